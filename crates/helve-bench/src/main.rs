@@ -1,0 +1,2 @@
+//! Measures Helve.
+fn main() {}

@@ -1,0 +1,2 @@
+//! The `helve` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! What the owner allows: configuration layers, the guard, rate limits

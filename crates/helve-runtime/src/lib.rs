@@ -1,0 +1,1 @@
+//! The registry and the one pipeline that every tool call takes

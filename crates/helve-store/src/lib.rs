@@ -1,0 +1,1 @@
+//! The memory of deeds: hash-chained journal, blobs, a rebuildable index, budgets

@@ -1,0 +1,1 @@
+//! Helve as a library: one place to import from

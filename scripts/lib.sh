@@ -1,0 +1,37 @@
+# shellcheck shell=bash
+# What the scripts share: strict mode, the repository's root as current directory, cargo on PATH.
+# Sourced, never run.
+
+set -euo pipefail
+
+# Kept for messages; the scripts themselves use paths relative to it.
+repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$repository"
+
+# rustup installs here, and a shell without its start files does not know it.
+cargo_bin=${CARGO_HOME:-${HOME:-}/.cargo}/bin
+if ! command -v cargo >/dev/null && [ -x "$cargo_bin/cargo" ]; then
+    PATH=$PATH:$cargo_bin
+    export PATH
+fi
+
+say() { printf '%s\n' "$*"; }
+complain() { printf '%s\n' "$*" >&2; }
+
+# version_at_least HAVE WANT — compares dotted version numbers.
+version_at_least() {
+    [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]
+}
+
+# step TITLE COMMAND... — runs one step under a heading and says how long it took; a failure ends the script.
+step() {
+    local title=$1 begin=$SECONDS status=0
+    shift
+    printf '\n== %s\n' "$title"
+    "$@" || status=$?
+    if [ "$status" -ne 0 ]; then
+        complain "== $title: FAILED after $((SECONDS - begin)) s (exit code $status)"
+        exit "$status"
+    fi
+    say "== $title: $((SECONDS - begin)) s"
+}

@@ -1,1 +1,50 @@
-//! The contract of Helve: tools, specs, output, errors, access, limits and the lane traits
+//! The contract of Helve: what a tool is, what a call and its result look like, and which lanes a tool may use.
+//!
+//! Everything above this crate speaks in these words; everything in it is data or a trait. It knows no
+//! configuration, opens no file and starts no process.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`tool`], [`spec`], [`typed`] | the [`Tool`] trait, its [`ToolSpec`], and typed arguments |
+//! | [`call`], [`output`], [`error`] | a call, what a tool gives back, the closed set of errors |
+//! | [`context`] | what a running tool can reach |
+//! | [`lane`] | the traits behind those handles: shell, files, egress, blobs |
+//! | [`view`], [`verdict`], [`access`] | data that policy, sandbox and runtime share |
+//! | [`text`] | bounded text: head and tail of a stream, with an exact count of the rest |
+//! | [`limits`] | every limit with its default and what happens at it |
+//! | [`schema`], [`export`] | schema annotations, and specs in the shapes that model APIs want |
+//!
+//! Deliberately not here: how a permit is given and how a tool is run. That is `helve-runtime`, and it is private there.
+
+pub mod access;
+pub mod call;
+pub mod context;
+pub mod error;
+pub mod export;
+pub mod lane;
+pub mod limits;
+pub mod output;
+pub mod schema;
+pub mod spec;
+pub mod text;
+pub mod tool;
+pub mod typed;
+pub mod verdict;
+pub mod view;
+
+pub use access::{Access, CommandUse, Resource};
+pub use call::{Args, Call, CallId, CallResult, SandboxReport, Truncated, WireError};
+pub use context::{Cancel, CancelHandle, Context, Progress};
+pub use error::{ErrorKind, Problem, ToolError};
+pub use lane::{
+    BlobRef, Blobs, BoxFuture, Egress, Exit, Files, OutputSink, Shell, ShellBackend, ShellJob, ShellOutput,
+    ShellRequest, Stream,
+};
+pub use limits::Limits;
+pub use output::{Content, Cost, Output};
+pub use spec::{ApprovalNeed, Lane, RateLimit, ToolSpec};
+pub use text::Capture;
+pub use tool::Tool;
+pub use typed::{TypedTool, typed};
+pub use verdict::{Decision, Verdict};
+pub use view::{Network, ProcessLimits, SandboxChoice, View};

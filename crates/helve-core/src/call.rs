@@ -1,0 +1,184 @@
+//! A call as it comes in, and its result as it goes out on every wire.
+
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
+
+use crate::error::{ErrorKind, Problem};
+use crate::output::{Content, Cost, join_text};
+use crate::verdict::Decision;
+
+/// The name of one call: `c_` and 26 letters that sort by time.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CallId(String);
+
+const CROCKFORD: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+impl CallId {
+    /// Builds an id from milliseconds since 1970 and 80 random bits (a ULID).
+    pub fn from_parts(unix_ms: u64, random: u128) -> Self {
+        let bits = (u128::from(unix_ms & 0xFFFF_FFFF_FFFF) << 80) | (random & ((1 << 80) - 1));
+        let mut text = String::with_capacity(28);
+        text.push_str("c_");
+        for place in (0..26).rev() {
+            let index = ((bits >> (place * 5)) & 31) as usize;
+            text.push(char::from(CROCKFORD[index]));
+        }
+        CallId(text)
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for CallId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Arguments as they arrive. Text keeps what a parsed value has lost: duplicate keys.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Args {
+    /// Unparsed JSON text.
+    Text(String),
+    /// An already parsed value.
+    Value(Value),
+}
+
+impl From<Value> for Args {
+    fn from(value: Value) -> Self {
+        Args::Value(value)
+    }
+}
+
+/// One tool call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// The caller's own id, echoed in the result.
+    pub id: Option<Value>,
+    /// The tool's name or one of its aliases.
+    pub tool: String,
+    /// The arguments.
+    pub args: Args,
+}
+
+impl Call {
+    /// A call without an id of the caller's.
+    pub fn new(tool: impl Into<String>, args: impl Into<Args>) -> Self {
+        Call { id: None, tool: tool.into(), args: args.into() }
+    }
+}
+
+/// What the model does not see of a result, and where the whole is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Truncated {
+    /// Bytes left out of the text.
+    pub bytes: u64,
+    /// Characters left out of the text.
+    pub chars: u64,
+    /// The whole, if it was kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blob: Option<String>,
+    /// Bytes that not even the blob has, because its cap was hit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub blob_dropped: u64,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+/// Which sandbox ran the call and which layers it really had.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SandboxReport {
+    /// The backend's name: `bwrap`, `wrapper`, `none`, …
+    pub backend: String,
+    /// The layers of our own making that were in force; empty for a bare command.
+    pub layers: Vec<String>,
+}
+
+/// The error part of a result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WireError {
+    /// Which of the closed set.
+    pub kind: ErrorKind,
+    /// What happened.
+    pub message: String,
+    /// What to do next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// For `invalid_params`: every problem.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<Problem>,
+}
+
+/// The whole result of a call, as `--json` prints it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CallResult {
+    /// The caller's own id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<Value>,
+    /// Helve's id.
+    pub call: CallId,
+    /// The tool's canonical name, or the unknown name as it came.
+    pub tool: String,
+    /// Whether it worked.
+    pub ok: bool,
+    /// What the model reads.
+    pub content: Vec<Content>,
+    /// What a program reads.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub details: Value,
+    /// Why it did not work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<WireError>,
+    /// Repairs that were made to the arguments, for the curious.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// What authorize said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Decision>,
+    /// Where it ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxReport>,
+    /// What was left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<Truncated>,
+    /// What it cost.
+    #[serde(serialize_with = "cost_or_null")]
+    pub cost: Option<Cost>,
+    /// From the call's arrival to its result, in microseconds.
+    pub duration_us: u64,
+}
+
+fn cost_or_null<S: Serializer>(cost: &Option<Cost>, out: S) -> Result<S::Ok, S::Error> {
+    cost.serialize(out)
+}
+
+impl CallResult {
+    /// The text that the model reads.
+    pub fn text(&self) -> String {
+        join_text(&self.content)
+    }
+
+    /// The exit code of `helve call` for this result.
+    pub fn exit_code(&self) -> u8 {
+        self.error.as_ref().map_or(0, |error| error.kind.exit_code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_sort_by_time() {
+        let early = CallId::from_parts(1, u128::MAX);
+        let late = CallId::from_parts(2, 0);
+        assert!(early < late);
+        assert_eq!(early.as_str().len(), 28);
+    }
+}

@@ -1,0 +1,208 @@
+//! The lanes: traits through which a tool reaches the world, and those that a backend implements behind them.
+//!
+//! A tool sees [`Shell`], [`Files`], [`Egress`] and [`Blobs`]. What a sandbox implements is [`ShellBackend`]: it pushes
+//! raw bytes into an [`OutputSink`], and the runtime's sink redacts, counts and keeps them before a tool sees any.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::{Duration, SystemTime};
+
+use crate::call::SandboxReport;
+use crate::context::Cancel;
+use crate::error::ToolError;
+use crate::text::Capture;
+
+/// A boxed future, so that lanes are object-safe.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Which of a process's two outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// What a tool asks of the shell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShellRequest {
+    /// The text for the shell.
+    pub command: String,
+    /// Where it starts; the workspace if absent.
+    pub working_dir: Option<String>,
+    /// After how long everything that it started is ended.
+    pub timeout: Duration,
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+    /// The deadline passed and its whole tree was ended.
+    TimedOut,
+    /// It was taken back and its whole tree was ended.
+    Cancelled,
+}
+
+/// A reference to kept output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlobRef {
+    /// `b3:` and 64 hexadecimal digits.
+    pub id: String,
+    /// Bytes kept.
+    pub bytes: u64,
+    /// Bytes that did not fit under the cap.
+    pub dropped: u64,
+}
+
+/// What a tool gets from the shell.
+#[derive(Clone, Debug)]
+pub struct ShellOutput {
+    /// Standard output, bounded.
+    pub stdout: Capture,
+    /// Standard error, bounded.
+    pub stderr: Capture,
+    /// How it ended.
+    pub exit: Exit,
+    /// Both streams whole, when they are larger than a result may be.
+    pub blob: Option<BlobRef>,
+}
+
+/// Runs commands for a tool.
+pub trait Shell: Send + Sync {
+    /// Runs one command to its end, its deadline or its cancellation.
+    fn run(&self, request: ShellRequest) -> BoxFuture<'_, Result<ShellOutput, ToolError>>;
+}
+
+/// Takes raw output while it streams. Called from the thread that drains the pipes.
+pub trait OutputSink: Send {
+    /// Some bytes of one stream.
+    fn chunk(&mut self, stream: Stream, bytes: &[u8]);
+}
+
+/// What a backend runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShellJob {
+    /// The text for the shell.
+    pub command: String,
+    /// Where it starts, relative to the workspace or absolute inside the view.
+    pub working_dir: Option<String>,
+    /// After how long everything that it started is ended.
+    pub timeout: Duration,
+}
+
+/// A sandbox. One value serves many calls and is bound to one [`crate::View`].
+pub trait ShellBackend: Send + Sync {
+    /// The name and the layers that a call will have.
+    fn report(&self) -> SandboxReport;
+
+    /// Whether the command is contained, so that nobody has to be asked about it.
+    fn contains(&self) -> bool;
+
+    /// Runs the job and pushes its output into `sink`. Ends the whole process tree when the command ends, at the
+    /// deadline, when `cancel` fires, when the future is dropped and when this process dies.
+    fn run<'a>(
+        &'a self,
+        job: ShellJob,
+        sink: Box<dyn OutputSink>,
+        cancel: Cancel,
+    ) -> BoxFuture<'a, Result<Exit, ToolError>>;
+}
+
+/// What is known of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileStat {
+    /// Bytes.
+    pub len: u64,
+    /// Whether it is a directory.
+    pub is_dir: bool,
+    /// When it last changed.
+    pub modified: Option<SystemTime>,
+}
+
+/// One entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileEntry {
+    /// The name without its directory.
+    pub name: String,
+    /// What is known of it.
+    pub stat: FileStat,
+}
+
+/// One line that a search found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileMatch {
+    /// The file.
+    pub path: String,
+    /// Counted from 1.
+    pub line: u64,
+    /// The line's text.
+    pub text: String,
+}
+
+/// The bridge to a file system: the workspace on the host, inside a sandbox, or in memory.
+pub trait Files: Send + Sync {
+    /// What is known of `path`; none if it is not there.
+    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Option<FileStat>, ToolError>>;
+    /// The bytes of a file.
+    fn read<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<u8>, ToolError>>;
+    /// Replaces or makes a file.
+    fn write<'a>(&'a self, path: &'a str, bytes: &'a [u8]) -> BoxFuture<'a, Result<(), ToolError>>;
+    /// Makes a directory and those above it.
+    fn mkdirp<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<(), ToolError>>;
+    /// Removes a file or an empty directory.
+    fn remove<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<(), ToolError>>;
+    /// Moves a file.
+    fn rename<'a>(&'a self, from: &'a str, to: &'a str) -> BoxFuture<'a, Result<(), ToolError>>;
+    /// The entries of a directory, sorted by name.
+    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<FileEntry>, ToolError>>;
+    /// Lines below `path` that match a regular expression, at most `limit`.
+    fn search<'a>(
+        &'a self,
+        path: &'a str,
+        pattern: &'a str,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<FileMatch>, ToolError>>;
+}
+
+/// A request to the outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EgressRequest {
+    /// `GET`, `POST`, …
+    pub method: String,
+    /// Where to.
+    pub url: String,
+    /// Header names and values.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// What came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EgressResponse {
+    /// The status code.
+    pub status: u16,
+    /// Header names and values.
+    pub headers: Vec<(String, String)>,
+    /// The body, bounded by the lane.
+    pub body: Vec<u8>,
+}
+
+/// The way out, through the hosts that the policy opens.
+pub trait Egress: Send + Sync {
+    /// Sends one request.
+    fn send(&self, request: EgressRequest) -> BoxFuture<'_, Result<EgressResponse, ToolError>>;
+}
+
+/// Outputs of earlier calls.
+pub trait Blobs: Send + Sync {
+    /// The blob of a call, or the id itself if `name` is one; not found if there is none.
+    fn find<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<BlobRef, ToolError>>;
+    /// At most `len` bytes from `offset`.
+    fn read<'a>(&'a self, id: &'a str, offset: u64, len: usize) -> BoxFuture<'a, Result<Vec<u8>, ToolError>>;
+}

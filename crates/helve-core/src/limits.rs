@@ -1,0 +1,103 @@
+//! Every limit: its name, its default, and what happens at it. The manual's table is made from this one.
+//!
+//! The owner's policy may lower or raise each of them (`[limits]`); no argument of any tool can.
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitInfo {
+    /// The key under `[limits]`.
+    pub name: &'static str,
+    /// The default.
+    pub default: u64,
+    /// What is counted.
+    pub unit: &'static str,
+    /// What happens at it.
+    pub at_limit: &'static str,
+}
+
+macro_rules! limits {
+    ($($(#[doc = $doc:literal])+ $name:ident = $default:expr, $unit:literal, $at:literal;)+) => {
+        /// The limits in force.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct Limits {
+            $($(#[doc = $doc])+ pub $name: u64,)+
+        }
+
+        impl Default for Limits {
+            fn default() -> Self {
+                Limits { $($name: $default,)+ }
+            }
+        }
+
+        impl Limits {
+            /// Every limit, in the order of the manual.
+            pub const TABLE: &'static [LimitInfo] = &[
+                $(LimitInfo { name: stringify!($name), default: $default, unit: $unit, at_limit: $at },)+
+            ];
+
+            /// The value of a limit by its name.
+            pub fn get(&self, name: &str) -> Option<u64> {
+                match name {
+                    $(stringify!($name) => Some(self.$name),)+
+                    _ => None,
+                }
+            }
+
+            /// Sets a limit by its name; false if there is none of that name.
+            pub fn set(&mut self, name: &str, value: u64) -> bool {
+                match name {
+                    $(stringify!($name) => self.$name = value,)+
+                    _ => return false,
+                }
+                true
+            }
+        }
+    };
+}
+
+limits! {
+    /// How much text of one result a model sees.
+    output_chars = 10_000, "characters", "head and tail are kept, the count of the rest is given, the whole is kept as a blob";
+    /// How much of one result a blob keeps.
+    blob_bytes = 64 << 20, "bytes", "the blob ends with a mark, the count of the rest is given";
+    /// How much all blobs together may take after `helve gc`.
+    blob_store_bytes = 1 << 30, "bytes", "`helve gc` removes the oldest";
+    /// How large the arguments of one call may be.
+    args_bytes = 4 << 20, "bytes", "the call is refused (too_large)";
+    /// How deep the arguments of one call may nest.
+    args_depth = 64, "levels", "the call is refused (invalid_params)";
+    /// How long a line of `helve batch` may be.
+    batch_line_bytes = 8 << 20, "bytes", "the line is refused and skipped";
+    /// How many calls run at once.
+    workers = 8, "calls", "further calls wait";
+    /// How long a command may be.
+    command_bytes = 120_000, "bytes", "the call is refused (too_large)";
+    /// How long a command may run when the call does not say.
+    exec_timeout_default = 60, "seconds", "the whole process tree is ended (timeout)";
+    /// How long a command may run at the most.
+    exec_timeout_max = 600, "seconds", "a larger timeout is clamped to it";
+    /// How long any other tool may run.
+    tool_timeout = 60, "seconds", "the tool is ended (timeout)";
+    /// How many files a command may have open at once.
+    exec_open_files = 4096, "descriptors", "opening another fails inside the command";
+    /// How large a file that a command writes may grow.
+    exec_file_bytes = 8 << 30, "bytes", "writing further fails inside the command";
+    /// How much one call of `read_output` gives at the most.
+    read_output_bytes = 64 << 10, "bytes", "a larger page is clamped to it";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_can_be_read_and_set() {
+        let mut limits = Limits::default();
+        for (i, row) in Limits::TABLE.iter().enumerate() {
+            assert_eq!(limits.get(row.name), Some(row.default));
+            assert!(limits.set(row.name, i as u64));
+            assert_eq!(limits.get(row.name), Some(i as u64));
+        }
+        assert!(!limits.set("no_such_limit", 1));
+    }
+}

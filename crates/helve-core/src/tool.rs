@@ -1,0 +1,31 @@
+//! The one trait that every kind of tool implements.
+
+use serde_json::Value;
+
+use crate::access::Access;
+use crate::context::Context;
+use crate::error::ToolError;
+use crate::lane::BoxFuture;
+use crate::output::Output;
+use crate::spec::{ApprovalNeed, ToolSpec};
+
+/// A tool. Only the pipeline can run one: a [`Context`] cannot be made elsewhere.
+///
+/// Most authors implement [`crate::TypedTool`] instead and let it derive the schema.
+pub trait Tool: Send + Sync {
+    /// The declaration.
+    fn spec(&self) -> &ToolSpec;
+
+    /// When a person has to agree, given these valid arguments.
+    fn approval(&self, _args: &Value) -> ApprovalNeed {
+        self.spec().approval
+    }
+
+    /// What the call touches, given these valid arguments.
+    fn access(&self, _args: &Value) -> Access {
+        Access::default()
+    }
+
+    /// Does the work. `args` are normalized and valid.
+    fn run<'a>(&'a self, args: Value, ctx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>>;
+}

@@ -1,0 +1,115 @@
+//! Typed arguments: a struct with serde and schemars derives is all that an author writes.
+
+use std::future::Future;
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::access::Access;
+use crate::context::Context;
+use crate::error::{ErrorKind, ToolError};
+use crate::lane::BoxFuture;
+use crate::output::Output;
+use crate::spec::{ApprovalNeed, ToolSpec};
+use crate::tool::Tool;
+
+/// A tool whose arguments are a Rust type. [`typed`] turns it into a [`Tool`].
+///
+/// ```
+/// use helve_core::{Context, Output, ToolError, ToolSpec, TypedTool, typed, Tool};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Args {
+///     /// Whom to greet.
+///     name: String,
+/// }
+/// struct Greet;
+/// impl TypedTool for Greet {
+///     type Args = Args;
+///     fn declare(&self, parameters: serde_json::Value) -> ToolSpec {
+///         ToolSpec::new("greet", "Greets somebody.", parameters).read_only()
+///     }
+///     async fn run(&self, args: Args, _ctx: &Context) -> Result<Output, ToolError> {
+///         Ok(Output::text(format!("Hello, {}!", args.name)))
+///     }
+/// }
+/// let tool = typed(Greet);
+/// assert_eq!(tool.spec().parameters["properties"]["name"]["description"], "Whom to greet.");
+/// ```
+pub trait TypedTool: Send + Sync + 'static {
+    /// The arguments.
+    type Args: DeserializeOwned + JsonSchema + Send;
+
+    /// Makes the declaration around the schema that was derived from [`Self::Args`].
+    fn declare(&self, parameters: Value) -> ToolSpec;
+
+    /// When a person has to agree; by default what the spec says.
+    fn approval(&self, _args: &Self::Args) -> Option<ApprovalNeed> {
+        None
+    }
+
+    /// What the call touches.
+    fn access(&self, _args: &Self::Args) -> Access {
+        Access::default()
+    }
+
+    /// Does the work.
+    fn run(&self, args: Self::Args, ctx: &Context) -> impl Future<Output = Result<Output, ToolError>> + Send;
+}
+
+struct Typed<T> {
+    tool: T,
+    spec: ToolSpec,
+}
+
+/// Turns a typed tool into a [`Tool`].
+pub fn typed<T: TypedTool>(tool: T) -> impl Tool {
+    let spec = tool.declare(schema_of::<T::Args>());
+    Typed { tool, spec }
+}
+
+/// The JSON Schema of a type, with subschemas inlined so that every model API can read it.
+pub fn schema_of<A: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|s| {
+        s.inline_subschemas = true;
+        s.meta_schema = None;
+    });
+    let mut schema = settings.into_generator().into_root_schema_for::<A>().to_value();
+    if let Some(object) = schema.as_object_mut() {
+        object.remove("title");
+        object.remove("description");
+        object.entry("properties").or_insert_with(|| Value::Object(serde_json::Map::new()));
+        object.entry("additionalProperties").or_insert(Value::Bool(false));
+    }
+    schema
+}
+
+fn parse<A: DeserializeOwned>(args: Value) -> Result<A, ToolError> {
+    serde_json::from_value(args).map_err(|error| {
+        ToolError::new(
+            ErrorKind::InvalidParams,
+            format!("The arguments fit the schema but not the tool: {error}"),
+        )
+    })
+}
+
+impl<T: TypedTool> Tool for Typed<T> {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn approval(&self, args: &Value) -> ApprovalNeed {
+        let need = parse(args.clone()).ok().and_then(|args| self.tool.approval(&args));
+        need.unwrap_or(self.spec.approval)
+    }
+
+    fn access(&self, args: &Value) -> Access {
+        parse(args.clone()).map(|args| self.tool.access(&args)).unwrap_or_default()
+    }
+
+    fn run<'a>(&'a self, args: Value, ctx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>> {
+        Box::pin(async move { self.tool.run(parse(args)?, ctx).await })
+    }
+}

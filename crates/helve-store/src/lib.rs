@@ -1,1 +1,72 @@
-//! The memory of deeds: hash-chained journal, blobs, a rebuildable index, budgets
+//! The memory of deeds: what was asked, what was decided, what came out.
+//!
+//! **In:** entries from the pipeline's record stage, and the bytes of outputs too long to show.
+//! **Out:** one hash-chained journal a session, content-addressed blobs, a table of calls that can be asked.
+//!
+//! ```text
+//! $HELVE_HOME/                 0700, owned by the caller
+//!   sessions/<name>/journal.jsonl   one entry a line, each naming the hash of the one before
+//!   sessions/<name>/head            how many entries, how many bytes, the newest hash
+//!   heads/<name>                    the newest head that a check has seen: the witness against old copies
+//!   blobs/<2 hex>/<62 hex>          full outputs under their BLAKE3 hash; blobs/tmp while being written
+//!   index.sqlite                    rows for `log`; rebuilt from the journals whenever in doubt
+//! ```
+//!
+//! | module | does |
+//! |---|---|
+//! | [`home`](Home) | finds and guards the state directory |
+//! | `canonical` | RFC 8785 JSON, the bytes that are hashed |
+//! | `line` | one journal line: write, parse, hash |
+//! | `journal`, `recover` | append under a lock; put right what an interrupted writer left |
+//! | `verify`, `chain` | find what was changed, removed, moved, cut or put back |
+//! | `tail` | follow a journal while it grows |
+//! | `blobs`, `gc` | keep long outputs, within a budget |
+//! | `index` | ask about calls without reading whole journals |
+//!
+//! **Not here:** what an entry means (the runtime), what may be shown or must be redacted (the govern stage; by the
+//! time bytes arrive here they are clean), printing (the CLI). The journal is the truth; the index is a convenience
+//! and nothing is lost when it is deleted.
+//!
+//! ```
+//! use helve_store::{Entry, EntryKind, Home, Journal, JournalOptions, verify};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! # let path = dir.path();
+//! let home = Home::open(path)?;
+//! let journal = Journal::open(&home, "monday", JournalOptions::default())?;
+//! let body = serde_json::json!({"tool": "echo", "args": {"text": "hello"}});
+//! let entry = Entry { kind: EntryKind::Planned, call: Some("c_1".to_owned()), at_us: 1, body };
+//! let place = journal.append(&entry)?;
+//! let report = verify(&home, "monday", Some(&place.hash))?;
+//! assert!(report.is_ok());
+//! assert_eq!(report.cut_calls, ["c_1"]);
+//! # Ok(())
+//! # }
+//! ```
+
+mod blobs;
+mod canonical;
+mod chain;
+mod error;
+mod files;
+mod gc;
+mod head;
+mod home;
+mod index;
+mod journal;
+mod line;
+mod reader;
+mod recover;
+mod tail;
+mod verify;
+
+pub use blobs::{BlobRef, BlobWriter, Blobs};
+pub use canonical::{MAX_DEPTH, canonical_json};
+pub use error::StoreError;
+pub use gc::{GcOptions, GcReport, Removed, gc};
+pub use home::Home;
+pub use index::{CallRow, CallState, CallStory, Filter, Index, read_call};
+pub use journal::{Appended, Journal, JournalOptions};
+pub use line::{Entry, EntryKind, MAX_LINE_BYTES, Record};
+pub use tail::Tail;
+pub use verify::{Finding, FindingKind, HeadCheck, VerifyReport, verify};

@@ -1,0 +1,256 @@
+//! Full outputs, kept under the hash of their content.
+//!
+//! In: bytes as they stream. Out: an id (`b3:` and the BLAKE3 hash) under which they can be read again. A blob is
+//! written to a temporary file and renamed into place, so a blob that has a name is whole; equal contents share one
+//! file. Memory stays at one buffer however much is written, and disk at the cap.
+//!
+//! Deciding which outputs are worth keeping is the runtime's business; removing old ones is `gc`'s.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{AtFlags, Timespec, Timestamps, UTIME_NOW};
+use serde::{Deserialize, Serialize};
+
+use crate::files::{self, Lock};
+use crate::line::parse_hash;
+use crate::{Home, StoreError};
+
+pub(crate) const BLOBS: &str = "blobs";
+pub(crate) const TEMPORARY: &str = "tmp";
+const PREFIX: &str = "b3:";
+
+/// Bytes gathered before a file is made or written to.
+const BUFFER_BYTES: usize = 64 * 1024;
+
+static NEXT_TEMPORARY: AtomicU64 = AtomicU64::new(0);
+
+/// The blobs of one state directory. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Blobs {
+    dir: Arc<OwnedFd>,
+    cap: u64,
+    fsync: bool,
+}
+
+/// A finished blob.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlobRef {
+    /// `b3:` and the hash of the kept bytes.
+    pub id: String,
+    /// Bytes kept.
+    pub bytes: u64,
+    /// Bytes beyond the cap, which were not kept.
+    pub dropped: u64,
+}
+
+impl Blobs {
+    /// Opens the blobs of a state directory. No blob will take more than `cap_bytes_per_blob`.
+    pub fn open(home: &Home, cap_bytes_per_blob: u64) -> Result<Blobs, StoreError> {
+        let dir = files::make_dir(home.dir(), BLOBS)
+            .map_err(|error| StoreError::io("cannot open the blob directory", BLOBS, error))?;
+        Ok(Blobs { dir: Arc::new(dir), cap: cap_bytes_per_blob, fsync: false })
+    }
+
+    /// Waits for the disk when a blob is finished, so that it survives power loss.
+    pub fn with_fsync(self, fsync: bool) -> Blobs {
+        Blobs { fsync, ..self }
+    }
+
+    /// Starts a blob. Nothing is made on disk before there are bytes to write.
+    pub fn writer(&self) -> BlobWriter {
+        BlobWriter {
+            blobs: self.clone(),
+            hasher: blake3::Hasher::new(),
+            buffer: Vec::new(),
+            temporary: None,
+            bytes: 0,
+            dropped: 0,
+        }
+    }
+
+    /// Opens a blob for reading and seeking.
+    pub fn open_blob(&self, id: &str) -> Result<File, StoreError> {
+        let (first, rest) = parse_id(id)?;
+        let open = || match files::open_dir(&self.dir, first)? {
+            Some(dir) => files::open_to_read(dir, rest),
+            None => Ok(None),
+        };
+        open()
+            .map_err(|error| StoreError::io("cannot open the blob", id, error))?
+            .ok_or_else(|| StoreError::NoSuchBlob(id.to_owned()))
+    }
+
+    /// Up to `len` bytes from `offset`; fewer when the blob ends before.
+    pub fn read_range(&self, id: &str, offset: u64, len: usize) -> Result<Vec<u8>, StoreError> {
+        let failed = |error| StoreError::io("cannot read the blob", id, error);
+        let file = self.open_blob(id)?;
+        let left = file.metadata().map_err(failed)?.len().saturating_sub(offset);
+        let len = usize::try_from(left).unwrap_or(usize::MAX).min(len);
+        let mut bytes = vec![0; len];
+        file.read_exact_at(&mut bytes, offset).map_err(failed)?;
+        Ok(bytes)
+    }
+
+    /// The size of a blob.
+    pub fn len(&self, id: &str) -> Result<u64, StoreError> {
+        let file = self.open_blob(id)?;
+        Ok(file.metadata().map_err(|error| StoreError::io("cannot read the blob", id, error))?.len())
+    }
+}
+
+/// Splits an id into directory and file name.
+fn parse_id(id: &str) -> Result<(&str, &str), StoreError> {
+    let digits = id.strip_prefix(PREFIX).filter(|digits| parse_hash(digits.as_bytes()).is_some());
+    digits
+        .and_then(|digits| digits.split_at_checked(2))
+        .ok_or_else(|| StoreError::BadBlobId(id.chars().take(80).collect()))
+}
+
+/// The id of the blob that lies under these two names; `None` when they are not a blob's.
+pub(crate) fn id_from_names(first: &str, rest: &str) -> Option<String> {
+    let id = format!("{PREFIX}{first}{rest}");
+    parse_id(&id).is_ok_and(|names| names == (first, rest)).then_some(id)
+}
+
+/// A blob being written. Dropping it without [`BlobWriter::finish`] leaves nothing behind.
+#[derive(Debug)]
+pub struct BlobWriter {
+    blobs: Blobs,
+    hasher: blake3::Hasher,
+    buffer: Vec<u8>,
+    temporary: Option<Temporary>,
+    bytes: u64,
+    dropped: u64,
+}
+
+impl BlobWriter {
+    /// Adds bytes; those beyond the cap are counted and dropped.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        let room = usize::try_from(self.blobs.cap - self.bytes).unwrap_or(usize::MAX);
+        let (kept, dropped) = bytes.split_at(room.min(bytes.len()));
+        self.dropped += dropped.len() as u64;
+        self.bytes += kept.len() as u64;
+        self.hasher.update(kept);
+        if self.buffer.len() + kept.len() > BUFFER_BYTES {
+            self.flush().map_err(cannot_write)?;
+        }
+        if kept.len() > BUFFER_BYTES {
+            self.temporary().and_then(|temporary| temporary.file.write_all(kept)).map_err(cannot_write)
+        } else {
+            self.buffer.extend_from_slice(kept);
+            Ok(())
+        }
+    }
+
+    /// Bytes kept so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Bytes dropped so far because the cap was reached.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Whether the cap was reached.
+    pub fn truncated(&self) -> bool {
+        self.dropped > 0
+    }
+
+    /// Puts the blob in its place.
+    pub fn finish(mut self) -> Result<BlobRef, StoreError> {
+        let digits = self.hasher.finalize().to_hex();
+        let id = format!("{PREFIX}{digits}");
+        let (first, rest) = parse_id(&id)?;
+        self.place(first, rest).map_err(cannot_write)?;
+        Ok(BlobRef { bytes: self.bytes, dropped: self.dropped, id })
+    }
+
+    fn place(&mut self, first: &str, rest: &str) -> io::Result<()> {
+        let dir = files::make_dir(&self.blobs.dir, first)?;
+        // While this lock is held, gc does not remove the blob that is found or put here. It is taken on an open of
+        // its own, because writers in other threads share `blobs.dir` and would release each other's lock.
+        let own = files::make_dir(&self.blobs.dir, ".")?;
+        let _lock = Lock::shared(&own)?;
+        if files::stat(&dir, rest)?.is_some_and(|stat| u64::try_from(stat.st_size) == Ok(self.bytes)) {
+            // The same bytes were kept before: they count as new again.
+            return touch(&dir, rest);
+        }
+        self.flush()?;
+        let fsync = self.blobs.fsync;
+        let temporary = self.temporary()?;
+        if fsync {
+            temporary.file.sync_data()?;
+        }
+        rustix::fs::renameat(&temporary.dir, &temporary.name, &dir, rest)?;
+        temporary.placed = true;
+        if fsync {
+            rustix::fs::fsync(&dir)?;
+            rustix::fs::fsync(&own)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if !self.buffer.is_empty() {
+            let buffer = std::mem::take(&mut self.buffer);
+            self.temporary()?.file.write_all(&buffer)?;
+            self.buffer = buffer;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    fn temporary(&mut self) -> io::Result<&mut Temporary> {
+        match &mut self.temporary {
+            Some(temporary) => Ok(temporary),
+            empty => Ok(empty.insert(Temporary::new(&self.blobs.dir)?)),
+        }
+    }
+}
+
+fn cannot_write(error: io::Error) -> StoreError {
+    StoreError::io("cannot keep the output as a blob", BLOBS, error)
+}
+
+fn touch(dir: impl AsFd, name: &str) -> io::Result<()> {
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    let times = Timestamps { last_access: now, last_modification: now };
+    Ok(rustix::fs::utimensat(dir, name, &times, AtFlags::SYMLINK_NOFOLLOW)?)
+}
+
+/// A file without a lasting name, removed unless it was put in its place.
+#[derive(Debug)]
+struct Temporary {
+    dir: OwnedFd,
+    name: String,
+    file: File,
+    placed: bool,
+}
+
+impl Temporary {
+    fn new(blobs: &OwnedFd) -> io::Result<Temporary> {
+        let dir = files::make_dir(blobs, TEMPORARY)?;
+        let number = NEXT_TEMPORARY.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{}-{number}-{}", std::process::id(), files::now().as_nanos());
+        let file = files::make_new(&dir, &name)?;
+        Ok(Temporary { dir, name, file, placed: false })
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.placed {
+            // What cannot be removed now is stale in an hour, and gc removes it then.
+            let _ = files::remove_file(&self.dir, &self.name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

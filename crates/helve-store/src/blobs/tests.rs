@@ -1,0 +1,114 @@
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use pretty_assertions::assert_eq;
+use proptest::prelude::*;
+
+use super::*;
+
+fn store(cap: u64) -> (tempfile::TempDir, Blobs) {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Home::open(dir.path()).unwrap();
+    let blobs = Blobs::open(&home, cap).unwrap();
+    (dir, blobs)
+}
+
+fn keep(blobs: &Blobs, bytes: &[u8]) -> BlobRef {
+    let mut writer = blobs.writer();
+    writer.write(bytes).unwrap();
+    writer.finish().unwrap()
+}
+
+fn count_files(dir: &Path) -> usize {
+    let Ok(entries) = fs::read_dir(dir) else { return 0 };
+    entries
+        .map(|entry| entry.unwrap().path())
+        .map(|path| if path.is_dir() { count_files(&path) } else { 1 })
+        .sum()
+}
+
+#[test]
+fn what_is_kept_can_be_read_whole_and_in_part() {
+    let (dir, blobs) = store(1000);
+    let kept = keep(&blobs, b"hello world");
+    assert_eq!(kept.id, format!("b3:{}", blake3::hash(b"hello world").to_hex()));
+    assert_eq!((kept.bytes, kept.dropped), (11, 0));
+    assert_eq!(blobs.len(&kept.id).unwrap(), 11);
+    assert_eq!(blobs.read_range(&kept.id, 6, 100).unwrap(), b"world");
+    assert_eq!(blobs.read_range(&kept.id, 50, 100).unwrap(), b"");
+    let mut file = blobs.open_blob(&kept.id).unwrap();
+    file.seek(SeekFrom::Start(4)).unwrap();
+    let mut text = String::new();
+    file.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "o world");
+    let (first, rest) = kept.id[3..].split_at(2);
+    let path = dir.path().join("blobs").join(first).join(rest);
+    assert_eq!(fs::metadata(path).unwrap().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn equal_contents_share_one_file() {
+    let (dir, blobs) = store(1 << 20);
+    let bytes = vec![7_u8; 200_000];
+    assert_eq!(keep(&blobs, &bytes), keep(&blobs.clone().with_fsync(true), &bytes));
+    assert_eq!(count_files(dir.path()), 1);
+}
+
+#[test]
+fn the_cap_keeps_the_beginning_and_counts_the_rest() {
+    let (_dir, blobs) = store(100_000);
+    let mut writer = blobs.writer();
+    for _ in 0..30 {
+        writer.write(&[b'x'; 10_000]).unwrap();
+    }
+    assert_eq!((writer.bytes(), writer.dropped(), writer.truncated()), (100_000, 200_000, true));
+    let kept = writer.finish().unwrap();
+    assert_eq!((kept.bytes, kept.dropped), (100_000, 200_000));
+    assert_eq!(blobs.read_range(&kept.id, 0, usize::MAX).unwrap(), vec![b'x'; 100_000]);
+}
+
+#[test]
+fn nothing_is_made_before_it_is_needed_and_nothing_stays_when_dropped() {
+    let (dir, blobs) = store(1 << 30);
+    let mut writer = blobs.writer();
+    writer.write(b"short").unwrap();
+    assert_eq!(count_files(dir.path()), 0);
+    writer.write(&vec![0; 100_000]).unwrap();
+    assert_eq!(count_files(&dir.path().join("blobs/tmp")), 1);
+    drop(writer);
+    assert_eq!(count_files(dir.path()), 0);
+    assert_eq!(keep(&blobs, b"").bytes, 0);
+}
+
+#[test]
+fn ids_are_checked_before_they_become_paths() {
+    let (_dir, blobs) = store(10);
+    let hex = "0".repeat(64);
+    for bad in [hex.clone(), "b3:".into(), format!("b3:{}", "A".repeat(64)), format!("b3:../{}", &hex[3..])] {
+        assert!(matches!(blobs.open_blob(&bad), Err(StoreError::BadBlobId(_))), "{bad}");
+    }
+    assert!(matches!(blobs.len(&format!("b3:{hex}")), Err(StoreError::NoSuchBlob(_))));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn any_chunks_come_back_in_order(
+        chunks in prop::collection::vec((any::<u8>(), 0_usize..90_000), 0..6), cap in 0_u64..300_000,
+    ) {
+        let (_dir, blobs) = store(cap);
+        let mut writer = blobs.writer();
+        let mut whole = Vec::new();
+        for (byte, len) in chunks {
+            let chunk = vec![byte; len];
+            writer.write(&chunk).unwrap();
+            whole.extend_from_slice(&chunk);
+        }
+        let kept = writer.finish().unwrap();
+        let expected = &whole[..whole.len().min(cap as usize)];
+        prop_assert_eq!(kept.bytes + kept.dropped, whole.len() as u64);
+        prop_assert!(blobs.read_range(&kept.id, 0, usize::MAX).unwrap() == expected);
+    }
+}

@@ -1,0 +1,167 @@
+//! RFC 8785 canonical JSON: one value, one sequence of bytes.
+//!
+//! In goes a parsed JSON value, out come the bytes that are hashed and written. Keys are sorted by their UTF-16
+//! code units, numbers are written as ECMAScript writes them, strings carry only the escapes that JSON requires.
+//!
+//! One extension: integers that are held exactly (64 bits, signed or unsigned) are written as plain decimal digits
+//! even beyond 2^53, where the RFC would round them to a double. For integers within ±2^53 the two rules agree.
+
+use std::cmp::Ordering;
+
+use serde_json::{Map, Number, Value};
+
+use crate::StoreError;
+
+/// How deeply arrays and objects may be nested in a canonical value. Bounds the stack of writer and reader alike.
+pub const MAX_DEPTH: usize = 256;
+
+/// The canonical bytes of a JSON value. Fails only when the value is nested deeper than [`MAX_DEPTH`].
+pub fn canonical_json(value: &Value) -> Result<Vec<u8>, StoreError> {
+    let mut out = Vec::new();
+    write_canonical(&mut out, value)?;
+    Ok(out)
+}
+
+/// Appends the canonical bytes of a value.
+pub(crate) fn write_canonical(out: &mut Vec<u8>, value: &Value) -> Result<(), StoreError> {
+    write_value(out, value, MAX_DEPTH)
+}
+
+fn write_value(out: &mut Vec<u8>, value: &Value, depth_left: usize) -> Result<(), StoreError> {
+    match value {
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(true) => out.extend_from_slice(b"true"),
+        Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::Number(number) => write_number(out, number),
+        Value::String(text) => write_string(out, text),
+        Value::Array(items) => {
+            let depth_left = deeper(depth_left)?;
+            out.push(b'[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                write_value(out, item, depth_left)?;
+            }
+            out.push(b']');
+        }
+        Value::Object(members) => write_object(out, members, deeper(depth_left)?)?,
+    }
+    Ok(())
+}
+
+fn deeper(depth_left: usize) -> Result<usize, StoreError> {
+    depth_left.checked_sub(1).ok_or(StoreError::TooDeep(MAX_DEPTH))
+}
+
+fn write_object(
+    out: &mut Vec<u8>,
+    members: &Map<String, Value>,
+    depth_left: usize,
+) -> Result<(), StoreError> {
+    let mut sorted: Vec<(&String, &Value)> = members.iter().collect();
+    sorted.sort_unstable_by(|a, b| utf16_order(a.0, b.0));
+    out.push(b'{');
+    for (index, (key, value)) in sorted.into_iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write_string(out, key);
+        out.push(b':');
+        write_value(out, value, depth_left)?;
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+/// Compares two strings by their UTF-16 code units without converting them.
+///
+/// UTF-8 bytes compare like code points. That differs from UTF-16 in one place: characters beyond U+FFFF (lead byte
+/// F0 and up) are surrogates there, and sort before U+E000..U+FFFF (lead bytes EE and EF).
+fn utf16_order(a: &str, b: &str) -> Ordering {
+    let rank = |byte: u8| {
+        if byte >= 0xF0 {
+            byte - 2
+        } else if byte >= 0xEE {
+            byte + 0x10
+        } else {
+            byte
+        }
+    };
+    match a.bytes().zip(b.bytes()).find(|(x, y)| x != y) {
+        Some((x, y)) => rank(x).cmp(&rank(y)),
+        None => a.len().cmp(&b.len()),
+    }
+}
+
+fn write_number(out: &mut Vec<u8>, number: &Number) {
+    if let Some(value) = number.as_u64() {
+        write_u64(out, value);
+    } else if let Some(value) = number.as_i64() {
+        out.push(b'-');
+        write_u64(out, value.unsigned_abs());
+    } else {
+        // A serde_json number that is no integer is a finite double.
+        let value = number.as_f64().unwrap_or(0.0);
+        out.extend_from_slice(ryu_js::Buffer::new().format(value).as_bytes());
+    }
+}
+
+/// Appends an integer in decimal digits.
+pub(crate) fn write_u64(out: &mut Vec<u8>, mut value: u64) {
+    let mut digits = [0_u8; 20];
+    let mut start = digits.len();
+    loop {
+        start -= 1;
+        digits[start] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[start..]);
+}
+
+fn needs_escape(byte: u8) -> bool {
+    byte < 0x20 || byte == b'"' || byte == b'\\'
+}
+
+fn write_string(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    // Most text has nothing to escape: whole chunks are judged at once, without a branch a byte.
+    for chunk in text.as_bytes().chunks(64) {
+        if chunk.iter().fold(false, |found, &byte| found | needs_escape(byte)) {
+            write_escaped(out, chunk);
+        } else {
+            out.extend_from_slice(chunk);
+        }
+    }
+    out.push(b'"');
+}
+
+fn write_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
+    let mut written = 0;
+    for (index, &byte) in bytes.iter().enumerate().filter(|(_, byte)| needs_escape(**byte)) {
+        out.extend_from_slice(&bytes[written..index]);
+        written = index + 1;
+        match byte {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            0x08 => out.extend_from_slice(b"\\b"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            0x0C => out.extend_from_slice(b"\\f"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            other => {
+                const HEX: &[u8; 16] = b"0123456789abcdef";
+                out.extend_from_slice(b"\\u00");
+                out.push(HEX[usize::from(other >> 4)]);
+                out.push(HEX[usize::from(other & 15)]);
+            }
+        }
+    }
+    out.extend_from_slice(&bytes[written..]);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! What can go wrong with stored state, said so that the reader knows what to change.
+
+use std::io;
+
+/// Why the store could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The operating system refused a file operation.
+    #[error("{doing} ({name}): {source}")]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// The file, session or blob it was done to.
+        name: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The state directory cannot be used.
+    #[error("the state directory {path} cannot be used: {reason}")]
+    Home {
+        /// The directory.
+        path: String,
+        /// Why, and what to change.
+        reason: String,
+    },
+    /// A session name that could not be a plain directory name.
+    #[error(
+        "the session name {0:?} is not valid: use 1 to 100 letters, digits, '.', '_' or '-', not starting with '.'"
+    )]
+    BadSession(String),
+    /// No journal exists under this session name.
+    #[error("there is no session named {0:?}; the `log` command lists the sessions that exist")]
+    NoSuchSession(String),
+    /// A call identifier that does not fit into a journal line.
+    #[error("the call id {0:?} is not valid: use 1 to 128 letters, digits, '_', '-', '.' or ':'")]
+    BadCall(String),
+    /// A JSON value nested deeper than a journal line may be.
+    #[error("the JSON value is nested deeper than {0} levels; flatten it")]
+    TooDeep(usize),
+    /// An entry longer than a journal line may be.
+    #[error("the entry takes {bytes} bytes, a journal line holds at most {limit}; keep the data as a blob")]
+    TooLarge {
+        /// Size of the refused line.
+        bytes: usize,
+        /// The largest size accepted.
+        limit: usize,
+    },
+    /// The journal does not match its own record of itself, so nothing may be added to it.
+    #[error(
+        "the journal of session {session:?} is damaged: {reason}. Nothing was written. \
+         Run `helve verify` to see what happened, and use another session name to go on working"
+    )]
+    Damaged {
+        /// The session.
+        session: String,
+        /// What does not match.
+        reason: String,
+    },
+    /// A blob id that is not `b3:` and 64 hexadecimal digits.
+    #[error("{0:?} is not a blob id: expected \"b3:\" and 64 lower-case hexadecimal digits")]
+    BadBlobId(String),
+    /// The blob is not stored (any more).
+    #[error("the blob {0} is not stored; it may have been removed to keep the blob budget")]
+    NoSuchBlob(String),
+    /// An expected head that is not a hash.
+    #[error("{0:?} is not a journal head: expected 64 hexadecimal digits")]
+    BadHead(String),
+    /// The index database failed in a way that rebuilding does not mend.
+    #[error("the call index failed: {0}")]
+    Index(#[from] rusqlite::Error),
+}
+
+impl StoreError {
+    /// Wraps a system error with what was being done to which file.
+    pub(crate) fn io(doing: &'static str, name: impl Into<String>, source: impl Into<io::Error>) -> Self {
+        StoreError::Io { doing, name: name.into(), source: source.into() }
+    }
+}

@@ -1,0 +1,132 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use super::*;
+use crate::{Blobs, Entry, EntryKind, Journal, JournalOptions, verify};
+
+fn home() -> (tempfile::TempDir, Home) {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Home::open(dir.path()).unwrap();
+    (dir, home)
+}
+
+fn age(path: &Path, seconds: u64) {
+    let time = SystemTime::now() - Duration::from_secs(seconds);
+    File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+}
+
+fn blob_path(home: &Home, id: &str) -> PathBuf {
+    home.path().join("blobs").join(&id[3..5]).join(&id[5..])
+}
+
+/// Keeps a blob of 100 bytes and makes it look older.
+fn keep(home: &Home, byte: u8, seconds: u64) -> String {
+    let mut writer = Blobs::open(home, 1000).unwrap().writer();
+    writer.write(&[byte; 100]).unwrap();
+    let id = writer.finish().unwrap().id;
+    age(&blob_path(home, &id), seconds);
+    id
+}
+
+fn options(blob_budget_bytes: u64) -> GcOptions {
+    GcOptions { blob_budget_bytes, dry_run: false, sessions_older_than: None }
+}
+
+fn names(removed: &[Removed]) -> Vec<&str> {
+    removed.iter().map(|removed| removed.name.as_str()).collect()
+}
+
+#[test]
+fn an_empty_home_has_nothing_to_remove() {
+    let (_dir, home) = home();
+    assert_eq!(gc(&home, &options(0)).unwrap(), GcReport::default());
+}
+
+#[test]
+fn the_oldest_blobs_go_until_the_rest_fits() {
+    let (_dir, home) = home();
+    let middle = keep(&home, 1, 5000);
+    let young = keep(&home, 2, 10);
+    let oldest = keep(&home, 3, 9000);
+    let newer = keep(&home, 4, 100);
+
+    let dry = gc(&home, &GcOptions { dry_run: true, ..options(250) }).unwrap();
+    assert!(blob_path(&home, &oldest).exists());
+    let report = gc(&home, &options(250)).unwrap();
+    assert_eq!(dry, report);
+    assert_eq!(names(&report.blobs), [oldest.as_str(), middle.as_str()]);
+    assert_eq!((report.freed_bytes, report.blob_bytes_left), (200, 200));
+
+    // The last minute is safe even when the budget is nothing.
+    let report = gc(&home, &options(0)).unwrap();
+    assert_eq!(names(&report.blobs), [newer.as_str()]);
+    assert_eq!(report.blob_bytes_left, 100);
+    assert!(blob_path(&home, &young).exists());
+}
+
+#[test]
+fn bytes_that_are_kept_again_count_as_new() {
+    let (_dir, home) = home();
+    let id = keep(&home, 1, 9000);
+    let mut writer = Blobs::open(&home, 1000).unwrap().writer();
+    writer.write(&[1; 100]).unwrap();
+    writer.finish().unwrap();
+    assert_eq!(gc(&home, &options(0)).unwrap().blobs, []);
+    assert!(blob_path(&home, &id).exists());
+}
+
+#[test]
+fn temporaries_of_dead_writers_go_after_an_hour() {
+    let (_dir, home) = home();
+    keep(&home, 1, 0);
+    let tmp = home.path().join("blobs/tmp");
+    for (name, seconds) in [("stale", 3700), ("fresh", 3500)] {
+        fs::write(tmp.join(name), "abc").unwrap();
+        age(&tmp.join(name), seconds);
+    }
+    let report = gc(&home, &options(1000)).unwrap();
+    assert_eq!(report.temporaries, [Removed { name: "stale".to_owned(), bytes: 3 }]);
+    assert!(tmp.join("fresh").exists() && !tmp.join("stale").exists());
+}
+
+#[test]
+fn old_sessions_go_only_when_asked_and_never_while_open() {
+    let (_dir, home) = home();
+    let hour = Duration::from_secs(3600);
+    let write = |session: &str, at: Duration| {
+        let journal = Journal::open(&home, session, JournalOptions::default()).unwrap();
+        for at in [Duration::ZERO, at] {
+            let entry =
+                Entry { kind: EntryKind::Note, call: None, at_us: microseconds(at), body: json!("x") };
+            journal.append(&entry).unwrap();
+        }
+        journal
+    };
+    write("old", now() - 2 * hour);
+    write("recent", now() - hour / 2);
+    let open = write("open", now() - 2 * hour);
+    write("damaged", now() - 2 * hour);
+    fs::write(home.path().join("sessions/damaged/journal.jsonl"), "?\n").unwrap();
+    verify(&home, "old", None).unwrap();
+
+    assert_eq!(gc(&home, &options(0)).unwrap().sessions, []);
+    let asked = GcOptions { sessions_older_than: Some(hour), ..options(0) };
+    let dry = gc(&home, &GcOptions { dry_run: true, ..asked }).unwrap();
+    assert_eq!(home.sessions().unwrap().len(), 4);
+    let report = gc(&home, &asked).unwrap();
+    assert_eq!(dry, report);
+    assert_eq!(names(&report.sessions), ["old"]);
+    assert!(report.freed_bytes > 400);
+    assert_eq!(report.notes.len(), 2, "{:?}", report.notes);
+    assert_eq!(home.sessions().unwrap(), ["damaged", "open", "recent"]);
+    // The name is free again: nothing complains about the session that was removed on purpose.
+    write("old", now());
+    assert!(verify(&home, "old", None).unwrap().is_ok());
+
+    drop(open);
+    assert_eq!(names(&gc(&home, &asked).unwrap().sessions), ["open"]);
+}

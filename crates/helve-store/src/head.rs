@@ -1,0 +1,154 @@
+//! A journal's record of itself: how many entries, how many bytes, the newest hash.
+//!
+//! The same small text stands in two places. `sessions/<name>/head` is rewritten by every append and shows a cut
+//! tail. `heads/<name>`, the *witness*, is moved forward only by a check or an index sync, lies outside the session's
+//! directory, and shows that journal and head were put back together.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use blake3::Hash;
+use rustix::fs::OFlags;
+
+use crate::line::{genesis, parse_hash, parse_u64};
+use crate::{Home, StoreError, files};
+
+/// Every head takes exactly this many bytes, so that it is replaced by one write in place.
+const HEAD_BYTES: usize = 120;
+const EMPTY_TEXT: &[u8; HEAD_BYTES] = b"helve-head 1 00000000000000000000 00000000000000000000 \
+    0000000000000000000000000000000000000000000000000000000000000000\n";
+/// The largest number that a head may hold.
+const MOST: u64 = u64::MAX / 2;
+const WITNESSES: &str = "heads";
+
+/// The state of a journal after its newest entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// Entries written; also the sequence number of the newest.
+    pub(crate) count: u64,
+    /// Bytes that they take.
+    pub(crate) bytes: u64,
+    /// Hash of the newest entry.
+    pub(crate) hash: Hash,
+}
+
+impl Head {
+    /// The head of a session in which nothing has happened.
+    pub(crate) fn empty(session: &str) -> Head {
+        Head { count: 0, bytes: 0, hash: genesis(session) }
+    }
+
+    /// Reads a head; `None` when the file is empty, or holds anything but a head.
+    pub(crate) fn read(file: &File) -> io::Result<Option<Head>> {
+        // One byte more than a head has, so that a longer file is not taken for one.
+        let mut text = [0_u8; HEAD_BYTES + 1];
+        loop {
+            match file.read_at(&mut text, 0) {
+                Ok(count) => return Ok(Head::parse(&text[..count])),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    pub(crate) fn write(&self, file: &File) -> io::Result<()> {
+        file.write_all_at(&self.text(), 0)
+    }
+
+    /// Written by hand because every append does it.
+    fn text(&self) -> [u8; HEAD_BYTES] {
+        let mut text = *EMPTY_TEXT;
+        write_padded(&mut text[13..33], self.count);
+        write_padded(&mut text[34..54], self.bytes);
+        text[55..119].copy_from_slice(self.hash.to_hex().as_bytes());
+        text
+    }
+
+    fn parse(text: &[u8]) -> Option<Head> {
+        let mut words = text.strip_suffix(b"\n")?.split(|&byte| byte == b' ');
+        if text.len() != HEAD_BYTES || words.next()? != b"helve-head" || words.next()? != b"1" {
+            return None;
+        }
+        let head = Head {
+            count: parse_padded(words.next()?)?,
+            bytes: parse_padded(words.next()?)?,
+            hash: parse_hash(words.next()?)?,
+        };
+        words.next().is_none().then_some(head)
+    }
+}
+
+fn write_padded(digits: &mut [u8], mut value: u64) {
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (value % 10) as u8;
+        value /= 10;
+    }
+}
+
+/// Reads a padded number. No journal comes near the limit, so that callers may count on.
+fn parse_padded(digits: &[u8]) -> Option<u64> {
+    let zeros = digits.iter().take_while(|&&byte| byte == b'0').count().min(digits.len().checked_sub(1)?);
+    parse_u64(&digits[zeros..]).filter(|&value| value <= MOST)
+}
+
+/// The newest head of a session that an earlier check has seen.
+pub(crate) fn read_witness(home: &Home, session: &str) -> Result<Option<Head>, StoreError> {
+    let read = || -> io::Result<Option<Head>> {
+        let Some(dir) = files::open_dir(home.dir(), WITNESSES)? else { return Ok(None) };
+        match files::open_to_read(&dir, session)? {
+            Some(file) => Head::read(&file),
+            None => Ok(None),
+        }
+    };
+    read().map_err(|error| StoreError::io("cannot read the witness", session, error))
+}
+
+/// Remembers a head as seen. Callers make sure that the journal still contains the witness that stood before.
+pub(crate) fn write_witness(home: &Home, session: &str, head: &Head) -> Result<(), StoreError> {
+    let write = || -> io::Result<()> {
+        let dir = files::make_dir(home.dir(), WITNESSES)?;
+        let file = files::open_or_make(&dir, session, OFlags::RDWR)?;
+        let lock = files::Lock::exclusive(&file)?;
+        // Two checks may run at once; the one that saw less does not set the other back.
+        let newer = Head::read(&file)?.is_some_and(|old| old.count > head.count);
+        if !newer {
+            head.write(&file)?;
+        }
+        drop(lock);
+        Ok(())
+    };
+    write().map_err(|error| StoreError::io("cannot write the witness", session, error))
+}
+
+/// Forgets a session that is removed on purpose.
+pub(crate) fn remove_witness(home: &Home, session: &str) -> Result<(), StoreError> {
+    let remove = || match files::open_dir(home.dir(), WITNESSES)? {
+        Some(dir) => files::remove_file(&dir, session),
+        None => Ok(()),
+    };
+    remove().map_err(|error| StoreError::io("cannot remove the witness", session, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_is_read_back_and_anything_else_is_not() {
+        let head = Head { count: MOST, bytes: 1200, hash: genesis("x") };
+        let text = String::from_utf8(head.text().to_vec()).unwrap();
+        let expected = format!("helve-head 1 0{MOST} 00000000000000001200 {}\n", genesis("x").to_hex());
+        assert_eq!(text, expected);
+        assert_eq!(Head::parse(text.as_bytes()), Some(head));
+        for cut in 0..text.len() {
+            assert_eq!(Head::parse(&text.as_bytes()[..cut]), None, "cut at {cut}");
+        }
+        let too_large = text.replace(&MOST.to_string(), &(MOST + 1).to_string());
+        for bad in
+            [text.replace("helve-head", "helve_head"), text.to_uppercase(), format!("{text}\n"), too_large]
+        {
+            assert_eq!(Head::parse(bad.as_bytes()), None, "{bad}");
+        }
+    }
+}

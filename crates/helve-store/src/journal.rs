@@ -1,0 +1,202 @@
+//! Appending to a session's journal.
+//!
+//! In: entries. Out: their place in the chain. Several processes may append to one session: each append takes the
+//! file lock, reads the head, writes the line with one `write(2)`, then rewrites the head in place. The line always
+//! comes first, so after a `kill -9` the head may lag behind whole lines or the file may end in part of one; the next
+//! append puts that right (`recover`). An append never overwrites and never follows a symbolic link.
+//!
+//! While a [`Journal`] is open it also holds a shared lock on the head file. That is how readers tell a call that is
+//! still running from one that was cut, and how gc knows to keep its hands off.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::{FlockOperation, OFlags};
+
+use crate::files::{self, Lock};
+use crate::head::Head;
+use crate::home::check_session;
+use crate::line::{Entry, Prepared};
+use crate::{Home, StoreError, recover};
+
+pub(crate) const JOURNAL: &str = "journal.jsonl";
+pub(crate) const HEAD: &str = "head";
+
+/// How often an append starts over when the session is removed under its hands.
+const REOPENINGS: usize = 8;
+
+/// How a journal is written.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct JournalOptions {
+    /// Wait for the disk at every append, so that entries survive power loss and not only the death of a process.
+    pub fsync: bool,
+}
+
+/// Where an appended entry stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Appended {
+    /// Position in the session, counted from 1.
+    pub seq: u64,
+    /// Hash of the entry, 64 hexadecimal digits.
+    pub hash: String,
+}
+
+/// A session's journal, open for appending. Threads may share it.
+#[derive(Debug)]
+pub struct Journal {
+    home: Home,
+    session: String,
+    options: JournalOptions,
+    open: Mutex<Open>,
+}
+
+impl Journal {
+    /// Opens a session's journal, making it when there is none.
+    pub fn open(home: &Home, session: &str, options: JournalOptions) -> Result<Journal, StoreError> {
+        check_session(session)?;
+        let open = Mutex::new(Open::new(home, session, options)?);
+        Ok(Journal { home: home.clone(), session: session.to_owned(), options, open })
+    }
+
+    /// Appends one entry. When this returns, the entry survives the death of the process.
+    pub fn append(&self, entry: &Entry) -> Result<Appended, StoreError> {
+        let (seq, hash) = self.append_prepared(vec![Prepared::new(entry)?], |_, _| {})?;
+        Ok(Appended { seq, hash: hash.to_hex().to_string() })
+    }
+
+    /// Appends entries next to each other, with one lock and one write. When it fails none of them gets a place; a
+    /// process that is killed in the middle may leave the first few.
+    pub fn append_all(&self, entries: &[Entry]) -> Result<Vec<Appended>, StoreError> {
+        if entries.is_empty() {
+            return Ok(Vec::new());
+        }
+        let prepared = entries.iter().map(Prepared::new).collect::<Result<Vec<_>, _>>()?;
+        let mut places = Vec::with_capacity(entries.len());
+        self.append_prepared(prepared, |seq, hash| {
+            places.push(Appended { seq, hash: hash.to_hex().to_string() });
+        })?;
+        Ok(places)
+    }
+
+    /// The session this journal belongs to.
+    pub fn session(&self) -> &str {
+        &self.session
+    }
+
+    fn append_prepared(
+        &self,
+        entries: Vec<Prepared>,
+        mut placed: impl FnMut(u64, blake3::Hash),
+    ) -> Result<(u64, blake3::Hash), StoreError> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        for _ in 0..REOPENINGS {
+            let lock = Lock::exclusive(&open.journal).map_err(|error| self.failed(error))?;
+            let stat = rustix::fs::fstat(&open.journal).map_err(|error| self.failed(error.into()))?;
+            if stat.st_nlink == 0 {
+                // The session was removed or replaced since it was opened: go on with what has its name now.
+                drop(lock);
+                *open = Open::new(&self.home, &self.session, self.options)?;
+                continue;
+            }
+            let length = u64::try_from(stat.st_size).unwrap_or(0);
+            // A journal only ever grows, so one that is as long as this handle left it is as it left it.
+            let mut head = match open.last.filter(|last| last.bytes == length) {
+                Some(last) => last,
+                None => recover::settle(&open.journal, &open.head, length, &self.session)?,
+            };
+            let before = head.bytes;
+            let mut lines = Vec::with_capacity(1536 * entries.len().min(64));
+            for entry in entries {
+                let hash = entry.seal(head.count + 1, head.hash, &mut lines);
+                head = Head { count: head.count + 1, bytes: before + lines.len() as u64, hash };
+                placed(head.count, hash);
+            }
+            write_lines(&open.journal, &lines, before).map_err(|error| self.failed(error))?;
+            if self.options.fsync {
+                open.journal.sync_data().map_err(|error| self.failed(error))?;
+            }
+            head.write(&open.head).map_err(|error| self.failed(error))?;
+            drop(lock);
+            open.last = Some(head);
+            return Ok((head.count, head.hash));
+        }
+        let error = io::Error::other("the session is being removed over and over while it is in use");
+        Err(self.failed(error))
+    }
+
+    fn failed(&self, error: io::Error) -> StoreError {
+        StoreError::io("cannot append to the journal", self.session.as_str(), error)
+    }
+}
+
+/// Writes whole lines at the end of the journal, or nothing: when the disk is full, the part that went through is
+/// taken back.
+pub(crate) fn write_lines(mut journal: &File, lines: &[u8], length_before: u64) -> io::Result<()> {
+    journal.write_all(lines).inspect_err(|_| {
+        // If this fails too, the part that stays is a torn line and the next append takes it out.
+        let _ = journal.set_len(length_before);
+    })
+}
+
+/// The two open files of a session, and the head that this handle wrote last.
+#[derive(Debug)]
+struct Open {
+    journal: File,
+    head: File,
+    last: Option<Head>,
+}
+
+impl Open {
+    fn new(home: &Home, session: &str, options: JournalOptions) -> Result<Open, StoreError> {
+        let open = || {
+            let sessions = home.make_sessions_dir()?;
+            let mut attempts = 0;
+            loop {
+                attempts += 1;
+                let dir = files::make_dir(&sessions, session)?;
+                let made = options.fsync && files::stat(&dir, HEAD)?.is_none();
+                let journal = files::open_or_make(&dir, JOURNAL, OFlags::RDWR | OFlags::APPEND);
+                let head = files::open_or_make(&dir, HEAD, OFlags::RDWR);
+                let (journal, head) = match (journal, head) {
+                    (Ok(journal), Ok(head)) => (journal, head),
+                    // The directory was removed between making it and using it.
+                    (Err(error), _) | (_, Err(error)) => {
+                        if error.kind() == io::ErrorKind::NotFound && attempts < REOPENINGS {
+                            continue;
+                        }
+                        return Err(error);
+                    }
+                };
+                rustix::io::retry_on_intr(|| rustix::fs::flock(&head, FlockOperation::LockShared))?;
+                if made {
+                    rustix::fs::fsync(&dir)?;
+                    rustix::fs::fsync(&sessions)?;
+                    rustix::fs::fsync(home.dir())?;
+                }
+                return Ok(Open { journal, head, last: None });
+            }
+        };
+        open().map_err(|error: io::Error| StoreError::io("cannot open the journal", session, error))
+    }
+}
+
+/// Whether some process has this session's journal open for appending.
+pub(crate) fn is_in_use(home: &Home, session: &str) -> Result<bool, StoreError> {
+    let Some(dir) = home.session_dir(session)? else { return Ok(false) };
+    let probe = || -> io::Result<bool> {
+        let Some(head) = files::open_to_read(&dir, HEAD)? else { return Ok(false) };
+        // Another reader may be asking the same question in this very moment; an appender stays longer.
+        for _ in 0..3 {
+            if Lock::try_exclusive(&head)?.is_some() {
+                return Ok(false);
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        Ok(true)
+    };
+    probe().map_err(|error| StoreError::io("cannot look at the session", session, error))
+}
+
+#[cfg(test)]
+mod tests;

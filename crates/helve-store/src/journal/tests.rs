@@ -1,0 +1,238 @@
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::PathBuf;
+
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use super::*;
+use crate::{EntryKind, Record, Tail, verify};
+
+struct Place {
+    _dir: tempfile::TempDir,
+    home: Home,
+}
+
+impl Place {
+    fn new() -> Place {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(dir.path()).unwrap();
+        Place { _dir: dir, home }
+    }
+
+    fn journal(&self) -> Journal {
+        Journal::open(&self.home, "s", JournalOptions::default()).unwrap()
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.home.path().join("sessions/s").join(file)
+    }
+
+    fn records(&self) -> Vec<Record> {
+        let mut tail = Tail::open(&self.home, "s", 0).unwrap();
+        std::iter::from_fn(|| tail.next_record().unwrap()).collect()
+    }
+}
+
+fn note(number: u64) -> Entry {
+    Entry { kind: EntryKind::Note, call: None, at_us: number, body: json!({"n": number, "text": "äöü"}) }
+}
+
+#[test]
+fn entries_are_numbered_and_chained() {
+    let place = Place::new();
+    let journal = place.journal();
+    let first = journal.append(&note(1)).unwrap();
+    let rest = journal.append_all(&[note(2), note(3)]).unwrap();
+    assert_eq!(journal.append_all(&[]).unwrap(), []);
+    assert_eq!((first.seq, rest[0].seq, rest[1].seq), (1, 2, 3));
+    let records = place.records();
+    assert_eq!(records.len(), 3);
+    assert_eq!(records[1].prev, first.hash);
+    assert_eq!(records[2].prev, rest[0].hash);
+    assert_eq!(records[2].body, note(3).body);
+    let report = verify(&place.home, "s", Some(&rest[1].hash)).unwrap();
+    assert_eq!((report.entries, report.head.as_str(), report.is_ok()), (3, rest[1].hash.as_str(), true));
+}
+
+#[test]
+fn an_entry_that_is_refused_leaves_nothing_behind() {
+    let place = Place::new();
+    let journal = place.journal();
+    let bad = Entry { call: Some("no spaces".to_owned()), ..note(2) };
+    assert!(matches!(journal.append_all(&[note(1), bad]), Err(StoreError::BadCall(_))));
+    assert_eq!(journal.append(&note(3)).unwrap().seq, 1);
+}
+
+#[test]
+fn files_are_for_the_owner_alone_and_links_are_not_followed() {
+    let place = Place::new();
+    place.journal().append(&note(1)).unwrap();
+    for (file, mode) in [("journal.jsonl", 0o600), ("head", 0o600), ("", 0o700)] {
+        assert_eq!(fs::metadata(place.path(file)).unwrap().mode() & 0o777, mode, "{file}");
+    }
+    let elsewhere = place.home.path().join("elsewhere");
+    for file in ["journal.jsonl", "head"] {
+        let path = place.path(file);
+        fs::rename(&path, &elsewhere).unwrap();
+        symlink(&elsewhere, &path).unwrap();
+        assert!(Journal::open(&place.home, "s", JournalOptions::default()).is_err(), "{file}");
+        fs::remove_file(&path).unwrap();
+        fs::rename(&elsewhere, &path).unwrap();
+    }
+    fs::create_dir(&elsewhere).unwrap();
+    symlink(&elsewhere, place.home.path().join("sessions/linked")).unwrap();
+    assert!(Journal::open(&place.home, "linked", JournalOptions::default()).is_err());
+}
+
+#[test]
+fn waiting_for_the_disk_gives_the_same_journal() {
+    let place = Place::new();
+    let journal = Journal::open(&place.home, "s", JournalOptions { fsync: true }).unwrap();
+    journal.append(&note(1)).unwrap();
+    journal.append(&note(2)).unwrap();
+    assert!(verify(&place.home, "s", None).unwrap().is_ok());
+}
+
+#[test]
+fn an_open_journal_goes_on_when_its_session_was_removed() {
+    let place = Place::new();
+    let journal = place.journal();
+    journal.append(&note(1)).unwrap();
+    fs::remove_dir_all(place.path("")).unwrap();
+    assert_eq!(journal.append(&note(2)).unwrap().seq, 1);
+    assert_eq!(place.records()[0].body, note(2).body);
+}
+
+/// A writer that dies between the line and the head leaves exactly this: a longer journal beside the old head.
+#[test]
+fn whole_lines_beyond_the_head_are_adopted() {
+    let place = Place::new();
+    let journal = place.journal();
+    journal.append(&note(1)).unwrap();
+    let old_head = fs::read(place.path("head")).unwrap();
+    journal.append_all(&[note(2), note(3)]).unwrap();
+    fs::write(place.path("head"), &old_head).unwrap();
+
+    let report = verify(&place.home, "s", None).unwrap();
+    assert_eq!((report.problems, report.entries), (vec![], 3));
+    assert!(report.notes[0].contains("lags by 2"), "{:?}", report.notes);
+
+    assert_eq!(journal.append(&note(4)).unwrap().seq, 4);
+    let report = verify(&place.home, "s", None).unwrap();
+    assert_eq!((report.problems, report.notes, report.entries), (vec![], vec![], 4));
+}
+
+#[test]
+fn a_line_torn_at_any_byte_is_taken_out_and_remembered() {
+    let place = Place::new();
+    let journal = place.journal();
+    journal.append(&note(1)).unwrap();
+    let lagging = fs::read(place.path("head")).unwrap();
+    journal.append(&note(2)).unwrap();
+    let (whole, head) =
+        (fs::read(place.path("journal.jsonl")).unwrap(), fs::read(place.path("head")).unwrap());
+    journal.append(&note(3)).unwrap();
+    let longer = fs::read(place.path("journal.jsonl")).unwrap();
+
+    for cut in whole.len() + 1..longer.len() {
+        let (head, notes) = if cut % 2 == 0 { (&head, 1) } else { (&lagging, 2) };
+        fs::write(place.path("journal.jsonl"), &longer[..cut]).unwrap();
+        fs::write(place.path("head"), head).unwrap();
+        let report = verify(&place.home, "s", None).unwrap();
+        assert_eq!((report.problems, report.entries, report.notes.len()), (vec![], 2, notes), "cut at {cut}");
+
+        assert_eq!(journal.append(&note(9)).unwrap().seq, 4, "cut at {cut}");
+        let records = place.records();
+        let torn = &longer[whole.len()..cut];
+        let recovered = &records[2];
+        assert_eq!(recovered.kind, EntryKind::Recovered);
+        assert_eq!(recovered.body["bytes"], torn.len());
+        assert_eq!(recovered.body["hash"], blake3::hash(torn).to_hex().as_str());
+        let preview = recovered.body["preview"].as_str().unwrap();
+        let expected: String = String::from_utf8_lossy(torn).chars().take(200).collect();
+        assert_eq!(preview, expected);
+        assert_eq!(records[3].body, note(9).body);
+    }
+}
+
+#[test]
+fn what_no_interruption_leaves_is_refused_and_not_touched() {
+    let place = Place::new();
+    let journal = place.journal();
+    journal.append_all(&[note(1), note(2)]).unwrap();
+    let good = fs::read(place.path("journal.jsonl")).unwrap();
+    let head = fs::read(place.path("head")).unwrap();
+    let first_line = good.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+
+    let shorter = good[..first_line].to_vec();
+    let repeated = [&good[..], &good[first_line..]].concat();
+    let garbage = [&good[..], b"hello\n"].concat();
+    for (what, bytes) in [("shorter", shorter), ("repeated", repeated), ("garbage", garbage)] {
+        fs::write(place.path("journal.jsonl"), &bytes).unwrap();
+        let error = journal.append(&note(3)).unwrap_err();
+        assert!(matches!(error, StoreError::Damaged { .. }), "{what}: {error}");
+        assert!(error.to_string().contains("helve verify"), "{error}");
+        assert_eq!(fs::read(place.path("journal.jsonl")).unwrap(), bytes, "{what}");
+        assert_eq!(fs::read(place.path("head")).unwrap(), head, "{what}");
+    }
+
+    fs::write(place.path("journal.jsonl"), &good).unwrap();
+    fs::write(place.path("head"), b"").unwrap();
+    assert!(matches!(place.journal().append(&note(3)), Err(StoreError::Damaged { .. })));
+    // The process that wrote the journal knows its head by heart.
+    journal.append(&note(3)).unwrap();
+    assert!(verify(&place.home, "s", None).unwrap().is_ok());
+}
+
+#[test]
+fn a_session_is_in_use_while_its_journal_is_open() {
+    let place = Place::new();
+    assert!(!is_in_use(&place.home, "s").unwrap());
+    let journal = place.journal();
+    journal.append(&note(1)).unwrap();
+    assert!(is_in_use(&place.home, "s").unwrap());
+    drop(journal);
+    assert!(!is_in_use(&place.home, "s").unwrap());
+}
+
+#[test]
+fn threads_with_one_handle_and_with_two_make_one_chain() {
+    let place = Place::new();
+    let (one, two) = (place.journal(), place.journal());
+    std::thread::scope(|scope| {
+        for journal in [&one, &one, &two] {
+            scope.spawn(move || {
+                for number in 0..300 {
+                    journal.append(&note(number)).unwrap();
+                }
+            });
+        }
+    });
+    let report = verify(&place.home, "s", None).unwrap();
+    assert_eq!((report.problems, report.entries), (vec![], 900));
+}
+
+#[test]
+fn a_follower_sees_entries_as_they_come_and_only_whole_ones() {
+    let place = Place::new();
+    let journal = place.journal();
+    journal.append(&note(1)).unwrap();
+    let mut tail = Tail::open(&place.home, "s", 0).unwrap();
+    assert_eq!(tail.next_record().unwrap().unwrap().seq, 1);
+    assert_eq!(tail.next_record().unwrap(), None);
+
+    journal.append(&note(2)).unwrap();
+    let mut late = Tail::open_at_end(&place.home, "s").unwrap();
+    let whole = fs::read(place.path("journal.jsonl")).unwrap();
+    fs::write(place.path("journal.jsonl"), &whole[..whole.len() - 5]).unwrap();
+    assert_eq!(tail.next_record().unwrap(), None);
+    fs::write(place.path("journal.jsonl"), &whole).unwrap();
+    assert_eq!(tail.next_record().unwrap().unwrap().seq, 2);
+    assert_eq!(tail.offset(), whole.len() as u64);
+
+    assert_eq!(late.next_record().unwrap(), None);
+    journal.append(&note(3)).unwrap();
+    assert_eq!(late.next_record().unwrap().unwrap().seq, 3);
+    assert!(matches!(Tail::open(&place.home, "t", 0), Err(StoreError::NoSuchSession(_))));
+}

@@ -1,0 +1,383 @@
+//! Checking a journal: is it still what was written?
+//!
+//! In: a session, and optionally a head that the owner noted down earlier. Out: a report that names every entry that
+//! was changed, removed, moved, added or cut, and whether an older copy was put back. Three things are compared: the
+//! chain inside the file, the head beside it, and the witness of the last check. What an interrupted writer leaves is
+//! a note, not a problem.
+//!
+//! The file is read once, in bounded memory, up to the length it had at the start; appending goes on meanwhile.
+//! Nothing is repaired here. A journal without problems moves the witness forward.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+
+use blake3::Hash;
+use serde::Serialize;
+
+use crate::chain::Chain;
+use crate::files::{self, Lock};
+use crate::head::{Head, read_witness, write_witness};
+use crate::journal::{HEAD, JOURNAL};
+use crate::line::{EntryKind, Line, genesis};
+use crate::reader::{LineReader, Piece};
+use crate::{Home, StoreError};
+
+/// Calls without an outcome that are remembered at once.
+const MOST_OPEN_CALLS: usize = 100_000;
+
+/// What is wrong with an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingKind {
+    /// The entry's content, or content and hash together, are not what was written.
+    Changed,
+    /// The entry is gone from between others.
+    Removed,
+    /// The entry stands in another place than it was written.
+    Reordered,
+    /// The entry was not written by an appender.
+    Inserted,
+    /// Entries at the end are gone although the head counts them.
+    CutTail,
+    /// Journal and head agree, but an earlier check has seen a longer or different journal.
+    OlderCopy,
+    /// The journal was written under another session name.
+    OtherSession,
+    /// The head file is missing or holds no head.
+    HeadDamaged,
+    /// The head that the caller expects was never a head of this journal.
+    HeadAbsent,
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The line of the journal file, counted from 1.
+    pub line: Option<u64>,
+    /// The entry's number.
+    pub seq: Option<u64>,
+    /// What is wrong with it.
+    pub kind: FindingKind,
+    /// The same in words.
+    pub message: String,
+}
+
+/// How the expected head relates to the journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "is", content = "seq")]
+pub enum HeadCheck {
+    /// No head was given.
+    NotAsked,
+    /// It is the newest entry's hash.
+    Equal,
+    /// It is the hash of this earlier entry; the journal has grown since.
+    GrownSince(u64),
+    /// No entry has it.
+    Absent,
+}
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct VerifyReport {
+    /// The session that was checked.
+    pub session: String,
+    /// Whole lines in the journal.
+    pub entries: u64,
+    /// Hash of the newest entry; note it down to compare later.
+    pub head: String,
+    /// How the expected head relates to the journal.
+    pub expected: HeadCheck,
+    /// What is wrong, in file order. Empty means that the journal is what was written.
+    pub problems: Vec<Finding>,
+    /// What an interrupted writer left; the next append puts it right.
+    pub notes: Vec<String>,
+    /// Calls that were planned and have no outcome: cut, or still running.
+    pub cut_calls: Vec<String>,
+}
+
+impl VerifyReport {
+    /// Whether nothing is wrong.
+    pub fn is_ok(&self) -> bool {
+        self.problems.is_empty()
+    }
+}
+
+/// Checks a session's journal. `expected_head` is a hash from an earlier report.
+pub fn verify(home: &Home, session: &str, expected_head: Option<&str>) -> Result<VerifyReport, StoreError> {
+    let failed = |error: io::Error| StoreError::io("cannot read the journal", session, error);
+    let expected = expected_head.map(parse_expected).transpose()?;
+    let witness = read_witness(home, session)?;
+    let Some((journal, head, length)) = snapshot(home, session)? else {
+        return match witness {
+            Some(witness) => Ok(vanished(session, &witness, expected)),
+            None => Err(StoreError::NoSuchSession(session.to_owned())),
+        };
+    };
+
+    let mut walk = Walk::new(session, [head, witness], expected);
+    let mut reader = LineReader::new(journal, 0, length).map_err(failed)?;
+    let mut whole_bytes = 0;
+    let mut torn_bytes = 0;
+    while let Some(piece) = reader.next().map_err(failed)? {
+        if matches!(piece, Piece::Torn) {
+            torn_bytes = reader.end() - reader.start();
+        } else {
+            walk.take(&piece);
+            whole_bytes = reader.end();
+        }
+    }
+    let newest = Head { count: walk.chain.last_seq, bytes: whole_bytes, hash: walk.newest };
+    let report = walk.report(session, head, witness, length, torn_bytes);
+    if report.is_ok() && newest.count > 0 {
+        write_witness(home, session, &newest)?;
+    }
+    Ok(report)
+}
+
+fn parse_expected(text: &str) -> Result<Hash, StoreError> {
+    Hash::from_hex(text.trim()).map_err(|_| StoreError::BadHead(text.chars().take(100).collect()))
+}
+
+/// The journal, its head and its length in a moment in which nobody is appending; `None` when there is no journal.
+fn snapshot(home: &Home, session: &str) -> Result<Option<(File, Option<Head>, u64)>, StoreError> {
+    let Some(dir) = home.session_dir(session)? else { return Ok(None) };
+    let open = || -> io::Result<_> {
+        let Some(journal) = files::open_to_read(&dir, JOURNAL)? else { return Ok(None) };
+        let lock = Lock::shared(&journal)?;
+        let head = match files::open_to_read(&dir, HEAD)? {
+            Some(file) => Head::read(&file)?,
+            None => None,
+        };
+        let length = journal.metadata()?.len();
+        drop(lock);
+        Ok(Some((journal, head, length)))
+    };
+    open().map_err(|error| StoreError::io("cannot read the journal", session, error))
+}
+
+fn vanished(session: &str, witness: &Head, expected: Option<Hash>) -> VerifyReport {
+    VerifyReport {
+        session: session.to_owned(),
+        entries: 0,
+        head: genesis(session).to_hex().to_string(),
+        expected: expected.map_or(HeadCheck::NotAsked, |_| HeadCheck::Absent),
+        problems: vec![Finding {
+            line: None,
+            seq: Some(1),
+            kind: FindingKind::Removed,
+            message: format!(
+                "the whole journal is gone; an earlier check has seen {} entries",
+                witness.count
+            ),
+        }],
+        notes: Vec::new(),
+        cut_calls: Vec::new(),
+    }
+}
+
+/// A number whose hash is known from outside the chain, and what the chain has there.
+struct Known {
+    head: Head,
+    found: Option<Hash>,
+}
+
+/// One pass over the journal.
+struct Walk {
+    chain: Chain,
+    /// Hash of the intact entry with the highest number.
+    newest: Hash,
+    newest_seq: u64,
+    /// The head and the witness.
+    known: [Option<Known>; 2],
+    expected: Option<Hash>,
+    expected_at: Option<u64>,
+    open_calls: HashMap<String, u64>,
+    open_calls_left_out: bool,
+}
+
+impl Walk {
+    fn new(session: &str, known: [Option<Head>; 2], expected: Option<Hash>) -> Walk {
+        let start = genesis(session);
+        Walk {
+            chain: Chain::new(session),
+            newest: start,
+            newest_seq: 0,
+            known: known
+                .map(|head| head.map(|head| Known { head, found: (head.count == 0).then_some(start) })),
+            expected,
+            expected_at: (expected == Some(start)).then_some(0),
+            open_calls: HashMap::new(),
+            open_calls_left_out: false,
+        }
+    }
+
+    fn take(&mut self, piece: &Piece<'_>) {
+        let Some(line) = self.chain.follow(piece) else { return };
+        if line.seq > self.newest_seq {
+            (self.newest_seq, self.newest) = (line.seq, line.hash);
+        }
+        for known in self.known.iter_mut().flatten() {
+            if known.head.count == line.seq && known.found.is_none() {
+                known.found = Some(line.hash);
+            }
+        }
+        if self.expected == Some(line.hash) {
+            self.expected_at = Some(line.seq);
+        }
+        self.note_call(&line);
+    }
+
+    fn note_call(&mut self, line: &Line<'_>) {
+        match (line.kind, line.call) {
+            (EntryKind::Planned, Some(call)) if self.open_calls.len() < MOST_OPEN_CALLS => {
+                self.open_calls.insert(call.to_owned(), line.seq);
+            }
+            (EntryKind::Planned, Some(_)) => self.open_calls_left_out = true,
+            (EntryKind::Outcome, Some(call)) => {
+                self.open_calls.remove(call);
+            }
+            _ => {}
+        }
+    }
+
+    fn report(
+        self,
+        session: &str,
+        head: Option<Head>,
+        witness: Option<Head>,
+        length: u64,
+        torn_bytes: u64,
+    ) -> VerifyReport {
+        let Walk { chain, newest, newest_seq, known, expected, expected_at, open_calls, open_calls_left_out } =
+            self;
+        let (entries, last_seq, left_out) = (chain.lines, chain.last_seq, chain.left_out);
+        let found = known.map(|known| known.and_then(|known| known.found));
+        let mut problems = chain.finish();
+        let mut notes = Vec::new();
+
+        let counted = match head {
+            Some(head) => {
+                check_head(&mut problems, &mut notes, &head, found[0], last_seq, entries, torn_bytes);
+                head.count
+            }
+            None if length > 0 => {
+                let message = "the head file is missing or holds no head, so a cut tail cannot be seen";
+                problems.push(outside(FindingKind::HeadDamaged, None, message.to_owned()));
+                last_seq
+            }
+            None => 0,
+        };
+        if torn_bytes > 0 && counted <= last_seq {
+            notes.push(format!(
+                "the last line was not finished ({torn_bytes} bytes); the next append takes it out"
+            ));
+        }
+        if let Some(witness) = witness {
+            check_witness(&mut problems, &witness, found[1], last_seq, counted);
+        }
+        let expected = match (expected, expected_at) {
+            (None, _) => HeadCheck::NotAsked,
+            (Some(_), Some(seq)) if seq == newest_seq => HeadCheck::Equal,
+            (Some(_), Some(seq)) => HeadCheck::GrownSince(seq),
+            (Some(hash), None) => {
+                let message = format!(
+                    "no entry has the expected head {}: the journal was rewritten, or an older copy was put back",
+                    hash.to_hex()
+                );
+                problems.push(outside(FindingKind::HeadAbsent, None, message));
+                HeadCheck::Absent
+            }
+        };
+        if left_out > 0 {
+            notes.push(format!("{left_out} further problems are not listed"));
+        }
+        if open_calls_left_out {
+            notes.push(format!("more than {MOST_OPEN_CALLS} calls have no outcome; not all are listed"));
+        }
+        let mut cut: Vec<(u64, String)> = open_calls.into_iter().map(|(call, seq)| (seq, call)).collect();
+        cut.sort_unstable();
+        VerifyReport {
+            session: session.to_owned(),
+            entries,
+            head: newest.to_hex().to_string(),
+            expected,
+            problems,
+            notes,
+            cut_calls: cut.into_iter().map(|(_, call)| call).collect(),
+        }
+    }
+}
+
+/// Compares the chain with the head beside it.
+fn check_head(
+    problems: &mut Vec<Finding>,
+    notes: &mut Vec<String>,
+    head: &Head,
+    found: Option<Hash>,
+    last_seq: u64,
+    entries: u64,
+    torn_bytes: u64,
+) {
+    if head.count > last_seq {
+        let through = if torn_bytes > 0 { ", the first of them in part" } else { "" };
+        let message = format!(
+            "the last {} entries are gone{through}: the head counts {}, the journal ends after {last_seq}. \
+             The tail was cut off, or an older copy of the journal was put back",
+            head.count - last_seq,
+            head.count
+        );
+        problems.push(Finding {
+            line: Some(entries + 1),
+            seq: Some(last_seq + 1),
+            kind: FindingKind::CutTail,
+            message,
+        });
+        return;
+    }
+    let known_to_be_bad = problems.iter().any(|problem| problem.seq == Some(head.count));
+    if found != Some(head.hash) && !known_to_be_bad {
+        let message =
+            format!("entry {} was replaced together with its hash: the head names another", head.count);
+        problems.push(outside(FindingKind::Changed, Some(head.count), message));
+    } else if head.count < last_seq && problems.is_empty() {
+        let lag = last_seq - head.count;
+        notes.push(format!(
+            "the head lags by {lag} entries after an interrupted write; the next append adopts them"
+        ));
+    }
+}
+
+/// Compares the chain with what an earlier check has seen.
+fn check_witness(
+    problems: &mut Vec<Finding>,
+    witness: &Head,
+    found: Option<Hash>,
+    last_seq: u64,
+    counted: u64,
+) {
+    let already_named = problems.iter().any(|problem| problem.seq == Some(witness.count))
+        || (witness.count > last_seq && witness.count <= counted);
+    if found == Some(witness.hash) || already_named {
+        return;
+    }
+    let message = if witness.count > last_seq {
+        format!(
+            "an earlier check has seen {} entries, journal and head now end after {last_seq}: \
+             an older copy of both was put back",
+            witness.count
+        )
+    } else {
+        format!(
+            "entry {} is not the one that an earlier check has seen: an older copy was put back and continued, \
+             or the journal was rewritten",
+            witness.count
+        )
+    };
+    problems.push(outside(FindingKind::OlderCopy, Some(witness.count), message));
+}
+
+/// A finding that stands on no line of the journal.
+fn outside(kind: FindingKind, seq: Option<u64>, message: String) -> Finding {
+    Finding { line: None, seq, kind, message }
+}

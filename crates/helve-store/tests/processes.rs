@@ -1,0 +1,193 @@
+//! Several processes on one journal, and processes that die while they write.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "helpers of tests fail by panicking and print to their parent"
+)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use helve_store::{Entry, EntryKind, Filter, Home, Index, Journal, JournalOptions, Tail, verify};
+use pretty_assertions::assert_eq;
+use rustix::process::{Resource, Rlimit, setrlimit};
+use serde_json::json;
+
+const HOME: &str = "HELVE_STORE_TEST_HOME";
+const COUNT: &str = "HELVE_STORE_TEST_COUNT";
+const LIMIT: &str = "HELVE_STORE_TEST_LIMIT";
+
+/// Starts this test program again as an appender.
+fn start_appender(home: &Path, count: u64) -> Child {
+    appender(home, count).spawn().unwrap()
+}
+
+fn appender(home: &Path, count: u64) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--ignored", "--exact", "appender_process", "--nocapture", "--test-threads=1"])
+        .env(HOME, home)
+        .env(COUNT, count.to_string())
+        .stdout(Stdio::piped());
+    command
+}
+
+/// Not a test of its own: what `start_appender` runs. Prints the number of each entry once it is journalled.
+#[test]
+#[ignore = "runs only as a child of the other tests"]
+fn appender_process() {
+    let Some(home) = std::env::var_os(HOME) else { return };
+    let home = Home::open(Path::new(&home)).unwrap();
+    let count: u64 = std::env::var(COUNT).unwrap().parse().unwrap();
+    if let Ok(limit) = std::env::var(LIMIT) {
+        let at = |bytes: u64| Rlimit { current: Some(bytes), maximum: Some(bytes) };
+        setrlimit(Resource::Core, at(0)).unwrap();
+        setrlimit(Resource::Fsize, at(limit.parse().unwrap())).unwrap();
+    }
+    let journal = Journal::open(&home, "s", JournalOptions::default()).unwrap();
+    let pid = std::process::id();
+    let mut out = std::io::stdout();
+    for number in 0..count {
+        let call = Some(format!("c_{pid}_{number}"));
+        // Some entries are long, so that their write takes a while and can be caught in the middle.
+        let text = "x".repeat(if number % 7 == 0 { 300_000 } else { 300 });
+        let body = json!({"tool": "echo", "args": {"text": text}});
+        let plan = Entry { kind: EntryKind::Planned, call: call.clone(), at_us: number, body };
+        let outcome = Entry { kind: EntryKind::Outcome, call, at_us: number, body: json!({"ok": true}) };
+        journal.append(&plan).unwrap();
+        let place = journal.append(&outcome).unwrap();
+        out.write_all(format!("seq {} {}\n", place.seq, place.hash).as_bytes()).unwrap();
+    }
+}
+
+#[test]
+fn two_processes_make_one_chain() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Home::open(dir.path()).unwrap();
+    let mut children = [start_appender(dir.path(), 500), start_appender(dir.path(), 500)];
+    for child in &mut children {
+        let mut output = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
+        assert!(child.wait().unwrap().success(), "{output}");
+    }
+    let report = verify(&home, "s", None).unwrap();
+    assert_eq!((report.problems, report.notes), (vec![], vec![]));
+    assert_eq!((report.entries, report.cut_calls), (2000, vec![]));
+}
+
+#[test]
+fn what_was_acknowledged_survives_kill_and_the_journal_stays_good() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Home::open(dir.path()).unwrap();
+    let mut acknowledged: Vec<(u64, String)> = Vec::new();
+    for round in 0..20_u64 {
+        let mut child = start_appender(dir.path(), 1_000_000);
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut wanted = 3 + round * 5;
+        let mut killed = false;
+        // Reads on after the kill: what was printed before it must be in the journal too.
+        while let Some(Ok(line)) = lines.next() {
+            let mut words = line.split(' ').skip_while(|word| *word != "seq").skip(1);
+            let (Some(seq), Some(hash)) = (words.next(), words.next()) else { continue };
+            if hash.len() < 64 {
+                continue;
+            }
+            acknowledged.push((seq.parse().unwrap(), hash.to_owned()));
+            wanted = wanted.saturating_sub(1);
+            if wanted == 0 && !killed {
+                std::thread::sleep(std::time::Duration::from_micros(round * 211));
+                child.kill().unwrap();
+                killed = true;
+            }
+        }
+        child.wait().unwrap();
+        assert!(killed, "the appender ended by itself in round {round}");
+        let report = verify(&home, "s", None).unwrap();
+        assert_eq!(report.problems, vec![], "round {round}");
+    }
+
+    let journal = Journal::open(&home, "s", JournalOptions::default()).unwrap();
+    journal.append(&Entry { kind: EntryKind::Note, call: None, at_us: 0, body: json!(null) }).unwrap();
+    drop(journal);
+    let report = verify(&home, "s", None).unwrap();
+    assert_eq!((report.problems, report.notes), (vec![], vec![]));
+
+    let mut tail = Tail::open(&home, "s", 0).unwrap();
+    let mut hashes = Vec::new();
+    while let Some(record) = tail.next_record().unwrap() {
+        hashes.push(record.hash);
+    }
+    for (seq, hash) in &acknowledged {
+        assert_eq!(&hashes[*seq as usize - 1], hash);
+    }
+    assert!(acknowledged.len() > 500);
+
+    let mut index = Index::open(&home).unwrap();
+    index.sync().unwrap();
+    let rows = index.query(&Filter::default()).unwrap();
+    let mut cut: Vec<String> = rows.into_iter().filter(|row| row.ok.is_none()).map(|row| row.call).collect();
+    let mut expected = report.cut_calls;
+    cut.sort();
+    expected.sort();
+    assert_eq!(cut, expected);
+}
+
+/// The kernel ends a process whose write crosses the file size limit, after letting through what fits: a writer that
+/// dies in the middle of a line, at a byte of our choice.
+#[test]
+fn a_process_that_dies_within_a_line_leaves_a_journal_that_is_put_right() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Home::open(dir.path()).unwrap();
+    let path = dir.path().join("sessions/s/journal.jsonl");
+    let mut recovered = 0;
+    for more in [5_000, 1, 2, 120, 300_000, 300_700, 301_000, 302_345, 303_456] {
+        let before = path.metadata().map_or(0, |metadata| metadata.len());
+        let limit = before + more;
+        let status = appender(dir.path(), 1000).env(LIMIT, limit.to_string()).output().unwrap().status;
+        assert_eq!(status.signal(), Some(rustix::process::Signal::XFSZ.as_raw()), "limit {limit}");
+        assert_eq!(path.metadata().unwrap().len(), limit);
+
+        let report = verify(&home, "s", None).unwrap();
+        assert_eq!(report.problems, vec![], "limit {limit}");
+        let torn = std::fs::read(&path).unwrap().last() != Some(&b'\n');
+        assert_eq!(report.notes.len(), usize::from(torn), "{:?}", report.notes);
+        recovered += u64::from(torn);
+
+        let journal = Journal::open(&home, "s", JournalOptions::default()).unwrap();
+        journal.append(&Entry { kind: EntryKind::Note, call: None, at_us: 0, body: json!(null) }).unwrap();
+        let report = verify(&home, "s", None).unwrap();
+        assert_eq!((report.problems, report.notes), (vec![], vec![]), "limit {limit}");
+    }
+    let mut tail = Tail::open(&home, "s", 0).unwrap();
+    let records = std::iter::from_fn(|| tail.next_record().unwrap());
+    assert_eq!(records.filter(|record| record.kind == EntryKind::Recovered).count() as u64, recovered);
+    assert!(recovered > 5, "{recovered}");
+}
+
+/// With that signal ignored the write fails instead, as it does when the disk is full.
+#[test]
+fn a_write_that_fails_in_the_middle_is_taken_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Home::open(dir.path()).unwrap();
+    let appender = appender(dir.path(), 1000);
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
+        .arg(appender.get_program())
+        .args(appender.get_args());
+    let environment = appender.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    let output = command.envs(environment).env(LIMIT, "310000").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(101), "{text}");
+
+    let acknowledged = text.lines().filter(|line| line.contains("seq ")).count() as u64;
+    let report = verify(&home, "s", None).unwrap();
+    assert_eq!((report.problems, report.notes), (vec![], vec![]));
+    assert!(report.entries >= acknowledged * 2 && acknowledged > 0, "{} {acknowledged}", report.entries);
+    let journal = Journal::open(&home, "s", JournalOptions::default()).unwrap();
+    let note = Entry { kind: EntryKind::Note, call: None, at_us: 0, body: json!(null) };
+    assert_eq!(journal.append(&note).unwrap().seq, report.entries + 1);
+}

@@ -1,0 +1,262 @@
+//! Each case in `cases/tampering.jsonl` does something to a journal of ten entries and says what a check must find:
+//! the kind, the line and the number. With `witness`, the journal was checked once before.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking")]
+
+use std::fs;
+use std::path::PathBuf;
+
+use helve_store::{
+    Entry, EntryKind, FindingKind, HeadCheck, Home, Journal, JournalOptions, StoreError, canonical_json,
+    verify,
+};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+struct Place {
+    _dir: tempfile::TempDir,
+    home: Home,
+    /// Journal and head after each entry.
+    history: Vec<[Vec<u8>; 2]>,
+}
+
+const FILES: [&str; 2] = ["journal.jsonl", "head"];
+
+fn entry(number: u64) -> Entry {
+    let kind = if number % 2 == 1 { EntryKind::Planned } else { EntryKind::Outcome };
+    let call = format!("c_{}", number.div_ceil(2));
+    Entry { kind, call: Some(call), at_us: number, body: json!({"n": number, "text": "something"}) }
+}
+
+impl Place {
+    fn new() -> Place {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(dir.path()).unwrap();
+        let mut place = Place { _dir: dir, home, history: Vec::new() };
+        let journal = place.journal("s");
+        place.history.push([Vec::new(), Vec::new()]);
+        for number in 1..=10 {
+            journal.append(&entry(number)).unwrap();
+            place.history.push(FILES.map(|file| fs::read(place.path(file)).unwrap()));
+        }
+        place
+    }
+
+    fn journal(&self, session: &str) -> Journal {
+        Journal::open(&self.home, session, JournalOptions::default()).unwrap()
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.home.path().join("sessions/s").join(file)
+    }
+
+    fn edit_lines(&self, edit: impl FnOnce(&mut Vec<String>)) {
+        let text = fs::read_to_string(self.path("journal.jsonl")).unwrap();
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        edit(&mut lines);
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        fs::write(self.path("journal.jsonl"), text).unwrap();
+    }
+
+    fn restore(&self, count: usize, file: &str) {
+        let index = FILES.iter().position(|known| *known == file).unwrap();
+        fs::write(self.path(file), &self.history[count][index]).unwrap();
+    }
+
+    fn apply(&self, name: &str, what: &Value) {
+        let number = |key: &str| what[key].as_u64().unwrap() as usize;
+        let text = |key: &str| what[key].as_str().unwrap();
+        match name {
+            "replace" => self.edit_lines(|lines| {
+                let line = &mut lines[number("line") - 1];
+                assert!(line.contains(text("from")), "{line}");
+                *line = line.replacen(text("from"), text("to"), 1);
+            }),
+            "rehash" => self.edit_lines(|lines| {
+                let line = &mut lines[number("line") - 1];
+                assert!(line.contains(text("from")), "{line}");
+                *line = with_fitting_hash(&line.replacen(text("from"), text("to"), 1));
+            }),
+            "garble" => self.edit_lines(|lines| lines[number("line") - 1] = "\u{fffd}\u{0}{".to_owned()),
+            "blank" => self.edit_lines(|lines| lines[number("line") - 1].clear()),
+            "capital_hash" => self.edit_lines(|lines| {
+                let line = &mut lines[number("line") - 1];
+                let value: Value = serde_json::from_str(line).unwrap();
+                let hash = value["hash"].as_str().unwrap();
+                *line = line.replace(hash, &hash.to_uppercase());
+            }),
+            "remove" => self.edit_lines(|lines| drop(lines.remove(number("line") - 1))),
+            "swap" => self.edit_lines(|lines| lines.swap(number("line") - 1, number("with") - 1)),
+            "copy" => self.edit_lines(|lines| {
+                let line = lines[number("line") - 1].clone();
+                lines.insert(number("before") - 1, line);
+            }),
+            "insert" => self.edit_lines(|lines| lines.insert(number("before") - 1, text("text").to_owned())),
+            "forge" => self.edit_lines(|lines| {
+                let at = number("before") - 1;
+                let forged = lines[at].replacen("something", "something else", 1);
+                lines.insert(at, with_fitting_hash(&forged));
+            }),
+            "keep_lines" => self.edit_lines(|lines| lines.truncate(number("count"))),
+            "cut_bytes" => {
+                let mut bytes = fs::read(self.path("journal.jsonl")).unwrap();
+                bytes.truncate(bytes.len() - number("count"));
+                fs::write(self.path("journal.jsonl"), bytes).unwrap();
+            }
+            "restore" => {
+                for file in what["files"].as_array().unwrap() {
+                    self.restore(number("count"), file.as_str().unwrap());
+                }
+            }
+            "append" => {
+                let journal = self.journal("s");
+                for more in 0..number("count") {
+                    journal.append(&entry(100 + more as u64)).unwrap();
+                }
+            }
+            "delete" if text("file").is_empty() => fs::remove_dir_all(self.path("")).unwrap(),
+            "delete" => fs::remove_file(self.path(text("file"))).unwrap(),
+            "write_head" => fs::write(self.path("head"), text("text")).unwrap(),
+            "other_session" => {
+                let journal = self.journal("other");
+                for number in 1..=10 {
+                    journal.append(&entry(number)).unwrap();
+                }
+                for file in FILES {
+                    fs::copy(self.home.path().join("sessions/other").join(file), self.path(file)).unwrap();
+                }
+            }
+            other => panic!("no such edit: {other}"),
+        }
+    }
+}
+
+/// Gives a changed line the hash that its content asks for, as somebody who knows the format would.
+fn with_fitting_hash(line: &str) -> String {
+    let mut value: Value = serde_json::from_str(line).unwrap();
+    value.as_object_mut().unwrap().remove("hash");
+    let hash = blake3::hash(&canonical_json(&value).unwrap()).to_hex().to_string();
+    value["hash"] = json!(hash);
+    String::from_utf8(canonical_json(&value).unwrap()).unwrap()
+}
+
+#[test]
+fn every_kind_of_tampering_is_found_and_named() {
+    for line in include_str!("cases/tampering.jsonl").lines() {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let place = Place::new();
+        if case["witness"] == true {
+            assert!(verify(&place.home, "s", None).unwrap().is_ok());
+        }
+        for edit in case["edits"].as_array().unwrap() {
+            let (name, what) = edit.as_object().unwrap().iter().next().unwrap();
+            place.apply(name, what);
+        }
+        let report = verify(&place.home, "s", None).unwrap();
+        let found: Vec<Value> =
+            report.problems.iter().map(|finding| json!([finding.kind, finding.line, finding.seq])).collect();
+        assert_eq!(Value::from(found), case["expect"], "{}: {:#?}", case["name"], report.problems);
+    }
+}
+
+#[test]
+fn a_check_with_problems_does_not_move_the_witness() {
+    let place = Place::new();
+    assert!(verify(&place.home, "s", None).unwrap().is_ok());
+    for file in FILES {
+        place.restore(6, file);
+    }
+    for _ in 0..2 {
+        let report = verify(&place.home, "s", None).unwrap();
+        assert_eq!(report.problems[0].kind, FindingKind::OlderCopy);
+    }
+}
+
+#[test]
+fn an_expected_head_is_the_newest_an_older_or_none() {
+    let place = Place::new();
+    let heads: Vec<String> = fs::read_to_string(place.path("journal.jsonl"))
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["hash"].as_str().unwrap().to_owned())
+        .collect();
+    let check = |head: &str| verify(&place.home, "s", Some(head)).unwrap();
+    assert_eq!(verify(&place.home, "s", None).unwrap().expected, HeadCheck::NotAsked);
+    assert_eq!(check(&heads[9]).expected, HeadCheck::Equal);
+    assert_eq!(check(&heads[3].to_uppercase()).expected, HeadCheck::GrownSince(4));
+    let absent = check(&"0".repeat(64));
+    assert_eq!((absent.expected, absent.problems[0].kind), (HeadCheck::Absent, FindingKind::HeadAbsent));
+    assert!(matches!(verify(&place.home, "s", Some("abc")), Err(StoreError::BadHead(_))));
+
+    // Journal, head and witness put back together are seen by whoever noted the head down.
+    for file in FILES {
+        place.restore(6, file);
+    }
+    let _ = fs::remove_dir_all(place.home.path().join("heads"));
+    assert!(verify(&place.home, "s", None).unwrap().is_ok());
+    assert_eq!(check(&heads[9]).expected, HeadCheck::Absent);
+}
+
+#[test]
+fn calls_without_an_outcome_are_listed() {
+    let place = Place::new();
+    assert_eq!(verify(&place.home, "s", None).unwrap().cut_calls, Vec::<String>::new());
+    let journal = place.journal("s");
+    for number in [13, 11, 12] {
+        journal.append(&entry(number)).unwrap();
+    }
+    assert_eq!(verify(&place.home, "s", None).unwrap().cut_calls, ["c_7"]);
+}
+
+#[test]
+fn a_session_that_never_was_is_an_error_and_an_unused_one_is_fine() {
+    let place = Place::new();
+    assert!(matches!(verify(&place.home, "t", None), Err(StoreError::NoSuchSession(_))));
+    assert!(matches!(verify(&place.home, "../s", None), Err(StoreError::BadSession(_))));
+    let _unused = place.journal("t");
+    let report = verify(&place.home, "t", None).unwrap();
+    assert_eq!((report.entries, report.is_ok()), (0, true));
+}
+
+#[test]
+fn a_file_of_garbage_gives_a_bounded_report() {
+    let place = Place::new();
+    fs::write(place.path("journal.jsonl"), "x\n".repeat(50_000)).unwrap();
+    let report = verify(&place.home, "s", None).unwrap();
+    assert!(!report.is_ok() && report.problems.len() <= 1100, "{}", report.problems.len());
+    assert!(report.notes.iter().any(|note| note.contains("not listed")), "{:?}", report.notes);
+}
+
+#[test]
+fn a_forged_line_with_the_last_number_there_is_does_no_harm() {
+    let place = Place::new();
+    place.edit_lines(|lines| {
+        let forged = lines[9].replace("\"seq\":10", &format!("\"seq\":{}", u64::MAX));
+        let forged = with_fitting_hash(&forged);
+        lines.extend([forged.clone(), forged, "garbage".to_owned()]);
+    });
+    let kinds: Vec<_> =
+        verify(&place.home, "s", None).unwrap().problems.iter().map(|found| found.kind).collect();
+    assert!(kinds.contains(&FindingKind::Removed), "{kinds:?}");
+    let journal = Journal::open(&place.home, "s", JournalOptions::default()).unwrap();
+    assert!(matches!(journal.append(&entry(11)), Err(StoreError::Damaged { .. })));
+}
+
+#[test]
+fn many_moved_entries_give_a_bounded_report() {
+    let place = Place::new();
+    let journal = place.journal("many");
+    let entries: Vec<Entry> = (1..=20_000).map(entry).collect();
+    journal.append_all(&entries).unwrap();
+    let path = place.home.path().join("sessions/many/journal.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    let mut lines: Vec<&str> = text.lines().collect();
+    // The last entry first, then every second one: each splits the one gap that is left.
+    lines.rotate_right(1);
+    let every_second = lines.iter().step_by(2).map(|line| format!("{line}\n")).collect::<String>();
+    fs::write(&path, every_second).unwrap();
+    let started = std::time::Instant::now();
+    let report = verify(&place.home, "many", None).unwrap();
+    assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
+    assert!(!report.is_ok() && report.problems.len() <= 2100, "{}", report.problems.len());
+}

@@ -1,1 +1,167 @@
-//! The registry and the one pipeline that every tool call takes
+//! The registry and the one pipeline that every tool call takes.
+//!
+//! In: a policy, a workspace, tools, and calls. Out: results, each recorded. [`Runtime`] is the whole face of it; the
+//! stages are the files of `pipeline/`, and none of them can be reached from outside. A permit is made in `authorize`
+//! and nowhere else; `execute` takes nothing but a permit; the registry hands out specs, never a tool.
+//!
+//! Deliberately not here: what a shell command means (`helve-shell`), what the owner allows (`helve-policy`), how a
+//! command is confined (`helve-sandbox`), how the journal is kept (`helve-store`), the tools themselves (`helve-tools`).
+
+mod approval;
+mod builder;
+mod call_id;
+mod lanes;
+mod pipeline;
+mod registry;
+mod strict_json;
+mod workspace;
+
+use std::sync::Arc;
+
+use helve_core::{Args, Call, CallResult, CommandUse, Decision, SandboxReport, ToolError, ToolSpec};
+use helve_policy::Policy;
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+pub use approval::{Approval, ApprovalRequest, Approver};
+pub use builder::{BuildError, RuntimeBuilder};
+use pipeline::{Admitted, Pipeline};
+pub use registry::{Quarantined, RegisterError};
+
+/// Who calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// The owner at the command line: no rate limit but what the policy writes.
+    Owner,
+    /// Anybody else, by name.
+    Named(String),
+}
+
+impl Caller {
+    /// The name in the journal.
+    pub fn name(&self) -> &str {
+        match self {
+            Caller::Owner => "owner",
+            Caller::Named(name) => name,
+        }
+    }
+}
+
+/// A runtime: tools behind the pipeline. Cheap to clone.
+#[derive(Clone)]
+pub struct Runtime {
+    pipeline: Arc<Pipeline>,
+}
+
+/// Calls that are in the line, in call order.
+pub struct Pending {
+    pipeline: Arc<Pipeline>,
+    admitted: Vec<Admitted>,
+}
+
+impl Runtime {
+    /// Starts to put one together.
+    pub fn builder() -> RuntimeBuilder {
+        RuntimeBuilder::default()
+    }
+
+    /// Takes one call through the pipeline.
+    pub async fn call(&self, call: Call) -> CallResult {
+        match self.pipeline.admit(call).await {
+            Admitted::Ready(ready) => self.pipeline.finish(*ready).await,
+            Admitted::Refused(result) => *result,
+        }
+    }
+
+    /// Takes the calls of one model turn through the pipeline; results come in call order.
+    pub async fn batch(&self, calls: Vec<Call>) -> Vec<CallResult> {
+        self.admit(calls).await.results().await
+    }
+
+    /// Takes calls up to their places in the line and no further. [`Pending::results`] runs them; several pendings may
+    /// run at once and overlap where their access allows.
+    pub async fn admit(&self, calls: Vec<Call>) -> Pending {
+        let mut admitted = Vec::with_capacity(calls.len());
+        for call in calls {
+            admitted.push(self.pipeline.admit(call).await);
+        }
+        Pending { pipeline: Arc::clone(&self.pipeline), admitted }
+    }
+
+    /// What a tool would get: normalized and valid arguments, or every problem. Nothing is authorized, run or recorded.
+    pub fn arguments(&self, tool: &str, args: Args) -> Result<Value, ToolError> {
+        self.pipeline.arguments(tool, args)
+    }
+
+    /// The declarations of the enabled tools, sorted by name.
+    pub fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
+        let policy = &self.pipeline.authority.policy;
+        self.pipeline.registry.specs().filter(|spec| policy.tool(&spec.name).enabled)
+    }
+
+    /// Tools that are kept out because of their schema.
+    pub fn quarantined(&self) -> &[Quarantined] {
+        self.pipeline.registry.quarantined()
+    }
+
+    /// What the guard says of a command.
+    pub fn check(&self, command: &str, working_dir: Option<&str>) -> Decision {
+        let working_dir = working_dir.map(str::to_owned);
+        self.pipeline.authority.check(&CommandUse { command: command.to_owned(), working_dir })
+    }
+
+    /// The policy in force.
+    pub fn policy(&self) -> &Policy {
+        &self.pipeline.authority.policy
+    }
+
+    /// The sandbox that a command would run in.
+    pub fn sandbox(&self) -> Result<SandboxReport, ToolError> {
+        self.pipeline.lanes.shell().map(|shell| shell.report())
+    }
+}
+
+impl Pending {
+    /// Runs the calls to their ends; results come in call order.
+    pub async fn results(self) -> Vec<CallResult> {
+        let Pending { pipeline, mut admitted } = self;
+        if admitted.len() == 1 {
+            return match admitted.pop() {
+                Some(Admitted::Ready(ready)) => vec![pipeline.finish(*ready).await],
+                Some(Admitted::Refused(result)) => vec![*result],
+                None => Vec::new(),
+            };
+        }
+        let mut results: Vec<Option<CallResult>> = admitted.iter().map(|_| None).collect();
+        let mut running = JoinSet::new();
+        for (at, call) in admitted.into_iter().enumerate() {
+            match call {
+                Admitted::Refused(result) => results[at] = Some(*result),
+                Admitted::Ready(ready) => {
+                    let pipeline = Arc::clone(&pipeline);
+                    running.spawn(async move { (at, pipeline.finish(*ready).await) });
+                }
+            }
+        }
+        while let Some(done) = running.join_next().await {
+            if let Ok((at, result)) = done {
+                results[at] = Some(result);
+            }
+        }
+        results.into_iter().flatten().collect()
+    }
+}
+
+/// The name most like `wanted`, if one is alike enough to be meant.
+pub(crate) fn nearest<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    if wanted.len() > 64 {
+        return None;
+    }
+    let key = |name: &str| name.to_lowercase().replace(['-', '_', '.', ' '], "");
+    let wanted = key(wanted);
+    names
+        .map(|name| (strsim::jaro_winkler(&wanted, &key(name)), name))
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}

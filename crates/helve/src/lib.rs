@@ -1,1 +1,66 @@
-//! Helve as a library: one place to import from
+//! Helve as a library: one place to import from.
+//!
+//! A model decides; Helve acts: it takes a tool call, validates it, decides whether it may happen, runs it in a sandbox
+//! that holds, gives back what the model should see, and keeps a record that can be verified.
+//!
+//! ```no_run
+//! use helve::{Call, Policy, Runtime};
+//! use serde_json::json;
+//!
+//! # async fn run() -> Result<(), helve::BuildError> {
+//! let builder = Runtime::builder().policy(Policy::builtin()).workspace("project");
+//! let builder = helve::register_builtin_tools(builder);
+//! let runtime = helve::register_container_tools(builder).build()?;
+//! let result = runtime.call(Call::new("exec", json!({"command": "ls"}))).await;
+//! println!("{}", result.text());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A tool of your own is a struct with arguments that derive `Deserialize` and `JsonSchema`; see [`TypedTool`]. It is
+//! run by the pipeline only: a [`Context`] cannot be made outside of it, and the runtime hands out specs, never tools.
+//!
+//! ```compile_fail
+//! // There is no way to a tool but through the pipeline.
+//! let ctx = helve::assemble(todo!());
+//! ```
+
+mod manual;
+
+pub use helve_core::context::ProgressNote;
+pub use helve_core::{
+    Access, ApprovalNeed, Args, BoxFuture, Call, CallId, CallResult, Cancel, CancelHandle, CommandUse, Content, Context,
+    Cost, Decision, Egress, ErrorKind, Exit, Files, Lane, Limits, Output, OutputSink, Problem, Progress, RateLimit,
+    Resource, SandboxReport, Shell, ShellBackend, ShellJob, ShellOutput, ShellRequest, Stream, Tool, ToolError,
+    ToolSpec, Truncated, TypedTool, Verdict, WireError, typed,
+};
+pub use helve_policy::{ConfigError, Policy, Setting, Sources};
+pub use helve_runtime::{
+    Approval, ApprovalRequest, Approver, BuildError, Caller, Pending, Quarantined, RegisterError, Runtime,
+    RuntimeBuilder,
+};
+pub use manual::manual;
+
+/// Specs in the shapes that model APIs want.
+pub mod export {
+    pub use helve_core::export::{Format, export};
+}
+
+/// The journal, blobs and index: reading, verifying and tidying what the runtime has recorded.
+pub mod store {
+    pub use helve_store::*;
+}
+
+/// Adds `echo`, `time`, `json` and `read_output`: tools that touch nothing outside this process.
+#[must_use]
+pub fn register_builtin_tools(builder: RuntimeBuilder) -> RuntimeBuilder {
+    builder.register_builtin(helve_tools::builtin_tools())
+}
+
+/// Adds `exec`: tools whose work happens in the sandbox. Give the builder its policy first: the limits that the schema
+/// shows are the policy's.
+#[must_use]
+pub fn register_container_tools(builder: RuntimeBuilder) -> RuntimeBuilder {
+    let limits = builder.limits();
+    builder.register_builtin(helve_tools::container_tools(&limits))
+}

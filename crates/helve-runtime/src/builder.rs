@@ -1,0 +1,219 @@
+//! Puts a [`Runtime`] together. Opens nothing and starts nothing: each lane is opened at its first need.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use helve_core::context::ProgressNote;
+use helve_core::{Cancel, Egress, Files, ShellBackend, Tool};
+use helve_policy::{ConfigError, Policy, RateLimiter};
+use helve_store::{Home, StoreError};
+use tokio::sync::mpsc;
+
+use crate::approval::{Approver, Headless};
+use crate::lanes::Lanes;
+use crate::pipeline::authorize::Authority;
+use crate::pipeline::govern::Governor;
+use crate::pipeline::govern::redact::Secrets;
+use crate::pipeline::schedule::Scheduler;
+use crate::pipeline::{Executor, Pipeline, Recorder};
+use crate::registry::{RegisterError, Registry};
+use crate::{Caller, Runtime};
+
+/// Why a runtime could not be put together.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// A tool was not taken.
+    #[error("{0}")]
+    Register(#[from] RegisterError),
+    /// A secret that the policy names could not be read.
+    #[error("{0}")]
+    Config(#[from] ConfigError),
+    /// There is no place for Helve's state.
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    /// The current directory cannot be read.
+    #[error("the current directory cannot be read ({0}); name a workspace")]
+    CurrentDir(std::io::Error),
+}
+
+/// Puts a [`Runtime`] together.
+#[derive(Default)]
+pub struct RuntimeBuilder {
+    policy: Option<Policy>,
+    workspace: Option<PathBuf>,
+    home: Option<PathBuf>,
+    session: Option<String>,
+    caller: Option<Caller>,
+    approver: Option<Arc<dyn Approver>>,
+    progress: Option<mpsc::Sender<ProgressNote>>,
+    cancel: Option<Cancel>,
+    shell: Option<Arc<dyn ShellBackend>>,
+    files: Option<Arc<dyn Files>>,
+    net: Option<Arc<dyn Egress>>,
+    builtin: Vec<Box<dyn Tool>>,
+    tools: Vec<Box<dyn Tool>>,
+}
+
+impl RuntimeBuilder {
+    /// What the owner allows; the built-in policy if not given.
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = Some(policy);
+        self
+    }
+
+    /// The workspace; the current directory if not given.
+    #[must_use]
+    pub fn workspace(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.workspace = Some(dir.into());
+        self
+    }
+
+    /// Where journal, blobs and index live; `$HELVE_HOME` or its default if not given.
+    #[must_use]
+    pub fn home(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.home = Some(dir.into());
+        self
+    }
+
+    /// The session whose journal the calls enter; the policy's, else `default`.
+    #[must_use]
+    pub fn session(mut self, name: impl Into<String>) -> Self {
+        self.session = Some(name.into());
+        self
+    }
+
+    /// Who calls; `library` if not given.
+    #[must_use]
+    pub fn caller(mut self, caller: Caller) -> Self {
+        self.caller = Some(caller);
+        self
+    }
+
+    /// Who is asked; nobody if not given, and then what must be asked is refused.
+    #[must_use]
+    pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
+        self.approver = Some(approver);
+        self
+    }
+
+    /// Where tools report progress.
+    #[must_use]
+    pub fn progress(mut self, to: mpsc::Sender<ProgressNote>) -> Self {
+        self.progress = Some(to);
+        self
+    }
+
+    /// What takes every running call back.
+    #[must_use]
+    pub fn cancel(mut self, cancel: Cancel) -> Self {
+        self.cancel = Some(cancel);
+        self
+    }
+
+    /// A sandbox of the embedding program's own, instead of the one that the policy chooses.
+    #[must_use]
+    pub fn shell(mut self, backend: Arc<dyn ShellBackend>) -> Self {
+        self.shell = Some(backend);
+        self
+    }
+
+    /// The bridge that tools of the files lane get.
+    #[must_use]
+    pub fn files(mut self, files: Arc<dyn Files>) -> Self {
+        self.files = Some(files);
+        self
+    }
+
+    /// The way out that tools get.
+    #[must_use]
+    pub fn net(mut self, net: Arc<dyn Egress>) -> Self {
+        self.net = Some(net);
+        self
+    }
+
+    /// Adds a tool.
+    #[must_use]
+    pub fn register(mut self, tool: impl Tool + 'static) -> Self {
+        self.tools.push(Box::new(tool));
+        self
+    }
+
+    /// Adds tools that may bear protected names. Only the library face of Helve calls it.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn register_builtin(mut self, tools: Vec<Box<dyn Tool>>) -> Self {
+        self.builtin.extend(tools);
+        self
+    }
+
+    /// The limits of the policy so far, for tools whose schema shows a limit.
+    #[doc(hidden)]
+    pub fn limits(&self) -> helve_core::Limits {
+        self.policy.as_ref().map(|policy| policy.limits().clone()).unwrap_or_default()
+    }
+
+    /// Puts it together.
+    pub fn build(self) -> Result<Runtime, BuildError> {
+        let policy = self.policy.unwrap_or_else(Policy::builtin);
+        let workspace = match self.workspace {
+            Some(dir) => dir,
+            None => std::env::current_dir().map_err(BuildError::CurrentDir)?,
+        };
+        let home = match self.home {
+            Some(home) => home,
+            None => Home::default_path()?,
+        };
+        let mut registry = Registry::default();
+        for tool in self.builtin {
+            registry.register_builtin(tool)?;
+        }
+        for tool in self.tools {
+            registry.register(tool)?;
+        }
+        let session =
+            self.session.or_else(|| policy.session().map(str::to_owned)).unwrap_or_else(|| "default".into());
+        let caller = self.caller.unwrap_or_else(|| Caller::Named("library".to_owned()));
+        let secrets = policy.secrets()?;
+        // A mark names a file without its directories: where the owner keeps secrets is not for a model.
+        let marked = secrets.iter().map(|secret| {
+            let name = secret.name.rsplit('/').next().unwrap_or(&secret.name);
+            (name, secret.value.as_str())
+        });
+        let secrets = Secrets::new(marked);
+        let governor = Arc::new(Governor { secrets, limits: Arc::new(policy.limits().clone()) });
+        let lanes = Arc::new(Lanes {
+            policy: policy.clone(),
+            workspace: workspace.clone(),
+            home: home.clone(),
+            plugged_shell: self.shell,
+            plugged_files: self.files,
+            plugged_net: self.net,
+            shell: OnceLock::new(),
+            blobs: OnceLock::new(),
+        });
+        let executor = Executor {
+            lanes: Arc::clone(&lanes),
+            governor: Arc::clone(&governor),
+            caller: caller.name().to_owned(),
+            progress: self.progress,
+            cancel: self.cancel.unwrap_or_else(Cancel::never),
+        };
+        let pipeline = Pipeline {
+            registry,
+            scheduler: Scheduler::new(policy.parallel(), policy.limits().workers),
+            executor,
+            governor,
+            recorder: Recorder::new(home, session, policy.fsync()),
+            lanes,
+            authority: Authority {
+                policy,
+                workspace,
+                caller,
+                approver: self.approver.unwrap_or_else(|| Arc::new(Headless)),
+                limiter: RateLimiter::new(),
+            },
+        };
+        Ok(Runtime { pipeline: Arc::new(pipeline) })
+    }
+}

@@ -1,0 +1,239 @@
+//! Authorize: valid arguments and the owner's policy in, a [`Permit`] out, or a refusal that names its rule.
+//!
+//! In order: is the tool enabled, what does the guard say of its commands, has the caller calls left, must a person
+//! agree. The strictest rule wins. A permit can be made nowhere else, and execute takes nothing else.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use helve_core::{
+    Access, ApprovalNeed, CallId, CommandUse, Decision, ErrorKind, Lane, RateLimit, ShellBackend, ToolError,
+    ToolSpec, Verdict,
+};
+use helve_policy::{Policy, RateLimiter, Ticket, blocked_message};
+use serde_json::Value;
+
+use crate::Caller;
+use crate::approval::{Approval, ApprovalRequest, Approver};
+use crate::registry::Entry;
+
+/// The proof that a call may happen. Its fields are private to this module.
+pub(crate) struct Permit {
+    entry: Arc<Entry>,
+    args: Value,
+    access: Access,
+    decision: Decision,
+    ticket: Option<Ticket>,
+}
+
+impl Permit {
+    pub(crate) fn entry(&self) -> &Arc<Entry> {
+        &self.entry
+    }
+
+    pub(crate) fn access(&self) -> &Access {
+        &self.access
+    }
+
+    pub(crate) fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    pub(crate) fn args(&self) -> &Value {
+        &self.args
+    }
+
+    /// Gives the call back to the caller's budget: its lane was never entered.
+    pub(crate) fn refund(mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            ticket.refund();
+        }
+    }
+}
+
+/// A refusal, with the decision behind it where a rule decided.
+pub(crate) struct Refusal {
+    pub(crate) error: ToolError,
+    pub(crate) decision: Option<Box<Decision>>,
+}
+
+impl From<ToolError> for Refusal {
+    fn from(error: ToolError) -> Self {
+        Refusal { error, decision: None }
+    }
+}
+
+/// What the stage decides with.
+pub(crate) struct Authority {
+    pub(crate) policy: Policy,
+    pub(crate) workspace: PathBuf,
+    pub(crate) caller: Caller,
+    pub(crate) approver: Arc<dyn Approver>,
+    pub(crate) limiter: RateLimiter,
+}
+
+impl Authority {
+    /// The stage. `shell` gives the sandbox that a command would run in; it is asked only where a command would.
+    pub(crate) async fn authorize(
+        &self,
+        call: &CallId,
+        entry: &Arc<Entry>,
+        args: Value,
+        shown_args: impl FnOnce(&Value) -> Value,
+        shell: impl FnOnce() -> Result<Arc<dyn ShellBackend>, ToolError>,
+    ) -> Result<Permit, Refusal> {
+        let spec = entry.spec();
+        self.enabled(spec)?;
+        let access = entry.tool.access(&args);
+        let guard = self.guard(spec, &access)?;
+        let contained = if spec.lane == Lane::Sandbox { shell()?.contains() } else { false };
+        let ticket = self.reserve(spec)?;
+        let need = self.need(spec, entry.tool.approval(&args), contained);
+        let decision = match (guard, need) {
+            (Some(ask), _) if ask.verdict == Verdict::Ask => ask,
+            (_, Need::Asked(rule, reason)) => Decision::ask(rule, reason),
+            (guard, Need::None(rule)) => guard.unwrap_or_else(|| Decision::allow(rule)),
+        };
+        let permit = Permit { entry: Arc::clone(entry), args, access, decision, ticket };
+        if permit.decision.verdict == Verdict::Allow {
+            return Ok(permit);
+        }
+        self.ask(call, permit, shown_args).await
+    }
+
+    /// The guard's decision on a command, as `helve check` shows it.
+    pub(crate) fn check(&self, command: &CommandUse) -> Decision {
+        self.policy.check(command, &self.workspace)
+    }
+
+    fn enabled(&self, spec: &ToolSpec) -> Result<(), Refusal> {
+        if self.policy.tool(&spec.name).enabled {
+            return Ok(());
+        }
+        let rule = format!("tools.{}.enabled", spec.name);
+        let decision = Decision::deny(&rule, format!("the owner switched the tool '{}' off", spec.name))
+            .grant(format!("{rule} = true"));
+        let error =
+            ToolError::new(ErrorKind::Blocked, format!("Tool '{}' is blocked by {rule} = false.", spec.name))
+                .hint(format!("Use another tool; only the owner can write {rule} = true."));
+        Err(Refusal { error, decision: Some(Box::new(decision)) })
+    }
+
+    /// The strictest of what the guard says of each command; none if there is no command.
+    fn guard(&self, spec: &ToolSpec, access: &Access) -> Result<Option<Decision>, Refusal> {
+        let mut strictest: Option<Decision> = None;
+        for command in &access.commands {
+            let limit = self.policy.limits().command_bytes;
+            if command.command.len() as u64 > limit {
+                let message =
+                    format!("The command is {} bytes long; the limit is {limit}.", command.command.len());
+                return Err(ToolError::new(ErrorKind::TooLarge, message)
+                    .hint("Write the long part into a file in the workspace and run that.")
+                    .into());
+            }
+            let decision = self.check(command);
+            if decision.verdict == Verdict::Deny {
+                let message = blocked_message(&decision, &command.command);
+                let mut error = ToolError::new(ErrorKind::Blocked, message);
+                if let Some(grant) = &decision.grant {
+                    error = error.hint(format!("Only the owner can allow it, with: {grant}"));
+                }
+                return Err(Refusal { error, decision: Some(Box::new(decision)) });
+            }
+            strictest = Some(match strictest {
+                Some(before) => before.stricter(decision),
+                None => decision,
+            });
+        }
+        debug_assert!(
+            spec.lane != Lane::Sandbox || !access.commands.is_empty(),
+            "a shell tool must say its command"
+        );
+        Ok(strictest)
+    }
+
+    fn reserve(&self, spec: &ToolSpec) -> Result<Option<Ticket>, Refusal> {
+        let Some(limit) = self.limit(spec) else { return Ok(None) };
+        match self.limiter.reserve(self.caller.name(), &spec.name, limit, Instant::now()) {
+            Ok(ticket) => Ok(Some(ticket)),
+            Err(wait) => {
+                let seconds = wait.0.as_secs_f64().ceil();
+                let message = format!(
+                    "Rate limit of '{}' reached: {} calls a minute, {} an hour.",
+                    spec.name, limit.per_minute, limit.per_hour
+                );
+                let hint = format!("Wait {seconds} seconds, or do more in one call.");
+                Err(ToolError::new(ErrorKind::RateLimited, message).hint(hint).into())
+            }
+        }
+    }
+
+    /// The owner's own command line has a limit only where the policy writes one.
+    fn limit(&self, spec: &ToolSpec) -> Option<RateLimit> {
+        let declared = match self.caller {
+            Caller::Owner => None,
+            Caller::Named(_) => spec.rate_limit,
+        };
+        self.policy.tool(&spec.name).rate(declared)
+    }
+
+    fn need(&self, spec: &ToolSpec, declared: ApprovalNeed, contained: bool) -> Need {
+        let by_policy = self.policy.tool(&spec.name).approval;
+        let rule = match by_policy {
+            Some(_) => format!("tools.{}.approval", spec.name),
+            None => format!("approval.{}", spec.name),
+        };
+        match by_policy.unwrap_or(declared) {
+            ApprovalNeed::Never => Need::None("default".to_owned()),
+            ApprovalNeed::UnlessAutoApproved if contained => Need::None("sandbox.contains".to_owned()),
+            ApprovalNeed::UnlessAutoApproved if self.policy.auto_approve() => {
+                Need::None("auto_approve".to_owned())
+            }
+            ApprovalNeed::UnlessAutoApproved if spec.lane == Lane::Sandbox => {
+                Need::Asked(rule, "the command would run without a sandbox that Helve vouches for".to_owned())
+            }
+            ApprovalNeed::UnlessAutoApproved => {
+                Need::Asked(rule, format!("'{}' asks for approval", spec.name))
+            }
+            ApprovalNeed::Always => Need::Asked(rule, format!("'{}' always asks for approval", spec.name)),
+        }
+    }
+
+    async fn ask(
+        &self,
+        call: &CallId,
+        permit: Permit,
+        shown_args: impl FnOnce(&Value) -> Value,
+    ) -> Result<Permit, Refusal> {
+        let request = ApprovalRequest {
+            call: call.clone(),
+            tool: permit.entry.spec().name.clone(),
+            args: shown_args(&permit.args),
+            decision: permit.decision.clone(),
+        };
+        let error = match self.approver.ask(&request).await {
+            Approval::Granted => return Ok(permit),
+            Approval::Denied { reason } => {
+                ToolError::new(ErrorKind::ApprovalDenied, format!("The owner said no: {reason}"))
+                    .hint("Do not try the same by other means; choose another way or ask what is wanted.")
+            }
+            Approval::Nobody => {
+                let reason = request.decision.reason.clone().unwrap_or_default();
+                let message = format!("Approval required by {}: {reason}.", request.decision.rule);
+                let hint = "Nobody is there to ask. The owner can call it on a terminal, or write auto_approve = true \
+                            for what is not always asked.";
+                ToolError::new(ErrorKind::ApprovalRequired, message).hint(hint)
+            }
+        };
+        let decision = Some(Box::new(permit.decision.clone()));
+        permit.refund();
+        Err(Refusal { error, decision })
+    }
+}
+
+/// Whether a person must agree, by which rule and why.
+enum Need {
+    None(String),
+    Asked(String, String),
+}

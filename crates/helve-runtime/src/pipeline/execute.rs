@@ -1,0 +1,167 @@
+//! Execute: a permit in, raw output out. Builds the handles that the permit's lane carries and runs the tool under its
+//! deadline, so that a panic, a hang or a cancellation of one call touches no other.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as Poller, Poll};
+use std::time::Duration;
+
+use helve_core::context::{Parts, ProgressNote, assemble};
+use helve_core::{
+    BoxFuture, CallId, Cancel, Context, ErrorKind, Lane, Output, Progress, Shell, ShellBackend, ShellJob,
+    ShellOutput, ShellRequest, ToolError, ToolSpec,
+};
+use helve_store::Blobs;
+use tokio::sync::mpsc;
+
+use super::authorize::Permit;
+use super::govern::Governor;
+use super::govern::drain::{Drain, SharedDrain};
+use crate::lanes::Lanes;
+
+/// How long a cancelled tool may take to end by itself and give what it has.
+const GRACE: Duration = Duration::from_secs(2);
+/// A shell tool keeps its own deadline; this is for a sandbox that does not answer.
+const SHELL_SLACK: Duration = Duration::from_secs(30);
+
+/// What execute needs beside the permit.
+pub(crate) struct Executor {
+    pub(crate) lanes: Arc<Lanes>,
+    pub(crate) governor: Arc<Governor>,
+    pub(crate) caller: String,
+    pub(crate) progress: Option<mpsc::Sender<ProgressNote>>,
+    pub(crate) cancel: Cancel,
+}
+
+impl Executor {
+    /// The stage.
+    pub(crate) async fn execute(&self, call: &CallId, permit: Permit) -> Result<Output, ToolError> {
+        if self.cancel.is_cancelled() {
+            permit.refund();
+            return Err(cancelled());
+        }
+        let entry = Arc::clone(permit.entry());
+        let spec = entry.spec();
+        let ctx = match self.context(call, spec) {
+            Ok(ctx) => ctx,
+            Err(error) => {
+                permit.refund();
+                return Err(error);
+            }
+        };
+        let deadline = self.deadline(spec);
+        let args = permit.args().clone();
+        let work = Unwinding(entry.tool.run(args, &ctx));
+        tokio::select! {
+            done = work => done.unwrap_or_else(|| Err(panicked(&spec.name))),
+            () = tokio::time::sleep(deadline) => Err(timed_out(&spec.name, deadline)),
+            () = self.given_up() => Err(cancelled()),
+        }
+    }
+
+    async fn given_up(&self) {
+        self.cancel.cancelled().await;
+        tokio::time::sleep(GRACE).await;
+    }
+
+    fn deadline(&self, spec: &ToolSpec) -> Duration {
+        let limits = &self.governor.limits;
+        match (spec.timeout, spec.lane) {
+            (Some(own), _) => own,
+            (None, Lane::Sandbox) => Duration::from_secs(limits.exec_timeout_max) + SHELL_SLACK,
+            (None, _) => Duration::from_secs(limits.tool_timeout),
+        }
+    }
+
+    fn context(&self, call: &CallId, spec: &ToolSpec) -> Result<Context, ToolError> {
+        let shell: Option<Box<dyn Shell>> = match spec.lane {
+            Lane::Sandbox => Some(Box::new(GovernedShell {
+                backend: self.lanes.shell()?,
+                blobs: self.lanes.blobs()?,
+                governor: Arc::clone(&self.governor),
+                cancel: self.cancel.clone(),
+            })),
+            _ => None,
+        };
+        Ok(assemble(Parts {
+            call: call.clone(),
+            caller: self.caller.clone(),
+            limits: Arc::clone(&self.governor.limits),
+            shell,
+            files: (spec.lane == Lane::Files).then(|| self.lanes.files()).flatten(),
+            net: (spec.lane != Lane::Sandbox).then(|| self.lanes.net()).flatten(),
+            blobs: Some(self.lanes.earlier_outputs()),
+            progress: Progress::new(call.clone(), self.progress.clone()),
+            cancel: self.cancel.clone(),
+        }))
+    }
+}
+
+fn panicked(tool: &str) -> ToolError {
+    ToolError::internal(format!("Tool '{tool}' crashed. Other calls are not affected."))
+        .hint("This is a fault in the tool, not in the arguments; try another way.")
+}
+
+fn timed_out(tool: &str, deadline: Duration) -> ToolError {
+    ToolError::new(
+        ErrorKind::Timeout,
+        format!("Tool '{tool}' timed out after {} seconds", deadline.as_secs()),
+    )
+    .hint("Ask for less in one call.")
+}
+
+fn cancelled() -> ToolError {
+    ToolError::new(ErrorKind::Cancelled, "The call was cancelled.")
+}
+
+/// A future that gives none instead of panicking.
+struct Unwinding<'a, T>(BoxFuture<'a, T>);
+
+impl<T> Future for Unwinding<'_, T> {
+    type Output = Option<T>;
+
+    fn poll(mut self: Pin<&mut Self>, poller: &mut Poller<'_>) -> Poll<Option<T>> {
+        match std::panic::catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(poller))) {
+            Ok(poll) => poll.map(Some),
+            Err(_panic) => Poll::Ready(None),
+        }
+    }
+}
+
+/// The shell that a tool sees: what comes out of it is already governed.
+struct GovernedShell {
+    backend: Arc<dyn ShellBackend>,
+    blobs: Arc<Blobs>,
+    governor: Arc<Governor>,
+    cancel: Cancel,
+}
+
+impl Shell for GovernedShell {
+    fn run(&self, request: ShellRequest) -> BoxFuture<'_, Result<ShellOutput, ToolError>> {
+        Box::pin(async move {
+            let budget = self.governor.limits.output_chars;
+            let keep = usize::try_from(budget).unwrap_or(usize::MAX);
+            let drain = Drain::new(self.governor.secrets.as_ref(), keep, Arc::clone(&self.blobs));
+            let sink = SharedDrain::new(drain);
+            let job = ShellJob {
+                command: request.command,
+                working_dir: request.working_dir,
+                timeout: request.timeout,
+            };
+            let exit = self.backend.run(job, Box::new(sink.clone()), self.cancel.clone()).await?;
+            let drain = sink.take().ok_or_else(|| ToolError::internal("The command's output was lost."))?;
+            let drained = drain.finish(budget);
+            if let Some(reason) = drained.lost {
+                return Err(ToolError::internal(format!(
+                    "The command ran, but its output could not be kept: {reason}"
+                ))
+                .hint(
+                    "Free the disk under $HELVE_HOME; see what the command changed before running it again.",
+                ));
+            }
+            Ok(ShellOutput { stdout: drained.stdout, stderr: drained.stderr, exit, blob: drained.blob })
+        })
+    }
+}

@@ -1,0 +1,157 @@
+//! What happens to a command's output while it streams: redacted, kept, made harmless, counted — in that order.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use helve_core::{BlobRef, Capture, OutputSink, Stream};
+use helve_store::{BlobWriter, Blobs};
+
+use super::harmless::Harmless;
+use super::redact::{Secrets, StreamRedactor};
+
+/// The seed's frame around the two streams (`STDERR:`, `Exit code: N`) is at most this long.
+const FRAME_CHARS: u64 = 64;
+
+/// The two bounded texts and the kept whole of one command.
+pub(crate) struct Drain {
+    stdout: Lane,
+    stderr: Lane,
+    keep: Keep,
+}
+
+struct Lane {
+    redactor: Option<StreamRedactor>,
+    harmless: Harmless,
+    capture: Capture,
+}
+
+/// What a finished drain gives.
+pub(crate) struct Drained {
+    pub(crate) stdout: Capture,
+    pub(crate) stderr: Capture,
+    pub(crate) blob: Option<BlobRef>,
+    /// Why the whole could not be kept.
+    pub(crate) lost: Option<String>,
+}
+
+/// Holds the beginning in memory and goes to a blob when a result could not show it all.
+struct Keep {
+    memory: Vec<u8>,
+    memory_limit: usize,
+    blobs: Arc<Blobs>,
+    writer: Option<BlobWriter>,
+    lost: Option<String>,
+}
+
+impl Drain {
+    pub(crate) fn new(secrets: Option<&Arc<Secrets>>, budget: usize, blobs: Arc<Blobs>) -> Self {
+        let lane = || Lane {
+            redactor: secrets.map(|s| StreamRedactor::new(Arc::clone(s))),
+            harmless: Harmless::default(),
+            capture: Capture::new(budget),
+        };
+        let keep = Keep {
+            memory: Vec::new(),
+            memory_limit: budget.saturating_mul(4),
+            blobs,
+            writer: None,
+            lost: None,
+        };
+        Drain { stdout: lane(), stderr: lane(), keep }
+    }
+
+    fn push(&mut self, stream: Stream, bytes: &[u8]) {
+        let lane = match stream {
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
+        };
+        match &mut lane.redactor {
+            None => {
+                self.keep.push(bytes);
+                lane.text(bytes);
+            }
+            Some(redactor) => {
+                let clean = redactor.push(bytes);
+                self.keep.push(&clean);
+                lane.text(&clean);
+            }
+        }
+    }
+
+    pub(crate) fn finish(mut self, budget: u64) -> Drained {
+        for lane in [&mut self.stdout, &mut self.stderr] {
+            let rest = lane.redactor.as_mut().map(StreamRedactor::finish).unwrap_or_default();
+            self.keep.push(&rest);
+            lane.text(&rest);
+            let capture = &mut lane.capture;
+            lane.harmless.finish(&mut |part| capture.push(part));
+        }
+        let (stdout, stderr) = (self.stdout.capture, self.stderr.capture);
+        let needed = stdout.chars() + stderr.chars() + FRAME_CHARS > budget;
+        let (blob, lost) = if needed { self.keep.finish() } else { (None, None) };
+        Drained { stdout, stderr, blob, lost }
+    }
+}
+
+impl Lane {
+    fn text(&mut self, bytes: &[u8]) {
+        let capture = &mut self.capture;
+        self.harmless.push(bytes, &mut |part| capture.push(part));
+    }
+}
+
+impl Keep {
+    fn push(&mut self, bytes: &[u8]) {
+        if self.lost.is_some() {
+            return;
+        }
+        if self.writer.is_none() && self.memory.len() + bytes.len() <= self.memory_limit {
+            self.memory.extend_from_slice(bytes);
+            return;
+        }
+        self.write(bytes);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        let memory = std::mem::take(&mut self.memory);
+        let writer = self.writer.get_or_insert_with(|| self.blobs.writer());
+        let written = writer.write(&memory).and_then(|()| writer.write(bytes));
+        if let Err(error) = written {
+            self.lost = Some(error.to_string());
+            self.writer = None;
+        }
+    }
+
+    fn finish(mut self) -> (Option<BlobRef>, Option<String>) {
+        if self.writer.is_none() && self.lost.is_none() {
+            self.write(&[]);
+        }
+        let Some(writer) = self.writer else { return (None, self.lost) };
+        match writer.finish() {
+            Ok(blob) => (Some(BlobRef { id: blob.id, bytes: blob.bytes, dropped: blob.dropped }), None),
+            Err(error) => (None, Some(error.to_string())),
+        }
+    }
+}
+
+/// A sink whose drain can be taken back when the command has ended.
+#[derive(Clone)]
+pub(crate) struct SharedDrain(Arc<Mutex<Option<Drain>>>);
+
+impl SharedDrain {
+    pub(crate) fn new(drain: Drain) -> Self {
+        SharedDrain(Arc::new(Mutex::new(Some(drain))))
+    }
+
+    /// Takes the drain out; what comes later is dropped.
+    pub(crate) fn take(&self) -> Option<Drain> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl OutputSink for SharedDrain {
+    fn chunk(&mut self, stream: Stream, bytes: &[u8]) {
+        if let Some(drain) = self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            drain.push(stream, bytes);
+        }
+    }
+}

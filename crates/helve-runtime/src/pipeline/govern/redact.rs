@@ -1,0 +1,253 @@
+//! Known secrets leave the stream before its first byte reaches a disk, a model or a terminal.
+//!
+//! Looked for: each secret as it is, in base64 (both alphabets, at each of the three alignments), in hexadecimal and
+//! percent-encoded. State is kept over chunk borders. Reversed, encrypted or otherwise rewritten secrets are not seen.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+use serde_json::Value;
+
+/// A form shorter than this would hit ordinary text.
+const MIN_FORM: usize = 4;
+
+/// The secrets of a policy, compiled once.
+#[derive(Debug)]
+pub(crate) struct Secrets {
+    search: AhoCorasick,
+    /// For each pattern what stands in its place.
+    marks: Vec<String>,
+    longest: usize,
+}
+
+impl Secrets {
+    /// None if there is nothing to look for.
+    pub(crate) fn new<'a>(secrets: impl IntoIterator<Item = (&'a str, &'a str)>) -> Option<Arc<Secrets>> {
+        let mut patterns: Vec<Vec<u8>> = Vec::new();
+        let mut marks = Vec::new();
+        for (name, value) in secrets {
+            for form in forms(value.as_bytes()) {
+                if form.len() >= MIN_FORM && !patterns.contains(&form) {
+                    patterns.push(form);
+                    marks.push(format!("[REDACTED:{name}]"));
+                }
+            }
+        }
+        let longest = patterns.iter().map(Vec::len).max()?;
+        let search = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&patterns).ok()?;
+        Some(Arc::new(Secrets { search, marks, longest }))
+    }
+
+    /// A whole text without secrets.
+    pub(crate) fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if !self.search.is_match(text) {
+            return Cow::Borrowed(text);
+        }
+        let mut out = String::with_capacity(text.len());
+        let mut from = 0;
+        for hit in self.search.find_iter(text) {
+            out.push_str(&text[from..hit.start()]);
+            out.push_str(&self.marks[hit.pattern().as_usize()]);
+            from = hit.end();
+        }
+        out.push_str(&text[from..]);
+        Cow::Owned(out)
+    }
+
+    /// Every string of a value without secrets, keys included.
+    pub(crate) fn redact_value(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                if let Cow::Owned(clean) = self.redact(text) {
+                    *text = clean;
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_value(item)),
+            Value::Object(members) => {
+                members.values_mut().for_each(|member| self.redact_value(member));
+                if members.keys().any(|key| self.search.is_match(key)) {
+                    let clean = std::mem::take(members).into_iter();
+                    *members = clean.map(|(key, member)| (self.redact(&key).into_owned(), member)).collect();
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn forms(secret: &[u8]) -> Vec<Vec<u8>> {
+    let mut forms = vec![secret.to_vec()];
+    let hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    forms.push(hex.to_uppercase().into_bytes());
+    forms.push(hex.into_bytes());
+    for upper in [true, false] {
+        let percent: String = secret
+            .iter()
+            .map(|byte| match byte {
+                b if b.is_ascii_alphanumeric() || b"-._~".contains(b) => char::from(*b).to_string(),
+                b if upper => format!("%{b:02X}"),
+                b => format!("%{b:02x}"),
+            })
+            .collect();
+        forms.push(percent.into_bytes());
+    }
+    for alphabet in [STANDARD, URL_SAFE] {
+        for shift in 0..3 {
+            forms.push(base64_core(secret, shift, alphabet));
+        }
+    }
+    forms
+}
+
+const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// The letters of base64 that depend on the secret alone when `shift` bytes stand before it in its group of three.
+fn base64_core(secret: &[u8], shift: usize, alphabet: &[u8; 64]) -> Vec<u8> {
+    let (from_bit, to_bit) = (shift * 8, (shift + secret.len()) * 8);
+    let bit = |at: usize| -> u8 {
+        let byte = secret[(at - from_bit) / 8];
+        (byte >> (7 - (at - from_bit) % 8)) & 1
+    };
+    let first = from_bit.div_ceil(6);
+    let last = to_bit / 6;
+    (first..last)
+        .map(|letter| {
+            let index = (0..6).fold(0u8, |sum, i| (sum << 1) | bit(letter * 6 + i));
+            alphabet[usize::from(index)]
+        })
+        .collect()
+}
+
+/// Redacts one stream.
+pub(super) struct StreamRedactor {
+    secrets: Arc<Secrets>,
+    held: Vec<u8>,
+}
+
+impl StreamRedactor {
+    pub(super) fn new(secrets: Arc<Secrets>) -> Self {
+        StreamRedactor { secrets, held: Vec::new() }
+    }
+
+    /// Takes a chunk and gives what is certainly clean; a possible beginning of a secret is held back.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.held.extend_from_slice(bytes);
+        let certain = self.held.len().saturating_sub(self.secrets.longest - 1);
+        self.emit(certain)
+    }
+
+    /// Gives what was held back.
+    pub(super) fn finish(&mut self) -> Vec<u8> {
+        self.emit(self.held.len())
+    }
+
+    /// Gives everything before `certain`. A match that begins there ends inside what is held, so it is whole.
+    fn emit(&mut self, certain: usize) -> Vec<u8> {
+        let mut out = Vec::with_capacity(certain);
+        let mut from = 0;
+        for hit in self.secrets.search.find_iter(&self.held) {
+            if hit.start() >= certain {
+                break;
+            }
+            out.extend_from_slice(&self.held[from..hit.start()]);
+            out.extend_from_slice(self.secrets.marks[hit.pattern().as_usize()].as_bytes());
+            from = hit.end();
+        }
+        if from < certain {
+            out.extend_from_slice(&self.held[from..certain]);
+            from = certain;
+        }
+        self.held.drain(..from);
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pretty_assertions::assert_eq;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    const SECRET: &str = "s3cr3t/Value+1";
+
+    fn secrets() -> Arc<Secrets> {
+        Secrets::new([("TOKEN", SECRET)]).unwrap()
+    }
+
+    fn base64(bytes: &[u8]) -> String {
+        // The core of the text at shift 0, with the last bits padded by zero bytes.
+        let mut padded = bytes.to_vec();
+        padded.resize(bytes.len().div_ceil(3) * 3, 0);
+        String::from_utf8(base64_core(&padded, 0, STANDARD)).unwrap()
+    }
+
+    #[test]
+    fn every_form_is_found() {
+        let hex: String = SECRET.bytes().map(|b| format!("{b:02x}")).collect();
+        for text in [
+            SECRET.to_owned(),
+            hex.to_uppercase(),
+            hex,
+            "s3cr3t%2FValue%2B1".to_owned(),
+            base64(format!("x{SECRET}").as_bytes()),
+            base64(format!("xx{SECRET}yyy").as_bytes()),
+            base64(SECRET.as_bytes()),
+        ] {
+            let clean = secrets().redact(&text).into_owned();
+            assert!(clean.contains("[REDACTED:TOKEN]"), "{text} gave {clean}");
+        }
+    }
+
+    #[test]
+    fn base64_is_base64() {
+        assert_eq!(base64(b"Man"), "TWFu");
+        assert_eq!(base64(b"light work"), "bGlnaHQgd29yawAA");
+    }
+
+    #[test]
+    fn ordinary_data_is_left_alone() {
+        for text in [
+            "3f786850e387550fdab836ed7e6dc881de23001b",
+            "550e8400-e29b-41d4-a716-446655440000",
+            "s3cr3t/Valu",
+        ] {
+            assert_eq!(secrets().redact(text), text);
+        }
+    }
+
+    #[test]
+    fn values_are_redacted_in_keys_and_depth() {
+        let mut value = json!({"a": [{SECRET: format!("x{SECRET}")}], "n": 1});
+        secrets().redact_value(&mut value);
+        assert_eq!(value, json!({"a": [{"[REDACTED:TOKEN]": "x[REDACTED:TOKEN]"}], "n": 1}));
+    }
+
+    #[test]
+    fn no_secrets_no_search() {
+        assert!(Secrets::new(std::iter::empty()).is_none());
+        assert!(Secrets::new([("SHORT", "abc")]).is_some_and(|s| s.redact("abc") == "abc"));
+    }
+
+    proptest! {
+        #[test]
+        fn chunk_borders_do_not_matter(
+            parts in prop::collection::vec(prop_oneof![Just(SECRET.to_owned()), "[a-z0-9/+]{0,9}"], 0..6),
+            cuts in prop::collection::vec(1usize..7, 0..40),
+        ) {
+            let text = parts.concat();
+            let mut stream = StreamRedactor::new(secrets());
+            let (mut out, mut at) = (Vec::new(), 0);
+            for cut in cuts {
+                let end = (at + cut).min(text.len());
+                out.extend(stream.push(&text.as_bytes()[at..end]));
+                at = end;
+            }
+            out.extend(stream.push(&text.as_bytes()[at..]));
+            out.extend(stream.finish());
+            prop_assert_eq!(String::from_utf8(out).unwrap(), secrets().redact(&text));
+        }
+    }
+}

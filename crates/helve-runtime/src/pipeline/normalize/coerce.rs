@@ -1,0 +1,118 @@
+//! One value towards one schema: lossless or not at all.
+
+use helve_core::schema;
+use serde_json::{Number, Value};
+
+/// Integers up to here survive the way through `f64`.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// Repairs `value` in place where the schema says so and nothing is lost. Gives a note where a person may want to know.
+pub(super) fn coerce(schema: &Value, value: &mut Value) -> Option<String> {
+    to_type(schema, value);
+    enum_case(schema, value).or_else(|| clamp(schema, value))
+}
+
+pub(super) fn is_type(name: &str, value: &Value) -> bool {
+    match name {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        _ => false,
+    }
+}
+
+pub(super) fn in_enum(schema: &Value, value: &Value) -> bool {
+    let listed = schema.get("enum").and_then(Value::as_array).is_none_or(|options| options.contains(value));
+    listed && schema.get("const").is_none_or(|only| only == value)
+}
+
+fn to_type(schema: &Value, value: &mut Value) {
+    let mut wanted = schema::types(schema).peekable();
+    if wanted.peek().is_none() || schema::types(schema).any(|name| is_type(name, value)) {
+        return;
+    }
+    if let Some(better) = wanted.find_map(|name| convert(name, value)) {
+        *value = better;
+    }
+}
+
+fn convert(wanted: &str, value: &Value) -> Option<Value> {
+    match (wanted, value) {
+        ("integer", Value::String(text)) => integer(&serde_json::from_str(text.trim()).ok()?),
+        ("integer", Value::Number(number)) => integer(number),
+        ("number", Value::String(text)) => {
+            serde_json::from_str::<Number>(text.trim()).ok().map(Value::Number)
+        }
+        ("boolean", Value::String(text)) => match text.trim().to_ascii_lowercase().as_str() {
+            "true" | "yes" | "1" => Some(Value::Bool(true)),
+            "false" | "no" | "0" => Some(Value::Bool(false)),
+            _ => None,
+        },
+        ("array", Value::String(text)) if text.trim_start().starts_with('[') => strict(text),
+        ("object", Value::String(text)) if text.trim_start().starts_with('{') => strict(text),
+        ("string", Value::Array(blocks)) => text_blocks(blocks).map(Value::String),
+        ("string", Value::Object(_)) => text_blocks(std::slice::from_ref(value)).map(Value::String),
+        _ => None,
+    }
+}
+
+/// Inside a string nothing was checked yet: duplicates and depth count here too.
+fn strict(text: &str) -> Option<Value> {
+    crate::strict_json::parse(text, text.len() as u64, 64).ok()
+}
+
+fn integer(number: &Number) -> Option<Value> {
+    if number.is_i64() || number.is_u64() {
+        return Some(Value::Number(number.clone()));
+    }
+    let n = number.as_f64()?;
+    // A cast of a whole number below 2^53 is exact.
+    (n.fract() == 0.0 && n.abs() < EXACT).then(|| Value::from(n as i64))
+}
+
+/// `[{"type":"text","text":"a"},{"type":"text","text":"b"}]` is `"ab"`; anything else in it and it is not text.
+fn text_blocks(blocks: &[Value]) -> Option<String> {
+    if blocks.is_empty() {
+        return None;
+    }
+    let mut text = String::new();
+    for block in blocks {
+        let block = block.as_object()?;
+        if block.get("type")?.as_str()? != "text" || block.len() != 2 {
+            return None;
+        }
+        text.push_str(block.get("text")?.as_str()?);
+    }
+    Some(text)
+}
+
+fn enum_case(schema: &Value, value: &mut Value) -> Option<String> {
+    let options = schema.get("enum").and_then(Value::as_array)?;
+    let Value::String(text) = value else { return None };
+    if options.iter().any(|option| option == text.as_str()) {
+        return None;
+    }
+    let wanted = text.trim().to_lowercase();
+    let mut alike = options.iter().filter(|o| o.as_str().is_some_and(|o| o.to_lowercase() == wanted));
+    let (Some(only), None) = (alike.next(), alike.next()) else { return None };
+    *value = only.clone();
+    None
+}
+
+fn clamp(schema: &Value, value: &mut Value) -> Option<String> {
+    if !schema::clamps(schema) {
+        return None;
+    }
+    let n = value.as_f64()?;
+    let bound = |keyword: &str, beyond: fn(f64, f64) -> bool| {
+        schema.get(keyword).filter(|limit| limit.as_f64().is_some_and(|limit| beyond(n, limit)))
+    };
+    let limit = bound("minimum", |n, limit| n < limit).or_else(|| bound("maximum", |n, limit| n > limit))?;
+    let note = format!("{value} is out of range and was set to {limit}");
+    *value = limit.clone();
+    Some(note)
+}

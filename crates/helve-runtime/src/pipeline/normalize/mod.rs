@@ -1,0 +1,314 @@
+//! Normalize: raw JSON in, canonical JSON out. Repairs what models habitually get wrong, where nothing is lost by it.
+//!
+//! | comes | becomes | where |
+//! |---|---|---|
+//! | text, or a JSON string that holds an object | the object | arguments as a whole |
+//! | `{"arguments": {…}}` | what it wraps | unless the tool has such a parameter |
+//! | an alias | the canonical key; if both are there, the canonical one wins | every object with declared properties |
+//! | `description`, `title`, `reason` | nothing, with a note | keys that the tool does not know |
+//! | any other unknown key | a refusal with the known keys and the nearest one | where the schema is closed |
+//! | `"5"`, `5.0`, `"true"`, `"[1]"`, text blocks, enum in another case | what the schema wants | [`coerce`] |
+//! | `null` for an optional | nothing | where the schema does not allow null |
+//! | nothing, for a property with a default | the default | every object with declared properties |
+//! | a number out of range | the nearest in range, with a note | properties that say `x-clamp` |
+//!
+//! Normalizing twice gives the same as once (property test). Nothing is ever made into text by printing it.
+
+mod coerce;
+
+use helve_core::{Args, ErrorKind, Limits, Problem, ToolError, schema};
+use serde_json::{Map, Value};
+
+use super::validate::{child, push_step, refusal, shown};
+use crate::strict_json::{self, StrictError};
+
+/// Keys that models add to any call out of habit and that carry nothing.
+const HABITS: &[&str] = &["description", "title", "reason"];
+/// How far a `$ref` is followed.
+const MAX_REFS: usize = 16;
+
+/// Canonical arguments, and what was repaired.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Normalized {
+    pub(crate) args: Value,
+    pub(crate) notes: Vec<String>,
+}
+
+/// The stage.
+pub(crate) fn normalize(
+    tool: &str,
+    schema: &Value,
+    args: Args,
+    limits: &Limits,
+) -> Result<Normalized, ToolError> {
+    let object = to_object(tool, schema, args, limits)?;
+    let mut walk = Walk { root: schema, notes: Vec::new(), problems: Vec::new(), pointer: String::new() };
+    let mut args = Value::Object(object);
+    walk.value(schema, &mut args, 0);
+    let Walk { notes, problems, .. } = walk;
+    if problems.is_empty() {
+        Ok(Normalized { args, notes })
+    } else {
+        Err(collect(tool, schema, &args, problems))
+    }
+}
+
+/// Unknown keys are found here, everything else by validate: say both at once.
+fn collect(tool: &str, schema: &Value, args: &Value, mut problems: Vec<Problem>) -> ToolError {
+    let judged = super::validate::Validator::new(schema.clone()).problems(args).unwrap_or_default();
+    problems.extend(judged.into_iter().filter(|problem| !problem.expected.starts_with("only known keys")));
+    refusal(tool, schema, problems)
+}
+
+/// The outermost repairs: text, JSON in a string, a wrapping `arguments`.
+fn to_object(
+    tool: &str,
+    schema: &Value,
+    args: Args,
+    limits: &Limits,
+) -> Result<Map<String, Value>, ToolError> {
+    let parse = |text: &str| {
+        strict_json::parse(text, limits.args_bytes, limits.args_depth)
+            .map_err(|error| not_json(tool, schema, error))
+    };
+    let mut value = match args {
+        Args::Text(text) if text.trim().is_empty() => Value::Null,
+        Args::Text(text) => parse(&text)?,
+        Args::Value(value) if strict_json::deeper_than(&value, limits.args_depth) => {
+            let expected = format!("at most {} levels", limits.args_depth);
+            return Err(refusal(tool, schema, vec![Problem::new("", expected, "deeper nesting")]));
+        }
+        Args::Value(value) => value,
+    };
+    // Each turn takes one layer off; two layers of wrapping and two of quoting are more than any model does.
+    for _ in 0..4 {
+        value = match value {
+            Value::Null => return Ok(Map::new()),
+            Value::String(text) if text.trim().is_empty() => return Ok(Map::new()),
+            Value::String(text) if text.trim_start().starts_with(['{', '"']) => parse(&text)?,
+            Value::Object(mut members) if wraps(schema, &members) => {
+                members.remove("arguments").unwrap_or(Value::Null)
+            }
+            Value::Object(members) => return Ok(members),
+            other => {
+                let problem = Problem::new("", "a JSON object with the tool's parameters", shown(&other));
+                return Err(refusal(tool, schema, vec![problem]));
+            }
+        };
+    }
+    let problem = Problem::new("", "a JSON object with the tool's parameters", "several layers of wrapping");
+    Err(refusal(tool, schema, vec![problem]))
+}
+
+fn wraps(schema: &Value, members: &Map<String, Value>) -> bool {
+    members.len() == 1
+        && members
+            .get("arguments")
+            .is_some_and(|inner| inner.is_object() || inner.is_string() || inner.is_null())
+        && schema["properties"].get("arguments").is_none()
+}
+
+fn not_json(tool: &str, schema: &Value, error: StrictError) -> ToolError {
+    match error {
+        StrictError::TooLarge { bytes, limit } => ToolError::new(
+            ErrorKind::TooLarge,
+            format!("The arguments of '{tool}' are {bytes} bytes long; the limit is {limit}."),
+        )
+        .hint("Send less in one call, or raise limits.args_bytes in the policy."),
+        StrictError::Malformed(message) => refusal(
+            tool,
+            schema,
+            vec![Problem::new("", "one strict JSON object", format!("malformed JSON: {message}"))],
+        ),
+    }
+}
+
+struct Walk<'s> {
+    root: &'s Value,
+    notes: Vec<String>,
+    problems: Vec<Problem>,
+    pointer: String,
+}
+
+impl<'s> Walk<'s> {
+    fn value(&mut self, schema: &'s Value, value: &mut Value, refs: usize) {
+        if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
+            let found = target.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
+            if let (Some(found), true) = (found, refs < MAX_REFS) {
+                self.value(found, value, refs + 1);
+            }
+            return;
+        }
+        for part in schema.get("allOf").and_then(Value::as_array).into_iter().flatten() {
+            self.value(part, value, refs);
+        }
+        for keyword in ["anyOf", "oneOf"] {
+            if let Some(variants) = schema.get(keyword).and_then(Value::as_array) {
+                self.variants(variants, value, refs);
+            }
+        }
+        if let Some(note) = coerce::coerce(schema, value) {
+            self.note(note);
+        }
+        match value {
+            Value::Object(members) => self.object(schema, members, refs),
+            Value::Array(items) => {
+                if let Some(inner) = schema.get("items") {
+                    for (i, item) in items.iter_mut().enumerate() {
+                        self.step(&i.to_string(), |walk| walk.value(inner, item, refs));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Repairs by the first variant that the value then fits; leaves it alone if there is none.
+    fn variants(&mut self, variants: &'s [Value], value: &mut Value, refs: usize) {
+        if variants.iter().any(|variant| fits_type(variant, value)) && !value.is_object() && !value.is_array()
+        {
+            return;
+        }
+        for variant in variants {
+            let mut trial = value.clone();
+            let mut walk = Walk {
+                root: self.root,
+                notes: Vec::new(),
+                problems: Vec::new(),
+                pointer: self.pointer.clone(),
+            };
+            walk.value(variant, &mut trial, refs);
+            if walk.problems.is_empty() && fits_type(variant, &trial) {
+                *value = trial;
+                self.notes.append(&mut walk.notes);
+                return;
+            }
+        }
+    }
+
+    fn object(&mut self, schema: &'s Value, members: &mut Map<String, Value>, refs: usize) {
+        let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+            if let Some(rest @ Value::Object(_)) = schema.get("additionalProperties") {
+                for (key, member) in members.iter_mut() {
+                    let key = key.clone();
+                    self.step(&key, |walk| walk.value(rest, member, refs));
+                }
+            }
+            return;
+        };
+        self.rename_aliases(properties, members);
+        self.unknown_keys(schema, properties, members);
+        let required = |name: &str| {
+            schema
+                .get("required")
+                .and_then(Value::as_array)
+                .is_some_and(|keys| keys.iter().any(|k| k == name))
+        };
+        for (name, property) in properties {
+            if members.get(name).is_some_and(Value::is_null) && !required(name) && !allows_null(property) {
+                members.shift_remove(name);
+            }
+            match members.get_mut(name) {
+                Some(member) => self.step(name, |walk| walk.value(property, member, refs)),
+                None => {
+                    if let Some(default) = property.get("default").filter(|default| !default.is_null()) {
+                        members.insert(name.clone(), default.clone());
+                    }
+                }
+            }
+        }
+    }
+
+    fn rename_aliases(&mut self, properties: &Map<String, Value>, members: &mut Map<String, Value>) {
+        if members.keys().all(|key| properties.contains_key(key)) {
+            return;
+        }
+        for (name, property) in properties {
+            for alias in schema::aliases(property) {
+                if properties.contains_key(alias) {
+                    continue;
+                }
+                let Some(value) = members.shift_remove(alias) else { continue };
+                match members.get(name) {
+                    None => {
+                        members.insert(name.clone(), value);
+                    }
+                    Some(canonical) if *canonical == value => {}
+                    Some(_) => {
+                        self.note(format!("both '{name}' and its alias '{alias}' came; '{name}' was used"))
+                    }
+                }
+            }
+        }
+    }
+
+    fn unknown_keys(
+        &mut self,
+        schema: &Value,
+        properties: &Map<String, Value>,
+        members: &mut Map<String, Value>,
+    ) {
+        if schema.get("additionalProperties") != Some(&Value::Bool(false)) {
+            return;
+        }
+        let unknown: Vec<String> =
+            members.keys().filter(|key| !properties.contains_key(*key)).cloned().collect();
+        for key in unknown {
+            let Some(value) = members.shift_remove(&key) else { continue };
+            if HABITS.contains(&key.as_str()) {
+                self.note(format!("'{key}' is not a parameter of this tool and was left out"));
+                continue;
+            }
+            let known: Vec<&str> = properties.keys().map(String::as_str).collect();
+            let mut expected = format!("one of the known keys {}", known.join(", "));
+            if let Some(nearest) = crate::nearest(&key, known.iter().copied()) {
+                expected.push_str(&format!(" (did you mean '{nearest}'?)"));
+            }
+            let received = format!("unknown key, {}", shown(&value));
+            self.problems.push(Problem::new(child(&self.pointer, &key), expected, received));
+        }
+    }
+
+    fn step(&mut self, step: &str, act: impl FnOnce(&mut Self)) {
+        let before = self.pointer.len();
+        push_step(&mut self.pointer, step);
+        act(self);
+        self.pointer.truncate(before);
+    }
+
+    fn note(&mut self, note: String) {
+        let place = if self.pointer.is_empty() { String::new() } else { format!("{}: ", self.pointer) };
+        self.notes.push(format!("{place}{note}"));
+    }
+}
+
+/// Whether a value is of a type that the schema names; true if it names none.
+fn fits_type(schema: &Value, value: &Value) -> bool {
+    let mut named = false;
+    for name in schema::types(schema) {
+        named = true;
+        if coerce::is_type(name, value) {
+            return coerce::in_enum(schema, value);
+        }
+    }
+    !named && coerce::in_enum(schema, value)
+}
+
+fn allows_null(property: &Value) -> bool {
+    let mut named = false;
+    for name in schema::types(property) {
+        named = true;
+        if name == "null" {
+            return true;
+        }
+    }
+    let variants = ["anyOf", "oneOf"].into_iter().filter_map(|k| property.get(k)?.as_array()).flatten();
+    let mut nested = variants.peekable();
+    if nested.peek().is_some() {
+        return nested.any(allows_null);
+    }
+    !named && property.get("enum").is_none_or(|e| e.as_array().is_some_and(|o| o.contains(&Value::Null)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+//! Schedule: the permits of a batch in, an order out.
+//!
+//! Calls line up in call order. One starts when nothing before it that is still there conflicts with it: reads run
+//! beside reads, conflicting writes keep their order, an exclusive call runs alone. `parallel = false` makes every pair
+//! conflict. A bounded number runs at once.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use helve_core::{Access, ToolSpec};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+
+/// What a call claims while it waits and runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Claim {
+    alone: bool,
+    access: Access,
+}
+
+impl Claim {
+    pub(crate) fn new(spec: &ToolSpec, access: &Access) -> Self {
+        let unknown = access.reads.is_empty() && access.writes.is_empty();
+        // A tool that is not safe beside others and does not say what it touches might touch anything.
+        let alone = spec.exclusive || (!spec.is_concurrency_safe() && unknown);
+        Claim { alone, access: access.clone() }
+    }
+
+    fn conflicts(&self, other: &Claim) -> bool {
+        self.alone || other.alone || self.access.conflicts(&other.access)
+    }
+}
+
+/// The line of calls.
+pub(crate) struct Scheduler {
+    parallel: bool,
+    workers: Semaphore,
+    line: Mutex<Vec<Waiting>>,
+    next: std::sync::atomic::AtomicU64,
+}
+
+struct Waiting {
+    number: u64,
+    claim: Claim,
+    moved: Arc<Notify>,
+}
+
+/// A place in the line. Dropping it gives the place up.
+pub(crate) struct Place {
+    scheduler: Arc<Scheduler>,
+    number: u64,
+    moved: Arc<Notify>,
+}
+
+impl Scheduler {
+    pub(crate) fn new(parallel: bool, workers: u64) -> Arc<Self> {
+        let workers = if parallel { workers.clamp(1, 1024) as usize } else { 1 };
+        Arc::new(Scheduler {
+            parallel,
+            workers: Semaphore::new(workers),
+            line: Mutex::new(Vec::new()),
+            next: std::sync::atomic::AtomicU64::new(0),
+        })
+    }
+
+    /// Joins the end of the line.
+    pub(crate) fn join(self: &Arc<Self>, claim: Claim) -> Place {
+        let moved = Arc::new(Notify::new());
+        let mut line = self.line();
+        let number = self.next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        line.push(Waiting { number, claim, moved: Arc::clone(&moved) });
+        Place { scheduler: Arc::clone(self), number, moved }
+    }
+
+    fn line(&self) -> MutexGuard<'_, Vec<Waiting>> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn may_start(&self, number: u64) -> bool {
+        let line = self.line();
+        let Some(at) = line.iter().position(|w| w.number == number) else { return true };
+        if !self.parallel {
+            return at == 0;
+        }
+        line[..at].iter().all(|before| !before.claim.conflicts(&line[at].claim))
+    }
+}
+
+impl Place {
+    /// Waits until the call may run. The returned guard counts against the workers; hold both while it runs.
+    pub(crate) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        loop {
+            let moved = self.moved.notified();
+            if self.scheduler.may_start(self.number) {
+                break;
+            }
+            moved.await;
+        }
+        // A closed semaphore cannot happen: nothing closes it.
+        self.scheduler.workers.acquire().await.ok()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut line = self.scheduler.line();
+        line.retain(|waiting| waiting.number != self.number);
+        for waiting in line.iter() {
+            waiting.moved.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use helve_core::Resource;
+    use serde_json::json;
+    use std::time::Duration;
+
+    fn spec() -> ToolSpec {
+        ToolSpec::new("t", "", json!({"type": "object", "properties": {}}))
+    }
+
+    fn reads(path: &str) -> Claim {
+        let access = Access { reads: vec![Resource::Path(path.into())], ..Access::default() };
+        Claim::new(&spec().read_only(), &access)
+    }
+
+    fn writes(path: &str) -> Claim {
+        let access = Access { writes: vec![Resource::Path(path.into())], ..Access::default() };
+        Claim::new(&spec(), &access)
+    }
+
+    fn alone() -> Claim {
+        Claim::new(&spec().exclusive(), &Access::default())
+    }
+
+    /// Which of the places may start now, without waiting.
+    fn ready(places: &[&Place]) -> Vec<bool> {
+        places.iter().map(|place| place.scheduler.may_start(place.number)).collect()
+    }
+
+    #[test]
+    fn reads_overlap_writes_to_one_path_keep_order() {
+        let line = Scheduler::new(true, 8);
+        let a = line.join(reads("a"));
+        let b = line.join(reads("a"));
+        let c = line.join(writes("a"));
+        let d = line.join(writes("b"));
+        let e = line.join(reads("a"));
+        assert_eq!(ready(&[&a, &b, &c, &d, &e]), [true, true, false, true, false]);
+        drop((a, b));
+        assert_eq!(ready(&[&c, &d, &e]), [true, true, false]);
+        drop(c);
+        assert_eq!(ready(&[&d, &e]), [true, true]);
+    }
+
+    #[test]
+    fn an_exclusive_call_runs_alone() {
+        let line = Scheduler::new(true, 8);
+        let a = line.join(reads("a"));
+        let b = line.join(alone());
+        let c = line.join(reads("a"));
+        assert_eq!(ready(&[&a, &b, &c]), [true, false, false]);
+        drop(a);
+        assert_eq!(ready(&[&b, &c]), [true, false]);
+        drop(b);
+        assert_eq!(ready(&[&c]), [true]);
+    }
+
+    #[test]
+    fn a_tool_that_does_not_say_what_it_touches_runs_alone() {
+        let line = Scheduler::new(true, 8);
+        let a = line.join(Claim::new(&spec(), &Access::default()));
+        let b = line.join(reads("a"));
+        assert_eq!(ready(&[&a, &b]), [true, false]);
+    }
+
+    #[test]
+    fn not_parallel_means_one_after_the_other() {
+        let line = Scheduler::new(false, 8);
+        let a = line.join(reads("a"));
+        let b = line.join(reads("b"));
+        assert_eq!(ready(&[&a, &b]), [true, false]);
+        drop(a);
+        assert_eq!(ready(&[&b]), [true]);
+    }
+
+    #[tokio::test]
+    async fn a_waiting_call_is_woken_and_workers_are_bounded() {
+        let line = Scheduler::new(true, 1);
+        let first = line.join(reads("a"));
+        let held = first.turn().await;
+        let second = line.join(reads("a"));
+        let waits = tokio::time::timeout(Duration::from_millis(20), second.turn()).await;
+        assert!(waits.is_err(), "the only worker is busy");
+        drop(held);
+        assert!(second.turn().await.is_some());
+        drop(waits);
+
+        let third = line.join(alone());
+        let waiting = tokio::spawn(async move {
+            let _guard = third.turn().await;
+        });
+        drop(first);
+        drop(second);
+        tokio::time::timeout(Duration::from_secs(5), waiting).await.unwrap().unwrap();
+    }
+}

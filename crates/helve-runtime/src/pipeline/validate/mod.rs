@@ -1,0 +1,178 @@
+//! Validate: canonical JSON in, valid arguments out, or every problem at once with pointer, expected and received.
+//!
+//! The judge is the `jsonschema` crate (2020-12, no remote or file references). Its first compile costs milliseconds a
+//! process, so it is made only when it is needed: [`quick`] accepts the ordinary cases of ordinary schemas without it,
+//! and whatever `quick` does not accept goes to the judge.
+
+mod quick;
+
+use std::sync::OnceLock;
+
+use helve_core::{Problem, ToolError};
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use serde_json::Value;
+
+use quick::Quick;
+
+/// So many problems help a model; more only cost it.
+const MAX_PROBLEMS: usize = 20;
+
+/// A schema that is compiled at most once, and only when needed.
+pub(crate) struct Validator {
+    schema: Value,
+    quick: OnceLock<Option<Quick>>,
+    full: OnceLock<Result<jsonschema::Validator, String>>,
+}
+
+impl Validator {
+    pub(crate) fn new(schema: Value) -> Self {
+        Validator { schema, quick: OnceLock::new(), full: OnceLock::new() }
+    }
+
+    pub(crate) fn schema(&self) -> &Value {
+        &self.schema
+    }
+
+    /// Every problem of `value`; empty if it is valid. The outer error is a schema that does not compile.
+    pub(crate) fn problems(&self, value: &Value) -> Result<Vec<Problem>, String> {
+        let quick = self.quick.get_or_init(|| Quick::compile(&self.schema));
+        if quick.as_ref().is_some_and(|quick| quick.accepts(value)) {
+            return Ok(Vec::new());
+        }
+        let full =
+            self.full.get_or_init(|| jsonschema::draft202012::new(&self.schema).map_err(|e| e.to_string()));
+        let full = full.as_ref().map_err(Clone::clone)?;
+        Ok(full.iter_errors(value).flat_map(|error| describe(&error)).take(MAX_PROBLEMS).collect())
+    }
+}
+
+/// The stage: refuses arguments that do not fit.
+pub(crate) fn validate(tool: &str, validator: &Validator, args: &Value) -> Result<(), ToolError> {
+    let mut problems = validator
+        .problems(args)
+        .map_err(|error| ToolError::internal(format!("The schema of '{tool}' does not compile: {error}")))?;
+    nul_bytes(args, &mut String::new(), &mut problems);
+    if problems.is_empty() { Ok(()) } else { Err(refusal(tool, validator.schema(), problems)) }
+}
+
+/// An `invalid_params` with a hint that names the known keys.
+pub(crate) fn refusal(tool: &str, schema: &Value, problems: Vec<Problem>) -> ToolError {
+    let known: Vec<&str> =
+        schema["properties"].as_object().into_iter().flatten().map(|(k, _)| k.as_str()).collect();
+    let required: Vec<&str> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let mut hint = format!("Correct the listed parameters and call '{tool}' again.");
+    if !known.is_empty() {
+        hint.push_str(&format!(" Parameters: {}.", known.join(", ")));
+    }
+    if !required.is_empty() {
+        hint.push_str(&format!(" Required: {}.", required.join(", ")));
+    }
+    ToolError::invalid(tool, problems).hint(hint)
+}
+
+/// NUL cannot stand in a path, a command or an environment variable; in any other text it is a mistake as well.
+fn nul_bytes(value: &Value, pointer: &mut String, problems: &mut Vec<Problem>) {
+    match value {
+        Value::String(text) if text.contains('\0') => {
+            problems.push(Problem::new(pointer.as_str(), "text without a NUL character", shown(value)));
+        }
+        Value::Array(items) => {
+            for (i, item) in items.iter().enumerate() {
+                let before = pointer.len();
+                push_step(pointer, &i.to_string());
+                nul_bytes(item, pointer, problems);
+                pointer.truncate(before);
+            }
+        }
+        Value::Object(members) => {
+            for (key, member) in members {
+                if key.contains('\0') {
+                    let received = Value::String(key.clone());
+                    problems.push(Problem::new(
+                        pointer.as_str(),
+                        "keys without a NUL character",
+                        shown(&received),
+                    ));
+                }
+                let before = pointer.len();
+                push_step(pointer, key);
+                nul_bytes(member, pointer, problems);
+                pointer.truncate(before);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Adds a step to a JSON pointer; truncate it to its former length to go back.
+pub(crate) fn push_step(pointer: &mut String, step: &str) {
+    pointer.push('/');
+    if step.contains(['~', '/']) {
+        pointer.push_str(&step.replace('~', "~0").replace('/', "~1"));
+    } else {
+        pointer.push_str(step);
+    }
+}
+
+/// The pointer one step further.
+pub(crate) fn child(pointer: &str, step: &str) -> String {
+    let mut pointer = pointer.to_owned();
+    push_step(&mut pointer, step);
+    pointer
+}
+
+fn describe(error: &jsonschema::ValidationError<'_>) -> Vec<Problem> {
+    let pointer = error.instance_path().to_string();
+    let received = shown(error.instance());
+    let one = |expected: String| vec![Problem::new(pointer.clone(), expected, received.clone())];
+    match error.kind() {
+        ValidationErrorKind::Required { property } => {
+            let name = property.as_str().unwrap_or_default();
+            vec![Problem::new(child(&pointer, name), "a value (required)", "nothing")]
+        }
+        ValidationErrorKind::Type { kind } => one(match kind {
+            TypeKind::Single(kind) => kind.to_string(),
+            TypeKind::Multiple(kinds) => {
+                kinds.iter().map(|kind| kind.to_string()).collect::<Vec<_>>().join(" or ")
+            }
+        }),
+        ValidationErrorKind::Enum { options } => one(format!("one of {options}")),
+        ValidationErrorKind::Constant { expected_value } => one(expected_value.to_string()),
+        ValidationErrorKind::Minimum { limit } => one(format!("at least {limit}")),
+        ValidationErrorKind::Maximum { limit } => one(format!("at most {limit}")),
+        ValidationErrorKind::ExclusiveMinimum { limit } => one(format!("more than {limit}")),
+        ValidationErrorKind::ExclusiveMaximum { limit } => one(format!("less than {limit}")),
+        ValidationErrorKind::MinLength { limit } => one(format!("at least {limit} characters")),
+        ValidationErrorKind::MaxLength { limit } => one(format!("at most {limit} characters")),
+        ValidationErrorKind::MinItems { limit } => one(format!("at least {limit} items")),
+        ValidationErrorKind::MaxItems { limit } => one(format!("at most {limit} items")),
+        ValidationErrorKind::Pattern { pattern } => one(format!("text that matches {pattern}")),
+        ValidationErrorKind::AdditionalProperties { unexpected }
+        | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
+            one(format!("only known keys, not {}", unexpected.join(", ")))
+        }
+        _ => one(error.to_string()),
+    }
+}
+
+/// A value as an error shows it: its type, and its beginning.
+pub(crate) fn shown(value: &Value) -> String {
+    let text = match value {
+        Value::Null => return "null".to_owned(),
+        Value::Bool(b) => return format!("boolean {b}"),
+        Value::Number(n) => return format!("number {n}"),
+        Value::String(s) if s.chars().count() <= 60 => return format!("string {value}"),
+        Value::String(s) => {
+            let start: String = s.chars().take(60).collect();
+            return format!("string {}… ({} characters)", Value::String(start), s.chars().count());
+        }
+        Value::Array(items) => format!("array of {} items", items.len()),
+        Value::Object(members) => format!("object with {} keys", members.len()),
+    };
+    let json = value.to_string();
+    if json.len() <= 60 { format!("{text} {json}") } else { text }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+use pretty_assertions::assert_eq;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn exec_like() -> Validator {
+    Validator::new(json!({
+        "type": "object",
+        "properties": {
+            "command": {"type": "string", "minLength": 1},
+            "working_dir": {"type": ["string", "null"]},
+            "timeout": {"type": "integer", "minimum": 1, "maximum": 600},
+        },
+        "required": ["command"],
+        "additionalProperties": false,
+    }))
+}
+
+#[test]
+fn every_problem_at_once_with_pointer_expected_and_received() {
+    let error = validate("exec", &exec_like(), &json!({"timeout": "soon", "working_dir": 5})).unwrap_err();
+    let mut problems = error.problems.clone();
+    problems.sort_by(|a, b| a.pointer.cmp(&b.pointer));
+    assert_eq!(
+        problems,
+        [
+            Problem::new("/command", "a value (required)", "nothing"),
+            Problem::new("/timeout", "integer", "string \"soon\""),
+            Problem::new("/working_dir", "null or string", "number 5"),
+        ]
+    );
+    assert!(error.message.starts_with("Invalid parameters for tool 'exec':"), "{}", error.message);
+    assert!(error.hint.unwrap().contains("command, working_dir, timeout"));
+}
+
+#[test]
+fn nul_is_refused_wherever_it_stands() {
+    let free = Validator::new(json!({"type": "object", "properties": {"data": {}}}));
+    let error = validate("t", &free, &json!({"data": {"a/b": ["x\u{0}"]}})).unwrap_err();
+    assert_eq!(error.problems[0].pointer, "/data/a~1b/0");
+}
+
+#[test]
+fn full_json_schema_is_in_force() {
+    let schema = Validator::new(json!({
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/small"}, "b": {"type": "string", "pattern": "^x+$"}},
+        "if": {"required": ["b"]}, "then": {"required": ["a"]},
+        "$defs": {"small": {"type": "integer", "exclusiveMaximum": 10}},
+    }));
+    assert!(validate("t", &schema, &json!({"a": 9, "b": "xx"})).is_ok());
+    assert_eq!(validate("t", &schema, &json!({"a": 10, "b": "y"})).unwrap_err().problems.len(), 2);
+    assert_eq!(validate("t", &schema, &json!({"b": "x"})).unwrap_err().problems[0].pointer, "/a");
+}
+
+#[test]
+fn the_ordinary_case_never_wakes_the_judge() {
+    let validator = exec_like();
+    validate("exec", &validator, &json!({"command": "ls", "timeout": 5})).unwrap();
+    assert!(validator.full.get().is_none());
+    validate("exec", &validator, &json!({"command": ""})).unwrap_err();
+    assert!(validator.full.get().is_some());
+}
+
+fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (-12i64..12).prop_map(Value::from),
+        (-12i64..12).prop_map(|n| json!(n as f64)),
+        (-120i64..120).prop_map(|n| json!(n as f64 / 8.0)),
+        any::<u64>().prop_map(Value::from),
+        "[abä]{0,4}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 16, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map("[abc]", inner, 0..4).prop_map(|m| json!(m)),
+        ]
+    })
+}
+
+fn any_schema() -> impl Strategy<Value = Value> {
+    let types = prop::sample::subsequence(
+        vec!["null", "boolean", "integer", "number", "string", "array", "object"],
+        1..4,
+    );
+    let leaf = prop_oneof![
+        any::<bool>().prop_map(Value::from),
+        types.prop_map(|t| json!({"type": t})),
+        (0u64..4, 0u64..4)
+            .prop_map(|(a, b)| json!({"minLength": a, "maxLength": b, "minItems": a, "maxItems": b})),
+        (-9i64..9, -9i64..9).prop_map(|(a, b)| json!({"minimum": a, "maximum": b as f64 + 0.5})),
+        Just(json!({"enum": ["a", "b", null, true]})),
+        Just(json!({"const": "ab", "description": "x", "x-clamp": true})),
+    ];
+    leaf.prop_recursive(3, 12, 3, |inner| {
+        prop_oneof![
+            inner.clone().prop_map(|s| json!({"items": s})),
+            (inner.clone(), inner.clone(), inner.clone()).prop_map(|(a, b, rest)| {
+                json!({"properties": {"a": a, "b": b}, "required": ["a"], "additionalProperties": rest})
+            }),
+            prop::collection::vec(inner, 1..3).prop_map(|v| json!({"anyOf": v})),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_quick_answer_is_the_judges_answer(schema in any_schema(), value in any_value()) {
+        let quick = Quick::compile(&schema).expect("the generator stays inside the subset");
+        let judge = jsonschema::draft202012::new(&schema).unwrap();
+        prop_assert_eq!(quick.accepts(&value), judge.is_valid(&value), "{} {}", schema, value);
+    }
+}

@@ -1,0 +1,185 @@
+//! The registry: which tools there are. It checks a tool's schema when it comes in and hands out specs, never a tool.
+//!
+//! A tool with a broken schema is quarantined with its reasons; the others work. Names of built-in tools cannot be
+//! taken by anything that is registered later.
+
+mod schema_rules;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use helve_core::{Tool, ToolSpec};
+
+use crate::pipeline::validate::Validator;
+
+/// Why a tool was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RegisterError {
+    /// Another tool has this name or alias.
+    #[error("the name '{name}' is taken by the tool '{holder}'; choose another")]
+    Duplicate {
+        /// The name or alias.
+        name: String,
+        /// Who has it.
+        holder: String,
+    },
+    /// The name belongs to a built-in tool, whether it is registered or not.
+    #[error("the name '{0}' is reserved for a built-in tool; choose another")]
+    Protected(String),
+    /// Models and exports cannot carry this name.
+    #[error("the name '{0}' must be 1 to 64 of the characters A-Z a-z 0-9 _ -")]
+    BadName(String),
+}
+
+/// A tool that is kept out, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quarantined {
+    /// The tool's name.
+    pub name: String,
+    /// Each reason with its place in the schema.
+    pub reasons: Vec<String>,
+}
+
+/// Names that only built-in tools may bear, so that nothing dynamic can step into their place.
+const PROTECTED: &[&str] = &[
+    "apply_patch",
+    "bash",
+    "build_software",
+    "cancel_job",
+    "create_job",
+    "echo",
+    "edit_file",
+    "exec",
+    "find_files",
+    "glob",
+    "grep",
+    "http",
+    "job_status",
+    "json",
+    "list_dir",
+    "list_jobs",
+    "memory_read",
+    "memory_search",
+    "memory_tree",
+    "memory_write",
+    "message",
+    "read_file",
+    "read_output",
+    "search",
+    "shell",
+    "time",
+    "tool_auth",
+    "tool_install",
+    "tool_search",
+    "web_fetch",
+    "write_file",
+];
+
+/// A registered tool, its validators made at the first need.
+pub(crate) struct Entry {
+    pub(crate) tool: Arc<dyn Tool>,
+    pub(crate) arguments: Validator,
+    details: OnceLock<Option<Validator>>,
+}
+
+impl Entry {
+    pub(crate) fn spec(&self) -> &ToolSpec {
+        self.tool.spec()
+    }
+
+    /// The validator of `details`, if the tool declares a schema for them.
+    pub(crate) fn details(&self) -> Option<&Validator> {
+        let make = || self.spec().output_schema.clone().map(Validator::new);
+        self.details.get_or_init(make).as_ref()
+    }
+}
+
+/// The tools, by name.
+#[derive(Default)]
+pub(crate) struct Registry {
+    entries: BTreeMap<String, Arc<Entry>>,
+    aliases: BTreeMap<String, String>,
+    quarantined: Vec<Quarantined>,
+}
+
+impl Registry {
+    /// Takes a tool that is not one of ours.
+    pub(crate) fn register(&mut self, tool: Box<dyn Tool>) -> Result<(), RegisterError> {
+        let spec = tool.spec();
+        let taken =
+            std::iter::once(&spec.name).chain(&spec.aliases).find(|n| PROTECTED.contains(&n.as_str()));
+        match taken {
+            Some(name) => Err(RegisterError::Protected(name.clone())),
+            None => self.register_builtin(tool),
+        }
+    }
+
+    /// Takes a tool that may bear a protected name.
+    pub(crate) fn register_builtin(&mut self, tool: Box<dyn Tool>) -> Result<(), RegisterError> {
+        let spec = tool.spec();
+        for name in std::iter::once(&spec.name).chain(&spec.aliases) {
+            if !is_name(name) {
+                return Err(RegisterError::BadName(name.clone()));
+            }
+            if let Some(holder) = self.holder(name) {
+                return Err(RegisterError::Duplicate { name: name.clone(), holder });
+            }
+        }
+        let mut reasons = schema_rules::check(&spec.parameters);
+        if let Some(schema) = &spec.output_schema {
+            reasons.extend(schema_rules::check(schema).into_iter().map(|r| format!("output schema: {r}")));
+        }
+        if !reasons.is_empty() {
+            self.quarantined.push(Quarantined { name: spec.name.clone(), reasons });
+            return Ok(());
+        }
+        let (name, aliases) = (spec.name.clone(), spec.aliases.clone());
+        for alias in aliases {
+            self.aliases.insert(alias, name.clone());
+        }
+        let arguments = Validator::new(tool.spec().parameters.clone());
+        let entry = Entry { tool: Arc::from(tool), arguments, details: OnceLock::new() };
+        self.entries.insert(name, Arc::new(entry));
+        Ok(())
+    }
+
+    fn holder(&self, name: &str) -> Option<String> {
+        if self.entries.contains_key(name) || self.quarantined.iter().any(|q| q.name == name) {
+            return Some(name.to_owned());
+        }
+        self.aliases.get(name).cloned()
+    }
+
+    /// The tool of exactly this name.
+    pub(crate) fn get(&self, name: &str) -> Option<&Arc<Entry>> {
+        self.entries.get(name)
+    }
+
+    /// The tool that has this alias.
+    pub(crate) fn by_alias(&self, alias: &str) -> Option<&Arc<Entry>> {
+        self.entries.get(self.aliases.get(alias)?)
+    }
+
+    /// Every name under which a tool can be called, sorted.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.keys().map(String::as_str)
+    }
+
+    /// Every spec, sorted by name: the same order in every process, so that prompts stay cacheable.
+    pub(crate) fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
+        self.entries.values().map(|entry| entry.spec())
+    }
+
+    /// What is kept out.
+    pub(crate) fn quarantined(&self) -> &[Quarantined] {
+        &self.quarantined
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    (1..=64).contains(&name.len()) && name.chars().all(fits)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,261 @@
+//! The pipeline from a call to its recorded result, with tools and a sandbox that can be looked into.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use common::{builder, fake, journal, open_schema, says, shell_tool};
+use helve_core::{ApprovalNeed, BoxFuture, Call, Cancel, ErrorKind, Output, RateLimit, ToolError, ToolSpec};
+use helve_runtime::{Approval, ApprovalRequest, Approver, Caller};
+use helve_store::{Home, verify};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use tokio::sync::Barrier;
+
+fn kind(result: &helve_core::CallResult) -> Option<ErrorKind> {
+    result.error.as_ref().map(|error| error.kind)
+}
+
+/// A read-only tool that ends only when `count` of it run at once.
+fn meets(count: usize) -> common::Fake {
+    let barrier = Arc::new(Barrier::new(count));
+    let spec = ToolSpec::new("meets", "", open_schema()).read_only().timeout(Duration::from_millis(400));
+    fake(spec, move |_, _| {
+        let barrier = Arc::clone(&barrier);
+        Box::pin(async move {
+            barrier.wait().await;
+            Ok(Output::text("met"))
+        })
+    })
+}
+
+#[tokio::test]
+async fn reads_really_overlap_and_serial_really_does_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let calls = || (0..3).map(|_| Call::new("meets", json!({}))).collect::<Vec<_>>();
+    let runtime = builder(dir.path(), "").register(meets(3)).build().unwrap();
+    assert!(runtime.batch(calls()).await.iter().all(|result| result.ok));
+
+    let serial = builder(dir.path(), "parallel = false").register(meets(3)).build().unwrap();
+    // The first waits for company in vain; a barrier counts it all the same, so the last is let through.
+    let kinds: Vec<_> = serial.batch(calls()).await.iter().map(kind).collect();
+    assert_eq!(kinds, [Some(ErrorKind::Timeout), Some(ErrorKind::Timeout), None]);
+}
+
+#[tokio::test]
+async fn an_exclusive_tool_is_never_beside_another_and_results_keep_call_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let running = Arc::new(AtomicUsize::new(0));
+    let most = Arc::new(AtomicUsize::new(0));
+    let tool = |name: &str, alone: bool| {
+        let (running, most) = (Arc::clone(&running), Arc::clone(&most));
+        let spec = ToolSpec::new(name, "", open_schema()).read_only();
+        let spec = if alone { spec.exclusive() } else { spec };
+        fake(spec, move |args, _| {
+            let (running, most) = (Arc::clone(&running), Arc::clone(&most));
+            Box::pin(async move {
+                let now = running.fetch_add(1, Ordering::SeqCst) + 1;
+                if alone {
+                    most.fetch_max(now, Ordering::SeqCst);
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                running.fetch_sub(1, Ordering::SeqCst);
+                Ok(Output::text(args["n"].to_string()))
+            })
+        })
+    };
+    let runtime = builder(dir.path(), "")
+        .register(tool("alone", true))
+        .register(tool("beside", false))
+        .build()
+        .unwrap();
+    let calls =
+        (0..20).map(|n| Call::new(if n % 3 == 0 { "alone" } else { "beside" }, json!({"n": n}))).collect();
+    let texts: Vec<String> = runtime.batch(calls).await.iter().map(|result| result.text()).collect();
+    assert_eq!(texts, (0..20).map(|n| n.to_string()).collect::<Vec<_>>());
+    assert_eq!(most.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn every_call_is_recorded_planned_before_outcome_after_refusals_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = builder(dir.path(), "").register(says("hi", "hello")).build().unwrap();
+    let ok = runtime.call(Call { id: Some(json!("x1")), ..Call::new("hi", json!({})) }).await;
+    let refused = runtime.call(Call::new("hello", json!({"a": 1}))).await;
+    assert_eq!((ok.ok, kind(&refused)), (true, Some(ErrorKind::UnknownTool)));
+    let kinds: Vec<(String, String)> = journal(dir.path())
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .map(|entry| (entry["type"].as_str().unwrap().to_owned(), entry["call"].as_str().unwrap().to_owned()))
+        .collect();
+    let of = |kind: &str, result: &helve_core::CallResult| (kind.to_owned(), result.call.to_string());
+    assert_eq!(
+        kinds,
+        [of("planned", &ok), of("outcome", &ok), of("planned", &refused), of("outcome", &refused)]
+    );
+    let report = verify(&Home::open(&dir.path().join("state")).unwrap(), "test", None).unwrap();
+    assert!(report.is_ok(), "{report:?}");
+}
+
+#[tokio::test]
+async fn nothing_runs_unrecorded() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("state"), "a file where the state directory should be").unwrap();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&runs);
+    let tool = fake(ToolSpec::new("t", "", open_schema()), move |_, _| {
+        count.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async { Ok(Output::text("")) })
+    });
+    let runtime = builder(dir.path(), "").register(tool).build().unwrap();
+    assert_eq!(kind(&runtime.call(Call::new("t", json!({}))).await), Some(ErrorKind::Internal));
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_crash_of_one_tool_touches_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let crash = fake(ToolSpec::new("crash", "", open_schema()).read_only(), |_, _| {
+        Box::pin(async { panic!("boom") })
+    });
+    let runtime = builder(dir.path(), "").register(crash).register(says("hi", "hello")).build().unwrap();
+    let results = runtime.batch(vec![Call::new("crash", json!({})), Call::new("hi", json!({}))]).await;
+    assert_eq!(kind(&results[0]), Some(ErrorKind::Internal));
+    assert_eq!(results[1].text(), "hello");
+}
+
+#[tokio::test]
+async fn cancelling_ends_a_tool_that_does_not_listen() {
+    let dir = tempfile::tempdir().unwrap();
+    let (handle, cancel) = Cancel::pair();
+    let deaf = fake(ToolSpec::new("deaf", "", open_schema()), |_, _| Box::pin(std::future::pending()));
+    let runtime = builder(dir.path(), "").register(deaf).cancel(cancel).build().unwrap();
+    let call = tokio::spawn(async move { runtime.call(Call::new("deaf", json!({}))).await });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    handle.cancel();
+    let result = tokio::time::timeout(Duration::from_secs(10), call).await.unwrap().unwrap();
+    assert_eq!(kind(&result), Some(ErrorKind::Cancelled));
+}
+
+struct Answers(Approval, AtomicUsize);
+
+impl Approver for Answers {
+    fn ask<'a>(&'a self, _request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async { self.0.clone() })
+    }
+}
+
+fn asks(need: ApprovalNeed) -> common::Fake {
+    fake(ToolSpec::new("asks", "", open_schema()).approval(need), |_, _| {
+        Box::pin(async { Ok(Output::text("done")) })
+    })
+}
+
+#[tokio::test]
+async fn who_must_be_asked_is_asked_and_nobody_there_means_no() {
+    let dir = tempfile::tempdir().unwrap();
+    let call = || Call::new("asks", json!({"approved": true, "approval": "always"}));
+    let headless = builder(dir.path(), "").register(asks(ApprovalNeed::UnlessAutoApproved)).build().unwrap();
+    assert_eq!(kind(&headless.call(call()).await), Some(ErrorKind::ApprovalRequired));
+
+    let switched =
+        builder(dir.path(), "auto_approve = true").register(asks(ApprovalNeed::UnlessAutoApproved));
+    assert!(switched.build().unwrap().call(call()).await.ok);
+    let always =
+        builder(dir.path(), "auto_approve = true").register(asks(ApprovalNeed::Always)).build().unwrap();
+    assert_eq!(kind(&always.call(call()).await), Some(ErrorKind::ApprovalRequired));
+
+    for (answer, wanted) in [
+        (Approval::Granted, None),
+        (Approval::Denied { reason: "not today".into() }, Some(ErrorKind::ApprovalDenied)),
+    ] {
+        let approver = Arc::new(Answers(answer, AtomicUsize::new(0)));
+        let runtime = builder(dir.path(), "").register(asks(ApprovalNeed::Always)).approver(approver.clone());
+        assert_eq!(kind(&runtime.build().unwrap().call(call()).await), wanted);
+        assert_eq!(approver.1.load(Ordering::SeqCst), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_bare_command_asks_and_a_contained_one_does_not() {
+    let dir = tempfile::tempdir().unwrap();
+    for (contained, wanted) in [(true, None), (false, Some(ErrorKind::ApprovalRequired))] {
+        let printer = common::Printer { contained, pieces: vec!["x"], runs: Arc::default() };
+        let runtime =
+            builder(dir.path(), "").register(shell_tool()).shell(Arc::new(printer)).build().unwrap();
+        let result = runtime.call(Call::new("sh", json!({"command": "ls"}))).await;
+        assert_eq!(kind(&result), wanted);
+    }
+}
+
+#[tokio::test]
+async fn a_denied_command_never_reaches_the_sandbox() {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let printer = common::Printer { contained: true, pieces: vec![], runs: Arc::clone(&runs) };
+    let runtime = builder(dir.path(), "").register(shell_tool()).shell(Arc::new(printer)).build().unwrap();
+    let result = runtime.call(Call::new("sh", json!({"command": "rm -rf /"}))).await;
+    assert_eq!(kind(&result), Some(ErrorKind::Blocked));
+    let text = result.text();
+    let first = text.lines().next().unwrap();
+    assert_eq!(first, "Error: Command blocked by safety guard (dangerous pattern detected)");
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn rate_limits_count_callers_that_are_not_the_owner_and_give_back_what_never_ran() {
+    let dir = tempfile::tempdir().unwrap();
+    let tool = || {
+        let spec =
+            ToolSpec::new("t", "", open_schema()).rate_limit(Some(RateLimit { per_minute: 2, per_hour: 9 }));
+        fake(spec.approval(ApprovalNeed::Never), |_, _| Box::pin(async { Ok(Output::text("")) }))
+    };
+    let call = || Call::new("t", json!({}));
+    let agent =
+        builder(dir.path(), "").register(tool()).caller(Caller::Named("agent".into())).build().unwrap();
+    assert!(agent.call(call()).await.ok && agent.call(call()).await.ok);
+    assert_eq!(kind(&agent.call(call()).await), Some(ErrorKind::RateLimited));
+
+    let owner = builder(dir.path(), "").register(tool()).caller(Caller::Owner).build().unwrap();
+    for _ in 0..5 {
+        assert!(owner.call(call()).await.ok);
+    }
+
+    let approver = Arc::new(Answers(Approval::Denied { reason: "no".into() }, AtomicUsize::new(0)));
+    let policy = "[tools.t]\napproval = \"always\"\n";
+    let denied = builder(dir.path(), policy).register(tool()).approver(approver).build().unwrap();
+    for _ in 0..5 {
+        assert_eq!(kind(&denied.call(call()).await), Some(ErrorKind::ApprovalDenied));
+    }
+}
+
+#[tokio::test]
+async fn a_switched_off_tool_is_refused_by_name_of_the_rule_and_not_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime =
+        builder(dir.path(), "[tools.hi]\nenabled = false\n").register(says("hi", "hello")).build().unwrap();
+    let result = runtime.call(Call::new("hi", json!({}))).await;
+    assert_eq!(kind(&result), Some(ErrorKind::Blocked));
+    assert_eq!(result.decision.unwrap().rule, "tools.hi.enabled");
+    assert_eq!(runtime.specs().count(), 0);
+}
+
+#[tokio::test]
+async fn a_panicking_or_failing_tool_does_not_keep_the_line_waiting() {
+    let dir = tempfile::tempdir().unwrap();
+    let alone = |name: &str, fails: bool| {
+        fake(ToolSpec::new(name, "", open_schema()).exclusive(), move |_, _| {
+            Box::pin(
+                async move { if fails { Err(ToolError::failed("no")) } else { Ok(Output::text("yes")) } },
+            )
+        })
+    };
+    let runtime =
+        builder(dir.path(), "").register(alone("bad", true)).register(alone("good", false)).build().unwrap();
+    let calls = ["bad", "good", "bad", "good"].map(|name| Call::new(name, json!({}))).into();
+    let oks: Vec<bool> = runtime.batch(calls).await.iter().map(|result| result.ok).collect();
+    assert_eq!(oks, [false, true, false, true]);
+}

@@ -1,1 +1,42 @@
-//! Runs a command inside a view of the world: bwrap, wrapper and bare backends, whole-tree kill
+//! Runs one command in a view of the world and ends everything that it started.
+//!
+//! In: a [`View`] (what the command may see), [`ProcessLimits`], and which sandbox the owner chose. Out: a
+//! [`ShellBackend`] that runs commands, streams their bytes into a sink and says how they ended.
+//!
+//! ```text
+//! backend ─ bwrap │ wrapper │ bare      what to start, and what the ending means
+//!             └ workdir                 where it starts, resolved by the kernel beneath the view
+//!               spawn                   deadline, cancellation, dropped future
+//!                 drain                 bytes from the pipes into the sink, on a thread of its own
+//!                   sys                 supervisor process: starts the command, kills its whole tree (all unsafe code)
+//! ```
+//!
+//! The view is always given from outside. Deliberately not here: configuration, the guard that reads a command,
+//! redaction and truncation of output, and any fallback: a sandbox that cannot be had is an error, never a bare run.
+
+mod bare;
+mod bwrap;
+mod drain;
+mod program;
+mod spawn;
+mod sys;
+mod workdir;
+mod wrapper;
+
+use std::sync::Arc;
+
+use helve_core::{ProcessLimits, SandboxChoice, ShellBackend, ToolError, View};
+
+/// The backend of the owner's choice, bound to `view`. Starts no process; a sandbox that is missing shows itself at
+/// the first run, as `sandbox_unavailable`.
+pub fn backend(
+    choice: &SandboxChoice,
+    view: View,
+    limits: ProcessLimits,
+) -> Result<Arc<dyn ShellBackend>, ToolError> {
+    Ok(match choice {
+        SandboxChoice::Bwrap => Arc::new(bwrap::Bwrap::new(view, limits)),
+        SandboxChoice::Wrapper { template } => Arc::new(wrapper::Wrapper::new(template, view, limits)?),
+        SandboxChoice::None => Arc::new(bare::Bare::new(view, limits)),
+    })
+}

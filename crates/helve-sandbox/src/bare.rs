@@ -1,0 +1,94 @@
+//! The backend `none`: the shell as a plain child process. The owner chose it by writing `sandbox = "none"`.
+//!
+//! What it still gives: a clean environment, closed descriptors, limits, a checked starting directory, and an end of
+//! the whole tree. What it does not give: any protection of files, network or other processes. A hostile command can
+//! kill its own supervisor, which is a process of the same user, and outlive the call.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use helve_core::{
+    BoxFuture, Cancel, ErrorKind, Exit, OutputSink, ProcessLimits, SandboxReport, ShellBackend, ShellJob,
+    ToolError, View,
+};
+
+use crate::drain::Order;
+use crate::program;
+use crate::spawn;
+use crate::sys::Program;
+use crate::workdir;
+
+/// Runs commands without a sandbox.
+#[derive(Debug)]
+pub(crate) struct Bare {
+    view: View,
+    limits: ProcessLimits,
+}
+
+impl Bare {
+    pub(crate) fn new(view: View, limits: ProcessLimits) -> Self {
+        Bare { view, limits }
+    }
+
+    fn order(&self, job: &ShellJob) -> Result<Order, ToolError> {
+        tree_can_be_ended()?;
+        let directory = workdir::open(&self.view, job.working_dir.as_deref())?;
+        let shell = shell_path(&self.view)?;
+        let arguments = ["-c", &job.command].map(OsStr::new);
+        let program = Program::new(shell.as_os_str(), arguments, &self.view.env).map_err(spawn::bad_text)?;
+        Ok(Order {
+            program,
+            directory: Some(directory.fd),
+            inherited: Vec::new(),
+            status: None,
+            limits: self.limits,
+        })
+    }
+}
+
+/// The shell's path; a bare name is looked up in the command's own `PATH`.
+fn shell_path(view: &View) -> Result<PathBuf, ToolError> {
+    if view.shell.is_absolute() {
+        return Ok(view.shell.clone());
+    }
+    let name = view.shell.display().to_string();
+    let list = view.env.get("PATH").map_or("", String::as_str);
+    program::find(&name, OsStr::new(list), |_| false).ok_or_else(|| {
+        ToolError::new(ErrorKind::SandboxUnavailable, format!("The shell {name} is not in PATH ({list})."))
+            .hint("Set tools.exec.shell to the absolute path of a shell.")
+    })
+}
+
+/// Without a pid namespace the tree is found through the kernel's lists of children; without those it would not be.
+pub(crate) fn tree_can_be_ended() -> Result<(), ToolError> {
+    if Path::new("/proc/thread-self/children").exists() {
+        return Ok(());
+    }
+    let message =
+        "The kernel does not list the children of a process, so a command's tree could not be ended.";
+    Err(ToolError::new(ErrorKind::SandboxUnavailable, message)
+        .hint("Mount /proc, and use a kernel with CONFIG_PROC_CHILDREN; or use the sandbox \"bwrap\"."))
+}
+
+impl ShellBackend for Bare {
+    fn report(&self) -> SandboxReport {
+        SandboxReport { backend: "none".to_owned(), layers: Vec::new() }
+    }
+
+    fn contains(&self) -> bool {
+        false
+    }
+
+    fn run<'a>(
+        &'a self,
+        job: ShellJob,
+        sink: Box<dyn OutputSink>,
+        cancel: Cancel,
+    ) -> BoxFuture<'a, Result<Exit, ToolError>> {
+        Box::pin(async move {
+            let order = self.order(&job)?;
+            let outcome = spawn::run(order, job.timeout, sink, &cancel).await?;
+            spawn::plain_exit(outcome, &self.view.shell.display().to_string())
+        })
+    }
+}

@@ -1,0 +1,235 @@
+//! The backend `bwrap`: the installed bubblewrap builds the view out of namespaces and mounts.
+//!
+//! In: a view. `installed` finds the program, `mounts` turns the view into options. The options go through a descriptor,
+//! so that `/proc/1/cmdline` inside does not show them, and bwrap itself is started with the clean environment, because
+//! inside its first process is there to be read. Out: the command's exit, told apart from a failure of bwrap by what bwrap
+//! writes to its status descriptor: it gives an exit code only for a command that was really executed.
+//!
+//! bwrap passes on a death by signal N as exit code 128 + N, as a shell does.
+
+mod installed;
+mod mounts;
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use helve_core::{
+    BoxFuture, Cancel, ErrorKind, Exit, Network, OutputSink, ProcessLimits, SandboxReport, ShellBackend,
+    ShellJob, ToolError, View,
+};
+use rustix::fs::MemfdFlags;
+use serde_json::Value;
+
+use crate::drain::{self, Drained, Order};
+use crate::spawn::{self, Outcome};
+use crate::sys::{Ending, Program};
+use crate::workdir::{self, WorkDir};
+use installed::Installed;
+
+/// Runs commands inside bubblewrap.
+#[derive(Debug)]
+pub(crate) struct Bwrap {
+    view: View,
+    limits: ProcessLimits,
+    installed: std::sync::OnceLock<Installed>,
+}
+
+impl Bwrap {
+    pub(crate) fn new(view: View, limits: ProcessLimits) -> Self {
+        Bwrap { view, limits, installed: std::sync::OnceLock::new() }
+    }
+
+    /// The program, looked for until it is found, so that it may be installed while Helve runs.
+    fn installed(&self) -> Result<&Installed, ToolError> {
+        if let Some(known) = self.installed.get() {
+            return Ok(known);
+        }
+        let found = installed::find(&self.view)?;
+        Ok(self.installed.get_or_init(|| found))
+    }
+
+    fn order(&self, job: &ShellJob) -> Result<Order, ToolError> {
+        let installed = self.installed()?;
+        let start = workdir::open(&self.view, job.working_dir.as_deref())?;
+        let (status, status_end) = drain::pipe().map_err(spawn::no_process)?;
+        let mut inherited = vec![status_end];
+        let options = self.options(installed, &start, &mut inherited)?;
+        let options = memory_file("options", &options)?;
+        let number = options.as_raw_fd().to_string();
+        inherited.push(options);
+        let arguments = [
+            OsStr::new("--args"),
+            OsStr::new(&number),
+            OsStr::new("--"),
+            self.view.shell.as_os_str(),
+            OsStr::new("-c"),
+            OsStr::new(&job.command),
+        ];
+        let program = Program::new(installed.path.as_os_str(), arguments, &self.view.env);
+        Ok(Order {
+            program: program.map_err(spawn::bad_text)?,
+            directory: None,
+            inherited,
+            status: Some(status),
+            limits: self.limits,
+        })
+    }
+
+    /// Every option, each ended by a NUL byte. The first descriptor in `inherited` is the status pipe; files made of
+    /// memory are added to it.
+    fn options(
+        &self,
+        installed: &Installed,
+        start: &WorkDir,
+        inherited: &mut Vec<OwnedFd>,
+    ) -> Result<Vec<u8>, ToolError> {
+        let mut options = Options::default();
+        // "All" takes some namespaces only where it can; the second and third word insist.
+        options.add(["--unshare-all", "--unshare-user", "--unshare-cgroup"]);
+        if self.view.network == Network::Host {
+            options.add(["--share-net"]);
+        }
+        if installed.disables_userns {
+            options.add(["--disable-userns"]);
+        }
+        options.add(["--die-with-parent", "--new-session", "--cap-drop", "ALL"]);
+        if let Some(status) = inherited.first() {
+            options.add(["--json-status-fd", &status.as_raw_fd().to_string()]);
+        }
+        mounts::plan(&self.view)?.write(&mut options, |bytes| {
+            let file = memory_file("file", bytes)?;
+            let number = file.as_raw_fd();
+            inherited.push(file);
+            Ok(number)
+        })?;
+        options.add([OsStr::new("--chdir"), start.path.as_os_str()]);
+        Ok(options.0)
+    }
+
+    /// What bwrap's ending means.
+    fn exit(&self, drained: &Drained) -> Result<Exit, ToolError> {
+        match drained.ending {
+            Ending::Exited(_) => match Status::read(&drained.status) {
+                Status { exit_code: Some(code), .. } => Ok(Exit::Code(code)),
+                status => Err(self.setup_failed(status.has_child, &drained.stderr_head)),
+            },
+            Ending::Signaled(signal) => Ok(Exit::Signal(signal)),
+            Ending::NotStarted(stage, errno) => Err(spawn::not_started(stage, errno, "bwrap")),
+            Ending::Unknown => Err(spawn::supervisor_lost()),
+        }
+    }
+
+    fn setup_failed(&self, has_child: bool, stderr: &[u8]) -> ToolError {
+        let said = String::from_utf8_lossy(stderr);
+        let said = said.trim();
+        let unavailable = |message: String| ToolError::new(ErrorKind::SandboxUnavailable, message);
+        if has_child {
+            let shell = self.view.shell.display();
+            return unavailable(format!(
+                "The sandbox bwrap could not build its view or start {shell}: {said}"
+            ))
+            .hint(format!(
+                "Check that {shell} and the directories of the policy exist; `sandbox = \"none\"` runs bare."
+            ));
+        }
+        let cause = installed::why_no_namespaces();
+        unavailable(format!("The sandbox bwrap could not make its namespaces: {said}"))
+            .hint(format!("{cause}; or write sandbox = \"none\" to run bare."))
+    }
+}
+
+impl ShellBackend for Bwrap {
+    fn report(&self) -> SandboxReport {
+        let mut layers = vec!["userns", "mountns", "pidns", "ipcns", "utsns", "cgroupns"];
+        if self.view.network == Network::Off {
+            layers.push("netns");
+        }
+        layers.extend(["no_new_privs", "caps"]);
+        SandboxReport { backend: "bwrap".to_owned(), layers: layers.into_iter().map(str::to_owned).collect() }
+    }
+
+    fn contains(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(
+        &'a self,
+        job: ShellJob,
+        sink: Box<dyn OutputSink>,
+        cancel: Cancel,
+    ) -> BoxFuture<'a, Result<Exit, ToolError>> {
+        Box::pin(async move {
+            let order = self.order(&job)?;
+            match spawn::run(order, job.timeout, sink, &cancel).await? {
+                Outcome::TimedOut => Ok(Exit::TimedOut),
+                Outcome::Cancelled => Ok(Exit::Cancelled),
+                Outcome::Ended(drained) => self.exit(&drained),
+            }
+        })
+    }
+}
+
+/// bwrap's options on their way to it.
+#[derive(Default)]
+struct Options(Vec<u8>);
+
+impl Options {
+    fn add<'a, T: AsRef<OsStr> + ?Sized + 'a>(&mut self, words: impl IntoIterator<Item = &'a T>) {
+        for word in words {
+            self.0.extend_from_slice(word.as_ref().as_encoded_bytes());
+            self.0.push(0);
+        }
+    }
+}
+
+/// What bwrap wrote to its status descriptor: JSON documents, one after another.
+#[derive(Debug, Default, PartialEq)]
+struct Status {
+    /// Whether the namespaces were made.
+    has_child: bool,
+    /// The command's exit code; only there if it was executed.
+    exit_code: Option<i32>,
+}
+
+impl Status {
+    fn read(bytes: &[u8]) -> Status {
+        let mut status = Status::default();
+        for document in serde_json::Deserializer::from_slice(bytes).into_iter::<Value>() {
+            let Ok(document) = document else { break };
+            status.has_child |= document.get("child-pid").is_some();
+            let code = document.get("exit-code").and_then(Value::as_i64);
+            status.exit_code = status.exit_code.or(code.and_then(|code| i32::try_from(code).ok()));
+        }
+        status
+    }
+}
+
+/// A file that exists only in memory, ready to be read from its start.
+fn memory_file(name: &str, bytes: &[u8]) -> Result<OwnedFd, ToolError> {
+    let write = || {
+        let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?;
+        let mut file = std::fs::File::from(drain::above_streams(file)?);
+        file.write_all(bytes)?;
+        std::io::Seek::rewind(&mut file)?;
+        Ok(OwnedFd::from(file))
+    };
+    write().map_err(spawn::no_process)
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn status_tells_a_command_from_a_failed_setup() {
+        let read = |text: &str| Status::read(text.as_bytes());
+        assert_eq!(read(""), Status { has_child: false, exit_code: None });
+        assert_eq!(read("{ \"child-pid\": 7 }\n"), Status { has_child: true, exit_code: None });
+        let both = "{ \"child-pid\": 7, \"net-namespace\": 1 }\n{ \"exit-code\": 3 }\n";
+        assert_eq!(read(both), Status { has_child: true, exit_code: Some(3) });
+        assert_eq!(read("{ \"child-pid\": 7 }\n{ \"exit-"), Status { has_child: true, exit_code: None });
+    }
+}

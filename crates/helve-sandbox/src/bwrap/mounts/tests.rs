@@ -1,0 +1,98 @@
+use std::collections::BTreeMap;
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+fn view(workspace: &Path) -> View {
+    View {
+        workspace: workspace.to_owned(),
+        read_only: Vec::new(),
+        read_write: Vec::new(),
+        hidden: Vec::new(),
+        env: BTreeMap::from([("HOME".to_owned(), "/home/user".to_owned())]),
+        network: Network::Off,
+        shell: "/bin/sh".into(),
+    }
+}
+
+/// The plan's rules at and below `root`.
+fn below(plan: &Plan, root: &Path) -> Vec<(String, Mount)> {
+    let inside = plan.0.iter().filter(|(path, _)| path.starts_with(root));
+    inside
+        .map(|(path, mount)| (path.strip_prefix(root).unwrap().display().to_string(), mount.clone()))
+        .collect()
+}
+
+#[test]
+fn the_stricter_rule_wins_at_one_place_and_the_deeper_rule_below_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    for name in ["ws/a/b", "ws/frozen", "ws/secret", "both"] {
+        std::fs::create_dir_all(root.join(name)).unwrap();
+    }
+    std::fs::write(root.join("ws/key"), "").unwrap();
+    let mut view = view(&root.join("ws"));
+    view.read_write = vec![root.join("both"), root.join("ws/a")];
+    view.read_only = vec![root.join("both"), root.join("ws/frozen"), root.join("ws/secret")];
+    view.hidden =
+        vec![root.join("ws/secret"), root.join("ws/key"), root.join("ws/absent"), root.join("elsewhere")];
+    let expected = [
+        ("both", Mount::ReadOnly),
+        ("ws", Mount::ReadWrite),
+        ("ws/frozen", Mount::ReadOnly),
+        ("ws/key", Mount::HiddenFile),
+        ("ws/secret", Mount::HiddenDirectory),
+    ];
+    assert_eq!(below(&plan(&view).unwrap(), &root), expected.map(|(path, mount)| (path.to_owned(), mount)));
+}
+
+#[test]
+fn accounts_secrets_are_never_planned() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut view = view(folder.path());
+    for network in [Network::Off, Network::Host] {
+        view.network = network;
+        let plan = plan(&view).unwrap();
+        for path in [
+            "/etc",
+            "/etc/shadow",
+            "/etc/gshadow",
+            "/etc/sudoers",
+            "/etc/ssh",
+            "/root",
+            "/home",
+            "/run",
+            "/var",
+        ] {
+            assert!(!plan.0.contains_key(Path::new(path)), "{path}");
+        }
+        assert_eq!(plan.0.get(Path::new("/home/user")), Some(&Mount::Private));
+        assert_eq!(plan.0.get(Path::new("/tmp")), Some(&Mount::Private));
+        let hosts = plan.0.get(Path::new("/etc/hosts"));
+        assert_eq!(hosts == Some(&Mount::File(LOCAL_HOSTS)), network == Network::Off);
+    }
+}
+
+#[test]
+fn home_inside_the_workspace_stays_the_workspaces() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut view = view(folder.path());
+    let home = folder.path().join("home");
+    view.env.insert("HOME".to_owned(), home.display().to_string());
+    assert!(!plan(&view).unwrap().0.contains_key(&home));
+}
+
+#[test]
+fn options_come_parent_first_and_end_with_the_seal() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = Options::default();
+    plan(&view(folder.path())).unwrap().write(&mut options, |_| Ok(9)).unwrap();
+    let text = String::from_utf8(options.0).unwrap();
+    let words: Vec<&str> = text.split_terminator('\0').collect();
+    assert_eq!(words[words.len() - 2..], ["--remount-ro", "/"]);
+    let place = |word: &str| words.iter().position(|other| *other == word).unwrap();
+    assert!(place("/tmp") < place(folder.path().canonicalize().unwrap().to_str().unwrap()));
+    let hosts = place("/etc/hosts");
+    assert_eq!(words[hosts - 2..hosts], ["--ro-bind-data", "9"]);
+}

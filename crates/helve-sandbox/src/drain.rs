@@ -1,0 +1,203 @@
+//! The blocking half of a call: starts the supervisor and moves bytes from the pipes into the sink until it reports.
+//!
+//! In: an [`Order`], the sink and the lifeline. Out: how the command ended, and the little that a backend wants to
+//! read itself. Nothing is kept beyond one read buffer. Deadlines are not here: whoever holds the other end of the
+//! lifeline cuts it.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use helve_core::{OutputSink, ProcessLimits, Stream};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::pipe::PipeFlags;
+
+use crate::sys::{self, Ending, Launch, Program};
+
+/// What a backend wants to have run.
+pub(crate) struct Order {
+    /// What to execute.
+    pub(crate) program: Program,
+    /// Where it starts; `/` if absent.
+    pub(crate) directory: Option<OwnedFd>,
+    /// Descriptors that it gets besides the standard streams, under the numbers that they have.
+    pub(crate) inherited: Vec<OwnedFd>,
+    /// A pipe into which a sandbox program says what it did; read when everything has ended.
+    pub(crate) status: Option<OwnedFd>,
+    /// Its limits.
+    pub(crate) limits: ProcessLimits,
+}
+
+/// How a call ended.
+#[derive(Debug)]
+pub(crate) struct Drained {
+    /// How the command ended.
+    pub(crate) ending: Ending,
+    /// The first bytes of standard error, for the message of a sandbox program that failed.
+    pub(crate) stderr_head: Vec<u8>,
+    /// What came through the order's status pipe.
+    pub(crate) status: Vec<u8>,
+}
+
+/// What one read takes at most.
+const BUFFER_BYTES: usize = 128 * 1024;
+/// What a pipe holds, where the system allows so much: fewer switches between writer and reader.
+const PIPE_BYTES: usize = 1024 * 1024;
+/// What is kept of standard error and of the status pipe.
+const HEAD_BYTES: usize = 4 * 1024;
+
+/// Runs the order to its end. `None` if the lifeline was cut before anything began.
+pub(crate) fn run(
+    order: Order,
+    mut sink: Box<dyn OutputSink>,
+    lifeline: OwnedFd,
+) -> io::Result<Option<Drained>> {
+    if is_ready(lifeline.as_fd())? {
+        return Ok(None);
+    }
+    let (stdout, stdout_end) = output_pipe()?;
+    let (stderr, stderr_end) = output_pipe()?;
+    let (report, report_end) = pipe()?;
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    let null = above_streams(null)?;
+    let inherited: Vec<_> = order.inherited.iter().map(AsFd::as_fd).collect();
+    let supervisor = sys::launch(&Launch {
+        program: &order.program,
+        directory: order.directory.as_ref().map(AsFd::as_fd),
+        stdin: null.as_fd(),
+        stdout: stdout_end.as_fd(),
+        stderr: stderr_end.as_fd(),
+        inherited: &inherited,
+        lifeline: lifeline.as_fd(),
+        report: report_end.as_fd(),
+        limits: order.limits,
+    })?;
+    // Only the tree may hold the writing ends, or their end would never be seen.
+    drop((stdout_end, stderr_end, report_end, null, lifeline));
+    drop(inherited);
+    drop(order.inherited);
+
+    let mut streams = Streams {
+        open: [(Stream::Stdout, Some(stdout)), (Stream::Stderr, Some(stderr))],
+        buffer: vec![0; BUFFER_BYTES],
+        stderr_head: Vec::new(),
+    };
+    let ending = streams.pump(report.as_fd(), &mut *sink)?;
+    streams.finish(&mut *sink)?;
+    supervisor.reap();
+    let status = order.status.map(|pipe| read_rest(pipe.as_fd())).transpose()?.unwrap_or_default();
+    Ok(Some(Drained { ending, stderr_head: streams.stderr_head, status }))
+}
+
+struct Streams {
+    open: [(Stream, Option<OwnedFd>); 2],
+    buffer: Vec<u8>,
+    stderr_head: Vec<u8>,
+}
+
+impl Streams {
+    /// Moves bytes until the supervisor reports.
+    fn pump(&mut self, report: BorrowedFd<'_>, sink: &mut dyn OutputSink) -> io::Result<Ending> {
+        loop {
+            let open = self.open.iter().filter_map(|(_, pipe)| pipe.as_ref());
+            let mut watched: Vec<_> = open.map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
+            watched.push(PollFd::new(&report, PollFlags::IN));
+            match rustix::event::poll(&mut watched, None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            let reported = watched.last().is_some_and(|last| !last.revents().is_empty());
+            drop(watched);
+            for index in 0..self.open.len() {
+                self.read_once(index, sink)?;
+            }
+            if reported && let Some(ending) = sys::read_report(report) {
+                return Ok(ending);
+            }
+        }
+    }
+
+    /// Takes what is left. The tree is gone, so that is no more than the pipes hold; if a stranger was handed a
+    /// writing end, it is not waited for.
+    fn finish(&mut self, sink: &mut dyn OutputSink) -> io::Result<()> {
+        for index in 0..self.open.len() {
+            let Some((_, Some(pipe))) = self.open.get(index) else { continue };
+            let mut left = rustix::pipe::fcntl_getpipe_size(pipe).unwrap_or(PIPE_BYTES);
+            while left > 0 {
+                match self.read_once(index, sink)? {
+                    0 => break,
+                    count => left = left.saturating_sub(count),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One read of one stream, if it has something: how many bytes.
+    fn read_once(&mut self, index: usize, sink: &mut dyn OutputSink) -> io::Result<usize> {
+        let Some((stream, slot)) = self.open.get_mut(index) else { return Ok(0) };
+        let Some(pipe) = slot else { return Ok(0) };
+        match rustix::io::read(&*pipe, &mut self.buffer) {
+            Ok(0) => *slot = None,
+            Ok(count) => {
+                let bytes = self.buffer.get(..count).unwrap_or_default();
+                if *stream == Stream::Stderr {
+                    let room = HEAD_BYTES.saturating_sub(self.stderr_head.len());
+                    self.stderr_head.extend(bytes.iter().take(room));
+                }
+                sink.chunk(*stream, bytes);
+                return Ok(count);
+            }
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        Ok(0)
+    }
+}
+
+/// A pipe that closes itself at exec; its reading end never blocks.
+pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    let (reader, writer) = (above_streams(reader)?, above_streams(writer)?);
+    rustix::io::ioctl_fionbio(&reader, true)?;
+    Ok((reader, writer))
+}
+
+fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let ends = pipe()?;
+    // A user who has many pipes is refused a large one; the small one works too.
+    let _ = rustix::pipe::fcntl_setpipe_size(&ends.1, PIPE_BYTES);
+    Ok(ends)
+}
+
+/// The same open file under a number that is not a standard stream's.
+pub(crate) fn above_streams(fd: OwnedFd) -> io::Result<OwnedFd> {
+    use std::os::fd::AsRawFd;
+    if fd.as_raw_fd() > 2 { Ok(fd) } else { Ok(rustix::io::fcntl_dupfd_cloexec(&fd, 3)?) }
+}
+
+fn is_ready(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut watched = [PollFd::new(&fd, PollFlags::IN)];
+    match rustix::event::poll(&mut watched, Some(&at_once)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+fn read_rest(pipe: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; HEAD_BYTES];
+    let mut filled = 0;
+    while let Some(room @ [_, ..]) = bytes.get_mut(filled..) {
+        match rustix::io::read(pipe, room) {
+            Ok(0) | Err(Errno::AGAIN) => break,
+            Ok(count) => filled += count,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}

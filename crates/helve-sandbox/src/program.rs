@@ -1,0 +1,47 @@
+//! Finding a program by name, without starting anything.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// The first executable regular file called `name` in a `PATH`-like list, relative entries and those that
+/// `skip` names left out.
+pub(crate) fn find(name: &str, list: &OsStr, skip: impl Fn(&Path) -> bool) -> Option<PathBuf> {
+    list.as_bytes()
+        .split(|byte| *byte == b':')
+        .map(|entry| Path::new(OsStr::from_bytes(entry)))
+        .filter(|folder| folder.is_absolute() && !skip(folder))
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn takes_the_first_that_can_be_executed_and_skips_what_it_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str, mode: u32| {
+            let file = folder.path().join(name).join("tool");
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(&file, "").unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            file
+        };
+        place("plain", 0o644);
+        let planted = place("planted", 0o755);
+        let good = place("good", 0o755);
+        let list = ["", "relative", "plain", "planted", "good"].map(|name| match name {
+            "" | "relative" => name.to_owned(),
+            _ => folder.path().join(name).display().to_string(),
+        });
+        let list = list.join(":");
+        assert_eq!(find("tool", OsStr::new(&list), |_| false), Some(planted.clone()));
+        let skip = |folder: &Path| folder == planted.parent().unwrap();
+        assert_eq!(find("tool", OsStr::new(&list), skip), Some(good));
+        assert_eq!(find("absent", OsStr::new(&list), |_| false), None);
+    }
+}

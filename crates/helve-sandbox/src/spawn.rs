@@ -1,0 +1,112 @@
+//! The async half of a call: waits for the end, the deadline or the cancellation, and cuts the lifeline at the latter
+//! two.
+//!
+//! In: an [`Order`], the sink, the deadline. Out: an [`Outcome`]. Dropping the future cuts the lifeline too, because it
+//! owns the lifeline's other end. Nothing here blocks the async runtime: pipes and processes live on a blocking thread.
+
+use std::io;
+use std::time::Duration;
+
+use helve_core::{Cancel, ErrorKind, Exit, OutputSink, ToolError};
+
+use crate::drain::{self, Drained, Order};
+use crate::sys::{Ending, Stage};
+
+/// How a call ended, seen from the caller.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// By itself.
+    Ended(Drained),
+    /// The deadline passed.
+    TimedOut,
+    /// It was taken back.
+    Cancelled,
+}
+
+/// How long the tree may take to die before the answer is given without waiting for it. Only a process that the
+/// kernel itself holds (a dead network disk, for example) takes longer; the supervisor stays with it.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Runs the order under a deadline.
+pub(crate) async fn run(
+    order: Order,
+    timeout: Duration,
+    sink: Box<dyn OutputSink>,
+    cancel: &Cancel,
+) -> Result<Outcome, ToolError> {
+    if cancel.is_cancelled() {
+        return Ok(Outcome::Cancelled);
+    }
+    let (lifeline, hold) = drain::pipe().map_err(no_process)?;
+    let mut work = tokio::task::spawn_blocking(move || drain::run(order, sink, lifeline));
+    let stopped = tokio::select! {
+        biased;
+        done = &mut work => {
+            let done = done.map_err(|error| ToolError::internal(format!("The output's reader failed: {error}")))?;
+            // Nobody has cut the lifeline, so there is a result.
+            return match done.map_err(no_process)? {
+                Some(drained) => Ok(Outcome::Ended(drained)),
+                None => Err(ToolError::internal("The command's lifeline was cut before it began.")),
+            };
+        }
+        () = cancel.cancelled() => Outcome::Cancelled,
+        () = tokio::time::sleep(timeout) => Outcome::TimedOut,
+    };
+    drop(hold);
+    // Until the tree is dead its last bytes are still on their way into the sink.
+    let _ = tokio::time::timeout(GRACE, work).await;
+    Ok(stopped)
+}
+
+/// What an ending means for a command that runs without a sandbox program between.
+pub(crate) fn plain_exit(outcome: Outcome, program: &str) -> Result<Exit, ToolError> {
+    match outcome {
+        Outcome::TimedOut => Ok(Exit::TimedOut),
+        Outcome::Cancelled => Ok(Exit::Cancelled),
+        Outcome::Ended(drained) => match drained.ending {
+            Ending::Exited(code) => Ok(Exit::Code(code)),
+            Ending::Signaled(signal) => Ok(Exit::Signal(signal)),
+            Ending::NotStarted(stage, errno) => Err(not_started(stage, errno, program)),
+            Ending::Unknown => Err(supervisor_lost()),
+        },
+    }
+}
+
+/// The error for a program that could not be started.
+pub(crate) fn not_started(stage: Stage, errno: i32, program: &str) -> ToolError {
+    let cause = io::Error::from_raw_os_error(errno);
+    if stage == Stage::Program && errno == libc::E2BIG {
+        return ToolError::new(
+            ErrorKind::TooLarge,
+            "The command is longer than the kernel passes to a process.",
+        )
+        .hint("Write it into a file of the workspace and run that file.");
+    }
+    let error = ToolError::new(
+        ErrorKind::SandboxUnavailable,
+        format!("{program} could not be started: {}: {cause}", stage.describe()),
+    );
+    match stage {
+        Stage::Program => error.hint(format!("Install {program}, or name another in the configuration.")),
+        Stage::Descriptors => error.hint("Use Linux 5.9 or newer."),
+        _ => error.hint("Check the limits on processes, memory and open files of the user who runs Helve."),
+    }
+}
+
+/// The error for a supervisor that was killed from outside.
+pub(crate) fn supervisor_lost() -> ToolError {
+    ToolError::failed("The process that supervises the command was killed; how the command ended is not known.")
+        .hint("Look for whoever kills processes here: the out-of-memory killer, or the command itself when it runs bare.")
+}
+
+/// The error for a call that failed on Helve's own side.
+pub(crate) fn no_process(error: io::Error) -> ToolError {
+    ToolError::internal(format!("The command could not be run: {error}"))
+        .hint("Check the limits on processes, memory and open files of the user who runs Helve.")
+}
+
+/// The error for text that no process can be given.
+pub(crate) fn bad_text(_: io::Error) -> ToolError {
+    ToolError::new(ErrorKind::InvalidParams, "The command or its environment contains a NUL byte.")
+        .hint("Write \\0 with printf inside the command where a NUL byte is needed.")
+}

@@ -1,0 +1,29 @@
+//! The only unsafe code of this crate: one supervisor process per call.
+//!
+//! ```text
+//! Helve ── fork ──► supervisor ── vfork + exec ──► command ──► whatever it starts
+//!   │ lifeline pipe ──►│ (subreaper)                                 │
+//!   │◄── report pipe ──│◄───────── orphans come back here ───────────┘
+//! ```
+//!
+//! The supervisor waits for the command's end or for the lifeline: a byte on it, or its closing by whatever cause,
+//! Helve's own death by SIGKILL included. Then it kills its children until none is left. An orphan becomes its child, so
+//! neither a new session nor a double fork escapes. A pipe is used because `PR_SET_PDEATHSIG` follows the thread that
+//! forked, not the process.
+//!
+//! Between fork and exec only async-signal-safe calls are made and nothing is allocated: the other threads of the
+//! forking process are gone, with whatever locks they held.
+//!
+//! Not here: what to start (the backends), the pipes' bytes (`drain`), deadlines (`spawn`).
+#![expect(
+    unsafe_code,
+    reason = "fork, vfork, exec and signals have no safe interface that keeps their rules"
+)]
+
+mod command;
+mod launch;
+mod report;
+mod supervisor;
+
+pub(crate) use launch::{Launch, Program, launch};
+pub(crate) use report::{Ending, Stage, read_report};

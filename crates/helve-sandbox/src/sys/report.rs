@@ -1,0 +1,137 @@
+//! What the supervisor tells Helve through its pipe: one record of eight bytes, when the tree is gone.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use libc::c_int;
+
+/// The step at which a command could not be started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub(crate) enum Stage {
+    /// Becoming the reaper of orphans.
+    Supervise = 2,
+    /// Closing the descriptors that the command must not have.
+    Descriptors = 3,
+    /// Making the process.
+    Process = 4,
+    /// Giving it its standard streams.
+    Streams = 5,
+    /// Entering its directory.
+    Directory = 6,
+    /// Setting its limits.
+    Limits = 7,
+    /// Executing its program.
+    Program = 8,
+}
+
+const EXITED: i32 = 0;
+const SIGNALED: i32 = 1;
+
+impl Stage {
+    fn from_tag(tag: i32) -> Option<Stage> {
+        use Stage::{Descriptors, Directory, Limits, Process, Program, Streams, Supervise};
+        [Supervise, Descriptors, Process, Streams, Directory, Limits, Program]
+            .into_iter()
+            .find(|stage| *stage as i32 == tag)
+    }
+
+    /// What could not be done, as words.
+    pub(crate) fn describe(self) -> &'static str {
+        match self {
+            Stage::Supervise => "its supervisor could not take over",
+            Stage::Descriptors => "descriptors could not be closed",
+            Stage::Process => "no process could be made",
+            Stage::Streams => "its output could not be connected",
+            Stage::Directory => "its directory could not be entered",
+            Stage::Limits => "its limits could not be set",
+            Stage::Program => "its program could not be executed",
+        }
+    }
+}
+
+/// How the supervised command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// By itself, with this code.
+    Exited(i32),
+    /// By this signal.
+    Signaled(i32),
+    /// It never began: at this step, with this `errno`.
+    NotStarted(Stage, i32),
+    /// The supervisor itself was killed and said nothing.
+    Unknown,
+}
+
+/// Reads the record. `None` if it has not come yet.
+pub(crate) fn read_report(pipe: BorrowedFd<'_>) -> Option<Ending> {
+    let mut bytes = [0_u8; 8];
+    loop {
+        return match rustix::io::read(pipe, &mut bytes) {
+            Ok(8) => Some(decode(bytes)),
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(rustix::io::Errno::AGAIN) => None,
+            Ok(_) | Err(_) => Some(Ending::Unknown),
+        };
+    }
+}
+
+fn decode(bytes: [u8; 8]) -> Ending {
+    let [a, b, c, d, e, f, g, h] = bytes;
+    let (tag, value) = (i32::from_ne_bytes([a, b, c, d]), i32::from_ne_bytes([e, f, g, h]));
+    match tag {
+        EXITED => Ending::Exited(value),
+        SIGNALED => Ending::Signaled(value),
+        other => Stage::from_tag(other).map_or(Ending::Unknown, |stage| Ending::NotStarted(stage, value)),
+    }
+}
+
+/// Writes what `waitpid` said. Async-signal-safe.
+pub(super) fn send_status(pipe: c_int, status: c_int) {
+    if libc::WIFSIGNALED(status) {
+        send(pipe, SIGNALED, libc::WTERMSIG(status));
+    } else {
+        send(pipe, EXITED, libc::WEXITSTATUS(status));
+    }
+}
+
+/// Writes that the command never began. Async-signal-safe.
+pub(super) fn send_failure(pipe: c_int, stage: Stage, errno: c_int) {
+    send(pipe, stage as i32, errno);
+}
+
+fn send(pipe: c_int, tag: i32, value: i32) {
+    let record = [tag, value];
+    // SAFETY: `record` lives through the call and is eight bytes long. A pipe takes so few bytes whole; if nobody
+    // reads any more there is nobody to tell.
+    let _ = unsafe { libc::write(pipe, record.as_ptr().cast(), size_of_val(&record)) };
+}
+
+/// The calling thread's `errno`.
+pub(super) fn errno() -> c_int {
+    io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::{AsFd, AsRawFd};
+
+    use super::*;
+
+    #[test]
+    fn every_record_comes_back_as_it_was_sent() {
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        let exit_3 = 3 << 8;
+        send_status(writer.as_raw_fd(), exit_3);
+        assert_eq!(read_report(reader.as_fd()), Some(Ending::Exited(3)));
+        send_status(writer.as_raw_fd(), libc::SIGTERM);
+        assert_eq!(read_report(reader.as_fd()), Some(Ending::Signaled(libc::SIGTERM)));
+        for tag in 2..=8 {
+            let stage = Stage::from_tag(tag).unwrap();
+            send_failure(writer.as_raw_fd(), stage, libc::ENOENT);
+            assert_eq!(read_report(reader.as_fd()), Some(Ending::NotStarted(stage, libc::ENOENT)));
+        }
+        drop(writer);
+        assert_eq!(read_report(reader.as_fd()), Some(Ending::Unknown));
+    }
+}

@@ -1,0 +1,87 @@
+//! The backend `wrapper`: the owner's own command template around each command.
+//!
+//! In: the template of `tools.exec.commandWrapper`. The rendered line is read by `sh -c` with the view's environment, in
+//! the starting directory, under the same supervisor as every command. What the wrapper keeps in or out cannot be verified
+//! here, so it reports no layers and does not count as contained. Quoting is `helve-shell`'s work.
+
+use std::ffi::OsStr;
+
+use helve_core::{
+    BoxFuture, Cancel, ErrorKind, Exit, OutputSink, ProcessLimits, SandboxReport, ShellBackend, ShellJob,
+    ToolError, View,
+};
+use helve_shell::Template;
+
+use crate::bare::tree_can_be_ended;
+use crate::drain::Order;
+use crate::spawn;
+use crate::sys::Program;
+use crate::workdir;
+
+/// The shell that reads the rendered line; templates are written for it.
+const SHELL: &str = "/bin/sh";
+
+/// Runs commands inside the owner's template.
+#[derive(Debug)]
+pub(crate) struct Wrapper {
+    template: Template,
+    view: View,
+    limits: ProcessLimits,
+}
+
+impl Wrapper {
+    pub(crate) fn new(template: &str, view: View, limits: ProcessLimits) -> Result<Self, ToolError> {
+        let template = Template::parse(template).map_err(|error| {
+            ToolError::new(
+                ErrorKind::SandboxUnavailable,
+                format!("The command wrapper cannot be used: {error}"),
+            )
+            .hint("Correct tools.exec.commandWrapper, for example: firejail --private={cwd} -- {command}")
+        })?;
+        Ok(Wrapper { template, view, limits })
+    }
+
+    fn order(&self, job: &ShellJob) -> Result<Order, ToolError> {
+        tree_can_be_ended()?;
+        let directory = workdir::open(&self.view, job.working_dir.as_deref())?;
+        let cwd = directory.path.to_str().ok_or_else(|| {
+            ToolError::failed("The command wrapper cannot be given a directory whose name is not UTF-8.")
+                .hint("Rename the directory, or choose another working_dir.")
+        })?;
+        let line = self.template.render(&job.command, cwd).map_err(|error| {
+            ToolError::new(ErrorKind::InvalidParams, format!("The command cannot be wrapped: {error}"))
+        })?;
+        let arguments = ["-c", &line].map(OsStr::new);
+        let program = Program::new(OsStr::new(SHELL), arguments, &self.view.env).map_err(spawn::bad_text)?;
+        Ok(Order {
+            program,
+            directory: Some(directory.fd),
+            inherited: Vec::new(),
+            status: None,
+            limits: self.limits,
+        })
+    }
+}
+
+impl ShellBackend for Wrapper {
+    fn report(&self) -> SandboxReport {
+        SandboxReport { backend: "wrapper".to_owned(), layers: Vec::new() }
+    }
+
+    fn contains(&self) -> bool {
+        false
+    }
+
+    fn run<'a>(
+        &'a self,
+        job: ShellJob,
+        sink: Box<dyn OutputSink>,
+        cancel: Cancel,
+    ) -> BoxFuture<'a, Result<Exit, ToolError>> {
+        Box::pin(async move {
+            let order = self.order(&job)?;
+            let outcome = spawn::run(order, job.timeout, sink, &cancel).await?;
+            spawn::plain_exit(outcome, SHELL)
+        })
+    }
+}

@@ -1,0 +1,169 @@
+//! What the tests share: views, a sink that collects, a way to run one command, and a search for survivors.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use helve_core::{
+    Cancel, Exit, Network, OutputSink, ProcessLimits, SandboxChoice, ShellBackend, ShellJob, Stream,
+    ToolError, View,
+};
+
+pub(crate) const LIMITS: ProcessLimits = ProcessLimits { open_files: 256, file_bytes: 1 << 30 };
+
+/// A wrapper that confines nothing.
+pub(crate) const PLAIN_WRAPPER: &str = "env MARK=1 bash -c {command}";
+
+pub(crate) fn view(workspace: &Path) -> View {
+    let env = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/home/user"), ("LANG", "C.UTF-8")];
+    View {
+        workspace: workspace.to_owned(),
+        read_only: Vec::new(),
+        read_write: Vec::new(),
+        hidden: Vec::new(),
+        env: env
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect::<BTreeMap<_, _>>(),
+        network: Network::Off,
+        shell: "/bin/bash".into(),
+    }
+}
+
+pub(crate) fn job(command: &str) -> ShellJob {
+    ShellJob { command: command.to_owned(), working_dir: None, timeout: Duration::from_secs(30) }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Collected {
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+}
+
+/// A sink whose content can be looked at from outside.
+#[derive(Clone, Default)]
+pub(crate) struct Collector(pub(crate) Arc<Mutex<Collected>>);
+
+impl OutputSink for Collector {
+    fn chunk(&mut self, stream: Stream, bytes: &[u8]) {
+        let mut collected = self.0.lock().unwrap();
+        match stream {
+            Stream::Stdout => collected.stdout.extend_from_slice(bytes),
+            Stream::Stderr => collected.stderr.extend_from_slice(bytes),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) exit: Result<Exit, ToolError>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
+}
+
+pub(crate) fn backend(choice: &SandboxChoice, view: View) -> Arc<dyn ShellBackend> {
+    helve_sandbox::backend(choice, view, LIMITS).unwrap()
+}
+
+pub(crate) fn run_job(choice: &SandboxChoice, view: View, job: ShellJob) -> Done {
+    let collector = Collector::default();
+    let exit = block_on(backend(choice, view).run(job, Box::new(collector.clone()), Cancel::never()));
+    let collected = collector.0.lock().unwrap().clone();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Done { exit, stdout: text(&collected.stdout), stderr: text(&collected.stderr) }
+}
+
+pub(crate) fn run(choice: &SandboxChoice, view: View, command: &str) -> Done {
+    run_job(choice, view, job(command))
+}
+
+/// Runs a command that has to succeed and gives its standard output.
+pub(crate) fn output(choice: &SandboxChoice, view: View, command: &str) -> String {
+    let done = run(choice, view, command);
+    assert_eq!(done.exit, Ok(Exit::Code(0)), "{command}\n{}{}", done.stdout, done.stderr);
+    done.stdout
+}
+
+/// Whether bwrap can work here at all, tried once without any code of ours.
+pub(crate) fn bwrap_works() -> bool {
+    static WORKS: OnceLock<bool> = OnceLock::new();
+    *WORKS.get_or_init(|| {
+        let probe = ["--unshare-all", "--unshare-user", "--ro-bind", "/", "/", "--proc", "/proc", "true"];
+        let answer = Command::new("bwrap").args(probe).stdin(Stdio::null()).output();
+        let works = answer.as_ref().is_ok_and(|output| output.status.success());
+        if !works {
+            println!("skipped what needs bwrap, which does not work here: {answer:?}");
+        }
+        works
+    })
+}
+
+/// Every backend that can work here.
+pub(crate) fn choices() -> Vec<SandboxChoice> {
+    let wrapper = SandboxChoice::Wrapper { template: PLAIN_WRAPPER.to_owned() };
+    let mut choices = vec![SandboxChoice::None, wrapper];
+    if bwrap_works() {
+        choices.push(SandboxChoice::Bwrap);
+    }
+    choices
+}
+
+/// A number of seconds to sleep that no other process has on its command line.
+pub(crate) fn unique_seconds() -> String {
+    static COUNTER: AtomicU32 = AtomicU32::new(0);
+    let count = COUNTER.fetch_add(1, Ordering::Relaxed);
+    format!("4321.{:07}{count:03}", std::process::id())
+}
+
+/// How many living processes have `word` as an argument.
+pub(crate) fn count_running(word: &str) -> usize {
+    let has_word = |path: &Path| {
+        let arguments = std::fs::read(path.join("cmdline")).unwrap_or_default();
+        arguments.split(|byte| *byte == 0).any(|argument| argument == word.as_bytes())
+    };
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes.filter(|entry| has_word(&entry.path())).count()
+}
+
+/// Waits until a condition holds; false if it does not within `limit`.
+pub(crate) fn wait_for(limit: Duration, condition: impl Fn() -> bool) -> bool {
+    let start = Instant::now();
+    while !condition() {
+        if start.elapsed() > limit {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
+}
+
+/// This program again, to play one of its ignored tests as a process of its own.
+pub(crate) fn role(test: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"]).stdin(Stdio::null());
+    command
+}
+
+/// The backend named by the variable that a test gives to its role.
+pub(crate) fn choice_of_role() -> SandboxChoice {
+    match std::env::var("ROLE_BACKEND").unwrap().as_str() {
+        "bwrap" => SandboxChoice::Bwrap,
+        "wrapper" => SandboxChoice::Wrapper { template: PLAIN_WRAPPER.to_owned() },
+        _ => SandboxChoice::None,
+    }
+}
+
+pub(crate) fn name(choice: &SandboxChoice) -> &'static str {
+    match choice {
+        SandboxChoice::Bwrap => "bwrap",
+        SandboxChoice::Wrapper { .. } => "wrapper",
+        SandboxChoice::None => "none",
+    }
+}

@@ -1,0 +1,18 @@
+//! The backends with real processes: what a command gets, what it cannot reach, and that nothing of it survives.
+//!
+//! One program, so that a test can start it again as a process of its own (see `role`). Where bwrap cannot work at all,
+//! its tests say so and pass.
+
+#[cfg(test)]
+mod common;
+
+#[cfg(test)]
+mod endings;
+#[cfg(test)]
+mod processes;
+#[cfg(test)]
+mod view;
+#[cfg(test)]
+mod working_dir;
+#[cfg(test)]
+mod wrapper;

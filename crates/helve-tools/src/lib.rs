@@ -1,1 +1,115 @@
-//! The built-in tools, one file each
+//! The built-in tools, one file each, and the list of them.
+//!
+//! A tool is a struct of typed arguments and a `run`; schema, aliases, defaults and clamping follow from the struct.
+//! In come normalized and valid arguments and a [`helve_core::Context`]; out goes text for the model and details for
+//! programs, whose shape each tool declares. A new tool is one new file and one line in a list below.
+//!
+//! | tool | what it does |
+//! |---|---|
+//! | `echo` | gives a text back |
+//! | `time` | the clock, and arithmetic on points in time |
+//! | `json` | reads, queries, writes and checks JSON |
+//! | `read_output` | pages through or searches the kept output of an earlier call |
+//! | `exec` | runs a shell command through the shell lane |
+//!
+//! Making the lists is cheap, because every start of the program does it: no time zone is loaded and no pattern
+//! compiled before a call needs it.
+//!
+//! Deliberately not here: permission, limits on the result's size in general, redaction and recording. Those are
+//! stages of the pipeline. No tool opens a file, a socket or a process by itself.
+
+mod echo;
+mod exec;
+mod json;
+mod read_output;
+mod time;
+
+#[cfg(test)]
+mod testing;
+
+use helve_core::{Limits, Tool, typed};
+use serde::Serialize;
+use serde_json::Value;
+
+/// The tools that run in this process and change nothing.
+pub fn builtin_tools() -> Vec<Box<dyn Tool>> {
+    vec![
+        Box::new(typed(echo::Echo)),
+        Box::new(typed(time::Time)),
+        Box::new(typed(json::Json)),
+        Box::new(typed(read_output::ReadOutput)),
+    ]
+}
+
+/// The tools whose work happens in a sandboxed child process. The limits show in their schemas.
+pub fn container_tools(limits: &Limits) -> Vec<Box<dyn Tool>> {
+    vec![Box::new(typed(exec::Exec::new(limits)))]
+}
+
+/// A tool's facts as the `details` of its output.
+fn details<T: Serialize>(facts: &T) -> Value {
+    serde_json::to_value(facts).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pretty_assertions::assert_eq;
+
+    fn all() -> Vec<Box<dyn Tool>> {
+        let mut tools = builtin_tools();
+        tools.extend(container_tools(&Limits::default()));
+        tools
+    }
+
+    #[test]
+    fn the_lists_name_every_tool_once() {
+        let names: Vec<String> = all().iter().map(|tool| tool.spec().name.clone()).collect();
+        assert_eq!(names, ["echo", "time", "json", "read_output", "exec"]);
+    }
+
+    #[test]
+    fn every_parameter_and_every_tool_is_described() {
+        for tool in all() {
+            let spec = tool.spec();
+            assert!(spec.description.len() > 20, "{}", spec.name);
+            assert_eq!(spec.parameters["type"], "object", "{}", spec.name);
+            for (name, property) in spec.parameters["properties"].as_object().unwrap() {
+                let words = property["description"].as_str().unwrap_or_default();
+                assert!(!words.is_empty() && !words.contains('\n'), "{}.{name}: {words:?}", spec.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_tool_declares_its_details() {
+        for tool in all() {
+            let schema = tool.spec().output_schema.as_ref().unwrap();
+            assert!(!schema["properties"].as_object().unwrap().is_empty(), "{}", tool.spec().name);
+        }
+    }
+
+    #[test]
+    fn read_only_tools_have_no_rate_limit_and_exec_has_the_default_one() {
+        for tool in all() {
+            let spec = tool.spec();
+            assert_eq!(spec.read_only, spec.name != "exec");
+            assert_eq!(spec.rate_limit.is_none(), spec.read_only);
+        }
+    }
+
+    #[test]
+    fn no_two_parameters_of_a_tool_share_a_name() {
+        for tool in all() {
+            let properties = tool.spec().parameters["properties"].as_object().unwrap().clone();
+            let mut names: Vec<String> = properties.keys().cloned().collect();
+            for property in properties.values() {
+                names.extend(helve_core::schema::aliases(property).map(str::to_owned));
+            }
+            let count = names.len();
+            names.sort();
+            names.dedup();
+            assert_eq!(names.len(), count, "{}", tool.spec().name);
+        }
+    }
+}

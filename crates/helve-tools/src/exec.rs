@@ -1,0 +1,212 @@
+//! `exec`: runs a shell command through the shell lane and writes its result in one fixed form.
+//!
+//! The form is: standard output; then, if standard error is not blank, `STDERR:` and standard error; then, if the
+//! command failed, an empty line and `Exit code: N` (a signal counts as a negative number). A command that ran out of
+//! time or was taken back starts with an `Error:` line. The text keeps its head and its tail under the limit
+//! `output_chars`.
+//!
+//! A command that fails, runs out of time or is taken back is a failed call that carries this text as its output.
+//!
+//! Deliberately not here: whether the command may run, how long it may be, how it is confined, and its deadline. The
+//! guard sees the command through `access`, and the shell lane ends the whole process tree in time; so the spec has no
+//! timeout of its own, which could only cut a command short that still has time.
+
+use std::time::Duration;
+
+use helve_core::text::compose;
+use helve_core::typed::schema_of;
+use helve_core::{
+    Access, ApprovalNeed, Capture, CommandUse, Context, ErrorKind, Exit, Lane, Limits, Output, Problem,
+    ShellOutput, ShellRequest, ToolError, ToolSpec, TypedTool,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub(crate) struct Exec {
+    timeout_default: u64,
+    timeout_max: u64,
+}
+
+impl Exec {
+    /// The timeouts of `limits` show in the schema, so that a model knows them and normalize can clamp to them.
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let timeout_max = limits.exec_timeout_max.max(1);
+        Exec { timeout_default: limits.exec_timeout_default.clamp(1, timeout_max), timeout_max }
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Args {
+    /// The shell command to execute.
+    #[schemars(length(min = 1), extend("x-aliases" = ["cmd"]))]
+    command: String,
+    /// Where the command starts; the workspace if absent.
+    #[schemars(extend("x-aliases" = ["workdir", "cwd"]))]
+    working_dir: Option<String>,
+    /// After how many seconds the command and everything that it started is ended.
+    #[schemars(range(min = 1), extend("x-aliases" = ["timeout_secs", "timeoutSeconds"], "x-clamp" = true))]
+    timeout: Option<u64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Facts {
+    /// The exit code; minus the signal's number if a signal ended the command; absent if Helve ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
+    /// The number of the signal that ended the command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signal: Option<i32>,
+    /// Bytes of standard output.
+    stdout_bytes: u64,
+    /// Bytes of standard error.
+    stderr_bytes: u64,
+    /// Whether the deadline ended the command.
+    timed_out: bool,
+}
+
+impl TypedTool for Exec {
+    type Args = Args;
+
+    fn declare(&self, mut parameters: Value) -> ToolSpec {
+        if let Some(timeout) = parameters.pointer_mut("/properties/timeout").and_then(Value::as_object_mut) {
+            timeout.insert("maximum".into(), self.timeout_max.into());
+            timeout.insert("default".into(), self.timeout_default.into());
+        }
+        ToolSpec::new(
+            "exec",
+            "Executes a shell command and returns its output: stdout, then stderr under STDERR:, then the exit code if \
+             it is not 0. Standard input is closed, so commands must not ask questions. Nothing keeps running \
+             after the call. Long output is cut in the middle; read_output shows the rest. \
+             Prefer a more specific tool where there is one.",
+            parameters,
+        )
+        .aliases(&["shell", "bash"])
+        .lane(Lane::Sandbox)
+        .exclusive()
+        .approval(ApprovalNeed::UnlessAutoApproved)
+        .output_schema(schema_of::<Facts>())
+    }
+
+    fn access(&self, args: &Args) -> Access {
+        let command = CommandUse { command: args.command.clone(), working_dir: args.working_dir.clone() };
+        Access { commands: vec![command], ..Access::default() }
+    }
+
+    async fn run(&self, args: Args, ctx: &Context) -> Result<Output, ToolError> {
+        check(&args)?;
+        let seconds = args.timeout.unwrap_or(self.timeout_default).clamp(1, self.timeout_max);
+        let request = ShellRequest {
+            command: args.command,
+            working_dir: args.working_dir,
+            timeout: Duration::from_secs(seconds),
+        };
+        let ran = ctx.shell()?.run(request).await?;
+        report(&ran, seconds, ctx)
+    }
+}
+
+/// No shell can be given a NUL character, whatever the policy says.
+fn check(args: &Args) -> Result<(), ToolError> {
+    let texts = [("/command", Some(&args.command)), ("/working_dir", args.working_dir.as_ref())];
+    let problems: Vec<Problem> = texts
+        .into_iter()
+        .filter(|(_, text)| text.is_some_and(|text| text.contains('\0')))
+        .map(|(pointer, _)| Problem::new(pointer, "text without NUL characters", "text with a NUL character"))
+        .collect();
+    if problems.is_empty() { Ok(()) } else { Err(ToolError::invalid("exec", problems)) }
+}
+
+fn report(ran: &ShellOutput, seconds: u64, ctx: &Context) -> Result<Output, ToolError> {
+    let (code, signal) = match ran.exit {
+        Exit::Code(code) => (Some(code), None),
+        Exit::Signal(signal) => (Some(-signal), Some(signal)),
+        Exit::TimedOut | Exit::Cancelled => (None, None),
+    };
+    let failure = match ran.exit {
+        Exit::Code(0) => None,
+        Exit::Code(code) => Some((ErrorKind::ToolFailed, format!("Command exited with code {code}"))),
+        Exit::Signal(signal) => {
+            Some((ErrorKind::ToolFailed, format!("Command was ended by signal {signal}")))
+        }
+        Exit::TimedOut => Some((ErrorKind::Timeout, format!("Command timed out after {seconds} seconds"))),
+        Exit::Cancelled => Some((ErrorKind::Cancelled, "Command was cancelled".to_owned())),
+    };
+    let first_line = match &failure {
+        Some((ErrorKind::Timeout | ErrorKind::Cancelled, message)) => Some(format!("Error: {message}")),
+        _ => None,
+    };
+    let facts = Facts {
+        exit_code: code,
+        signal,
+        stdout_bytes: ran.stdout.bytes(),
+        stderr_bytes: ran.stderr.bytes(),
+        timed_out: ran.exit == Exit::TimedOut,
+    };
+    let output = written(&pieces(ran, first_line, code), ran, ctx).with_details(crate::details(&facts));
+    match failure {
+        None => Ok(output),
+        Some((kind, message)) => Err(ToolError::new(kind, message).with_output(output)),
+    }
+}
+
+/// The text before it is cut to size.
+fn pieces(ran: &ShellOutput, first_line: Option<String>, code: Option<i32>) -> Vec<Capture> {
+    let mut pieces: Vec<Capture> = first_line.iter().map(|line| Capture::whole(line)).collect();
+    if !ran.stdout.is_empty() {
+        new_line(&mut pieces);
+        pieces.push(ran.stdout.clone());
+    }
+    if !is_blank(&ran.stderr) {
+        new_line(&mut pieces);
+        pieces.push(Capture::whole("STDERR:\n"));
+        pieces.push(ran.stderr.clone());
+    }
+    if let Some(code) = code.filter(|code| *code != 0) {
+        if !pieces.is_empty() {
+            new_line(&mut pieces);
+            pieces.push(Capture::whole("\n"));
+        }
+        pieces.push(Capture::whole(&format!("Exit code: {code}")));
+    }
+    if pieces.is_empty() {
+        pieces.push(Capture::whole("(no output)"));
+    }
+    pieces
+}
+
+/// Ends the last line, so that the next piece starts on a line of its own.
+fn new_line(pieces: &mut Vec<Capture>) {
+    if pieces.last().is_some_and(|last| !last.ends_with_newline()) {
+        pieces.push(Capture::whole("\n"));
+    }
+}
+
+fn is_blank(capture: &Capture) -> bool {
+    capture.text().is_some_and(|text| text.trim().is_empty())
+}
+
+/// The text under its budget, with a mark that says what is left out and how to see it.
+fn written(pieces: &[Capture], ran: &ShellOutput, ctx: &Context) -> Output {
+    let budget = usize::try_from(ctx.limits().output_chars).unwrap_or(usize::MAX);
+    let composed = compose(pieces, budget, |chars| match &ran.blob {
+        Some(_) => format!(
+            "\n\n... ({chars} characters left out; call read_output with call \"{}\" to see them) ...\n\n",
+            ctx.call()
+        ),
+        None => format!("\n\n... ({chars} characters left out) ...\n\n"),
+    });
+    let mut output = Output::text(composed.text);
+    if composed.omitted_chars > 0 {
+        output.truncated = Some(helve_core::Truncated {
+            bytes: composed.omitted_bytes,
+            chars: composed.omitted_chars,
+            blob: ran.blob.as_ref().map(|blob| blob.id.clone()),
+            blob_dropped: ran.blob.as_ref().map_or(0, |blob| blob.dropped),
+        });
+    }
+    output
+}
+
+#[cfg(test)]
+mod tests;

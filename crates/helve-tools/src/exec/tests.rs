@@ -1,0 +1,168 @@
+//! The forms of a result, each compared exactly.
+
+use helve_core::{Access, CommandUse, ErrorKind, Exit, Limits, Output, ToolError, Truncated};
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use crate::testing::{BLOB, Fake, run, tool};
+
+async fn exec(fake: Fake) -> Result<Output, ToolError> {
+    run("exec", json!({"command": "any", "timeout": 60}), fake).await
+}
+
+fn ran(stdout: &str, stderr: &str, exit: Exit) -> Fake {
+    Fake { stdout: stdout.into(), stderr: stderr.into(), exit, ..Fake::default() }
+}
+
+fn text_of(error: &ToolError) -> String {
+    error.output.as_ref().unwrap().joined_text()
+}
+
+#[tokio::test]
+async fn a_command_that_works_gives_its_stdout() {
+    let listing = "total 48\ndrwxr-xr-x  12 user  staff   384 Mar  6 10:30 .\n";
+    let output = exec(ran(listing, "", Exit::Code(0))).await.unwrap();
+    assert_eq!(output.joined_text(), listing);
+    assert_eq!(
+        output.details,
+        json!({"exit_code": 0, "stdout_bytes": listing.len(), "stderr_bytes": 0, "timed_out": false})
+    );
+    assert_eq!(output.truncated, None);
+}
+
+#[tokio::test]
+async fn a_command_with_error_output_fails_with_stderr_and_code() {
+    let error =
+        exec(ran("", "cat: nonexistent.txt: No such file or directory\n", Exit::Code(1))).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::ToolFailed);
+    assert_eq!(error.message, "Command exited with code 1");
+    assert_eq!(text_of(&error), "STDERR:\ncat: nonexistent.txt: No such file or directory\n\nExit code: 1");
+}
+
+#[tokio::test]
+async fn a_timeout_starts_with_its_error_line() {
+    let error = exec(ran("", "", Exit::TimedOut)).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Timeout);
+    assert_eq!(error.message, "Command timed out after 60 seconds");
+    assert_eq!(text_of(&error), "Error: Command timed out after 60 seconds");
+    assert_eq!(
+        error.output.unwrap().details,
+        json!({"stdout_bytes": 0, "stderr_bytes": 0, "timed_out": true})
+    );
+}
+
+#[tokio::test]
+async fn what_was_printed_before_the_end_is_kept() {
+    let error = exec(ran("half", "warn\n", Exit::TimedOut)).await.unwrap_err();
+    assert_eq!(text_of(&error), "Error: Command timed out after 60 seconds\nhalf\nSTDERR:\nwarn\n");
+    let error = exec(ran("half", "", Exit::Cancelled)).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Cancelled);
+    assert_eq!(text_of(&error), "Error: Command was cancelled\nhalf");
+}
+
+#[tokio::test]
+async fn every_part_starts_on_a_line_of_its_own() {
+    for (stdout, stderr, exit, text) in [
+        ("", "", 0, "(no output)"),
+        ("", " \n", 0, "(no output)"),
+        ("out", "", 0, "out"),
+        ("out", "err", 0, "out\nSTDERR:\nerr"),
+        ("out\n", "err\n", 0, "out\nSTDERR:\nerr\n"),
+        ("", "", 3, "Exit code: 3"),
+        ("out", "", 3, "out\n\nExit code: 3"),
+        ("out\n", "err", 3, "out\nSTDERR:\nerr\n\nExit code: 3"),
+    ] {
+        let shown = match exec(ran(stdout, stderr, Exit::Code(exit))).await {
+            Ok(output) => output.joined_text(),
+            Err(error) => text_of(&error),
+        };
+        assert_eq!(shown, text, "{stdout:?} {stderr:?} {exit}");
+    }
+}
+
+#[tokio::test]
+async fn a_signal_is_a_negative_code() {
+    let error = exec(ran("", "", Exit::Signal(9))).await.unwrap_err();
+    assert_eq!(error.message, "Command was ended by signal 9");
+    assert_eq!(text_of(&error), "Exit code: -9");
+    let details = error.output.unwrap().details;
+    assert_eq!((&details["exit_code"], &details["signal"]), (&json!(-9), &json!(9)));
+}
+
+#[tokio::test]
+async fn long_output_keeps_head_and_tail_and_counts_the_rest() {
+    let stdout = format!("{}{}", "ä".repeat(9_000), "z".repeat(9_000));
+    let fake = Fake { kept: Some(7), ..ran(&stdout, "", Exit::Code(0)) };
+    let output = exec(fake).await.unwrap();
+    let mark = "\n\n... (8000 characters left out; call read_output with call \
+                \"c_00000000010000000000000001\" to see them) ...\n\n";
+    assert_eq!(output.joined_text(), format!("{}{mark}{}", "ä".repeat(5_000), "z".repeat(5_000)));
+    assert_eq!(
+        output.truncated,
+        Some(Truncated { bytes: 12_000, chars: 8_000, blob: Some(BLOB.into()), blob_dropped: 7 })
+    );
+}
+
+#[tokio::test]
+async fn without_a_blob_the_mark_names_no_tool() {
+    let output = exec(ran(&"a".repeat(10_001), "", Exit::Code(0))).await.unwrap();
+    assert!(output.joined_text().contains("\n\n... (1 characters left out) ...\n\n"));
+    assert_eq!(output.truncated.unwrap().blob, None);
+}
+
+#[tokio::test]
+async fn the_exit_code_outlives_the_cut() {
+    let error = exec(ran("", &"e".repeat(50_000), Exit::Code(2))).await.unwrap_err();
+    let text = text_of(&error);
+    assert!(text.starts_with("STDERR:\neee"));
+    assert!(text.ends_with("eee\n\nExit code: 2"));
+}
+
+#[tokio::test]
+async fn the_shell_gets_what_the_call_says() {
+    for (args, seconds) in [
+        (json!({"command": "ls", "working_dir": "src", "timeout": 5}), 5),
+        (json!({"command": "ls", "working_dir": "src"}), 60),
+        (json!({"command": "ls", "working_dir": "src", "timeout": 100_000}), 600),
+    ] {
+        let fake = Fake::default();
+        let requests = fake.requests.clone();
+        run("exec", args, fake).await.unwrap();
+        let request = requests.lock().unwrap().remove(0);
+        assert_eq!(request.command, "ls");
+        assert_eq!(request.working_dir.as_deref(), Some("src"));
+        assert_eq!(request.timeout.as_secs(), seconds);
+    }
+}
+
+#[tokio::test]
+async fn what_no_shell_can_be_given_never_reaches_it() {
+    for args in [json!({"command": "a\0b"}), json!({"command": "a", "working_dir": "\0"})] {
+        let fake = Fake::default();
+        let requests = fake.requests.clone();
+        let error = run("exec", args, fake).await.unwrap_err();
+        assert_eq!((error.kind, error.problems.len()), (ErrorKind::InvalidParams, 1));
+        assert!(requests.lock().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn the_schema_shows_the_limits_and_the_access_shows_the_command() {
+    let limits = Limits { exec_timeout_default: 900, exec_timeout_max: 300, ..Limits::default() };
+    let exec = tool("exec", &limits);
+    let spec = exec.spec();
+    let timeout = &spec.parameters["properties"]["timeout"];
+    assert_eq!((&timeout["minimum"], &timeout["maximum"]), (&json!(1), &json!(300)));
+    assert_eq!((&timeout["default"], &timeout["x-clamp"]), (&json!(300), &json!(true)));
+    assert_eq!(spec.parameters["required"], json!(["command"]));
+    assert_eq!(spec.parameters["properties"]["command"]["minLength"], 1);
+    assert_eq!(spec.aliases, ["shell", "bash"]);
+    assert_eq!((spec.exclusive, spec.is_concurrency_safe(), spec.timeout), (true, false, None));
+    assert_eq!(
+        exec.access(&json!({"command": "ls", "working_dir": "src"})),
+        Access {
+            commands: vec![CommandUse { command: "ls".into(), working_dir: Some("src".into()) }],
+            ..Access::default()
+        }
+    );
+}

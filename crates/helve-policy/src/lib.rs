@@ -1,1 +1,32 @@
-//! What the owner allows: configuration layers, the guard, rate limits
+//! What the owner allows: configuration layers, the guard, rate limits.
+//!
+//! In come `helve.toml`, `--set key=value` and the commands of calls; out go limits, a view for the sandbox, decisions
+//! with their rule and the smallest grant, and tickets of the rate limiter. Everything is compiled once and then only
+//! read.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `config` | the layers of `helve.toml`, checked against one table of keys |
+//! | `policy` | [`Policy`]: the compiled answers |
+//! | `guard` | judges the text of a command |
+//! | `view` | what a sandboxed command sees |
+//! | `secrets` | values that never reach a model |
+//! | [`rate`] | how often a caller may call a tool |
+//!
+//! Deliberately not here: asking a person, starting a process, and anything that lies in a workspace.
+
+mod config;
+mod guard;
+mod policy;
+pub mod rate;
+mod secrets;
+mod view;
+
+pub use config::keys::{Key, keys};
+pub use config::layers::{ConfigError, Layer, Origin, Sources};
+pub use config::show::{Setting, starter};
+pub use config::value::Kind;
+pub use guard::blocked_message;
+pub use policy::{Policy, ToolRule};
+pub use rate::{RateLimiter, RetryAfter, Ticket};
+pub use secrets::Secret;

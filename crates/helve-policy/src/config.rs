@@ -1,0 +1,25 @@
+//! The owner's configuration: `helve.toml` in layers, checked against one table of keys.
+//!
+//! In come files and `--set key=value`, out come values that need no further check, each with its origin, or every
+//! problem at once. Layers, weakest first: built-in, system, user, command line.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `document` | TOML or JSON text to a tree with line numbers |
+//! | `keys` | the table: every key, its type, its default, what it does |
+//! | `value` | checks one value against its type |
+//! | `layers` | puts the layers together, remembers where each value came from |
+//! | `suggest` | what an unknown key was meant to be |
+//! | `show` | the table for people: what is in force, and a starter file |
+//!
+//! Not here: what the values mean, and anything that lies in a workspace.
+
+pub(crate) mod document;
+pub(crate) mod keys;
+pub(crate) mod layers;
+pub(crate) mod show;
+pub(crate) mod suggest;
+pub(crate) mod value;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,283 @@
+//! The table of keys: the one place where a key is declared.
+//!
+//! Reading files, `helve config show`, `helve config init` and the manual are all made from it.
+
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
+use helve_core::Limits;
+
+use super::value::{Kind, Value};
+use crate::guard::{self, Pattern};
+
+/// One key of the configuration.
+#[derive(Clone, Debug)]
+pub struct Key {
+    /// The dotted name; `<tool>` stands for the name of any tool, `<NAME>` for that of any variable.
+    pub name: Cow<'static, str>,
+    /// What it takes.
+    pub kind: Kind,
+    /// What it does, and what holds when it is not set.
+    pub doc: Cow<'static, str>,
+    /// The stage or command that reads it.
+    pub read_by: &'static str,
+    pub(crate) default: Option<Value>,
+}
+
+impl Key {
+    /// The default in JSON; null where nothing is set.
+    pub fn default_json(&self) -> serde_json::Value {
+        self.default.as_ref().map_or(serde_json::Value::Null, Value::to_json)
+    }
+
+    /// The parts of the name.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &str> + Clone {
+        self.name.split('.')
+    }
+}
+
+pub(crate) const SANDBOX: &str = "sandbox";
+pub(crate) const PARALLEL: &str = "parallel";
+pub(crate) const AUTO_APPROVE: &str = "auto_approve";
+pub(crate) const RESTRICT: &str = "tools.restrict_to_workspace";
+pub(crate) const EXEC_TIMEOUT: &str = "tools.exec.timeout";
+pub(crate) const EXEC_WORKING_DIR: &str = "tools.exec.working_dir";
+pub(crate) const EXEC_DENY: &str = "tools.exec.deny_patterns";
+pub(crate) const EXEC_ASK: &str = "tools.exec.ask_patterns";
+pub(crate) const EXEC_ALLOW: &str = "tools.exec.allow_patterns";
+pub(crate) const EXEC_RESTRICT: &str = "tools.exec.restrict_to_workspace";
+pub(crate) const EXEC_PATH_APPEND: &str = "tools.exec.path_append";
+pub(crate) const EXEC_WRAPPER: &str = "tools.exec.command_wrapper";
+pub(crate) const EXEC_SHELL: &str = "tools.exec.shell";
+pub(crate) const EXEC_ENV: &str = "tools.exec.env";
+pub(crate) const EXEC_ENV_PASS: &str = "tools.exec.env_pass";
+pub(crate) const EXEC_NETWORK: &str = "tools.exec.network";
+pub(crate) const VIEW_READ_ONLY: &str = "view.read_only";
+pub(crate) const VIEW_READ_WRITE: &str = "view.read_write";
+pub(crate) const VIEW_HIDDEN: &str = "view.hidden";
+pub(crate) const SECRETS: &str = "secrets";
+pub(crate) const FSYNC: &str = "journal.fsync";
+pub(crate) const SESSION: &str = "journal.session";
+
+pub(crate) const ANY_TOOL: &str = "<tool>";
+pub(crate) const ANY_VARIABLE: &str = "<NAME>";
+
+pub(crate) const SANDBOXES: &[&str] = &["bwrap", "none"];
+pub(crate) const APPROVALS: &[&str] = &["never", "unless_auto_approved", "always"];
+
+/// Limits for which zero says something: nothing is kept, no file may be written.
+const MAY_BE_ZERO: &[&str] = &["blob_bytes", "blob_store_bytes", "exec_file_bytes"];
+
+/// Every key, in the order of the manual.
+pub fn keys() -> &'static [Key] {
+    static KEYS: OnceLock<Vec<Key>> = OnceLock::new();
+    KEYS.get_or_init(|| {
+        let mut keys = plain_keys();
+        keys.extend(Limits::TABLE.iter().map(|limit| Key {
+            name: Cow::Owned(format!("limits.{}", limit.name)),
+            kind: match limit.unit {
+                "seconds" => Kind::Seconds,
+                _ if MAY_BE_ZERO.contains(&limit.name) => Kind::CountOrZero,
+                _ => Kind::Count,
+            },
+            doc: Cow::Owned(format!("In {}. At the limit: {}.", limit.unit, limit.at_limit)),
+            read_by: "every stage",
+            default: Some(Value::Count(limit.default)),
+        }));
+        keys
+    })
+}
+
+fn plain_keys() -> Vec<Key> {
+    let key = |name: &'static str, kind, default, read_by, doc: &'static str| Key {
+        name: Cow::Borrowed(name),
+        kind,
+        doc: Cow::Borrowed(doc),
+        read_by,
+        default,
+    };
+    let flag = |value| Some(Value::Bool(value));
+    let text = |value: &str| Some(Value::Text(value.to_owned()));
+    let empty = || Some(Value::List(Vec::new()));
+    let rules = |names: &[&str]| {
+        Some(Value::Patterns(names.iter().filter_map(|name| Pattern::anywhere(name).ok()).collect()))
+    };
+    vec![
+        key(
+            SANDBOX,
+            Kind::Choice(SANDBOXES),
+            text("bwrap"),
+            "execute",
+            "Where commands run: the installed bubblewrap, or none, which runs them bare. A command_wrapper replaces both.",
+        ),
+        key(
+            PARALLEL,
+            Kind::Bool,
+            flag(true),
+            "schedule",
+            "Whether calls that cannot disturb each other run at once.",
+        ),
+        key(
+            AUTO_APPROVE,
+            Kind::Bool,
+            flag(false),
+            "authorize",
+            "Whether calls that need approval unless auto-approved go ahead without a question.",
+        ),
+        key(
+            SECRETS,
+            Kind::Secrets,
+            Some(Value::Secrets(Vec::new())),
+            "govern",
+            "Values that never reach a model or the journal: each a table with env = \"NAME\" or file = \"/path\".",
+        ),
+        key(
+            RESTRICT,
+            Kind::Bool,
+            flag(false),
+            "authorize",
+            "Whether commands that name a path outside the workspace are refused, for all tools. Reads the text only: the sandbox is the boundary.",
+        ),
+        key(
+            EXEC_TIMEOUT,
+            Kind::Seconds,
+            None,
+            "execute",
+            "How long a command may run when the call does not say. Not set: limits.exec_timeout_default.",
+        ),
+        key(
+            EXEC_WORKING_DIR,
+            Kind::Text,
+            None,
+            "execute",
+            "Where commands start when the call does not say; relative to the workspace. Not set: the workspace.",
+        ),
+        key(
+            EXEC_DENY,
+            Kind::Patterns,
+            rules(&guard::deny_rule_names()),
+            "authorize",
+            "Commands that are refused: names of built-in rules, and regular expressions searched anywhere in the command, in any case. Setting it replaces the list; [] refuses nothing.",
+        ),
+        key(
+            EXEC_ASK,
+            Kind::Patterns,
+            rules(&guard::ask_rule_names()),
+            "authorize",
+            "Commands that a person has to agree to each time, in the same form. Setting it replaces the list; [] asks about nothing.",
+        ),
+        key(
+            EXEC_ALLOW,
+            Kind::WholePatterns,
+            None,
+            "authorize",
+            "If set, only commands whose every part matches one of these regular expressions as a whole, without substitutions and without writing files by redirection. [] allows no command. Not set: no such list.",
+        ),
+        key(
+            EXEC_RESTRICT,
+            Kind::Bool,
+            flag(false),
+            "authorize",
+            "The same as tools.restrict_to_workspace, for exec alone. Either of them switches it on.",
+        ),
+        key(
+            EXEC_PATH_APPEND,
+            Kind::Text,
+            text(""),
+            "execute",
+            "Directories for the end of PATH, separated by colons.",
+        ),
+        key(
+            EXEC_WRAPPER,
+            Kind::Template,
+            text(""),
+            "execute",
+            "A command line around each command, with {command} and {cwd}; runs instead of the sandbox. Empty: none.",
+        ),
+        key(
+            EXEC_SHELL,
+            Kind::Shell,
+            None,
+            "execute",
+            "The shell that reads commands. Not set: bash where there is one, else sh.",
+        ),
+        key(
+            EXEC_ENV_PASS,
+            Kind::VariableNames,
+            empty(),
+            "execute",
+            "Variables of Helve's own environment that are passed on to commands.",
+        ),
+        key(
+            EXEC_NETWORK,
+            Kind::Bool,
+            flag(false),
+            "execute",
+            "Whether sandboxed commands reach the host's network.",
+        ),
+        key("tools.exec.env.<NAME>", Kind::Text, None, "execute", "A variable that every command gets."),
+        key(
+            "tools.<tool>.enabled",
+            Kind::Bool,
+            flag(true),
+            "resolve",
+            "Whether the tool exists for callers.",
+        ),
+        key(
+            "tools.<tool>.approval",
+            Kind::Choice(APPROVALS),
+            None,
+            "authorize",
+            "When a person has to agree to a call. Not set: as the tool declares.",
+        ),
+        key(
+            "tools.<tool>.per_minute",
+            Kind::Calls,
+            None,
+            "authorize",
+            "Calls by one caller in any 60 seconds. Not set: as the tool declares.",
+        ),
+        key(
+            "tools.<tool>.per_hour",
+            Kind::Calls,
+            None,
+            "authorize",
+            "Calls by one caller in any hour. Not set: as the tool declares.",
+        ),
+        key(
+            VIEW_READ_ONLY,
+            Kind::Paths,
+            empty(),
+            "execute",
+            "Paths that sandboxed commands may read, besides system directories and toolchains.",
+        ),
+        key(
+            VIEW_READ_WRITE,
+            Kind::Paths,
+            empty(),
+            "execute",
+            "Paths that sandboxed commands may write, besides the workspace.",
+        ),
+        key(
+            VIEW_HIDDEN,
+            Kind::Paths,
+            empty(),
+            "execute",
+            "Paths that sandboxed commands never see, even inside what they may read.",
+        ),
+        key(
+            FSYNC,
+            Kind::Bool,
+            flag(false),
+            "record",
+            "Whether each journal entry is forced to the disk, so that it survives a loss of power.",
+        ),
+        key(
+            SESSION,
+            Kind::SessionName,
+            None,
+            "record",
+            "The session under which calls are recorded. Not set: the command chooses.",
+        ),
+    ]
+}

@@ -1,0 +1,307 @@
+//! From files and the command line to one set of values, each with the place that it came from.
+//!
+//! A later layer replaces a value of an earlier one as a whole. Both spellings of a key, `deny_patterns` and
+//! `denyPatterns`, mean the same. Every problem of every layer is reported at once.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::document::{self, Node, Raw};
+use super::keys::{ANY_TOOL, ANY_VARIABLE, Key, keys};
+use super::suggest::suggestion;
+use super::value::{self, Value};
+
+/// The largest configuration file that is read.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// Where the configuration is read from. Nothing is ever read from a workspace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sources {
+    /// The machine's file; it may be absent.
+    pub system: Option<PathBuf>,
+    /// The user's file, or the one that stands in for it.
+    pub user: Option<PathBuf>,
+    /// Whether it is an error that the user's file is absent.
+    pub user_required: bool,
+    /// `key=value` of the command line, in order.
+    pub set: Vec<String>,
+}
+
+impl Sources {
+    /// `/etc/helve/helve.toml`, and `helve/helve.toml` in the user's configuration directory.
+    pub fn standard() -> Self {
+        let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let directory = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")));
+        Sources {
+            system: Some("/etc/helve/helve.toml".into()),
+            user: directory.map(|directory| directory.join("helve/helve.toml")),
+            user_required: false,
+            set: Vec::new(),
+        }
+    }
+}
+
+/// Which layer a value came from, weakest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layer {
+    /// Helve's own default.
+    BuiltIn,
+    /// The machine's file.
+    System,
+    /// The user's file.
+    User,
+    /// `--set`.
+    CommandLine,
+}
+
+/// The place that a value came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Origin {
+    /// The layer.
+    pub layer: Layer,
+    /// The file, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
+    /// The line in it, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.layer, &self.file) {
+            (Layer::BuiltIn, _) => write!(f, "the built-in default")?,
+            (Layer::CommandLine, _) => write!(f, "the command line")?,
+            (_, Some(file)) => write!(f, "{}", file.display())?,
+            (_, None) => write!(f, "the given text")?,
+        }
+        self.line.map_or(Ok(()), |line| write!(f, " line {line}"))
+    }
+}
+
+/// What is wrong with a configuration: every problem, one a line, each with what to change.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .problems.join("\n"))]
+pub struct ConfigError {
+    problems: Vec<String>,
+}
+
+impl ConfigError {
+    pub(crate) fn one(problem: String) -> Self {
+        ConfigError { problems: vec![problem] }
+    }
+
+    /// The problems, each a sentence that names the file, the key and the remedy.
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+}
+
+/// What was set, by the full snake_case name of the key.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Settings {
+    values: BTreeMap<String, (Value, Origin)>,
+}
+
+impl Settings {
+    /// The value in force: what was set, else the default of the table.
+    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
+        self.written(name).map(|(value, _)| value).or_else(|| {
+            let key = keys().iter().find(|key| key.name == name)?;
+            key.default.as_ref()
+        })
+    }
+
+    /// What was set, and where.
+    pub(crate) fn written(&self, name: &str) -> Option<(&Value, &Origin)> {
+        self.values.get(name).map(|(value, origin)| (value, origin))
+    }
+
+    /// Everything that was set, in the order of the names.
+    pub(crate) fn all_written(&self) -> impl Iterator<Item = (&str, &Value, &Origin)> {
+        self.values.iter().map(|(name, (value, origin))| (name.as_str(), value, origin))
+    }
+}
+
+/// Collects layers, weakest first.
+pub(crate) struct Collector<'a> {
+    home: Option<&'a Path>,
+    settings: Settings,
+    problems: Vec<String>,
+}
+
+impl<'a> Collector<'a> {
+    pub(crate) fn new(home: Option<&'a Path>) -> Self {
+        Collector { home, settings: Settings::default(), problems: Vec::new() }
+    }
+
+    pub(crate) fn finish(self) -> Result<Settings, ConfigError> {
+        if self.problems.is_empty() {
+            Ok(self.settings)
+        } else {
+            Err(ConfigError { problems: self.problems })
+        }
+    }
+
+    /// All layers of `sources`.
+    pub(crate) fn sources(&mut self, sources: &Sources) {
+        for (path, layer, required) in
+            [(&sources.system, Layer::System, false), (&sources.user, Layer::User, sources.user_required)]
+        {
+            if let Some(path) = path {
+                self.file(path, layer, required);
+            }
+        }
+        for assignment in &sources.set {
+            let origin = Origin { layer: Layer::CommandLine, file: None, line: None };
+            match document::parse_assignment(assignment) {
+                Ok(node) => self.walk(&node, &origin, &mut Vec::new()),
+                Err(message) => self.problems.push(format!("--set: {message}")),
+            }
+        }
+    }
+
+    fn file(&mut self, path: &Path, layer: Layer, required: bool) {
+        let text = match read_bounded(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !required => return,
+            Err(error) => {
+                self.problems.push(format!("{}: cannot be read: {error}", path.display()));
+                return;
+            }
+        };
+        let json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+        self.text(&text, json, Origin { layer, file: Some(path.to_owned()), line: None });
+    }
+
+    /// The text of one file.
+    pub(crate) fn text(&mut self, text: &str, json: bool, origin: Origin) {
+        match document::parse(text, json) {
+            Ok(node) => self.walk(&node, &origin, &mut Vec::new()),
+            Err(error) => {
+                let place = Origin { line: error.line, ..origin };
+                self.problems.push(format!("{place}: {}", error.message.trim_end()));
+            }
+        }
+    }
+
+    /// One table: `path` is its canonical name in parts.
+    fn walk(&mut self, table: &Node, origin: &Origin, path: &mut Vec<String>) {
+        let Raw::Table(entries) = &table.value else { return };
+        let mut spellings: BTreeMap<String, &str> = BTreeMap::new();
+        for (written, node) in entries {
+            let place = Origin { line: node.line, ..origin.clone() };
+            let Some(part) = canonical(path, written, node) else {
+                let problem = format!(
+                    "unknown key `{}` in {place}: {}",
+                    join(path, written),
+                    suggestion(path, written)
+                );
+                self.problems.push(problem);
+                continue;
+            };
+            if let Some(other) = spellings.insert(part.clone(), written) {
+                let name = join(path, &part);
+                self.problems.push(format!(
+                    "`{name}` in {place}: written twice, as `{other}` and as `{written}`; keep one"
+                ));
+                continue;
+            }
+            path.push(part);
+            self.entry(node, &place, path);
+            path.pop();
+        }
+    }
+
+    fn entry(&mut self, node: &Node, place: &Origin, path: &mut Vec<String>) {
+        let name = path.join(".");
+        let key = keys().iter().find(|key| matches_whole(key, path));
+        match (key, &node.value) {
+            (_, Raw::Null) => {}
+            (Some(key), _) => match value::check(key.kind, node, self.home) {
+                Ok(value) => {
+                    self.settings.values.insert(name, (value, place.clone()));
+                }
+                Err(problem) => self.problems.push(format!("`{name}` in {place}: {problem}")),
+            },
+            (None, Raw::Table(_)) => self.walk(node, place, path),
+            (None, other) => self
+                .problems
+                .push(format!("`{name}` in {place}: expected a table, received {}", other.describe())),
+        }
+    }
+}
+
+fn read_bounded(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(std::io::Error::other(format!("larger than {MAX_FILE_BYTES} bytes; make it smaller")));
+    }
+    Ok(text)
+}
+
+fn join(path: &[String], last: &str) -> String {
+    path.iter().map(String::as_str).chain([last]).collect::<Vec<_>>().join(".")
+}
+
+/// The snake_case part that `written` stands for below `path`; none if no key goes on like that.
+fn canonical(path: &[String], written: &str, node: &Node) -> Option<String> {
+    let mut any = None;
+    for part in parts_below(path) {
+        match part {
+            ANY_TOOL | ANY_VARIABLE => any = Some(part),
+            part if part == written || camel(part) == written => return Some(part.to_owned()),
+            _ => {}
+        }
+    }
+    let fits = match any? {
+        ANY_TOOL => matches!(node.value, Raw::Table(_) | Raw::Null) && is_tool_name(written),
+        _ => value::is_variable_name(written),
+    };
+    fits.then(|| written.to_owned())
+}
+
+/// What may follow `path`, with the wildcards as they stand in the table.
+pub(crate) fn parts_below(path: &[String]) -> impl Iterator<Item = &'static str> {
+    keys().iter().filter_map(move |key| {
+        let mut parts = key.parts();
+        path.iter()
+            .all(|part| parts.next().is_some_and(|pattern| accepts(pattern, part)))
+            .then(|| parts.next())?
+    })
+}
+
+fn matches_whole(key: &Key, path: &[String]) -> bool {
+    let mut parts = key.parts();
+    path.iter().all(|part| parts.next().is_some_and(|pattern| accepts(pattern, part)))
+        && parts.next().is_none()
+}
+
+fn accepts(pattern: &str, part: &str) -> bool {
+    pattern == part || pattern == ANY_TOOL || pattern == ANY_VARIABLE
+}
+
+fn is_tool_name(text: &str) -> bool {
+    (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
+}
+
+/// `deny_patterns` as `denyPatterns`.
+pub(crate) fn camel(snake: &str) -> String {
+    let mut out = String::with_capacity(snake.len());
+    for (i, word) in snake.split('_').enumerate() {
+        let mut letters = word.chars();
+        match letters.next() {
+            Some(first) if i > 0 => out.extend(first.to_uppercase()),
+            Some(first) => out.push(first),
+            None => {}
+        }
+        out.push_str(letters.as_str());
+    }
+    out
+}

@@ -1,0 +1,118 @@
+//! The configuration for people: `helve config show` and the starter file of `helve config init`.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use super::keys::{ANY_TOOL, ANY_VARIABLE, keys};
+use super::layers::{Layer, Origin, Settings};
+
+/// One value in force, with the place that it came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Setting {
+    /// The dotted name.
+    pub key: String,
+    /// The value; null where nothing is set.
+    pub value: Json,
+    /// The place that it came from.
+    pub origin: Origin,
+    /// What the key does.
+    pub doc: String,
+}
+
+impl Setting {
+    /// The value in TOML notation; none where nothing is set.
+    pub fn toml(&self) -> Option<String> {
+        (!self.value.is_null()).then(|| to_toml(&self.value))
+    }
+}
+
+/// Every key with the value in force; keys for any tool or variable only where they were set.
+pub(crate) fn explain(settings: &Settings) -> Vec<Setting> {
+    let mut shown = Vec::new();
+    for key in keys() {
+        let mut push = |name: &str, value: Json, origin: &Origin| {
+            shown.push(Setting {
+                key: name.to_owned(),
+                value,
+                origin: origin.clone(),
+                doc: key.doc.to_string(),
+            });
+        };
+        if key.parts().any(|part| part == ANY_TOOL || part == ANY_VARIABLE) {
+            let same_shape = |name: &str| {
+                name.split('.').count() == key.parts().count()
+                    && name.split('.').zip(key.parts()).all(|(part, pattern)| {
+                        part == pattern || pattern == ANY_TOOL || pattern == ANY_VARIABLE
+                    })
+                    && !keys().iter().any(|other| other.name == name)
+            };
+            for (name, value, origin) in settings.all_written().filter(|(name, ..)| same_shape(name)) {
+                push(name, value.to_json(), origin);
+            }
+            continue;
+        }
+        match settings.written(&key.name) {
+            Some((value, origin)) => push(&key.name, value.to_json(), origin),
+            None => {
+                let origin = Origin { layer: Layer::BuiltIn, file: None, line: None };
+                push(&key.name, key.default_json(), &origin);
+            }
+        }
+    }
+    shown
+}
+
+/// A starter file: every key with its default and what it does, all commented out.
+pub fn starter() -> String {
+    let mut out = String::from(
+        "# Helve's configuration. Every line is commented out and shows the default;\n\
+         # `helve config show` prints what is in force and where it comes from.\n",
+    );
+    let mut section = "";
+    for key in keys() {
+        let (table, last) = key.name.rsplit_once('.').unwrap_or(("", key.name.as_ref()));
+        if table != section {
+            section = table;
+            let table = table.replace(ANY_TOOL, "echo");
+            let _ = write!(out, "\n# [{table}]\n");
+        }
+        let example = match key.default_json() {
+            Json::Null => example(&key.name).to_owned(),
+            value => to_toml(&value),
+        };
+        let last = last.replace(ANY_VARIABLE, "EDITOR");
+        let _ = write!(out, "\n## {}\n# {last} = {example}\n", key.doc);
+    }
+    out
+}
+
+/// A value for keys that have no default.
+fn example(name: &str) -> &'static str {
+    match name.rsplit('.').next() {
+        Some("timeout") => "60",
+        Some("per_minute") => "60",
+        Some("per_hour") => "1000",
+        Some("allow_patterns") => r#"["git (status|diff|log).*"]"#,
+        Some("working_dir") => r#""src""#,
+        Some("shell") => r#""bash""#,
+        Some("approval") => r#""unless_auto_approved""#,
+        Some("session") => r#""work""#,
+        _ => r#""""#,
+    }
+}
+
+fn to_toml(value: &Json) -> String {
+    match value {
+        Json::Array(items) => format!("[{}]", items.iter().map(to_toml).collect::<Vec<_>>().join(", ")),
+        Json::Object(entries) => {
+            let entries: Vec<String> =
+                entries.iter().map(|(key, value)| format!("{key} = {}", to_toml(value))).collect();
+            format!("{{ {} }}", entries.join(", "))
+        }
+        // A JSON string is a TOML string, but for this one character.
+        Json::String(_) => value.to_string().replace('\u{7f}', "\\u007f"),
+        other => other.to_string(),
+    }
+}

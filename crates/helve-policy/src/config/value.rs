@@ -1,0 +1,240 @@
+//! The types that a key may have, and the check of one written value against them.
+//!
+//! In comes a [`Node`] of a file, out goes a [`Value`] that needs no further check, or what was expected and what came.
+
+use std::path::{Component, Path, PathBuf};
+
+use helve_shell::Template;
+
+use super::document::{Node, Raw};
+use crate::guard::Pattern;
+use crate::secrets::SecretSource;
+
+/// The longest time that can be configured: a year, which no clock arithmetic overflows.
+const MAX_SECONDS: u64 = 366 * 24 * 3600;
+
+/// What a key takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `true` or `false`.
+    Bool,
+    /// A whole number from 0 on.
+    CountOrZero,
+    /// A whole number from 1 on.
+    Count,
+    /// A number of calls from 1 on.
+    Calls,
+    /// A whole number of seconds from 1 to a year.
+    Seconds,
+    /// Any text.
+    Text,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A list of regular expressions and names of built-in rules, searched anywhere and in any case.
+    Patterns,
+    /// A list of regular expressions that have to match a whole command.
+    WholePatterns,
+    /// A list of absolute paths; `~` stands for the home directory.
+    Paths,
+    /// A list of names of environment variables.
+    VariableNames,
+    /// The name of a shell or the absolute path of one.
+    Shell,
+    /// A command template with `{command}`.
+    Template,
+    /// The name of a session.
+    SessionName,
+    /// A list of tables, each with `env` or `file`.
+    Secrets,
+}
+
+impl Kind {
+    /// What an error message says was expected.
+    pub fn expected(self) -> String {
+        match self {
+            Kind::Bool => "true or false".into(),
+            Kind::CountOrZero => "a whole number, 0 or more".into(),
+            Kind::Count => "a whole number, 1 or more".into(),
+            Kind::Calls => format!(
+                "a whole number of calls from 1 to {} (to forbid a tool, write `enabled = false`)",
+                crate::rate::MAX_CALLS_PER_HOUR
+            ),
+            Kind::Seconds => format!("a whole number of seconds from 1 to {MAX_SECONDS}"),
+            Kind::Text => "a string".into(),
+            Kind::Choice(words) => {
+                let quoted: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
+                quoted.join(" or ")
+            }
+            Kind::Patterns => "a list of regular expressions and names of built-in rules".into(),
+            Kind::WholePatterns => "a list of regular expressions".into(),
+            Kind::Paths => "a list of absolute paths".into(),
+            Kind::VariableNames => "a list of names of environment variables".into(),
+            Kind::Shell => "the name of a shell, such as \"bash\", or the absolute path of one".into(),
+            Kind::Template => "a command template that holds {command}".into(),
+            Kind::SessionName => "1 to 100 letters, digits, `.`, `_` or `-`, not starting with `.`".into(),
+            Kind::Secrets => "a list of tables, each with one of `env` and `file`".into(),
+        }
+    }
+
+    /// Whether a bare word on the command line is meant as text even where TOML reads something else.
+    fn is_text(self) -> bool {
+        matches!(self, Kind::Text | Kind::Choice(_) | Kind::Shell | Kind::Template | Kind::SessionName)
+    }
+}
+
+/// A checked value.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Bool(bool),
+    Count(u64),
+    Text(String),
+    List(Vec<String>),
+    Patterns(Vec<Pattern>),
+    Secrets(Vec<SecretSource>),
+}
+
+impl Value {
+    /// The value as `helve config show` prints it.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        match self {
+            Value::Bool(value) => (*value).into(),
+            Value::Count(number) => (*number).into(),
+            Value::Text(text) => text.clone().into(),
+            Value::List(items) => items.clone().into(),
+            Value::Patterns(patterns) => patterns.iter().map(Pattern::source).collect(),
+            Value::Secrets(sources) => sources.iter().map(SecretSource::to_json).collect(),
+        }
+    }
+}
+
+/// Checks one value. The error is a sentence of its own that says what was expected and what came.
+pub(crate) fn check(kind: Kind, node: &Node, home: Option<&Path>) -> Result<Value, String> {
+    let wrong = || format!("expected {}, received {}", kind.expected(), node.value.describe());
+    if let (true, Some(text)) = (kind.is_text(), &node.spelled) {
+        return check_text(kind, text);
+    }
+    match (kind, &node.value) {
+        (Kind::Bool, Raw::Bool(value)) => Ok(Value::Bool(*value)),
+        (Kind::CountOrZero | Kind::Count | Kind::Calls | Kind::Seconds, Raw::Integer(number)) => {
+            let range = match kind {
+                Kind::CountOrZero => 0..=u64::MAX,
+                Kind::Calls => 1..=u64::from(crate::rate::MAX_CALLS_PER_HOUR),
+                Kind::Seconds => 1..=MAX_SECONDS,
+                _ => 1..=u64::MAX,
+            };
+            let number = u64::try_from(*number).ok().filter(|number| range.contains(number));
+            number.map(Value::Count).ok_or_else(wrong)
+        }
+        (kind, Raw::Text(text)) if kind.is_text() => check_text(kind, text),
+        (Kind::Patterns | Kind::WholePatterns | Kind::Paths | Kind::VariableNames, Raw::List(items)) => {
+            let texts = items.iter().map(|item| match &item.value {
+                Raw::Text(text) => Ok(text.as_str()),
+                other => Err(format!("expected {}, received {} in it", kind.expected(), other.describe())),
+            });
+            check_list(kind, &texts.collect::<Result<Vec<_>, _>>()?, home)
+        }
+        (Kind::Secrets, Raw::List(items)) => {
+            let sources = items.iter().map(|item| secret(&item.value, home)).collect::<Result<_, _>>()?;
+            Ok(Value::Secrets(sources))
+        }
+        _ => Err(wrong()),
+    }
+}
+
+fn check_text(kind: Kind, text: &str) -> Result<Value, String> {
+    let wrong = || Err(format!("expected {}, received the string {text:?}", kind.expected()));
+    if text.contains('\0') {
+        return Err("a NUL character cannot stand here; remove it".into());
+    }
+    match kind {
+        Kind::Choice(words) if !words.contains(&text) => return wrong(),
+        Kind::Shell if text.is_empty() || (text.contains('/') && !text.starts_with('/')) => return wrong(),
+        Kind::SessionName => {
+            let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+            if text.is_empty() || text.len() > 100 || text.starts_with('.') || !text.bytes().all(plain) {
+                return wrong();
+            }
+        }
+        // The seeds' empty template means "none".
+        Kind::Template if !text.trim().is_empty() => {
+            Template::parse(text).map_err(|error| error.to_string())?;
+        }
+        _ => {}
+    }
+    Ok(Value::Text(text.to_owned()))
+}
+
+fn check_list(kind: Kind, items: &[&str], home: Option<&Path>) -> Result<Value, String> {
+    let patterns = |make: fn(&str) -> Result<Pattern, String>| {
+        let patterns: Result<_, String> = items
+            .iter()
+            .enumerate()
+            .map(|(i, item)| make(item).map_err(|error| format!("element {i}: {error}")))
+            .collect();
+        patterns.map(Value::Patterns)
+    };
+    match kind {
+        Kind::Patterns => patterns(Pattern::anywhere),
+        Kind::WholePatterns => patterns(Pattern::whole),
+        Kind::Paths => {
+            let paths = items.iter().map(|item| absolute(item, home));
+            Ok(Value::List(paths.collect::<Result<_, _>>()?))
+        }
+        _ => {
+            let wrong = items.iter().find(|item| !is_variable_name(item));
+            match wrong {
+                Some(item) => Err(format!("expected {}, received {item:?} in it", kind.expected())),
+                None => Ok(Value::List(items.iter().map(|item| (*item).to_owned()).collect())),
+            }
+        }
+    }
+}
+
+/// An absolute path without `.` and `..`, with `~` put in place.
+fn absolute(text: &str, home: Option<&Path>) -> Result<String, String> {
+    let path = match (text.strip_prefix('~'), home) {
+        (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
+            home.join(rest.trim_start_matches('/'))
+        }
+        (Some(_), None) => {
+            return Err(format!("{text:?} needs a home directory and HOME is not set; write the whole path"));
+        }
+        _ => PathBuf::from(text),
+    };
+    let plain = |part: Component<'_>| matches!(part, Component::RootDir | Component::Normal(_));
+    if !path.is_absolute() || !path.components().all(plain) || text.contains('\0') {
+        return Err(format!("expected an absolute path without `..`, received {text:?}"));
+    }
+    // Components drop doubled and trailing slashes.
+    let clean: PathBuf = path.components().collect();
+    clean.into_os_string().into_string().map_err(|_| format!("the path {text:?} is not valid UTF-8"))
+}
+
+/// Whether a shell could take the text as the name of a variable.
+pub(crate) fn is_variable_name(text: &str) -> bool {
+    text.bytes()
+        .enumerate()
+        .all(|(i, b)| b == b'_' || b.is_ascii_alphabetic() || (i > 0 && b.is_ascii_digit()))
+        && !text.is_empty()
+        && text.len() <= 256
+}
+
+fn secret(value: &Raw, home: Option<&Path>) -> Result<SecretSource, String> {
+    let wrong = || {
+        format!(
+            "expected a table with one of `env = \"NAME\"` and `file = \"/path\"`, received {}",
+            value.describe()
+        )
+    };
+    let Raw::Table(entries) = value else { return Err(wrong()) };
+    let [(key, node)] = entries.as_slice() else { return Err(wrong()) };
+    match (key.as_str(), &node.value) {
+        ("env", Raw::Text(name)) if is_variable_name(name) => Ok(SecretSource::Env(name.clone())),
+        ("env", other) => {
+            Err(format!("`env`: expected the name of a variable, received {}", other.describe()))
+        }
+        ("file", Raw::Text(path)) => Ok(SecretSource::File(absolute(path, home)?.into())),
+        ("file", other) => Err(format!("`file`: expected an absolute path, received {}", other.describe())),
+        (other, _) => Err(format!("unknown key `{other}` in it; the known keys are `env` and `file`")),
+    }
+}

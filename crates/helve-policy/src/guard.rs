@@ -1,0 +1,192 @@
+//! The guard: judges the text of a command before it is wrapped or run.
+//!
+//! In comes what `helve_shell` read, out goes a [`Decision`] with the rule, the reason, the bytes it is about and the
+//! smallest change of the configuration that would allow it. Every check runs; the strictest verdict wins.
+//!
+//! | module | what it judges |
+//! |---|---|
+//! | `pattern` | one entry of a list: a built-in rule by name, or the owner's regular expression |
+//! | `rules` | the built-in rules: what is plainly destructive |
+//! | `invoke` | which programs a command starts, through `sudo`, `env`, `sh -c`, `xargs` and the like |
+//! | `outside` | paths and a working directory outside the workspace |
+//! | `message` | a refusal in the words that a model reads |
+//!
+//! Built-in rules look at programs and their options, so a pattern that is only data (`grep 'rm -rf' notes`) passes.
+//! An owner's expression is searched in the whole text, as written.
+//!
+//! Not here: containment. A command can hide what it does from any reader; the sandbox is the boundary, the guard
+//! refuses what is plainly destructive and explains why.
+
+mod invoke;
+mod message;
+mod outside;
+mod pattern;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use helve_core::{Decision, Verdict};
+use helve_shell::{Command, OpaqueReason, Position, Redirect, Segment, Span};
+
+use crate::config::keys::{EXEC_ALLOW, EXEC_ASK, EXEC_DENY};
+pub use message::blocked_message;
+pub(crate) use outside::{WORKING_DIR, judge_working_dir, normal};
+pub(crate) use pattern::Pattern;
+pub(crate) use rules::{ask_rule_names, deny_rule_names};
+
+/// The rule that allows what no other rule is about.
+const DEFAULT: &str = "guard.default";
+
+/// The rule that refuses what no shell can take.
+const NUL: &str = "guard.nul";
+
+/// What the owner's configuration says about commands.
+#[derive(Clone, Debug)]
+pub(crate) struct Guard {
+    pub(crate) deny: Vec<Pattern>,
+    pub(crate) ask: Vec<Pattern>,
+    pub(crate) allow: Option<Vec<Pattern>>,
+    /// The keys that restrict paths to the workspace; empty if none does.
+    pub(crate) restricted_by: Vec<&'static str>,
+    /// Paths outside the workspace that the owner opened.
+    pub(crate) opened: Opened,
+}
+
+/// The owner's `[view]` lists.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Opened {
+    pub(crate) read_only: Vec<PathBuf>,
+    pub(crate) read_write: Vec<PathBuf>,
+}
+
+impl Guard {
+    /// Judges a command that starts in `directory`, an absolute path.
+    pub(crate) fn judge(&self, command: &Command, workspace: &Path, directory: &Path) -> Decision {
+        if let Some(opaque) = command.opaque.filter(|opaque| opaque.reason == OpaqueReason::Nul) {
+            return Decision::deny(NUL, opaque.reason.to_string()).at(bytes(opaque.span));
+        }
+        let uses_rules = self.deny.iter().chain(&self.ask).any(|p| matches!(p, Pattern::Rule(_)));
+        let found = if uses_rules { rules::matches(command) } else { Vec::new() };
+        let findings = [
+            listed(command, &found, &self.deny, EXEC_DENY, Verdict::Deny),
+            outside::judge_paths(self, command, workspace, directory),
+            self.not_allowed(command),
+            listed(command, &found, &self.ask, EXEC_ASK, Verdict::Ask),
+        ];
+        findings.into_iter().flatten().fold(self.allowance(command), Decision::stricter)
+    }
+
+    fn allowance(&self, command: &Command) -> Decision {
+        let rule = if self.allow.is_some() { EXEC_ALLOW } else { DEFAULT };
+        let allowed = Decision::allow(rule);
+        let Some(opaque) = command.opaque else { return allowed };
+        let reason = format!("only what comes before was judged: {}", opaque.reason);
+        Decision { reason: Some(reason), ..allowed }.at(bytes(opaque.span))
+    }
+
+    /// What keeps a command from being on the allow list, if there is one.
+    fn not_allowed(&self, command: &Command) -> Option<Decision> {
+        let patterns = self.allow.as_deref()?;
+        let deny = |reason: String, span: Span| Some(Decision::deny(EXEC_ALLOW, reason).at(bytes(span)));
+        let everything = Span { start: 0, end: command.text.len() };
+        if let Some(opaque) = command.opaque {
+            return deny(format!("the command cannot be read to its end: {}", opaque.reason), opaque.span);
+        }
+        if let Some(segment) = command.segments.iter().find(|segment| segment.substituted) {
+            return deny(
+                "a substitution runs a command that the allow list does not see".into(),
+                segment.span,
+            );
+        }
+        for word in command.words() {
+            match word.position {
+                Position::FunctionName => {
+                    return deny("a function can take the name of an allowed command".into(), word.span);
+                }
+                Position::Redirect(operator) if writes_file(operator, &word.text, word.known) => {
+                    return deny(
+                        "a redirection writes a file, which the allow list does not see".into(),
+                        word.span,
+                    );
+                }
+                _ => {}
+            }
+        }
+        let text = |segment: &Segment| command.text.get(segment.span.range()).unwrap_or_default();
+        let misses: Vec<&Segment> = command
+            .segments
+            .iter()
+            .filter(|segment| !patterns.iter().any(|pattern| pattern.is_match(text(segment))))
+            .collect();
+        let first = match misses.first() {
+            Some(first) => first.span,
+            None if command.segments.is_empty() => {
+                return deny("there is no command that the allow list could hold".into(), everything);
+            }
+            None => return None,
+        };
+        let added: Vec<String> = misses.iter().map(|segment| regex::escape(text(segment))).collect();
+        let list: Vec<&str> =
+            patterns.iter().map(Pattern::source).chain(added.iter().map(String::as_str)).collect();
+        let reason = "the command is not on the owner's allow list";
+        Some(Decision::deny(EXEC_ALLOW, reason).at(bytes(first)).grant(assignment(EXEC_ALLOW, &list)))
+    }
+}
+
+/// The first entry of a list that matches. The grant leaves out every entry that does.
+fn listed(
+    command: &Command,
+    found: &[(&'static str, Span)],
+    list: &[Pattern],
+    key: &str,
+    verdict: Verdict,
+) -> Option<Decision> {
+    let hit = |pattern: &Pattern| match pattern {
+        Pattern::Rule(rule) => {
+            found.iter().find(|(name, _)| *name == rule.name).map(|(_, span)| bytes(*span))
+        }
+        Pattern::Regex { regex, .. } => regex.find(&command.text).map(|hit| (hit.start(), hit.end())),
+    };
+    let hits: Vec<_> = list.iter().map(hit).collect();
+    let (index, span) = hits.iter().enumerate().find_map(|(i, hit)| hit.map(|span| (i, span)))?;
+    let kept = list.iter().zip(&hits).filter(|(_, hit)| hit.is_none());
+    let kept: Vec<&str> = kept.map(|(pattern, _)| pattern.source()).collect();
+    let (rule, reason) = match list.get(index)? {
+        Pattern::Rule(rule) => (rule.name.to_owned(), rule.reason.to_owned()),
+        Pattern::Regex { source, .. } => {
+            (format!("{key}[{index}]"), format!("the command matches the owner's pattern {source:?}"))
+        }
+    };
+    let decision = match verdict {
+        Verdict::Ask => Decision::ask(rule, reason),
+        Verdict::Allow | Verdict::Deny => Decision::deny(rule, reason),
+    };
+    Some(decision.at(span).grant(assignment(key, &kept)))
+}
+
+/// Whether a redirection writes to anything but a descriptor or the null device.
+fn writes_file(operator: Redirect, target: &str, known: bool) -> bool {
+    let descriptor = || known && target.trim_end_matches('-').bytes().all(|byte| byte.is_ascii_digit());
+    let harmless = known && matches!(target, "/dev/null" | "/dev/stdout" | "/dev/stderr");
+    match operator {
+        Redirect::Read | Redirect::HereString | Redirect::DuplicateIn => false,
+        Redirect::DuplicateOut => !descriptor() && !harmless,
+        Redirect::Write
+        | Redirect::Append
+        | Redirect::ReadWrite
+        | Redirect::WriteBoth
+        | Redirect::AppendBoth => !harmless,
+    }
+}
+
+/// `key = ["…", "…"]`.
+fn assignment(key: &str, items: &[&str]) -> String {
+    let items: Vec<String> = items.iter().map(|item| serde_json::Value::from(*item).to_string()).collect();
+    format!("{key} = [{}]", items.join(", "))
+}
+
+fn bytes(span: Span) -> (usize, usize) {
+    (span.start, span.end)
+}

@@ -1,0 +1,46 @@
+//! A refusal in the words that a model reads.
+
+use helve_core::Decision;
+
+use super::WORKING_DIR;
+use super::outside::is_traversal;
+use crate::config::keys::{EXEC_ALLOW, EXEC_RESTRICT};
+
+/// The longest piece of the command that is quoted back, in characters.
+const EXCERPT: usize = 120;
+
+/// The text for a refused command: the first line says which kind of refusal it is, the next lines which rule
+/// refused, why, and what the owner could change.
+pub fn blocked_message(decision: &Decision, command: &str) -> String {
+    let found = decision.span.and_then(|(start, end)| command.get(start..end));
+    let kind = match decision.rule.as_str() {
+        EXEC_ALLOW => "not in allowlist",
+        EXEC_RESTRICT if found.is_some_and(is_traversal) => "path traversal detected",
+        EXEC_RESTRICT => "path outside working dir",
+        WORKING_DIR => "working_dir outside the view",
+        _ => "dangerous pattern detected",
+    };
+    let mut text = format!("Error: Command blocked by safety guard ({kind})\nRule {}", decision.rule);
+    if let Some(reason) = &decision.reason {
+        text.push_str(": ");
+        text.push_str(reason);
+    }
+    text.push('.');
+    if let Some(found) = found.map(excerpt).filter(|found| !found.is_empty()) {
+        text.push_str(&format!(" Found: {found}"));
+    }
+    if let Some(grant) = &decision.grant {
+        text.push_str("\nThe owner can allow it in helve.toml: ");
+        text.push_str(grant);
+    }
+    text
+}
+
+/// The start of a text on one line.
+fn excerpt(text: &str) -> String {
+    let short = match text.char_indices().nth(EXCERPT) {
+        Some((cut, _)) => format!("{}…", &text[..cut]),
+        None => text.to_owned(),
+    };
+    short.chars().map(|ch| if ch.is_control() { ' ' } else { ch }).collect::<String>().trim().to_owned()
+}

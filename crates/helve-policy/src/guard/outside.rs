@@ -1,0 +1,135 @@
+//! Paths that lead outside the workspace, by their text alone.
+//!
+//! Nothing is looked up: a link inside the workspace may lead anywhere, and only the sandbox stops that. What this
+//! catches is the plain mistake, and it says so before anything runs.
+
+use std::path::{Component, Path, PathBuf};
+
+use helve_core::Decision;
+use helve_shell::{Command, Directory, PathWord, path_words};
+
+use super::{Guard, assignment, bytes};
+use crate::config::keys::{EXEC_RESTRICT, VIEW_READ_ONLY};
+
+/// The rule that keeps a call's working directory inside the view.
+pub(crate) const WORKING_DIR: &str = "view.working_dir";
+
+/// Refuses a command that names a path outside the workspace, where the owner wants that.
+pub(super) fn judge_paths(
+    guard: &Guard,
+    command: &Command,
+    workspace: &Path,
+    directory: &Path,
+) -> Option<Decision> {
+    if guard.restricted_by.is_empty() {
+        return None;
+    }
+    let lift: Vec<String> = guard.restricted_by.iter().map(|key| format!("{key} = false")).collect();
+    let lift = lift.join("\n");
+    if let Some(opaque) = command.opaque {
+        let reason = format!("its paths cannot be checked: {}", opaque.reason);
+        return Some(Decision::deny(EXEC_RESTRICT, reason).at(bytes(opaque.span)).grant(lift));
+    }
+    let leads_outside = |word: &PathWord| match resolve(word, directory) {
+        Some(path) => !guard.opened_or_inside(&path, workspace),
+        None => true,
+    };
+    let outside: Vec<PathWord> = path_words(command).into_iter().filter(leads_outside).collect();
+    let first = outside.first()?;
+    let reason = match first.text.as_str() {
+        home if home.starts_with('~') => format!("{home} is in a home directory, outside the workspace"),
+        path if path.starts_with('/') => format!("{path} is outside the workspace {}", workspace.display()),
+        path => format!("{path} leads above the workspace {}", workspace.display()),
+    };
+    // A path that is written out can be opened alone; anything else only by lifting the restriction.
+    let absolute = |word: &PathWord| {
+        let path = word.text.starts_with('/').then(|| normal(Path::new(&word.text)))?;
+        path.into_os_string().into_string().ok()
+    };
+    let absolute: Option<Vec<String>> = outside.iter().map(absolute).collect();
+    let grant = match absolute {
+        Some(mut paths) => {
+            paths.dedup();
+            guard.opening(&paths.iter().map(String::as_str).collect::<Vec<_>>())
+        }
+        None => lift,
+    };
+    Some(Decision::deny(EXEC_RESTRICT, reason).at(bytes(first.span)).grant(grant))
+}
+
+impl Guard {
+    fn opened_or_inside(&self, path: &Path, workspace: &Path) -> bool {
+        let opened = self.opened.read_only.iter().chain(&self.opened.read_write);
+        path.starts_with(workspace) || opened.into_iter().any(|root| path.starts_with(root))
+    }
+
+    /// The line that opens more paths and keeps those that are open.
+    fn opening(&self, more: &[&str]) -> String {
+        let open = self.opened.read_only.iter().filter_map(|path| path.to_str());
+        assignment(VIEW_READ_ONLY, &open.chain(more.iter().copied()).collect::<Vec<_>>())
+    }
+}
+
+/// Refuses a working directory outside the view, whatever else is set. `usual` is what is visible without being
+/// asked for.
+pub(crate) fn judge_working_dir(
+    guard: &Guard,
+    directory: &Path,
+    workspace: &Path,
+    usual: &[PathBuf],
+    hidden: &[PathBuf],
+) -> Option<Decision> {
+    let shown =
+        guard.opened_or_inside(directory, workspace) || usual.iter().any(|root| directory.starts_with(root));
+    if shown && !hidden.iter().any(|root| directory.starts_with(root)) {
+        return None;
+    }
+    let reason = format!(
+        "working_dir {} is outside what commands may see; use a directory inside {}",
+        directory.display(),
+        workspace.display()
+    );
+    let decision = Decision::deny(WORKING_DIR, reason);
+    match directory.to_str() {
+        Some(path) if !shown => Some(decision.grant(guard.opening(&[path]))),
+        _ => Some(decision),
+    }
+}
+
+/// Where a path of a command leads, without looking; none if that cannot be told or it is a home directory.
+fn resolve(word: &PathWord, start: &Path) -> Option<PathBuf> {
+    if word.text.starts_with('~') {
+        return None;
+    }
+    let base = match &word.directory {
+        _ if word.text.starts_with('/') => start.to_owned(),
+        Directory::Start => start.to_owned(),
+        Directory::Under(base) if base.starts_with('~') => return None,
+        Directory::Under(base) => start.join(base.as_ref()),
+        // From an unknown place a path without `..` is as good or bad as the place, which was judged by its own word.
+        Directory::Unknown if is_traversal(&word.text) => return None,
+        Directory::Unknown => start.to_owned(),
+    };
+    Some(normal(&base.join(&word.text)))
+}
+
+/// Whether a relative path goes up.
+pub(super) fn is_traversal(text: &str) -> bool {
+    !text.starts_with(['/', '~'])
+        && text.split(['/', '\\', ' ', '"', '\'', '=', ':']).any(|part| part == "..")
+}
+
+/// The path without `.` and `..`, by its text alone.
+pub(crate) fn normal(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                out.pop();
+            }
+            part => out.push(part),
+        }
+    }
+    out
+}

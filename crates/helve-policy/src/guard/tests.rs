@@ -1,0 +1,91 @@
+use std::path::Path;
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+use crate::Policy;
+
+fn message(policy: &str, command: &str) -> String {
+    let decision = Policy::from_toml(policy).unwrap().check_text(command, Path::new("/home/user/project"));
+    blocked_message(&decision, command)
+}
+
+fn first_line(policy: &str, command: &str) -> String {
+    message(policy, command).lines().next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_refusal_says_the_kind_then_the_rule_then_the_remedy() {
+    let policy = "tools.exec.deny_patterns = ['guard.rm-recursive', 'guard.power']";
+    let expected = "Error: Command blocked by safety guard (dangerous pattern detected)\n\
+        Rule guard.rm-recursive: rm with a recursive option deletes whole directory trees. Found: rm -rf /\n\
+        The owner can allow it in helve.toml: tools.exec.deny_patterns = [\"guard.power\"]";
+    assert_eq!(message(policy, "ls; rm -rf /"), expected);
+}
+
+#[test]
+fn the_first_line_names_the_kind() {
+    let restricted = "tools.restrict_to_workspace = true";
+    for (policy, command, kind) in [
+        ("tools.exec.deny_patterns = ['x']", "echo x", "dangerous pattern detected"),
+        (restricted, "cat /etc/passwd", "path outside working dir"),
+        (restricted, "cat ~/.netrc", "path outside working dir"),
+        (restricted, "cat ../x", "path traversal detected"),
+        (restricted, "tar --file=\"../x\"", "path traversal detected"),
+        ("tools.exec.allow_patterns = []", "ls", "not in allowlist"),
+        ("tools.exec.working_dir = '/etc'", "ls", "working_dir outside the view"),
+    ] {
+        let expected = format!("Error: Command blocked by safety guard ({kind})");
+        assert_eq!(first_line(policy, command), expected, "{command}");
+    }
+}
+
+#[test]
+fn a_refusal_quotes_little_and_on_one_line() {
+    let text = message("tools.exec.deny_patterns = ['(?s)x.*']", &format!("x\n{}", "y".repeat(10_000)));
+    assert!(text.len() < 500, "{text}");
+    assert_eq!(text.lines().count(), 3);
+}
+
+#[test]
+fn the_span_points_at_the_part() {
+    for (command, part) in [
+        ("ls && sudo rm -rf x | cat", "sudo rm -rf x"),
+        ("ls; sh -c 'a; rm -rf x'", "'a; rm -rf x'"),
+        ("echo é; bash <<E\nrm -rf x\nE", "rm -rf x\n"),
+    ] {
+        let decision = Policy::builtin().check_text(command, Path::new("/w"));
+        assert_eq!(decision.span.and_then(|(start, end)| command.get(start..end)), Some(part));
+    }
+}
+
+#[test]
+fn a_grant_names_every_rule_that_stands_in_the_way() {
+    let decision = Policy::builtin().check_text("rm -rf x; reboot", Path::new("/w"));
+    let grant = decision.grant.unwrap();
+    assert!(
+        !grant.contains("rm-recursive") && !grant.contains("power") && grant.contains("guard.dd"),
+        "{grant}"
+    );
+}
+
+#[test]
+fn a_command_that_cannot_be_read_is_allowed_with_a_word_about_it() {
+    let decision = Policy::builtin().check_text("echo 'open", Path::new("/w"));
+    assert_eq!(decision.verdict, Verdict::Allow);
+    assert!(decision.reason.unwrap().contains("a quote is never closed"));
+}
+
+#[test]
+fn expressions_that_cannot_run_in_linear_time_are_refused() {
+    for source in ["a(?!b)", r"(a)\1", "(", "a)|(b"] {
+        assert!(Pattern::anywhere(source).is_err(), "{source}");
+        assert!(Pattern::whole(source).is_err(), "{source}");
+    }
+}
+
+#[test]
+fn a_misspelt_rule_is_an_error_with_the_nearest_name() {
+    let error = Pattern::anywhere("guard.rm-recursiv").unwrap_err();
+    assert!(error.contains("did you mean `guard.rm-recursive`?"), "{error}");
+}

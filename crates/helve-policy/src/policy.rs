@@ -1,0 +1,387 @@
+//! The compiled policy: what every stage asks when it needs to know what the owner allows.
+//!
+//! In come [`Sources`], out come answers in the words of `helve_core`: limits, a view, a decision about a command, the
+//! rule of a tool. Compiled once, shared by reference; nothing in it changes afterwards.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use helve_core::{ApprovalNeed, CommandUse, Decision, Limits, ProcessLimits, RateLimit, SandboxChoice, View};
+
+use crate::config::keys;
+use crate::config::layers::{Collector, ConfigError, Layer, Origin, Settings, Sources};
+use crate::config::show::{self, Setting};
+use crate::config::value::Value;
+use crate::guard::{self, Guard, Opened, Pattern};
+use crate::secrets::{self, Secret, SecretSource};
+use crate::view::{self, Surroundings, Wishes};
+
+/// What the owner allows. Clones share one compiled policy.
+#[derive(Clone)]
+pub struct Policy {
+    inner: Arc<Inner>,
+}
+
+impl fmt::Debug for Policy {
+    /// Names nothing: the settings and the environment hold what must not be printed.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Policy").finish_non_exhaustive()
+    }
+}
+
+struct Inner {
+    settings: Settings,
+    limits: Limits,
+    sandbox: SandboxChoice,
+    guard: Guard,
+    hidden: Vec<PathBuf>,
+    shell: OnceLock<PathBuf>,
+    exec_timeout: Duration,
+    around: Surroundings,
+    usual_roots: OnceLock<Vec<PathBuf>>,
+}
+
+/// What the owner says about one tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToolRule {
+    /// Whether it exists for callers.
+    pub enabled: bool,
+    /// When a person has to agree; none leaves it to the tool's declaration.
+    pub approval: Option<ApprovalNeed>,
+    /// Calls in any 60 seconds; none leaves it to the tool's declaration.
+    pub per_minute: Option<u32>,
+    /// Calls in any hour; none leaves it to the tool's declaration.
+    pub per_hour: Option<u32>,
+}
+
+impl ToolRule {
+    /// The rate limit in force for a tool that declares `declared`. A half that nobody names does not bind.
+    pub fn rate(&self, declared: Option<RateLimit>) -> Option<RateLimit> {
+        let minute = self.per_minute.or(declared.map(|limit| limit.per_minute));
+        let hour = self.per_hour.or(declared.map(|limit| limit.per_hour));
+        match (minute, hour) {
+            (None, None) => None,
+            (minute, hour) => Some(RateLimit {
+                per_minute: minute.or(hour)?,
+                per_hour: hour.or(minute.map(|calls| calls.saturating_mul(60)))?,
+            }),
+        }
+    }
+}
+
+impl Policy {
+    /// The defaults, without any file.
+    pub fn builtin() -> Self {
+        let settings = Settings::default();
+        let seconds = Limits::default().exec_timeout_default;
+        let timeout = Duration::from_secs(seconds);
+        Self::assemble(settings, &Sources::default(), Surroundings::current(), OnceLock::new(), timeout)
+    }
+
+    /// Reads and compiles all layers.
+    pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
+        Self::load_around(sources, Surroundings::current())
+    }
+
+    pub(crate) fn load_around(sources: &Sources, around: Surroundings) -> Result<Self, ConfigError> {
+        let home = around.home();
+        let mut collector = Collector::new(home.as_deref());
+        collector.sources(sources);
+        Self::compile(collector.finish()?, sources, around)
+    }
+
+    /// Compiles one text in place of the user's file; TOML, or JSON if it starts with `{`.
+    pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
+        let around = Surroundings::current();
+        let home = around.home();
+        let mut collector = Collector::new(home.as_deref());
+        collector.text(text, false, Origin { layer: Layer::User, file: None, line: None });
+        Self::compile(collector.finish()?, &Sources::default(), around)
+    }
+
+    fn compile(settings: Settings, sources: &Sources, around: Surroundings) -> Result<Self, ConfigError> {
+        let timeout = exec_timeout(&settings, &limits(&settings))?;
+        let shell = match settings.written(keys::EXEC_SHELL) {
+            Some((Value::Text(wish), origin)) => {
+                let found = view::shell(Some(wish)).map_err(|problem| {
+                    ConfigError::one(format!("`{}` in {origin}: {problem}", keys::EXEC_SHELL))
+                })?;
+                OnceLock::from(found)
+            }
+            _ => OnceLock::new(),
+        };
+        Ok(Self::assemble(settings, sources, around, shell, timeout))
+    }
+
+    fn assemble(
+        settings: Settings,
+        sources: &Sources,
+        around: Surroundings,
+        shell: OnceLock<PathBuf>,
+        exec_timeout: Duration,
+    ) -> Self {
+        let limits = limits(&settings);
+        let sandbox = match (text(&settings, keys::EXEC_WRAPPER), text(&settings, keys::SANDBOX)) {
+            (Some(template), _) if !template.trim().is_empty() => {
+                SandboxChoice::Wrapper { template: template.to_owned() }
+            }
+            (_, Some("none")) => SandboxChoice::None,
+            _ => SandboxChoice::Bwrap,
+        };
+        let mut hidden = paths(&settings, keys::VIEW_HIDDEN);
+        hidden.extend(
+            sources.system.iter().chain(&sources.user).filter_map(|path| std::path::absolute(path).ok()),
+        );
+        hidden.extend(secret_sources(&settings).iter().filter_map(|source| match source {
+            SecretSource::File(path) => Some(path.clone()),
+            SecretSource::Env(_) => None,
+        }));
+        let guard = Guard {
+            deny: patterns(&settings, keys::EXEC_DENY).unwrap_or_default(),
+            ask: patterns(&settings, keys::EXEC_ASK).unwrap_or_default(),
+            allow: patterns(&settings, keys::EXEC_ALLOW),
+            restricted_by: [keys::RESTRICT, keys::EXEC_RESTRICT]
+                .into_iter()
+                .filter(|key| flag(&settings, key))
+                .collect(),
+            opened: Opened {
+                read_only: paths(&settings, keys::VIEW_READ_ONLY),
+                read_write: paths(&settings, keys::VIEW_READ_WRITE),
+            },
+        };
+        let usual_roots = OnceLock::new();
+        let inner =
+            Inner { settings, limits, sandbox, guard, hidden, shell, exec_timeout, around, usual_roots };
+        Policy { inner: Arc::new(inner) }
+    }
+
+    /// The limits in force.
+    pub fn limits(&self) -> &Limits {
+        &self.inner.limits
+    }
+
+    /// Which sandbox commands run in.
+    pub fn sandbox(&self) -> SandboxChoice {
+        self.inner.sandbox.clone()
+    }
+
+    /// The bounds on each process of a command.
+    pub fn process_limits(&self) -> ProcessLimits {
+        let limits = self.limits();
+        ProcessLimits { open_files: limits.exec_open_files, file_bytes: limits.exec_file_bytes }
+    }
+
+    /// What commands in `workspace` see; `home_state`, where Helve keeps its own state, is always hidden.
+    pub fn view(&self, workspace: &Path, home_state: &Path) -> View {
+        let inner = &self.inner;
+        let settings = &inner.settings;
+        let mut hidden = inner.hidden.clone();
+        hidden.push(home_state.to_owned());
+        let prefix = format!("{}.", keys::EXEC_ENV);
+        let fixed = settings.all_written().filter_map(|(name, value, _)| match value {
+            Value::Text(value) => Some((name.strip_prefix(&prefix)?.to_owned(), value.clone())),
+            _ => None,
+        });
+        let wishes = Wishes {
+            sandbox: &inner.sandbox,
+            read_only: &inner.guard.opened.read_only,
+            read_write: &inner.guard.opened.read_write,
+            hidden,
+            path_append: text(settings, keys::EXEC_PATH_APPEND).unwrap_or_default(),
+            fixed: fixed.collect::<BTreeMap<_, _>>(),
+            passed: list(settings, keys::EXEC_ENV_PASS),
+            network: flag(settings, keys::EXEC_NETWORK),
+            shell: self.shell().to_owned(),
+        };
+        view::compile(wishes, workspace, &inner.around)
+    }
+
+    /// The shell that reads commands.
+    pub fn shell(&self) -> &Path {
+        // Looked up at the first use: most calls start no shell.
+        self.inner.shell.get_or_init(|| view::shell(None).unwrap_or_else(|_| "/bin/sh".into()))
+    }
+
+    /// Whether calls that cannot disturb each other run at once.
+    pub fn parallel(&self) -> bool {
+        flag(&self.inner.settings, keys::PARALLEL)
+    }
+
+    /// Whether calls that need approval unless auto-approved go ahead.
+    pub fn auto_approve(&self) -> bool {
+        flag(&self.inner.settings, keys::AUTO_APPROVE)
+    }
+
+    /// Whether each journal entry is forced to the disk.
+    pub fn fsync(&self) -> bool {
+        flag(&self.inner.settings, keys::FSYNC)
+    }
+
+    /// The session under which calls are recorded, where the owner names one.
+    pub fn session(&self) -> Option<&str> {
+        text(&self.inner.settings, keys::SESSION)
+    }
+
+    /// How long a command may run when the call does not say.
+    pub fn exec_timeout(&self) -> Duration {
+        self.inner.exec_timeout
+    }
+
+    /// Where commands start when the call does not say; relative to the workspace.
+    pub fn working_dir(&self) -> Option<&str> {
+        text(&self.inner.settings, keys::EXEC_WORKING_DIR).filter(|directory| !directory.is_empty())
+    }
+
+    /// Whether tools have to keep to the workspace.
+    pub fn restrict_to_workspace(&self) -> bool {
+        flag(&self.inner.settings, keys::RESTRICT)
+    }
+
+    /// What the owner says about a tool, by its own name.
+    pub fn tool(&self, name: &str) -> ToolRule {
+        let settings = &self.inner.settings;
+        let written = |key: &str| settings.written(&format!("tools.{name}.{key}")).map(|(value, _)| value);
+        let calls = |key: &str| match written(key) {
+            Some(Value::Count(calls)) => u32::try_from(*calls).ok(),
+            _ => None,
+        };
+        ToolRule {
+            enabled: !matches!(written("enabled"), Some(Value::Bool(false))),
+            approval: match written("approval") {
+                Some(Value::Text(word)) => match word.as_str() {
+                    "never" => Some(ApprovalNeed::Never),
+                    "unless_auto_approved" => Some(ApprovalNeed::UnlessAutoApproved),
+                    _ => Some(ApprovalNeed::Always),
+                },
+                _ => None,
+            },
+            per_minute: calls("per_minute"),
+            per_hour: calls("per_hour"),
+        }
+    }
+
+    /// The tools that the configuration speaks of, each with the place of its first key, so that a name which no tool
+    /// has can be reported.
+    pub fn tools_named(&self) -> BTreeMap<&str, &Origin> {
+        let mut named = BTreeMap::new();
+        for (key, _, origin) in self.inner.settings.all_written() {
+            let name = key.strip_prefix("tools.").and_then(|rest| rest.split_once('.'));
+            if let Some((name, _)) = name {
+                named.entry(name).or_insert(origin);
+            }
+        }
+        named
+    }
+
+    /// Reads the values that must never be shown.
+    pub fn secrets(&self) -> Result<Vec<Secret>, ConfigError> {
+        let variable = |name: &str| self.inner.around.variables.get(name).cloned();
+        secrets::read(secret_sources(&self.inner.settings), variable)
+    }
+
+    /// Every key with the value in force and the place that it came from.
+    pub fn explain(&self) -> Vec<Setting> {
+        show::explain(&self.inner.settings)
+    }
+
+    /// Judges a command before it is wrapped or run. `workspace` is an absolute path.
+    pub fn check(&self, command: &CommandUse, workspace: &Path) -> Decision {
+        let directory = command.working_dir.as_deref().filter(|directory| !directory.is_empty());
+        let directory = directory.or_else(|| self.working_dir()).unwrap_or(".");
+        let directory = guard::normal(&workspace.join(directory));
+        let decision = self.inner.guard.judge(&helve_shell::read(&command.command), workspace, &directory);
+        match self.check_directory(&directory, workspace) {
+            Some(refusal) => refusal.stricter(decision),
+            None => decision,
+        }
+    }
+
+    /// Judges the text of a command that starts in the workspace.
+    pub fn check_text(&self, command: &str, workspace: &Path) -> Decision {
+        self.check(&CommandUse { command: command.to_owned(), working_dir: None }, workspace)
+    }
+
+    fn check_directory(&self, directory: &Path, workspace: &Path) -> Option<Decision> {
+        let inner = &self.inner;
+        // Found by looking at the disk, so only where the answer may depend on it.
+        let usual: &[PathBuf] = if directory.starts_with(workspace) {
+            &[]
+        } else {
+            inner.usual_roots.get_or_init(|| view::usual_roots(&inner.around))
+        };
+        guard::judge_working_dir(&inner.guard, directory, workspace, usual, &inner.hidden)
+    }
+}
+
+/// How long a command may run when the call does not say: what the owner wrote, else the default, never above the
+/// limit. An owner who writes more than the limit is told so.
+fn exec_timeout(settings: &Settings, limits: &Limits) -> Result<Duration, ConfigError> {
+    for key in [keys::EXEC_TIMEOUT, "limits.exec_timeout_default"] {
+        if let Some((Value::Count(seconds), origin)) = settings.written(key) {
+            if *seconds > limits.exec_timeout_max {
+                return Err(ConfigError::one(format!(
+                    "`{key}` in {origin}: {seconds} seconds are more than limits.exec_timeout_max, which is {}; \
+                     lower the one or raise the other",
+                    limits.exec_timeout_max
+                )));
+            }
+            return Ok(Duration::from_secs(*seconds));
+        }
+    }
+    Ok(Duration::from_secs(limits.exec_timeout_default.min(limits.exec_timeout_max)))
+}
+
+fn limits(settings: &Settings) -> Limits {
+    let mut limits = Limits::default();
+    for (key, value, _) in settings.all_written() {
+        if let (Some(name), Value::Count(number)) = (key.strip_prefix("limits."), value) {
+            limits.set(name, *number);
+        }
+    }
+    limits.exec_timeout_default = limits.exec_timeout_default.min(limits.exec_timeout_max);
+    limits
+}
+
+// The table of keys fixes the type of each value, so a reader only names the key.
+
+fn flag(settings: &Settings, key: &str) -> bool {
+    matches!(settings.get(key), Some(Value::Bool(true)))
+}
+
+fn text<'s>(settings: &'s Settings, key: &str) -> Option<&'s str> {
+    match settings.get(key) {
+        Some(Value::Text(text)) => Some(text),
+        _ => None,
+    }
+}
+
+fn list<'s>(settings: &'s Settings, key: &str) -> &'s [String] {
+    match settings.get(key) {
+        Some(Value::List(items)) => items,
+        _ => &[],
+    }
+}
+
+fn paths(settings: &Settings, key: &str) -> Vec<PathBuf> {
+    list(settings, key).iter().map(PathBuf::from).collect()
+}
+
+fn patterns(settings: &Settings, key: &str) -> Option<Vec<Pattern>> {
+    match settings.get(key) {
+        Some(Value::Patterns(patterns)) => Some(patterns.clone()),
+        _ => None,
+    }
+}
+
+fn secret_sources(settings: &Settings) -> &[SecretSource] {
+    match settings.get(keys::SECRETS) {
+        Some(Value::Secrets(sources)) => sources,
+        _ => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+#[test]
+fn the_defaults_are_the_documented_ones() {
+    let policy = Policy::builtin();
+    assert_eq!(policy.limits(), &Limits::default());
+    assert_eq!(policy.sandbox(), SandboxChoice::Bwrap);
+    assert_eq!(policy.exec_timeout(), Duration::from_secs(60));
+    assert!(
+        policy.parallel() && !policy.auto_approve() && !policy.fsync() && !policy.restrict_to_workspace()
+    );
+    assert_eq!((policy.session(), policy.working_dir()), (None, None));
+    let rule = ToolRule { enabled: true, approval: None, per_minute: None, per_hour: None };
+    assert_eq!(policy.tool("exec"), rule);
+    assert_eq!(policy.secrets(), Ok(vec![]));
+    let process = ProcessLimits { open_files: 4096, file_bytes: 8 << 30 };
+    assert_eq!(policy.process_limits(), process);
+}
+
+/// Each key that a caller can ask for, set to something else than its default.
+#[test]
+fn every_setting_arrives() {
+    let policy = Policy::from_toml(
+        r#"
+        sandbox = "none"
+        parallel = false
+        auto_approve = true
+        secrets = [{ file = "/nonexistent/secret" }]
+        tools.restrict_to_workspace = true
+        tools.exec.timeout = 5
+        tools.exec.working_dir = "src"
+        tools.exec.shell = "sh"
+        tools.echo = { enabled = false, approval = "always", per_minute = 2, per_hour = 3 }
+        limits.exec_open_files = 77
+        limits.blob_bytes = 0
+        journal.fsync = true
+        journal.session = "work"
+        "#,
+    )
+    .unwrap();
+    assert_eq!(policy.sandbox(), SandboxChoice::None);
+    assert!(!policy.parallel() && policy.auto_approve() && policy.fsync() && policy.restrict_to_workspace());
+    assert!(policy.secrets().unwrap_err().to_string().contains("/nonexistent/secret"));
+    assert_eq!(policy.exec_timeout(), Duration::from_secs(5));
+    assert_eq!(policy.working_dir(), Some("src"));
+    assert!(policy.shell().ends_with("sh"));
+    let rule = ToolRule {
+        enabled: false,
+        approval: Some(ApprovalNeed::Always),
+        per_minute: Some(2),
+        per_hour: Some(3),
+    };
+    assert_eq!(policy.tool("echo"), rule);
+    assert_eq!(policy.process_limits().open_files, 77);
+    assert_eq!(policy.limits().blob_bytes, 0);
+    assert_eq!(policy.session(), Some("work"));
+    assert_eq!(policy.tools_named().into_keys().collect::<Vec<_>>(), ["echo", "exec"]);
+}
+
+#[test]
+fn a_wrapper_selects_its_backend_and_an_empty_one_does_not() {
+    let choice = |text: &str| Policy::from_toml(text).unwrap().sandbox();
+    let template = "firejail -- {command}".to_owned();
+    let wrapped = "tools.exec.command_wrapper = 'firejail -- {command}'\nsandbox = 'none'";
+    assert_eq!(choice(wrapped), SandboxChoice::Wrapper { template });
+    assert_eq!(choice("tools.exec.commandWrapper = ''"), SandboxChoice::Bwrap);
+}
+
+#[test]
+fn timeouts_keep_below_the_limit() {
+    let seconds = |text: &str| Policy::from_toml(text).map(|policy| policy.exec_timeout().as_secs());
+    assert_eq!(seconds("limits.exec_timeout_default = 7"), Ok(7));
+    assert_eq!(seconds("limits.exec_timeout_default = 7\ntools.exec.timeout = 9"), Ok(9));
+    assert_eq!(seconds("limits.exec_timeout_max = 30"), Ok(30));
+    assert_eq!(seconds("limits.exec_timeout_max = 900\ntools.exec.timeout = 900"), Ok(900));
+    let error = seconds("tools.exec.timeout = 601").unwrap_err().to_string();
+    assert!(error.contains("limits.exec_timeout_max, which is 600"), "{error}");
+    let clamped = Policy::from_toml("limits.exec_timeout_max = 30").unwrap();
+    assert_eq!(clamped.limits().exec_timeout_default, 30);
+}
+
+#[test]
+fn half_a_rate_limit_is_filled_from_the_declaration() {
+    let rule = |minute, hour| ToolRule { enabled: true, approval: None, per_minute: minute, per_hour: hour };
+    let limit = |per_minute, per_hour| RateLimit { per_minute, per_hour };
+    assert_eq!(rule(None, None).rate(None), None);
+    assert_eq!(rule(None, None).rate(Some(limit(60, 1000))), Some(limit(60, 1000)));
+    assert_eq!(rule(Some(5), None).rate(Some(limit(60, 1000))), Some(limit(5, 1000)));
+    assert_eq!(rule(Some(5), None).rate(None), Some(limit(5, 300)));
+    assert_eq!(rule(None, Some(7)).rate(None), Some(limit(7, 7)));
+}
+
+#[test]
+fn a_shell_that_is_not_there_is_an_error() {
+    for shell in ["/nonexistent/shell", "no-such-shell"] {
+        let error = Policy::from_toml(&format!("tools.exec.shell = '{shell}'")).unwrap_err().to_string();
+        assert!(error.contains(shell), "{error}");
+    }
+}
+
+#[test]
+fn printing_a_policy_shows_nothing_of_it() {
+    let policy = Policy::from_toml("tools.exec.env.TOKEN = 'hush'").unwrap();
+    assert_eq!(format!("{policy:?}"), "Policy { .. }");
+}
+
+#[test]
+fn policies_can_be_shared_between_threads() {
+    fn shared<T: Send + Sync + Clone>() {}
+    shared::<Policy>();
+}

@@ -1,0 +1,165 @@
+//! How often a caller may call a tool: a sliding log of the calls of the last hour for each (caller, tool).
+//!
+//! A place is reserved before the call and given back only if the call's lane was never entered. In comes the time,
+//! so that tests need no clock. Exact: a call made at `t` counts until `t + 60 s` and `t + 3,600 s`, that instant
+//! excluded. Memory is bounded by [`MAX_LOGS`] logs of at most [`MAX_CALLS_PER_HOUR`] calls, and logs whose calls
+//! are all older than an hour are dropped.
+//!
+//! Not here: which limit holds for which tool and caller.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use helve_core::RateLimit;
+
+/// How many (caller, tool) pairs are counted at once. Further pairs are refused until one has been quiet for an hour.
+pub const MAX_LOGS: usize = 10_000;
+
+/// The most calls an hour that can be counted; a larger limit counts as this one.
+pub const MAX_CALLS_PER_HOUR: u32 = 100_000;
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// How long to wait before the next call of this tool can succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too many calls: try again in {} seconds", .0.as_secs() + u64::from(.0.subsec_nanos() > 0))]
+pub struct RetryAfter(pub Duration);
+
+/// Counts calls. Clones share one count.
+#[derive(Clone, Debug, Default)]
+pub struct RateLimiter {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    logs: HashMap<Pair, VecDeque<Entry>>,
+    next: u64,
+    swept: Option<Instant>,
+}
+
+type Pair = (String, String);
+
+#[derive(Debug)]
+struct Entry {
+    at: Instant,
+    number: u64,
+}
+
+/// One reserved call. Dropping it keeps the call counted.
+#[derive(Debug)]
+#[must_use = "a ticket that is not refunded stays counted; bind it until the lane is entered"]
+pub struct Ticket {
+    state: Arc<Mutex<State>>,
+    pair: Pair,
+    number: u64,
+}
+
+impl RateLimiter {
+    /// A limiter that has seen no call.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Counts a call of `tool` by `caller` at `now`, or says how long to wait. A limit of zero refuses always.
+    pub fn reserve(
+        &self,
+        caller: &str,
+        tool: &str,
+        limit: RateLimit,
+        now: Instant,
+    ) -> Result<Ticket, RetryAfter> {
+        let mut state = lock(&self.state);
+        state.sweep(now);
+        let pair = (caller.to_owned(), tool.to_owned());
+        if !state.logs.contains_key(&pair) && state.logs.len() >= MAX_LOGS {
+            return Err(RetryAfter(state.first_quiet(now)));
+        }
+        let number = state.next;
+        let log = state.logs.entry(pair.clone()).or_default();
+        forget_old(log, now);
+        // Threads take the time before the lock, so it may run backwards a little here; the log stays sorted.
+        let now = log.back().map_or(now, |last| last.at.max(now));
+        let hourly = limit.per_hour.min(MAX_CALLS_PER_HOUR);
+        let wait = wait(log, limit.per_minute, MINUTE, now).max(wait(log, hourly, HOUR, now));
+        if let Some(wait) = wait {
+            if log.is_empty() {
+                state.logs.remove(&pair);
+            }
+            return Err(RetryAfter(wait));
+        }
+        log.push_back(Entry { at: now, number });
+        state.next += 1;
+        drop(state);
+        Ok(Ticket { state: Arc::clone(&self.state), pair, number })
+    }
+
+    /// How many (caller, tool) pairs are counted at the moment.
+    pub fn counted_pairs(&self) -> usize {
+        lock(&self.state).logs.len()
+    }
+}
+
+impl Ticket {
+    /// Gives the place back: the call never entered its lane.
+    pub fn refund(self) {
+        let mut state = lock(&self.state);
+        let Some(log) = state.logs.get_mut(&self.pair) else { return };
+        if let Ok(at) = log.binary_search_by_key(&self.number, |entry| entry.number) {
+            log.remove(at);
+        }
+        if log.is_empty() {
+            state.logs.remove(&self.pair);
+        }
+    }
+}
+
+impl State {
+    /// Drops quiet logs, at most once a minute so that a call stays cheap.
+    fn sweep(&mut self, now: Instant) {
+        if self.swept.is_some_and(|last| now.saturating_duration_since(last) < MINUTE) {
+            return;
+        }
+        self.swept = Some(now);
+        self.logs.retain(|_, log| {
+            forget_old(log, now);
+            !log.is_empty()
+        });
+    }
+
+    /// After how long the first of the logs will have been quiet for an hour.
+    fn first_quiet(&self, now: Instant) -> Duration {
+        let quiet =
+            |log: &VecDeque<Entry>| log.back().map(|last| (last.at + HOUR).saturating_duration_since(now));
+        // A log may have gone quiet since the last sweep; the next one comes within a minute.
+        self.logs.values().filter_map(quiet).min().unwrap_or(MINUTE).max(Duration::from_secs(1))
+    }
+}
+
+/// How long until fewer than `limit` calls lie in the window that ends then; none if that is so now.
+fn wait(log: &VecDeque<Entry>, limit: u32, window: Duration, now: Instant) -> Option<Duration> {
+    let recent = log.len() - log.partition_point(|entry| now.duration_since(entry.at) >= window);
+    let limit = limit as usize;
+    if recent < limit {
+        return None;
+    }
+    // The call that has to leave the window; with a limit of zero no call ever does.
+    let blocking = if limit == 0 { None } else { log.get(log.len() - limit) };
+    Some(blocking.map_or(window, |entry| (entry.at + window).duration_since(now)))
+}
+
+fn forget_old(log: &mut VecDeque<Entry>, now: Instant) {
+    while log.front().is_some_and(|entry| now.saturating_duration_since(entry.at) >= HOUR) {
+        log.pop_front();
+    }
+}
+
+/// The state stays consistent between statements, so a panic elsewhere does not spoil it.
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

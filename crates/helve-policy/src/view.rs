@@ -1,0 +1,226 @@
+//! What a sandboxed command sees: directories, environment, shell.
+//!
+//! In come the owner's settings and Helve's own surroundings, out goes a [`View`]. Visible without being asked for are
+//! the system's directories and the user's toolchains, never a directory in which a tool keeps credentials
+//! (`~/.cargo` itself, `~/.local/share/uv`, …). The environment is an allow list.
+//!
+//! Not here: the files of `/etc`, devices, `/proc` and `/tmp`, which are the sandbox's own matter.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use helve_core::{Network, SandboxChoice, View};
+
+/// Where a command finds its HOME in a sandbox: under the private `/tmp`, so that it is writable and empty.
+const PRIVATE_HOME: &str = "/tmp/home";
+
+/// The system's own directories. `/opt` is not among them: it often holds services with their configuration.
+const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"];
+
+const SYSTEM_PATH: &[&str] = &["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+
+/// A directory of a toolchain.
+struct Toolchain {
+    /// The variable that names its base, and the base below the home directory.
+    base: (Option<&'static str>, &'static str),
+    /// What is shown of it; empty for all.
+    shown: &'static [&'static str],
+    /// What of it belongs on PATH.
+    bins: &'static [&'static str],
+    /// Whether programs need the variable, because HOME is another one in the sandbox.
+    pass: bool,
+}
+
+const TOOLCHAINS: &[Toolchain] = &[
+    // The rest of this directory holds credentials.toml.
+    Toolchain { base: (Some("CARGO_HOME"), ".cargo"), shown: &["bin"], bins: &["bin"], pass: false },
+    Toolchain { base: (Some("RUSTUP_HOME"), ".rustup"), shown: &[""], bins: &[], pass: true },
+    Toolchain { base: (Some("NVM_DIR"), ".nvm"), shown: &[""], bins: &[], pass: true },
+    Toolchain { base: (Some("PYENV_ROOT"), ".pyenv"), shown: &[""], bins: &["shims", "bin"], pass: true },
+    Toolchain { base: (None, ".local"), shown: &["bin"], bins: &["bin"], pass: false },
+    // uv keeps credentials beside these two.
+    Toolchain { base: (None, ".local/share/uv"), shown: &["tools", "python"], bins: &[], pass: false },
+    Toolchain {
+        base: (None, ".local/share/pipx"),
+        shown: &["venvs", "shared", "py"],
+        bins: &[],
+        pass: false,
+    },
+    Toolchain { base: (None, "go"), shown: &["bin"], bins: &["bin"], pass: false },
+];
+
+/// Helve's own environment. It prints nothing of itself, because it holds the caller's secrets.
+#[derive(Clone, Default)]
+pub(crate) struct Surroundings {
+    pub(crate) variables: BTreeMap<String, String>,
+}
+
+impl Surroundings {
+    /// Those of this process; variables that are not valid UTF-8 are left out.
+    pub(crate) fn current() -> Self {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        Surroundings { variables: std::env::vars_os().filter_map(text).collect() }
+    }
+
+    pub(crate) fn home(&self) -> Option<PathBuf> {
+        self.directory("HOME")
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// A directory named by a variable; never the root, which would show everything.
+    fn directory(&self, name: &str) -> Option<PathBuf> {
+        self.get(name).map(PathBuf::from).filter(|path| path.is_absolute() && path.parent().is_some())
+    }
+}
+
+/// The toolchains that are there.
+#[derive(Debug, Default)]
+struct Found {
+    shown: Vec<PathBuf>,
+    bins: Vec<PathBuf>,
+    variables: Vec<(&'static str, PathBuf)>,
+}
+
+fn toolchains(around: &Surroundings) -> Found {
+    let mut found = Found::default();
+    let home = around.home();
+    for toolchain in TOOLCHAINS {
+        let (variable, below_home) = toolchain.base;
+        let named = variable.and_then(|name| around.directory(name));
+        // A variable that names the home directory itself would show all of it.
+        let named = named.filter(|base| home.as_ref().is_none_or(|home| !home.starts_with(base)));
+        let Some(base) = named.or_else(|| Some(home.as_ref()?.join(below_home))) else { continue };
+        let below = |part: &&str| if part.is_empty() { base.clone() } else { base.join(part) };
+        let shown: Vec<PathBuf> = toolchain.shown.iter().map(below).filter(|path| path.is_dir()).collect();
+        if let (true, false, Some(name)) = (toolchain.pass, shown.is_empty(), variable) {
+            found.variables.push((name, base.clone()));
+        }
+        found.bins.extend(toolchain.bins.iter().map(below).filter(|path| path.is_dir()));
+        found.shown.extend(shown);
+    }
+    found
+}
+
+/// What is visible without being asked for.
+pub(crate) fn usual_roots(around: &Surroundings) -> Vec<PathBuf> {
+    let system = SYSTEM.iter().map(PathBuf::from).filter(|path| path.is_dir());
+    system.chain(toolchains(around).shown).collect()
+}
+
+/// What the owner's settings say about the view.
+pub(crate) struct Wishes<'a> {
+    pub(crate) sandbox: &'a SandboxChoice,
+    pub(crate) read_only: &'a [PathBuf],
+    pub(crate) read_write: &'a [PathBuf],
+    pub(crate) hidden: Vec<PathBuf>,
+    pub(crate) path_append: &'a str,
+    pub(crate) fixed: BTreeMap<String, String>,
+    pub(crate) passed: &'a [String],
+    pub(crate) network: bool,
+    pub(crate) shell: PathBuf,
+}
+
+/// The whole view for commands in `workspace`.
+pub(crate) fn compile(wishes: Wishes<'_>, workspace: &Path, around: &Surroundings) -> View {
+    let found = toolchains(around);
+    let mut read_only = usual_roots(around);
+    read_only.extend(wishes.read_only.iter().filter(|path| path.exists()).cloned());
+    let read_write = wishes.read_write.iter().filter(|path| path.exists()).cloned().collect();
+    let path = search_path(&found, &read_only, workspace, wishes.path_append, around);
+
+    let mut env = BTreeMap::new();
+    let mut set = |name: &str, value: String| env.insert(name.to_owned(), value);
+    set("LANG", "C.UTF-8".into());
+    for (name, value) in &around.variables {
+        let kept = matches!(name.as_str(), "LANG" | "TZ" | "USER" | "LOGNAME") || name.starts_with("LC_");
+        if kept && !value.is_empty() {
+            set(name, value.clone());
+        }
+    }
+    set("TERM", "dumb".into());
+    set("PATH", path);
+    set("SHELL", wishes.shell.display().to_string());
+    match wishes.sandbox {
+        SandboxChoice::Bwrap => set("HOME", PRIVATE_HOME.into()),
+        SandboxChoice::Wrapper { .. } | SandboxChoice::None => {
+            set("HOME", around.home().unwrap_or_else(|| "/".into()).display().to_string())
+        }
+    };
+    for (name, base) in &found.variables {
+        set(name, base.display().to_string());
+    }
+    for name in wishes.passed {
+        if let Some(value) = around.variables.get(name) {
+            set(name, value.clone());
+        }
+    }
+    env.extend(wishes.fixed);
+
+    let network = if wishes.network { Network::Host } else { Network::Off };
+    View {
+        workspace: workspace.to_owned(),
+        read_only,
+        read_write,
+        hidden: wishes.hidden,
+        env,
+        network,
+        shell: wishes.shell,
+    }
+}
+
+/// The caller's own order as far as it leads into visible places, then the usual places, then what the owner appends.
+/// Never a directory of the workspace, where a project could plant programs.
+fn search_path(
+    found: &Found,
+    read_only: &[PathBuf],
+    workspace: &Path,
+    append: &str,
+    around: &Surroundings,
+) -> String {
+    let visible = |path: &PathBuf| {
+        path.is_absolute()
+            && !path.starts_with(workspace)
+            && read_only.iter().any(|root| path.starts_with(root))
+            && path.is_dir()
+    };
+    let own = std::env::split_paths(around.get("PATH").unwrap_or_default()).filter(visible);
+    let system = SYSTEM_PATH.iter().map(PathBuf::from);
+    let appended = append.split(':').filter(|part| !part.is_empty()).map(PathBuf::from);
+    let mut entries: Vec<String> = Vec::new();
+    for path in own.chain(found.bins.iter().cloned()).chain(system).chain(appended) {
+        if let Some(text) = path.to_str().filter(|text| !entries.iter().any(|entry| entry == text)) {
+            entries.push(text.to_owned());
+        }
+    }
+    entries.join(":")
+}
+
+/// The shell by the owner's word, or bash where there is one, else sh.
+pub(crate) fn shell(wish: Option<&str>) -> Result<PathBuf, String> {
+    let look = |name: &str| {
+        ["/bin", "/usr/bin", "/usr/local/bin"]
+            .iter()
+            .map(|dir| Path::new(dir).join(name))
+            .find(|path| path.is_file())
+    };
+    match wish {
+        None => Ok(look("bash").unwrap_or_else(|| "/bin/sh".into())),
+        Some(path) if path.starts_with('/') => match Path::new(path) {
+            path if path.is_file() => Ok(path.to_owned()),
+            _ => Err(format!("there is no shell at {path}; install it or name another")),
+        },
+        Some(name) => look(name).ok_or_else(|| {
+            format!(
+                "there is no shell {name} in /bin, /usr/bin or /usr/local/bin; install it or give its path"
+            )
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

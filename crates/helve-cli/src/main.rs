@@ -1,2 +1,34 @@
-//! The `helve` command.
-fn main() {}
+//! The binary `helve`: arguments in, results on standard output, everything else on standard error.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `args` | the command line as types |
+//! | `commands` | one file a command |
+//! | `setup` | policy, workspace, state directory and runtime from the global options |
+//! | `approve`, `interrupt` | the person at the terminal: yes or no, and Ctrl-C |
+//! | `ui`, `failure` | the only ways out: text and an exit code |
+//! | `harmless`, `moment` | text and time as people read and write them |
+//!
+//! Deliberately not here: anything that decides or does something with a call. That is the library's pipeline.
+
+mod approve;
+mod args;
+mod commands;
+mod failure;
+mod harmless;
+mod interrupt;
+mod moment;
+mod setup;
+mod ui;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let cli = args::Cli::parse();
+    match commands::dispatch(cli) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => failure.report(),
+    }
+}

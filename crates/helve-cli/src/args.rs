@@ -1,0 +1,80 @@
+//! The command line as types: the global options and the list of commands. Each command declares its own options in
+//! its own file.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::commands::{batch, call, check, completions, config, gc, log, run, tools, verify};
+
+/// Gives a language model tools, and keeps every call on a surface that you can verify, restrict and replay.
+#[derive(Parser)]
+#[command(name = "helve", version, propagate_version = false, disable_help_subcommand = true)]
+#[command(after_help = "\
+First steps:
+  helve run 'uname -a'             a shell command, in the sandbox
+  helve call echo message=hello    any tool, by its name
+  helve log                        what was called, and what came of it
+
+`helve COMMAND --help` explains a command and gives examples.")]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options that every command takes.
+#[derive(Args)]
+pub(crate) struct Global {
+    /// The directory that tools work in [default: the current directory]
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
+    pub(crate) workspace: Option<PathBuf>,
+    /// A configuration file that stands in for the user's own
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    pub(crate) config: Option<PathBuf>,
+    /// Set one configuration key for this command; can be repeated
+    #[arg(long, global = true, value_name = "KEY=VALUE", help_heading = "Global options")]
+    pub(crate) set: Vec<String>,
+    /// Print for programs: JSON, one value a line
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(crate) json: bool,
+    /// The session that calls are recorded in [default: today's date in UTC]
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Global options")]
+    pub(crate) session: Option<String>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    Call(call::Options),
+    Run(run::Options),
+    Batch(batch::Options),
+    Check(check::Options),
+    Tools(tools::Options),
+    Log(log::Options),
+    Verify(verify::Options),
+    Gc(gc::Options),
+    Config(config::Options),
+    Completions(completions::Options),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_declaration_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_teaches_by_examples() {
+        for command in Cli::command().get_subcommands() {
+            let name = command.get_name();
+            let help = command.clone().render_long_help().to_string();
+            let examples = help.matches(&format!("helve {name}")).count();
+            assert!(help.contains("Examples:") && examples >= 2, "{name} lacks examples");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! `helve check`: what the policy says of a command, without running it.
+
+use std::fmt::Write as _;
+
+use clap::Args as ClapArgs;
+use helve::{Decision, Verdict};
+use serde_json::json;
+
+use crate::args::Global;
+use crate::failure::Failure;
+use crate::harmless::harmless;
+use crate::{setup, ui};
+
+/// Say whether a command may run, and why
+#[derive(ClapArgs)]
+#[command(long_about = "\
+Say whether a command may run, and why. Nothing is run or recorded.
+
+Prints the verdict, the rule that decided, the reason, the part of the command that it is about, and the smallest \
+change of the configuration that would allow it. Exit code: 0 allow, 4 ask, 3 deny.")]
+#[command(after_help = "\
+Examples:
+  helve check 'rm -rf build'
+  helve check --json 'git push --force'
+  helve check --set tools.restrict_to_workspace=true 'cat /etc/passwd'")]
+pub(crate) struct Options {
+    /// The command
+    command: String,
+    /// Where it would start [default: the workspace]
+    #[arg(long, value_name = "DIR")]
+    working_dir: Option<String>,
+}
+
+pub(crate) fn check(global: &Global, options: &Options) -> Result<u8, Failure> {
+    let runtime = setup::runtime(global)?;
+    let decision = runtime.check(&options.command, options.working_dir.as_deref());
+    if global.json {
+        ui::print_json(&json!({
+            "verdict": decision.verdict,
+            "rule": decision.rule,
+            "reason": decision.reason,
+            "span": decision.span,
+            "grant": decision.grant,
+        }))?;
+    } else {
+        ui::print_styled(&explain(&decision, &options.command))?;
+    }
+    Ok(match decision.verdict {
+        Verdict::Allow => 0,
+        Verdict::Ask => 4,
+        Verdict::Deny => 3,
+    })
+}
+
+fn explain(decision: &Decision, command: &str) -> String {
+    let (style, verdict) = match decision.verdict {
+        Verdict::Allow => (ui::GOOD, "allow"),
+        Verdict::Ask => (ui::CAREFUL, "ask"),
+        Verdict::Deny => (ui::BAD, "deny"),
+    };
+    let mut text = format!("{}: {}\n", ui::styled(style, verdict), harmless(&decision.rule));
+    if let Some(reason) = &decision.reason {
+        let _ = writeln!(text, "{}", harmless(reason));
+    }
+    if let Some(marked) = decision.span.and_then(|span| marked(command, span)) {
+        text.push_str(&marked);
+    }
+    if let Some(grant) = &decision.grant {
+        let _ = writeln!(text, "To allow it: {}", harmless(grant));
+    }
+    text
+}
+
+/// The line of the command in which the span starts, with carets under the span.
+fn marked(command: &str, (from, to): (usize, usize)) -> Option<String> {
+    let (before, rest) = command.split_at_checked(from)?;
+    let span = rest.get(..to.checked_sub(from)?)?;
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    let line_end = rest.find('\n').unwrap_or(rest.len());
+    let before = shown(&before[line_start..]);
+    let inside = shown(&span[..span.len().min(line_end)]);
+    let after = shown(rest.get(span.len()..line_end).unwrap_or_default());
+    let (indent, carets) = (before.chars().count(), inside.chars().count().max(1));
+    Some(format!("  {before}{inside}{after}\n  {:indent$}{}\n", "", "^".repeat(carets)))
+}
+
+/// Tabs would move the carets away.
+fn shown(text: &str) -> String {
+    harmless(text).replace('\t', "\\t")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pretty_assertions::assert_eq;
+
+    #[test]
+    fn the_span_is_marked_on_its_line() {
+        assert_eq!(marked("a; rm -rf b; c", (3, 11)).unwrap(), "  a; rm -rf b; c\n     ^^^^^^^^\n");
+        assert_eq!(marked("ls\nü\trm x\nls", (6, 10)).unwrap(), "  ü\\trm x\n     ^^^^\n");
+        assert_eq!(marked("cat <<x\ny\nx", (4, 11)).unwrap(), "  cat <<x\n      ^^^\n");
+        assert_eq!(marked("ü", (1, 2)), None);
+        assert_eq!(marked("x", (1, 0)), None);
+        assert_eq!(marked("x", (0, 9)), None);
+    }
+}

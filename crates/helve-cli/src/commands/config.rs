@@ -1,0 +1,147 @@
+//! `helve config`: what is in force, where it comes from, and how to start a configuration of one's own.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+
+use clap::{Args as ClapArgs, Subcommand};
+use helve::store::Home;
+use helve::{Policy, Setting};
+use serde_json::json;
+
+use crate::args::Global;
+use crate::failure::Failure;
+use crate::harmless::harmless;
+use crate::{setup, ui};
+
+/// Show, check or start the configuration
+#[derive(ClapArgs)]
+#[command(long_about = "\
+Show, check or start the configuration.
+
+Values come from layers, the later ones first: --set on the command line, the user's file, the machine's file, the \
+built-in defaults. Nothing is ever read from a workspace.")]
+#[command(after_help = "\
+Examples:
+  helve config show
+  helve config check --config helve.toml
+  helve config init && \"$EDITOR\" \"$(helve config path)\"")]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Print every value in force and where it comes from
+    Show,
+    /// Say whether the configuration is sound
+    Check,
+    /// Write a commented file with every key
+    Init {
+        /// Overwrite a file that is there
+        #[arg(long)]
+        force: bool,
+    },
+    /// Print where the user's file is looked for; with --json every place that Helve uses
+    Path,
+}
+
+pub(crate) fn config(global: &Global, options: &Options) -> Result<u8, Failure> {
+    match options.action {
+        Action::Show => show(global)?,
+        Action::Check => check(global)?,
+        Action::Init { force } => init(global, force)?,
+        Action::Path => path(global)?,
+    }
+    Ok(0)
+}
+
+fn show(global: &Global) -> Result<(), Failure> {
+    let settings = setup::policy(global)?.explain();
+    if global.json {
+        return ui::print_json(&settings);
+    }
+    let mut text = String::new();
+    for setting in &settings {
+        let key = harmless(&setting.key);
+        let _ = match setting.toml() {
+            Some(value) => {
+                let origin = ui::styled(ui::FAINT, &format!("# {}", harmless(&setting.origin.to_string())));
+                writeln!(text, "{key} = {}  {origin}", harmless(&value))
+            }
+            None => writeln!(text, "{}", ui::styled(ui::FAINT, &format!("# {key} is not set"))),
+        };
+    }
+    ui::print_styled(&text)
+}
+
+fn check(global: &Global) -> Result<(), Failure> {
+    setup::policy(global)?;
+    let sources = setup::sources(global);
+    let files: Vec<_> =
+        [sources.system, sources.user].into_iter().flatten().filter(|file| file.exists()).collect();
+    if global.json {
+        return ui::print_json(&json!({"ok": true, "files": files}));
+    }
+    let read: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    let read = if read.is_empty() { "no file".to_owned() } else { read.join(", ") };
+    ui::print(&harmless(&format!("The configuration is sound ({read} read).")))
+}
+
+fn init(global: &Global, force: bool) -> Result<(), Failure> {
+    let file = user_file(global)?;
+    let cannot =
+        |error: std::io::Error| Failure::usage(format!("{} cannot be written: {error}", file.display()));
+    if let Some(dir) = file.parent() {
+        std::fs::create_dir_all(dir).map_err(cannot)?;
+    }
+    let mut open = std::fs::File::options();
+    open.write(true);
+    let open = if force { open.create(true).truncate(true) } else { open.create_new(true) };
+    let mut out = match open.open(&file) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            return Err(Failure::usage(format!(
+                "{} is there already. --force overwrites it",
+                file.display()
+            )));
+        }
+        opened => opened.map_err(cannot)?,
+    };
+    out.write_all(starter(&Policy::builtin().explain()).as_bytes()).map_err(cannot)?;
+    ui::note(&harmless(&format!("{} is written; every line in it is a comment", file.display())));
+    Ok(())
+}
+
+/// Every key that has a name of its own, with its default and what it does, all commented out.
+fn starter(settings: &[Setting]) -> String {
+    let mut text = String::from(
+        "# Helve's configuration. Every line is a comment and shows the default;\n\
+         # `helve config show` prints what is in force and where it comes from.\n",
+    );
+    for setting in settings {
+        let value = setting.toml().map_or_else(|| " is not set".to_owned(), |value| format!(" = {value}"));
+        let _ = write!(text, "\n## {}\n# {}{value}\n", setting.doc, setting.key);
+    }
+    text
+}
+
+fn path(global: &Global) -> Result<(), Failure> {
+    let user = user_file(global)?;
+    if global.json {
+        let place = |path: &Path| json!({"path": path, "exists": path.exists()});
+        let system = setup::sources(global).system;
+        return ui::print_json(&json!({
+            "system": system.as_deref().map(place),
+            "user": place(&user),
+            "state": place(&Home::default_path()?),
+        }));
+    }
+    ui::print(&user.display().to_string())
+}
+
+fn user_file(global: &Global) -> Result<std::path::PathBuf, Failure> {
+    setup::sources(global).user.ok_or_else(|| {
+        Failure::usage("there is no place for a user's file: set XDG_CONFIG_HOME or HOME, or name one with --config FILE")
+    })
+}

@@ -1,0 +1,128 @@
+//! `helve log`: what was called, and what came of it. Asks the index; the journals stay the truth.
+//!
+//! | module | prints |
+//! |---|---|
+//! | `table` | one line a call |
+//! | `follow` | the same, while calls happen |
+//! | `story` | everything about one call, and its kept output |
+
+mod follow;
+mod story;
+mod table;
+
+use clap::Args as ClapArgs;
+use helve::ErrorKind;
+use helve::store::{CallRow, Filter, Home, Index};
+
+use crate::args::Global;
+use crate::failure::Failure;
+use crate::{moment, setup, ui};
+
+/// List recorded calls, or show one
+#[derive(ClapArgs)]
+#[command(long_about = "\
+List recorded calls, the newest last, or show one with its arguments, its decision and its result.
+
+Times are UTC. The state is `ok`, the kind of the error, `running`, or `cut` for a call whose process ended before it could \
+record an outcome. A call can be named by the beginning of its id. --session restricts the list to one session.")]
+#[command(after_help = "\
+Examples:
+  helve log --failed --since 2h
+  helve log --follow --tool exec
+  helve log c_01JD2M6WZ0
+  helve log --output c_01JD2M6WZ0 > whole-output.txt")]
+pub(crate) struct Options {
+    /// Show this call
+    #[arg(value_name = "CALL", conflicts_with_all = ["follow", "output"])]
+    story: Option<String>,
+    /// Only calls of this tool
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+    /// Only calls that failed
+    #[arg(long)]
+    failed: bool,
+    /// Only calls with this kind of error, such as timeout
+    #[arg(long, value_name = "KIND", value_parser = error_kind)]
+    kind: Option<ErrorKind>,
+    /// Only calls whose id begins so
+    #[arg(long, value_name = "ID")]
+    call: Option<String>,
+    /// Only calls from then on: 2h, 3d (ago), 2026-01-31, "2026-01-31 13:00"
+    #[arg(long, value_name = "WHEN", value_parser = moment::parse_since)]
+    since: Option<u64>,
+    /// At most this many, the newest
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: u64,
+    /// Go on printing calls as they end
+    #[arg(long)]
+    follow: bool,
+    /// Print the whole output of a call, unchanged
+    #[arg(long, value_name = "CALL", conflicts_with = "follow")]
+    output: Option<String>,
+}
+
+fn error_kind(name: &str) -> Result<ErrorKind, String> {
+    ErrorKind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
+        let names: Vec<&str> = ErrorKind::ALL.iter().map(|kind| kind.name()).collect();
+        format!("there is no such kind; there are {}", names.join(", "))
+    })
+}
+
+pub(crate) fn log(global: &Global, options: &Options) -> Result<u8, Failure> {
+    let home = setup::home()?;
+    let mut index = Index::open(&home)?;
+    index.sync()?;
+    if let Some(call) = &options.story {
+        story::show(&home, &mut index, call, global.json)?;
+    } else if let Some(call) = &options.output {
+        story::output(&home, &mut index, call)?;
+    } else {
+        list(&home, &mut index, global, options)?;
+    }
+    Ok(0)
+}
+
+fn list(home: &Home, index: &mut Index, global: &Global, options: &Options) -> Result<(), Failure> {
+    let filter = Filter {
+        session: global.session.clone(),
+        tool: options.tool.clone(),
+        ok: options.failed.then_some(false),
+        kind: options.kind.map(|kind| kind.name().to_owned()),
+        call: options.call.clone(),
+        since_us: options.since,
+        limit: Some(options.limit),
+        newest_first: true,
+        ..Filter::default()
+    };
+    let mut printer = table::Printer::new(global.json);
+    if options.follow {
+        return follow::follow(home, index, &filter, &mut printer);
+    }
+    let mut rows = index.query(&filter)?;
+    rows.reverse();
+    printer.print(&rows)?;
+    if rows.is_empty() && !global.json {
+        ui::note("no calls");
+    }
+    Ok(())
+}
+
+/// The one call whose id begins so.
+fn find(home: &Home, index: &mut Index, call: &str) -> Result<CallRow, Failure> {
+    let filter =
+        Filter { call: Some(call.to_owned()), limit: Some(2), newest_first: true, ..Filter::default() };
+    let rows = index.query(&filter)?;
+    let mut rows = rows.into_iter();
+    match (rows.next(), rows.next()) {
+        (None, _) => {
+            let place = home.path().display();
+            Err(Failure::not_found(format!(
+                "no call begins with {call:?} in {place}. `helve log` lists them"
+            )))
+        }
+        (Some(row), Some(other)) if row.call != other.call => {
+            Err(Failure::usage(format!("several calls begin with {call:?}. Write more of the id")))
+        }
+        (Some(row), _) => Ok(row),
+    }
+}

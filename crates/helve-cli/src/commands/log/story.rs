@@ -1,0 +1,130 @@
+//! Everything about one call, and its kept output.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Read};
+
+use helve::store::{Blobs, CallRow, CallStory, Home, Index};
+use serde_json::Value;
+
+use super::{find, table};
+use crate::failure::Failure;
+use crate::harmless::harmless;
+use crate::{moment, ui};
+
+/// Prints the whole story of a call.
+pub(super) fn show(home: &Home, index: &mut Index, call: &str, json: bool) -> Result<(), Failure> {
+    let row = find(home, index, call)?;
+    let story = read(index, &row)?;
+    if json {
+        return ui::print_json(&serde_json::json!({
+            "call": row.call,
+            "session": story.session,
+            "state": row.state,
+            "planned": story.planned,
+            "outcome": story.outcome,
+        }));
+    }
+    ui::print_styled(&tell(&row, &story))
+}
+
+/// Prints the output of a call: the kept whole, else what the model read.
+pub(super) fn output(home: &Home, index: &mut Index, call: &str) -> Result<(), Failure> {
+    let row = find(home, index, call)?;
+    let outcome = read(index, &row)?.outcome;
+    let outcome = outcome.ok_or_else(|| {
+        Failure::not_found(format!("the call {} has no outcome: it was cut, or still runs", row.call))
+    })?;
+    let Some(id) = outcome["truncated"]["blob"].as_str() else {
+        return print_output(text(&outcome).as_bytes());
+    };
+    print_output(Blobs::open(home, 0)?.open_blob(id)?)?;
+    if let Some(dropped) = outcome["truncated"]["blob_dropped"].as_u64() {
+        ui::note(&format!("{dropped} further bytes were not kept (limits.blob_bytes)"));
+    }
+    Ok(())
+}
+
+fn read(index: &mut Index, row: &CallRow) -> Result<CallStory, Failure> {
+    index.story(&row.call)?.ok_or_else(|| {
+        let (call, session) = (&row.call, &row.session);
+        Failure::not_found(format!(
+            "the journal of {session} no longer has the call {call}. Run `helve verify {session}`"
+        ))
+    })
+}
+
+/// Unchanged into a file or a pipe; made harmless on a terminal.
+fn print_output(bytes: impl Read) -> Result<(), Failure> {
+    if !ui::stdout_is_terminal() {
+        return ui::print_bytes(bytes);
+    }
+    let mut reader = BufReader::new(bytes);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        // A line of any length goes by in pieces.
+        let read = (&mut reader).take(64 * 1024).read_until(b'\n', &mut line);
+        if read.map_err(|error| Failure::internal(format!("the output cannot be read: {error}")))? == 0 {
+            return Ok(());
+        }
+        ui::print_bytes(harmless(&String::from_utf8_lossy(&line)).as_bytes())?;
+    }
+}
+
+/// What the model read.
+fn text(outcome: &Value) -> String {
+    let blocks = outcome["content"].as_array().into_iter().flatten();
+    blocks.filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n")
+}
+
+fn tell(row: &CallRow, story: &CallStory) -> String {
+    let mut out = String::new();
+    let mut line = |name: &str, value: &str| {
+        let _ = writeln!(out, "{}  {}", ui::styled(ui::STRONG, &format!("{name:9}")), harmless(value));
+    };
+    line("call", &row.call);
+    line("session", &story.session);
+    line("time", &format!("{} UTC", moment::show(row.at_us)));
+    line("tool", row.tool.as_deref().unwrap_or("?"));
+    let planned = &story.planned;
+    for name in ["lane", "caller", "id", "args"] {
+        match &planned[name] {
+            Value::Null => {}
+            Value::String(text) => line(name, text),
+            value => line(name, &value.to_string()),
+        }
+    }
+    let decision = if planned["decision"].is_null() {
+        story.outcome.as_ref().map(|outcome| &outcome["decision"])
+    } else {
+        Some(&planned["decision"])
+    };
+    if let Some(decision) = decision.filter(|decision| !decision.is_null()) {
+        let word = |name: &str| decision[name].as_str().unwrap_or_default();
+        line("decision", format!("{} by {} {}", word("verdict"), word("rule"), word("reason")).trim_end());
+    }
+    let (_, state) = table::state(row);
+    let duration = row.duration_us.map(|us| format!(" in {}", moment::show_duration(us))).unwrap_or_default();
+    line("state", &format!("{state}{duration}"));
+    if let Some(outcome) = &story.outcome {
+        if let Some(backend) = outcome["sandbox"]["backend"].as_str() {
+            let layers = outcome["sandbox"]["layers"].as_array().into_iter().flatten();
+            let layers: Vec<&str> = layers.filter_map(Value::as_str).collect();
+            let layers = if layers.is_empty() { "no layers".to_owned() } else { layers.join(", ") };
+            line("sandbox", &format!("{backend} ({layers})"));
+        }
+        if let Some(message) = outcome["error"]["message"].as_str() {
+            line("error", message);
+        }
+        if let Some(left_out) = outcome["truncated"]["bytes"].as_u64() {
+            let blob = outcome["truncated"]["blob"].as_str().unwrap_or("nothing");
+            line("left out", &format!("{left_out} bytes; the whole is kept as {blob}"));
+        }
+        let text = text(outcome);
+        let _ = write!(out, "\n{}", harmless(&text));
+        if !text.ends_with('\n') {
+            out.push('\n');
+        }
+    }
+    out
+}

@@ -1,0 +1,32 @@
+//! The commands, one file each. Each takes the global options and its own, prints its result, and gives the exit code.
+
+pub(crate) mod batch;
+pub(crate) mod call;
+pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod gc;
+pub(crate) mod log;
+pub(crate) mod run;
+pub(crate) mod tools;
+pub(crate) mod verify;
+
+use crate::args::{Cli, Command};
+use crate::failure::Failure;
+
+/// Does what was asked; gives the exit code.
+pub(crate) fn dispatch(cli: Cli) -> Result<u8, Failure> {
+    let global = &cli.global;
+    match cli.command {
+        Command::Call(options) => call::call(global, options),
+        Command::Run(options) => run::run(global, options),
+        Command::Batch(options) => batch::batch(global, &options),
+        Command::Check(options) => check::check(global, &options),
+        Command::Tools(options) => tools::tools(global, &options),
+        Command::Log(options) => log::log(global, &options),
+        Command::Verify(options) => verify::verify(global, &options),
+        Command::Gc(options) => gc::gc(global, &options),
+        Command::Config(options) => config::config(global, &options),
+        Command::Completions(options) => completions::completions(&options),
+    }
+}

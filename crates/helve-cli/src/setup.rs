@@ -1,0 +1,125 @@
+//! From the global options to what commands work with: the policy, the directories, the runtime.
+//!
+//! Nothing here opens the store or starts a process; that happens at the first call that needs it.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use helve::store::Home;
+use helve::{Caller, Cancel, Policy, ProgressNote, Runtime, RuntimeBuilder, Sources};
+use tokio::sync::mpsc;
+
+use crate::args::Global;
+use crate::failure::Failure;
+use crate::{approve, harmless, interrupt, moment, ui};
+
+/// Progress notes that wait to be printed; more are dropped.
+const PROGRESS_WAITING: usize = 64;
+
+/// Where the configuration comes from.
+pub(crate) fn sources(global: &Global) -> Sources {
+    let mut sources = Sources { set: global.set.clone(), ..Sources::standard() };
+    if let Some(file) = &global.config {
+        sources.user = Some(file.clone());
+        sources.user_required = true;
+    }
+    sources
+}
+
+/// What the owner allows.
+pub(crate) fn policy(global: &Global) -> Result<Policy, Failure> {
+    Policy::load(&sources(global)).map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// The directory that tools work in.
+fn workspace(global: &Global) -> Result<PathBuf, Failure> {
+    let Some(dir) = &global.workspace else {
+        return std::env::current_dir().map_err(|error| {
+            Failure::usage(format!(
+                "the current directory cannot be read ({error}): name a workspace with --workspace DIR"
+            ))
+        });
+    };
+    let wrong = |why: String| {
+        let dir = dir.display();
+        Failure::usage(format!(
+            "the workspace {dir} cannot be used: {why}. Name an existing directory with --workspace DIR"
+        ))
+    };
+    let real = dir.canonicalize().map_err(|error| wrong(error.to_string()))?;
+    if real.is_dir() { Ok(real) } else { Err(wrong("it is not a directory".to_owned())) }
+}
+
+/// The state directory, opened.
+pub(crate) fn home() -> Result<Home, Failure> {
+    Ok(Home::open(&Home::default_path()?)?)
+}
+
+/// The session that was named, by option or policy.
+pub(crate) fn named_session(global: &Global, policy: &Policy) -> Option<String> {
+    global.session.clone().or_else(|| policy.session().map(str::to_owned))
+}
+
+/// A runtime with every tool, for a command that only asks about them.
+pub(crate) fn runtime(global: &Global) -> Result<Runtime, Failure> {
+    build(builder(global, policy(global)?)?)
+}
+
+fn builder(global: &Global, policy: Policy) -> Result<RuntimeBuilder, Failure> {
+    let session = named_session(global, &policy).unwrap_or_else(moment::today);
+    let builder = Runtime::builder()
+        .policy(policy)
+        .workspace(workspace(global)?)
+        .home(Home::default_path()?)
+        .session(session)
+        .caller(Caller::Owner);
+    Ok(helve::register_container_tools(helve::register_builtin_tools(builder)))
+}
+
+fn build(builder: RuntimeBuilder) -> Result<Runtime, Failure> {
+    builder.build().map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// A runtime that runs calls, and what takes them back.
+pub(crate) struct Running {
+    pub(crate) runtime: Runtime,
+    pub(crate) cancel: Cancel,
+    pub(crate) canceller: helve::CancelHandle,
+    progress: mpsc::Receiver<ProgressNote>,
+}
+
+impl Running {
+    /// Puts it together: Ctrl-C is caught, the person at the terminal is asked, progress is shown.
+    pub(crate) fn new(global: &Global, policy: Policy) -> Result<Running, Failure> {
+        let (canceller, cancel) = Cancel::pair();
+        let (notes, progress) = mpsc::channel(PROGRESS_WAITING);
+        let mut builder = builder(global, policy)?.cancel(cancel.clone()).progress(notes);
+        if let Some(person) = approve::person(&cancel) {
+            builder = builder.approver(Arc::new(person));
+        }
+        let runtime = build(builder)?;
+        interrupt::cancel_on_interrupt(canceller.clone())?;
+        Ok(Running { runtime, cancel, canceller, progress })
+    }
+
+    /// Runs `work` to its end, showing progress meanwhile.
+    pub(crate) fn block_on<T, W: Future<Output = T>>(
+        self,
+        work: impl FnOnce(Runtime, Cancel, helve::CancelHandle) -> W,
+    ) -> Result<T, Failure> {
+        let Running { runtime, cancel, canceller, mut progress } = self;
+        let tokio = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::internal(format!("the event loop cannot start: {error}")))?;
+        Ok(tokio.block_on(async {
+            tokio::spawn(async move {
+                while let Some(note) = progress.recv().await {
+                    ui::note(&format!("{}: {}", note.call, harmless::one_line(&note.message, 500)));
+                }
+            });
+            work(runtime, cancel, canceller).await
+        }))
+    }
+}

@@ -1,0 +1,87 @@
+//! The only place that writes to the terminal: results to standard output, everything else to standard error.
+//!
+//! A reader that went away is not an error (see [`Failure::ReaderGone`]). Styles appear only on a terminal and not
+//! under `NO_COLOR`. Text from outside must be made harmless before it comes here with styles around it.
+
+use std::io::{self, IsTerminal, Write};
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// Something went well.
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+/// Something needs a look.
+pub(crate) const CAREFUL: Style = AnsiColor::Yellow.on_default();
+/// Something went wrong.
+pub(crate) const BAD: Style = AnsiColor::Red.on_default();
+/// A heading.
+pub(crate) const STRONG: Style = Style::new().bold();
+/// Beside the point.
+pub(crate) const FAINT: Style = Style::new().dimmed();
+
+/// The text in a style.
+pub(crate) fn styled(style: Style, text: &str) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// Prints a text as it is, ended by exactly one newline more if it does not end in one.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let end: &[u8] = if text.ends_with('\n') { b"" } else { b"\n" };
+    let mut out = io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.write_all(end)).and_then(|()| out.flush());
+    written.map_err(cannot_print)
+}
+
+/// Prints a text that carries styles, which are taken out where they would not be seen as such.
+pub(crate) fn print_styled(text: &str) -> Result<(), Failure> {
+    let mut out = anstream::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(cannot_print)
+}
+
+/// Prints a value as JSON on one line.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string(value).map_err(|error| Failure::internal(error.to_string()))?;
+    print(&text)
+}
+
+/// Copies bytes of any length to standard output, unchanged.
+pub(crate) fn print_bytes(mut from: impl io::Read) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    io::copy(&mut from, &mut out).and_then(|_| out.flush()).map_err(cannot_print)
+}
+
+/// Why standard output took no more.
+pub(crate) fn cannot_print(error: io::Error) -> Failure {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return Failure::ReaderGone;
+    }
+    Failure::internal(format!("standard output cannot be written: {error}"))
+}
+
+/// Says something beside the result.
+pub(crate) fn note(text: &str) {
+    say(&format!("{}: {text}\n", styled(STRONG, "note")));
+}
+
+/// Says what is wrong.
+pub(crate) fn error(text: &str) {
+    say(&format!("{}: {text}\n", styled(BAD, "error")));
+}
+
+/// What cannot be said on standard error can be said nowhere.
+fn say(text: &str) {
+    let _ = anstream::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Whether a person sees standard output.
+pub(crate) fn stdout_is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// How many columns standard output has, if it is a terminal.
+pub(crate) fn columns() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
+}

@@ -29,10 +29,10 @@ mod manual;
 
 pub use helve_core::context::ProgressNote;
 pub use helve_core::{
-    Access, ApprovalNeed, Args, BoxFuture, Call, CallId, CallResult, Cancel, CancelHandle, CommandUse, Content, Context,
-    Cost, Decision, Egress, ErrorKind, Exit, Files, Lane, Limits, Output, OutputSink, Problem, Progress, RateLimit,
-    Resource, SandboxReport, Shell, ShellBackend, ShellJob, ShellOutput, ShellRequest, Stream, Tool, ToolError,
-    ToolSpec, Truncated, TypedTool, Verdict, WireError, typed,
+    Access, ApprovalNeed, Args, BoxFuture, Call, CallId, CallResult, Cancel, CancelHandle, CommandUse,
+    Content, Context, Cost, Decision, Egress, ErrorKind, Exit, Files, Lane, Limits, Output, OutputSink,
+    Problem, Progress, RateLimit, Resource, SandboxReport, Shell, ShellBackend, ShellJob, ShellOutput,
+    ShellRequest, Stream, Tool, ToolError, ToolSpec, Truncated, TypedTool, Verdict, WireError, typed,
 };
 pub use helve_policy::{ConfigError, Policy, Setting, Sources};
 pub use helve_runtime::{

@@ -43,7 +43,8 @@ fn tool(text: &mut String, spec: &ToolSpec) {
 }
 
 fn parameter(text: &mut String, spec: &ToolSpec, name: &str, property: &Value) {
-    let required = spec.parameters["required"].as_array().is_some_and(|keys| keys.iter().any(|key| key == name));
+    let required =
+        spec.parameters["required"].as_array().is_some_and(|keys| keys.iter().any(|key| key == name));
     let default = property.get("default").filter(|d| !d.is_null()).map(Value::to_string).unwrap_or_default();
     let mut meaning = property["description"].as_str().unwrap_or_default().replace('\n', " ");
     let aliases: Vec<&str> = schema::aliases(property).collect();
@@ -80,7 +81,10 @@ fn traits(spec: &ToolSpec) -> String {
     match spec.approval {
         ApprovalNeed::Never => {}
         ApprovalNeed::UnlessAutoApproved => {
-            traits.push("A person is asked unless the sandbox contains it or the owner approved in advance.".to_owned());
+            traits.push(
+                "A person is asked unless the sandbox contains it or the owner approved in advance."
+                    .to_owned(),
+            );
         }
         ApprovalNeed::Always => traits.push("A person is asked each time.".to_owned()),
     }
@@ -125,7 +129,9 @@ fn truncation(limits: &Limits) -> String {
 }
 
 fn limits_table(text: &mut String, limits: &Limits) {
-    text.push_str("\n# Limits\n\nOnly the owner can change them.\n\n| limit | value | at the limit |\n|---|---|---|\n");
+    text.push_str(
+        "\n# Limits\n\nOnly the owner can change them.\n\n| limit | value | at the limit |\n|---|---|---|\n",
+    );
     for row in Limits::TABLE {
         let value = limits.get(row.name).unwrap_or(row.default);
         let _ = writeln!(text, "| {} | {value} {} | {} |", row.name, row.unit, row.at_limit);

@@ -1,13 +1,5 @@
-//! Permit, authorize and execute cannot be named, and the runtime gives no tool out.
-use helve::Runtime;
-
-fn run(runtime: Runtime) {
-    let _permit: helve_runtime::pipeline::authorize::Permit;
-    runtime.pipeline;
-    runtime.execute();
-    runtime.tool("exec");
-}
-
+// errors: E0603
+//! A permit cannot even be named.
 fn main() {
-    let _ = run;
+    let _permit: Option<helve_runtime::pipeline::authorize::Permit> = None;
 }

@@ -1,18 +1,20 @@
+// errors: E0599
 //! A tool that one owns cannot be run either: nobody outside the pipeline has a context to give it.
-use helve::{Context, Output, Tool, ToolError, ToolSpec, TypedTool, typed};
+use helve::{BoxFuture, Context, Output, Tool, ToolError, ToolSpec};
 
-struct Mine;
-impl TypedTool for Mine {
-    type Args = serde_json::Value;
-    fn declare(&self, parameters: serde_json::Value) -> ToolSpec {
-        ToolSpec::new("mine", "", parameters)
+struct Mine(ToolSpec);
+
+impl Tool for Mine {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
     }
-    async fn run(&self, _args: serde_json::Value, _ctx: &Context) -> Result<Output, ToolError> {
-        Ok(Output::text(""))
+
+    fn run<'a>(&'a self, _: serde_json::Value, _: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>> {
+        Box::pin(async { Ok(Output::text("")) })
     }
 }
 
 fn main() {
-    let tool = typed(Mine);
-    let _ = tool.run(serde_json::json!({}), &Context::default());
+    let tool = Mine(ToolSpec::new("mine", "", serde_json::json!({})));
+    let _ = tool.run(serde_json::json!({}), &Context::new());
 }

@@ -12,6 +12,7 @@
 //! | [`view`], [`verdict`], [`access`] | data that policy, sandbox and runtime share |
 //! | [`text`] | bounded text: head and tail of a stream, with an exact count of the rest |
 //! | [`limits`] | every limit with its default and what happens at it |
+//! | [`strict_json`] | JSON from outside: no duplicate keys, no lost digits, bounded depth |
 //! | [`schema`], [`export`] | schema annotations, and specs in the shapes that model APIs want |
 //!
 //! Deliberately not here: how a permit is given and how a tool is run. That is `helve-runtime`, and it is private there.
@@ -26,6 +27,7 @@ pub mod limits;
 pub mod output;
 pub mod schema;
 pub mod spec;
+pub mod strict_json;
 pub mod text;
 pub mod tool;
 pub mod typed;

@@ -71,7 +71,7 @@ limits! {
     /// How many calls run at once.
     workers = 8, "calls", "further calls wait";
     /// How long a command may be.
-    command_bytes = 120_000, "bytes", "the call is refused (too_large)";
+    command_bytes = 64 << 10, "bytes", "the call is refused (too_large)";
     /// How long a command may run when the call does not say.
     exec_timeout_default = 60, "seconds", "the whole process tree is ended (timeout)";
     /// How long a command may run at the most.

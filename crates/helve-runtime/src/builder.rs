@@ -25,6 +25,16 @@ pub enum BuildError {
     /// A tool was not taken.
     #[error("{0}")]
     Register(#[from] RegisterError),
+    /// A rule names a tool by an alias and would have no effect.
+    #[error("{origin}: '{alias}' is another name of the tool '{tool}'; write [tools.{tool}]")]
+    RuleForAlias {
+        /// The name in the policy.
+        alias: String,
+        /// The tool's own name.
+        tool: String,
+        /// Where it is written.
+        origin: String,
+    },
     /// A secret that the policy names could not be read.
     #[error("{0}")]
     Config(#[from] ConfigError),
@@ -147,10 +157,11 @@ impl RuntimeBuilder {
         self
     }
 
-    /// The limits of the policy so far, for tools whose schema shows a limit.
+    /// The policy so far, for tools whose schema shows what the owner set.
     #[doc(hidden)]
-    pub fn limits(&self) -> helve_core::Limits {
-        self.policy.as_ref().map(|policy| policy.limits().clone()).unwrap_or_default()
+    #[must_use]
+    pub fn policy_so_far(&self) -> Policy {
+        self.policy.clone().unwrap_or_else(Policy::builtin)
     }
 
     /// Puts it together.
@@ -170,6 +181,12 @@ impl RuntimeBuilder {
         }
         for tool in self.tools {
             registry.register(tool)?;
+        }
+        for (name, origin) in policy.tools_named() {
+            if let Some(entry) = registry.by_alias(name) {
+                let (alias, tool) = (name.to_owned(), entry.spec().name.clone());
+                return Err(BuildError::RuleForAlias { alias, tool, origin: origin.to_string() });
+            }
         }
         let session =
             self.session.or_else(|| policy.session().map(str::to_owned)).unwrap_or_else(|| "default".into());

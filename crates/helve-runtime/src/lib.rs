@@ -13,7 +13,6 @@ mod call_id;
 mod lanes;
 mod pipeline;
 mod registry;
-mod strict_json;
 mod workspace;
 
 use std::sync::Arc;

@@ -23,16 +23,39 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// What the owner set for commands. It shows in the schema of `exec`, so that a model knows it and normalize can fill
+/// in and clamp.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShellDefaults {
+    /// Seconds, when the call does not say.
+    pub timeout: u64,
+    /// Seconds at the most.
+    pub timeout_max: u64,
+    /// Where a command starts when the call does not say; the workspace if absent.
+    pub working_dir: Option<String>,
+}
+
+impl From<&Limits> for ShellDefaults {
+    fn from(limits: &Limits) -> Self {
+        ShellDefaults {
+            timeout: limits.exec_timeout_default,
+            timeout_max: limits.exec_timeout_max,
+            working_dir: None,
+        }
+    }
+}
+
 pub(crate) struct Exec {
     timeout_default: u64,
     timeout_max: u64,
+    working_dir: Option<String>,
 }
 
 impl Exec {
-    /// The timeouts of `limits` show in the schema, so that a model knows them and normalize can clamp to them.
-    pub(crate) fn new(limits: &Limits) -> Self {
-        let timeout_max = limits.exec_timeout_max.max(1);
-        Exec { timeout_default: limits.exec_timeout_default.clamp(1, timeout_max), timeout_max }
+    pub(crate) fn new(defaults: &ShellDefaults) -> Self {
+        let timeout_max = defaults.timeout_max.max(1);
+        let timeout_default = defaults.timeout.clamp(1, timeout_max);
+        Exec { timeout_default, timeout_max, working_dir: defaults.working_dir.clone() }
     }
 }
 
@@ -72,6 +95,10 @@ impl TypedTool for Exec {
         if let Some(timeout) = parameters.pointer_mut("/properties/timeout").and_then(Value::as_object_mut) {
             timeout.insert("maximum".into(), self.timeout_max.into());
             timeout.insert("default".into(), self.timeout_default.into());
+        }
+        let working_dir = parameters.pointer_mut("/properties/working_dir").and_then(Value::as_object_mut);
+        if let (Some(property), Some(dir)) = (working_dir, &self.working_dir) {
+            property.insert("default".into(), dir.as_str().into());
         }
         ToolSpec::new(
             "exec",

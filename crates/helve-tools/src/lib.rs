@@ -27,9 +27,11 @@ mod time;
 #[cfg(test)]
 mod testing;
 
-use helve_core::{Limits, Tool, typed};
+use helve_core::{Tool, typed};
 use serde::Serialize;
 use serde_json::Value;
+
+pub use exec::ShellDefaults;
 
 /// The tools that run in this process and change nothing.
 pub fn builtin_tools() -> Vec<Box<dyn Tool>> {
@@ -41,9 +43,9 @@ pub fn builtin_tools() -> Vec<Box<dyn Tool>> {
     ]
 }
 
-/// The tools whose work happens in a sandboxed child process. The limits show in their schemas.
-pub fn container_tools(limits: &Limits) -> Vec<Box<dyn Tool>> {
-    vec![Box::new(typed(exec::Exec::new(limits)))]
+/// The tools whose work happens in a sandboxed child process. The defaults show in their schemas.
+pub fn container_tools(defaults: &ShellDefaults) -> Vec<Box<dyn Tool>> {
+    vec![Box::new(typed(exec::Exec::new(defaults)))]
 }
 
 /// A tool's facts as the `details` of its output.
@@ -58,7 +60,7 @@ mod tests {
 
     fn all() -> Vec<Box<dyn Tool>> {
         let mut tools = builtin_tools();
-        tools.extend(container_tools(&Limits::default()));
+        tools.extend(container_tools(&ShellDefaults::from(&helve_core::Limits::default())));
         tools
     }
 

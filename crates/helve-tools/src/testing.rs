@@ -122,7 +122,7 @@ impl Fake {
 /// The tool of that name, made with these limits.
 pub(crate) fn tool(name: &str, limits: &Limits) -> Box<dyn Tool> {
     let mut tools = crate::builtin_tools();
-    tools.extend(crate::container_tools(limits));
+    tools.extend(crate::container_tools(&crate::ShellDefaults::from(limits)));
     tools.into_iter().find(|tool| tool.spec().name == name).unwrap()
 }
 

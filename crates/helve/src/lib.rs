@@ -57,10 +57,15 @@ pub fn register_builtin_tools(builder: RuntimeBuilder) -> RuntimeBuilder {
     builder.register_builtin(helve_tools::builtin_tools())
 }
 
-/// Adds `exec`: tools whose work happens in the sandbox. Give the builder its policy first: the limits that the schema
-/// shows are the policy's.
+/// Adds `exec`: tools whose work happens in the sandbox. Give the builder its policy first: the defaults and limits that
+/// the schema shows are the policy's.
 #[must_use]
 pub fn register_container_tools(builder: RuntimeBuilder) -> RuntimeBuilder {
-    let limits = builder.limits();
-    builder.register_builtin(helve_tools::container_tools(&limits))
+    let policy = builder.policy_so_far();
+    let defaults = helve_tools::ShellDefaults {
+        timeout: policy.exec_timeout().as_secs(),
+        timeout_max: policy.limits().exec_timeout_max,
+        working_dir: policy.working_dir().map(str::to_owned),
+    };
+    builder.register_builtin(helve_tools::container_tools(&defaults))
 }

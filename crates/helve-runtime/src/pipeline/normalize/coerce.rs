@@ -1,6 +1,6 @@
 //! One value towards one schema: lossless or not at all.
 
-use helve_core::schema;
+use helve_core::{schema, strict_json};
 use serde_json::{Number, Value};
 
 /// Integers up to here survive the way through `f64`.
@@ -62,7 +62,7 @@ fn convert(wanted: &str, value: &Value) -> Option<Value> {
 
 /// Inside a string nothing was checked yet: duplicates and depth count here too.
 fn strict(text: &str) -> Option<Value> {
-    crate::strict_json::parse(text, text.len() as u64, 64).ok()
+    strict_json::read(text, 64).ok()
 }
 
 fn integer(number: &Number) -> Option<Value> {

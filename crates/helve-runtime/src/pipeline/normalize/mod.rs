@@ -16,11 +16,10 @@
 
 mod coerce;
 
-use helve_core::{Args, ErrorKind, Limits, Problem, ToolError, schema};
+use helve_core::{Args, ErrorKind, Limits, Problem, ToolError, schema, strict_json};
 use serde_json::{Map, Value};
 
 use super::validate::{child, push_step, refusal, shown};
-use crate::strict_json::{self, StrictError};
 
 /// Keys that models add to any call out of habit and that carry nothing.
 const HABITS: &[&str] = &["description", "title", "reason"];
@@ -67,14 +66,20 @@ fn to_object(
     args: Args,
     limits: &Limits,
 ) -> Result<Map<String, Value>, ToolError> {
+    let depth = usize::try_from(limits.args_depth).unwrap_or(usize::MAX);
     let parse = |text: &str| {
-        strict_json::parse(text, limits.args_bytes, limits.args_depth)
-            .map_err(|error| not_json(tool, schema, error))
+        if text.len() as u64 > limits.args_bytes {
+            return Err(too_large(tool, text.len(), limits.args_bytes));
+        }
+        strict_json::read(text, depth).map_err(|malformed| {
+            let problem = Problem::new("", "one strict JSON object", format!("malformed JSON: {malformed}"));
+            refusal(tool, schema, vec![problem])
+        })
     };
     let mut value = match args {
         Args::Text(text) if text.trim().is_empty() => Value::Null,
         Args::Text(text) => parse(&text)?,
-        Args::Value(value) if strict_json::deeper_than(&value, limits.args_depth) => {
+        Args::Value(value) if strict_json::deeper_than(&value, depth) => {
             let expected = format!("at most {} levels", limits.args_depth);
             return Err(refusal(tool, schema, vec![Problem::new("", expected, "deeper nesting")]));
         }
@@ -108,19 +113,10 @@ fn wraps(schema: &Value, members: &Map<String, Value>) -> bool {
         && schema["properties"].get("arguments").is_none()
 }
 
-fn not_json(tool: &str, schema: &Value, error: StrictError) -> ToolError {
-    match error {
-        StrictError::TooLarge { bytes, limit } => ToolError::new(
-            ErrorKind::TooLarge,
-            format!("The arguments of '{tool}' are {bytes} bytes long; the limit is {limit}."),
-        )
-        .hint("Send less in one call, or raise limits.args_bytes in the policy."),
-        StrictError::Malformed(message) => refusal(
-            tool,
-            schema,
-            vec![Problem::new("", "one strict JSON object", format!("malformed JSON: {message}"))],
-        ),
-    }
+fn too_large(tool: &str, bytes: usize, limit: u64) -> ToolError {
+    let message = format!("The arguments of '{tool}' are {bytes} bytes long; the limit is {limit}.");
+    ToolError::new(ErrorKind::TooLarge, message)
+        .hint("Send less in one call; only the owner can raise limits.args_bytes.")
 }
 
 struct Walk<'s> {

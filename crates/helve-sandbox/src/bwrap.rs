@@ -11,8 +11,10 @@ mod installed;
 mod mounts;
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
 
 use helve_core::{
     BoxFuture, Cancel, ErrorKind, Exit, Network, OutputSink, ProcessLimits, SandboxReport, ShellBackend,
@@ -26,6 +28,7 @@ use crate::spawn::{self, Outcome};
 use crate::sys::{Ending, Program};
 use crate::workdir::{self, WorkDir};
 use installed::Installed;
+use mounts::Content;
 
 /// Runs commands inside bubblewrap.
 #[derive(Debug)]
@@ -97,8 +100,11 @@ impl Bwrap {
         if let Some(status) = inherited.first() {
             options.add(["--json-status-fd", &status.as_raw_fd().to_string()]);
         }
-        mounts::plan(&self.view)?.write(&mut options, |bytes| {
-            let file = memory_file("file", bytes)?;
+        mounts::plan(&self.view)?.write(&mut options, |content| {
+            let file = match content {
+                Content::Bytes(bytes) => memory_file("file", bytes)?,
+                Content::Of(path) => open_file(path)?,
+            };
             let number = file.as_raw_fd();
             inherited.push(file);
             Ok(number)
@@ -209,12 +215,20 @@ impl Status {
 fn memory_file(name: &str, bytes: &[u8]) -> Result<OwnedFd, ToolError> {
     let write = || {
         let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?;
-        let mut file = std::fs::File::from(drain::above_streams(file)?);
+        let mut file = File::from(drain::above_streams(file)?);
         file.write_all(bytes)?;
         std::io::Seek::rewind(&mut file)?;
         Ok(OwnedFd::from(file))
     };
     write().map_err(spawn::no_process)
+}
+
+/// A file of the system, to be copied. One that this user cannot read is empty inside.
+fn open_file(path: &Path) -> Result<OwnedFd, ToolError> {
+    match File::open(path) {
+        Ok(file) => drain::above_streams(file.into()).map_err(spawn::no_process),
+        Err(_) => memory_file("file", b""),
+    }
 }
 
 #[cfg(test)]

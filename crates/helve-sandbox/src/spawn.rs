@@ -2,12 +2,15 @@
 //! two.
 //!
 //! In: an [`Order`], the sink, the deadline. Out: an [`Outcome`]. Dropping the future cuts the lifeline too, because it
-//! owns the lifeline's other end. Nothing here blocks the async runtime: pipes and processes live on a blocking thread.
+//! owns the lifeline's other end. Nothing here blocks the async runtime: pipes and processes live on a thread of their own.
+//! It is not one of the runtime's: those are waited for when the runtime shuts down, and a process that cannot be killed
+//! (one that `sudo` started, for example) would hold up the whole program.
 
 use std::io;
 use std::time::Duration;
 
 use helve_core::{Cancel, ErrorKind, Exit, OutputSink, ToolError};
+use tokio::sync::oneshot;
 
 use crate::drain::{self, Drained, Order};
 use crate::sys::{Ending, Stage};
@@ -24,7 +27,7 @@ pub(crate) enum Outcome {
 }
 
 /// How long the tree may take to die before the answer is given without waiting for it. Only a process that the
-/// kernel itself holds (a dead network disk, for example) takes longer; the supervisor stays with it.
+/// kernel itself holds, or that belongs to another user, takes longer; the supervisor stays with it.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Runs the order under a deadline.
@@ -38,11 +41,13 @@ pub(crate) async fn run(
         return Ok(Outcome::Cancelled);
     }
     let (lifeline, hold) = drain::pipe().map_err(no_process)?;
-    let mut work = tokio::task::spawn_blocking(move || drain::run(order, sink, lifeline));
+    let (answer, mut work) = oneshot::channel();
+    let run = move || drop(answer.send(drain::run(order, sink, lifeline)));
+    std::thread::Builder::new().name("helve-drain".to_owned()).spawn(run).map_err(no_process)?;
     let stopped = tokio::select! {
         biased;
         done = &mut work => {
-            let done = done.map_err(|error| ToolError::internal(format!("The output's reader failed: {error}")))?;
+            let done = done.map_err(|_| ToolError::internal("The thread that reads the output failed."))?;
             // Nobody has cut the lifeline, so there is a result.
             return match done.map_err(no_process)? {
                 Some(drained) => Ok(Outcome::Ended(drained)),

@@ -5,7 +5,7 @@
 //! above the workspace are empty. All places are real paths; a rule that was given through a symbolic link gets a link.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
@@ -28,8 +28,10 @@ enum Mount {
     Devices,
     /// A symbolic link.
     Link(PathBuf),
-    /// A file with this content.
+    /// A new file with this content.
     File(&'static [u8]),
+    /// A new file with the content of the one outside. A copy into memory is much cheaper than a mount.
+    Copy,
     /// An empty directory that stays empty.
     HiddenDirectory,
     /// An empty file that stays empty.
@@ -46,9 +48,8 @@ impl Mount {
 const SYSTEM: [&str; 6] = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 
 /// What programs need of `/etc`. Not in it: accounts' secrets, keys, and the configuration of services.
-const ETC: [&str; 32] = [
+const ETC: [&str; 29] = [
     "alternatives",
-    "bash_completion.d",
     "ca-certificates",
     "ca-certificates.conf",
     "crypto-policies",
@@ -76,9 +77,7 @@ const ETC: [&str; 32] = [
     "ssl/cert.pem",
     "ssl/certs",
     "ssl/openssl.cnf",
-    "terminfo",
     "timezone",
-    "xdg",
 ];
 
 /// What programs need of `/etc` to find hosts.
@@ -86,6 +85,17 @@ const ETC_NETWORK: [&str; 3] = ["host.conf", "hosts", "resolv.conf"];
 
 /// The hosts of an empty network, so that a program can talk to itself.
 const LOCAL_HOSTS: &[u8] = b"127.0.0.1 localhost\n::1 localhost\n";
+
+/// The largest file that is copied rather than mounted.
+const COPY_BYTES: u64 = 256 * 1024;
+
+/// What a new file holds.
+pub(super) enum Content<'a> {
+    /// These bytes.
+    Bytes(&'a [u8]),
+    /// What the file outside holds.
+    Of(&'a Path),
+}
 
 /// Every mount of a view.
 #[derive(Debug, PartialEq, Eq)]
@@ -143,9 +153,11 @@ impl Plan {
             Network::Host => names.extend(ETC_NETWORK.iter().map(|name| etc.join(name))),
             Network::Off => drop(self.0.insert(etc.join("hosts"), Mount::File(LOCAL_HOSTS))),
         }
-        for path in names.into_iter().filter(|path| path.exists()) {
-            // bwrap follows a link to its file, which may lie where nothing else is shown.
-            self.0.insert(path, Mount::ReadOnly);
+        for path in names {
+            // A link is followed to its file, which may lie where nothing else is shown.
+            let Ok(file) = path.metadata() else { continue };
+            let small = file.is_file() && file.len() <= COPY_BYTES;
+            self.0.insert(path, if small { Mount::Copy } else { Mount::ReadOnly });
         }
     }
 
@@ -176,7 +188,11 @@ impl Plan {
     /// Hides a path where something shows it. What no mount shows is not there anyway.
     fn hide(&mut self, path: &Path) {
         let Ok(real) = path.canonicalize() else { return };
-        let shown = self.0.get(&real).or_else(|| self.above(&real)).is_some_and(Mount::shows_outside);
+        let shown = self
+            .0
+            .get(&real)
+            .or_else(|| self.above(&real))
+            .is_some_and(|mount| mount.shows_outside() || *mount == Mount::Copy);
         if shown {
             let mount = if real.is_dir() { Mount::HiddenDirectory } else { Mount::HiddenFile };
             self.0.insert(real, mount);
@@ -194,7 +210,9 @@ impl Plan {
             let above = self.above(path)?;
             let repeated = match mount {
                 Mount::ReadOnly | Mount::ReadWrite => above == mount,
-                Mount::Link(_) | Mount::File(_) => above.shows_outside() || matches!(above, Mount::Link(_)),
+                Mount::Link(_) | Mount::File(_) | Mount::Copy => {
+                    above.shows_outside() || matches!(above, Mount::Link(_))
+                }
                 _ => false,
             };
             repeated.then(|| path.clone())
@@ -209,8 +227,9 @@ impl Plan {
     pub(super) fn write(
         &self,
         options: &mut Options,
-        mut file: impl FnMut(&[u8]) -> Result<RawFd, ToolError>,
+        mut file: impl FnMut(Content<'_>) -> Result<RawFd, ToolError>,
     ) -> Result<(), ToolError> {
+        let mut number = |content: Content<'_>| file(content).map(|fd| OsString::from(fd.to_string()));
         for (path, mount) in &self.0 {
             let place = path.as_os_str();
             let option = OsStr::new(match mount {
@@ -220,7 +239,8 @@ impl Plan {
                 Mount::Proc => "--proc",
                 Mount::Devices => "--dev",
                 Mount::Link(_) => "--symlink",
-                Mount::File(_) | Mount::HiddenFile => "--ro-bind-data",
+                Mount::File(_) | Mount::Copy => "--file",
+                Mount::HiddenFile => "--ro-bind-data",
             });
             match mount {
                 Mount::ReadOnly | Mount::ReadWrite => options.add([option, place, place]),
@@ -228,8 +248,11 @@ impl Plan {
                     options.add([option, place])
                 }
                 Mount::Link(target) => options.add([option, target.as_os_str(), place]),
-                Mount::File(content) => options.add([option, OsStr::new(&file(content)?.to_string()), place]),
-                Mount::HiddenFile => options.add([option, OsStr::new(&file(b"")?.to_string()), place]),
+                Mount::File(content) => {
+                    options.add([option, number(Content::Bytes(content))?.as_ref(), place])
+                }
+                Mount::HiddenFile => options.add([option, number(Content::Bytes(b""))?.as_ref(), place]),
+                Mount::Copy => options.add([option, number(Content::Of(path))?.as_ref(), place]),
             }
         }
         // Switches of the whole machine in /proc/sys belong to the outer root, whom an inner one without any

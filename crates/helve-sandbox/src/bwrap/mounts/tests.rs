@@ -94,5 +94,5 @@ fn options_come_parent_first_and_end_with_the_seal() {
     let place = |word: &str| words.iter().position(|other| *other == word).unwrap();
     assert!(place("/tmp") < place(folder.path().canonicalize().unwrap().to_str().unwrap()));
     let hosts = place("/etc/hosts");
-    assert_eq!(words[hosts - 2..hosts], ["--ro-bind-data", "9"]);
+    assert_eq!(words[hosts - 2..hosts], ["--file", "9"]);
 }

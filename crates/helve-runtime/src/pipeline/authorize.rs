@@ -135,10 +135,8 @@ impl Authority {
             let decision = self.check(command);
             if decision.verdict == Verdict::Deny {
                 let message = blocked_message(&decision, &command.command);
-                let mut error = ToolError::new(ErrorKind::Blocked, message);
-                if let Some(grant) = &decision.grant {
-                    error = error.hint(format!("Only the owner can allow it, with: {grant}"));
-                }
+                let error = ToolError::new(ErrorKind::Blocked, message)
+                    .hint("Do not try the same by other means; choose another way or ask the owner.");
                 return Err(Refusal { error, decision: Some(Box::new(decision)) });
             }
             strictest = Some(match strictest {

@@ -54,8 +54,8 @@ fn denied(reason: &str) -> Approval {
 
 fn ask_on_terminal(question: &str) -> io::Result<Approval> {
     let mut terminal = File::options().read(true).write(true).open("/dev/tty")?;
-    terminal.write_all(question.as_bytes())?;
     tcflush(&terminal, QueueSelector::IFlush)?;
+    terminal.write_all(question.as_bytes())?;
     let mut line = Vec::new();
     BufReader::new(terminal.take(LONGEST_ANSWER)).read_until(b'\n', &mut line)?;
     Ok(answer(&line))

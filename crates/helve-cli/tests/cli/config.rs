@@ -1,0 +1,120 @@
+//! `config`: layers with their origins, errors that name the remedy, and a file to start from.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+fn setting(shown: &Value, key: &str) -> Value {
+    let found = shown.as_array().unwrap().iter().find(|setting| setting["key"] == key);
+    found.unwrap_or_else(|| panic!("{key} is not shown")).clone()
+}
+
+#[test]
+fn every_value_is_shown_with_its_origin() {
+    let world = World::new();
+    let file = world.configure("parallel = false\n\n[tools.exec]\ntimeout = 9\n");
+    let shown = world.run(&["config", "show", "--json", "--set", "tools.exec.timeout=7"]).json();
+    let origin = |key: &str| setting(&shown, key)["origin"].clone();
+    assert_eq!(origin("sandbox"), json!({"layer": "built_in"}));
+    assert_eq!(origin("parallel"), json!({"layer": "user", "file": file, "line": 1}));
+    assert_eq!(origin("tools.exec.timeout")["layer"], "command_line");
+    assert_eq!(setting(&shown, "tools.exec.timeout")["value"], 7);
+    let text = world.run(&["config", "show"]).quiet().1;
+    assert!(text.contains(&format!("tools.exec.timeout = 9  # {} line 4\n", file.display())), "{text}");
+    assert!(text.contains("sandbox = \"bwrap\"  # the built-in default\n"), "{text}");
+}
+
+#[test]
+fn what_show_prints_is_a_configuration() {
+    let world = World::new();
+    let shown = world.run(&["config", "show"]).quiet().1;
+    let copy = world.path("copy.toml");
+    std::fs::write(&copy, &shown).unwrap();
+    let again = world.run(&["config", "check", "--config", copy.to_str().unwrap()]);
+    assert_eq!(again.code, Some(0), "{again:?}");
+}
+
+#[test]
+fn an_unknown_key_is_an_error_that_names_the_nearest_for_every_command() {
+    let world = World::new();
+    let file = world.configure("\n[tools.exec]\ntimout = 5\n");
+    for args in [
+        &["config", "check"] as &[&str],
+        &["config", "show"],
+        &["call", "echo", "message=x"],
+        &["run", "true"],
+        &["batch"],
+        &["tools"],
+        &["check", "ls"],
+        &["gc"],
+    ] {
+        let ended = world.run(args);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{args:?}");
+        for part in ["timout", "timeout", "line 3", file.to_str().unwrap()] {
+            assert!(ended.stderr.contains(part), "{args:?} {part}: {}", ended.stderr);
+        }
+    }
+    let version = world.run(&["--version"]);
+    assert_eq!(version.quiet(), (Some(0), format!("helve {}\n", env!("CARGO_PKG_VERSION"))));
+}
+
+#[test]
+fn a_named_file_stands_in_for_the_users_and_must_exist() {
+    let world = World::new();
+    world.configure("nonsense = 1\n");
+    let other = world.path("other.toml");
+    std::fs::write(&other, "parallel = false\n").unwrap();
+    let other = other.to_str().unwrap();
+    let shown = world.run(&["config", "show", "--json", "--config", other]).json();
+    assert_eq!(setting(&shown, "parallel")["value"], false);
+    assert_eq!(world.run(&["config", "check", "--config", "absent.toml"]).code, Some(2));
+    assert_eq!(world.run(&["config", "path", "--config", other]).quiet(), (Some(0), format!("{other}\n")));
+}
+
+#[test]
+fn nothing_is_read_from_the_workspace() {
+    let world = World::new();
+    std::fs::write(world.workspace().join("helve.toml"), "sandbox = \"none\"\nauto_approve = true\n")
+        .unwrap();
+    let shown = world.run(&["config", "show", "--json"]).json();
+    assert_eq!(setting(&shown, "sandbox")["value"], "bwrap");
+}
+
+#[test]
+fn init_writes_a_sound_file_once() {
+    let world = World::new();
+    let ended = world.run(&["config", "init"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""), "{ended:?}");
+    let file = world.path("config/helve/helve.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.contains("sandbox = \"bwrap\"") && text.contains("limits"), "{text}");
+    assert!(text.lines().all(|line| line.is_empty() || line.starts_with('#')), "{text}");
+    assert_eq!(world.run(&["config", "check"]).code, Some(0));
+    std::fs::write(&file, "parallel = false\n").unwrap();
+    let again = world.run(&["config", "init"]);
+    assert_eq!(again.code, Some(2));
+    assert!(again.stderr.contains("--force"), "{again:?}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "parallel = false\n");
+    assert_eq!(world.run(&["config", "init", "--force"]).code, Some(0));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+}
+
+#[test]
+fn path_names_every_place() {
+    let world = World::new();
+    let places = world.run(&["config", "path", "--json"]).json();
+    assert_eq!(places["user"], json!({"path": world.path("config/helve/helve.toml"), "exists": false}));
+    assert_eq!(places["state"], json!({"path": world.path("state"), "exists": false}));
+}
+
+#[test]
+fn looking_at_the_configuration_makes_nothing() {
+    let world = World::new();
+    for args in
+        [&["config", "show"] as &[&str], &["config", "check"], &["config", "path"], &["tools"], &["--help"]]
+    {
+        assert_eq!(world.run(args).code, Some(0), "{args:?}");
+    }
+    assert!(!world.path("state").exists() && !world.path("config/helve").exists());
+}

@@ -1,0 +1,249 @@
+//! `log`, `verify` and `gc`: what was done can be read, and what was changed is seen.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::world::{BARE, World};
+
+fn echoes(world: &World, count: usize) {
+    let line = "{\"tool\":\"echo\",\"args\":{\"message\":\"a message\"}}\n";
+    assert_eq!(world.feed(&["batch"], line.repeat(count)).code, Some(0));
+}
+
+#[test]
+fn the_table_tells_what_was_called_and_filters_choose() {
+    let world = World::new();
+    let first = world.run(&["call", "echo", "message=first words", "--json"]).json();
+    world.run(&["run", "rm -rf x"]);
+    world.run(&["call", "nope"]);
+    let table = world.run(&["log"]).quiet().1;
+    let rows: Vec<&str> = table.lines().collect();
+    assert_eq!(rows.len(), 4, "{table}");
+    assert!(rows[0].starts_with("TIME (UTC)"), "{table}");
+    let call = first["call"].as_str().unwrap();
+    for part in [call, " echo ", " ok ", " first words"] {
+        assert!(rows[1].contains(part), "{part}: {table}");
+    }
+    assert!(rows[2].contains(" blocked ") && rows[2].contains("rm -rf x"), "{table}");
+
+    let count = |args: &[&str]| world.run_with(&["log", "--json"], args).lines().len();
+    assert_eq!(count(&[]), 3);
+    assert_eq!(count(&["--tool", "echo"]), 1);
+    assert_eq!(count(&["--failed"]), 2);
+    assert_eq!(count(&["--kind", "blocked"]), 1);
+    assert_eq!(count(&["--call", call]), 1);
+    assert_eq!(count(&["--since", "1h"]), 3);
+    assert_eq!(count(&["--since", "2999-01-01"]), 0);
+    assert_eq!(count(&["--limit", "2"]), 2);
+    assert_eq!(count(&["--session", "other"]), 0);
+    let newest: Vec<Value> = world.run(&["log", "--json", "--limit", "1"]).lines();
+    assert_eq!(newest[0]["tool"], "nope", "the limit keeps the newest");
+    assert_eq!(world.run(&["log", "--kind", "nonsense"]).code, Some(2));
+    assert_eq!(world.run(&["log", "--since", "nonsense"]).code, Some(2));
+}
+
+#[test]
+fn one_call_tells_its_whole_story() {
+    let world = World::new();
+    let result = world.run_with(&BARE, &["run", "--json", "echo out; exit 4"]).json();
+    let call = result["call"].as_str().unwrap();
+    let story = world.run(&["log", call]).quiet().1;
+    let parts = [
+        call,
+        "echo out; exit 4",
+        "allow by guard.default",
+        "tool_failed in ",
+        "none (no layers)",
+        "\nout\n\nExit code: 4\n",
+    ];
+    for part in parts {
+        assert!(story.contains(part), "{part}: {story}");
+    }
+    let data = world.run(&["log", "--json", &call[..20]]).json();
+    assert_eq!((&data["call"], &data["state"]), (&json!(call), &json!("done")));
+    assert_eq!(data["planned"]["args"]["command"], "echo out; exit 4");
+    assert_eq!(data["outcome"]["details"]["exit_code"], 4);
+    assert_eq!(world.run(&["log", "c_NOSUCH"]).code, Some(1));
+    world.run(&["call", "echo", "message=x"]);
+    assert_eq!(world.run(&["log", "c_"]).code, Some(2), "ambiguous");
+}
+
+#[test]
+fn the_whole_output_is_kept_and_printed_unchanged() {
+    let world = World::new();
+    let result = world.run_with(&BARE, &["run", "--json", "seq 1 20000"]).json();
+    let call = result["call"].as_str().unwrap();
+    assert!(result["truncated"]["blob"].as_str().unwrap().starts_with("b3:"), "{result}");
+    let whole: String = (1..=20000).map(|n| format!("{n}\n")).collect();
+    assert_eq!(world.run(&["log", "--output", call]).quiet(), (Some(0), whole));
+    let short = world.run(&["call", "echo", "message=short", "--json"]).json();
+    let output = world.run(&["log", "--output", short["call"].as_str().unwrap()]);
+    assert_eq!(output.quiet(), (Some(0), "short".into()));
+
+    let gc = world.run(&["gc", "--set", "limits.blob_store_bytes=0", "--json"]).json();
+    assert_eq!(gc["blobs"], json!([]), "what is younger than a minute is kept");
+    let blob = result["truncated"]["blob"].as_str().unwrap().split_at(3).1.to_owned();
+    let (folder, file) = blob.split_at(2);
+    std::fs::remove_file(world.path("state/blobs").join(folder).join(file)).unwrap();
+    let gone = world.run(&["log", "--output", call]);
+    assert_eq!((gone.code, gone.stdout.as_str()), (Some(1), ""));
+    assert!(gone.stderr.contains("not stored"), "{gone:?}");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let world = World::new();
+    echoes(&world, 3000);
+    let mut child = world
+        .helve(&["log", "--limit", "3000"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::with_capacity(64, child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let ended: crate::world::Ended = child.wait_with_output().unwrap().into();
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn following_prints_calls_as_they_end() {
+    let world = World::new();
+    world.run(&["call", "echo", "message=before"]);
+    let mut child =
+        world.helve(&["log", "--follow", "--json", "--tool", "echo"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    assert_eq!(next()["args"], r#"{"message":"before"}"#);
+    world.run(&["call", "nope"]);
+    world.run(&["call", "echo", "message=after"]);
+    assert_eq!(next()["args"], r#"{"message":"after"}"#);
+    world.run(&["call", "echo", "message=elsewhere", "--session", "other"]);
+    assert_eq!(next()["args"], r#"{"message":"elsewhere"}"#);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// The journal's lines as text, to be tampered with.
+fn tamper(journal: &Path, change: impl FnOnce(&mut Vec<String>)) {
+    let text = std::fs::read_to_string(journal).unwrap();
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    change(&mut lines);
+    std::fs::write(journal, lines.join("\n") + "\n").unwrap();
+}
+
+fn findings(world: &World) -> Vec<String> {
+    let ended = world.run(&["verify", "--json"]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let report = ended.json();
+    assert_eq!(report["ok"], false);
+    let problems = report["problems"].as_array().unwrap();
+    problems.iter().map(|problem| problem["kind"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_sound_journal_is_sound_and_its_head_can_be_noted() {
+    let world = World::new();
+    assert_eq!(world.run(&["verify"]).code, Some(0), "no sessions yet");
+    echoes(&world, 5);
+    let report = world.run(&["verify", "--json"]).json();
+    assert_eq!((&report["ok"], &report["entries"]), (&json!(true), &json!(10)));
+    let head = report["head"].as_str().unwrap();
+    let check = |head: &str| world.run(&["verify", "--json", "--head", head]);
+    assert_eq!(check(head).json()["expected"], json!({"is": "equal"}));
+    echoes(&world, 1);
+    assert_eq!(check(head).json()["expected"], json!({"is": "grown_since", "seq": 10}));
+    let foreign = check(&"0".repeat(64));
+    assert_eq!((foreign.code, &foreign.json()["problems"][0]["kind"]), (Some(1), &json!("head_absent")));
+    assert_eq!(check("nonsense").code, Some(2));
+    assert_eq!(world.run(&["verify", "no-such-session"]).code, Some(2));
+    let text = world.run(&["verify"]).quiet().1;
+    assert!(text.contains(": sound, 12 entries, head "), "{text}");
+}
+
+#[test]
+fn an_edited_line_is_named() {
+    let world = World::new();
+    echoes(&world, 5);
+    tamper(&world.session().join("journal.jsonl"), |lines| {
+        lines[3] = lines[3].replace("a message", "b message")
+    });
+    assert_eq!(findings(&world), ["changed"]);
+    let text = world.run(&["verify"]);
+    assert!(text.stdout.contains("NOT SOUND") && text.stdout.contains("line 4, entry 4"), "{text:?}");
+}
+
+#[test]
+fn a_swapped_pair_is_seen() {
+    let world = World::new();
+    echoes(&world, 5);
+    tamper(&world.session().join("journal.jsonl"), |lines| lines.swap(2, 5));
+    let kinds = findings(&world);
+    assert!(!kinds.is_empty() && kinds.iter().all(|kind| kind == "reordered"), "{kinds:?}");
+}
+
+#[test]
+fn a_removed_line_and_a_cut_tail_are_seen() {
+    let world = World::new();
+    echoes(&world, 5);
+    let journal = world.session().join("journal.jsonl");
+    let whole = std::fs::read(&journal).unwrap();
+    tamper(&journal, |lines| drop(lines.remove(4)));
+    assert_eq!(findings(&world), ["removed"]);
+    std::fs::write(&journal, &whole).unwrap();
+    tamper(&journal, |lines| lines.truncate(7));
+    assert_eq!(findings(&world), ["cut_tail"]);
+}
+
+#[test]
+fn a_restored_old_copy_is_seen_even_with_its_head() {
+    let world = World::new();
+    echoes(&world, 3);
+    let session = world.session();
+    let old = ["journal.jsonl", "head"].map(|name| (name, std::fs::read(session.join(name)).unwrap()));
+    echoes(&world, 3);
+    assert_eq!(world.run(&["verify"]).code, Some(0));
+    for (name, bytes) in old {
+        std::fs::write(session.join(name), bytes).unwrap();
+    }
+    assert_eq!(findings(&world), ["older_copy"]);
+}
+
+#[test]
+fn sessions_are_named_by_date_by_option_and_by_policy() {
+    let world = World::new();
+    world.run(&["call", "echo", "message=x"]);
+    let name = world.session().file_name().unwrap().to_str().unwrap().to_owned();
+    let shape: String = name.chars().map(|ch| if ch.is_ascii_digit() { '0' } else { ch }).collect();
+    assert_eq!(shape, "0000-00-00");
+    world.configure("[journal]\nsession = \"by-policy\"\n");
+    world.run(&["call", "echo", "message=x"]);
+    world.run(&["call", "echo", "message=x", "--session", "by-option"]);
+    let sessions = |args: &[&str]| -> Vec<String> {
+        let reports = world.run_with(&["verify", "--json"], args).lines();
+        reports.iter().map(|report| report["session"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(sessions(&["--all"]), [name.as_str(), "by-option", "by-policy"]);
+    assert_eq!(sessions(&[]), ["by-policy"]);
+    assert_eq!(sessions(&["by-option"]), ["by-option"]);
+    assert_eq!(sessions(&["--session", "by-option"]), ["by-option"]);
+}
+
+#[test]
+fn gc_says_what_it_would_do_and_removes_only_what_was_asked() {
+    let world = World::new();
+    world.run(&["call", "echo", "message=x"]);
+    let dry = world.run(&["gc", "--dry-run", "--sessions-older-than", "0s"]);
+    assert!(dry.stdout.contains("would remove session"), "{dry:?}");
+    assert!(world.session().exists());
+    assert_eq!(world.run(&["gc"]).code, Some(0));
+    assert!(world.session().exists());
+    let report = world.run(&["gc", "--sessions-older-than", "0s", "--json"]).json();
+    assert_eq!(report["sessions"].as_array().map(Vec::len), Some(1));
+    assert_eq!(world.run(&["log", "--json"]).quiet(), (Some(0), String::new()));
+    assert_eq!(world.run(&["gc", "--sessions-older-than", "soon"]).code, Some(2));
+}

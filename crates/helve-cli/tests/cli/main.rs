@@ -1,0 +1,19 @@
+//! The binary as its users meet it: every command as a process, in a world of its own.
+
+#[cfg(test)]
+mod world;
+
+#[cfg(test)]
+mod batch;
+#[cfg(test)]
+mod call;
+#[cfg(test)]
+mod config;
+#[cfg(test)]
+mod journal;
+#[cfg(test)]
+mod signals;
+#[cfg(test)]
+mod terminal;
+#[cfg(test)]
+mod tools;

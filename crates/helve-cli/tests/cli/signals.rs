@@ -1,0 +1,74 @@
+//! Ctrl-C and sudden death.
+
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use pretty_assertions::assert_eq;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::world::{BARE, Ended, World, wait_for_text, wait_until};
+
+/// Starts `helve` with these arguments and waits until the call has made the file `started`.
+fn start(world: &World, args: &[&str]) -> Child {
+    let child =
+        world.helve(&[&BARE, args].concat()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("the command runs", || world.workspace().join("started").exists());
+    child
+}
+
+fn signal(child: &Child, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+fn states(world: &World) -> Vec<Value> {
+    world.run(&["log", "--json"]).lines().iter().map(|row| row["state"].clone()).collect()
+}
+
+#[test]
+fn an_interrupt_takes_the_call_back_and_it_is_recorded() {
+    for sent in [Signal::INT, Signal::TERM] {
+        let world = World::new();
+        let start_time = Instant::now();
+        let child = start(&world, &["run", "--json", "touch started; sleep 30"]);
+        signal(&child, sent);
+        let ended: Ended = child.wait_with_output().unwrap().into();
+        assert!(start_time.elapsed() < Duration::from_secs(20));
+        assert_eq!(ended.code, Some(130), "{ended:?}");
+        assert_eq!(ended.json()["error"]["kind"], "cancelled");
+        let row = world.run(&["log", "--json"]).json();
+        assert_eq!((row["state"].as_str(), row["error_kind"].as_str()), (Some("done"), Some("cancelled")));
+    }
+}
+
+#[test]
+fn an_interrupted_batch_ends_its_calls_and_takes_no_more() {
+    let world = World::new();
+    let calls = "{\"id\":1,\"tool\":\"exec\",\"args\":{\"command\":\"touch started; sleep 30\"}}\n\
+                 {\"id\":2,\"tool\":\"exec\",\"args\":{\"command\":\"touch second\"}}\n";
+    std::fs::write(world.workspace().join("calls.jsonl"), calls).unwrap();
+    let child = start(&world, &["batch", "calls.jsonl"]);
+    signal(&child, Signal::INT);
+    let ended: Ended = child.wait_with_output().unwrap().into();
+    assert_eq!(ended.code, Some(130), "{ended:?}");
+    assert_eq!(ended.lines()[0]["error"]["kind"], "cancelled");
+    assert!(!world.workspace().join("second").exists());
+    assert_eq!(world.run(&["verify"]).code, Some(0));
+}
+
+#[test]
+fn a_killed_helve_leaves_a_sound_journal_and_a_cut_call() {
+    let world = World::new();
+    let mut child = start(&world, &["run", "touch started; sleep 30"]);
+    wait_for_text(&world.session().join("journal.jsonl"), "planned");
+    assert_eq!(states(&world), ["running"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(states(&world), ["cut"]);
+    let table = world.run(&["log"]).stdout;
+    assert!(table.contains(" cut "), "{table}");
+    let verified = world.run(&["verify", "--json"]);
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+    assert_eq!(verified.json()["cut_calls"].as_array().map(Vec::len), Some(1));
+}

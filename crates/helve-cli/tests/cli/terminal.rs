@@ -1,0 +1,112 @@
+//! What only happens on a terminal: the question, and output that must not reach it raw. The terminal is made by
+//! `script` of util-linux; where that is missing, these tests say so and pass.
+
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+
+use crate::world::World;
+
+/// Runs a command on a terminal, answers its question if there is one, and gives its exit code and everything that the
+/// terminal showed.
+fn on_terminal(world: &World, command: &str, answer: Option<&str>) -> Option<(Option<i32>, String)> {
+    if Command::new("script").arg("--version").output().is_err() {
+        println!("skipped: `script` is not installed");
+        return None;
+    }
+    let binary = env!("CARGO_BIN_EXE_helve");
+    let plain = world.helve(&[]);
+    let mut child = Command::new("script");
+    child.args(["-qec", &format!("'{binary}' {command}"), "/dev/null"]).env_clear();
+    for (name, value) in plain.get_envs() {
+        child.env(name, value.unwrap());
+    }
+    child.env("SHELL", "/bin/sh").current_dir(world.workspace());
+    let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut output = child.stdout.take().unwrap();
+    let mut shown = Vec::new();
+    let mut piece = [0; 4096];
+    let mut unanswered = answer;
+    loop {
+        let read = output.read(&mut piece).unwrap();
+        if read == 0 {
+            break;
+        }
+        shown.extend_from_slice(&piece[..read]);
+        if String::from_utf8_lossy(&shown).contains("[y/N] ")
+            && let Some(answer) = unanswered.take()
+        {
+            input.write_all(answer.as_bytes()).unwrap();
+        }
+    }
+    let code = child.wait().unwrap().code();
+    assert!(unanswered.is_none(), "nothing was asked: {}", String::from_utf8_lossy(&shown));
+    Some((code, String::from_utf8(shown).unwrap().replace("\r\n", "\n")))
+}
+
+const BARE_RUN: &str = "run --set sandbox=none 'touch made; echo done'";
+
+#[test]
+fn a_yes_at_the_terminal_lets_the_call_happen() {
+    let world = World::new();
+    let Some((code, shown)) = on_terminal(&world, BARE_RUN, Some("y\n")) else { return };
+    assert_eq!(code, Some(0), "{shown}");
+    for part in
+        ["exec wants to run:\n  | touch made; echo done\n", "rule approval.exec", "[y/N] ", "\ndone\n"]
+    {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(world.workspace().join("made").exists());
+}
+
+#[test]
+fn anything_else_is_a_no() {
+    for answer in ["n\n", "\n", "yes please\n"] {
+        let world = World::new();
+        let Some((code, shown)) = on_terminal(&world, BARE_RUN, Some(answer)) else { return };
+        assert_eq!(code, Some(3), "{answer:?}: {shown}");
+        assert!(!world.workspace().join("made").exists(), "{answer:?}");
+    }
+}
+
+#[test]
+fn an_interrupt_at_the_question_cancels() {
+    let world = World::new();
+    let Some((code, shown)) = on_terminal(&world, BARE_RUN, Some("\u{3}")) else { return };
+    assert_eq!(code, Some(130), "{shown}");
+    assert!(!world.workspace().join("made").exists());
+}
+
+#[test]
+fn a_command_cannot_paint_over_the_question() {
+    let world = World::new();
+    let command = "run --set sandbox=none \"$(printf 'echo x\\033[2K\\r')\"";
+    let Some((code, shown)) = on_terminal(&world, command, Some("n\n")) else { return };
+    assert_eq!(code, Some(3), "{shown}");
+    assert!(shown.contains("  | echo x\\x1b[2K\\r\n"), "{shown}");
+    assert!(!shown.contains("\u{1b}[2K"), "{shown}");
+}
+
+#[test]
+fn kept_output_reaches_a_terminal_harmless() {
+    let world = World::new();
+    // Written as raw bytes beside the journal, as a tool outside Helve might: only the last step protects here.
+    let call =
+        world.run(&["call", "echo", "message=x", "--json"]).json()["call"].as_str().unwrap().to_owned();
+    let long = world.run(&[
+        "--set",
+        "limits.output_chars=10",
+        "call",
+        "echo",
+        "message=aaaaaaaaaaaaaaaaaaaa",
+        "--json",
+    ]);
+    let blob = long.json()["truncated"]["blob"].as_str().unwrap().to_owned();
+    let (folder, file) = blob.trim_start_matches("b3:").split_at(2);
+    std::fs::write(world.path("state/blobs").join(folder).join(file), b"a\x1b[31mb\xffc\n").unwrap();
+    let id = long.json()["call"].as_str().unwrap().to_owned();
+    let Some((code, shown)) = on_terminal(&world, &format!("log --output {id}"), None) else { return };
+    assert_eq!((code, shown.as_str()), (Some(0), "a\\x1b[31mb\u{fffd}c\n"));
+    let Some((code, shown)) = on_terminal(&world, &format!("log {call}"), None) else { return };
+    assert_eq!(code, Some(0), "{shown}");
+}

@@ -68,6 +68,7 @@ fn escape(ch: char, out: &mut String) {
 mod tests {
     use super::*;
     use pretty_assertions::assert_eq;
+    use proptest::prelude::*;
 
     #[test]
     fn what_a_terminal_would_obey_is_shown() {
@@ -80,10 +81,17 @@ mod tests {
         assert_eq!(one_line("abcdef", 6), "abcdef");
         assert_eq!(one_line("abcdefg", 6), "abcde…");
         assert_eq!(one_line("ab\u{1b}\u{1b}", 6), "ab…");
-        for text in ["a\u{1b}b\u{1b}c\u{1b}d", "aaa bbb ccc", "\u{202e}\u{202e}"] {
-            for most in 1..20 {
-                assert!(one_line(text, most).chars().count() <= most, "{text:?} {most}");
-            }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_harmful_is_left(text in "(?s)[a-z \u{0}-\u{1f}\u{7f}-\u{a0}\u{2000}-\u{2070}]{0,40}", most in 1usize..50) {
+            prop_assert!(harmless(&text).chars().all(|ch| matches!(ch, '\n' | '\t') || !is_harmful(ch)));
+            let line = one_line(&text, most);
+            prop_assert!(!line.chars().any(is_harmful));
+            prop_assert!(line.chars().count() <= most);
+            let whole = one_line(&text, usize::MAX);
+            prop_assert!(line == whole || line.strip_suffix('…').is_some_and(|head| whole.starts_with(head)));
         }
     }
 }

@@ -146,22 +146,32 @@ async fn admit(
     }
 }
 
-/// Waits for the lines in order and hands their results to the writer. When nobody reads them any more, the calls are
-/// taken back, and waited for, so that they end properly.
+/// Waits for the lines in order and hands their results to the writer, those together that are ready together. When
+/// nobody reads them any more, the calls are taken back, and waited for, so that they end properly.
 async fn collect(
     mut order: mpsc::Receiver<Underway>,
     results: mpsc::Sender<Vec<u8>>,
     canceller: &CancelHandle,
 ) -> Result<(), Failure> {
+    let mut ready = Vec::new();
     let mut first_failure = None;
-    while let Some(line) = order.recv().await {
-        let text = write_line(line.running.await.ok(), line.slots, line.ids);
-        let failure = match text {
-            Ok(text) => results.send(text).await.is_err().then_some(Failure::ReaderGone),
-            Err(failure) => Some(failure),
+    loop {
+        let next = order.try_recv().ok();
+        let must_wait = next.as_ref().is_none_or(|line| !line.running.is_finished());
+        if !ready.is_empty() && (must_wait || ready.len() >= WRITE_BYTES) {
+            let sent = results.send(std::mem::take(&mut ready)).await;
+            if sent.is_err() && first_failure.is_none() {
+                first_failure = Some(Failure::ReaderGone);
+                canceller.cancel();
+            }
+        }
+        let next = match next {
+            Some(line) => Some(line),
+            None => order.recv().await,
         };
-        if let (Some(failure), None) = (failure, &first_failure) {
-            first_failure = Some(failure);
+        let Some(Underway { running, slots, ids, _turn }) = next else { break };
+        if let Err(failure) = write_results(&mut ready, running.await.ok(), slots, ids) {
+            first_failure.get_or_insert(failure);
             canceller.cancel();
         }
     }
@@ -169,29 +179,29 @@ async fn collect(
 }
 
 /// One result a line, in the order of the calls, what was refused in its place.
-fn write_line(
+fn write_results(
+    text: &mut Vec<u8>,
     results: Option<Vec<CallResult>>,
     slots: Vec<Option<Refused>>,
     ids: Vec<Option<Value>>,
-) -> Result<Vec<u8>, Failure> {
-    let mut text = Vec::new();
+) -> Result<(), Failure> {
     let mut results = results.unwrap_or_default().into_iter();
     let mut ids = ids.into_iter();
     for slot in slots {
         let written = match slot {
-            Some(refused) => serde_json::to_writer(&mut text, &refused),
+            Some(refused) => serde_json::to_writer(&mut *text, &refused),
             None => {
                 let id = ids.next().flatten();
                 match results.next() {
-                    Some(result) => serde_json::to_writer(&mut text, &result),
-                    None => serde_json::to_writer(&mut text, &Refused::lost(id)),
+                    Some(result) => serde_json::to_writer(&mut *text, &result),
+                    None => serde_json::to_writer(&mut *text, &Refused::lost(id)),
                 }
             }
         };
         written.map_err(|error| Failure::internal(error.to_string()))?;
         text.push(b'\n');
     }
-    Ok(text)
+    Ok(())
 }
 
 type Written = io::Result<()>;

@@ -141,6 +141,7 @@ fn quoted(text: &str) -> Result<String, Failure> {
 mod tests {
     use super::*;
     use pretty_assertions::assert_eq;
+    use proptest::prelude::*;
 
     fn text(words: &[&str]) -> Result<String, Failure> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
@@ -163,6 +164,18 @@ mod tests {
         ];
         for (words, expected) in cases {
             assert_eq!(text(words), Ok((*expected).to_owned()), "{words:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn pairs_become_the_object_that_they_say(
+            pairs in prop::collection::btree_map("[a-z_][a-z0-9_.-]{0,5}", any::<String>(), 1..6),
+        ) {
+            let words: Vec<String> = pairs.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            let object: std::collections::BTreeMap<String, String> =
+                serde_json::from_str(&object(&words).unwrap()).unwrap();
+            prop_assert_eq!(object, pairs);
         }
     }
 

@@ -139,6 +139,7 @@ impl Part {
 mod tests {
     use super::*;
     use pretty_assertions::assert_eq;
+    use proptest::prelude::*;
     use std::cell::RefCell;
 
     fn cut(input: &[u8], capacity: usize, limit: u64) -> Vec<Line> {
@@ -170,6 +171,27 @@ mod tests {
         ];
         for capacity in 1..40 {
             assert_eq!(cut(input, capacity, 6), expected, "read {capacity} bytes at a time");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn cutting_while_reading_equals_cutting_the_whole(
+            pieces in prop::collection::vec("[a-c \n\r]{0,9}", 0..12),
+            capacity in 1usize..20,
+            limit in 1u64..9,
+        ) {
+            let input = pieces.concat();
+            let mut expected = Vec::new();
+            for (at, line) in input.split('\n').enumerate() {
+                let (number, bytes) = (at as u64 + 1, line.len() as u64);
+                if bytes > limit {
+                    expected.push(Line { number, content: Content::TooLong { bytes, limit } });
+                } else if !line.trim().is_empty() {
+                    expected.push(text(number, line));
+                }
+            }
+            prop_assert_eq!(cut(input.as_bytes(), capacity, limit), expected);
         }
     }
 

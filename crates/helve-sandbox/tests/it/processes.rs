@@ -12,7 +12,7 @@ use helve_core::{Cancel, ErrorKind, Exit, OutputSink, ProcessLimits, SandboxChoi
 use pretty_assertions::assert_eq;
 
 use crate::common::{
-    Collector, backend, block_on, choice_of_role, choices, job, name, output, role, run, view,
+    Collector, backend, block_on, choice_of_role, choices, job, name, output, role, run, view, wait_for,
 };
 
 #[test]
@@ -170,6 +170,51 @@ fn role_environment() {
     let workspace = tempfile::tempdir().unwrap();
     let look = "env; for p in self 1 $PPID $$; do tr '\\0' '\\n' < /proc/$p/environ; done 2>/dev/null; echo looked around";
     println!("{}", output(&choice_of_role(), view(workspace.path()), look));
+}
+
+/// Takes its time over the first chunk.
+struct Slow(Collector, bool);
+
+impl OutputSink for Slow {
+    fn chunk(&mut self, stream: Stream, bytes: &[u8]) {
+        self.0.chunk(stream, bytes);
+        if !std::mem::replace(&mut self.1, true) {
+            std::thread::sleep(Duration::from_millis(400));
+        }
+    }
+}
+
+#[test]
+fn full_pipe_is_read_after_the_command_has_ended() {
+    let workspace = tempfile::tempdir().unwrap();
+    for choice in choices() {
+        let collector = Collector::default();
+        let sink = Box::new(Slow(collector.clone(), false));
+        let backend = backend(&choice, view(workspace.path()));
+        let run = backend.run(job("echo; sleep 0.1; head -c 900000 /dev/zero"), sink, Cancel::never());
+        assert_eq!(block_on(run), Ok(Exit::Code(0)), "{choice:?}");
+        assert_eq!(collector.0.lock().unwrap().stdout.len(), 900_001, "{choice:?}");
+    }
+}
+
+#[test]
+fn stranger_who_holds_the_pipe_is_not_waited_for() {
+    let workspace = tempfile::tempdir().unwrap();
+    let collector = Collector::default();
+    let sink = collector.clone();
+    let backend = backend(&SandboxChoice::None, view(workspace.path()));
+    let stranger = std::thread::spawn(move || {
+        let pid = || String::from_utf8(collector.0.lock().unwrap().stdout.clone()).unwrap();
+        assert!(wait_for(Duration::from_secs(10), || pid().ends_with('\n')));
+        let pipe = File::options().write(true).open(format!("/proc/{}/fd/1", pid().trim())).unwrap();
+        std::thread::sleep(Duration::from_secs(4));
+        drop(pipe);
+    });
+    let start = Instant::now();
+    let exit = block_on(backend.run(job("echo $$; sleep 0.5"), Box::new(sink), Cancel::never()));
+    assert_eq!(exit, Ok(Exit::Code(0)));
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    stranger.join().unwrap();
 }
 
 /// Counts and forgets.

@@ -1,20 +1,9 @@
 //! Text from outside, made safe for a terminal: what would move the cursor, change colours or hide is shown instead
 //! of done. The pipeline has done this to results already; arguments, commands and kept outputs have not been through it.
 
-use std::fmt::Write as _;
+use helve::harmless::{escaped, is_harmless};
 
-/// The text with everything but line ends and tabs visible.
-pub(crate) fn harmless(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for ch in text.chars() {
-        if matches!(ch, '\n' | '\t') || !is_harmful(ch) {
-            out.push(ch);
-        } else {
-            escape(ch, &mut out);
-        }
-    }
-    out
-}
+pub(crate) use helve::harmless::harmless;
 
 /// The text on one line of at most `most` characters, runs of white space as one space, a cut shown by `…`.
 pub(crate) fn one_line(text: &str, most: usize) -> String {
@@ -26,10 +15,10 @@ pub(crate) fn one_line(text: &str, most: usize) -> String {
         let gap = if out.is_empty() { None } else { Some(' ') };
         for ch in gap.into_iter().chain(word.chars()) {
             let before = out.len();
-            if is_harmful(ch) {
-                escape(ch, &mut out)
+            if is_harmless(ch) {
+                out.push(ch);
             } else {
-                out.push(ch)
+                out.push_str(&escaped(ch));
             }
             count += out[before..].chars().count();
             if count > most {
@@ -43,25 +32,6 @@ pub(crate) fn one_line(text: &str, most: usize) -> String {
         }
     }
     out
-}
-
-/// Control characters, and characters that reorder or hide what stands beside them.
-fn is_harmful(ch: char) -> bool {
-    ch.is_control()
-        || matches!(ch, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
-}
-
-fn escape(ch: char, out: &mut String) {
-    let code = u32::from(ch);
-    // Writing to a string cannot fail.
-    let _ = match ch {
-        '\n' => write!(out, "\\n"),
-        '\r' => write!(out, "\\r"),
-        '\t' => write!(out, "\\t"),
-        _ if code < 0x80 => write!(out, "\\x{code:02x}"),
-        _ => write!(out, "\\u{{{code:x}}}"),
-    };
 }
 
 #[cfg(test)]

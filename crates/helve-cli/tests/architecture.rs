@@ -24,6 +24,7 @@ struct Layer {
 const LAYERS: &[Layer] = &[
     Layer { name: "helve-cli", height: TOP, may_use: &["helve", "helve-core"] },
     Layer { name: "helve-bench", height: TOP, may_use: &["helve", "helve-core"] },
+    Layer { name: "greeter", height: TOP, may_use: &["helve"] },
     Layer {
         name: "helve",
         height: 5,

@@ -10,7 +10,7 @@
 //! | [`context`] | what a running tool can reach |
 //! | [`lane`] | the traits behind those handles: shell, files, egress, blobs |
 //! | [`view`], [`verdict`], [`access`] | data that policy, sandbox and runtime share |
-//! | [`text`] | bounded text: head and tail of a stream, with an exact count of the rest |
+//! | [`text`], [`harmless`] | bounded text with an exact count of the rest; text that can do nothing to a terminal |
 //! | [`limits`] | every limit with its default and what happens at it |
 //! | [`strict_json`] | JSON from outside: no duplicate keys, no lost digits, bounded depth |
 //! | [`schema`], [`export`] | schema annotations, and specs in the shapes that model APIs want |
@@ -22,6 +22,7 @@ pub mod call;
 pub mod context;
 pub mod error;
 pub mod export;
+pub mod harmless;
 pub mod lane;
 pub mod limits;
 pub mod output;

@@ -131,11 +131,12 @@ impl Pending {
                 None => Vec::new(),
             };
         }
-        let mut results: Vec<Option<CallResult>> = admitted.iter().map(|_| None).collect();
+        // Each starts as lost and is replaced: whatever happens, every call has its result in its place.
+        let mut results: Vec<CallResult> = admitted.iter().map(Admitted::lost).collect();
         let mut running = JoinSet::new();
         for (at, call) in admitted.into_iter().enumerate() {
             match call {
-                Admitted::Refused(result) => results[at] = Some(*result),
+                Admitted::Refused(result) => results[at] = *result,
                 Admitted::Ready(ready) => {
                     let pipeline = Arc::clone(&pipeline);
                     running.spawn(async move { (at, pipeline.finish(*ready).await) });
@@ -144,10 +145,10 @@ impl Pending {
         }
         while let Some(done) = running.join_next().await {
             if let Ok((at, result)) = done {
-                results[at] = Some(result);
+                results[at] = result;
             }
         }
-        results.into_iter().flatten().collect()
+        results
     }
 }
 

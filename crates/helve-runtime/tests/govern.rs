@@ -77,7 +77,8 @@ async fn secrets_in_arguments_details_and_errors_are_not_recorded() {
     let result = runtime.call(Call::new("t", json!({"a": SECRET, "key": "private words"}))).await;
     assert_eq!(result.text(), "got \"[REDACTED:token]\"");
     assert_eq!(result.details, json!({"seen": "[REDACTED:token]", "key_length": 13}));
-    let invalid = runtime.call(Call::new("t", json!({"a": [SECRET]}))).await;
+    let text = helve_core::Args::Text(format!("{{\"a\":[\"{SECRET}\"],\"key\":\"private words\"}}"));
+    let invalid = runtime.call(Call::new("t", text)).await;
     assert!(!invalid.ok);
     let journal = journal(dir.path());
     assert!(!journal.contains(SECRET) && !journal.contains("private words"), "{journal}");

@@ -34,12 +34,18 @@ pub use helve_core::{
     Problem, Progress, RateLimit, Resource, SandboxReport, Shell, ShellBackend, ShellJob, ShellOutput,
     ShellRequest, Stream, Tool, ToolError, ToolSpec, Truncated, TypedTool, Verdict, WireError, typed,
 };
-pub use helve_policy::{ConfigError, Policy, Setting, Sources};
+pub use helve_policy::{ConfigError, Policy, Setting, Sources, starter};
 pub use helve_runtime::{
     Approval, ApprovalRequest, Approver, BuildError, Caller, Pending, Quarantined, RegisterError, Runtime,
     RuntimeBuilder,
 };
+pub use helve_shell::quote;
 pub use manual::manual;
+
+/// Text that can do nothing to a terminal or a reader's eyes.
+pub mod harmless {
+    pub use helve_core::harmless::{Harmless, escaped, harmless, is_harmless};
+}
 
 /// Specs in the shapes that model APIs want.
 pub mod export {

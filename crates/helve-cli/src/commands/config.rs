@@ -6,7 +6,6 @@ use std::path::Path;
 
 use clap::{Args as ClapArgs, Subcommand};
 use helve::store::Home;
-use helve::{Policy, Setting};
 use serde_json::json;
 
 use crate::args::Global;
@@ -108,22 +107,9 @@ fn init(global: &Global, force: bool) -> Result<(), Failure> {
         }
         opened => opened.map_err(cannot)?,
     };
-    out.write_all(starter(&Policy::builtin().explain()).as_bytes()).map_err(cannot)?;
+    out.write_all(helve::starter().as_bytes()).map_err(cannot)?;
     ui::note(&harmless(&format!("{} is written; every line in it is a comment", file.display())));
     Ok(())
-}
-
-/// Every key that has a name of its own, with its default and what it does, all commented out.
-fn starter(settings: &[Setting]) -> String {
-    let mut text = String::from(
-        "# Helve's configuration. Every line is a comment and shows the default;\n\
-         # `helve config show` prints what is in force and where it comes from.\n",
-    );
-    for setting in settings {
-        let value = setting.toml().map_or_else(|| " is not set".to_owned(), |value| format!(" = {value}"));
-        let _ = write!(text, "\n## {}\n# {}{value}\n", setting.doc, setting.key);
-    }
-    text
 }
 
 fn path(global: &Global) -> Result<(), Failure> {

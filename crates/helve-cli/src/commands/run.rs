@@ -49,17 +49,8 @@ pub(crate) fn run(global: &Global, options: Options) -> Result<u8, Failure> {
 fn command_text(words: &[String]) -> String {
     match words {
         [text] => text.clone(),
-        words => words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" "),
+        words => words.iter().map(|word| helve::quote(word)).collect::<Vec<_>>().join(" "),
     }
-}
-
-/// One word of a command line, in single quotes unless it is plain.
-fn quote(word: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:@%+,".contains(&byte);
-    if !word.is_empty() && word.bytes().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

@@ -62,6 +62,7 @@ pub(crate) struct Ready {
 }
 
 /// What is known of a call on its way.
+#[derive(Clone)]
 struct Story {
     id: Option<Value>,
     call: CallId,
@@ -73,6 +74,49 @@ struct Story {
     sandbox: Option<SandboxReport>,
     /// The arguments as the journal may show them.
     args: Value,
+}
+
+impl Story {
+    /// The result, and the unshaped answer that only the journal keeps.
+    fn result(self, outcome: Result<Output, ToolError>) -> (CallResult, Option<String>) {
+        let (ok, output, error) = match outcome {
+            Ok(output) => (true, output, None),
+            Err(mut error) => {
+                let output = error.output.take().map_or_else(|| explained(&error), |output| *output);
+                (false, output, Some(wire(error)))
+            }
+        };
+        let result = CallResult {
+            id: self.id,
+            call: self.call,
+            tool: self.tool,
+            ok,
+            content: output.content,
+            details: output.details,
+            error,
+            notes: self.notes,
+            decision: self.decision,
+            sandbox: self.sandbox,
+            truncated: output.truncated,
+            cost: output.cost,
+            duration_us: u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX),
+        };
+        (result, output.raw)
+    }
+}
+
+impl Admitted {
+    /// The result of a call whose own result never came.
+    pub(crate) fn lost(&self) -> CallResult {
+        match self {
+            Admitted::Refused(result) => (**result).clone(),
+            Admitted::Ready(ready) => {
+                let error =
+                    ToolError::internal("The call crashed inside Helve; the journal shows it as cut.");
+                ready.story.clone().result(Err(error)).0
+            }
+        }
+    }
 }
 
 impl Pipeline {
@@ -117,6 +161,10 @@ impl Pipeline {
         let spec = entry.spec();
         story.tool.clone_from(&spec.name);
         story.lane = Some(spec.lane);
+        if !spec.sensitive.is_empty() {
+            // Unread text may hold a sensitive value anywhere.
+            story.args = Value::String(REDACTED.to_owned());
+        }
         let schema = entry.arguments.schema();
         let normalized = normalize::normalize(&spec.name, schema, args, &self.governor.limits)?;
         story.args = self.shown_args(spec, &normalized.args);
@@ -134,16 +182,17 @@ impl Pipeline {
 
     /// Schedule to record.
     pub(crate) async fn finish(&self, ready: Ready) -> CallResult {
-        let Ready { story, permit, place } = ready;
+        let Ready { mut story, permit, place } = ready;
         let _worker = place.turn().await;
         if let Err(error) = self.recorder.planned(self.planned(&story)) {
             permit.refund();
-            return self.result(story, Err(error)).0;
+            return story.result(Err(error)).0;
         }
         let entry = Arc::clone(permit.entry());
         let outcome = self.executor.execute(&story.call, permit).await;
-        let outcome = self.govern(&story.call, outcome, entry.details());
-        let (mut result, raw) = self.result_with_notes(story, outcome);
+        let (outcome, notes) = self.govern(&story.call, outcome, entry.details());
+        story.notes.extend(notes);
+        let (mut result, raw) = story.result(outcome);
         if let Err(error) = self.recorder.outcome(&result, raw.as_deref()) {
             result.ok = false;
             result.error = Some(wire(error));
@@ -156,7 +205,7 @@ impl Pipeline {
         let (id, call, args) = (planned.id.cloned(), planned.call.clone(), planned.args);
         let (tool, lane) = (story.tool.clone(), story.lane.map(Lane::name));
         let decision = planned.decision;
-        let (mut result, _) = self.result(story, Err(self.clean_error(error)));
+        let (mut result, _) = story.result(Err(self.clean_error(error)));
         let caller = self.authority.caller.name();
         let planned = Planned { call: &call, id: id.as_ref(), tool: &tool, lane, caller, args, decision };
         if let Err(error) = self.recorder.refused(planned, &result) {
@@ -208,42 +257,6 @@ impl Pipeline {
             problem.received = self.governor.clean(&problem.received);
         }
         error
-    }
-
-    fn result_with_notes(
-        &self,
-        mut story: Story,
-        (outcome, notes): (Result<Output, ToolError>, Vec<String>),
-    ) -> (CallResult, Option<String>) {
-        story.notes.extend(notes);
-        self.result(story, outcome)
-    }
-
-    /// The result, and the unshaped answer that only the journal keeps.
-    fn result(&self, story: Story, outcome: Result<Output, ToolError>) -> (CallResult, Option<String>) {
-        let (ok, output, error) = match outcome {
-            Ok(output) => (true, output, None),
-            Err(mut error) => {
-                let output = error.output.take().map_or_else(|| explained(&error), |output| *output);
-                (false, output, Some(wire(error)))
-            }
-        };
-        let result = CallResult {
-            id: story.id,
-            call: story.call,
-            tool: story.tool,
-            ok,
-            content: output.content,
-            details: output.details,
-            error,
-            notes: story.notes,
-            decision: story.decision,
-            sandbox: story.sandbox,
-            truncated: output.truncated,
-            cost: output.cost,
-            duration_us: u64::try_from(story.started.elapsed().as_micros()).unwrap_or(u64::MAX),
-        };
-        (result, output.raw)
     }
 
     /// Arguments as the journal, a prompt or a log may show them.

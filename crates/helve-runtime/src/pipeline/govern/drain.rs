@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use helve_core::harmless::Harmless;
 use helve_core::{BlobRef, Capture, OutputSink, Stream};
 use helve_store::{BlobWriter, Blobs};
 
-use super::harmless::Harmless;
 use super::redact::{Secrets, StreamRedactor};
 
 /// The seed's frame around the two streams (`STDERR:`, `Exit code: N`) is at most this long.

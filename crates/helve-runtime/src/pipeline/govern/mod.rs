@@ -1,22 +1,21 @@
 //! Govern: what the model may see of an output.
 //!
 //! A command's output is governed while it streams ([`drain`]); every other output here, when the tool returns it:
-//! known secrets redacted ([`redact`]), terminal escapes and invisible characters made visible ([`harmless`]), cut to
+//! known secrets redacted ([`redact`]), terminal escapes and invisible characters made visible ([`helve_core::harmless`]), cut to
 //! head and tail with the whole kept as a blob, details held against their declared schema.
 
 pub(crate) mod drain;
-pub(crate) mod harmless;
 pub(crate) mod redact;
 
 use std::sync::Arc;
 
+use helve_core::harmless::harmless;
 use helve_core::text::{Capture, compose};
 use helve_core::{CallId, Content, Limits, Output, Truncated};
 use helve_store::Blobs;
 use serde_json::Value;
 
 use super::validate::Validator;
-use harmless::harmless;
 use redact::Secrets;
 
 /// What the stage needs to know.

@@ -4,8 +4,8 @@
 //! and line separators become visible escapes (`\x1b`, `\u{202e}`); CR LF becomes LF.
 
 /// Turns one stream of bytes into text, keeping state over chunk borders.
-#[derive(Default)]
-pub(crate) struct Harmless {
+#[derive(Clone, Debug, Default)]
+pub struct Harmless {
     /// The beginning of a character, at most three bytes.
     partial: Vec<u8>,
     /// A carriage return whose fate depends on the next byte.
@@ -14,7 +14,7 @@ pub(crate) struct Harmless {
 
 impl Harmless {
     /// Gives the text of a chunk to `take`, in order.
-    pub(crate) fn push(&mut self, bytes: &[u8], take: &mut impl FnMut(&str)) {
+    pub fn push(&mut self, bytes: &[u8], take: &mut impl FnMut(&str)) {
         if self.partial.is_empty() && !self.after_cr && is_plain(bytes) {
             // Plain ASCII is valid UTF-8.
             if let Ok(text) = std::str::from_utf8(bytes) {
@@ -32,7 +32,7 @@ impl Harmless {
     }
 
     /// Gives what was held back.
-    pub(crate) fn finish(&mut self, take: &mut impl FnMut(&str)) {
+    pub fn finish(&mut self, take: &mut impl FnMut(&str)) {
         if !std::mem::take(&mut self.partial).is_empty() {
             take("\u{fffd}");
         }
@@ -83,10 +83,8 @@ impl Harmless {
                     Some(_) => take("\\r"),
                     None => self.after_cr = true,
                 }
-            } else if (c as u32) < 0x80 {
-                take(&format!("\\x{:02x}", c as u32));
             } else {
-                take(&format!("\\u{{{:x}}}", c as u32));
+                take(&escaped(c));
             }
         }
         take(&text[from..]);
@@ -94,7 +92,7 @@ impl Harmless {
 }
 
 /// A whole text, made harmless.
-pub(crate) fn harmless(text: &str) -> String {
+pub fn harmless(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut stream = Harmless::default();
     let mut take = |part: &str| out.push_str(part);
@@ -112,7 +110,17 @@ fn is_plain(bytes: &[u8]) -> bool {
     })
 }
 
-fn is_harmless(c: char) -> bool {
+/// A character as a visible escape.
+pub fn escaped(c: char) -> String {
+    match c {
+        '\r' => "\\r".to_owned(),
+        c if (c as u32) < 0x80 => format!("\\x{:02x}", c as u32),
+        c => format!("\\u{{{:x}}}", c as u32),
+    }
+}
+
+/// Whether a character can stand as it is: it neither moves the cursor nor reorders or hides what stands beside it.
+pub fn is_harmless(c: char) -> bool {
     !matches!(c,
         '\0'..='\x08' | '\x0b'..='\x1f' | '\x7f'..='\u{9f}'
         | '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}'

@@ -95,7 +95,7 @@ impl Runtime {
     /// The declarations of the enabled tools, sorted by name.
     pub fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
         let policy = &self.pipeline.authority.policy;
-        self.pipeline.registry.specs().filter(|spec| policy.tool(&spec.name).enabled)
+        self.pipeline.registry.entries().filter(|entry| entry.rule(policy).enabled).map(|entry| entry.spec())
     }
 
     /// Tools that are kept out because of their schema.

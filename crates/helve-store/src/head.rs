@@ -20,7 +20,7 @@ const EMPTY_TEXT: &[u8; HEAD_BYTES] = b"helve-head 1 00000000000000000000 000000
     0000000000000000000000000000000000000000000000000000000000000000\n";
 /// The largest number that a head may hold.
 const MOST: u64 = u64::MAX / 2;
-const WITNESSES: &str = "heads";
+pub(crate) const WITNESSES: &str = "heads";
 
 /// The state of a journal after its newest entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

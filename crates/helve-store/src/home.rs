@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 
+use crate::head::WITNESSES;
 use crate::{StoreError, files};
 
 const SESSIONS: &str = "sessions";
@@ -81,6 +82,20 @@ impl Home {
         let mut names = files::names(&dir).map_err(failed)?;
         names.retain(|name| check_session(name).is_ok());
         names.sort_unstable();
+        Ok(names)
+    }
+
+    /// The sessions, and those whose directory is gone but that a check or the index has seen before. Sorted.
+    pub fn sessions_ever_seen(&self) -> Result<Vec<String>, StoreError> {
+        let failed =
+            |error| StoreError::io("cannot list the witnesses", self.path.display().to_string(), error);
+        let mut names = self.sessions()?;
+        if let Some(dir) = files::open_dir(self.dir(), WITNESSES).map_err(failed)? {
+            let witnessed = files::names(&dir).map_err(failed)?;
+            names.extend(witnessed.into_iter().filter(|name| check_session(name).is_ok()));
+        }
+        names.sort_unstable();
+        names.dedup();
         Ok(names)
     }
 

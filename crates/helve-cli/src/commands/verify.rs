@@ -43,7 +43,7 @@ pub(crate) fn verify(global: &Global, options: &Options) -> Result<u8, Failure> 
         None if options.all => None,
         None => setup::named_session(global, &setup::policy(global)?),
     };
-    let sessions = named.map_or_else(|| home.sessions(), |name| Ok(vec![name]))?;
+    let sessions = named.map_or_else(|| home.sessions_ever_seen(), |name| Ok(vec![name]))?;
     if options.head.is_some() && sessions.len() != 1 {
         return Err(Failure::usage(format!(
             "--head belongs to one session, and there are {}. Name it: helve verify SESSION --head HASH",

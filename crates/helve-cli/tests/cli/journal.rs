@@ -247,3 +247,13 @@ fn gc_says_what_it_would_do_and_removes_only_what_was_asked() {
     assert_eq!(world.run(&["log", "--json"]).quiet(), (Some(0), String::new()));
     assert_eq!(world.run(&["gc", "--sessions-older-than", "soon"]).code, Some(2));
 }
+
+#[test]
+fn a_session_that_was_removed_whole_is_missed() {
+    let world = World::new();
+    echoes(&world, 2);
+    assert_eq!(world.run(&["verify", "--all"]).code, Some(0));
+    std::fs::remove_dir_all(world.session()).unwrap();
+    let after = world.run(&["verify", "--all"]);
+    assert_eq!(after.code, Some(1), "{}", after.stdout);
+}

@@ -11,7 +11,7 @@ use helve_core::{
     Access, ApprovalNeed, CallId, CommandUse, Decision, ErrorKind, Lane, RateLimit, ShellBackend, ToolError,
     ToolSpec, Verdict,
 };
-use helve_policy::{Policy, RateLimiter, Ticket, blocked_message};
+use helve_policy::{Policy, RateLimiter, Ticket, ToolRule, blocked_message};
 use serde_json::Value;
 
 use crate::Caller;
@@ -84,12 +84,13 @@ impl Authority {
         shell: impl FnOnce() -> Result<Arc<dyn ShellBackend>, ToolError>,
     ) -> Result<Permit, Refusal> {
         let spec = entry.spec();
-        self.enabled(spec)?;
+        let rule = entry.rule(&self.policy);
+        enabled(spec, rule)?;
         let access = entry.tool.access(&args);
         let guard = self.guard(spec, &access)?;
         let contained = if spec.lane == Lane::Sandbox { shell()?.contains() } else { false };
-        let ticket = self.reserve(spec)?;
-        let need = self.need(spec, entry.tool.approval(&args), contained);
+        let ticket = self.reserve(spec, rule)?;
+        let need = self.need(spec, rule, entry.tool.approval(&args), contained);
         let decision = match (guard, need) {
             (Some(ask), _) if ask.verdict == Verdict::Ask => ask,
             (_, Need::Asked(rule, reason)) => Decision::ask(rule, reason),
@@ -105,19 +106,6 @@ impl Authority {
     /// The guard's decision on a command, as `helve check` shows it.
     pub(crate) fn check(&self, command: &CommandUse) -> Decision {
         self.policy.check(command, &self.workspace)
-    }
-
-    fn enabled(&self, spec: &ToolSpec) -> Result<(), Refusal> {
-        if self.policy.tool(&spec.name).enabled {
-            return Ok(());
-        }
-        let rule = format!("tools.{}.enabled", spec.name);
-        let decision = Decision::deny(&rule, format!("the owner switched the tool '{}' off", spec.name))
-            .grant(format!("{rule} = true"));
-        let error =
-            ToolError::new(ErrorKind::Blocked, format!("Tool '{}' is blocked by {rule} = false.", spec.name))
-                .hint(format!("Use another tool; only the owner can write {rule} = true."));
-        Err(Refusal { error, decision: Some(Box::new(decision)) })
     }
 
     /// The strictest of what the guard says of each command; none if there is no command.
@@ -151,8 +139,8 @@ impl Authority {
         Ok(strictest)
     }
 
-    fn reserve(&self, spec: &ToolSpec) -> Result<Option<Ticket>, Refusal> {
-        let Some(limit) = self.limit(spec) else { return Ok(None) };
+    fn reserve(&self, spec: &ToolSpec, rule: &ToolRule) -> Result<Option<Ticket>, Refusal> {
+        let Some(limit) = self.limit(spec, rule) else { return Ok(None) };
         match self.limiter.reserve(self.caller.name(), &spec.name, limit, Instant::now()) {
             Ok(ticket) => Ok(Some(ticket)),
             Err(wait) => {
@@ -168,17 +156,17 @@ impl Authority {
     }
 
     /// The owner's own command line has a limit only where the policy writes one.
-    fn limit(&self, spec: &ToolSpec) -> Option<RateLimit> {
+    fn limit(&self, spec: &ToolSpec, rule: &ToolRule) -> Option<RateLimit> {
         let declared = match self.caller {
             Caller::Owner => None,
             Caller::Named(_) => spec.rate_limit,
         };
-        self.policy.tool(&spec.name).rate(declared)
+        rule.rate(declared)
     }
 
-    fn need(&self, spec: &ToolSpec, declared: ApprovalNeed, contained: bool) -> Need {
-        let by_policy = self.policy.tool(&spec.name).approval;
-        let rule = match by_policy {
+    fn need(&self, spec: &ToolSpec, rule: &ToolRule, declared: ApprovalNeed, contained: bool) -> Need {
+        let by_policy = rule.approval;
+        let name = || match by_policy {
             Some(_) => format!("tools.{}.approval", spec.name),
             None => format!("approval.{}", spec.name),
         };
@@ -188,13 +176,14 @@ impl Authority {
             ApprovalNeed::UnlessAutoApproved if self.policy.auto_approve() => {
                 Need::None("auto_approve".to_owned())
             }
-            ApprovalNeed::UnlessAutoApproved if spec.lane == Lane::Sandbox => {
-                Need::Asked(rule, "the command would run without a sandbox that Helve vouches for".to_owned())
-            }
+            ApprovalNeed::UnlessAutoApproved if spec.lane == Lane::Sandbox => Need::Asked(
+                name(),
+                "the command would run without a sandbox that Helve vouches for".to_owned(),
+            ),
             ApprovalNeed::UnlessAutoApproved => {
-                Need::Asked(rule, format!("'{}' asks for approval", spec.name))
+                Need::Asked(name(), format!("'{}' asks for approval", spec.name))
             }
-            ApprovalNeed::Always => Need::Asked(rule, format!("'{}' always asks for approval", spec.name)),
+            ApprovalNeed::Always => Need::Asked(name(), format!("'{}' always asks for approval", spec.name)),
         }
     }
 
@@ -228,6 +217,20 @@ impl Authority {
         permit.refund();
         Err(Refusal { error, decision })
     }
+}
+
+/// Refuses a tool that the owner switched off.
+fn enabled(spec: &ToolSpec, rule: &ToolRule) -> Result<(), Refusal> {
+    if rule.enabled {
+        return Ok(());
+    }
+    let rule = format!("tools.{}.enabled", spec.name);
+    let decision = Decision::deny(&rule, format!("the owner switched the tool '{}' off", spec.name))
+        .grant(format!("{rule} = true"));
+    let error =
+        ToolError::new(ErrorKind::Blocked, format!("Tool '{}' is blocked by {rule} = false.", spec.name))
+            .hint(format!("Use another tool; only the owner can write {rule} = true."));
+    Err(Refusal { error, decision: Some(Box::new(decision)) })
 }
 
 /// Whether a person must agree, by which rule and why.

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use helve_core::{Tool, ToolSpec};
+use helve_policy::{Policy, ToolRule};
 
 use crate::pipeline::validate::Validator;
 
@@ -80,11 +81,17 @@ pub(crate) struct Entry {
     pub(crate) tool: Arc<dyn Tool>,
     pub(crate) arguments: Validator,
     details: OnceLock<Option<Validator>>,
+    rule: OnceLock<ToolRule>,
 }
 
 impl Entry {
     pub(crate) fn spec(&self) -> &ToolSpec {
         self.tool.spec()
+    }
+
+    /// What the policy says of the tool, looked up once.
+    pub(crate) fn rule(&self, policy: &Policy) -> &ToolRule {
+        self.rule.get_or_init(|| policy.tool(&self.spec().name))
     }
 
     /// The validator of `details`, if the tool declares a schema for them.
@@ -138,7 +145,8 @@ impl Registry {
             self.aliases.insert(alias, name.clone());
         }
         let arguments = Validator::new(tool.spec().parameters.clone());
-        let entry = Entry { tool: Arc::from(tool), arguments, details: OnceLock::new() };
+        let entry =
+            Entry { tool: Arc::from(tool), arguments, details: OnceLock::new(), rule: OnceLock::new() };
         self.entries.insert(name, Arc::new(entry));
         Ok(())
     }
@@ -165,9 +173,9 @@ impl Registry {
         self.entries.keys().map(String::as_str)
     }
 
-    /// Every spec, sorted by name: the same order in every process, so that prompts stay cacheable.
-    pub(crate) fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
-        self.entries.values().map(|entry| entry.spec())
+    /// Every tool, sorted by name: the same order in every process, so that prompts stay cacheable.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values().map(|entry| &**entry)
     }
 
     /// What is kept out.

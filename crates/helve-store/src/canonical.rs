@@ -1,77 +1,34 @@
 //! RFC 8785 canonical JSON: one value, one sequence of bytes.
 //!
-//! In goes a parsed JSON value, out come the bytes that are hashed and written. Keys are sorted by their UTF-16
+//! In goes anything that serde can serialize, out come the bytes that are hashed and written. Keys are sorted by their UTF-16
 //! code units, numbers are written as ECMAScript writes them, strings carry only the escapes that JSON requires.
 //!
 //! One extension: integers that are held exactly (64 bits, signed or unsigned) are written as plain decimal digits
 //! even beyond 2^53, where the RFC would round them to a double. For integers within ±2^53 the two rules agree.
 
+mod serializer;
+
 use std::cmp::Ordering;
 
-use serde_json::{Map, Number, Value};
+use serde::Serialize;
 
 use crate::StoreError;
+use serializer::Writer;
 
 /// How deeply arrays and objects may be nested in a canonical value. Bounds the stack of writer and reader alike.
 pub const MAX_DEPTH: usize = 256;
 
-/// The canonical bytes of a JSON value. Fails only when the value is nested deeper than [`MAX_DEPTH`].
-pub fn canonical_json(value: &Value) -> Result<Vec<u8>, StoreError> {
+/// The canonical bytes of a value. Fails when it is nested deeper than [`MAX_DEPTH`] or is not JSON: a number that is not
+/// finite, a key that is not text.
+pub fn canonical_json<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, StoreError> {
     let mut out = Vec::new();
     write_canonical(&mut out, value)?;
     Ok(out)
 }
 
 /// Appends the canonical bytes of a value.
-pub(crate) fn write_canonical(out: &mut Vec<u8>, value: &Value) -> Result<(), StoreError> {
-    write_value(out, value, MAX_DEPTH)
-}
-
-fn write_value(out: &mut Vec<u8>, value: &Value, depth_left: usize) -> Result<(), StoreError> {
-    match value {
-        Value::Null => out.extend_from_slice(b"null"),
-        Value::Bool(true) => out.extend_from_slice(b"true"),
-        Value::Bool(false) => out.extend_from_slice(b"false"),
-        Value::Number(number) => write_number(out, number),
-        Value::String(text) => write_string(out, text),
-        Value::Array(items) => {
-            let depth_left = deeper(depth_left)?;
-            out.push(b'[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    out.push(b',');
-                }
-                write_value(out, item, depth_left)?;
-            }
-            out.push(b']');
-        }
-        Value::Object(members) => write_object(out, members, deeper(depth_left)?)?,
-    }
-    Ok(())
-}
-
-fn deeper(depth_left: usize) -> Result<usize, StoreError> {
-    depth_left.checked_sub(1).ok_or(StoreError::TooDeep(MAX_DEPTH))
-}
-
-fn write_object(
-    out: &mut Vec<u8>,
-    members: &Map<String, Value>,
-    depth_left: usize,
-) -> Result<(), StoreError> {
-    let mut sorted: Vec<(&String, &Value)> = members.iter().collect();
-    sorted.sort_unstable_by(|a, b| utf16_order(a.0, b.0));
-    out.push(b'{');
-    for (index, (key, value)) in sorted.into_iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        write_string(out, key);
-        out.push(b':');
-        write_value(out, value, depth_left)?;
-    }
-    out.push(b'}');
-    Ok(())
+pub(crate) fn write_canonical<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), StoreError> {
+    value.serialize(Writer::new(out))
 }
 
 /// Compares two strings by their UTF-16 code units without converting them.
@@ -94,17 +51,15 @@ fn utf16_order(a: &str, b: &str) -> Ordering {
     }
 }
 
-fn write_number(out: &mut Vec<u8>, number: &Number) {
-    if let Some(value) = number.as_u64() {
-        write_u64(out, value);
-    } else if let Some(value) = number.as_i64() {
+fn write_i64(out: &mut Vec<u8>, value: i64) {
+    if value < 0 {
         out.push(b'-');
-        write_u64(out, value.unsigned_abs());
-    } else {
-        // A serde_json number that is no integer is a finite double.
-        let value = number.as_f64().unwrap_or(0.0);
-        out.extend_from_slice(ryu_js::Buffer::new().format(value).as_bytes());
     }
+    write_u64(out, value.unsigned_abs());
+}
+
+fn write_f64(out: &mut Vec<u8>, value: f64) {
+    out.extend_from_slice(ryu_js::Buffer::new().format_finite(value).as_bytes());
 }
 
 /// Appends an integer in decimal digits.

@@ -34,6 +34,9 @@ pub enum StoreError {
     /// A call identifier that does not fit into a journal line.
     #[error("the call id {0:?} is not valid: use 1 to 128 letters, digits, '_', '-', '.' or ':'")]
     BadCall(String),
+    /// A value has no form in JSON.
+    #[error("this cannot be written as JSON: {0}")]
+    NotJson(String),
     /// A JSON value nested deeper than a journal line may be.
     #[error("the JSON value is nested deeper than {0} levels; flatten it")]
     TooDeep(usize),

@@ -13,6 +13,7 @@ use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{FlockOperation, OFlags};
+use serde::Serialize;
 
 use crate::files::{self, Lock};
 use crate::head::Head;
@@ -60,14 +61,14 @@ impl Journal {
     }
 
     /// Appends one entry. When this returns, the entry survives the death of the process.
-    pub fn append(&self, entry: &Entry) -> Result<Appended, StoreError> {
+    pub fn append<B: Serialize>(&self, entry: &Entry<B>) -> Result<Appended, StoreError> {
         let (seq, hash) = self.append_prepared(vec![Prepared::new(entry)?], |_, _| {})?;
         Ok(Appended { seq, hash: hash.to_hex().to_string() })
     }
 
     /// Appends entries next to each other, with one lock and one write. When it fails none of them gets a place; a
     /// process that is killed in the middle may leave the first few.
-    pub fn append_all(&self, entries: &[Entry]) -> Result<Vec<Appended>, StoreError> {
+    pub fn append_all<B: Serialize>(&self, entries: &[Entry<B>]) -> Result<Vec<Appended>, StoreError> {
         if entries.is_empty() {
             return Ok(Vec::new());
         }

@@ -53,9 +53,9 @@ impl EntryKind {
     }
 }
 
-/// What a caller hands in to be journalled.
+/// What a caller hands in to be journalled. The body is anything that serde can serialize.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
+pub struct Entry<B = Value> {
     /// What the entry tells.
     pub kind: EntryKind,
     /// The call it belongs to.
@@ -63,7 +63,7 @@ pub struct Entry {
     /// When it happened, in microseconds since 1970 UTC.
     pub at_us: u64,
     /// The story itself.
-    pub body: Value,
+    pub body: B,
 }
 
 /// An entry as it stands in a journal.
@@ -101,7 +101,7 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    pub(crate) fn new(entry: &Entry) -> Result<Prepared, StoreError> {
+    pub(crate) fn new<B: Serialize>(entry: &Entry<B>) -> Result<Prepared, StoreError> {
         let mut start = Vec::with_capacity(2048);
         start.extend_from_slice(b"{\"at_us\":");
         write_u64(&mut start, entry.at_us);

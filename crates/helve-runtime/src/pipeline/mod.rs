@@ -201,14 +201,8 @@ impl Pipeline {
     }
 
     fn refuse(&self, story: Story, error: ToolError) -> CallResult {
-        let planned = self.planned(&story);
-        let (id, call, args) = (planned.id.cloned(), planned.call.clone(), planned.args);
-        let (tool, lane) = (story.tool.clone(), story.lane.map(Lane::name));
-        let decision = planned.decision;
-        let (mut result, _) = story.result(Err(self.clean_error(error)));
-        let caller = self.authority.caller.name();
-        let planned = Planned { call: &call, id: id.as_ref(), tool: &tool, lane, caller, args, decision };
-        if let Err(error) = self.recorder.refused(planned, &result) {
+        let (mut result, _) = story.clone().result(Err(self.clean_error(error)));
+        if let Err(error) = self.recorder.refused(self.planned(&story), &result) {
             result.notes.push(error.message);
         }
         result
@@ -221,8 +215,8 @@ impl Pipeline {
             tool: &story.tool,
             lane: story.lane.map(Lane::name),
             caller: self.authority.caller.name(),
-            args: story.args.clone(),
-            decision: story.decision.as_ref().and_then(|decision| serde_json::to_value(decision).ok()),
+            args: &story.args,
+            decision: story.decision.as_ref(),
         }
     }
 

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use helve_core::{CallId, CallResult, ToolError};
+use helve_core::{CallId, CallResult, Decision, ToolError};
 use helve_store::{Entry, EntryKind, Home, Journal, JournalOptions};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 /// Writes the journal of one session; opens it at the first entry.
 pub(crate) struct Recorder {
@@ -17,14 +18,35 @@ pub(crate) struct Recorder {
 }
 
 /// What is written before a call runs.
+#[derive(Clone, Serialize)]
 pub(crate) struct Planned<'a> {
+    #[serde(skip)]
     pub(crate) call: &'a CallId,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<&'a Value>,
     pub(crate) tool: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lane: Option<&'a str>,
     pub(crate) caller: &'a str,
-    pub(crate) args: Value,
-    pub(crate) decision: Option<Value>,
+    pub(crate) args: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) decision: Option<&'a Decision>,
+}
+
+/// What is written after it: the result as the wire has it, and what only the journal keeps.
+#[derive(Serialize)]
+struct WithRaw<'a> {
+    #[serde(flatten)]
+    result: &'a CallResult,
+    raw: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Body<'a> {
+    Planned(Planned<'a>),
+    Outcome(&'a CallResult),
+    WithRaw(WithRaw<'a>),
 }
 
 impl Recorder {
@@ -39,15 +61,15 @@ impl Recorder {
 
     /// After the call.
     pub(crate) fn outcome(&self, result: &CallResult, raw: Option<&str>) -> Result<(), ToolError> {
-        self.append(&[outcome_entry(result, raw)?])
+        self.append(&[outcome_entry(result, raw)])
     }
 
     /// Both at once, for a call that was refused before it could run.
     pub(crate) fn refused(&self, planned: Planned<'_>, result: &CallResult) -> Result<(), ToolError> {
-        self.append(&[planned_entry(planned), outcome_entry(result, None)?])
+        self.append(&[planned_entry(planned), outcome_entry(result, None)])
     }
 
-    fn append(&self, entries: &[Entry]) -> Result<(), ToolError> {
+    fn append(&self, entries: &[Entry<Body<'_>>]) -> Result<(), ToolError> {
         let open = || {
             let home = Home::open(&self.home).map_err(|e| e.to_string())?;
             Journal::open(&home, &self.session, JournalOptions { fsync: self.fsync })
@@ -64,32 +86,19 @@ fn unrecorded(error: &str) -> ToolError {
     )
 }
 
-fn planned_entry(planned: Planned<'_>) -> Entry {
-    let mut body = Map::new();
-    body.insert("tool".into(), json!(planned.tool));
-    body.insert("args".into(), planned.args);
-    body.insert("caller".into(), json!(planned.caller));
-    if let Some(lane) = planned.lane {
-        body.insert("lane".into(), json!(lane));
-    }
-    if let Some(decision) = planned.decision {
-        body.insert("decision".into(), decision);
-    }
-    if let Some(id) = planned.id {
-        body.insert("id".into(), id.clone());
-    }
-    entry(EntryKind::Planned, planned.call, Value::Object(body))
+fn planned_entry(planned: Planned<'_>) -> Entry<Body<'_>> {
+    entry(EntryKind::Planned, planned.call, Body::Planned(planned.clone()))
 }
 
-fn outcome_entry(result: &CallResult, raw: Option<&str>) -> Result<Entry, ToolError> {
-    let mut body = serde_json::to_value(result).map_err(|error| ToolError::internal(error.to_string()))?;
-    if let (Some(raw), Some(body)) = (raw, body.as_object_mut()) {
-        body.insert("raw".into(), json!(raw));
-    }
-    Ok(entry(EntryKind::Outcome, &result.call, body))
+fn outcome_entry<'a>(result: &'a CallResult, raw: Option<&'a str>) -> Entry<Body<'a>> {
+    let body = match raw {
+        None => Body::Outcome(result),
+        Some(raw) => Body::WithRaw(WithRaw { result, raw }),
+    };
+    entry(EntryKind::Outcome, &result.call, body)
 }
 
-fn entry(kind: EntryKind, call: &CallId, body: Value) -> Entry {
+fn entry<'a>(kind: EntryKind, call: &CallId, body: Body<'a>) -> Entry<Body<'a>> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let at_us = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
     Entry { kind, call: Some(call.to_string()), at_us, body }

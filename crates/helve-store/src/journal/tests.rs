@@ -44,7 +44,7 @@ fn entries_are_numbered_and_chained() {
     let journal = place.journal();
     let first = journal.append(&note(1)).unwrap();
     let rest = journal.append_all(&[note(2), note(3)]).unwrap();
-    assert_eq!(journal.append_all(&[]).unwrap(), []);
+    assert_eq!(journal.append_all::<serde_json::Value>(&[]).unwrap(), []);
     assert_eq!((first.seq, rest[0].seq, rest[1].seq), (1, 2, 3));
     let records = place.records();
     assert_eq!(records.len(), 3);

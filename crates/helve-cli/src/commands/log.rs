@@ -56,7 +56,7 @@ pub(crate) struct Options {
     /// Go on printing calls as they end
     #[arg(long)]
     follow: bool,
-    /// Print the whole output of a call, unchanged
+    /// Print the whole output of a call, unchanged; on a terminal, control characters are shown instead of obeyed
     #[arg(long, value_name = "CALL", conflicts_with = "follow")]
     output: Option<String>,
 }

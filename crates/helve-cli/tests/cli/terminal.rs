@@ -103,10 +103,17 @@ fn kept_output_reaches_a_terminal_harmless() {
     ]);
     let blob = long.json()["truncated"]["blob"].as_str().unwrap().to_owned();
     let (folder, file) = blob.trim_start_matches("b3:").split_at(2);
-    std::fs::write(world.path("state/blobs").join(folder).join(file), b"a\x1b[31mb\xffc\n").unwrap();
+    let blob = world.path("state/blobs").join(folder).join(file);
+    std::fs::write(&blob, b"a\x1b[31mb\xffc\n").unwrap();
     let id = long.json()["call"].as_str().unwrap().to_owned();
     let Some((code, shown)) = on_terminal(&world, &format!("log --output {id}"), None) else { return };
     assert_eq!((code, shown.as_str()), (Some(0), "a\\x1b[31mb\u{fffd}c\n"));
+    // A long line is read in pieces; its characters stay whole wherever the pieces end.
+    let long_line = format!("a{}\n", "€".repeat(50_000));
+    std::fs::write(&blob, &long_line).unwrap();
+    let Some((code, shown)) = on_terminal(&world, &format!("log --output {id}"), None) else { return };
+    assert_eq!(code, Some(0));
+    assert!(shown == long_line, "{} characters of {}", shown.chars().count(), long_line.chars().count());
     let Some((code, shown)) = on_terminal(&world, &format!("log {call}"), None) else { return };
     assert_eq!(code, Some(0), "{shown}");
 }

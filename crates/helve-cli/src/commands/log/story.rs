@@ -1,8 +1,9 @@
 //! Everything about one call, and its kept output.
 
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, Read};
 
+use helve::harmless::Harmless;
 use helve::store::{Blobs, CallRow, CallStory, Home, Index};
 use serde_json::Value;
 
@@ -10,6 +11,9 @@ use super::{find, table};
 use crate::failure::Failure;
 use crate::harmless::harmless;
 use crate::{moment, ui};
+
+/// How much of an output is read before it is printed, where it cannot be copied unchanged.
+const PIECE_BYTES: u64 = 64 * 1024;
 
 /// Prints the whole story of a call.
 pub(super) fn show(home: &Home, index: &mut Index, call: &str, json: bool) -> Result<(), Failure> {
@@ -58,16 +62,38 @@ fn print_output(bytes: impl Read) -> Result<(), Failure> {
     if !ui::stdout_is_terminal() {
         return ui::print_bytes(bytes);
     }
-    let mut reader = BufReader::new(bytes);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        // A line of any length goes by in pieces.
-        let read = (&mut reader).take(64 * 1024).read_until(b'\n', &mut line);
-        if read.map_err(|error| Failure::internal(format!("the output cannot be read: {error}")))? == 0 {
-            return Ok(());
+    let cannot = |error: io::Error| Failure::internal(format!("the output cannot be read: {error}"));
+    let mut pieces = Pieces::new(bytes);
+    while let Some(text) = pieces.next().map_err(cannot)? {
+        ui::print_bytes(text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// An output of any length as harmless text, piece by piece. A character that lies across two pieces stays whole.
+struct Pieces<R> {
+    from: R,
+    stream: Harmless,
+    ended: bool,
+}
+
+impl<R: Read> Pieces<R> {
+    fn new(from: R) -> Self {
+        Pieces { from, stream: Harmless::default(), ended: false }
+    }
+
+    fn next(&mut self) -> io::Result<Option<String>> {
+        if self.ended {
+            return Ok(None);
         }
-        ui::print_bytes(harmless(&String::from_utf8_lossy(&line)).as_bytes())?;
+        let mut bytes = Vec::new();
+        self.ended = (&mut self.from).take(PIECE_BYTES).read_to_end(&mut bytes)? == 0;
+        let mut text = String::new();
+        self.stream.push(&bytes, &mut |part| text.push_str(part));
+        if self.ended {
+            self.stream.finish(&mut |part| text.push_str(part));
+        }
+        Ok(Some(text))
     }
 }
 
@@ -127,4 +153,30 @@ fn tell(row: &CallRow, story: &CallStory) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pretty_assertions::assert_eq;
+
+    fn in_pieces(bytes: &[u8]) -> Vec<String> {
+        let mut pieces = Pieces::new(bytes);
+        std::iter::from_fn(|| pieces.next().unwrap()).collect()
+    }
+
+    #[test]
+    fn what_lies_across_two_pieces_stays_whole() {
+        let size = usize::try_from(PIECE_BYTES).unwrap();
+        for across in ["€", "\r\n", "\u{202e}"] {
+            for before in size - across.len()..=size {
+                let text = format!("{}{across}z", "a".repeat(before));
+                let pieces = in_pieces(text.as_bytes());
+                assert!(pieces.len() > 1);
+                assert_eq!(pieces.concat(), harmless(&text), "{across:?} after {before}");
+            }
+        }
+        assert_eq!(in_pieces(b"a\xe2\x82").concat(), "a\u{fffd}", "a character that never ends is marked");
+        assert_eq!(in_pieces(b"").concat(), "");
+    }
 }

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::world::{BARE, World};
+use crate::world::{BARE, SESSION, World};
 
 /// Id, text and kind of error of each result.
 fn gist(lines: &[Value]) -> Vec<Value> {
@@ -118,7 +118,8 @@ fn a_file_is_read_like_standard_input_and_an_absent_one_is_bad_usage() {
 #[test]
 fn a_result_does_not_wait_for_the_next_line() {
     let world = World::new();
-    let mut child = world.helve(&["batch"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = world.helve(&["batch", "--session", SESSION]);
+    let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
     let mut output = BufReader::new(child.stdout.take().unwrap());
     for n in 0..20 {
@@ -140,7 +141,7 @@ fn a_result_does_not_wait_for_the_next_line() {
 fn later_lines_are_taken_in_while_an_earlier_one_runs() {
     let world = World::new();
     let input = "{\"id\":1,\"tool\":\"exec\",\"args\":{\"command\":\"sleep 1\"}}\n{\"id\":2,\"tool\":\"no_such_tool\"}\n";
-    let ended = world.feed(&[&BARE[..], &["batch"]].concat(), input);
+    let ended = world.feed(&[&BARE[..], &["batch", "--session", SESSION]].concat(), input);
     let ids: Vec<Value> = ended.lines().iter().map(|line| line["id"].clone()).collect();
     assert_eq!(ids, [1, 2], "results keep the order of the lines");
     let outcomes: Vec<Value> = world

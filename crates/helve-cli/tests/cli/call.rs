@@ -5,7 +5,7 @@ use std::io::Write as _;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::world::{BARE, World};
+use crate::world::{BARE, SESSION, World};
 
 /// The result with what differs from run to run replaced.
 fn steady(mut result: Value) -> Value {
@@ -184,14 +184,15 @@ fn without_the_sandbox_nothing_runs_and_the_exit_code_is_5() {
 #[test]
 fn a_journal_that_cannot_be_written_is_a_fault_of_helves_own() {
     let world = World::new();
-    world.run(&["call", "echo", "message=x"]);
+    let call = ["call", "echo", "message=x", "--json", "--session", SESSION];
+    assert_eq!(world.run(&call).code, Some(0));
     std::fs::File::options()
         .append(true)
         .open(world.session().join("journal.jsonl"))
         .unwrap()
         .write_all(b"x\n")
         .unwrap();
-    let ended = world.run(&["call", "echo", "message=x", "--json"]);
+    let ended = world.run(&call);
     assert_eq!(ended.code, Some(70), "{ended:?}");
     assert_eq!(ended.json()["error"]["kind"], "internal");
 }

@@ -7,11 +7,11 @@ use std::process::Stdio;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::world::{BARE, World};
+use crate::world::{BARE, SESSION, World};
 
 fn echoes(world: &World, count: usize) {
     let line = "{\"tool\":\"echo\",\"args\":{\"message\":\"a message\"}}\n";
-    assert_eq!(world.feed(&["batch"], line.repeat(count)).code, Some(0));
+    assert_eq!(world.feed(&["batch", "--session", SESSION], line.repeat(count)).code, Some(0));
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn a_restored_old_copy_is_seen_even_with_its_head() {
 fn sessions_are_named_by_date_by_option_and_by_policy() {
     let world = World::new();
     world.run(&["call", "echo", "message=x"]);
-    let name = world.session().file_name().unwrap().to_str().unwrap().to_owned();
+    let name = world.run(&["verify", "--json"]).json()["session"].as_str().unwrap().to_owned();
     let shape: String = name.chars().map(|ch| if ch.is_ascii_digit() { '0' } else { ch }).collect();
     assert_eq!(shape, "0000-00-00");
     world.configure("[journal]\nsession = \"by-policy\"\n");
@@ -236,7 +236,7 @@ fn sessions_are_named_by_date_by_option_and_by_policy() {
 #[test]
 fn gc_says_what_it_would_do_and_removes_only_what_was_asked() {
     let world = World::new();
-    world.run(&["call", "echo", "message=x"]);
+    world.run(&["call", "echo", "message=x", "--session", SESSION]);
     let dry = world.run(&["gc", "--dry-run", "--sessions-older-than", "0s"]);
     assert!(dry.stdout.contains("would remove session"), "{dry:?}");
     assert!(world.session().exists());

@@ -7,7 +7,7 @@ use pretty_assertions::assert_eq;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::world::{BARE, Ended, World, wait_for_text, wait_until};
+use crate::world::{BARE, Ended, SESSION, World, wait_for_text, wait_until};
 
 /// Starts `helve` with these arguments and waits until the call has made the file `started`.
 fn start(world: &World, args: &[&str]) -> Child {
@@ -60,7 +60,7 @@ fn an_interrupted_batch_ends_its_calls_and_takes_no_more() {
 #[test]
 fn a_killed_helve_leaves_a_sound_journal_and_a_cut_call() {
     let world = World::new();
-    let mut child = start(&world, &["run", "touch started; sleep 30"]);
+    let mut child = start(&world, &["run", "--session", SESSION, "touch started; sleep 30"]);
     wait_for_text(&world.session().join("journal.jsonl"), "planned");
     assert_eq!(states(&world), ["running"]);
     child.kill().unwrap();

@@ -10,6 +10,10 @@ use serde_json::Value;
 /// Options under which commands run bare, so that a test does not depend on an installed sandbox.
 pub(crate) const BARE: [&str; 4] = ["--set", "sandbox=none", "--set", "auto_approve=true"];
 
+/// The session of tests that look into its directory. The default is the date, which changes in the middle of a test
+/// that runs at midnight.
+pub(crate) const SESSION: &str = "noted";
+
 pub(crate) struct World {
     dir: tempfile::TempDir,
 }
@@ -117,15 +121,15 @@ impl World {
         output.into()
     }
 
-    /// The only session's directory.
+    /// The directory of [`SESSION`], which must be the only one.
     pub(crate) fn session(&self) -> PathBuf {
-        let mut sessions = std::fs::read_dir(self.path("state/sessions")).unwrap();
-        let session = sessions.next().unwrap().unwrap().path();
-        assert!(sessions.next().is_none(), "more than one session");
-        session
+        let sessions = std::fs::read_dir(self.path("state/sessions")).unwrap();
+        let names: Vec<_> = sessions.map(|session| session.unwrap().file_name()).collect();
+        assert_eq!(names, [SESSION], "record with --session");
+        self.path("state/sessions").join(SESSION)
     }
 
-    /// The only session's journal.
+    /// The journal of [`SESSION`].
     pub(crate) fn journal(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.session().join("journal.jsonl")).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

@@ -1,9 +1,12 @@
 //! Bounded text: the head and the tail of a stream, and an exact count of everything.
 //!
 //! A [`Capture`] holds at most its head and its tail however much is pushed. [`compose`] joins captures and literal
-//! text to one text under a budget of characters, and says exactly what it left out.
+//! text to one text under a budget of characters, and says exactly what it left out. [`omission`] is the mark that
+//! stands there for a model to read.
 
 use std::collections::VecDeque;
+
+use crate::CallId;
 
 /// The head and tail of a text that may be of any length.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -181,6 +184,13 @@ pub fn compose(pieces: &[Capture], budget: usize, mark: impl FnOnce(u64) -> Stri
     Composed { text: format!("{head}{}{tail}", mark(omitted_chars)), omitted_chars, omitted_bytes }
 }
 
+/// The mark that stands for `chars` characters left out. It says how to see them where the output of `call` is kept.
+pub fn omission(chars: u64, call: Option<&CallId>) -> String {
+    let remedy =
+        call.map_or_else(String::new, |call| format!("; call read_output with call \"{call}\" to see them"));
+    format!("\n\n... ({chars} characters left out{remedy}) ...\n\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,6 +210,18 @@ mod tests {
         let composed =
             compose(&[Capture::whole("ab"), capture(10, &["cd".into()])], 10, |n| format!("<{n}>"));
         assert_eq!(composed, Composed { text: "abcd".into(), omitted_chars: 0, omitted_bytes: 0 });
+    }
+
+    #[test]
+    fn the_mark_names_the_way_to_the_rest_only_where_there_is_one() {
+        let call = CallId::from_parts(1, 1);
+        assert_eq!(
+            omission(7, Some(&call)),
+            format!(
+                "\n\n... (7 characters left out; call read_output with call \"{call}\" to see them) ...\n\n"
+            )
+        );
+        assert_eq!(omission(7, None), "\n\n... (7 characters left out) ...\n\n");
     }
 
     proptest! {

@@ -13,11 +13,11 @@
 
 use std::time::Duration;
 
-use helve_core::text::compose;
+use helve_core::text::{compose, omission};
 use helve_core::typed::schema_of;
 use helve_core::{
-    Access, ApprovalNeed, Capture, CommandUse, Context, ErrorKind, Exit, Lane, Limits, Output, Problem,
-    ShellOutput, ShellRequest, ToolError, ToolSpec, TypedTool,
+    Access, ApprovalNeed, Capture, CommandUse, Context, ErrorKind, Exit, Lane, Limits, Output, ShellOutput,
+    ShellRequest, ToolError, ToolSpec, TypedTool,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -121,7 +121,6 @@ impl TypedTool for Exec {
     }
 
     async fn run(&self, args: Args, ctx: &Context) -> Result<Output, ToolError> {
-        check(&args)?;
         let seconds = args.timeout.unwrap_or(self.timeout_default).clamp(1, self.timeout_max);
         let request = ShellRequest {
             command: args.command,
@@ -131,17 +130,6 @@ impl TypedTool for Exec {
         let ran = ctx.shell()?.run(request).await?;
         report(&ran, seconds, ctx)
     }
-}
-
-/// No shell can be given a NUL character, whatever the policy says.
-fn check(args: &Args) -> Result<(), ToolError> {
-    let texts = [("/command", Some(&args.command)), ("/working_dir", args.working_dir.as_ref())];
-    let problems: Vec<Problem> = texts
-        .into_iter()
-        .filter(|(_, text)| text.is_some_and(|text| text.contains('\0')))
-        .map(|(pointer, _)| Problem::new(pointer, "text without NUL characters", "text with a NUL character"))
-        .collect();
-    if problems.is_empty() { Ok(()) } else { Err(ToolError::invalid("exec", problems)) }
 }
 
 fn report(ran: &ShellOutput, seconds: u64, ctx: &Context) -> Result<Output, ToolError> {
@@ -216,13 +204,8 @@ fn is_blank(capture: &Capture) -> bool {
 /// The text under its budget, with a mark that says what is left out and how to see it.
 fn written(pieces: &[Capture], ran: &ShellOutput, ctx: &Context) -> Output {
     let budget = usize::try_from(ctx.limits().output_chars).unwrap_or(usize::MAX);
-    let composed = compose(pieces, budget, |chars| match &ran.blob {
-        Some(_) => format!(
-            "\n\n... ({chars} characters left out; call read_output with call \"{}\" to see them) ...\n\n",
-            ctx.call()
-        ),
-        None => format!("\n\n... ({chars} characters left out) ...\n\n"),
-    });
+    let call = ran.blob.as_ref().map(|_| ctx.call());
+    let composed = compose(pieces, budget, |chars| omission(chars, call));
     let mut output = Output::text(composed.text);
     if composed.omitted_chars > 0 {
         output.truncated = Some(helve_core::Truncated {

@@ -1,4 +1,5 @@
-//! A context with a shell and a store that tests fill by hand, and a way to run a tool in it.
+//! A context with a shell and a store that tests fill by hand, a way to run a tool in it, and the runner of the cases
+//! in `tests/cases`.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,6 +8,7 @@ use helve_core::{
     BlobRef, Blobs, BoxFuture, CallId, Cancel, Capture, Context, Exit, Limits, Output, Progress, Shell,
     ShellOutput, ShellRequest, Tool, ToolError,
 };
+use pretty_assertions::assert_eq;
 use serde_json::Value;
 
 /// What the fake lanes answer.
@@ -131,4 +133,29 @@ pub(crate) async fn run(name: &str, args: Value, fake: Fake) -> Result<Output, T
     let tool = tool(name, &fake.limits);
     let context = fake.context();
     tool.run(args, &context).await
+}
+
+/// Runs cases, one JSON object a line. Each has `args` and either `text` with the `details` that must be there, or the
+/// `error` kind with a part of its `message` and of its `hint`.
+pub(crate) fn run_cases(cases: &str, ask: impl Fn(Value) -> Result<Output, ToolError>) {
+    for line in cases.lines() {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let answer = ask(case["args"].clone());
+        match case["error"].as_str() {
+            None => {
+                let output = answer.unwrap_or_else(|error| panic!("{line}\n{error}"));
+                assert_eq!(output.joined_text(), case["text"].as_str().unwrap(), "{line}");
+                for (key, value) in case["details"].as_object().into_iter().flatten() {
+                    assert_eq!(&output.details[key], value, "{line}");
+                }
+            }
+            Some(kind) => {
+                let error = answer.err().unwrap_or_else(|| panic!("{line} is not an error"));
+                assert_eq!(error.kind.name(), kind, "{line}");
+                let has = |text: &str, key: &str| text.contains(case[key].as_str().unwrap_or_default());
+                assert!(has(&error.message, "message"), "{line}\n{}", error.message);
+                assert!(has(error.hint.as_deref().unwrap_or_default(), "hint"), "{line}\n{:?}", error.hint);
+            }
+        }
+    }
 }

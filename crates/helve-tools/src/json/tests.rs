@@ -1,7 +1,4 @@
 //! The cases of `tests/cases/json.jsonl`, hostile documents and paths, and what holds for every document.
-//!
-//! A case has `args` and either `text` with the `details` that must be there, or the `error` kind with a part of its
-//! `message` and of its `hint`.
 
 use std::time::{Duration, Instant};
 
@@ -17,26 +14,7 @@ fn ask(args: Value) -> Result<Output, ToolError> {
 #[test]
 fn the_cases() {
     let cases = include_str!("../../tests/cases/json.jsonl");
-    for line in cases.lines() {
-        let case: Value = serde_json::from_str(line).unwrap();
-        let answer = ask(case["args"].clone());
-        match case["error"].as_str() {
-            None => {
-                let output = answer.unwrap_or_else(|error| panic!("{line}\n{error}"));
-                assert_eq!(output.joined_text(), case["text"].as_str().unwrap(), "{line}");
-                for (key, value) in case["details"].as_object().into_iter().flatten() {
-                    assert_eq!(&output.details[key], value, "{line}");
-                }
-            }
-            Some(kind) => {
-                let error = answer.err().unwrap_or_else(|| panic!("{line} is not an error"));
-                assert_eq!(error.kind.name(), kind, "{line}");
-                let has = |text: &str, key: &str| text.contains(case[key].as_str().unwrap_or_default());
-                assert!(has(&error.message, "message"), "{line}\n{}", error.message);
-                assert!(has(error.hint.as_deref().unwrap_or_default(), "hint"), "{line}\n{:?}", error.hint);
-            }
-        }
-    }
+    crate::testing::run_cases(cases, ask);
     assert!(cases.lines().count() > 40);
 }
 

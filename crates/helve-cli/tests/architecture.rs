@@ -7,6 +7,7 @@
 //! Not here: licenses and sources of dependencies (`deny.toml`), style (`rustfmt.toml`, the workspace lints).
 
 use std::error::Error;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -58,7 +59,6 @@ const TOP: u8 = 6;
 const HOMES: &[(&str, &[&str])] = &[
     ("clap", &["helve-cli", "helve-bench"]),
     ("clap_complete", &["helve-cli", "helve-bench"]),
-    ("clap_mangen", &["helve-cli", "helve-bench"]),
     ("anstream", &["helve-cli", "helve-bench"]),
     ("rusqlite", &["helve-store"]),
     ("jsonschema", &["helve-runtime"]),
@@ -91,6 +91,8 @@ enum Kind {
 /// What `cargo metadata` says of one crate of the workspace.
 struct Package {
     name: String,
+    /// Its Cargo.toml, relative to the root.
+    manifest: String,
     dependencies: Vec<(String, Kind)>,
 }
 
@@ -147,6 +149,16 @@ fn dependency_violations(packages: &[Package]) -> Vec<String> {
         }
     }
     found
+}
+
+/// Dependencies that the workspace declares and no crate takes.
+fn unused_dependencies(manifest: &str, packages: &[Package]) -> Vec<String> {
+    let table = manifest.lines().skip_while(|line| *line != "[workspace.dependencies]").skip(1);
+    let entries = table.take_while(|line| !line.starts_with('[')).filter(|line| !line.starts_with('#'));
+    let declared = entries.filter_map(|line| Some(line.split_once('=')?.0.trim()));
+    let used =
+        |name: &str| packages.iter().any(|package| package.dependencies.iter().any(|(d, _)| d == name));
+    declared.filter(|name| !used(name)).map(|name| format!("Cargo.toml: no crate uses {name}")).collect()
 }
 
 /// Unsafe code outside its homes, and attempts to switch its lint off there.
@@ -251,6 +263,13 @@ fn outside_crates_stay_in_their_homes() -> Result<(), Box<dyn Error>> {
 }
 
 #[test]
+fn every_declared_dependency_is_used() -> Result<(), Box<dyn Error>> {
+    let manifest = std::fs::read_to_string(root()?.join("Cargo.toml"))?;
+    assert_none(unused_dependencies(&manifest, &packages()?));
+    Ok(())
+}
+
+#[test]
 fn table_of_layers_points_down() {
     for own in LAYERS {
         for name in own.may_use {
@@ -262,7 +281,7 @@ fn table_of_layers_points_down() {
 #[test]
 fn unsafe_code_stays_in_its_home() -> Result<(), Box<dyn Error>> {
     assert_none(check_each(&rust_files()?, unsafe_violations)?);
-    let manifests: Vec<_> = packages()?.iter().map(|p| format!("crates/{}/Cargo.toml", p.name)).collect();
+    let manifests: Vec<_> = packages()?.into_iter().map(|package| package.manifest).collect();
     assert_none(check_each(&manifests, lint_violations)?);
     let workspace = std::fs::read_to_string(root()?.join("Cargo.toml"))?;
     let denied = format!("\n{UNSAFE_LINT} = \"deny\"\n");
@@ -319,6 +338,9 @@ fn planted_dependencies_are_found() {
             "helve-store -> tokio: must do without it",
         ]
     );
+    let manifest =
+        "[workspace.dependencies]\nclap = \"4\"\n\n# Tests.\ninsta = \"1\"\n[workspace.lints]\nx = 1\n";
+    assert_eq!(unused_dependencies(manifest, &packages), ["Cargo.toml: no crate uses insta"]);
 }
 
 #[test]
@@ -338,6 +360,15 @@ fn planted_unsafe_code_is_found() {
     let harmless = format!("#![forbid({UNSAFE_LINT})] // {UNSAFE} {{\nlet m = \"an {UNSAFE} path\";");
     assert_eq!(unsafe_violations("crates/helve-core/src/lib.rs", &harmless), Vec::<String>::new());
     assert_eq!(lint_violations("Cargo.toml", "[package]\nname = \"x\"\n").len(), 1);
+}
+
+#[test]
+fn what_cannot_be_read_is_not_passed_over() -> Result<(), Box<dyn Error>> {
+    let found = check_each(&["crates/absent/Cargo.toml".to_owned()], lint_violations)?;
+    assert_eq!(found.len(), 1, "{found:?}");
+    let greeter = packages()?.into_iter().find(|package| package.name == "greeter").ok_or("no greeter")?;
+    assert_eq!(greeter.manifest, "examples/greeter/Cargo.toml");
+    Ok(())
 }
 
 #[test]
@@ -363,7 +394,7 @@ fn planted_machine_path_is_found() {
 
 fn package(name: &str, dependencies: &[(&str, Kind)]) -> Package {
     let dependencies = dependencies.iter().map(|(name, kind)| ((*name).to_owned(), *kind)).collect();
-    Package { name: name.to_owned(), dependencies }
+    Package { name: name.to_owned(), manifest: format!("crates/{name}/Cargo.toml"), dependencies }
 }
 
 fn assert_none(violations: Vec<String>) {
@@ -384,42 +415,51 @@ fn packages() -> Result<Vec<Package>, Box<dyn Error>> {
     }
     let metadata: Value = serde_json::from_slice(&output.stdout)?;
     let packages = metadata["packages"].as_array().ok_or("cargo metadata lists no packages")?;
-    let packages: Option<_> = packages.iter().map(read_package).collect();
-    Ok(packages.ok_or("cargo metadata leaves out names or dependencies")?)
+    let root = root()?;
+    let packages: Option<_> = packages.iter().map(|package| read_package(package, &root)).collect();
+    Ok(packages.ok_or("cargo metadata leaves out names, manifests below the root, or dependencies")?)
 }
 
-fn read_package(package: &Value) -> Option<Package> {
+fn read_package(package: &Value, root: &Path) -> Option<Package> {
     let dependency = |entry: &Value| {
         let kind = if entry["kind"] == "dev" { Kind::Dev } else { Kind::Built };
         Some((entry["name"].as_str()?.to_owned(), kind))
     };
     let dependencies = package["dependencies"].as_array()?.iter().map(dependency).collect::<Option<_>>()?;
-    Some(Package { name: package["name"].as_str()?.to_owned(), dependencies })
+    let manifest =
+        Path::new(package["manifest_path"].as_str()?).strip_prefix(root).ok()?.to_str()?.to_owned();
+    Some(Package { name: package["name"].as_str()?.to_owned(), manifest, dependencies })
 }
 
-/// Runs one rule over files given relative to the root. What is not text has nothing to say, and a file that
-/// another process has just taken away is no violation.
+/// Runs one rule over files given relative to the root. What is not text has nothing to say; a file that cannot be
+/// read is a violation, for nobody knows what it says.
 fn check_each(
     paths: &[String],
     rule: impl Fn(&str, &str) -> Vec<String>,
 ) -> Result<Vec<String>, Box<dyn Error>> {
     let root = root()?;
     assert!(!paths.is_empty(), "no files to check");
-    let texts = paths.iter().filter_map(|path| Some((path, std::fs::read_to_string(root.join(path)).ok()?)));
-    Ok(texts.flat_map(|(path, text)| rule(path, &text)).collect())
+    let check = |path: &String| match std::fs::read_to_string(root.join(path)) {
+        Ok(text) => rule(path, &text),
+        Err(error) if error.kind() == ErrorKind::InvalidData => Vec::new(),
+        Err(error) => vec![format!("{path}: cannot be checked: {error}")],
+    };
+    Ok(paths.iter().flat_map(check).collect())
 }
 
 fn rust_files() -> Result<Vec<String>, Box<dyn Error>> {
     Ok(all_files()?.into_iter().filter(|path| path.ends_with(".rs")).collect())
 }
 
-/// What git keeps; in a copy without git, every file.
+/// What git keeps and is there; in a copy without git, every file.
 fn tracked_files() -> Result<Vec<String>, Box<dyn Error>> {
     let listing = Command::new("git").args(["ls-files", "-z"]).current_dir(root()?).output();
     match listing {
         Ok(output) if output.status.success() && !output.stdout.is_empty() => {
-            let names = String::from_utf8(output.stdout)?;
-            Ok(names.split_terminator('\0').map(str::to_owned).collect())
+            let (names, root) = (String::from_utf8(output.stdout)?, root()?);
+            // What was taken away and not committed yet is still in git's list.
+            let there = |name: &&str| root.join(name).symlink_metadata().is_ok();
+            Ok(names.split_terminator('\0').filter(there).map(str::to_owned).collect())
         }
         _ => all_files(),
     }

@@ -2,7 +2,8 @@
 //!
 //! In: bytes as they stream. Out: an id (`b3:` and the BLAKE3 hash) under which they can be read again. A blob is
 //! written to a temporary file and renamed into place, so a blob that has a name is whole; equal contents share one
-//! file. Memory stays at one buffer however much is written, and disk at the cap.
+//! file. Memory stays at one buffer however much is written, and disk at the cap and one line: a blob that hit its cap
+//! ends with a mark that says how much is missing, so that whoever reads only the blob knows.
 //!
 //! Deciding which outputs are worth keeping is the runtime's business; removing old ones is `gc`'s.
 
@@ -40,16 +41,16 @@ pub struct Blobs {
 /// A finished blob.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlobRef {
-    /// `b3:` and the hash of the kept bytes.
+    /// `b3:` and the hash of what is in the file.
     pub id: String,
-    /// Bytes kept.
+    /// Bytes in the file, the mark of a blob that hit its cap included.
     pub bytes: u64,
     /// Bytes beyond the cap, which were not kept.
     pub dropped: u64,
 }
 
 impl Blobs {
-    /// Opens the blobs of a state directory. No blob will take more than `cap_bytes_per_blob`.
+    /// Opens the blobs of a state directory. No blob keeps more than `cap_bytes_per_blob` of what is written to it.
     pub fn open(home: &Home, cap_bytes_per_blob: u64) -> Result<Blobs, StoreError> {
         let dir = files::make_dir(home.dir(), BLOBS)
             .map_err(|error| StoreError::io("cannot open the blob directory", BLOBS, error))?;
@@ -134,13 +135,17 @@ impl BlobWriter {
         let room = usize::try_from(self.blobs.cap - self.bytes).unwrap_or(usize::MAX);
         let (kept, dropped) = bytes.split_at(room.min(bytes.len()));
         self.dropped += dropped.len() as u64;
+        self.append(kept).map_err(cannot_write)
+    }
+
+    fn append(&mut self, kept: &[u8]) -> io::Result<()> {
         self.bytes += kept.len() as u64;
         self.hasher.update(kept);
         if self.buffer.len() + kept.len() > BUFFER_BYTES {
-            self.flush().map_err(cannot_write)?;
+            self.flush()?;
         }
         if kept.len() > BUFFER_BYTES {
-            self.temporary().and_then(|temporary| temporary.file.write_all(kept)).map_err(cannot_write)
+            self.temporary()?.file.write_all(kept)
         } else {
             self.buffer.extend_from_slice(kept);
             Ok(())
@@ -162,8 +167,11 @@ impl BlobWriter {
         self.dropped > 0
     }
 
-    /// Puts the blob in its place.
+    /// Puts the blob in its place, with a mark at its end if the cap was hit.
     pub fn finish(mut self) -> Result<BlobRef, StoreError> {
+        if self.truncated() {
+            self.append(mark(self.dropped).as_bytes()).map_err(cannot_write)?;
+        }
         let digits = self.hasher.finalize().to_hex();
         let id = format!("{PREFIX}{digits}");
         let (first, rest) = parse_id(&id)?;
@@ -212,6 +220,11 @@ impl BlobWriter {
             empty => Ok(empty.insert(Temporary::new(&self.blobs.dir)?)),
         }
     }
+}
+
+/// The last line of a blob that hit its cap.
+fn mark(dropped: u64) -> String {
+    format!("\n[helve: {dropped} more bytes were not kept]\n")
 }
 
 fn cannot_write(error: io::Error) -> StoreError {

@@ -4,6 +4,8 @@
 //! to go on. A page is bounded by the limit `read_output_bytes` and by `limit` lines. [`lines`] streams the blob, so
 //! that memory is bounded by a page and a chunk, whatever the blob's size or the length of its lines.
 //!
+//! What a blob's cap cut off is told by the blob itself, whose last line is a mark then.
+//!
 //! Every page goes forward: a line that is longer than a page is cut, and the next page starts inside it by bytes.
 //!
 //! Deliberately not here: which calls may be read. The store behind `blobs()` knows that.
@@ -61,8 +63,6 @@ struct Facts {
     blob: String,
     /// Bytes of the blob.
     bytes: u64,
-    /// Bytes of the original output that the blob does not have, because its cap was hit.
-    dropped: u64,
     /// Lines of the blob, if they are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     lines: Option<u64>,
@@ -124,18 +124,12 @@ impl TypedTool for ReadOutput {
         };
         page.facts.blob.clone_from(&blob.id);
         page.facts.bytes = blob.bytes;
-        page.facts.dropped = blob.dropped;
         Ok(output(page, blob))
     }
 }
 
 fn output(page: Page, blob: BlobRef) -> Output {
-    let mut text = page.text;
-    let at_end = page.facts.next_byte_offset.is_none();
-    if at_end && blob.dropped > 0 {
-        text.push_str(&format!("\n({} further bytes were printed but not kept)", blob.dropped));
-    }
-    let mut output = Output::text(text).with_details(crate::details(&page.facts));
+    let mut output = Output::text(page.text).with_details(crate::details(&page.facts));
     // The page is already cut to its own limit, and the rest of it is where it came from.
     output.truncated = Some(Truncated {
         bytes: blob.bytes.saturating_sub(page.shown),

@@ -57,7 +57,7 @@ fn equal_contents_share_one_file() {
 }
 
 #[test]
-fn the_cap_keeps_the_beginning_and_counts_the_rest() {
+fn the_cap_keeps_the_beginning_and_marks_how_much_is_missing() {
     let (_dir, blobs) = store(100_000);
     let mut writer = blobs.writer();
     for _ in 0..30 {
@@ -65,8 +65,21 @@ fn the_cap_keeps_the_beginning_and_counts_the_rest() {
     }
     assert_eq!((writer.bytes(), writer.dropped(), writer.truncated()), (100_000, 200_000, true));
     let kept = writer.finish().unwrap();
-    assert_eq!((kept.bytes, kept.dropped), (100_000, 200_000));
-    assert_eq!(blobs.read_range(&kept.id, 0, usize::MAX).unwrap(), vec![b'x'; 100_000]);
+    let mark = b"\n[helve: 200000 more bytes were not kept]\n";
+    let expected = [vec![b'x'; 100_000], mark.to_vec()].concat();
+    assert_eq!((kept.bytes, kept.dropped), (expected.len() as u64, 200_000));
+    assert_eq!(kept.id, format!("b3:{}", blake3::hash(&expected).to_hex()));
+    assert!(blobs.read_range(&kept.id, 0, usize::MAX).unwrap() == expected);
+}
+
+#[test]
+fn outputs_of_different_lengths_are_different_blobs_although_the_cap_kept_the_same() {
+    let (_dir, blobs) = store(4);
+    assert_eq!((keep(&blobs, b"abcd").bytes, keep(&blobs, b"abcd").dropped), (4, 0));
+    let (five, six) = (keep(&blobs, b"abcde"), keep(&blobs, b"abcdef"));
+    assert_ne!(five.id, six.id);
+    let text = blobs.read_range(&six.id, 0, usize::MAX).unwrap();
+    assert_eq!(text, b"abcd\n[helve: 2 more bytes were not kept]\n");
 }
 
 #[test]
@@ -107,8 +120,12 @@ proptest! {
             whole.extend_from_slice(&chunk);
         }
         let kept = writer.finish().unwrap();
-        let expected = &whole[..whole.len().min(cap as usize)];
-        prop_assert_eq!(kept.bytes + kept.dropped, whole.len() as u64);
+        let mut expected = whole[..whole.len().min(cap as usize)].to_vec();
+        let dropped = whole.len() - expected.len();
+        if dropped > 0 {
+            expected.extend(format!("\n[helve: {dropped} more bytes were not kept]\n").bytes());
+        }
+        prop_assert_eq!((kept.bytes, kept.dropped), (expected.len() as u64, dropped as u64));
         prop_assert!(blobs.read_range(&kept.id, 0, usize::MAX).unwrap() == expected);
     }
 }

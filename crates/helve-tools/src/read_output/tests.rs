@@ -30,7 +30,7 @@ async fn a_short_output_is_one_page() {
     assert_eq!(output.joined_text(), "one\ntwo\n(lines 1-2 of 2; end)");
     assert_eq!(
         output.details,
-        json!({"blob": BLOB, "bytes": 8, "dropped": 0, "lines": 2, "first_line": 1, "last_line": 2})
+        json!({"blob": BLOB, "bytes": 8, "lines": 2, "first_line": 1, "last_line": 2})
     );
     let output = read("one\ntwo", json!({})).await.unwrap();
     assert_eq!(output.joined_text(), "one\ntwo\n(lines 1-2 of 2; end)");
@@ -92,13 +92,13 @@ async fn places_past_the_end_say_what_there_is() {
 }
 
 #[tokio::test]
-async fn what_the_store_could_not_keep_is_told_at_the_end_only() {
-    // The fake takes the dropped bytes from the sizes of the shell's output.
-    let fake = || Fake { kept: Some(5), stdout: "12345".into(), ..Fake::blob("a\nb\n") };
+async fn the_mark_of_a_blob_that_hit_its_cap_is_its_last_line() {
+    let fake = || Fake { kept: Some(5), stdout: "12345".into(), ..Fake::blob("a\nb\n[mark: 5 missing]\n") };
     let first = with(fake(), json!({"limit": 1})).await.unwrap();
-    assert_eq!(first.joined_text(), "a\n(lines 1-1 of 2; next: offset=2)");
+    assert_eq!(first.joined_text(), "a\n(lines 1-1 of 3; next: offset=2)");
     let second = with(fake(), json!({"offset": 2})).await.unwrap();
-    assert_eq!(second.joined_text(), "b\n(lines 2-2 of 2; end)\n(5 further bytes were printed but not kept)");
+    assert_eq!(second.joined_text(), "b\n[mark: 5 missing]\n(lines 2-3 of 3; end)");
+    assert_eq!(second.truncated.unwrap().blob_dropped, 5);
 }
 
 #[tokio::test]

@@ -7,12 +7,10 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use helve_core::{
-    BoxFuture, Cancel, ErrorKind, Exit, OutputSink, ProcessLimits, SandboxReport, ShellBackend, ShellJob,
-    ToolError, View,
-};
+use helve_core::{ErrorKind, Exit, ProcessLimits, ShellJob, ToolError, View};
 
-use crate::drain::Order;
+use crate::call::Sandbox;
+use crate::drain::{Drained, Order};
 use crate::program;
 use crate::spawn;
 use crate::sys::Program;
@@ -28,21 +26,6 @@ pub(crate) struct Bare {
 impl Bare {
     pub(crate) fn new(view: View, limits: ProcessLimits) -> Self {
         Bare { view, limits }
-    }
-
-    fn order(&self, job: &ShellJob) -> Result<Order, ToolError> {
-        tree_can_be_ended()?;
-        let directory = workdir::open(&self.view, job.working_dir.as_deref())?;
-        let shell = shell_path(&self.view)?;
-        let arguments = ["-c", &job.command].map(OsStr::new);
-        let program = Program::new(shell.as_os_str(), arguments, &self.view.env).map_err(spawn::bad_text)?;
-        Ok(Order {
-            program,
-            directory: Some(directory.fd),
-            inherited: Vec::new(),
-            status: None,
-            limits: self.limits,
-        })
     }
 }
 
@@ -70,25 +53,19 @@ pub(crate) fn tree_can_be_ended() -> Result<(), ToolError> {
         .hint("Mount /proc, and use a kernel with CONFIG_PROC_CHILDREN; or use the sandbox \"bwrap\"."))
 }
 
-impl ShellBackend for Bare {
-    fn report(&self) -> SandboxReport {
-        SandboxReport { backend: "none".to_owned(), layers: Vec::new() }
+impl Sandbox for Bare {
+    const NAME: &'static str = "none";
+
+    fn order(&self, job: &ShellJob) -> Result<Order, ToolError> {
+        tree_can_be_ended()?;
+        let directory = workdir::open(&self.view, job.working_dir.as_deref())?;
+        let shell = shell_path(&self.view)?;
+        let arguments = ["-c", &job.command].map(OsStr::new);
+        let program = Program::new(shell.as_os_str(), arguments, &self.view.env).map_err(spawn::bad_text)?;
+        Ok(Order::plain(program, directory.fd, self.limits))
     }
 
-    fn contains(&self) -> bool {
-        false
-    }
-
-    fn run<'a>(
-        &'a self,
-        job: ShellJob,
-        sink: Box<dyn OutputSink>,
-        cancel: Cancel,
-    ) -> BoxFuture<'a, Result<Exit, ToolError>> {
-        Box::pin(async move {
-            let order = self.order(&job)?;
-            let outcome = spawn::run(order, job.timeout, sink, &cancel).await?;
-            spawn::plain_exit(outcome, &self.view.shell.display().to_string())
-        })
+    fn exit(&self, drained: &Drained) -> Result<Exit, ToolError> {
+        spawn::plain_exit(drained.ending, &self.view.shell.display().to_string())
     }
 }

@@ -16,15 +16,13 @@ use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
-use helve_core::{
-    BoxFuture, Cancel, ErrorKind, Exit, Network, OutputSink, ProcessLimits, SandboxReport, ShellBackend,
-    ShellJob, ToolError, View,
-};
+use helve_core::{ErrorKind, Exit, Network, ProcessLimits, ShellJob, ToolError, View};
 use rustix::fs::MemfdFlags;
 use serde_json::Value;
 
+use crate::call::Sandbox;
 use crate::drain::{self, Drained, Order};
-use crate::spawn::{self, Outcome};
+use crate::spawn;
 use crate::sys::{Ending, Program};
 use crate::workdir::{self, WorkDir};
 use installed::Installed;
@@ -50,33 +48,6 @@ impl Bwrap {
         }
         let found = installed::find(&self.view)?;
         Ok(self.installed.get_or_init(|| found))
-    }
-
-    fn order(&self, job: &ShellJob) -> Result<Order, ToolError> {
-        let installed = self.installed()?;
-        let start = workdir::open(&self.view, job.working_dir.as_deref())?;
-        let (status, status_end) = drain::pipe().map_err(spawn::no_process)?;
-        let mut inherited = vec![status_end];
-        let options = self.options(installed, &start, &mut inherited)?;
-        let options = memory_file("options", &options)?;
-        let number = options.as_raw_fd().to_string();
-        inherited.push(options);
-        let arguments = [
-            OsStr::new("--args"),
-            OsStr::new(&number),
-            OsStr::new("--"),
-            self.view.shell.as_os_str(),
-            OsStr::new("-c"),
-            OsStr::new(&job.command),
-        ];
-        let program = Program::new(installed.path.as_os_str(), arguments, &self.view.env);
-        Ok(Order {
-            program: program.map_err(spawn::bad_text)?,
-            directory: None,
-            inherited,
-            status: Some(status),
-            limits: self.limits,
-        })
     }
 
     /// Every option, each ended by a NUL byte. The first descriptor in `inherited` is the status pipe; files made of
@@ -113,19 +84,6 @@ impl Bwrap {
         Ok(options.0)
     }
 
-    /// What bwrap's ending means.
-    fn exit(&self, drained: &Drained) -> Result<Exit, ToolError> {
-        match drained.ending {
-            Ending::Exited(_) => match Status::read(&drained.status) {
-                Status { exit_code: Some(code), .. } => Ok(Exit::Code(code)),
-                status => Err(self.setup_failed(status.has_child, &drained.stderr_head)),
-            },
-            Ending::Signaled(signal) => Ok(Exit::Signal(signal)),
-            Ending::NotStarted(stage, errno) => Err(spawn::not_started(stage, errno, "bwrap")),
-            Ending::Unknown => Err(spawn::supervisor_lost()),
-        }
-    }
-
     fn setup_failed(&self, has_child: bool, stderr: &[u8]) -> ToolError {
         let said = String::from_utf8_lossy(stderr);
         let said = said.trim();
@@ -145,34 +103,59 @@ impl Bwrap {
     }
 }
 
-impl ShellBackend for Bwrap {
-    fn report(&self) -> SandboxReport {
+impl Sandbox for Bwrap {
+    const NAME: &'static str = "bwrap";
+
+    fn layers(&self) -> Vec<&'static str> {
         let mut layers = vec!["userns", "mountns", "pidns", "ipcns", "utsns", "cgroupns"];
         if self.view.network == Network::Off {
             layers.push("netns");
         }
         layers.extend(["no_new_privs", "caps"]);
-        SandboxReport { backend: "bwrap".to_owned(), layers: layers.into_iter().map(str::to_owned).collect() }
+        layers
     }
 
     fn contains(&self) -> bool {
         true
     }
 
-    fn run<'a>(
-        &'a self,
-        job: ShellJob,
-        sink: Box<dyn OutputSink>,
-        cancel: Cancel,
-    ) -> BoxFuture<'a, Result<Exit, ToolError>> {
-        Box::pin(async move {
-            let order = self.order(&job)?;
-            match spawn::run(order, job.timeout, sink, &cancel).await? {
-                Outcome::TimedOut => Ok(Exit::TimedOut),
-                Outcome::Cancelled => Ok(Exit::Cancelled),
-                Outcome::Ended(drained) => self.exit(&drained),
-            }
+    fn order(&self, job: &ShellJob) -> Result<Order, ToolError> {
+        let installed = self.installed()?;
+        let start = workdir::open(&self.view, job.working_dir.as_deref())?;
+        let (status, status_end) = drain::pipe().map_err(spawn::no_process)?;
+        let mut inherited = vec![status_end];
+        let options = self.options(installed, &start, &mut inherited)?;
+        let options = memory_file("options", &options)?;
+        let number = options.as_raw_fd().to_string();
+        inherited.push(options);
+        let arguments = [
+            OsStr::new("--args"),
+            OsStr::new(&number),
+            OsStr::new("--"),
+            self.view.shell.as_os_str(),
+            OsStr::new("-c"),
+            OsStr::new(&job.command),
+        ];
+        let program = Program::new(installed.path.as_os_str(), arguments, &self.view.env);
+        Ok(Order {
+            program: program.map_err(spawn::bad_text)?,
+            directory: None,
+            inherited,
+            status: Some(status),
+            limits: self.limits,
         })
+    }
+
+    fn exit(&self, drained: &Drained) -> Result<Exit, ToolError> {
+        match drained.ending {
+            Ending::Exited(_) => match Status::read(&drained.status) {
+                Status { exit_code: Some(code), .. } => Ok(Exit::Code(code)),
+                status => Err(self.setup_failed(status.has_child, &drained.stderr_head)),
+            },
+            Ending::Signaled(signal) => Ok(Exit::Signal(signal)),
+            Ending::NotStarted(stage, errno) => Err(spawn::not_started(stage, errno, "bwrap")),
+            Ending::Unknown => Err(spawn::supervisor_lost()),
+        }
     }
 }
 

@@ -29,6 +29,13 @@ pub(crate) struct Order {
     pub(crate) limits: ProcessLimits,
 }
 
+impl Order {
+    /// One for a program that needs nothing besides.
+    pub(crate) fn plain(program: Program, directory: OwnedFd, limits: ProcessLimits) -> Order {
+        Order { program, directory: Some(directory), inherited: Vec::new(), status: None, limits }
+    }
+}
+
 /// How a call ended.
 #[derive(Debug)]
 pub(crate) struct Drained {

@@ -4,11 +4,12 @@
 //! [`ShellBackend`] that runs commands, streams their bytes into a sink and says how they ended.
 //!
 //! ```text
-//! backend ─ bwrap │ wrapper │ bare      what to start, and what the ending means
-//!             └ workdir                 where it starts, resolved by the kernel beneath the view
-//!               spawn                   deadline, cancellation, dropped future
-//!                 drain                 bytes from the pipes into the sink, on a thread of its own
-//!                   sys                 supervisor process: starts the command, kills its whole tree (all unsafe code)
+//! call                            one call, the same way for every sandbox
+//!   ├ bwrap │ wrapper │ bare      what to start, and what the ending means
+//!   │   └ workdir                 where it starts, resolved by the kernel beneath the view
+//!   └ spawn                       deadline, cancellation, dropped future
+//!       └ drain                   bytes from the pipes into the sink, on a thread of its own
+//!           └ sys                 supervisor process: starts the command, kills its whole tree (all unsafe code)
 //! ```
 //!
 //! The view is always given from outside. Deliberately not here: configuration, the guard that reads a command,
@@ -16,6 +17,7 @@
 
 mod bare;
 mod bwrap;
+mod call;
 mod drain;
 mod program;
 mod spawn;
@@ -25,6 +27,7 @@ mod wrapper;
 
 use std::sync::Arc;
 
+use call::Backend;
 use helve_core::{ProcessLimits, SandboxChoice, ShellBackend, ToolError, View};
 
 /// The backend of the owner's choice, bound to `view`. Starts no process; a sandbox that is missing shows itself at
@@ -35,8 +38,10 @@ pub fn backend(
     limits: ProcessLimits,
 ) -> Result<Arc<dyn ShellBackend>, ToolError> {
     Ok(match choice {
-        SandboxChoice::Bwrap => Arc::new(bwrap::Bwrap::new(view, limits)),
-        SandboxChoice::Wrapper { template } => Arc::new(wrapper::Wrapper::new(template, view, limits)?),
-        SandboxChoice::None => Arc::new(bare::Bare::new(view, limits)),
+        SandboxChoice::Bwrap => Arc::new(Backend(bwrap::Bwrap::new(view, limits))),
+        SandboxChoice::Wrapper { template } => {
+            Arc::new(Backend(wrapper::Wrapper::new(template, view, limits)?))
+        }
+        SandboxChoice::None => Arc::new(Backend(bare::Bare::new(view, limits))),
     })
 }

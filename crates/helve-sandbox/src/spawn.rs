@@ -64,16 +64,12 @@ pub(crate) async fn run(
 }
 
 /// What an ending means for a command that runs without a sandbox program between.
-pub(crate) fn plain_exit(outcome: Outcome, program: &str) -> Result<Exit, ToolError> {
-    match outcome {
-        Outcome::TimedOut => Ok(Exit::TimedOut),
-        Outcome::Cancelled => Ok(Exit::Cancelled),
-        Outcome::Ended(drained) => match drained.ending {
-            Ending::Exited(code) => Ok(Exit::Code(code)),
-            Ending::Signaled(signal) => Ok(Exit::Signal(signal)),
-            Ending::NotStarted(stage, errno) => Err(not_started(stage, errno, program)),
-            Ending::Unknown => Err(supervisor_lost()),
-        },
+pub(crate) fn plain_exit(ending: Ending, program: &str) -> Result<Exit, ToolError> {
+    match ending {
+        Ending::Exited(code) => Ok(Exit::Code(code)),
+        Ending::Signaled(signal) => Ok(Exit::Signal(signal)),
+        Ending::NotStarted(stage, errno) => Err(not_started(stage, errno, program)),
+        Ending::Unknown => Err(supervisor_lost()),
     }
 }
 

@@ -6,14 +6,12 @@
 
 use std::ffi::OsStr;
 
-use helve_core::{
-    BoxFuture, Cancel, ErrorKind, Exit, OutputSink, ProcessLimits, SandboxReport, ShellBackend, ShellJob,
-    ToolError, View,
-};
+use helve_core::{ErrorKind, Exit, ProcessLimits, ShellJob, ToolError, View};
 use helve_shell::Template;
 
 use crate::bare::tree_can_be_ended;
-use crate::drain::Order;
+use crate::call::Sandbox;
+use crate::drain::{Drained, Order};
 use crate::spawn;
 use crate::sys::Program;
 use crate::workdir;
@@ -40,6 +38,10 @@ impl Wrapper {
         })?;
         Ok(Wrapper { template, view, limits })
     }
+}
+
+impl Sandbox for Wrapper {
+    const NAME: &'static str = "wrapper";
 
     fn order(&self, job: &ShellJob) -> Result<Order, ToolError> {
         tree_can_be_ended()?;
@@ -53,35 +55,10 @@ impl Wrapper {
         })?;
         let arguments = ["-c", &line].map(OsStr::new);
         let program = Program::new(OsStr::new(SHELL), arguments, &self.view.env).map_err(spawn::bad_text)?;
-        Ok(Order {
-            program,
-            directory: Some(directory.fd),
-            inherited: Vec::new(),
-            status: None,
-            limits: self.limits,
-        })
-    }
-}
-
-impl ShellBackend for Wrapper {
-    fn report(&self) -> SandboxReport {
-        SandboxReport { backend: "wrapper".to_owned(), layers: Vec::new() }
+        Ok(Order::plain(program, directory.fd, self.limits))
     }
 
-    fn contains(&self) -> bool {
-        false
-    }
-
-    fn run<'a>(
-        &'a self,
-        job: ShellJob,
-        sink: Box<dyn OutputSink>,
-        cancel: Cancel,
-    ) -> BoxFuture<'a, Result<Exit, ToolError>> {
-        Box::pin(async move {
-            let order = self.order(&job)?;
-            let outcome = spawn::run(order, job.timeout, sink, &cancel).await?;
-            spawn::plain_exit(outcome, SHELL)
-        })
+    fn exit(&self, drained: &Drained) -> Result<Exit, ToolError> {
+        spawn::plain_exit(drained.ending, SHELL)
     }
 }

@@ -12,8 +12,9 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
+use tokio::sync::oneshot;
 
-use crate::sys::{self, Ending, Launch, Program};
+use crate::sys::{self, Ending, Launch, Program, Supervisor};
 
 /// What a backend wants to have run.
 pub(crate) struct Order {
@@ -54,12 +55,31 @@ const PIPE_BYTES: usize = 1024 * 1024;
 /// What is kept of standard error and of the status pipe.
 const HEAD_BYTES: usize = 4 * 1024;
 
-/// Runs the order to its end. `None` if the lifeline was cut before anything began.
+/// How a call ended, or why it could not be followed to its end. `None` if the lifeline was cut before anything began.
+pub(crate) type Answer = io::Result<Option<Drained>>;
+
+/// Runs the order to its end and sends the answer.
 pub(crate) fn run(
+    order: Order,
+    sink: Box<dyn OutputSink>,
+    lifeline: OwnedFd,
+    answer: oneshot::Sender<Answer>,
+) {
+    // Waited for when this function is left, and after `teller` is gone, even in a panic of the sink: a command whose
+    // output nobody reads ends when whoever waits for the answer lets go of the lifeline.
+    let mut supervisor = None;
+    let teller = answer;
+    let done = follow(order, sink, lifeline, &mut supervisor);
+    let _ = teller.send(done);
+}
+
+/// Leaves the supervisor in its place if it may still be running.
+fn follow(
     order: Order,
     mut sink: Box<dyn OutputSink>,
     lifeline: OwnedFd,
-) -> io::Result<Option<Drained>> {
+    supervisor: &mut Option<Supervisor>,
+) -> Answer {
     if is_ready(lifeline.as_fd())? {
         return Ok(None);
     }
@@ -69,7 +89,7 @@ pub(crate) fn run(
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let null = above_streams(null)?;
     let inherited: Vec<_> = order.inherited.iter().map(AsFd::as_fd).collect();
-    let supervisor = sys::launch(&Launch {
+    *supervisor = Some(sys::launch(&Launch {
         program: &order.program,
         directory: order.directory.as_ref().map(AsFd::as_fd),
         stdin: null.as_fd(),
@@ -79,7 +99,7 @@ pub(crate) fn run(
         lifeline: lifeline.as_fd(),
         report: report_end.as_fd(),
         limits: order.limits,
-    })?;
+    })?);
     // Only the tree may hold the writing ends, or their end would never be seen.
     drop((stdout_end, stderr_end, report_end, null, lifeline));
     drop(inherited);
@@ -92,7 +112,8 @@ pub(crate) fn run(
     };
     let ending = streams.pump(report.as_fd(), &mut *sink)?;
     streams.finish(&mut *sink)?;
-    supervisor.reap();
+    // It has reported, so this is short.
+    *supervisor = None;
     let status = order.status.map(|pipe| read_rest(pipe.as_fd())).transpose()?.unwrap_or_default();
     Ok(Some(Drained { ending, stderr_head: streams.stderr_head, status }))
 }

@@ -42,7 +42,7 @@ pub(crate) async fn run(
     }
     let (lifeline, hold) = drain::pipe().map_err(no_process)?;
     let (answer, mut work) = oneshot::channel();
-    let run = move || drop(answer.send(drain::run(order, sink, lifeline)));
+    let run = move || drain::run(order, sink, lifeline, answer);
     std::thread::Builder::new().name("helve-drain".to_owned()).spawn(run).map_err(no_process)?;
     let stopped = tokio::select! {
         biased;

@@ -25,5 +25,5 @@ mod launch;
 mod report;
 mod supervisor;
 
-pub(crate) use launch::{Launch, Program, launch};
+pub(crate) use launch::{Launch, Program, Supervisor, launch};
 pub(crate) use report::{Ending, Stage, read_report};

@@ -59,13 +59,12 @@ pub(crate) struct Launch<'a> {
     pub(crate) limits: ProcessLimits,
 }
 
-/// A running supervisor.
+/// A running supervisor. Dropping it waits until it is gone and takes its process away, so that no path leaves a zombie.
 #[derive(Debug)]
 pub(crate) struct Supervisor(libc::pid_t);
 
-impl Supervisor {
-    /// Waits for it and takes its process away. Blocks until it is gone.
-    pub(crate) fn reap(self) {
+impl Drop for Supervisor {
+    fn drop(&mut self) {
         let mut status = 0;
         // SAFETY: `status` lives through the call. An answer other than EINTR means that it is gone, or that the
         // surrounding program has reaped it already.

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use helve_core::{Cancel, Exit, ShellJob};
+use helve_core::{Cancel, ErrorKind, Exit, OutputSink, ShellJob, Stream};
 use pretty_assertions::assert_eq;
 
 use crate::common::{
@@ -11,7 +11,8 @@ use crate::common::{
     unique_seconds, view, wait_for,
 };
 
-const SOON: Duration = Duration::from_millis(900);
+/// Long enough for a busy machine, and nothing against how long the commands would take by themselves.
+const SOON: Duration = Duration::from_secs(5);
 
 fn tree(seconds: &str) -> String {
     format!("echo begun; sleep {seconds} & setsid sleep {seconds} & sleep {seconds}")
@@ -160,6 +161,47 @@ fn deep_chain_of_forks_is_ended() {
         assert_eq!(done.exit, Ok(Exit::TimedOut), "{choice:?}");
         assert_eq!(count_running(&seconds), 0, "{choice:?}: survivors");
     }
+}
+
+/// Fails at the first chunk.
+struct Broken;
+
+impl OutputSink for Broken {
+    fn chunk(&mut self, _: Stream, _: &[u8]) {
+        panic!("this sink is broken");
+    }
+}
+
+#[test]
+fn call_whose_output_cannot_be_taken_is_ended_and_reaped() {
+    for choice in choices() {
+        let seconds = unique_seconds();
+        let output = role("endings::role_broken_sink")
+            .env("ROLE_BACKEND", name(&choice))
+            .env("ROLE_SECONDS", &seconds)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{choice:?}: {}", String::from_utf8_lossy(&output.stdout));
+        assert_eq!(count_running(&seconds), 0, "{choice:?}: survivors");
+    }
+}
+
+#[test]
+#[ignore = "played as a process of its own by the test above"]
+fn role_broken_sink() {
+    let workspace = tempfile::tempdir().unwrap();
+    let command = tree(&std::env::var("ROLE_SECONDS").unwrap());
+    let backend = backend(&choice_of_role(), view(workspace.path()));
+    let error = block_on(backend.run(job(&command), Box::new(Broken), Cancel::never())).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Internal);
+    // A zombie is still a child.
+    let children = || {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+        tasks
+            .filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok())
+            .collect::<String>()
+    };
+    assert!(wait_for(SOON, || children().is_empty()), "children: {}", children());
 }
 
 #[test]

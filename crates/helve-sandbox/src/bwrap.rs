@@ -71,7 +71,7 @@ impl Bwrap {
         if let Some(status) = inherited.first() {
             options.add(["--json-status-fd", &status.as_raw_fd().to_string()]);
         }
-        mounts::plan(&self.view)?.write(&mut options, |content| {
+        mounts::plan(&self.view, self.limits.file_bytes)?.write(&mut options, |content| {
             let file = match content {
                 Content::Bytes(bytes) => memory_file("file", bytes)?,
                 Content::Of(path) => open_file(path)?,

@@ -101,11 +101,12 @@ pub(super) enum Content<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Plan(BTreeMap<PathBuf, Mount>);
 
-/// Plans the view. Later steps overrule earlier ones at the same place, the stricter later.
-pub(super) fn plan(view: &View) -> Result<Plan, ToolError> {
+/// Plans the view. Later steps overrule earlier ones at the same place, the stricter later. The limit on the size of
+/// files that a command may write holds for bwrap too, so no new file is planned that is larger than `file_bytes`.
+pub(super) fn plan(view: &View, file_bytes: u64) -> Result<Plan, ToolError> {
     let mut plan = Plan(BTreeMap::new());
     plan.add_system();
-    plan.add_etc(view.network);
+    plan.add_etc(view.network, file_bytes.min(COPY_BYTES));
     plan.add_private(view);
     for path in &view.read_write {
         plan.show(path, Mount::ReadWrite);
@@ -141,7 +142,7 @@ impl Plan {
         }
     }
 
-    fn add_etc(&mut self, network: Network) {
+    fn add_etc(&mut self, network: Network, copy_bytes: u64) {
         let etc = Path::new("/etc");
         let mut names: Vec<PathBuf> = ETC.iter().map(|name| etc.join(name)).collect();
         // Java keeps what it cannot start without in a directory that bears its version.
@@ -151,12 +152,16 @@ impl Plan {
         );
         match network {
             Network::Host => names.extend(ETC_NETWORK.iter().map(|name| etc.join(name))),
-            Network::Off => drop(self.0.insert(etc.join("hosts"), Mount::File(LOCAL_HOSTS))),
+            Network::Off if LOCAL_HOSTS.len() as u64 <= copy_bytes => {
+                self.0.insert(etc.join("hosts"), Mount::File(LOCAL_HOSTS));
+            }
+            // A command that may not write even so little does without the name localhost.
+            Network::Off => {}
         }
         for path in names {
             // A link is followed to its file, which may lie where nothing else is shown.
             let Ok(file) = path.metadata() else { continue };
-            let small = file.is_file() && file.len() <= COPY_BYTES;
+            let small = file.is_file() && file.len() <= copy_bytes;
             self.0.insert(path, if small { Mount::Copy } else { Mount::ReadOnly });
         }
     }

@@ -44,7 +44,10 @@ fn the_stricter_rule_wins_at_one_place_and_the_deeper_rule_below_it() {
         ("ws/key", Mount::HiddenFile),
         ("ws/secret", Mount::HiddenDirectory),
     ];
-    assert_eq!(below(&plan(&view).unwrap(), &root), expected.map(|(path, mount)| (path.to_owned(), mount)));
+    assert_eq!(
+        below(&plan(&view, u64::MAX).unwrap(), &root),
+        expected.map(|(path, mount)| (path.to_owned(), mount))
+    );
 }
 
 #[test]
@@ -53,7 +56,7 @@ fn accounts_secrets_are_never_planned() {
     let mut view = view(folder.path());
     for network in [Network::Off, Network::Host] {
         view.network = network;
-        let plan = plan(&view).unwrap();
+        let plan = plan(&view, u64::MAX).unwrap();
         for path in [
             "/etc",
             "/etc/shadow",
@@ -75,19 +78,35 @@ fn accounts_secrets_are_never_planned() {
 }
 
 #[test]
+fn no_new_file_is_larger_than_a_command_may_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let view = view(folder.path());
+    for limit in [0, 33, 1000, u64::MAX] {
+        for (path, mount) in plan(&view, limit).unwrap().0 {
+            let bytes = match mount {
+                Mount::Copy => path.metadata().unwrap().len(),
+                Mount::File(content) => content.len() as u64,
+                _ => 0,
+            };
+            assert!(bytes <= limit.min(COPY_BYTES), "{}: {bytes} bytes under {limit}", path.display());
+        }
+    }
+}
+
+#[test]
 fn home_inside_the_workspace_stays_the_workspaces() {
     let folder = tempfile::tempdir().unwrap();
     let mut view = view(folder.path());
     let home = folder.path().join("home");
     view.env.insert("HOME".to_owned(), home.display().to_string());
-    assert!(!plan(&view).unwrap().0.contains_key(&home));
+    assert!(!plan(&view, u64::MAX).unwrap().0.contains_key(&home));
 }
 
 #[test]
 fn options_come_parent_first_and_end_with_the_seal() {
     let folder = tempfile::tempdir().unwrap();
     let mut options = Options::default();
-    plan(&view(folder.path())).unwrap().write(&mut options, |_| Ok(9)).unwrap();
+    plan(&view(folder.path()), u64::MAX).unwrap().write(&mut options, |_| Ok(9)).unwrap();
     let text = String::from_utf8(options.0).unwrap();
     let words: Vec<&str> = text.split_terminator('\0').collect();
     assert_eq!(words[words.len() - 2..], ["--remount-ro", "/"]);

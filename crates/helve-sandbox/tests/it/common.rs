@@ -91,18 +91,62 @@ pub(crate) fn output(choice: &SandboxChoice, view: View, command: &str) -> Strin
     done.stdout
 }
 
+/// Whether what a test needs is there. If it is not, the test is skipped and says so; where the environment variable
+/// `required_by` is 1, it fails.
+fn is_there(what: &str, try_it: &mut Command, required_by: Option<&str>) -> bool {
+    let answer = try_it.stdin(Stdio::null()).output();
+    let works = answer.as_ref().is_ok_and(|output| output.status.success());
+    let required = required_by.and_then(std::env::var_os).is_some_and(|value| value == "1");
+    assert!(works || !required, "{what} does not work here, and {required_by:?} is 1: {answer:?}");
+    if !works {
+        println!("skipped what needs {what}, which does not work here: {answer:?}");
+    }
+    works
+}
+
 /// Whether bwrap can work here at all, tried once without any code of ours.
 pub(crate) fn bwrap_works() -> bool {
     static WORKS: OnceLock<bool> = OnceLock::new();
     *WORKS.get_or_init(|| {
         let probe = ["--unshare-all", "--unshare-user", "--ro-bind", "/", "/", "--proc", "/proc", "true"];
-        let answer = Command::new("bwrap").args(probe).stdin(Stdio::null()).output();
-        let works = answer.as_ref().is_ok_and(|output| output.status.success());
-        if !works {
-            println!("skipped what needs bwrap, which does not work here: {answer:?}");
-        }
-        works
+        is_there("bwrap", Command::new("bwrap").args(probe), Some("HELVE_TEST_REQUIRE_SANDBOX"))
     })
+}
+
+/// Whether firejail can work here. It refuses itself to ordinary users on many systems, so only root can require it.
+pub(crate) fn firejail_works() -> bool {
+    let probe = ["--quiet", "--noprofile", "--", "true"];
+    let required_by = rustix::process::geteuid().is_root().then_some("HELVE_TEST_PEERS");
+    is_there("firejail", Command::new("firejail").args(probe), required_by)
+}
+
+#[test]
+fn what_is_missing_skips_a_test_and_fails_it_where_it_is_required() {
+    let nothing = tempfile::tempdir().unwrap();
+    let root = rustix::process::geteuid().is_root();
+    for (part, variable, can_be_required) in [
+        ("common::role_needs_bwrap", "HELVE_TEST_REQUIRE_SANDBOX", true),
+        ("common::role_needs_firejail", "HELVE_TEST_PEERS", root),
+    ] {
+        for (value, passes) in [("0", true), ("1", !can_be_required)] {
+            let output = role(part).env("PATH", nothing.path()).env(variable, value).output().unwrap();
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(output.status.success(), passes, "{variable}={value}: {text}");
+            assert!(!passes || text.contains("skipped what needs"), "{variable}={value}: {text}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "played as a process of its own by the test above"]
+fn role_needs_bwrap() {
+    assert!(!bwrap_works());
+}
+
+#[test]
+#[ignore = "played as a process of its own by the test above"]
+fn role_needs_firejail() {
+    assert!(!firejail_works());
 }
 
 /// Every backend that can work here.

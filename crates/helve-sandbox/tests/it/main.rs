@@ -1,7 +1,7 @@
 //! The backends with real processes: what a command gets, what it cannot reach, and that nothing of it survives.
 //!
 //! One program, so that a test can start it again as a process of its own (see `role`). Where bwrap cannot work at all,
-//! its tests say so and pass.
+//! its tests say so and pass; with `HELVE_TEST_REQUIRE_SANDBOX=1` in the environment they fail.
 
 #[cfg(test)]
 mod common;

@@ -1,11 +1,9 @@
 //! The owner's own template, with the programs that people use for it.
 
-use std::process::Command;
-
 use helve_core::{ErrorKind, Exit, SandboxChoice};
 use pretty_assertions::assert_eq;
 
-use crate::common::{LIMITS, backend, bwrap_works, output, run, view};
+use crate::common::{LIMITS, backend, bwrap_works, firejail_works, output, run, view};
 
 /// The example of many manuals: the quotes around the placeholder are the template's.
 const BWRAP_TEMPLATE: &str = "bwrap --ro-bind /usr /usr --ro-bind-try /bin /bin --ro-bind-try /lib /lib \
@@ -41,9 +39,7 @@ fn nothing_of_the_command_runs_outside_the_wrapper() {
 
 #[test]
 fn firejail_runs_the_command() {
-    let works = Command::new("firejail").args(["--quiet", "--noprofile", "--", "true"]).output();
-    if !works.as_ref().is_ok_and(|output| output.status.success()) {
-        println!("skipped: firejail does not work here: {works:?}");
+    if !firejail_works() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -53,7 +53,7 @@ fn end_of_the_main_command_ends_what_it_left_behind() {
         let start = Instant::now();
         let command = format!("sleep {seconds} & setsid nohup sleep {seconds} & echo hi");
         assert_eq!(output(&choice, view(workspace.path()), &command), "hi\n", "{choice:?}");
-        assert!(start.elapsed() < Duration::from_secs(3), "{choice:?}: waited for a background process");
+        assert!(start.elapsed() < SOON, "{choice:?}: waited for a background process");
         assert_eq!(count_running(&seconds), 0, "{choice:?}: survivors");
     }
 }
@@ -206,29 +206,52 @@ fn role_broken_sink() {
 
 #[test]
 fn many_calls_at_once_leave_nothing_behind() {
-    let workspace = tempfile::tempdir().unwrap();
     for choice in choices() {
         let seconds = unique_seconds();
-        let backend = backend(&choice, view(workspace.path()));
-        let (handle, cancel) = Cancel::pair();
-        let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
-        block_on(async {
-            let calls: Vec<_> = (0..12)
-                .map(|_| {
-                    let (backend, cancel, command) = (backend.clone(), cancel.clone(), tree(&seconds));
-                    tokio::spawn(async move {
-                        backend.run(job(&command), Box::new(Collector::default()), cancel).await
-                    })
-                })
-                .collect();
-            tokio::time::sleep(Duration::from_millis(600)).await;
-            handle.cancel();
-            for call in calls {
-                assert_eq!(call.await.unwrap(), Ok(Exit::Cancelled), "{choice:?}");
-            }
-        });
+        let output = role("endings::role_many_calls")
+            .env("ROLE_BACKEND", name(&choice))
+            .env("ROLE_SECONDS", &seconds)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{choice:?}: {}", String::from_utf8_lossy(&output.stdout));
         assert_eq!(count_running(&seconds), 0, "{choice:?}: survivors");
-        // Other tests of this program run at the same time, so only a leak of one descriptor a call would show.
-        assert!(descriptors() < 400, "{choice:?}: descriptors leak");
     }
+}
+
+/// Alone in its process, so that the descriptors can be counted exactly.
+#[test]
+#[ignore = "played as a process of its own by the test above"]
+fn role_many_calls() {
+    const CALLS: usize = 12;
+    let workspace = tempfile::tempdir().unwrap();
+    let seconds = std::env::var("ROLE_SECONDS").unwrap();
+    let backend = backend(&choice_of_role(), view(workspace.path()));
+    let (handle, cancel) = Cancel::pair();
+    let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let before = descriptors();
+    block_on(async {
+        let calls: Vec<_> = (0..CALLS)
+            .map(|_| {
+                let (backend, cancel, command) = (backend.clone(), cancel.clone(), tree(&seconds));
+                tokio::spawn(async move {
+                    backend.run(job(&command), Box::new(Collector::default()), cancel).await
+                })
+            })
+            .collect();
+        let mut begun = false;
+        for _ in 0..500 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            begun = count_running(&seconds) >= 3 * CALLS;
+            if begun {
+                break;
+            }
+        }
+        handle.cancel();
+        assert!(begun, "the trees never began");
+        for call in calls {
+            assert_eq!(call.await.unwrap(), Ok(Exit::Cancelled));
+        }
+    });
+    assert_eq!(count_running(&seconds), 0, "survivors");
+    assert_eq!(descriptors(), before, "descriptors leak");
 }

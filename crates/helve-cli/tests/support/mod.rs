@@ -246,12 +246,15 @@ fn ran(output: &std::process::Output) -> Ran {
     }
 }
 
-/// Whether a program can do its work here at all, tried once and without any code of ours.
-fn works(name: &str, probe: &[&str]) -> bool {
+/// Whether a program can do its work here, tried without any code of ours. If it cannot, the test is skipped and says
+/// so; where the environment variable `required_by` is 1, it fails.
+fn works(name: &str, probe: &[&str], required_by: Option<&str>) -> bool {
     let answer = Command::new(name).args(probe).stdin(Stdio::null()).output();
     let works = answer.as_ref().is_ok_and(|output| output.status.success());
+    let required = required_by.and_then(std::env::var_os).is_some_and(|value| value == "1");
+    assert!(works || !required, "{name} does not work here, and {required_by:?} is 1: {answer:?}");
     if !works {
-        println!("skipped: {name} does not work here: {answer:?}");
+        println!("skipped what needs {name}, which does not work here: {answer:?}");
     }
     works
 }
@@ -259,16 +262,18 @@ fn works(name: &str, probe: &[&str]) -> bool {
 pub(crate) fn bwrap_works() -> bool {
     static WORKS: OnceLock<bool> = OnceLock::new();
     let probe = ["--unshare-all", "--unshare-user", "--ro-bind", "/", "/", "--proc", "/proc", "true"];
-    *WORKS.get_or_init(|| works("bwrap", &probe))
+    *WORKS.get_or_init(|| works("bwrap", &probe, Some("HELVE_TEST_REQUIRE_SANDBOX")))
 }
 
+/// It refuses itself to ordinary users on many systems, so only root can require it.
 pub(crate) fn firejail_works() -> bool {
     static WORKS: OnceLock<bool> = OnceLock::new();
-    *WORKS.get_or_init(|| works("firejail", &["--noprofile", "--quiet", "--", "true"]))
+    let required_by = rustix::process::geteuid().is_root().then_some("HELVE_TEST_PEERS");
+    *WORKS.get_or_init(|| works("firejail", &["--quiet", "--noprofile", "--", "true"], required_by))
 }
 
 pub(crate) fn is_installed(program: &str) -> bool {
-    works(program, &["--version"])
+    works(program, &["--version"], None)
 }
 
 /// A number of seconds to sleep that no other process has on its command line.

@@ -23,7 +23,9 @@ pub(crate) fn make_dir(parent: impl AsFd, name: &str) -> io::Result<OwnedFd> {
         return Ok(dir);
     }
     match rustix::fs::mkdirat(&parent, name, PRIVATE_DIR) {
-        Ok(()) | Err(Errno::EXIST) => {}
+        // Said again, because the caller's umask may have taken the owner's own rights away.
+        Ok(()) => rustix::fs::chmodat(&parent, name, PRIVATE_DIR, AtFlags::empty())?,
+        Err(Errno::EXIST) => {}
         Err(error) => return Err(error.into()),
     }
     open_dir(&parent, name)?.ok_or_else(|| Errno::NOENT.into())
@@ -50,8 +52,13 @@ fn open_regular(dir: impl AsFd, name: &str, flags: OFlags) -> io::Result<Option<
     let Some(fd) = absent_is_none(rustix::fs::openat(dir, name, flags, PRIVATE_FILE))? else {
         return Ok(None);
     };
-    if FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode) != FileType::RegularFile {
+    let mode = rustix::fs::fstat(&fd)?.st_mode;
+    if FileType::from_raw_mode(mode) != FileType::RegularFile {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    if flags.contains(OFlags::CREATE) && Mode::from_raw_mode(mode) != PRIVATE_FILE {
+        // The caller's umask took rights away, or somebody gave some.
+        rustix::fs::fchmod(&fd, PRIVATE_FILE)?;
     }
     Ok(Some(File::from(fd)))
 }

@@ -31,7 +31,7 @@ impl Home {
     pub fn open(path: &Path) -> Result<Home, StoreError> {
         let refuse = |reason: String| StoreError::Home { path: path.display().to_string(), reason };
         let failed = |error: io::Error| refuse(error.to_string());
-        if let Err(error) = DirBuilder::new().recursive(true).mode(0o700).create(path) {
+        if let Err(error) = make_path(path) {
             return Err(refuse(format!(
                 "it cannot be made: {error}. Set HELVE_HOME to a directory you can write"
             )));
@@ -117,6 +117,20 @@ impl Home {
         };
         find().map_err(|error| StoreError::io("cannot open the session", session, error))
     }
+}
+
+/// Makes a directory and those above it that are missing, for the owner alone whatever the umask is.
+fn make_path(path: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> = path.ancestors().take_while(|dir| !dir.is_dir()).collect();
+    for dir in missing.into_iter().rev().filter(|dir| !dir.as_os_str().is_empty()) {
+        match DirBuilder::new().mode(0o700).create(dir) {
+            // Said again, because the umask may have taken the owner's own rights away.
+            Ok(()) => fs::set_permissions(dir, fs::Permissions::from_mode(0o700))?,
+            Err(_) if dir.is_dir() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 fn default_path_from(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf, StoreError> {

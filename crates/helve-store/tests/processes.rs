@@ -7,11 +7,12 @@
 )]
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use helve_store::{Entry, EntryKind, Filter, Home, Index, Journal, JournalOptions, Tail, verify};
+use helve_store::{Blobs, Entry, EntryKind, Filter, Home, Index, Journal, JournalOptions, Tail, verify};
 use pretty_assertions::assert_eq;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde_json::json;
@@ -48,6 +49,9 @@ fn appender_process() {
         setrlimit(Resource::Fsize, at(limit.parse().unwrap())).unwrap();
     }
     let journal = Journal::open(&home, "s", JournalOptions::default()).unwrap();
+    let mut blob = Blobs::open(&home, 1 << 20).unwrap().writer();
+    blob.write(b"kept").unwrap();
+    blob.finish().unwrap();
     let pid = std::process::id();
     let mut out = std::io::stdout();
     for number in 0..count {
@@ -190,4 +194,39 @@ fn a_write_that_fails_in_the_middle_is_taken_back() {
     let journal = Journal::open(&home, "s", JournalOptions::default()).unwrap();
     let note = Entry { kind: EntryKind::Note, call: None, at_us: 0, body: json!(null) };
     assert_eq!(journal.append(&note).unwrap().seq, report.entries + 1);
+}
+
+/// Every file and directory below a path, with its permissions.
+fn modes(path: &Path) -> Vec<(String, u32)> {
+    let metadata = path.metadata().unwrap();
+    let mut found = vec![(path.display().to_string(), metadata.permissions().mode() & 0o7777)];
+    if metadata.is_dir() {
+        found.extend(std::fs::read_dir(path).unwrap().flat_map(|entry| modes(&entry.unwrap().path())));
+    }
+    found
+}
+
+/// A umask that takes even the owner's rights away must not leave a state directory that nobody can open again.
+#[test]
+fn whatever_the_umask_is_the_owner_and_nobody_else_has_the_state() {
+    for umask in ["0777", "0000"] {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().join("above/home");
+        let appender = appender(&home, 3);
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &format!("umask {umask}; exec \"$0\" \"$@\"")])
+            .arg(appender.get_program())
+            .args(appender.get_args());
+        let environment = appender.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        assert!(command.envs(environment).output().unwrap().status.success(), "umask {umask}");
+
+        let modes = modes(&dir.path().join("above"));
+        assert!(modes.len() >= 8, "{modes:?}");
+        for (path, mode) in modes {
+            let expected = if Path::new(&path).is_dir() { 0o700 } else { 0o600 };
+            assert_eq!(mode, expected, "{path} with umask {umask}");
+        }
+        assert!(verify(&Home::open(&home).unwrap(), "s", None).unwrap().is_ok());
+    }
 }

@@ -58,6 +58,29 @@ fn an_interrupted_batch_ends_its_calls_and_takes_no_more() {
 }
 
 #[test]
+fn a_second_interrupt_ends_helve_at_once() {
+    let world = World::new();
+    // Results that nobody reads fill the pipe: after the first interrupt the calls end, and helve waits to be read.
+    let long = "x".repeat(9000);
+    let mut calls = format!("{{\"tool\":\"echo\",\"args\":{{\"message\":\"{long}\"}}}}\n").repeat(20);
+    calls.push_str("{\"tool\":\"exec\",\"args\":{\"command\":\"touch started; sleep 30\"}}\n");
+    std::fs::write(world.workspace().join("calls.jsonl"), calls).unwrap();
+    let mut child = start(&world, &["batch", "--session", SESSION, "calls.jsonl"]);
+    signal(&child, Signal::INT);
+    wait_for_text(&world.session().join("journal.jsonl"), "\"cancelled\"");
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(child.try_wait().unwrap(), None, "helve waits for its reader");
+    signal(&child, Signal::INT);
+    let mut ended = None;
+    wait_until("helve ends", || {
+        ended = child.try_wait().unwrap();
+        ended.is_some()
+    });
+    assert_eq!(ended.and_then(|status| status.code()), Some(130));
+    assert_eq!(world.run(&["verify"]).code, Some(0));
+}
+
+#[test]
 fn a_killed_helve_leaves_a_sound_journal_and_a_cut_call() {
     let world = World::new();
     let mut child = start(&world, &["run", "--session", SESSION, "touch started; sleep 30"]);

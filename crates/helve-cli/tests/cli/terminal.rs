@@ -2,13 +2,12 @@
 //! `script` of util-linux; where that is missing, these tests say so and pass.
 
 use std::io::{Read, Write};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
-use crate::world::World;
+use crate::world::{World, wait_until};
 
-/// Runs a command on a terminal, answers its question if there is one, and gives its exit code and everything that the
-/// terminal showed.
-fn on_terminal(world: &World, command: &str, answer: Option<&str>) -> Option<(Option<i32>, String)> {
+/// Starts a command on a terminal.
+fn start(world: &World, command: &str) -> Option<Child> {
     if Command::new("script").arg("--version").output().is_err() {
         println!("skipped: `script` is not installed");
         return None;
@@ -21,7 +20,13 @@ fn on_terminal(world: &World, command: &str, answer: Option<&str>) -> Option<(Op
         child.env(name, value.unwrap());
     }
     child.env("SHELL", "/bin/sh").current_dir(world.workspace());
-    let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    Some(child.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
+}
+
+/// Runs a command on a terminal, answers its question if there is one, and gives its exit code and everything that the
+/// terminal showed.
+fn on_terminal(world: &World, command: &str, answer: Option<&str>) -> Option<(Option<i32>, String)> {
+    let mut child = start(world, command)?;
     let mut input = child.stdin.take().unwrap();
     let mut output = child.stdout.take().unwrap();
     let mut shown = Vec::new();
@@ -75,6 +80,21 @@ fn an_interrupt_at_the_question_cancels() {
     let Some((code, shown)) = on_terminal(&world, BARE_RUN, Some("\u{3}")) else { return };
     assert_eq!(code, Some(130), "{shown}");
     assert!(!world.workspace().join("made").exists());
+}
+
+#[test]
+fn ctrl_c_at_the_terminal_takes_the_call_back() {
+    let world = World::new();
+    let command =
+        "call exec 'command=touch started; sleep 30; touch ended' --set sandbox=none --set auto_approve=true";
+    let Some(mut child) = start(&world, command) else { return };
+    wait_until("the command runs", || world.workspace().join("started").exists());
+    child.stdin.as_mut().unwrap().write_all(b"\x03").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    let row = world.run(&["log", "--json"]).json();
+    assert_eq!((row["state"].as_str(), row["error_kind"].as_str()), (Some("done"), Some("cancelled")));
+    assert!(!world.workspace().join("ended").exists());
 }
 
 #[test]

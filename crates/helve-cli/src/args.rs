@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{batch, call, check, completions, config, gc, log, run, tools, verify};
 
-/// Gives a language model tools, and keeps every call on a surface that you can verify, restrict and replay.
+/// Gives a language model tools, and keeps every call on a surface that you can restrict, read back and verify.
 #[derive(Parser)]
 #[command(name = "helve", version, propagate_version = false, disable_help_subcommand = true)]
 #[command(after_help = "\
@@ -39,7 +39,7 @@ pub(crate) struct Global {
     /// Print for programs: JSON, one value a line
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,
-    /// The session that calls are recorded in [default: today's date in UTC]
+    /// The session that calls are recorded in [default: journal.session, else today's date in UTC]
     #[arg(long, global = true, value_name = "NAME", help_heading = "Global options")]
     pub(crate) session: Option<String>,
 }

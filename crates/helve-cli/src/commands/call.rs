@@ -21,14 +21,14 @@ Call one tool and print what a model would read.
 The arguments are one JSON object, @FILE, - for standard input, or any number of KEY=VALUE (text) and KEY:=JSON. \
 Without arguments the tool gets an empty object. Standard output carries the result only; notes go to standard error.
 
-Exit code: 0 ok; 1 the tool failed; 2 unknown tool or wrong arguments; 3 blocked or refused by a person; 4 approval \
+Exit code: 0 ok; 1 the tool failed; 2 unknown tool, wrong arguments or bad configuration; 3 blocked or refused by a person; 4 approval \
 needed; 5 no sandbox; 6 rate limit; 70 Helve itself failed; 124 timeout; 130 cancelled.")]
 #[command(after_help = "\
 Examples:
   helve call echo message=hello
   helve call time operation=convert input=2026-01-31T10:00:00Z to_timezone=Asia/Tokyo
   helve call json '{\"operation\":\"query\",\"path\":\"/a\",\"data\":{\"a\":1}}' --json
-  helve call exec @call.json")]
+  helve call exec @arguments.json")]
 pub(crate) struct Options {
     /// The tool's name; `helve tools` lists them
     tool: String,

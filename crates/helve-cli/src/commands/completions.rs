@@ -11,9 +11,9 @@ use crate::ui;
 #[derive(ClapArgs)]
 #[command(after_help = "\
 Examples:
-  helve completions bash > ~/.local/share/bash-completion/completions/helve
-  helve completions zsh > ~/.zfunc/_helve
-  helve completions fish > ~/.config/fish/completions/helve.fish")]
+  source <(helve completions bash)    # in ~/.bashrc
+  source <(helve completions zsh)     # in ~/.zshrc, after compinit
+  helve completions fish | source     # in ~/.config/fish/config.fish")]
 pub(crate) struct Options {
     /// The shell
     shell: Shell,

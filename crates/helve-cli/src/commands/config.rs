@@ -24,7 +24,7 @@ built-in defaults. Nothing is ever read from a workspace.")]
 Examples:
   helve config show
   helve config check --config helve.toml
-  helve config init && \"$EDITOR\" \"$(helve config path)\"")]
+  helve config init && \"${EDITOR:-vi}\" \"$(helve config path)\"")]
 pub(crate) struct Options {
     #[command(subcommand)]
     action: Action,

@@ -14,7 +14,8 @@ use crate::{moment, setup, ui};
 #[derive(ClapArgs)]
 #[command(long_about = "\
 Remove the oldest kept outputs until the rest fits the budget (limits.blob_store_bytes), and temporary files that \
-were left behind. Journals are never touched unless you name an age; a session that is in use is kept.")]
+were left behind. Journals are never touched unless you name an age. Outputs of the last minute and sessions that are \
+in use are always kept.")]
 #[command(after_help = "\
 Examples:
   helve gc --dry-run

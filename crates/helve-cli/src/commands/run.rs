@@ -20,15 +20,15 @@ the call (see `helve call --help`), not of the command, whose own code is in the
 #[command(after_help = "\
 Examples:
   helve run 'ls -la | head -3'
-  helve run --timeout 10 --working-dir src 'cargo check'
+  helve run --timeout 10 --working-dir src 'ls | wc -l'
   helve run -- grep -rn 'two words' .")]
 pub(crate) struct Options {
     /// The command, or its words
     #[arg(required = true, value_name = "COMMAND")]
     command: Vec<String>,
-    /// End the command after this many seconds
-    #[arg(long, value_name = "SECONDS")]
-    timeout: Option<u64>,
+    /// End the command after this many seconds, at most limits.exec_timeout_max [default: tools.exec.timeout]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds)]
+    timeout: Option<i64>,
     /// Where the command starts [default: the workspace]
     #[arg(long, value_name = "DIR")]
     working_dir: Option<String>,
@@ -44,6 +44,11 @@ pub(crate) fn run(global: &Global, options: Options) -> Result<u8, Failure> {
         args.insert("working_dir".to_owned(), json!(dir));
     }
     one_call(global, setup::policy(global)?, Call::new("exec", serde_json::Value::Object(args)))
+}
+
+/// Any whole number: the pipeline brings it into its range, as for every other caller, and says so.
+fn seconds(text: &str) -> Result<i64, String> {
+    text.parse().map_err(|_| "write a whole number of seconds, such as 10".to_owned())
 }
 
 fn command_text(words: &[String]) -> String {

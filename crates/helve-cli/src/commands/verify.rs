@@ -22,7 +22,7 @@ noted elsewhere: pass it as --head. Exit code: 0 sound, 1 problems.")]
 #[command(after_help = "\
 Examples:
   helve verify
-  helve verify 2026-01-31 --head 5f0c…e1
+  helve verify 2026-01-31 --head \"$(cat noted-head)\"
   helve verify --all --json")]
 pub(crate) struct Options {
     /// The session

@@ -10,6 +10,8 @@ mod call;
 #[cfg(test)]
 mod config;
 #[cfg(test)]
+mod help;
+#[cfg(test)]
 mod journal;
 #[cfg(test)]
 mod signals;

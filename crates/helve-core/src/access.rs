@@ -15,6 +15,8 @@ impl Resource {
     /// Whether an act on one may disturb the other: equal, or one path above the other.
     pub fn overlaps(&self, other: &Resource) -> bool {
         match (self, other) {
+            // Where a relative path starts is not known here, so it may be anywhere below an absolute one.
+            (Resource::Path(a), Resource::Path(b)) if a.starts_with('/') != b.starts_with('/') => true,
             (Resource::Path(a), Resource::Path(b)) => {
                 let (a, b) = (clean(a), clean(b));
                 a.starts_with(&b) || b.starts_with(&a)
@@ -81,6 +83,7 @@ mod tests {
         assert!(path("src").overlaps(&path("./src/lib.rs")));
         assert!(path("a/../b").overlaps(&path("b")));
         assert!(!path("src").overlaps(&path("src-old")));
+        assert!(path("/project/a").overlaps(&path("a")));
         assert!(!path("a").overlaps(&Resource::Key("a".into())));
     }
 

@@ -80,7 +80,7 @@ impl Progress {
     }
 }
 
-/// The handles of one call. A tool gets it by reference and cannot make one.
+/// The handles of one call. A tool gets it by reference; through the library face `helve` nobody can make one.
 ///
 /// ```compile_fail
 /// let ctx = helve_core::Context {};

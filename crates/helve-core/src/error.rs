@@ -172,7 +172,8 @@ impl ToolError {
         self
     }
 
-    /// Adds what was there before it failed.
+    /// Adds what was there before it failed. The model reads the output's text instead of the message, so the text has
+    /// to say what went wrong.
     #[must_use]
     pub fn with_output(mut self, output: Output) -> Self {
         self.output = Some(Box::new(output));

@@ -66,6 +66,14 @@ limits! {
     args_bytes = 4 << 20, "bytes", "the call is refused (too_large)";
     /// How deep the arguments of one call may nest.
     args_depth = 64, "levels", "the call is refused (invalid_params)";
+    /// How many calls one batch may hold.
+    batch_calls = 256, "calls", "the calls beyond it are refused (too_large)";
+    /// How large the details of one result may be.
+    details_bytes = 256 << 10, "bytes", "they are left out, with a note";
+    /// How large one picture of a result may be.
+    image_bytes = 8 << 20, "bytes", "it is left out, with a note";
+    /// How much of an outside service's unshaped answer the journal keeps.
+    raw_bytes = 1 << 20, "bytes", "the rest is cut off";
     /// How long a line of `helve batch` may be.
     batch_line_bytes = 8 << 20, "bytes", "the line is refused and skipped";
     /// How many calls run at once.
@@ -83,7 +91,7 @@ limits! {
     /// How large a file that a command writes may grow.
     exec_file_bytes = 8 << 30, "bytes", "writing further fails inside the command";
     /// How much one call of `read_output` gives at the most.
-    read_output_bytes = 64 << 10, "bytes", "a larger page is clamped to it";
+    read_output_bytes = 8 << 10, "bytes", "a larger page is clamped to it";
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Puts a [`Runtime`] together. Opens nothing and starts nothing: each lane is opened at its first need.
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use helve_core::context::ProgressNote;
@@ -16,7 +17,7 @@ use crate::pipeline::govern::Governor;
 use crate::pipeline::govern::redact::Secrets;
 use crate::pipeline::schedule::Scheduler;
 use crate::pipeline::{Executor, Pipeline, Recorder};
-use crate::registry::{RegisterError, Registry};
+use crate::registry::{RegisterError, Registry, is_protected};
 use crate::{Caller, Runtime};
 
 /// Why a runtime could not be put together.
@@ -35,6 +36,19 @@ pub enum BuildError {
         /// Where it is written.
         origin: String,
     },
+    /// A rule names a tool that does not exist.
+    #[error("{origin}: there is no tool '{name}'{}", did_you_mean(nearest.as_deref()))]
+    RuleForNobody {
+        /// The name in the policy.
+        name: String,
+        /// The tool that may be meant.
+        nearest: Option<String>,
+        /// Where it is written.
+        origin: String,
+    },
+    /// A caller other than the owner cannot be called so.
+    #[error("the caller's name 'owner' is the owner's own; choose another")]
+    ReservedCaller,
     /// A secret that the policy names could not be read.
     #[error("{0}")]
     Config(#[from] ConfigError),
@@ -44,6 +58,22 @@ pub enum BuildError {
     /// The current directory cannot be read.
     #[error("the current directory cannot be read ({0}); name a workspace")]
     CurrentDir(std::io::Error),
+}
+
+fn did_you_mean(name: Option<&str>) -> String {
+    name.map(|name| format!("; did you mean '{name}'?")).unwrap_or_default()
+}
+
+/// Tools that are made when the policy is known.
+type BuiltinTools = fn(&Policy) -> Vec<Box<dyn Tool>>;
+
+/// Adds tools that may bear protected names, made when the policy is known. The library face calls it and does not export
+/// it: nothing else may take such a name.
+#[doc(hidden)]
+#[must_use]
+pub fn register_builtin(mut builder: RuntimeBuilder, tools: BuiltinTools) -> RuntimeBuilder {
+    builder.builtin.push(tools);
+    builder
 }
 
 /// Puts a [`Runtime`] together.
@@ -60,7 +90,7 @@ pub struct RuntimeBuilder {
     shell: Option<Arc<dyn ShellBackend>>,
     files: Option<Arc<dyn Files>>,
     net: Option<Arc<dyn Egress>>,
-    builtin: Vec<Box<dyn Tool>>,
+    builtin: Vec<BuiltinTools>,
     tools: Vec<Box<dyn Tool>>,
 }
 
@@ -149,21 +179,6 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Adds tools that may bear protected names. Only the library face of Helve calls it.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn register_builtin(mut self, tools: Vec<Box<dyn Tool>>) -> Self {
-        self.builtin.extend(tools);
-        self
-    }
-
-    /// The policy so far, for tools whose schema shows what the owner set.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn policy_so_far(&self) -> Policy {
-        self.policy.clone().unwrap_or_else(Policy::builtin)
-    }
-
     /// Puts it together.
     pub fn build(self) -> Result<Runtime, BuildError> {
         let policy = self.policy.unwrap_or_else(Policy::builtin);
@@ -175,14 +190,26 @@ impl RuntimeBuilder {
             Some(home) => home,
             None => Home::default_path()?,
         };
+        // A relative path would mean another place after a change of directory.
+        let absolute = |path: PathBuf| std::path::absolute(&path).map_err(BuildError::CurrentDir);
+        let (workspace, home) = (absolute(workspace)?, absolute(home)?);
+        let workspace = workspace.canonicalize().unwrap_or(workspace);
         let mut registry = Registry::default();
-        for tool in self.builtin {
+        for tool in self.builtin.iter().flat_map(|make| make(&policy)) {
             registry.register_builtin(tool)?;
         }
         for tool in self.tools {
             registry.register(tool)?;
         }
         for (name, origin) in policy.tools_named() {
+            if registry.get(name).is_none() && registry.by_alias(name).is_none() && !is_protected(name) {
+                let nearest = crate::nearest(name, registry.names()).map(str::to_owned);
+                return Err(BuildError::RuleForNobody {
+                    name: name.to_owned(),
+                    nearest,
+                    origin: origin.to_string(),
+                });
+            }
             if let Some(entry) = registry.by_alias(name) {
                 let (alias, tool) = (name.to_owned(), entry.spec().name.clone());
                 return Err(BuildError::RuleForAlias { alias, tool, origin: origin.to_string() });
@@ -191,6 +218,9 @@ impl RuntimeBuilder {
         let session =
             self.session.or_else(|| policy.session().map(str::to_owned)).unwrap_or_else(|| "default".into());
         let caller = self.caller.unwrap_or_else(|| Caller::Named("library".to_owned()));
+        if caller == Caller::Named(Caller::Owner.name().to_owned()) {
+            return Err(BuildError::ReservedCaller);
+        }
         let secrets = policy.secrets()?;
         // A mark names a file without its directories: where the owner keeps secrets is not for a model.
         let marked = secrets.iter().map(|secret| {
@@ -206,8 +236,10 @@ impl RuntimeBuilder {
             plugged_shell: self.shell,
             plugged_files: self.files,
             plugged_net: self.net,
+            session: session.clone(),
             shell: OnceLock::new(),
             blobs: OnceLock::new(),
+            kept: AtomicU64::new(0),
         });
         let executor = Executor {
             lanes: Arc::clone(&lanes),

@@ -2,11 +2,12 @@
 //! plugged in.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use helve_core::{BlobRef, BoxFuture, Egress, Files, ShellBackend, ToolError};
 use helve_policy::Policy;
-use helve_store::{Blobs, Home};
+use helve_store::{Blobs, GcOptions, Home};
 
 use crate::workspace;
 
@@ -18,9 +19,15 @@ pub(crate) struct Lanes {
     pub(crate) plugged_shell: Option<Arc<dyn ShellBackend>>,
     pub(crate) plugged_files: Option<Arc<dyn Files>>,
     pub(crate) plugged_net: Option<Arc<dyn Egress>>,
-    pub(crate) shell: OnceLock<Result<Arc<dyn ShellBackend>, ToolError>>,
-    pub(crate) blobs: OnceLock<Result<Arc<Blobs>, ToolError>>,
+    /// The session whose earlier outputs a tool may read.
+    pub(crate) session: String,
+    pub(crate) shell: OnceLock<Arc<dyn ShellBackend>>,
+    pub(crate) blobs: OnceLock<Arc<Blobs>>,
+    pub(crate) kept: AtomicU64,
 }
+
+/// After the first kept output and then after each so many, the store is brought under its budget.
+const TIDY_EVERY: u64 = 32;
 
 impl Lanes {
     /// The sandbox that the policy chose, bound to the workspace.
@@ -28,18 +35,47 @@ impl Lanes {
         if let Some(shell) = &self.plugged_shell {
             return Ok(Arc::clone(shell));
         }
-        let make = || {
-            let workspace = workspace::check(&self.workspace, &self.home)?;
-            let view = self.policy.view(&workspace, &self.home);
-            helve_sandbox::backend(&self.policy.sandbox(), view, self.policy.process_limits())
-        };
-        self.shell.get_or_init(make).clone()
+        if let Some(shell) = self.shell.get() {
+            return Ok(Arc::clone(shell));
+        }
+        // Only success is remembered, so that a call works again when its cause is gone.
+        let workspace = workspace::check(&self.workspace, &self.home, &[])?;
+        let view = self.policy.view(&workspace, &self.home);
+        let shell = helve_sandbox::backend(&self.policy.sandbox(), view, self.policy.process_limits())?;
+        Ok(Arc::clone(self.shell.get_or_init(|| shell)))
     }
 
     /// Where large outputs are kept.
     pub(crate) fn blobs(&self) -> Result<Arc<Blobs>, ToolError> {
-        let make = || open_blobs(&self.home, &self.policy).map(Arc::new);
-        self.blobs.get_or_init(make).clone()
+        if let Some(blobs) = self.blobs.get() {
+            return Ok(Arc::clone(blobs));
+        }
+        let blobs = open_blobs(&self.home, &self.policy)?;
+        Ok(Arc::clone(self.blobs.get_or_init(|| Arc::new(blobs))))
+    }
+
+    /// Keeps a whole text.
+    pub(crate) fn keep(&self, whole: &str) -> Result<BlobRef, String> {
+        let blobs = self.blobs().map_err(|error| error.message)?;
+        let mut writer = blobs.writer();
+        writer.write(whole.as_bytes()).map_err(|error| error.to_string())?;
+        let blob = writer.finish().map_err(|error| error.to_string())?;
+        self.blob_kept();
+        Ok(BlobRef { id: blob.id, bytes: blob.bytes, dropped: blob.dropped })
+    }
+
+    /// Counts a kept output and now and then removes the oldest beyond the budget, beside the calls.
+    pub(crate) fn blob_kept(&self) {
+        if !self.kept.fetch_add(1, Ordering::Relaxed).is_multiple_of(TIDY_EVERY) {
+            return;
+        }
+        let (home, budget) = (self.home.clone(), self.policy.limits().blob_store_bytes);
+        // A failure is no harm: the next time, or `helve gc`, makes up for it.
+        let tidy = move || {
+            let options = GcOptions { blob_budget_bytes: budget, dry_run: false, sessions_older_than: None };
+            let _ = Home::open(&home).and_then(|home| helve_store::gc(&home, &options));
+        };
+        let _ = std::thread::Builder::new().name("helve-tidy".to_owned()).spawn(tidy);
     }
 
     pub(crate) fn files(&self) -> Option<Arc<dyn Files>> {
@@ -58,6 +94,7 @@ impl Lanes {
 
 fn open_blobs(home: &Path, policy: &Policy) -> Result<Blobs, ToolError> {
     let open = Home::open(home).and_then(|home| Blobs::open(&home, policy.limits().blob_bytes));
+    let open = open.map(|blobs| blobs.with_fsync(policy.fsync()));
     open.map_err(|error| {
         ToolError::internal(format!("The store of outputs cannot be opened: {error}"))
             .hint("Correct the permissions of $HELVE_HOME.")
@@ -94,24 +131,29 @@ fn off_thread<T: Send + 'static>(
 }
 
 fn find(lanes: &Lanes, name: &str) -> Result<BlobRef, ToolError> {
-    let id = if name.starts_with("b3:") { name.to_owned() } else { blob_of_call(lanes, name)? };
+    let (id, dropped) =
+        if name.starts_with("b3:") { (name.to_owned(), 0) } else { blob_of_call(lanes, name)? };
     let bytes = lanes.blobs()?.len(&id).map_err(|_| {
         ToolError::not_found(format!("The output {id} is not kept any more."))
             .hint("Old outputs are removed to keep the store under its budget; run the command again.")
     })?;
-    Ok(BlobRef { id, bytes, dropped: 0 })
+    Ok(BlobRef { id, bytes, dropped })
 }
 
-fn blob_of_call(lanes: &Lanes, call: &str) -> Result<String, ToolError> {
+/// The blob of a call of this session, and how many bytes it lacks.
+fn blob_of_call(lanes: &Lanes, call: &str) -> Result<(String, u64), ToolError> {
     let unread =
         |error: helve_store::StoreError| ToolError::internal(format!("The journal cannot be read: {error}"));
     let home = Home::open(&lanes.home).map_err(unread)?;
-    let story = helve_store::read_call(&home, call).map_err(unread)?.ok_or_else(|| {
-        ToolError::not_found(format!("No call '{call}' is in the journal."))
+    let story = helve_store::read_call(&home, call).map_err(unread)?;
+    let story = story.filter(|story| story.session == lanes.session).ok_or_else(|| {
+        ToolError::not_found(format!("No call '{call}' is in the journal of this session."))
             .hint("Use the id from the field \"call\" of an earlier result, such as c_01….")
     })?;
-    let blob = story.outcome.as_ref().and_then(|outcome| outcome["truncated"]["blob"].as_str());
-    blob.map(str::to_owned).ok_or_else(|| {
+    let truncated = story.outcome.as_ref().map(|outcome| &outcome["truncated"]);
+    let blob = truncated.and_then(|truncated| truncated["blob"].as_str());
+    let dropped = truncated.and_then(|truncated| truncated["blob_dropped"].as_u64()).unwrap_or(0);
+    blob.map(|blob| (blob.to_owned(), dropped)).ok_or_else(|| {
         ToolError::not_found(format!("The output of '{call}' was not cut: it stands whole in its result."))
     })
 }

@@ -20,9 +20,12 @@ use std::sync::Arc;
 use helve_core::{Args, Call, CallResult, CommandUse, Decision, SandboxReport, ToolError, ToolSpec};
 use helve_policy::Policy;
 use serde_json::Value;
+use tokio::runtime::RuntimeFlavor;
 use tokio::task::JoinSet;
 
 pub use approval::{Approval, ApprovalRequest, Approver};
+#[doc(hidden)]
+pub use builder::register_builtin;
 pub use builder::{BuildError, RuntimeBuilder};
 use pipeline::{Admitted, Pipeline};
 pub use registry::{Quarantined, RegisterError};
@@ -78,11 +81,16 @@ impl Runtime {
     }
 
     /// Takes calls up to their places in the line and no further. [`Pending::results`] runs them; several pendings may
-    /// run at once and overlap where their access allows.
+    /// run at once and overlap where their access allows. A pending that is neither run nor dropped holds its places, and
+    /// later calls that conflict with it wait.
     pub async fn admit(&self, calls: Vec<Call>) -> Pending {
+        let limit = self.policy().limits().batch_calls;
         let mut admitted = Vec::with_capacity(calls.len());
-        for call in calls {
-            admitted.push(self.pipeline.admit(call).await);
+        for (at, call) in calls.into_iter().enumerate() {
+            admitted.push(match at as u64 >= limit {
+                true => Admitted::Refused(Box::new(self.pipeline.too_many(call, limit))),
+                false => self.pipeline.admit(call).await,
+            });
         }
         Pending { pipeline: Arc::clone(&self.pipeline), admitted }
     }
@@ -103,10 +111,10 @@ impl Runtime {
         self.pipeline.registry.quarantined()
     }
 
-    /// What the guard says of a command.
+    /// The decision on a command, as a call of `exec` would get it. Nothing is run, asked or recorded.
     pub fn check(&self, command: &str, working_dir: Option<&str>) -> Decision {
         let working_dir = working_dir.map(str::to_owned);
-        self.pipeline.authority.check(&CommandUse { command: command.to_owned(), working_dir })
+        self.pipeline.check(CommandUse { command: command.to_owned(), working_dir })
     }
 
     /// The policy in force.
@@ -131,12 +139,13 @@ impl Pending {
                 None => Vec::new(),
             };
         }
-        // Each starts as lost and is replaced: whatever happens, every call has its result in its place.
-        let mut results: Vec<CallResult> = admitted.iter().map(Admitted::lost).collect();
+        // Each place is filled, whatever happens: a call whose own result never comes has one that says so.
+        let lost: Vec<Option<CallResult>> = admitted.iter().map(Admitted::lost).collect();
+        let mut results: Vec<Option<CallResult>> = lost.iter().map(|_| None).collect();
         let mut running = JoinSet::new();
         for (at, call) in admitted.into_iter().enumerate() {
             match call {
-                Admitted::Refused(result) => results[at] = *result,
+                Admitted::Refused(result) => results[at] = Some(*result),
                 Admitted::Ready(ready) => {
                     let pipeline = Arc::clone(&pipeline);
                     running.spawn(async move { (at, pipeline.finish(*ready).await) });
@@ -145,10 +154,18 @@ impl Pending {
         }
         while let Some(done) = running.join_next().await {
             if let Ok((at, result)) = done {
-                results[at] = result;
+                results[at] = Some(result);
             }
         }
-        results
+        results.into_iter().zip(lost).filter_map(|(result, lost)| result.or(lost)).collect()
+    }
+}
+
+/// Runs work that waits for a disk, without holding up other tasks where the async runtime has other threads.
+pub(crate) fn off_async<T>(work: impl FnOnce() -> T) -> T {
+    match tokio::runtime::Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
     }
 }
 

@@ -4,8 +4,33 @@ use std::path::{Path, PathBuf};
 
 use helve_core::{ErrorKind, ToolError};
 
-/// The workspace's real path, or why it cannot be one.
-pub(crate) fn check(workspace: &Path, helve_home: &Path) -> Result<PathBuf, ToolError> {
+/// Directories that are the system's own: neither they nor anything in them is a project.
+const SYSTEM: &[&str] =
+    &["/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/sbin", "/sys"];
+/// Directories that hold projects and more: they themselves are none.
+const HOLDERS: &[&str] = &[
+    "/home",
+    "/media",
+    "/mnt",
+    "/opt",
+    "/root",
+    "/run",
+    "/srv",
+    "/tmp",
+    "/usr",
+    "/usr/bin",
+    "/usr/lib",
+    "/usr/local",
+    "/usr/sbin",
+    "/usr/share",
+    "/var",
+    "/var/lib",
+    "/var/log",
+    "/var/tmp",
+];
+
+/// The workspace's real path, or why it cannot be one. `guarded` are the files that only the owner may write.
+pub(crate) fn check(workspace: &Path, helve_home: &Path, guarded: &[PathBuf]) -> Result<PathBuf, ToolError> {
     let real = workspace.canonicalize().map_err(|error| {
         ToolError::not_found(format!("The workspace {} cannot be opened: {error}", workspace.display()))
             .hint("Name an existing directory with --workspace DIR.")
@@ -16,19 +41,31 @@ pub(crate) fn check(workspace: &Path, helve_home: &Path) -> Result<PathBuf, Tool
     if real == Path::new("/") {
         return Err(refused(&real, "it is the root of the file system"));
     }
+    if SYSTEM.iter().any(|dir| real.starts_with(dir)) || HOLDERS.iter().any(|dir| real == Path::new(dir)) {
+        return Err(refused(&real, "it is a directory of the system"));
+    }
     let user_home = std::env::home_dir().and_then(|home| home.canonicalize().ok());
-    if user_home.is_some_and(|home| home.starts_with(&real)) {
+    let a_home = real.parent() == Some(Path::new("/home"));
+    if a_home || user_home.is_some_and(|home| home.starts_with(&real)) {
         return Err(refused(&real, "it is a home directory or holds one"));
     }
-    // Where it does not exist yet, its nearest existing parent says where it would be.
-    let state = helve_home.ancestors().find_map(|dir| {
-        let rest = helve_home.strip_prefix(dir).ok()?;
-        dir.canonicalize().ok().map(|real| real.join(rest))
-    });
-    if state.is_some_and(|state| state.starts_with(&real) || real.starts_with(&state)) {
+    let state = would_be(helve_home);
+    if state.starts_with(&real) || real.starts_with(&state) {
         return Err(refused(&real, "it holds Helve's own state"));
     }
+    if let Some(file) = guarded.iter().find(|file| would_be(file).starts_with(&real)) {
+        return Err(refused(&real, &format!("it holds {}, which only the owner may write", file.display())));
+    }
     Ok(real)
+}
+
+/// Where a path is or would be: its nearest existing parent resolved, the rest behind it.
+fn would_be(path: &Path) -> PathBuf {
+    let resolved = path.ancestors().find_map(|dir| {
+        let rest = path.strip_prefix(dir).ok()?;
+        dir.canonicalize().ok().map(|real| real.join(rest))
+    });
+    resolved.unwrap_or_else(|| path.to_owned())
 }
 
 fn refused(path: &Path, why: &str) -> ToolError {
@@ -47,13 +84,34 @@ mod tests {
         std::fs::create_dir_all(root.join("ws/state/inner")).unwrap();
         std::fs::write(root.join("file"), "").unwrap();
         let state = root.join("ws/state");
-        let why = |path: &Path| check(path, &state).unwrap_err().message;
+        let why = |path: &Path| check(path, &state, &[]).unwrap_err().message;
         assert!(why(Path::new("/")).contains("root of the file system"));
         assert!(why(&root.join("ws")).contains("own state"));
         assert!(why(&root.join("ws/state/inner")).contains("own state"));
         assert!(why(&root.join("file")).contains("not a directory"));
         assert!(why(&root.join("gone")).contains("cannot be opened"));
-        assert!(check(&root.join("ws"), &root.join("elsewhere/state")).is_ok());
+        assert!(check(&root.join("ws"), &root.join("elsewhere/state"), &[]).is_ok());
+    }
+
+    #[test]
+    fn what_configures_helve_cannot_lie_in_a_workspace_even_before_it_exists() {
+        let dir = tempfile::tempdir().unwrap();
+        let guarded = [dir.path().join("ws/conf/helve.toml")];
+        std::fs::create_dir_all(dir.path().join("ws")).unwrap();
+        let error = check(&dir.path().join("ws"), Path::new("/nowhere/state"), &guarded).unwrap_err();
+        assert!(error.message.contains("only the owner may write"), "{error}");
+    }
+
+    #[test]
+    fn homes_and_system_directories_are_refused() {
+        for dir in ["/etc", "/etc/ssl", "/proc/self", "/usr", "/var", "/home", "/tmp"] {
+            if Path::new(dir).is_dir() {
+                assert!(check(Path::new(dir), Path::new("/nowhere/state"), &[]).is_err(), "{dir}");
+            }
+        }
+        if let Some(home) = std::env::home_dir().filter(|home| home.is_dir()) {
+            assert!(check(&home, Path::new("/nowhere/state"), &[]).is_err());
+        }
     }
 
     #[test]
@@ -61,6 +119,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let link = dir.path().join("link");
         std::os::unix::fs::symlink("/", &link).unwrap();
-        assert!(check(&link, Path::new("/nowhere/state")).is_err());
+        assert!(check(&link, Path::new("/nowhere/state"), &[]).is_err());
     }
 }

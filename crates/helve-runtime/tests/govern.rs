@@ -121,3 +121,100 @@ async fn details_that_do_not_fit_their_schema_are_left_out_with_a_note() {
     assert!(result.ok && result.details.is_null());
     assert!(result.notes[0].contains("do not fit"), "{:?}", result.notes);
 }
+
+/// A tool that says that its text was cut already, as `read_output` does.
+fn claims_cut(text: &'static str) -> common::Fake {
+    let spec = ToolSpec::new("t", "", open_schema()).read_only();
+    fake(spec, move |_, _| {
+        Box::pin(async move {
+            let mut output = Output::text(text);
+            output.truncated = Some(helve_core::Truncated { bytes: 7, ..helve_core::Truncated::default() });
+            Ok(output)
+        })
+    })
+}
+
+#[tokio::test]
+async fn a_tool_cannot_talk_its_way_past_redaction_or_the_budget() {
+    let dir = tempfile::tempdir().unwrap();
+    let policy = with_secret(dir.path(), "");
+    let text: &'static str = Box::leak(format!("\x1b[2J {SECRET} {}", "x".repeat(50_000)).into_boxed_str());
+    let runtime = builder(dir.path(), &policy).register(claims_cut(text)).build().unwrap();
+    let result = runtime.call(Call::new("t", json!({}))).await;
+    assert!(result.text().starts_with("\\x1b[2J [REDACTED:token] xxx"), "{}", result.text());
+    assert!(result.text().chars().count() < 10_300);
+    assert!(result.truncated.unwrap().bytes > 40_000);
+}
+
+#[tokio::test]
+async fn a_secret_in_an_id_a_name_a_key_or_a_long_value_is_not_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    let policy = with_secret(dir.path(), "");
+    let schema =
+        json!({"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": false});
+    let tool =
+        fake(ToolSpec::new("t", "", schema).read_only(), |_, _| Box::pin(async { Ok(Output::text("")) }));
+    let runtime = builder(dir.path(), &policy).register(tool).build().unwrap();
+    let escaped: String = SECRET.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
+    let long = format!("{}{SECRET}", "y".repeat(50));
+    let texts = [
+        format!("{{\"n\":\"{SECRET}\"}}"),
+        format!("{{\"n\":\"{escaped}\"}}"),
+        format!("{{\"{SECRET}\":1}}"),
+        format!("{{\"n\":\"{long}\"}}"),
+        format!("{{\"n\":\"{SECRET}\""),
+    ];
+    for text in texts {
+        let result = runtime.call(Call::new("t", helve_core::Args::Text(text))).await;
+        let shown = serde_json::to_string(&result).unwrap();
+        assert!(!shown.contains("hunter2"), "{shown}");
+    }
+    runtime.call(Call { id: Some(json!(SECRET)), ..Call::new("t", json!({})) }).await;
+    runtime.call(Call::new(SECRET, json!({"a": SECRET}))).await;
+    let disk = everything_under(&dir.path().join("state"));
+    assert!(!contains(&disk, "hunter2"), "{}", journal(dir.path()));
+}
+
+#[tokio::test]
+async fn a_refused_sensitive_parameter_is_not_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let schema = json!({
+        "type": "object",
+        "properties": {"key": {"type": "string", "maxLength": 3}, "n": {"type": "integer"}},
+        "additionalProperties": false,
+    });
+    let spec = ToolSpec::new("t", "", schema).sensitive(&["key"]).read_only();
+    let tool = fake(spec, |_, _| Box::pin(async { Ok(Output::text("")) }));
+    let runtime = builder(dir.path(), "").register(tool).build().unwrap();
+    for args in [
+        json!({"key": "swordfish", "n": "x"}),
+        json!({"kee": "swordfish"}),
+        json!({"key": 5, "n": {"swordfish": 1}}),
+    ] {
+        let result = runtime.call(Call::new("t", args)).await;
+        assert!(!result.ok);
+        assert!(!serde_json::to_string(&result.error).unwrap().contains("fish\""), "{:?}", result.error);
+    }
+    assert!(!journal(dir.path()).contains("\"swordfish\""), "{}", journal(dir.path()));
+}
+
+#[tokio::test]
+async fn long_errors_and_large_details_are_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let spec = |name: &str| ToolSpec::new(name, "", open_schema()).read_only();
+    let fails = fake(spec("fails"), |_, _| {
+        Box::pin(async { Err(helve_core::ToolError::failed("e".repeat(100_000))) })
+    });
+    let large = fake(spec("large"), |_, _| {
+        Box::pin(async { Ok(Output::text("x").with_details(json!({"d": "d".repeat(300 << 10)}))) })
+    });
+    let runtime = builder(dir.path(), "").register(fails).register(large).build().unwrap();
+    let failed = runtime.call(Call::new("fails", json!({}))).await;
+    assert!(failed.text().len() < 10_000 && failed.error.unwrap().message.len() < 10_000);
+    let result = runtime.call(Call::new("large", json!({}))).await;
+    assert!(
+        result.ok && result.details.is_null() && result.notes[0].contains("left out"),
+        "{:?}",
+        result.notes
+    );
+}

@@ -259,3 +259,91 @@ async fn a_panicking_or_failing_tool_does_not_keep_the_line_waiting() {
     let oks: Vec<bool> = runtime.batch(calls).await.iter().map(|result| result.ok).collect();
     assert_eq!(oks, [false, true, false, true]);
 }
+
+#[tokio::test]
+async fn a_shell_tool_runs_only_what_the_guard_has_seen() {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let printer = || Arc::new(common::Printer { contained: true, pieces: vec![], runs: Arc::clone(&runs) });
+    let other = shell_tool().rewriting(|_| "rm -rf /".to_owned());
+    let runtime = builder(dir.path(), "").register(other).shell(printer()).build().unwrap();
+    assert_eq!(
+        kind(&runtime.call(Call::new("sh", json!({"command": "ls"}))).await),
+        Some(ErrorKind::Blocked)
+    );
+
+    let silent = shell_tool().without_access();
+    let runtime = builder(dir.path(), "").register(silent).shell(printer()).build().unwrap();
+    assert_eq!(
+        kind(&runtime.call(Call::new("sh", json!({"command": "ls"}))).await),
+        Some(ErrorKind::Blocked)
+    );
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_batch_has_a_most() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime =
+        builder(dir.path(), "[limits]\nbatch_calls = 2\n").register(says("hi", "hello")).build().unwrap();
+    let kinds: Vec<_> = runtime.batch(vec![Call::new("hi", json!({})); 4]).await.iter().map(kind).collect();
+    assert_eq!(kinds, [None, None, Some(ErrorKind::TooLarge), Some(ErrorKind::TooLarge)]);
+}
+
+#[tokio::test]
+async fn a_failure_is_not_remembered_when_its_cause_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("state"), "in the way").unwrap();
+    let runtime = builder(dir.path(), "").register(says("hi", "hello")).build().unwrap();
+    assert_eq!(kind(&runtime.call(Call::new("hi", json!({}))).await), Some(ErrorKind::Internal));
+    std::fs::remove_file(dir.path().join("state")).unwrap();
+    assert!(runtime.call(Call::new("hi", json!({}))).await.ok);
+}
+
+#[tokio::test]
+async fn check_says_what_the_call_would_get() {
+    let dir = tempfile::tempdir().unwrap();
+    let check = |policy: &str, contained: bool| {
+        let printer = common::Printer { contained, pieces: vec![], runs: Arc::default() };
+        let builder = builder(dir.path(), policy).shell(Arc::new(printer));
+        let runtime = helve_runtime::register_builtin(builder, |_| {
+            vec![Box::new(shell_tool().named("exec")) as Box<dyn helve_core::Tool>]
+        });
+        runtime.build().unwrap().check("ls", None).rule
+    };
+    assert_eq!(check("", true), "sandbox.contains");
+    assert_eq!(check("", false), "approval.exec");
+    assert_eq!(check("auto_approve = true", false), "auto_approve");
+    assert_eq!(check("[tools.exec]\nenabled = false", true), "tools.exec.enabled");
+}
+
+#[test]
+fn rules_for_tools_that_do_not_exist_are_errors() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = |policy: &str| match builder(dir.path(), policy).register(says("hello", "")).build() {
+        Err(error) => error.to_string(),
+        Ok(_) => String::new(),
+    };
+    assert!(error("[tools.helo]\nenabled = false").contains("did you mean 'hello'?"));
+    assert_eq!(
+        error("[tools.write_file]\nenabled = false"),
+        "",
+        "a built-in tool that this program does not have"
+    );
+    assert_eq!(error("[tools.hello]\nenabled = false"), "");
+}
+
+#[tokio::test]
+async fn a_crash_before_the_work_begins_is_contained_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let at_once = fake(ToolSpec::new("at-once", "", open_schema()), |_, _| panic!("boom"));
+    let asked = says("asked", "").crashing_when_asked();
+    let runtime = builder(dir.path(), "").register(at_once).register(asked).build().unwrap();
+    for tool in ["at-once", "asked"] {
+        assert_eq!(
+            kind(&runtime.call(Call::new(tool, json!({}))).await),
+            Some(ErrorKind::Internal),
+            "{tool}"
+        );
+    }
+}

@@ -28,13 +28,17 @@
 mod manual;
 
 pub use helve_core::context::ProgressNote;
+pub use helve_core::lane::{EgressRequest, EgressResponse, FileEntry, FileMatch, FileStat};
+pub use helve_core::text::Capture;
+pub use helve_core::typed::schema_of;
 pub use helve_core::{
-    Access, ApprovalNeed, Args, BoxFuture, Call, CallId, CallResult, Cancel, CancelHandle, CommandUse,
-    Content, Context, Cost, Decision, Egress, ErrorKind, Exit, Files, Lane, Limits, Output, OutputSink,
-    Problem, Progress, RateLimit, Resource, SandboxReport, Shell, ShellBackend, ShellJob, ShellOutput,
-    ShellRequest, Stream, Tool, ToolError, ToolSpec, Truncated, TypedTool, Verdict, WireError, typed,
+    Access, ApprovalNeed, Args, BlobRef, BoxFuture, Call, CallId, CallResult, Cancel, CancelHandle,
+    CommandUse, Content, Context, Cost, Decision, Egress, ErrorKind, Exit, Files, Lane, Limits, Output,
+    OutputSink, Problem, Progress, RateLimit, Resource, SandboxReport, Shell, ShellBackend, ShellJob,
+    ShellOutput, ShellRequest, Stream, Tool, ToolError, ToolSpec, Truncated, TypedTool, Verdict, WireError,
+    typed,
 };
-pub use helve_policy::{ConfigError, Policy, Setting, Sources, starter};
+pub use helve_policy::{ConfigError, Layer, Origin, Policy, Setting, Sources, starter};
 pub use helve_runtime::{
     Approval, ApprovalRequest, Approver, BuildError, Caller, Pending, Quarantined, RegisterError, Runtime,
     RuntimeBuilder,
@@ -45,6 +49,11 @@ pub use manual::manual;
 /// Text that can do nothing to a terminal or a reader's eyes.
 pub mod harmless {
     pub use helve_core::harmless::{Harmless, escaped, harmless, is_harmless};
+}
+
+/// What a shell command says, without an opinion on whether it may run.
+pub mod shell {
+    pub use helve_shell::{Command, Opaque, Segment, Word, read};
 }
 
 /// Specs in the shapes that model APIs want.
@@ -60,18 +69,17 @@ pub mod store {
 /// Adds `echo`, `time`, `json` and `read_output`: tools that touch nothing outside this process.
 #[must_use]
 pub fn register_builtin_tools(builder: RuntimeBuilder) -> RuntimeBuilder {
-    builder.register_builtin(helve_tools::builtin_tools())
+    helve_runtime::register_builtin(builder, |_policy| helve_tools::builtin_tools())
 }
 
-/// Adds `exec`: tools whose work happens in the sandbox. Give the builder its policy first: the defaults and limits that
-/// the schema shows are the policy's.
+/// Adds `exec`: tools whose work happens in the sandbox. The defaults and limits that the schema shows are the policy's.
 #[must_use]
 pub fn register_container_tools(builder: RuntimeBuilder) -> RuntimeBuilder {
-    let policy = builder.policy_so_far();
-    let defaults = helve_tools::ShellDefaults {
-        timeout: policy.exec_timeout().as_secs(),
-        timeout_max: policy.limits().exec_timeout_max,
-        working_dir: policy.working_dir().map(str::to_owned),
-    };
-    builder.register_builtin(helve_tools::container_tools(&defaults))
+    helve_runtime::register_builtin(builder, |policy| {
+        helve_tools::container_tools(&helve_tools::ShellDefaults {
+            timeout: policy.exec_timeout().as_secs(),
+            timeout_max: policy.limits().exec_timeout_max,
+            working_dir: policy.working_dir().map(str::to_owned),
+        })
+    })
 }

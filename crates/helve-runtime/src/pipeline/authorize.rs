@@ -3,6 +3,7 @@
 //! In order: is the tool enabled, what does the guard say of its commands, has the caller calls left, must a person
 //! agree. The strictest rule wins. A permit can be made nowhere else, and execute takes nothing else.
 
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -40,12 +41,16 @@ impl Permit {
         &self.decision
     }
 
-    pub(crate) fn args(&self) -> &Value {
-        &self.args
+    /// The lane is entered: the call counts from here on, and its arguments go to the tool.
+    pub(crate) fn enter(mut self) -> Value {
+        self.ticket = None;
+        std::mem::take(&mut self.args)
     }
+}
 
-    /// Gives the call back to the caller's budget: its lane was never entered.
-    pub(crate) fn refund(mut self) {
+/// A permit that is dropped before its lane was entered gives the call back to the caller's budget.
+impl Drop for Permit {
+    fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             ticket.refund();
         }
@@ -86,16 +91,10 @@ impl Authority {
         let spec = entry.spec();
         let rule = entry.rule(&self.policy);
         enabled(spec, rule)?;
-        let access = entry.tool.access(&args);
-        let guard = self.guard(spec, &access)?;
-        let contained = if spec.lane == Lane::Sandbox { shell()?.contains() } else { false };
+        let (access, declared) =
+            contained_call(spec, || (entry.tool.access(&args), entry.tool.approval(&args)))?;
+        let decision = self.decide(spec, rule, &access, declared, shell)?;
         let ticket = self.reserve(spec, rule)?;
-        let need = self.need(spec, rule, entry.tool.approval(&args), contained);
-        let decision = match (guard, need) {
-            (Some(ask), _) if ask.verdict == Verdict::Ask => ask,
-            (_, Need::Asked(rule, reason)) => Decision::ask(rule, reason),
-            (guard, Need::None(rule)) => guard.unwrap_or_else(|| Decision::allow(rule)),
-        };
         let permit = Permit { entry: Arc::clone(entry), args, access, decision, ticket };
         if permit.decision.verdict == Verdict::Allow {
             return Ok(permit);
@@ -103,9 +102,39 @@ impl Authority {
         self.ask(call, permit, shown_args).await
     }
 
-    /// The guard's decision on a command, as `helve check` shows it.
-    pub(crate) fn check(&self, command: &CommandUse) -> Decision {
-        self.policy.check(command, &self.workspace)
+    /// The decision on a call of `entry` that runs `command`, as `helve check` shows it. Nothing is reserved or asked.
+    pub(crate) fn check(
+        &self,
+        entry: &Entry,
+        command: CommandUse,
+        shell: impl FnOnce() -> Result<Arc<dyn ShellBackend>, ToolError>,
+    ) -> Decision {
+        let (spec, rule) = (entry.spec(), entry.rule(&self.policy));
+        let access = Access { commands: vec![command], ..Access::default() };
+        let decided =
+            enabled(spec, rule).and_then(|()| self.decide(spec, rule, &access, spec.approval, shell));
+        decided.unwrap_or_else(|refusal| match refusal.decision {
+            Some(decision) => *decision,
+            None => Decision::deny(refusal.error.kind.name(), refusal.error.message),
+        })
+    }
+
+    /// What guard and approval say; the strictest wins.
+    fn decide(
+        &self,
+        spec: &ToolSpec,
+        rule: &ToolRule,
+        access: &Access,
+        declared: ApprovalNeed,
+        shell: impl FnOnce() -> Result<Arc<dyn ShellBackend>, ToolError>,
+    ) -> Result<Decision, Refusal> {
+        let guard = self.guard(spec, access)?;
+        let contained = if spec.lane == Lane::Sandbox { shell()?.contains() } else { false };
+        Ok(match (guard, self.need(spec, rule, declared, contained)) {
+            (Some(ask), _) if ask.verdict == Verdict::Ask => ask,
+            (_, Need::Asked(question)) => question,
+            (_, Need::None(rule)) => Decision::allow(rule),
+        })
     }
 
     /// The strictest of what the guard says of each command; none if there is no command.
@@ -120,7 +149,7 @@ impl Authority {
                     .hint("Write the long part into a file in the workspace and run that.")
                     .into());
             }
-            let decision = self.check(command);
+            let decision = self.policy.check(command, &self.workspace);
             if decision.verdict == Verdict::Deny {
                 let message = blocked_message(&decision, &command.command);
                 let error = ToolError::new(ErrorKind::Blocked, message)
@@ -132,10 +161,12 @@ impl Authority {
                 None => decision,
             });
         }
-        debug_assert!(
-            spec.lane != Lane::Sandbox || !access.commands.is_empty(),
-            "a shell tool must say its command"
-        );
+        if spec.lane == Lane::Sandbox && access.commands.is_empty() {
+            let message = format!("Tool '{}' runs commands and does not say which.", spec.name);
+            return Err(ToolError::new(ErrorKind::Blocked, message)
+                .hint("Its author has to name the command in access().")
+                .into());
+        }
         Ok(strictest)
     }
 
@@ -150,7 +181,11 @@ impl Authority {
                     spec.name, limit.per_minute, limit.per_hour
                 );
                 let hint = format!("Wait {seconds} seconds, or do more in one call.");
-                Err(ToolError::new(ErrorKind::RateLimited, message).hint(hint).into())
+                let grant =
+                    format!("tools.{}.per_minute = {}", spec.name, limit.per_minute.saturating_mul(2));
+                let decision = Decision::deny("rate_limit", message.clone()).grant(grant);
+                let error = ToolError::new(ErrorKind::RateLimited, message).hint(hint);
+                Err(Refusal { error, decision: Some(Box::new(decision)) })
             }
         }
     }
@@ -176,14 +211,21 @@ impl Authority {
             ApprovalNeed::UnlessAutoApproved if self.policy.auto_approve() => {
                 Need::None("auto_approve".to_owned())
             }
-            ApprovalNeed::UnlessAutoApproved if spec.lane == Lane::Sandbox => Need::Asked(
-                name(),
-                "the command would run without a sandbox that Helve vouches for".to_owned(),
-            ),
             ApprovalNeed::UnlessAutoApproved => {
-                Need::Asked(name(), format!("'{}' asks for approval", spec.name))
+                let reason = match spec.lane {
+                    Lane::Sandbox => {
+                        "the command would run without a sandbox that Helve vouches for".to_owned()
+                    }
+                    _ => format!("'{}' asks for approval", spec.name),
+                };
+                Need::Asked(Decision::ask(name(), reason).grant("auto_approve = true"))
             }
-            ApprovalNeed::Always => Need::Asked(name(), format!("'{}' always asks for approval", spec.name)),
+            ApprovalNeed::Always => {
+                let grant = format!("tools.{}.approval = \"unless_auto_approved\"", spec.name);
+                Need::Asked(
+                    Decision::ask(name(), format!("'{}' always asks for approval", spec.name)).grant(grant),
+                )
+            }
         }
     }
 
@@ -208,15 +250,25 @@ impl Authority {
             Approval::Nobody => {
                 let reason = request.decision.reason.clone().unwrap_or_default();
                 let message = format!("Approval required by {}: {reason}.", request.decision.rule);
-                let hint = "Nobody is there to ask. The owner can call it on a terminal, or write auto_approve = true \
-                            for what is not always asked.";
+                let mut hint = "Nobody is there to ask. The owner can make the call on a terminal".to_owned();
+                if let Some(grant) = &request.decision.grant {
+                    hint.push_str(&format!(", or allow it with: {grant}"));
+                }
                 ToolError::new(ErrorKind::ApprovalRequired, message).hint(hint)
             }
         };
-        let decision = Some(Box::new(permit.decision.clone()));
-        permit.refund();
-        Err(Refusal { error, decision })
+        Err(Refusal { error, decision: Some(Box::new(permit.decision.clone())) })
     }
+}
+
+/// Runs a tool's own code that is not its work; a crash in it refuses the call and touches nothing else.
+fn contained_call<T>(spec: &ToolSpec, ask: impl FnOnce() -> T) -> Result<T, Refusal> {
+    std::panic::catch_unwind(AssertUnwindSafe(ask)).map_err(|_panic| {
+        let message = format!("Tool '{}' crashed while it was asked what it would do.", spec.name);
+        ToolError::internal(message)
+            .hint("This is a fault in the tool, not in the arguments; try another way.")
+            .into()
+    })
 }
 
 /// Refuses a tool that the owner switched off.
@@ -236,5 +288,5 @@ fn enabled(spec: &ToolSpec, rule: &ToolRule) -> Result<(), Refusal> {
 /// Whether a person must agree, by which rule and why.
 enum Need {
     None(String),
-    Asked(String, String),
+    Asked(Decision),
 }

@@ -4,14 +4,14 @@
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context as Poller, Poll};
 use std::time::Duration;
 
 use helve_core::context::{Parts, ProgressNote, assemble};
 use helve_core::{
-    BoxFuture, CallId, Cancel, Context, ErrorKind, Lane, Output, Progress, Shell, ShellBackend, ShellJob,
-    ShellOutput, ShellRequest, ToolError, ToolSpec,
+    BoxFuture, CallId, Cancel, CommandUse, Context, ErrorKind, Lane, Output, Progress, Shell, ShellBackend,
+    ShellJob, ShellOutput, ShellRequest, ToolError, ToolSpec,
 };
 use helve_store::Blobs;
 use tokio::sync::mpsc;
@@ -20,11 +20,26 @@ use super::authorize::Permit;
 use super::govern::Governor;
 use super::govern::drain::{Drain, SharedDrain};
 use crate::lanes::Lanes;
+use crate::off_async;
 
 /// How long a cancelled tool may take to end by itself and give what it has.
 const GRACE: Duration = Duration::from_secs(2);
 /// A shell tool keeps its own deadline; this is for a sandbox that does not answer.
 const SHELL_SLACK: Duration = Duration::from_secs(30);
+
+/// What a handle has to say to the reader of the result.
+#[derive(Clone, Default)]
+pub(crate) struct Notes(Arc<Mutex<Vec<String>>>);
+
+impl Notes {
+    fn add(&self, note: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+    }
+
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
 
 /// What execute needs beside the permit.
 pub(crate) struct Executor {
@@ -37,23 +52,22 @@ pub(crate) struct Executor {
 
 impl Executor {
     /// The stage.
-    pub(crate) async fn execute(&self, call: &CallId, permit: Permit) -> Result<Output, ToolError> {
+    pub(crate) async fn execute(
+        &self,
+        call: &CallId,
+        permit: Permit,
+        notes: &Notes,
+    ) -> Result<Output, ToolError> {
         if self.cancel.is_cancelled() {
-            permit.refund();
             return Err(cancelled());
         }
         let entry = Arc::clone(permit.entry());
         let spec = entry.spec();
-        let ctx = match self.context(call, spec) {
-            Ok(ctx) => ctx,
-            Err(error) => {
-                permit.refund();
-                return Err(error);
-            }
-        };
+        let ctx = self.context(call, &permit, notes)?;
         let deadline = self.deadline(spec);
-        let args = permit.args().clone();
-        let work = Unwinding(entry.tool.run(args, &ctx));
+        let args = permit.enter();
+        let start = std::panic::catch_unwind(AssertUnwindSafe(|| entry.tool.run(args, &ctx)));
+        let work = Unwinding(start.map_err(|_panic| panicked(&spec.name))?);
         tokio::select! {
             done = work => done.unwrap_or_else(|| Err(panicked(&spec.name))),
             () = tokio::time::sleep(deadline) => Err(timed_out(&spec.name, deadline)),
@@ -75,13 +89,17 @@ impl Executor {
         }
     }
 
-    fn context(&self, call: &CallId, spec: &ToolSpec) -> Result<Context, ToolError> {
+    fn context(&self, call: &CallId, permit: &Permit, notes: &Notes) -> Result<Context, ToolError> {
+        let spec = permit.entry().spec();
         let shell: Option<Box<dyn Shell>> = match spec.lane {
             Lane::Sandbox => Some(Box::new(GovernedShell {
                 backend: self.lanes.shell()?,
                 blobs: self.lanes.blobs()?,
+                lanes: Arc::clone(&self.lanes),
                 governor: Arc::clone(&self.governor),
                 cancel: self.cancel.clone(),
+                permitted: permit.access().commands.clone(),
+                notes: notes.clone(),
             })),
             _ => None,
         };
@@ -91,7 +109,9 @@ impl Executor {
             limits: Arc::clone(&self.governor.limits),
             shell,
             files: (spec.lane == Lane::Files).then(|| self.lanes.files()).flatten(),
-            net: (spec.lane != Lane::Sandbox).then(|| self.lanes.net()).flatten(),
+            net: matches!(spec.lane, Lane::Files | Lane::Wasm | Lane::Mcp)
+                .then(|| self.lanes.net())
+                .flatten(),
             blobs: Some(self.lanes.earlier_outputs()),
             progress: Progress::new(call.clone(), self.progress.clone()),
             cancel: self.cancel.clone(),
@@ -134,13 +154,33 @@ impl<T> Future for Unwinding<'_, T> {
 struct GovernedShell {
     backend: Arc<dyn ShellBackend>,
     blobs: Arc<Blobs>,
+    lanes: Arc<Lanes>,
     governor: Arc<Governor>,
     cancel: Cancel,
+    /// What the guard has seen; nothing else is run.
+    permitted: Vec<CommandUse>,
+    notes: Notes,
+}
+
+impl GovernedShell {
+    fn permits(&self, request: &ShellRequest) -> Result<(), ToolError> {
+        let asked =
+            |seen: &CommandUse| seen.command == request.command && seen.working_dir == request.working_dir;
+        if self.permitted.iter().any(asked) {
+            return Ok(());
+        }
+        Err(ToolError::new(
+            ErrorKind::Blocked,
+            "The tool tried to run another command than the one it was permitted.",
+        )
+        .hint("This is a fault in the tool: access() must name each command as it is run."))
+    }
 }
 
 impl Shell for GovernedShell {
     fn run(&self, request: ShellRequest) -> BoxFuture<'_, Result<ShellOutput, ToolError>> {
         Box::pin(async move {
+            self.permits(&request)?;
             let budget = self.governor.limits.output_chars;
             let keep = usize::try_from(budget).unwrap_or(usize::MAX);
             let drain = Drain::new(self.governor.secrets.as_ref(), keep, Arc::clone(&self.blobs));
@@ -148,18 +188,17 @@ impl Shell for GovernedShell {
             let job = ShellJob {
                 command: request.command,
                 working_dir: request.working_dir,
-                timeout: request.timeout,
+                timeout: request.timeout.min(Duration::from_secs(self.governor.limits.exec_timeout_max)),
             };
             let exit = self.backend.run(job, Box::new(sink.clone()), self.cancel.clone()).await?;
             let drain = sink.take().ok_or_else(|| ToolError::internal("The command's output was lost."))?;
-            let drained = drain.finish(budget);
+            let drained = off_async(|| drain.finish(budget));
+            if drained.blob.is_some() {
+                self.lanes.blob_kept();
+            }
             if let Some(reason) = drained.lost {
-                return Err(ToolError::internal(format!(
-                    "The command ran, but its output could not be kept: {reason}"
-                ))
-                .hint(
-                    "Free the disk under $HELVE_HOME; see what the command changed before running it again.",
-                ));
+                // The command ran, and its head and tail are here: better than nothing, if the reader is told.
+                self.notes.add(format!("the whole output could not be kept: {reason}"));
             }
             Ok(ShellOutput { stdout: drained.stdout, stderr: drained.stderr, exit, blob: drained.blob })
         })

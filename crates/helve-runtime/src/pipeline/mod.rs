@@ -20,16 +20,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use helve_core::{
-    Args, Call, CallId, CallResult, Content, Decision, Lane, Output, SandboxReport, ToolError, ToolSpec,
-    WireError,
+    Args, Call, CallId, CallResult, CommandUse, Content, Decision, ErrorKind, Lane, Output, SandboxReport,
+    ToolError, ToolSpec, WireError,
 };
 use serde_json::Value;
 
 use crate::call_id;
 use crate::lanes::Lanes;
-use crate::registry::Registry;
+use crate::off_async;
+use crate::registry::{Entry, Registry};
 use authorize::{Authority, Permit, Refusal};
 pub(crate) use execute::Executor;
+use execute::Notes;
 use govern::Governor;
 use record::Planned;
 pub(crate) use record::Recorder;
@@ -37,6 +39,12 @@ use schedule::{Claim, Place, Scheduler};
 
 /// What stands for the value of a sensitive parameter outside its tool.
 const REDACTED: &str = "[REDACTED]";
+/// So much of an unknown tool's name is kept.
+const MAX_NAME_CHARS: usize = 64;
+/// So much of arguments that could not be read is kept.
+const MAX_UNREAD_CHARS: usize = 2_000;
+/// So much of an error is shown.
+const MAX_ERROR_CHARS: usize = 4_000;
 
 /// The stages with what each needs.
 pub(crate) struct Pipeline {
@@ -77,6 +85,20 @@ struct Story {
 }
 
 impl Story {
+    fn new(id: Option<Value>, tool: String) -> Self {
+        Story {
+            id,
+            call: call_id::fresh(),
+            tool,
+            lane: None,
+            started: Instant::now(),
+            notes: Vec::new(),
+            decision: None,
+            sandbox: None,
+            args: Value::Null,
+        }
+    }
+
     /// The result, and the unshaped answer that only the journal keeps.
     fn result(self, outcome: Result<Output, ToolError>) -> (CallResult, Option<String>) {
         let (ok, output, error) = match outcome {
@@ -106,14 +128,14 @@ impl Story {
 }
 
 impl Admitted {
-    /// The result of a call whose own result never came.
-    pub(crate) fn lost(&self) -> CallResult {
+    /// The result of a call whose own result never comes; none for a refusal, which has its result.
+    pub(crate) fn lost(&self) -> Option<CallResult> {
         match self {
-            Admitted::Refused(result) => (**result).clone(),
+            Admitted::Refused(_) => None,
             Admitted::Ready(ready) => {
                 let error =
                     ToolError::internal("The call crashed inside Helve; the journal shows it as cut.");
-                ready.story.clone().result(Err(error)).0
+                Some(ready.story.clone().result(Err(error)).0)
             }
         }
     }
@@ -122,17 +144,11 @@ impl Admitted {
 impl Pipeline {
     /// Resolve to schedule.
     pub(crate) async fn admit(&self, call: Call) -> Admitted {
-        let mut story = Story {
-            id: call.id,
-            call: call_id::fresh(),
-            tool: call.tool,
-            lane: None,
-            started: Instant::now(),
-            notes: Vec::new(),
-            decision: None,
-            sandbox: None,
-            args: Value::Null,
-        };
+        let mut id = call.id;
+        if let Some(id) = &mut id {
+            self.governor.clean_value(id);
+        }
+        let mut story = Story::new(id, call.tool);
         match self.permit(&mut story, call.args).await {
             Ok(permit) => {
                 let claim = Claim::new(permit.entry().spec(), permit.access());
@@ -149,30 +165,40 @@ impl Pipeline {
     /// Resolve to validate, for whoever wants to know what a tool would get.
     pub(crate) fn arguments(&self, tool: &str, args: Args) -> Result<Value, ToolError> {
         let entry = resolve::resolve(&self.registry, tool)?;
-        let name = &entry.spec().name;
-        let normalized = normalize::normalize(name, entry.arguments.schema(), args, &self.governor.limits)?;
-        validate::validate(name, &entry.arguments, &normalized.args)?;
-        Ok(normalized.args)
+        self.checked(entry, args).map(|normalized| normalized.args)
+    }
+
+    /// The decision on a command, as a call of the tool `exec` would get it; the guard's alone where there is no `exec`.
+    pub(crate) fn check(&self, command: CommandUse) -> Decision {
+        match self.registry.get("exec") {
+            Some(entry) => self.authority.check(entry, command, || self.lanes.shell()),
+            None => self.authority.policy.check(&command, &self.authority.workspace),
+        }
+    }
+
+    /// The refusal of a call beyond the most that a batch may hold.
+    pub(crate) fn too_many(&self, call: Call, limit: u64) -> CallResult {
+        let story = Story::new(None, self.governor.clean_short(&call.tool, MAX_NAME_CHARS));
+        let error = ToolError::new(ErrorKind::TooLarge, format!("A batch holds at most {limit} calls."))
+            .hint("Send the rest in another batch.");
+        CallResult { id: call.id, ..story.result(Err(error)).0 }
     }
 
     async fn permit(&self, story: &mut Story, args: Args) -> Result<Permit, Refusal> {
-        story.args = self.unread_args(&args);
-        let entry = resolve::resolve(&self.registry, &story.tool)?;
+        let found = resolve::resolve(&self.registry, &story.tool);
+        let Ok(entry) = found else {
+            // A name that no tool has came from outside like the arguments, and may hold anything.
+            story.tool = self.governor.clean_short(&story.tool, MAX_NAME_CHARS);
+            story.args = self.unread_args(&args);
+            return Err(found.err().unwrap_or_else(|| ToolError::internal("no tool")).into());
+        };
         let spec = entry.spec();
         story.tool.clone_from(&spec.name);
         story.lane = Some(spec.lane);
-        if !spec.sensitive.is_empty() {
-            // Unread text may hold a sensitive value anywhere.
-            story.args = Value::String(REDACTED.to_owned());
-        }
-        let schema = entry.arguments.schema();
-        let normalized = normalize::normalize(&spec.name, schema, args, &self.governor.limits)?;
-        story.args = self.shown_args(spec, &normalized.args);
-        story.notes = normalized.notes;
-        validate::validate(&spec.name, &entry.arguments, &normalized.args)?;
+        let valid = self.valid(entry, args, story)?;
         let shown = |args: &Value| self.shown_args(spec, args);
         let shell = || self.lanes.shell();
-        let permit = self.authority.authorize(&story.call, entry, normalized.args, shown, shell).await?;
+        let permit = self.authority.authorize(&story.call, entry, valid, shown, shell).await?;
         story.decision = Some(permit.decision().clone());
         if spec.lane == Lane::Sandbox {
             story.sandbox = self.lanes.shell().ok().map(|shell| shell.report());
@@ -180,16 +206,90 @@ impl Pipeline {
         Ok(permit)
     }
 
+    /// Normalize and validate. What a refusal shows of the arguments is taken from a copy without secrets, because an
+    /// error shortens what it shows, and half a secret would not be found any more.
+    fn valid(&self, entry: &Entry, args: Args, story: &mut Story) -> Result<Value, ToolError> {
+        let spec = entry.spec();
+        let unread = self.redacted(&args);
+        match self.checked(entry, args) {
+            Ok(normalized) => {
+                story.args = self.shown_args(spec, &normalized.args);
+                story.notes = normalized.notes.iter().map(|note| self.governor.clean(note)).collect();
+                if !spec.sensitive.is_empty() {
+                    story.notes.retain(|note| {
+                        !spec.sensitive.iter().any(|name| note.starts_with(&format!("/{name}")))
+                    });
+                }
+                Ok(normalized.args)
+            }
+            Err(error) => {
+                story.args = match &unread {
+                    _ if !spec.sensitive.is_empty() => Value::String(REDACTED.to_owned()),
+                    Some(unread) => self.unread_args(unread),
+                    None => Value::Null,
+                };
+                let told = unread.and_then(|unread| self.checked(entry, unread).err());
+                Err(self.without_sensitive(spec, told.unwrap_or_else(|| hidden(error))))
+            }
+        }
+    }
+
+    fn checked(&self, entry: &Entry, args: Args) -> Result<normalize::Normalized, ToolError> {
+        let name = &entry.spec().name;
+        let normalized = normalize::normalize(name, &entry.arguments, args, &self.governor.limits)?;
+        validate::validate(name, &entry.arguments, &normalized.args)?;
+        Ok(normalized)
+    }
+
+    /// The arguments without secrets; none where they are too many to keep a copy.
+    fn redacted(&self, args: &Args) -> Option<Args> {
+        match args {
+            Args::Text(text) if text.len() as u64 > self.governor.limits.args_bytes => None,
+            Args::Text(text) => Some(Args::Text(self.governor.redact(text))),
+            Args::Value(value) => {
+                let mut value = value.clone();
+                self.governor.clean_value(&mut value);
+                Some(Args::Value(value))
+            }
+        }
+    }
+
+    /// A refusal that shows nothing of a sensitive parameter, nor of an unknown key that may be one misspelt.
+    fn without_sensitive(&self, spec: &ToolSpec, mut error: ToolError) -> ToolError {
+        if spec.sensitive.is_empty() {
+            return error;
+        }
+        let open = |pointer: &str| {
+            let first = pointer.split('/').nth(1).unwrap_or_default();
+            let known = spec.parameters["properties"].get(first).is_some();
+            known && !spec.sensitive.iter().any(|name| name == first)
+        };
+        for problem in &mut error.problems {
+            if !open(&problem.pointer) {
+                problem.received = REDACTED.to_owned();
+            }
+        }
+        let (kind, hint) = (error.kind, error.hint.take());
+        let message = if error.problems.is_empty() { REDACTED.to_owned() } else { String::new() };
+        let told = ToolError::invalid(&spec.name, std::mem::take(&mut error.problems));
+        ToolError { kind, hint, message: told.message + &message, ..told }
+    }
+
     /// Schedule to record.
     pub(crate) async fn finish(&self, ready: Ready) -> CallResult {
         let Ready { mut story, permit, place } = ready;
         let _worker = place.turn().await;
         if let Err(error) = self.recorder.planned(self.planned(&story)) {
-            permit.refund();
             return story.result(Err(error)).0;
         }
         let entry = Arc::clone(permit.entry());
-        let outcome = self.executor.execute(&story.call, permit).await;
+        let notes = Notes::default();
+        let outcome = self.executor.execute(&story.call, permit, &notes).await;
+        let outcome = outcome.map_err(|error| match error.kind {
+            ErrorKind::InvalidParams => self.without_sensitive(entry.spec(), error),
+            _ => error,
+        });
+        story.notes.extend(notes.take());
         let (outcome, notes) = self.govern(&story.call, outcome, entry.details());
         story.notes.extend(notes);
         let (mut result, raw) = story.result(outcome);
@@ -226,16 +326,16 @@ impl Pipeline {
         outcome: Result<Output, ToolError>,
         details: Option<&validate::Validator>,
     ) -> (Result<Output, ToolError>, Vec<String>) {
-        let blobs = || self.lanes.blobs().ok();
+        let keep = |whole: &str| off_async(|| self.lanes.keep(whole));
         match outcome {
             Ok(mut output) => {
-                let notes = self.governor.govern(call, &mut output, details, blobs);
+                let notes = self.governor.govern(call, &mut output, details, keep);
                 (Ok(output), notes)
             }
             Err(error) => {
                 let mut error = self.clean_error(error);
                 let notes = match error.output.as_mut() {
-                    Some(output) => self.governor.govern(call, output, details, blobs),
+                    Some(output) => self.governor.govern(call, output, details, keep),
                     None => Vec::new(),
                 };
                 (Err(error), notes)
@@ -244,11 +344,15 @@ impl Pipeline {
     }
 
     fn clean_error(&self, mut error: ToolError) -> ToolError {
-        error.message = self.governor.clean(&error.message);
-        error.hint = error.hint.map(|hint| self.governor.clean(&hint));
+        let chars =
+            usize::try_from(self.governor.limits.output_chars / 2).unwrap_or(usize::MAX).min(MAX_ERROR_CHARS);
+        let clean = |text: &str| self.governor.clean_short(text, chars);
+        error.message = clean(&error.message);
+        error.hint = error.hint.map(|hint| clean(&hint));
         for problem in &mut error.problems {
-            problem.expected = self.governor.clean(&problem.expected);
-            problem.received = self.governor.clean(&problem.received);
+            problem.pointer = clean(&problem.pointer);
+            problem.expected = clean(&problem.expected);
+            problem.received = clean(&problem.received);
         }
         error
     }
@@ -265,14 +369,27 @@ impl Pipeline {
         shown
     }
 
-    /// Arguments that no stage has read yet: kept as text, short, so that a refusal can be understood later.
+    /// Arguments that no stage could read: kept as text, short, so that a refusal can be understood later. Read as JSON
+    /// where they are JSON, so that a secret behind an escape is found too.
     fn unread_args(&self, args: &Args) -> Value {
-        let text = match args {
-            Args::Text(text) => text.chars().take(2000).collect::<String>(),
-            Args::Value(_) => return Value::Null,
+        let mut value = match args {
+            Args::Text(text) => {
+                serde_json::from_str(text).unwrap_or_else(|_| Value::String(self.governor.redact(text)))
+            }
+            Args::Value(value) => value.clone(),
         };
-        Value::String(self.governor.clean(&text))
+        self.governor.clean_value(&mut value);
+        let text = match value {
+            Value::String(text) => text,
+            value => value.to_string(),
+        };
+        Value::String(self.governor.clean_short(&text, MAX_UNREAD_CHARS))
     }
+}
+
+/// A refusal whose own words may show part of a secret.
+fn hidden(error: ToolError) -> ToolError {
+    ToolError::new(error.kind, "The arguments do not fit, and showing why would show a secret.")
 }
 
 /// An error as the model reads it.

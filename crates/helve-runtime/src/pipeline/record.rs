@@ -7,14 +7,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use helve_core::{CallId, CallResult, Decision, ToolError};
 use helve_store::{Entry, EntryKind, Home, Journal, JournalOptions};
 use serde::Serialize;
+
 use serde_json::Value;
+
+use crate::off_async;
 
 /// Writes the journal of one session; opens it at the first entry.
 pub(crate) struct Recorder {
     home: PathBuf,
     session: String,
     fsync: bool,
-    journal: OnceLock<Result<Journal, String>>,
+    journal: OnceLock<Journal>,
 }
 
 /// What is written before a call runs.
@@ -70,13 +73,21 @@ impl Recorder {
     }
 
     fn append(&self, entries: &[Entry<Body<'_>>]) -> Result<(), ToolError> {
-        let open = || {
-            let home = Home::open(&self.home).map_err(|e| e.to_string())?;
-            Journal::open(&home, &self.session, JournalOptions { fsync: self.fsync })
-                .map_err(|e| e.to_string())
-        };
-        let journal = self.journal.get_or_init(open).as_ref().map_err(|error| unrecorded(error))?;
-        journal.append_all(entries).map(|_| ()).map_err(|error| unrecorded(&error.to_string()))
+        let write =
+            || self.open()?.append_all(entries).map(|_| ()).map_err(|error| unrecorded(&error.to_string()));
+        if self.fsync { off_async(write) } else { write() }
+    }
+
+    /// The journal; only success is remembered, so that a call works again when its cause is gone.
+    fn open(&self) -> Result<&Journal, ToolError> {
+        if let Some(journal) = self.journal.get() {
+            return Ok(journal);
+        }
+        let home = Home::open(&self.home);
+        let journal =
+            home.and_then(|home| Journal::open(&home, &self.session, JournalOptions { fsync: self.fsync }));
+        let journal = journal.map_err(|error| unrecorded(&error.to_string()))?;
+        Ok(self.journal.get_or_init(|| journal))
     }
 }
 

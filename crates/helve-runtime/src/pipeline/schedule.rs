@@ -20,7 +20,8 @@ impl Claim {
     pub(crate) fn new(spec: &ToolSpec, access: &Access) -> Self {
         let unknown = access.reads.is_empty() && access.writes.is_empty();
         // A tool that is not safe beside others and does not say what it touches might touch anything.
-        let alone = spec.exclusive || (!spec.is_concurrency_safe() && unknown);
+        let unsafe_beside = spec.concurrency_safe == Some(false) || (!spec.is_concurrency_safe() && unknown);
+        let alone = spec.exclusive || unsafe_beside;
         Claim { alone, access: access.clone() }
     }
 
@@ -39,6 +40,7 @@ pub(crate) struct Scheduler {
 
 struct Waiting {
     number: u64,
+    started: bool,
     claim: Claim,
     moved: Arc<Notify>,
 }
@@ -66,7 +68,7 @@ impl Scheduler {
         let moved = Arc::new(Notify::new());
         let mut line = self.line();
         let number = self.next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        line.push(Waiting { number, claim, moved: Arc::clone(&moved) });
+        line.push(Waiting { number, started: false, claim, moved: Arc::clone(&moved) });
         Place { scheduler: Arc::clone(self), number, moved }
     }
 
@@ -75,8 +77,15 @@ impl Scheduler {
     }
 
     fn may_start(&self, number: u64) -> bool {
-        let line = self.line();
+        let mut line = self.line();
         let Some(at) = line.iter().position(|w| w.number == number) else { return true };
+        let free = self.is_free(&line, at);
+        line[at].started |= free;
+        free
+    }
+
+    /// Whether nothing before the place `at` conflicts with it.
+    fn is_free(&self, line: &[Waiting], at: usize) -> bool {
         if !self.parallel {
             return at == 0;
         }
@@ -103,8 +112,14 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut line = self.scheduler.line();
         line.retain(|waiting| waiting.number != self.number);
-        for waiting in line.iter() {
-            waiting.moved.notify_one();
+        // Only who may start now is woken: waking everybody would make a long line pay for each of its calls.
+        for at in 0..line.len() {
+            if !line[at].started && self.scheduler.is_free(&line, at) {
+                line[at].moved.notify_one();
+            }
+            if line[at].claim.alone && !line[at].started {
+                break;
+            }
         }
     }
 }

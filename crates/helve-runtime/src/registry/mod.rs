@@ -113,8 +113,7 @@ impl Registry {
     /// Takes a tool that is not one of ours.
     pub(crate) fn register(&mut self, tool: Box<dyn Tool>) -> Result<(), RegisterError> {
         let spec = tool.spec();
-        let taken =
-            std::iter::once(&spec.name).chain(&spec.aliases).find(|n| PROTECTED.contains(&n.as_str()));
+        let taken = std::iter::once(&spec.name).chain(&spec.aliases).find(|name| is_protected(name));
         match taken {
             Some(name) => Err(RegisterError::Protected(name.clone())),
             None => self.register_builtin(tool),
@@ -168,7 +167,7 @@ impl Registry {
         self.entries.get(self.aliases.get(alias)?)
     }
 
-    /// Every name under which a tool can be called, sorted.
+    /// The tools' own names, sorted.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().map(String::as_str)
     }
@@ -182,6 +181,11 @@ impl Registry {
     pub(crate) fn quarantined(&self) -> &[Quarantined] {
         &self.quarantined
     }
+}
+
+/// Whether only a built-in tool may bear the name.
+pub(crate) fn is_protected(name: &str) -> bool {
+    PROTECTED.contains(&name)
 }
 
 fn is_name(name: &str) -> bool {

@@ -1,6 +1,6 @@
 //! Tools and a sandbox that tests can look into.
 #![allow(dead_code, reason = "each test program uses its own part")]
-#![expect(clippy::expect_used, reason = "a test that cannot set up must fail loudly")]
+#![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot set up must fail loudly")]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,6 +21,33 @@ pub(crate) struct Fake {
     spec: ToolSpec,
     access: fn(&Value) -> Access,
     body: Box<Body>,
+}
+
+impl Fake {
+    pub(crate) fn named(mut self, name: &str) -> Self {
+        self.spec.name = name.to_owned();
+        self
+    }
+
+    pub(crate) fn without_access(mut self) -> Self {
+        self.access = |_| Access::default();
+        self
+    }
+
+    pub(crate) fn crashing_when_asked(mut self) -> Self {
+        self.access = |_| panic!("boom");
+        self
+    }
+
+    /// Runs with another command than the one it names in `access`.
+    pub(crate) fn rewriting(mut self, command: fn(&str) -> String) -> Self {
+        let body = self.body;
+        self.body = Box::new(move |mut args, ctx| {
+            args["command"] = json!(command(args["command"].as_str().unwrap_or_default()));
+            body(args, ctx)
+        });
+        self
+    }
 }
 
 impl Tool for Fake {

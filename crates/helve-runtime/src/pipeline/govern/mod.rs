@@ -10,13 +10,15 @@ pub(crate) mod redact;
 use std::sync::Arc;
 
 use helve_core::harmless::harmless;
-use helve_core::text::{Capture, compose};
-use helve_core::{CallId, Content, Limits, Output, Truncated};
-use helve_store::Blobs;
+use helve_core::text::{Capture, compose, omission};
+use helve_core::{BlobRef, CallId, Content, Limits, Output, Truncated};
 use serde_json::Value;
 
 use super::validate::Validator;
 use redact::Secrets;
+
+/// The mark in a text that was cut by its handle is at most this long.
+const MARK_CHARS: usize = 256;
 
 /// What the stage needs to know.
 pub(crate) struct Governor {
@@ -33,6 +35,21 @@ impl Governor {
         }
     }
 
+    /// A clean text of at most `chars` characters, head and tail kept. Redacted first and cut second: a cut through a
+    /// secret would hide it from the search.
+    pub(crate) fn clean_short(&self, text: &str, chars: usize) -> String {
+        let clean = self.clean(text);
+        compose(&[Capture::whole(&clean)], chars, |n| format!(" … ({n} characters left out) … ")).text
+    }
+
+    /// A text without secrets, otherwise as it is.
+    pub(crate) fn redact(&self, text: &str) -> String {
+        match &self.secrets {
+            Some(secrets) => secrets.redact(text).into_owned(),
+            None => text.to_owned(),
+        }
+    }
+
     /// A value without secrets.
     pub(crate) fn clean_value(&self, value: &mut Value) {
         if let Some(secrets) = &self.secrets {
@@ -46,31 +63,50 @@ impl Governor {
         call: &CallId,
         output: &mut Output,
         details: Option<&Validator>,
-        blobs: impl FnOnce() -> Option<Arc<Blobs>>,
+        keep: impl FnOnce(&str) -> Result<BlobRef, String>,
     ) -> Vec<String> {
         let mut notes = Vec::new();
         self.clean_value(&mut output.details);
         if let Some(raw) = &mut output.raw {
-            *raw = self.clean(raw);
+            *raw = self.clean_short(raw, usize::try_from(self.limits.raw_bytes / 4).unwrap_or(usize::MAX));
         }
-        if let Some(note) = details.and_then(|schema| misfit(schema, &output.details)) {
+        let misfit = details.and_then(|schema| misfit(schema, &output.details));
+        if let Some(note) = misfit.or_else(|| self.oversize(&output.details)) {
             output.details = Value::Null;
             notes.push(note);
         }
-        if output.truncated.is_none() {
-            self.cut(call, output, blobs, &mut notes);
-        }
+        self.pictures(output, &mut notes);
+        self.text(call, output, keep, &mut notes);
         notes
     }
 
-    fn cut(
+    fn oversize(&self, details: &Value) -> Option<String> {
+        let bytes = serde_json::to_string(details).map_or(0, |json| json.len() as u64);
+        let limit = self.limits.details_bytes;
+        (bytes > limit)
+            .then(|| format!("the tool's details are {bytes} bytes long (limit {limit}) and were left out"))
+    }
+
+    fn pictures(&self, output: &mut Output, notes: &mut Vec<String>) {
+        let limit = self.limits.image_bytes;
+        output.content.retain(|block| match block {
+            Content::Image { data, .. } if data.len() as u64 > limit => {
+                notes.push(format!("a picture of {} bytes (limit {limit}) was left out", data.len()));
+                false
+            }
+            _ => true,
+        });
+    }
+
+    /// Cleans every text block and cuts them together to the budget. A tool whose handle has cut the text already may
+    /// have added its own mark to a full budget.
+    fn text(
         &self,
         call: &CallId,
         output: &mut Output,
-        blobs: impl FnOnce() -> Option<Arc<Blobs>>,
+        keep: impl FnOnce(&str) -> Result<BlobRef, String>,
         notes: &mut Vec<String>,
     ) {
-        let budget = usize::try_from(self.limits.output_chars).unwrap_or(usize::MAX);
         let mut total = 0usize;
         for block in &mut output.content {
             if let Content::Text { text } = block {
@@ -79,43 +115,26 @@ impl Governor {
                 *text = clean;
             }
         }
-        if total <= budget {
+        let budget = usize::try_from(self.limits.output_chars).unwrap_or(usize::MAX);
+        let slack = if output.truncated.is_some() { MARK_CHARS } else { 0 };
+        if total <= budget.saturating_add(slack) {
             return;
         }
         let whole = output.joined_text();
-        let kept = keep(&whole, blobs);
-        if let Err(reason) = &kept {
-            notes.push(format!("the whole output could not be kept: {reason}"));
-        }
-        let (blob, dropped) = kept.map_or((None, 0), |(id, dropped)| (Some(id), dropped));
-        let composed = compose(&[Capture::whole(&whole)], budget, |n| omission(n, blob.is_some(), call));
+        let mut truncated = output.truncated.take().unwrap_or_else(|| match keep(&whole) {
+            Ok(blob) => Truncated { blob: Some(blob.id), blob_dropped: blob.dropped, ..Truncated::default() },
+            Err(reason) => {
+                notes.push(format!("the whole output could not be kept: {reason}"));
+                Truncated::default()
+            }
+        });
+        let kept = truncated.blob.is_some().then_some(call);
+        let composed = compose(&[Capture::whole(&whole)], budget, |n| omission(n, kept));
         output.content.retain(|block| !matches!(block, Content::Text { .. }));
         output.content.insert(0, Content::Text { text: composed.text });
-        output.truncated = Some(Truncated {
-            bytes: composed.omitted_bytes,
-            chars: composed.omitted_chars,
-            blob,
-            blob_dropped: dropped,
-        });
-    }
-}
-
-fn keep(whole: &str, blobs: impl FnOnce() -> Option<Arc<Blobs>>) -> Result<(String, u64), String> {
-    let blobs = blobs().ok_or("the store cannot be opened")?;
-    let mut writer = blobs.writer();
-    writer.write(whole.as_bytes()).map_err(|e| e.to_string())?;
-    let blob = writer.finish().map_err(|e| e.to_string())?;
-    Ok((blob.id, blob.dropped))
-}
-
-/// The mark that stands for what was left out.
-fn omission(chars: u64, kept: bool, call: &CallId) -> String {
-    if kept {
-        format!(
-            "\n\n... ({chars} characters left out; call read_output with call \"{call}\" to see them) ...\n\n"
-        )
-    } else {
-        format!("\n\n... ({chars} characters left out) ...\n\n")
+        truncated.bytes += composed.omitted_bytes;
+        truncated.chars += composed.omitted_chars;
+        output.truncated = Some(truncated);
     }
 }
 

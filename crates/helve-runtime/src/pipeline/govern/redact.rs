@@ -1,9 +1,11 @@
 //! Known secrets leave the stream before its first byte reaches a disk, a model or a terminal.
 //!
-//! Looked for: each secret as it is, in base64 (both alphabets, at each of the three alignments), in hexadecimal and
-//! percent-encoded. State is kept over chunk borders. Reversed, encrypted or otherwise rewritten secrets are not seen.
+//! Looked for: each secret as it is, each long line of one that has several, in base64 (both alphabets, at each of the
+//! three alignments, also over one line break), in hexadecimal, percent-encoded, and as a JSON string. State is kept over
+//! chunk borders. Reversed, encrypted or otherwise rewritten secrets are not seen.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, MatchKind};
@@ -11,6 +13,9 @@ use serde_json::Value;
 
 /// A form shorter than this would hit ordinary text.
 const MIN_FORM: usize = 4;
+/// A shorter line of a secret may be ordinary text.
+const MIN_LINE: usize = 16;
+const BASE64_LINE: usize = 76;
 
 /// The secrets of a policy, compiled once.
 #[derive(Debug)]
@@ -25,10 +30,11 @@ impl Secrets {
     /// None if there is nothing to look for.
     pub(crate) fn new<'a>(secrets: impl IntoIterator<Item = (&'a str, &'a str)>) -> Option<Arc<Secrets>> {
         let mut patterns: Vec<Vec<u8>> = Vec::new();
+        let mut known = HashSet::new();
         let mut marks = Vec::new();
         for (name, value) in secrets {
-            for form in forms(value.as_bytes()) {
-                if form.len() >= MIN_FORM && !patterns.contains(&form) {
+            for form in parts(value).flat_map(|part| forms(part.as_bytes())) {
+                if form.len() >= MIN_FORM && known.insert(form.clone()) {
                     patterns.push(form);
                     marks.push(format!("[REDACTED:{name}]"));
                 }
@@ -76,16 +82,25 @@ impl Secrets {
     }
 }
 
+/// The secret, and each line of it that is long enough to be one.
+fn parts(secret: &str) -> impl Iterator<Item = &str> {
+    let lines = secret.lines().filter(move |line| line.len() >= MIN_LINE && line.len() < secret.len());
+    std::iter::once(secret).chain(lines)
+}
+
 fn forms(secret: &[u8]) -> Vec<Vec<u8>> {
     let mut forms = vec![secret.to_vec()];
+    if let Ok(json) = serde_json::to_string(&String::from_utf8_lossy(secret)) {
+        forms.push(json.trim_matches('"').as_bytes().to_vec());
+    }
     let hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
     forms.push(hex.to_uppercase().into_bytes());
     forms.push(hex.into_bytes());
-    for upper in [true, false] {
+    for (upper, safe) in [(true, &b"-._~"[..]), (false, b"-._~"), (true, b"-._~/")] {
         let percent: String = secret
             .iter()
             .map(|byte| match byte {
-                b if b.is_ascii_alphanumeric() || b"-._~".contains(b) => char::from(*b).to_string(),
+                b if b.is_ascii_alphanumeric() || safe.contains(b) => char::from(*b).to_string(),
                 b if upper => format!("%{b:02X}"),
                 b => format!("%{b:02x}"),
             })
@@ -94,7 +109,12 @@ fn forms(secret: &[u8]) -> Vec<Vec<u8>> {
     }
     for alphabet in [STANDARD, URL_SAFE] {
         for shift in 0..3 {
-            forms.push(base64_core(secret, shift, alphabet));
+            let core = base64_core(secret, shift, alphabet);
+            // Programs break base64 after 76 letters, wherever that falls.
+            if core.len() <= BASE64_LINE {
+                forms.extend((1..core.len()).map(|at| [&core[..at], b"\n", &core[at..]].concat()));
+            }
+            forms.push(core);
         }
     }
     forms
@@ -195,10 +215,25 @@ mod tests {
             base64(format!("x{SECRET}").as_bytes()),
             base64(format!("xx{SECRET}yyy").as_bytes()),
             base64(SECRET.as_bytes()),
+            "s3cr3t/Value%2B1".to_owned(),
         ] {
             let clean = secrets().redact(&text).into_owned();
             assert!(clean.contains("[REDACTED:TOKEN]"), "{text} gave {clean}");
         }
+    }
+
+    #[test]
+    fn a_broken_line_of_base64_and_the_lines_of_a_key_are_found() {
+        let text = base64(SECRET.as_bytes());
+        for at in 1..text.len() - 4 {
+            let broken = format!("{}\n{}", &text[..at], &text[at..]);
+            assert!(secrets().redact(&broken).contains("[REDACTED"), "{broken}");
+        }
+        let key =
+            Secrets::new([("KEY", "-----BEGIN-----\nMIIEvgIBADANBgkqhkiG9w0B\nquoted \"words\" of 20\n")])
+                .unwrap();
+        assert_eq!(key.redact("see MIIEvgIBADANBgkqhkiG9w0B"), "see [REDACTED:KEY]");
+        assert_eq!(key.redact(r#"quoted \"words\" of 20"#), "[REDACTED:KEY]");
     }
 
     #[test]

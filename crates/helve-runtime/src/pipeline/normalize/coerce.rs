@@ -7,8 +7,8 @@ use serde_json::{Number, Value};
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Repairs `value` in place where the schema says so and nothing is lost. Gives a note where a person may want to know.
-pub(super) fn coerce(schema: &Value, value: &mut Value) -> Option<String> {
-    to_type(schema, value);
+pub(super) fn coerce(schema: &Value, value: &mut Value, depth: usize) -> Option<String> {
+    to_type(schema, value, depth);
     enum_case(schema, value).or_else(|| clamp(schema, value))
 }
 
@@ -30,39 +30,44 @@ pub(super) fn in_enum(schema: &Value, value: &Value) -> bool {
     listed && schema.get("const").is_none_or(|only| only == value)
 }
 
-fn to_type(schema: &Value, value: &mut Value) {
+fn to_type(schema: &Value, value: &mut Value, depth: usize) {
     let mut wanted = schema::types(schema).peekable();
     if wanted.peek().is_none() || schema::types(schema).any(|name| is_type(name, value)) {
         return;
     }
-    if let Some(better) = wanted.find_map(|name| convert(name, value)) {
+    if let Some(better) = wanted.find_map(|name| convert(name, value, depth)) {
         *value = better;
     }
 }
 
-fn convert(wanted: &str, value: &Value) -> Option<Value> {
+fn convert(wanted: &str, value: &Value, depth: usize) -> Option<Value> {
     match (wanted, value) {
-        ("integer", Value::String(text)) => integer(&serde_json::from_str(text.trim()).ok()?),
+        ("integer", Value::String(text)) => integer(&number(text)?),
         ("integer", Value::Number(number)) => integer(number),
-        ("number", Value::String(text)) => {
-            serde_json::from_str::<Number>(text.trim()).ok().map(Value::Number)
-        }
+        ("number", Value::String(text)) => number(text).map(Value::Number),
         ("boolean", Value::String(text)) => match text.trim().to_ascii_lowercase().as_str() {
             "true" | "yes" | "1" => Some(Value::Bool(true)),
             "false" | "no" | "0" => Some(Value::Bool(false)),
             _ => None,
         },
-        ("array", Value::String(text)) if text.trim_start().starts_with('[') => strict(text),
-        ("object", Value::String(text)) if text.trim_start().starts_with('{') => strict(text),
+        ("array", Value::String(text)) if text.trim_start().starts_with('[') => {
+            strict_json::read(text, depth).ok()
+        }
+        ("object", Value::String(text)) if text.trim_start().starts_with('{') => {
+            strict_json::read(text, depth).ok()
+        }
         ("string", Value::Array(blocks)) => text_blocks(blocks).map(Value::String),
         ("string", Value::Object(_)) => text_blocks(std::slice::from_ref(value)).map(Value::String),
         _ => None,
     }
 }
 
-/// Inside a string nothing was checked yet: duplicates and depth count here too.
-fn strict(text: &str) -> Option<Value> {
-    strict_json::read(text, 64).ok()
+/// A number in a string, if it can be held exactly.
+fn number(text: &str) -> Option<Number> {
+    match strict_json::read(text.trim(), 0).ok()? {
+        Value::Number(number) => Some(number),
+        _ => None,
+    }
 }
 
 fn integer(number: &Number) -> Option<Value> {

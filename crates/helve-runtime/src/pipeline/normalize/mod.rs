@@ -19,7 +19,7 @@ mod coerce;
 use helve_core::{Args, ErrorKind, Limits, Problem, ToolError, schema, strict_json};
 use serde_json::{Map, Value};
 
-use super::validate::{child, push_step, refusal, shown};
+use super::validate::{MAX_PROBLEMS, Validator, child, push_step, refusal, shown};
 
 /// Keys that models add to any call out of habit and that carry nothing.
 const HABITS: &[&str] = &["description", "title", "reason"];
@@ -36,27 +36,30 @@ pub(crate) struct Normalized {
 /// The stage.
 pub(crate) fn normalize(
     tool: &str,
-    schema: &Value,
+    validator: &Validator,
     args: Args,
     limits: &Limits,
 ) -> Result<Normalized, ToolError> {
+    let schema = validator.schema();
     let object = to_object(tool, schema, args, limits)?;
-    let mut walk = Walk { root: schema, notes: Vec::new(), problems: Vec::new(), pointer: String::new() };
+    let depth = usize::try_from(limits.args_depth).unwrap_or(usize::MAX);
+    let mut walk = Walk::new(schema, depth);
     let mut args = Value::Object(object);
     walk.value(schema, &mut args, 0);
     let Walk { notes, problems, .. } = walk;
     if problems.is_empty() {
         Ok(Normalized { args, notes })
     } else {
-        Err(collect(tool, schema, &args, problems))
+        Err(collect(tool, validator, &args, problems))
     }
 }
 
 /// Unknown keys are found here, everything else by validate: say both at once.
-fn collect(tool: &str, schema: &Value, args: &Value, mut problems: Vec<Problem>) -> ToolError {
-    let judged = super::validate::Validator::new(schema.clone()).problems(args).unwrap_or_default();
+fn collect(tool: &str, validator: &Validator, args: &Value, mut problems: Vec<Problem>) -> ToolError {
+    let judged = validator.problems(args).unwrap_or_default();
     problems.extend(judged.into_iter().filter(|problem| !problem.expected.starts_with("only known keys")));
-    refusal(tool, schema, problems)
+    problems.truncate(MAX_PROBLEMS);
+    refusal(tool, validator.schema(), problems)
 }
 
 /// The outermost repairs: text, JSON in a string, a wrapping `arguments`.
@@ -69,7 +72,7 @@ fn to_object(
     let depth = usize::try_from(limits.args_depth).unwrap_or(usize::MAX);
     let parse = |text: &str| {
         if text.len() as u64 > limits.args_bytes {
-            return Err(too_large(tool, text.len(), limits.args_bytes));
+            return Err(too_large(tool, limits.args_bytes));
         }
         strict_json::read(text, depth).map_err(|malformed| {
             let problem = Problem::new("", "one strict JSON object", format!("malformed JSON: {malformed}"));
@@ -82,6 +85,9 @@ fn to_object(
         Args::Value(value) if strict_json::deeper_than(&value, depth) => {
             let expected = format!("at most {} levels", limits.args_depth);
             return Err(refusal(tool, schema, vec![Problem::new("", expected, "deeper nesting")]));
+        }
+        Args::Value(value) if weight(&value) > limits.args_bytes => {
+            return Err(too_large(tool, limits.args_bytes));
         }
         Args::Value(value) => value,
     };
@@ -113,20 +119,38 @@ fn wraps(schema: &Value, members: &Map<String, Value>) -> bool {
         && schema["properties"].get("arguments").is_none()
 }
 
-fn too_large(tool: &str, bytes: usize, limit: u64) -> ToolError {
-    let message = format!("The arguments of '{tool}' are {bytes} bytes long; the limit is {limit}.");
+fn too_large(tool: &str, limit: u64) -> ToolError {
+    let message = format!("The arguments of '{tool}' are longer than the limit of {limit} bytes.");
     ToolError::new(ErrorKind::TooLarge, message)
         .hint("Send less in one call; only the owner can raise limits.args_bytes.")
 }
 
+/// About as many bytes as the value would take as text, for one that never was text.
+fn weight(value: &Value) -> u64 {
+    match value {
+        Value::String(text) => text.len() as u64 + 2,
+        Value::Array(items) => items.iter().map(|item| weight(item) + 1).sum::<u64>() + 2,
+        Value::Object(members) => {
+            members.iter().map(|(k, v)| k.len() as u64 + 4 + weight(v)).sum::<u64>() + 2
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => 4,
+    }
+}
+
 struct Walk<'s> {
     root: &'s Value,
+    /// How deep JSON in a string may nest.
+    depth: usize,
     notes: Vec<String>,
     problems: Vec<Problem>,
     pointer: String,
 }
 
 impl<'s> Walk<'s> {
+    fn new(root: &'s Value, depth: usize) -> Self {
+        Walk { root, depth, notes: Vec::new(), problems: Vec::new(), pointer: String::new() }
+    }
+
     fn value(&mut self, schema: &'s Value, value: &mut Value, refs: usize) {
         if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
             let found = target.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
@@ -143,7 +167,7 @@ impl<'s> Walk<'s> {
                 self.variants(variants, value, refs);
             }
         }
-        if let Some(note) = coerce::coerce(schema, value) {
+        if let Some(note) = coerce::coerce(schema, value, self.depth) {
             self.note(note);
         }
         match value {
@@ -167,12 +191,7 @@ impl<'s> Walk<'s> {
         }
         for variant in variants {
             let mut trial = value.clone();
-            let mut walk = Walk {
-                root: self.root,
-                notes: Vec::new(),
-                problems: Vec::new(),
-                pointer: self.pointer.clone(),
-            };
+            let mut walk = Walk { pointer: self.pointer.clone(), ..Walk::new(self.root, self.depth) };
             walk.value(variant, &mut trial, refs);
             if walk.problems.is_empty() && fits_type(variant, &trial) {
                 *value = trial;
@@ -247,22 +266,26 @@ impl<'s> Walk<'s> {
         if schema.get("additionalProperties") != Some(&Value::Bool(false)) {
             return;
         }
-        let unknown: Vec<String> =
-            members.keys().filter(|key| !properties.contains_key(*key)).cloned().collect();
-        for key in unknown {
-            let Some(value) = members.shift_remove(&key) else { continue };
+        members.retain(|key, value| {
+            if properties.contains_key(key) {
+                return true;
+            }
             if HABITS.contains(&key.as_str()) {
                 self.note(format!("'{key}' is not a parameter of this tool and was left out"));
-                continue;
+            } else if self.problems.len() < MAX_PROBLEMS {
+                self.problems.push(self.unknown_key(properties, key, value));
             }
-            let known: Vec<&str> = properties.keys().map(String::as_str).collect();
-            let mut expected = format!("one of the known keys {}", known.join(", "));
-            if let Some(nearest) = crate::nearest(&key, known.iter().copied()) {
-                expected.push_str(&format!(" (did you mean '{nearest}'?)"));
-            }
-            let received = format!("unknown key, {}", shown(&value));
-            self.problems.push(Problem::new(child(&self.pointer, &key), expected, received));
+            false
+        });
+    }
+
+    fn unknown_key(&self, properties: &Map<String, Value>, key: &str, value: &Value) -> Problem {
+        let known: Vec<&str> = properties.keys().map(String::as_str).collect();
+        let mut expected = format!("one of the known keys {}", known.join(", "));
+        if let Some(nearest) = crate::nearest(key, known.iter().copied()) {
+            expected.push_str(&format!(" (did you mean '{nearest}'?)"));
         }
+        Problem::new(child(&self.pointer, key), expected, format!("unknown key, {}", shown(value)))
     }
 
     fn step(&mut self, step: &str, act: impl FnOnce(&mut Self)) {
@@ -273,6 +296,9 @@ impl<'s> Walk<'s> {
     }
 
     fn note(&mut self, note: String) {
+        if self.notes.len() >= MAX_PROBLEMS {
+            return;
+        }
         let place = if self.pointer.is_empty() { String::new() } else { format!("{}: ", self.pointer) };
         self.notes.push(format!("{place}{note}"));
     }

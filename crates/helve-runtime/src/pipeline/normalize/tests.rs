@@ -33,7 +33,7 @@ fn schema() -> Value {
 }
 
 fn run(args: impl Into<Args>) -> Result<Normalized, ToolError> {
-    normalize("t", &schema(), args.into(), &Limits::default())
+    normalize("t", &Validator::new(schema()), args.into(), &Limits::default())
 }
 
 fn args(value: Value) -> Value {
@@ -84,6 +84,7 @@ fn leaves_alone_what_it_cannot_repair_without_loss() {
         json!({"command": "x", "timeout": 5.7}),
         json!({"command": "x", "timeout": "soon"}),
         json!({"command": "x", "timeout": "0x10"}),
+        json!({"command": "x", "timeout": 5, "ratio": "12345678901234567890123"}),
         json!({"command": "x", "timeout": true}),
         json!({"command": "x", "timeout": 5, "loud": 1}),
         json!({"command": "x", "timeout": 5, "edits": "[{\"oldText\":\"a\",\"oldText\":\"b\"}]"}),
@@ -139,7 +140,8 @@ fn what_is_not_an_object_is_refused() {
 fn a_tool_with_a_parameter_called_arguments_keeps_it() {
     let schema = json!({"type": "object", "properties": {"arguments": {"type": "object"}}});
     let raw = json!({"arguments": {"a": 1}});
-    let done = normalize("t", &schema, Args::Value(raw.clone()), &Limits::default()).unwrap();
+    let done = normalize("t", &Validator::new(schema.clone()), Args::Value(raw.clone()), &Limits::default())
+        .unwrap();
     assert_eq!(done.args, raw);
 }
 
@@ -150,7 +152,13 @@ fn local_references_are_followed_and_loops_end() {
         "properties": {"n": {"$ref": "#/$defs/n"}, "l": {"$ref": "#/$defs/l"}},
         "$defs": {"n": {"type": "integer"}, "l": {"$ref": "#/$defs/l"}},
     });
-    let done = normalize("t", &schema, Args::Value(json!({"n": "5", "l": 1})), &Limits::default()).unwrap();
+    let done = normalize(
+        "t",
+        &Validator::new(schema.clone()),
+        Args::Value(json!({"n": "5", "l": 1})),
+        &Limits::default(),
+    )
+    .unwrap();
     assert_eq!(done.args, json!({"n": 5, "l": 1}));
 }
 
@@ -214,4 +222,19 @@ proptest! {
     fn no_text_makes_it_panic(text in "\\PC{0,40}") {
         let _ = run(Args::Text(text));
     }
+}
+
+#[test]
+fn very_many_unknown_keys_are_refused_quickly_and_briefly() {
+    let keys: Vec<String> = (0..150_000).map(|n| format!("\"key{n}\":1")).collect();
+    let error = run(Args::Text(format!("{{{}}}", keys.join(",")))).unwrap_err();
+    assert!(error.problems.len() <= MAX_PROBLEMS && error.message.len() < 10_000, "{}", error.message.len());
+    let long = run(json!({"k".repeat(100_000): 1})).unwrap_err();
+    assert!(long.message.len() < 2_000, "{}", long.message.len());
+}
+
+#[test]
+fn a_value_that_never_was_text_has_the_same_limit() {
+    let error = run(json!({"command": "x".repeat(5 << 20)})).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::TooLarge);
 }

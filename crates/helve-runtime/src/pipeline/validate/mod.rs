@@ -15,7 +15,9 @@ use serde_json::Value;
 use quick::Quick;
 
 /// So many problems help a model; more only cost it.
-const MAX_PROBLEMS: usize = 20;
+pub(crate) const MAX_PROBLEMS: usize = 20;
+/// So much of a key is shown.
+const MAX_KEY_CHARS: usize = 80;
 
 /// A schema that is compiled at most once, and only when needed.
 pub(crate) struct Validator {
@@ -73,6 +75,9 @@ pub(crate) fn refusal(tool: &str, schema: &Value, problems: Vec<Problem>) -> Too
 
 /// NUL cannot stand in a path, a command or an environment variable; in any other text it is a mistake as well.
 fn nul_bytes(value: &Value, pointer: &mut String, problems: &mut Vec<Problem>) {
+    if problems.len() >= MAX_PROBLEMS {
+        return;
+    }
     match value {
         Value::String(text) if text.contains('\0') => {
             problems.push(Problem::new(pointer.as_str(), "text without a NUL character", shown(value)));
@@ -108,6 +113,11 @@ fn nul_bytes(value: &Value, pointer: &mut String, problems: &mut Vec<Problem>) {
 /// Adds a step to a JSON pointer; truncate it to its former length to go back.
 pub(crate) fn push_step(pointer: &mut String, step: &str) {
     pointer.push('/');
+    if step.chars().nth(MAX_KEY_CHARS).is_some() {
+        pointer.extend(step.chars().take(MAX_KEY_CHARS));
+        pointer.push('…');
+        return;
+    }
     if step.contains(['~', '/']) {
         pointer.push_str(&step.replace('~', "~0").replace('/', "~1"));
     } else {
@@ -133,8 +143,10 @@ fn describe(error: &jsonschema::ValidationError<'_>) -> Vec<Problem> {
         }
         ValidationErrorKind::Type { kind } => one(match kind {
             TypeKind::Single(kind) => kind.to_string(),
+            // An optional parameter allows null; nobody has to be told to send it.
             TypeKind::Multiple(kinds) => {
-                kinds.iter().map(|kind| kind.to_string()).collect::<Vec<_>>().join(" or ")
+                let names = kinds.iter().map(|kind| kind.to_string()).filter(|name| name != "null");
+                names.collect::<Vec<_>>().join(" or ")
             }
         }),
         ValidationErrorKind::Enum { options } => one(format!("one of {options}")),

@@ -27,7 +27,7 @@ fn every_problem_at_once_with_pointer_expected_and_received() {
         [
             Problem::new("/command", "a value (required)", "nothing"),
             Problem::new("/timeout", "integer", "string \"soon\""),
-            Problem::new("/working_dir", "null or string", "number 5"),
+            Problem::new("/working_dir", "string", "number 5"),
         ]
     );
     assert!(error.message.starts_with("Invalid parameters for tool 'exec':"), "{}", error.message);

@@ -31,9 +31,11 @@ use helve_core::{Decision, Verdict};
 use helve_shell::{Command, OpaqueReason, Position, Redirect, Segment, Span};
 
 use crate::config::keys::{EXEC_ALLOW, EXEC_ASK, EXEC_DENY};
+use invoke::Unseen;
 pub use message::blocked_message;
 pub(crate) use outside::{WORKING_DIR, judge_working_dir, normal};
 pub(crate) use pattern::Pattern;
+use rules::Seen;
 pub(crate) use rules::{ask_rule_names, deny_rule_names};
 
 /// The rule that allows what no other rule is about.
@@ -41,6 +43,12 @@ const DEFAULT: &str = "guard.default";
 
 /// The rule that refuses what no shell can take.
 const NUL: &str = "guard.nul";
+
+/// The rule that refuses what a shell may run and the guard cannot read.
+const UNREADABLE: &str = "guard.unreadable";
+
+/// The rule that refuses what cannot be read in reasonable time.
+const TOO_COMPLEX: &str = "guard.too-complex";
 
 /// What the owner's configuration says about commands.
 #[derive(Clone, Debug)]
@@ -68,14 +76,36 @@ impl Guard {
             return Decision::deny(NUL, opaque.reason.to_string()).at(bytes(opaque.span));
         }
         let uses_rules = self.deny.iter().chain(&self.ask).any(|p| matches!(p, Pattern::Rule(_)));
-        let found = if uses_rules { rules::matches(command) } else { Vec::new() };
+        let seen = if uses_rules { rules::look(command) } else { Seen::default() };
         let findings = [
-            listed(command, &found, &self.deny, EXEC_DENY, Verdict::Deny),
+            listed(command, &seen.found, &self.deny, EXEC_DENY, Verdict::Deny),
+            self.unread(command, &seen),
             outside::judge_paths(self, command, workspace, directory),
             self.not_allowed(command),
-            listed(command, &found, &self.ask, EXEC_ASK, Verdict::Ask),
+            listed(command, &seen.found, &self.ask, EXEC_ASK, Verdict::Ask),
         ];
         findings.into_iter().flatten().fold(self.allowance(command), Decision::stricter)
+    }
+
+    /// Refuses a command of which a part cannot be judged. An owner whose list is empty wants no such judgement.
+    fn unread(&self, command: &Command, seen: &Seen) -> Option<Decision> {
+        if self.deny.is_empty() {
+            return None;
+        }
+        let whole = command.opaque.filter(|opaque| invoke::may_run(opaque.reason));
+        let whole = whole.map(|opaque| (Unseen::Opaque(opaque.reason), opaque.span));
+        let (unseen, span) = whole.or(seen.unseen)?;
+        let decision = match unseen {
+            Unseen::Opaque(reason) => {
+                Decision::deny(UNREADABLE, format!("a part of it cannot be judged: {reason}"))
+            }
+            Unseen::TooComplex => Decision::deny(
+                TOO_COMPLEX,
+                "commands inside commands are nested too deep or too often to be read in reasonable time; put them \
+                 into a script and run that",
+            ),
+        };
+        Some(decision.at(bytes(span)))
     }
 
     fn allowance(&self, command: &Command) -> Decision {

@@ -29,7 +29,8 @@ pub struct Command {
     pub text: String,
     /// The simple commands, in the order in which they start.
     pub segments: Vec<Segment>,
-    /// Set when the text could not be read to its end; the segments then cover only what comes before.
+    /// Set when the text could not be read to its end; the segments then cover only what comes before. Behind a
+    /// here-document that is never closed they cover what a shell makes of it: all the rest is its body.
     pub opaque: Option<Opaque>,
     pub(crate) scopes: Vec<Scope>,
     pub(crate) defines_functions: bool,
@@ -224,7 +225,8 @@ pub enum OpaqueReason {
     UnterminatedHereDocument,
     /// Shells differ on where a here-document ends.
     #[error(
-        "shells disagree on where the here-document ends; write its delimiter on one line without a backslash"
+        "shells disagree on where the here-document ends; put its delimiter alone on a line, without a backslash, before \
+         the substitution around it closes"
     )]
     AmbiguousHereDocument,
     /// A NUL character.

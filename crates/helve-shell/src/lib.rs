@@ -24,7 +24,7 @@ pub use command::{
     Command, HereDocument, Joint, Opaque, OpaqueReason, Part, PartKind, Position, Redirect, Segment, Span,
     Word,
 };
-pub use paths::{Directory, PathRole, PathWord, path_words};
+pub use paths::{Directory, PathRole, PathWord, PathWords, path_words};
 pub use quote::{quote, quote_double, quote_single_inner};
 pub use read::{MAX_DEPTH, MAX_LENGTH, read};
 pub use template::{RenderError, Template, TemplateError};

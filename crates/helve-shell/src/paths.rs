@@ -22,6 +22,28 @@ use spelling::Spelled;
 /// How often code inside code is looked at: `sh -c "sh -c '…'"` is two.
 const MAX_CODE_DEPTH: usize = 4;
 
+/// How many bytes of code inside code are read in all. Code that stands in nested substitutions is part of the text of
+/// each of them, so without a bound it would be read once for each way through them.
+const MAX_CODE: usize = 2 * crate::MAX_LENGTH;
+
+/// What looks like a file path in a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathWords {
+    /// The paths, in the order in which they stand.
+    pub found: Vec<PathWord>,
+    /// The first code inside the command that was not looked at, because it is nested too deep or is too much in all.
+    pub unread: Option<Span>,
+}
+
+impl IntoIterator for PathWords {
+    type Item = PathWord;
+    type IntoIter = std::vec::IntoIter<PathWord>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.found.into_iter()
+    }
+}
+
 /// A word, or a part of one, that looks like a file path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathWord {
@@ -67,26 +89,35 @@ pub enum Directory {
 /// let paths: Vec<_> = helve_shell::path_words(&command).into_iter().map(|path| path.text).collect();
 /// assert_eq!(paths, ["../README.md", "/srv/out"]);
 /// ```
-pub fn path_words(command: &Command) -> Vec<PathWord> {
-    let mut found = Vec::new();
-    collect(command, &[Directory::Start], 0, &mut |path| found.push(path));
-    found
+pub fn path_words(command: &Command) -> PathWords {
+    let mut search = Search { words: PathWords { found: Vec::new(), unread: None }, left: MAX_CODE };
+    search.collect(command, &[Directory::Start], None, 0);
+    search.words
 }
 
-/// Reports the paths of a command that starts in one of `starts`.
-fn collect(command: &Command, starts: &[Directory], depth: usize, report: &mut dyn FnMut(PathWord)) {
-    let mut directories = Directories::new(command, starts);
-    let printed = purpose::of_printed(command);
-    for (index, segment) in command.segments.iter().enumerate() {
-        let here = directories.enter(segment);
-        let mut reporter = Reporter { directories: &here, depth, report };
-        let purposes = purpose::of(segment, printed);
-        for (word, purpose) in segment.words.iter().zip(purposes) {
-            reporter.word(word, purpose);
-        }
-        reporter.here_documents(segment);
-        if let Some(word) = directories.leave(index, segment) {
-            reporter.add(Spelled::home(), word.span, PathRole::Argument);
+/// One search, through all the code inside the command.
+struct Search {
+    words: PathWords,
+    /// How many more bytes of code inside code are read.
+    left: usize,
+}
+
+impl Search {
+    /// Finds the paths of a command that starts in one of `starts`. Inside code, `place` is where that code stands.
+    fn collect(&mut self, command: &Command, starts: &[Directory], place: Option<Span>, depth: usize) {
+        let mut directories = Directories::new(command, starts);
+        let printed = purpose::of_printed(command);
+        for (index, segment) in command.segments.iter().enumerate() {
+            let here = directories.enter(segment);
+            let mut reporter = Reporter { directories: &here, depth, place, search: self };
+            let purposes = purpose::of(segment, printed);
+            for (word, purpose) in segment.words.iter().zip(purposes) {
+                reporter.word(word, purpose);
+            }
+            reporter.here_documents(segment);
+            if let Some(word) = directories.leave(index, segment) {
+                reporter.add(Spelled::home(), word.span, PathRole::Argument);
+            }
         }
     }
 }
@@ -94,7 +125,8 @@ fn collect(command: &Command, starts: &[Directory], depth: usize, report: &mut d
 struct Reporter<'a> {
     directories: &'a [Directory],
     depth: usize,
-    report: &'a mut dyn FnMut(PathWord),
+    place: Option<Span>,
+    search: &'a mut Search,
 }
 
 impl Reporter<'_> {
@@ -140,6 +172,9 @@ impl Reporter<'_> {
     }
 
     fn here_documents(&mut self, segment: &Segment) {
+        if segment.here_documents.is_empty() {
+            return;
+        }
         let purpose = purpose::of_input(segment);
         for document in &segment.here_documents {
             match purpose {
@@ -152,13 +187,14 @@ impl Reporter<'_> {
 
     /// Text that another shell will read. Its paths are reported with the span of the text.
     fn shell_code(&mut self, text: &str, span: Span) {
-        if self.depth >= MAX_CODE_DEPTH {
+        let place = self.place.unwrap_or(span);
+        let left = self.search.left.checked_sub(text.len()).filter(|_| self.depth < MAX_CODE_DEPTH);
+        let Some(left) = left else {
+            self.search.words.unread.get_or_insert(place);
             return;
-        }
-        let report = &mut *self.report;
-        collect(&crate::read(text), self.directories, self.depth + 1, &mut |path| {
-            report(PathWord { span, ..path })
-        });
+        };
+        self.search.left = left;
+        self.search.collect(&crate::read(text), self.directories, Some(place), self.depth + 1);
     }
 
     /// A program in another language: paths stand in its string literals.
@@ -173,12 +209,14 @@ impl Reporter<'_> {
         if is_harmless_device(&text) {
             return;
         }
+        let span = self.place.unwrap_or(span);
+        let found = &mut self.search.words.found;
         if text.starts_with(['/', '~']) {
-            return (self.report)(PathWord { text, span, role, directory: Directory::Start });
+            return found.push(PathWord { text, span, role, directory: Directory::Start });
         }
         let directories = if anchored { self.directories } else { &[Directory::Unknown] };
         for directory in directories {
-            (self.report)(PathWord { text: text.clone(), span, role, directory: directory.clone() });
+            found.push(PathWord { text: text.clone(), span, role, directory: directory.clone() });
         }
     }
 }

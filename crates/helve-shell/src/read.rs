@@ -40,15 +40,16 @@ pub fn read(text: &str) -> Command {
         segments: Vec::new(),
         scopes: vec![Scope { parent: 0, entry: Entry::Substitution }],
         defines_functions: false,
+        unclosed: None,
     };
-    let opaque = check(text).err().or_else(|| {
+    let stopped = check(text).err().or_else(|| {
         let chars: Vec<Char> = text.char_indices().map(|(at, ch)| Char { ch, at }).collect();
         Lexer::new(&chars, text.len(), 0).list(&mut out, list::End::Input, 0, false).err()
     });
     Command {
         text: text.to_owned(),
         segments: out.segments,
-        opaque,
+        opaque: stopped.or(out.unclosed),
         scopes: out.scopes,
         defines_functions: out.defines_functions,
     }
@@ -77,6 +78,8 @@ struct Output {
     segments: Vec<Segment>,
     scopes: Vec<Scope>,
     defines_functions: bool,
+    /// The first here-document without an end line.
+    unclosed: Option<Opaque>,
 }
 
 /// A cursor over characters, at one level of nesting.

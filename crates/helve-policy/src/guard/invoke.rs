@@ -4,12 +4,30 @@
 //! text that a shell will read. Programs that only start another (`sudo`, `env`, `timeout`, `xargs`, …) are seen
 //! through; the texts given to `sh -c`, `eval` or a shell's input are read as commands of their own.
 //!
+//! One walk has a budget, because text inside text can be read in more ways than it has bytes. What is left unread is
+//! said, never passed over in silence.
+//!
 //! Not here: what any program does. Names and texts that the shell makes up at run time stay unseen.
 
-use helve_shell::{Command, Joint, Position, Redirect, Span, Word};
+use std::cell::Cell;
+
+use helve_shell::{Command, Joint, OpaqueReason, Position, Redirect, Span, Word};
 
 /// How often text inside text is read: `sh -c "sh -c '…'"` is two.
 const MAX_DEPTH: usize = 4;
+
+/// What one walk may spend: a byte read costs one, a program one and one a word. The longest command costs no more than
+/// its length, and twice that again for each text of that length inside it.
+const BUDGET: usize = 5 * helve_shell::MAX_LENGTH;
+
+/// Something that a shell would run and the walk did not see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unseen {
+    /// Text inside text, too deep or too much of it.
+    TooComplex,
+    /// Text inside text, or the command itself, which cannot be read to its end.
+    Opaque(OpaqueReason),
+}
 
 /// Something that a command does.
 pub(super) enum Event<'a> {
@@ -55,9 +73,27 @@ impl<'a> Program<'a> {
     }
 }
 
-/// Reports everything that the command does, with the bytes of the outermost text it stands in.
-pub(super) fn each(command: &Command, report: &mut dyn FnMut(Event<'_>, Span)) {
-    Walk { report, span: None, depth: 0 }.command(command);
+/// Reports everything that the command does, with the bytes of the outermost text it stands in. Gives the first thing
+/// that was left unseen.
+pub(super) fn each(command: &Command, report: &mut dyn FnMut(Event<'_>, Span)) -> Option<(Unseen, Span)> {
+    let mut walk = Walk { report, span: None, depth: 0, left: BUDGET, unseen: None };
+    walk.command(command);
+    walk.unseen
+}
+
+/// Whether a shell may still run what could not be read. It refuses what is never closed.
+pub(super) fn may_run(reason: OpaqueReason) -> bool {
+    match reason {
+        OpaqueReason::TooDeep
+        | OpaqueReason::TooLong
+        | OpaqueReason::Nul
+        | OpaqueReason::AmbiguousHereDocument => true,
+        OpaqueReason::UnterminatedQuote
+        | OpaqueReason::UnterminatedSubstitution
+        | OpaqueReason::UnterminatedParenthesis
+        // Its body was read: a shell takes it up to the end of the text.
+        | OpaqueReason::UnterminatedHereDocument => false,
+    }
 }
 
 struct Walk<'r> {
@@ -65,6 +101,9 @@ struct Walk<'r> {
     /// Inside text of another command: where that text stands.
     span: Option<Span>,
     depth: usize,
+    /// What is left of the budget.
+    left: usize,
+    unseen: Option<(Unseen, Span)>,
 }
 
 /// A segment and what may feed its input.
@@ -72,11 +111,16 @@ struct Place<'a> {
     command: &'a Command,
     index: usize,
     span: Span,
+    /// Whether its input has been read: `find -exec sh \;` may start any number of shells on the same one.
+    input_read: Cell<bool>,
 }
 
 impl Walk<'_> {
     fn command(&mut self, command: &Command) {
         let whole = Span { start: 0, end: command.text.len() };
+        if let Some(opaque) = command.opaque.filter(|opaque| may_run(opaque.reason)) {
+            self.miss(Unseen::Opaque(opaque.reason), opaque.span);
+        }
         (self.report)(Event::Read(command), self.span.unwrap_or(whole));
         for (index, segment) in command.segments.iter().enumerate() {
             let span = self.span.unwrap_or(segment.span);
@@ -88,32 +132,65 @@ impl Walk<'_> {
             let is_command = |word: &&Word| matches!(word.position, Position::Name | Position::Argument);
             let words: Vec<&Word> = segment.words.iter().filter(is_command).collect();
             if words.first().is_some_and(|word| word.position == Position::Name) {
-                self.start(&words, &Place { command, index, span }, false);
+                self.start(&words, &Place { command, index, span, input_read: Cell::new(false) }, false);
             }
         }
     }
 
+    /// Text that another shell will read.
     fn text(&mut self, text: &str, span: Span) {
-        if self.depth >= MAX_DEPTH {
+        if text.trim().is_empty() {
             return;
         }
-        let mut inner =
-            Walk { report: &mut *self.report, span: Some(self.span.unwrap_or(span)), depth: self.depth + 1 };
-        inner.command(&helve_shell::read(text));
+        if self.depth >= MAX_DEPTH {
+            return self.miss(Unseen::TooComplex, span);
+        }
+        if !self.spend(text.len(), span) {
+            return;
+        }
+        let outer = self.span;
+        self.span = Some(outer.unwrap_or(span));
+        self.depth += 1;
+        self.command(&helve_shell::read(text));
+        self.depth -= 1;
+        self.span = outer;
+    }
+
+    /// Takes from the budget; false if it is used up.
+    fn spend(&mut self, cost: usize, span: Span) -> bool {
+        match self.left.checked_sub(cost) {
+            Some(left) => {
+                self.left = left;
+                true
+            }
+            None => {
+                self.left = 0;
+                self.miss(Unseen::TooComplex, span);
+                false
+            }
+        }
+    }
+
+    fn miss(&mut self, what: Unseen, span: Span) {
+        let span = self.span.unwrap_or(span);
+        self.unseen.get_or_insert((what, span));
     }
 
     /// A name and its arguments. `searched` inside the commands of a `find`, whose own search for them goes on.
     fn start(&mut self, mut words: &[&Word], place: &Place<'_>, searched: bool) {
+        if !self.spend(1 + words.len(), place.span) {
+            return;
+        }
         while let Some((name, args)) = words.split_first() {
             if !name.known || name.glob {
                 return;
             }
             let base = name.text.rsplit('/').next().unwrap_or_default().to_lowercase();
             if let Some(starter) = STARTERS.iter().find(|starter| starter.name == base) {
-                if let Some((text, span)) = starter.split_text(args) {
-                    return self.text(&text, span);
-                }
-                words = starter.rest(args);
+                words = match starter.next(args) {
+                    Next::Words(words) => words,
+                    Next::Text(text, span) => return self.text(&text, span),
+                };
                 continue;
             }
             match base.as_str() {
@@ -162,6 +239,9 @@ impl Walk<'_> {
 
     /// What a shell reads from here-documents, here-strings and a printed text in front of its pipe.
     fn input(&mut self, place: &Place<'_>) {
+        if place.input_read.replace(true) {
+            return;
+        }
         let Some(segment) = place.command.segments.get(place.index) else { return };
         for document in &segment.here_documents {
             self.text(&document.body, document.span);
@@ -210,7 +290,7 @@ struct Starter {
     valued: &'static [&'static str],
     /// Arguments that stand between the options and the program.
     operands: usize,
-    /// Options with which it starts nothing, or starts a text.
+    /// Options with which it starts nothing.
     stops: &'static [&'static str],
 }
 
@@ -225,7 +305,7 @@ const STARTERS: &[Starter] = &[
         0,
     ),
     starter("doas", &["-u", "-C"], 0),
-    Starter { stops: &["-S", "--split-string"], ..starter("env", &["-u", "-C", "--unset", "--chdir"], 0) },
+    starter("env", &["-u", "-C", "--unset", "--chdir"], 0),
     Starter { stops: &["-v", "-V"], ..starter("command", &[], 0) },
     starter("builtin", &[], 0),
     starter("exec", &["-a"], 0),
@@ -265,42 +345,47 @@ const STARTERS: &[Starter] = &[
     ),
 ];
 
+/// What a starter starts.
+enum Next<'w, 'a> {
+    /// The words from the program on; none if it starts nothing.
+    Words(&'w [&'a Word]),
+    /// A command line, and the word in which it stands.
+    Text(String, Span),
+}
+
 impl Starter {
-    /// The words from the started program on; none if it starts nothing.
-    fn rest<'w, 'a>(&self, args: &'w [&'a Word]) -> &'w [&'a Word] {
+    fn next<'w, 'a>(&self, args: &'w [&'a Word]) -> Next<'w, 'a> {
         let mut at = 0;
         while let Some(word) = args.get(at) {
             let text = word.text.as_str();
             if self.stops.contains(&text) {
-                return &[];
+                return Next::Words(&[]);
+            }
+            at += 1;
+            if let Some(attached) = split_string(text).filter(|_| self.name == "env") {
+                let rest = joined(args.get(at..).unwrap_or_default());
+                return Next::Text(format!("{attached} {rest}"), word.span);
             }
             match text {
-                "--" => {
-                    at += 1;
+                "--" => break,
+                text if self.valued.contains(&text) => at += 1,
+                // An option, or `NAME=value` as `env` and `sudo` take it.
+                text if text.len() > 1 && text.starts_with('-') => {}
+                text if text.contains('=') && word.position == Position::Argument => {}
+                _ => {
+                    at -= 1;
                     break;
                 }
-                text if self.valued.contains(&text) => at += 2,
-                // An option, or `NAME=value` as `env` and `sudo` take it.
-                text if text.len() > 1 && text.starts_with('-') => at += 1,
-                text if text.contains('=') && word.position == Position::Argument => at += 1,
-                _ => break,
             }
         }
-        args.get(at + self.operands..).unwrap_or_default()
+        Next::Words(args.get(at + self.operands..).unwrap_or_default())
     }
+}
 
-    /// The command line in `env -S 'command line'`, with what follows it.
-    fn split_text(&self, args: &[&Word]) -> Option<(String, Span)> {
-        if self.name != "env" {
-            return None;
-        }
-        let at = args
-            .iter()
-            .position(|word| word.text.starts_with("-S") || word.text.starts_with("--split-string"))?;
-        let word = args.get(at)?;
-        let attached = word.text.strip_prefix("--split-string=").or_else(|| word.text.strip_prefix("-S"));
-        let attached = attached.filter(|text| !text.is_empty() && word.text != "--split-string");
-        let rest = joined(args.get(at + 1..).unwrap_or_default());
-        Some((format!("{} {rest}", attached.unwrap_or_default()), word.span))
+/// What is attached to the option of `env -S 'command line'`, which splits a text into words.
+fn split_string(option: &str) -> Option<&str> {
+    if let Some(rest) = option.strip_prefix("--split-string") {
+        return Some(rest.strip_prefix('=').unwrap_or(rest));
     }
+    option.strip_prefix('-')?.trim_start_matches(['i', 'v', '0']).strip_prefix('S')
 }

@@ -2,8 +2,8 @@
 
 use helve_core::Decision;
 
-use super::WORKING_DIR;
 use super::outside::is_traversal;
+use super::{TOO_COMPLEX, UNREADABLE, WORKING_DIR};
 use crate::config::keys::{EXEC_ALLOW, EXEC_RESTRICT};
 
 /// The longest piece of the command that is quoted back, in characters.
@@ -18,6 +18,7 @@ pub fn blocked_message(decision: &Decision, command: &str) -> String {
         EXEC_RESTRICT if found.is_some_and(is_traversal) => "path traversal detected",
         EXEC_RESTRICT => "path outside working dir",
         WORKING_DIR => "working_dir outside the view",
+        UNREADABLE | TOO_COMPLEX => "cannot be read",
         _ => "dangerous pattern detected",
     };
     let mut text = format!("Error: Command blocked by safety guard ({kind})\nRule {}", decision.rule);

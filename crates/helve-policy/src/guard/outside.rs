@@ -3,6 +3,7 @@
 //! Nothing is looked up: a link inside the workspace may lead anywhere, and only the sandbox stops that. What this
 //! catches is the plain mistake, and it says so before anything runs.
 
+use std::collections::VecDeque;
 use std::path::{Component, Path, PathBuf};
 
 use helve_core::Decision;
@@ -30,12 +31,18 @@ pub(super) fn judge_paths(
         let reason = format!("its paths cannot be checked: {}", opaque.reason);
         return Some(Decision::deny(EXEC_RESTRICT, reason).at(bytes(opaque.span)).grant(lift));
     }
-    let leads_outside = |word: &PathWord| match resolve(word, directory) {
+    let mut bases = Bases::new(directory);
+    let words = path_words(command);
+    let leads_outside = |word: &PathWord| match bases.resolve(word) {
         Some(path) => !guard.opened_or_inside(&path, workspace),
         None => true,
     };
-    let outside: Vec<PathWord> = path_words(command).into_iter().filter(leads_outside).collect();
-    let first = outside.first()?;
+    let outside: Vec<PathWord> = words.found.into_iter().filter(leads_outside).collect();
+    let Some(first) = outside.first() else {
+        let reason = "its paths cannot be checked: commands inside commands are nested too deep or too often; put them \
+                      into a script and run that";
+        return words.unread.map(|span| Decision::deny(EXEC_RESTRICT, reason).at(bytes(span)).grant(lift));
+    };
     let reason = match first.text.as_str() {
         home if home.starts_with('~') => format!("{home} is in a home directory, outside the workspace"),
         path if path.starts_with('/') => format!("{path} is outside the workspace {}", workspace.display()),
@@ -96,21 +103,49 @@ pub(crate) fn judge_working_dir(
     }
 }
 
-/// Where a path of a command leads, without looking; none if that cannot be told or it is a home directory.
-fn resolve(word: &PathWord, start: &Path) -> Option<PathBuf> {
-    if word.text.starts_with('~') {
-        return None;
+/// The directories from which the paths of one command count. Each may be long and be meant by every word, so the last
+/// few are kept in their normal form.
+struct Bases<'a> {
+    start: &'a Path,
+    kept: VecDeque<(Directory, PathBuf)>,
+}
+
+/// How many are kept; more than one word may count from.
+const BASES_KEPT: usize = 8;
+
+impl<'a> Bases<'a> {
+    /// `start` is where the command starts, in its normal form.
+    fn new(start: &'a Path) -> Self {
+        Bases { start, kept: VecDeque::new() }
     }
-    let base = match &word.directory {
-        _ if word.text.starts_with('/') => start.to_owned(),
-        Directory::Start => start.to_owned(),
-        Directory::Under(base) if base.starts_with('~') => return None,
-        Directory::Under(base) => start.join(base.as_ref()),
-        // From an unknown place a path without `..` is as good or bad as the place, which was judged by its own word.
-        Directory::Unknown if is_traversal(&word.text) => return None,
-        Directory::Unknown => start.to_owned(),
-    };
-    Some(normal(&base.join(&word.text)))
+
+    /// Where a path leads, without looking; none if that cannot be told or it is a home directory.
+    fn resolve(&mut self, word: &PathWord) -> Option<PathBuf> {
+        if word.text.starts_with('~') {
+            return None;
+        }
+        let base = match &word.directory {
+            _ if word.text.starts_with('/') => self.start,
+            Directory::Start => self.start,
+            Directory::Under(base) if base.starts_with('~') => return None,
+            Directory::Under(base) => self.under(&word.directory, base),
+            // From an unknown place a path without `..` is as good or bad as the place, which was judged by its own
+            // word.
+            Directory::Unknown if is_traversal(&word.text) => return None,
+            Directory::Unknown => self.start,
+        };
+        Some(follow(base.to_owned(), Path::new(&word.text)))
+    }
+
+    fn under(&mut self, directory: &Directory, base: &str) -> &Path {
+        let known = self.kept.iter().position(|(kept, _)| kept == directory);
+        let at = known.unwrap_or_else(|| {
+            self.kept.truncate(BASES_KEPT - 1);
+            self.kept.push_front((directory.clone(), follow(self.start.to_owned(), Path::new(base))));
+            0
+        });
+        self.kept.get(at).map_or(self.start, |(_, path)| path)
+    }
 }
 
 /// Whether a relative path goes up.
@@ -121,15 +156,19 @@ pub(super) fn is_traversal(text: &str) -> bool {
 
 /// The path without `.` and `..`, by its text alone.
 pub(crate) fn normal(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
+    follow(PathBuf::new(), path)
+}
+
+/// Where a path leads from a directory in its normal form, by its text alone.
+fn follow(mut from: PathBuf, path: &Path) -> PathBuf {
     for part in path.components() {
         match part {
             Component::CurDir => {}
             Component::ParentDir => {
-                out.pop();
+                from.pop();
             }
-            part => out.push(part),
+            part => from.push(part),
         }
     }
-    out
+    from
 }

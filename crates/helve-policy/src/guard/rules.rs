@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use helve_core::Verdict;
 use helve_shell::{Command, Joint, Position, Redirect, Span, Word};
 
-use super::invoke::{self, Event, Program};
+use super::invoke::{self, Event, Program, Unseen};
 
 /// One built-in rule.
 #[derive(Debug)]
@@ -108,17 +108,26 @@ fn names(verdict: Verdict) -> Vec<&'static str> {
     RULES.iter().filter(|rule| rule.verdict == verdict).map(|rule| rule.name).collect()
 }
 
-/// The rules that the command falls under, each with the first bytes that it is about.
-pub(super) fn matches(command: &Command) -> Vec<(&'static str, Span)> {
+/// What the rules see in a command.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// Every rule that it falls under, each with the first bytes that it is about.
+    pub(super) found: Vec<(&'static str, Span)>,
+    /// The first thing that a shell may run and no rule could look at.
+    pub(super) unseen: Option<(Unseen, Span)>,
+}
+
+/// Holds the rules against everything that the command does.
+pub(super) fn look(command: &Command) -> Seen {
     let mut found: Vec<(&'static str, Span)> = Vec::new();
-    invoke::each(command, &mut |event, span| {
+    let unseen = invoke::each(command, &mut |event, span| {
         for rule in RULES {
             if rule.is_about(&event) && !found.iter().any(|(name, _)| *name == rule.name) {
                 found.push((rule.name, span));
             }
         }
     });
-    found
+    Seen { found, unseen }
 }
 
 impl Rule {

@@ -34,6 +34,8 @@ fn the_first_line_names_the_kind() {
         (restricted, "tar --file=\"../x\"", "path traversal detected"),
         ("tools.exec.allow_patterns = []", "ls", "not in allowlist"),
         ("tools.exec.working_dir = '/etc'", "ls", "working_dir outside the view"),
+        ("", "eval eval eval eval eval ls", "cannot be read"),
+        ("", &format!("echo {}ls{}", "$(".repeat(17), ")".repeat(17)), "cannot be read"),
     ] {
         let expected = format!("Error: Command blocked by safety guard ({kind})");
         assert_eq!(first_line(policy, command), expected, "{command}");
@@ -74,6 +76,20 @@ fn a_command_that_cannot_be_read_is_allowed_with_a_word_about_it() {
     let decision = Policy::builtin().check_text("echo 'open", Path::new("/w"));
     assert_eq!(decision.verdict, Verdict::Allow);
     assert!(decision.reason.unwrap().contains("a quote is never closed"));
+}
+
+/// An owner may raise `limits.command_bytes` above what is read.
+#[test]
+fn a_command_that_is_too_long_to_read_is_refused_unless_the_list_is_empty() {
+    let long = format!("{}; rm -rf x", "x".repeat(helve_shell::MAX_LENGTH));
+    let rule = |policy: &str| {
+        let decision = Policy::from_toml(policy).unwrap().check_text(&long, Path::new("/w"));
+        (decision.verdict, decision.rule, decision.reason.unwrap_or_default())
+    };
+    let (verdict, name, reason) = rule("limits.command_bytes = 1000000");
+    assert_eq!((verdict, name.as_str()), (Verdict::Deny, UNREADABLE));
+    assert!(reason.contains("put the text into a file and run that"), "{reason}");
+    assert_eq!(rule("tools.exec.deny_patterns = []").0, Verdict::Allow);
 }
 
 #[test]

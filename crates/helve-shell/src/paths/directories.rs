@@ -16,7 +16,6 @@ const MAX_DIRECTORIES: usize = 4;
 const MAX_DIRECTORY_LENGTH: usize = 4096;
 
 /// The possible directories of one scope.
-#[derive(Clone)]
 struct State {
     /// Where the present `&&` chain may have stopped.
     stopped: Vec<Directory>,
@@ -61,15 +60,15 @@ impl<'c> Directories<'c> {
             let current = match scope.entry {
                 Entry::Subshell(joint) => {
                     self.join(scope.parent, joint);
-                    self.state(scope.parent).current
+                    self.directories(scope.parent, |state| &state.current)
                 }
-                Entry::Substitution => self.state(scope.parent).running,
+                Entry::Substitution => self.directories(scope.parent, |state| &state.running),
                 Entry::HereDocument => self.here_document.clone(),
             };
             self.states.push(State::new(current));
         }
         self.join(segment.scope, segment.joint);
-        let current = self.state(segment.scope).current;
+        let current = self.directories(segment.scope, |state| &state.current);
         if let Some(state) = self.states.get_mut(segment.scope) {
             state.running.clone_from(&current);
         }
@@ -94,8 +93,8 @@ impl<'c> Directories<'c> {
         home
     }
 
-    fn state(&self, scope: usize) -> State {
-        self.states.get(scope).cloned().unwrap_or_else(|| State::new(vec![Directory::Unknown]))
+    fn directories(&self, scope: usize, which: fn(&State) -> &Vec<Directory>) -> Vec<Directory> {
+        self.states.get(scope).map_or_else(|| vec![Directory::Unknown], |state| which(state).clone())
     }
 
     fn join(&mut self, scope: usize, joint: Joint) {
@@ -103,8 +102,10 @@ impl<'c> Directories<'c> {
         match joint {
             Joint::First | Joint::And | Joint::Pipe => {}
             Joint::Sequence | Joint::Background | Joint::Or => {
-                state.current = union(&state.stopped, &state.current);
-                state.stopped.clear();
+                if !state.stopped.is_empty() {
+                    state.current = union(&state.stopped, &state.current);
+                    state.stopped.clear();
+                }
             }
         }
     }

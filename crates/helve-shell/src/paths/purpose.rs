@@ -46,12 +46,16 @@ pub(super) fn of_printed(command: &Command) -> Purpose {
 pub(super) fn of(segment: &Segment, printed: Purpose) -> Vec<Purpose> {
     let mut purposes = vec![Purpose::File; segment.words.len()];
     let Some(name) = segment.name() else { return purposes };
+    if segment.words.len() == 1 {
+        return purposes;
+    }
     let name = program(&name.text);
-    let runs_shell = runs(segment, &SHELLS) || SHELL_CALLERS.contains(&name);
+    let names_shell = runs(segment, &SHELLS);
+    let runs_shell = names_shell || SHELL_CALLERS.contains(&name);
     let interprets = interpreter(segment);
+    let input = input_of(names_shell, interprets);
     let prints = matches!(name, "echo" | "printf");
     let mut pattern_due = PATTERN_FIRST.contains(&name) && !gives_pattern(segment, name);
-    let input = of_input(segment);
     let mut before = "";
     for (word, purpose) in segment.words.iter().zip(&mut purposes) {
         if word.position == Position::Redirect(Redirect::HereString) {
@@ -86,14 +90,17 @@ pub(super) fn of(segment: &Segment, printed: Purpose) -> Vec<Purpose> {
     purposes
 }
 
-/// What a here-document or here-string of the segment is for.
+/// What a here-document of the segment is for.
 pub(super) fn of_input(segment: &Segment) -> Purpose {
-    if runs(segment, &SHELLS) {
-        Purpose::ShellCode
-    } else if interpreter(segment) {
-        Purpose::Code
-    } else {
-        Purpose::Text
+    input_of(runs(segment, &SHELLS), interpreter(segment))
+}
+
+/// What the input of a program is for.
+fn input_of(shell: bool, interpreter: bool) -> Purpose {
+    match (shell, interpreter) {
+        (true, _) => Purpose::ShellCode,
+        (false, true) => Purpose::Code,
+        (false, false) => Purpose::Text,
     }
 }
 

@@ -33,7 +33,10 @@ impl Lexer<'_> {
         let body = self.pos;
         let end = loop {
             if self.pos >= self.chars.len() {
-                return Err(self.opaque(OpaqueReason::UnterminatedHereDocument, pending.start));
+                // A shell only warns, takes the rest as the body and goes on.
+                let opaque = self.opaque(OpaqueReason::UnterminatedHereDocument, pending.start);
+                out.unclosed.get_or_insert(opaque);
+                break self.pos;
             }
             let line = self.pos;
             if self.body_line(&pending)? {

@@ -161,9 +161,11 @@ impl ListReader<'_, '_, '_> {
         }
     }
 
-    fn at_end_of_input(&self) -> Result<(), Opaque> {
+    fn at_end_of_input(&mut self) -> Result<(), Opaque> {
         if let Some(pending) = self.pending.first() {
-            return Err(self.lexer.opaque(OpaqueReason::UnterminatedHereDocument, pending.start));
+            // A shell only warns and takes the body as empty.
+            let opaque = self.lexer.opaque(OpaqueReason::UnterminatedHereDocument, pending.start);
+            self.out.unclosed.get_or_insert(opaque);
         }
         let reason = match self.end {
             End::Input if self.outer.is_empty() => return Ok(()),
@@ -260,7 +262,8 @@ impl ListReader<'_, '_, '_> {
             return Ok(false);
         }
         match self.pending.first() {
-            Some(pending) => Err(self.lexer.opaque(OpaqueReason::UnterminatedHereDocument, pending.start)),
+            // Some shells look for the body behind the substitution, others take it as empty.
+            Some(pending) => Err(self.lexer.opaque(OpaqueReason::AmbiguousHereDocument, pending.start)),
             None => Ok(true),
         }
     }

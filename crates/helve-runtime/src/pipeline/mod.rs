@@ -165,7 +165,7 @@ impl Pipeline {
     /// Resolve to validate, for whoever wants to know what a tool would get.
     pub(crate) fn arguments(&self, tool: &str, args: Args) -> Result<Value, ToolError> {
         let entry = resolve::resolve(&self.registry, tool)?;
-        self.checked(entry, args).map(|normalized| normalized.args)
+        self.checked(entry, &args).map(|normalized| normalized.args)
     }
 
     /// The decision on a command, as a call of the tool `exec` would get it; the guard's alone where there is no `exec`.
@@ -210,8 +210,7 @@ impl Pipeline {
     /// error shortens what it shows, and half a secret would not be found any more.
     fn valid(&self, entry: &Entry, args: Args, story: &mut Story) -> Result<Value, ToolError> {
         let spec = entry.spec();
-        let unread = self.redacted(&args);
-        match self.checked(entry, args) {
+        match self.checked(entry, &args) {
             Ok(normalized) => {
                 story.args = self.shown_args(spec, &normalized.args);
                 story.notes = normalized.notes.iter().map(|note| self.governor.clean(note)).collect();
@@ -223,18 +222,19 @@ impl Pipeline {
                 Ok(normalized.args)
             }
             Err(error) => {
+                let unread = self.redacted(&args);
                 story.args = match &unread {
                     _ if !spec.sensitive.is_empty() => Value::String(REDACTED.to_owned()),
                     Some(unread) => self.unread_args(unread),
                     None => Value::Null,
                 };
-                let told = unread.and_then(|unread| self.checked(entry, unread).err());
+                let told = unread.and_then(|unread| self.checked(entry, &unread).err());
                 Err(self.without_sensitive(spec, told.unwrap_or_else(|| hidden(error))))
             }
         }
     }
 
-    fn checked(&self, entry: &Entry, args: Args) -> Result<normalize::Normalized, ToolError> {
+    fn checked(&self, entry: &Entry, args: &Args) -> Result<normalize::Normalized, ToolError> {
         let name = &entry.spec().name;
         let normalized = normalize::normalize(name, &entry.arguments, args, &self.governor.limits)?;
         validate::validate(name, &entry.arguments, &normalized.args)?;

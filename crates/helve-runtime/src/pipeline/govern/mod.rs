@@ -14,6 +14,7 @@ use helve_core::text::{Capture, compose, omission};
 use helve_core::{BlobRef, CallId, Content, Limits, Output, Truncated};
 use serde_json::Value;
 
+use super::normalize::weight;
 use super::validate::Validator;
 use redact::Secrets;
 
@@ -81,10 +82,11 @@ impl Governor {
     }
 
     fn oversize(&self, details: &Value) -> Option<String> {
-        let bytes = serde_json::to_string(details).map_or(0, |json| json.len() as u64);
+        let bytes = weight(details);
         let limit = self.limits.details_bytes;
-        (bytes > limit)
-            .then(|| format!("the tool's details are {bytes} bytes long (limit {limit}) and were left out"))
+        (bytes > limit).then(|| {
+            format!("the tool's details are about {bytes} bytes long (limit {limit}) and were left out")
+        })
     }
 
     fn pictures(&self, output: &mut Output, notes: &mut Vec<String>) {

@@ -37,7 +37,7 @@ pub(crate) struct Normalized {
 pub(crate) fn normalize(
     tool: &str,
     validator: &Validator,
-    args: Args,
+    args: &Args,
     limits: &Limits,
 ) -> Result<Normalized, ToolError> {
     let schema = validator.schema();
@@ -66,7 +66,7 @@ fn collect(tool: &str, validator: &Validator, args: &Value, mut problems: Vec<Pr
 fn to_object(
     tool: &str,
     schema: &Value,
-    args: Args,
+    args: &Args,
     limits: &Limits,
 ) -> Result<Map<String, Value>, ToolError> {
     let depth = usize::try_from(limits.args_depth).unwrap_or(usize::MAX);
@@ -81,15 +81,15 @@ fn to_object(
     };
     let mut value = match args {
         Args::Text(text) if text.trim().is_empty() => Value::Null,
-        Args::Text(text) => parse(&text)?,
-        Args::Value(value) if strict_json::deeper_than(&value, depth) => {
+        Args::Text(text) => parse(text)?,
+        Args::Value(value) if strict_json::deeper_than(value, depth) => {
             let expected = format!("at most {} levels", limits.args_depth);
             return Err(refusal(tool, schema, vec![Problem::new("", expected, "deeper nesting")]));
         }
-        Args::Value(value) if weight(&value) > limits.args_bytes => {
+        Args::Value(value) if weight(value) > limits.args_bytes => {
             return Err(too_large(tool, limits.args_bytes));
         }
-        Args::Value(value) => value,
+        Args::Value(value) => value.clone(),
     };
     // Each turn takes one layer off; two layers of wrapping and two of quoting are more than any model does.
     for _ in 0..4 {
@@ -126,7 +126,7 @@ fn too_large(tool: &str, limit: u64) -> ToolError {
 }
 
 /// About as many bytes as the value would take as text, for one that never was text.
-fn weight(value: &Value) -> u64 {
+pub(crate) fn weight(value: &Value) -> u64 {
     match value {
         Value::String(text) => text.len() as u64 + 2,
         Value::Array(items) => items.iter().map(|item| weight(item) + 1).sum::<u64>() + 2,

@@ -33,7 +33,7 @@ fn schema() -> Value {
 }
 
 fn run(args: impl Into<Args>) -> Result<Normalized, ToolError> {
-    normalize("t", &Validator::new(schema()), args.into(), &Limits::default())
+    normalize("t", &Validator::new(schema()), &args.into(), &Limits::default())
 }
 
 fn args(value: Value) -> Value {
@@ -140,7 +140,7 @@ fn what_is_not_an_object_is_refused() {
 fn a_tool_with_a_parameter_called_arguments_keeps_it() {
     let schema = json!({"type": "object", "properties": {"arguments": {"type": "object"}}});
     let raw = json!({"arguments": {"a": 1}});
-    let done = normalize("t", &Validator::new(schema.clone()), Args::Value(raw.clone()), &Limits::default())
+    let done = normalize("t", &Validator::new(schema.clone()), &Args::Value(raw.clone()), &Limits::default())
         .unwrap();
     assert_eq!(done.args, raw);
 }
@@ -155,7 +155,7 @@ fn local_references_are_followed_and_loops_end() {
     let done = normalize(
         "t",
         &Validator::new(schema.clone()),
-        Args::Value(json!({"n": "5", "l": 1})),
+        &Args::Value(json!({"n": "5", "l": 1})),
         &Limits::default(),
     )
     .unwrap();

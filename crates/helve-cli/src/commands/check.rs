@@ -1,10 +1,12 @@
 //! `helve check`: what the policy says of a command, without running it.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use clap::Args as ClapArgs;
+use helve::shell::{self, Segment};
 use helve::{Decision, Verdict};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::args::Global;
 use crate::failure::Failure;
@@ -17,7 +19,9 @@ use crate::{setup, ui};
 Say whether a command may run, and why. Nothing is run or recorded.
 
 Prints the verdict, the rule that decided, the reason, the part of the command that it is about, and the smallest \
-change of the configuration that would allow it. Exit code: 0 allow, 4 ask, 3 deny.")]
+change of the configuration that would allow it. --json adds `effects`: the names of the commands in the text (what \
+these start in turn is not followed), and whether a part of it cannot be told before it runs. Exit code: 0 allow, 4 ask, \
+3 deny, 2 bad usage or configuration.")]
 #[command(after_help = "\
 Examples:
   helve check 'rm -rf build'
@@ -41,6 +45,7 @@ pub(crate) fn check(global: &Global, options: &Options) -> Result<u8, Failure> {
             "reason": decision.reason,
             "span": decision.span,
             "grant": decision.grant,
+            "effects": effects(&options.command),
         }))?;
     } else {
         ui::print_styled(&explain(&decision, &options.command))?;
@@ -50,6 +55,22 @@ pub(crate) fn check(global: &Global, options: &Options) -> Result<u8, Failure> {
         Verdict::Ask => 4,
         Verdict::Deny => 3,
     })
+}
+
+/// The commands that the text names, each once, and whether some name or a part of the text stays unknown.
+fn effects(command: &str) -> Value {
+    let read = shell::read(command);
+    let mut opaque = read.opaque.is_some();
+    let mut seen = HashSet::new();
+    let mut commands = Vec::new();
+    for name in read.segments.iter().filter_map(Segment::name) {
+        if !name.known || name.glob {
+            opaque = true;
+        } else if seen.insert(&name.text) {
+            commands.push(&name.text);
+        }
+    }
+    json!({"commands": commands, "opaque": opaque})
 }
 
 fn explain(decision: &Decision, command: &str) -> String {
@@ -93,6 +114,21 @@ fn shown(text: &str) -> String {
 mod tests {
     use super::*;
     use pretty_assertions::assert_eq;
+
+    #[test]
+    fn effects_name_the_commands_that_can_be_read() {
+        let cases: [(&str, &[&str], bool); 6] = [
+            ("ls -la | 'gr'ep x && ls", &["ls", "grep"], false),
+            ("X=1 env echo $(date) > out", &["env", "date"], false),
+            ("if test -e a; then rm a; fi", &["test", "rm"], false),
+            ("ls; $TOOL x", &["ls"], true),
+            ("echo 'unfinished", &["echo"], true),
+            ("", &[], false),
+        ];
+        for (command, commands, opaque) in cases {
+            assert_eq!(effects(command), json!({"commands": commands, "opaque": opaque}), "{command}");
+        }
+    }
 
     #[test]
     fn the_span_is_marked_on_its_line() {

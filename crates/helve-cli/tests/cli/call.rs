@@ -109,7 +109,7 @@ fn the_wire_format_of_a_failed_command_is_fixed() {
             "content": [{"type": "text", "text": "out\nSTDERR:\nerr\n\nExit code: 3"}],
             "details": {"exit_code": 3, "stdout_bytes": 4, "stderr_bytes": 4, "timed_out": false},
             "error": {"kind": "tool_failed", "message": "Command exited with code 3"},
-            "decision": {"verdict": "allow", "rule": "guard.default"},
+            "decision": {"verdict": "allow", "rule": "auto_approve"},
             "sandbox": {"backend": "none", "layers": []},
             "cost": null,
             "duration_us": 0,
@@ -234,6 +234,23 @@ fn run_takes_a_text_or_words_and_options() {
 }
 
 #[test]
+fn a_timeout_of_any_size_is_brought_into_range_or_refused() {
+    let world = World::new();
+    for (given, set_to) in [("0", "1"), ("-1", "1"), ("-9000000000", "1"), ("9000000000", "600")] {
+        let ended = world.run_with(&BARE, &["run", "--timeout", given, "echo hi"]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "hi\n"), "{given}: {ended:?}");
+        let note = format!("note: /timeout: {given} is out of range and was set to {set_to}\n");
+        assert_eq!(ended.stderr, note, "{given}");
+    }
+    for given in ["1.5", "1s", "", "99999999999999999999", "-x"] {
+        let ended = world.run_with(&BARE, &["run", &format!("--timeout={given}"), "touch made"]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{given}: {ended:?}");
+        assert!(ended.stderr.contains("write a whole number of seconds"), "{given}: {ended:?}");
+    }
+    assert!(!world.workspace().join("made").exists());
+}
+
+#[test]
 fn a_blocked_command_starts_with_the_known_line() {
     let world = World::new();
     let ended = world.run(&["run", "rm -rf /"]);
@@ -251,17 +268,38 @@ fn notes_go_to_standard_error() {
 }
 
 #[test]
+fn check_says_what_the_call_would_meet() {
+    let cases: &[(&[&str], i32, &str)] = &[
+        (&["--set", "sandbox=none"], 4, "ask"),
+        (&["--set", "sandbox=none", "--set", "auto_approve=true"], 0, "allow"),
+        (&["--set", "tools.exec.enabled=false"], 3, "deny"),
+        (&["--set", "sandbox=none", "--set", "tools.exec.approval=always"], 4, "ask"),
+    ];
+    for (options, code, verdict) in cases {
+        let world = World::new();
+        let checked = world.run_with(options, &["check", "--json", "touch made"]);
+        assert_eq!(checked.code, Some(*code), "{options:?}: {checked:?}");
+        assert_eq!(checked.json()["verdict"], *verdict, "{options:?}");
+        let called = world.run_with(options, &["run", "--json", "touch made"]);
+        assert_eq!(called.code, Some(*code), "{options:?}: {called:?}");
+        let rules = (&checked.json()["rule"], &called.json()["decision"]["rule"]);
+        assert_eq!(rules.0, rules.1, "{options:?}");
+    }
+}
+
+#[test]
 fn check_decides_and_runs_nothing() {
     let world = World::new();
-    let allowed = world.run(&["check", "touch made"]);
-    assert_eq!(allowed.quiet(), (Some(0), "allow: guard.default\n".into()));
+    let allowed = world.run_with(&BARE, &["check", "touch made"]);
+    assert_eq!(allowed.quiet(), (Some(0), "allow: auto_approve\n".into()));
     let asked = world.run(&["check", "--json", "git push --force"]);
     assert_eq!((asked.code, &asked.json()["verdict"]), (Some(4), &json!("ask")));
     let denied = world.run(&["check", "--json", "ls; rm -rf x"]);
     assert_eq!(denied.code, Some(3));
     let denied = denied.json();
     let keys: Vec<&str> = denied.as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(keys, ["verdict", "rule", "reason", "span", "grant"]);
+    assert_eq!(keys, ["verdict", "rule", "reason", "span", "grant", "effects"]);
+    assert_eq!(denied["effects"], json!({"commands": ["ls", "rm"], "opaque": false}));
     assert_eq!((&denied["rule"], &denied["span"]), (&json!("guard.rm-recursive"), &json!([4, 12])));
     let text = world.run(&["check", "ls; rm -rf x"]);
     assert!(text.stdout.contains("\n  ls; rm -rf x\n      ^^^^^^^^\n"), "{text:?}");

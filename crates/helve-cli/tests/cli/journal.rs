@@ -55,7 +55,7 @@ fn one_call_tells_its_whole_story() {
     let parts = [
         call,
         "echo out; exit 4",
-        "allow by guard.default",
+        "allow by auto_approve",
         "tool_failed in ",
         "none (no layers)",
         "\nout\n\nExit code: 4\n",

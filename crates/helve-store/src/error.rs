@@ -59,6 +59,19 @@ pub enum StoreError {
         /// What does not match.
         reason: String,
     },
+    /// The journal is gone although its witness has seen entries in it.
+    #[error(
+        "the journal of session {session:?} is gone, although it had {entries} entries. Nothing was written. \
+         Use another session name (--session); or, if it was removed on purpose, remove {witness} too"
+    )]
+    Gone {
+        /// The session.
+        session: String,
+        /// How many entries the witness has seen.
+        entries: u64,
+        /// The file that remembers them.
+        witness: String,
+    },
     /// A blob id that is not `b3:` and 64 hexadecimal digits.
     #[error("{0:?} is not a blob id: expected \"b3:\" and 64 lower-case hexadecimal digits")]
     BadBlobId(String),

@@ -1,8 +1,9 @@
 //! A journal's record of itself: how many entries, how many bytes, the newest hash.
 //!
 //! The same small text stands in two places. `sessions/<name>/head` is rewritten by every append and shows a cut
-//! tail. `heads/<name>`, the *witness*, is moved forward only by a check or an index sync, lies outside the session's
-//! directory, and shows that journal and head were put back together.
+//! tail. `heads/<name>`, the *witness*, lies outside the session's directory and shows that journal and head were
+//! put back or removed together. It is moved forward by whoever appends (at the first entry, now and then, and at the
+//! end), by a check and by an index sync, and only while the journal still contains what it has seen before.
 
 use std::fs::File;
 use std::io;
@@ -11,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use blake3::Hash;
 use rustix::fs::OFlags;
 
-use crate::line::{genesis, parse_hash, parse_u64};
+use crate::line::{ENDING_BYTES, Ending, genesis, parse_hash, parse_u64};
 use crate::{Home, StoreError, files};
 
 /// Every head takes exactly this many bytes, so that it is replaced by one write in place.
@@ -56,6 +57,22 @@ impl Head {
         file.write_all_at(&self.text(), 0)
     }
 
+    /// Whether the journal has this head's newest entry where it stood. Only the end of that line is read; whether
+    /// its content is what was written is for a check to say.
+    pub(crate) fn is_in(&self, journal: &File, session: &str) -> io::Result<bool> {
+        if self.count == 0 {
+            return Ok(*self == Head::empty(session));
+        }
+        let mut ending = [0_u8; ENDING_BYTES];
+        let length = usize::try_from(self.bytes).unwrap_or(usize::MAX).min(ENDING_BYTES);
+        match journal.read_exact_at(&mut ending[..length], self.bytes - length as u64) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+            read => read?,
+        }
+        let ending = ending[..length].strip_suffix(b"\n").and_then(Ending::parse);
+        Ok(ending.is_some_and(|ending| ending.seq == self.count && ending.hash == self.hash))
+    }
+
     /// Written by hand because every append does it.
     fn text(&self) -> [u8; HEAD_BYTES] {
         let mut text = *EMPTY_TEXT;
@@ -92,7 +109,7 @@ fn parse_padded(digits: &[u8]) -> Option<u64> {
     parse_u64(&digits[zeros..]).filter(|&value| value <= MOST)
 }
 
-/// The newest head of a session that an earlier check has seen.
+/// The newest head of a session that the witness has seen.
 pub(crate) fn read_witness(home: &Home, session: &str) -> Result<Option<Head>, StoreError> {
     let read = || -> io::Result<Option<Head>> {
         let Some(dir) = files::open_dir(home.dir(), WITNESSES)? else { return Ok(None) };
@@ -110,15 +127,20 @@ pub(crate) fn write_witness(home: &Home, session: &str, head: &Head) -> Result<(
         let dir = files::make_dir(home.dir(), WITNESSES)?;
         let file = files::open_or_make(&dir, session, OFlags::RDWR)?;
         let lock = files::Lock::exclusive(&file)?;
-        // Two checks may run at once; the one that saw less does not set the other back.
-        let newer = Head::read(&file)?.is_some_and(|old| old.count > head.count);
-        if !newer {
+        // Two may write at once; the one that saw less does not set the other back.
+        let known = Head::read(&file)?.is_some_and(|old| old.count >= head.count);
+        if !known {
             head.write(&file)?;
         }
         drop(lock);
         Ok(())
     };
     write().map_err(|error| StoreError::io("cannot write the witness", session, error))
+}
+
+/// Where the witness of a session lies, for messages.
+pub(crate) fn witness_path(home: &Home, session: &str) -> String {
+    home.path().join(WITNESSES).join(session).display().to_string()
 }
 
 /// Forgets a session that is removed on purpose.

@@ -85,7 +85,7 @@ impl Home {
         Ok(names)
     }
 
-    /// The sessions, and those whose directory is gone but that a check or the index has seen before. Sorted.
+    /// The sessions, and those whose directory is gone but that the witness has seen before. Sorted.
     pub fn sessions_ever_seen(&self) -> Result<Vec<String>, StoreError> {
         let failed =
             |error| StoreError::io("cannot list the witnesses", self.path.display().to_string(), error);

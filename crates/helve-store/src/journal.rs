@@ -5,6 +5,11 @@
 //! comes first, so after a `kill -9` the head may lag behind whole lines or the file may end in part of one; the next
 //! append puts that right (`recover`). An append never overwrites and never follows a symbolic link.
 //!
+//! A journal that no longer contains what was seen in it was tampered with, and nothing is added to it. What was seen
+//! is what this handle wrote last or, at its first append, what the witness says; the witness is moved forward at the
+//! first append, after every [`WITNESS_EVERY`] entries and when the handle is dropped, so that most appends do not
+//! pay for it.
+//!
 //! While a [`Journal`] is open it also holds a shared lock on the head file. That is how readers tell a call that is
 //! still running from one that was cut, and how gc knows to keep its hands off.
 
@@ -16,7 +21,7 @@ use rustix::fs::{FlockOperation, OFlags};
 use serde::Serialize;
 
 use crate::files::{self, Lock};
-use crate::head::Head;
+use crate::head::{Head, read_witness, witness_path, write_witness};
 use crate::home::check_session;
 use crate::line::{Entry, Prepared};
 use crate::{Home, StoreError, recover};
@@ -26,6 +31,9 @@ pub(crate) const HEAD: &str = "head";
 
 /// How often an append starts over when the session is removed under its hands.
 const REOPENINGS: usize = 8;
+
+/// Entries that a handle writes before it moves the witness forward again.
+const WITNESS_EVERY: u64 = 1024;
 
 /// How a journal is written.
 #[derive(Debug, Clone, Copy, Default)]
@@ -53,7 +61,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens a session's journal, making it when there is none.
+    /// Opens a session's journal, making it when there is none. Fails when there was one before and it is gone.
     pub fn open(home: &Home, session: &str, options: JournalOptions) -> Result<Journal, StoreError> {
         check_session(session)?;
         let open = Mutex::new(Open::new(home, session, options)?);
@@ -95,16 +103,21 @@ impl Journal {
             let lock = Lock::exclusive(&open.journal).map_err(|error| self.failed(error))?;
             let stat = rustix::fs::fstat(&open.journal).map_err(|error| self.failed(error.into()))?;
             if stat.st_nlink == 0 {
-                // The session was removed or replaced since it was opened: go on with what has its name now.
+                // The session was removed or replaced since it was opened: go on with what has its name now, if that
+                // may be.
                 drop(lock);
+                self.bear_witness(&mut open);
                 *open = Open::new(&self.home, &self.session, self.options)?;
                 continue;
             }
             let length = u64::try_from(stat.st_size).unwrap_or(0);
             // A journal only ever grows, so one that is as long as this handle left it is as it left it.
-            let mut head = match open.last.filter(|last| last.bytes == length) {
-                Some(last) => last,
-                None => recover::settle(&open.journal, &open.head, length, &self.session)?,
+            let mut head = match open.last {
+                Some(last) if last.bytes == length => last,
+                last => {
+                    self.check_past(&open.journal, last)?;
+                    recover::settle(&open.journal, &open.head, length, &self.session)?
+                }
             };
             let before = head.bytes;
             let mut lines = Vec::with_capacity(1536 * entries.len().min(64));
@@ -120,14 +133,51 @@ impl Journal {
             head.write(&open.head).map_err(|error| self.failed(error))?;
             drop(lock);
             open.last = Some(head);
+            if open.witnessed.is_none_or(|count| head.count.saturating_sub(count) >= WITNESS_EVERY) {
+                self.bear_witness(&mut open);
+            }
             return Ok((head.count, head.hash));
         }
         let error = io::Error::other("the session is being removed over and over while it is in use");
         Err(self.failed(error))
     }
 
+    /// Refuses a journal that does not contain what was seen in it before.
+    fn check_past(&self, journal: &File, last: Option<Head>) -> Result<(), StoreError> {
+        let seen = match last {
+            Some(last) => Some(last),
+            None => read_witness(&self.home, &self.session)?,
+        };
+        let Some(seen) = seen else { return Ok(()) };
+        if seen.is_in(journal, &self.session).map_err(|error| self.failed(error))? {
+            return Ok(());
+        }
+        let reason = format!("entry {} was written to it and is not in it any more", seen.count);
+        Err(StoreError::Damaged { session: self.session.clone(), reason })
+    }
+
+    /// Moves the witness to what this handle wrote last.
+    fn bear_witness(&self, open: &mut Open) {
+        let Some(last) = open.last.filter(|last| open.witnessed != Some(last.count)) else { return };
+        open.witnessed = Some(last.count);
+        let removed = rustix::fs::fstat(&open.journal).is_ok_and(|stat| stat.st_nlink == 0);
+        if removed && matches!(read_witness(&self.home, &self.session), Ok(None)) {
+            // The session was removed together with its witness, so on purpose.
+            return;
+        }
+        // The entries are safe in the journal; a witness that cannot be written now is written the next time.
+        let _ = write_witness(&self.home, &self.session, &last);
+    }
+
     fn failed(&self, error: io::Error) -> StoreError {
         StoreError::io("cannot append to the journal", self.session.as_str(), error)
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        self.bear_witness(&mut open);
     }
 }
 
@@ -140,16 +190,20 @@ pub(crate) fn write_lines(mut journal: &File, lines: &[u8], length_before: u64) 
     })
 }
 
-/// The two open files of a session, and the head that this handle wrote last.
+/// The two open files of a session.
 #[derive(Debug)]
 struct Open {
     journal: File,
     head: File,
+    /// The head that this handle wrote last.
     last: Option<Head>,
+    /// How many entries the witness knows of from this handle.
+    witnessed: Option<u64>,
 }
 
 impl Open {
     fn new(home: &Home, session: &str, options: JournalOptions) -> Result<Open, StoreError> {
+        refuse_if_gone(home, session)?;
         let open = || {
             let sessions = home.make_sessions_dir()?;
             let mut attempts = 0;
@@ -175,10 +229,32 @@ impl Open {
                     rustix::fs::fsync(&sessions)?;
                     rustix::fs::fsync(home.dir())?;
                 }
-                return Ok(Open { journal, head, last: None });
+                return Ok(Open { journal, head, last: None, witnessed: None });
             }
         };
         open().map_err(|error: io::Error| StoreError::io("cannot open the journal", session, error))
+    }
+}
+
+/// Refuses to start a session anew whose journal is gone but not forgotten.
+fn refuse_if_gone(home: &Home, session: &str) -> Result<(), StoreError> {
+    let exists = || -> Result<bool, StoreError> {
+        let Some(dir) = home.session_dir(session)? else { return Ok(false) };
+        let stat = files::stat(&dir, JOURNAL);
+        Ok(stat.map_err(|error| StoreError::io("cannot open the journal", session, error))?.is_some())
+    };
+    if exists()? {
+        return Ok(());
+    }
+    let seen = read_witness(home, session)?.filter(|seen| seen.count > 0);
+    match seen {
+        // Asked again: another process may just have begun the session.
+        Some(seen) if !exists()? => Err(StoreError::Gone {
+            session: session.to_owned(),
+            entries: seen.count,
+            witness: witness_path(home, session),
+        }),
+        _ => Ok(()),
     }
 }
 

@@ -7,7 +7,7 @@
 //! $HELVE_HOME/                 0700, owned by the caller
 //!   sessions/<name>/journal.jsonl   one entry a line, each naming the hash of the one before
 //!   sessions/<name>/head            how many entries, how many bytes, the newest hash
-//!   heads/<name>                    the newest head that a check has seen: the witness against old copies
+//!   heads/<name>                    a head that was seen earlier: the witness against old copies and removal
 //!   blobs/<2 hex>/<62 hex>          full outputs under their BLAKE3 hash; blobs/tmp while being written
 //!   index.sqlite                    rows for `log`; rebuilt from the journals whenever in doubt
 //! ```

@@ -21,6 +21,9 @@ pub const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
 
 const HEX: usize = 64;
 
+/// What stands behind a line's body and call takes less than this, line end included.
+pub(crate) const ENDING_BYTES: usize = 300;
+
 /// What an entry tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -115,8 +118,7 @@ impl Prepared {
             start.extend_from_slice(call.as_bytes());
             start.push(b'"');
         }
-        // What follows the start takes less than 300 bytes.
-        let bytes = start.len() + 300;
+        let bytes = start.len() + ENDING_BYTES;
         if bytes > MAX_LINE_BYTES {
             return Err(StoreError::TooLarge { bytes, limit: MAX_LINE_BYTES });
         }
@@ -163,20 +165,7 @@ pub(crate) struct Line<'a> {
 impl<'a> Line<'a> {
     /// Takes a line (without its line end) apart; `None` when it does not have the form of an entry.
     pub(crate) fn parse(line: &'a [u8]) -> Option<Line<'a>> {
-        let rest = line.strip_suffix(b"\",\"v\":1}")?;
-        let (rest, name) = rest.split_at(rest.iter().rposition(|&byte| byte == b'"')? + 1);
-        let kind = EntryKind::parse(name)?;
-        let rest = rest.strip_suffix(b",\"type\":\"")?;
-        let (rest, digits) = rest.split_at(rest.iter().rposition(|byte| !byte.is_ascii_digit())? + 1);
-        let seq = parse_u64(digits)?;
-        let (rest, prev) = rest.strip_suffix(b"\",\"seq\":")?.split_at_checked_back(HEX)?;
-        let prev = parse_hash(prev)?;
-        let rest = rest.strip_suffix(b"\",\"prev\":\"")?;
-        let after_hash = &line[rest.len() + 1..];
-        let (rest, hash) = rest.split_at_checked_back(HEX)?;
-        let hash = parse_hash(hash)?;
-        let before_hash = rest.strip_suffix(b",\"hash\":\"")?;
-
+        let Ending { seq, kind, prev, hash, before_hash, after_hash } = Ending::parse(line)?;
         let rest = before_hash.strip_prefix(b"{\"at_us\":")?;
         let (digits, rest) = rest.split_at(rest.iter().position(|byte| !byte.is_ascii_digit())?);
         let at_us = parse_u64(digits)?;
@@ -215,6 +204,36 @@ impl<'a> Line<'a> {
             hash: self.hash.to_hex().to_string(),
             body: self.parse_body()?,
         })
+    }
+}
+
+/// The part of a line behind its body and call.
+pub(crate) struct Ending<'a> {
+    pub(crate) seq: u64,
+    pub(crate) hash: Hash,
+    kind: EntryKind,
+    prev: Hash,
+    before_hash: &'a [u8],
+    after_hash: &'a [u8],
+}
+
+impl<'a> Ending<'a> {
+    /// Takes apart the last [`ENDING_BYTES`] of a line (without its line end), or more of it.
+    pub(crate) fn parse(line: &'a [u8]) -> Option<Ending<'a>> {
+        let rest = line.strip_suffix(b"\",\"v\":1}")?;
+        let (rest, name) = rest.split_at(rest.iter().rposition(|&byte| byte == b'"')? + 1);
+        let kind = EntryKind::parse(name)?;
+        let rest = rest.strip_suffix(b",\"type\":\"")?;
+        let (rest, digits) = rest.split_at(rest.iter().rposition(|byte| !byte.is_ascii_digit())? + 1);
+        let seq = parse_u64(digits)?;
+        let (rest, prev) = rest.strip_suffix(b"\",\"seq\":")?.split_at_checked_back(HEX)?;
+        let prev = parse_hash(prev)?;
+        let rest = rest.strip_suffix(b"\",\"prev\":\"")?;
+        let after_hash = &line[rest.len() + 1..];
+        let (rest, hash) = rest.split_at_checked_back(HEX)?;
+        let hash = parse_hash(hash)?;
+        let before_hash = rest.strip_suffix(b",\"hash\":\"")?;
+        Some(Ending { seq, hash, kind, prev, before_hash, after_hash })
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! In: a session, and optionally a head that the owner noted down earlier. Out: a report that names every entry that
 //! was changed, removed, moved, added or cut, and whether an older copy was put back. Three things are compared: the
-//! chain inside the file, the head beside it, and the witness of the last check. What an interrupted writer leaves is
-//! a note, not a problem.
+//! chain inside the file, the head beside it, and the witness. What an interrupted writer leaves is a note, not a
+//! problem.
 //!
 //! The file is read once, in bounded memory, up to the length it had at the start; appending goes on meanwhile.
 //! Nothing is repaired here. A journal without problems moves the witness forward.
@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::chain::Chain;
 use crate::files::{self, Lock};
-use crate::head::{Head, read_witness, write_witness};
+use crate::head::{Head, read_witness, witness_path, write_witness};
 use crate::journal::{HEAD, JOURNAL};
 use crate::line::{EntryKind, Line, genesis};
 use crate::reader::{LineReader, Piece};
@@ -40,7 +40,7 @@ pub enum FindingKind {
     Inserted,
     /// Entries at the end are gone although the head counts them.
     CutTail,
-    /// Journal and head agree, but an earlier check has seen a longer or different journal.
+    /// Journal and head agree, but the witness has seen a longer or different journal.
     OlderCopy,
     /// The journal was written under another session name.
     OtherSession,
@@ -110,7 +110,7 @@ pub fn verify(home: &Home, session: &str, expected_head: Option<&str>) -> Result
     let witness = read_witness(home, session)?;
     let Some((journal, head, length)) = snapshot(home, session)? else {
         return match witness {
-            Some(witness) => Ok(vanished(session, &witness, expected)),
+            Some(witness) => Ok(vanished(home, session, &witness, expected)),
             None => Err(StoreError::NoSuchSession(session.to_owned())),
         };
     };
@@ -156,7 +156,7 @@ fn snapshot(home: &Home, session: &str) -> Result<Option<(File, Option<Head>, u6
     open().map_err(|error| StoreError::io("cannot read the journal", session, error))
 }
 
-fn vanished(session: &str, witness: &Head, expected: Option<Hash>) -> VerifyReport {
+fn vanished(home: &Home, session: &str, witness: &Head, expected: Option<Hash>) -> VerifyReport {
     VerifyReport {
         session: session.to_owned(),
         entries: 0,
@@ -167,11 +167,14 @@ fn vanished(session: &str, witness: &Head, expected: Option<Hash>) -> VerifyRepo
             seq: Some(1),
             kind: FindingKind::Removed,
             message: format!(
-                "the whole journal is gone; an earlier check has seen {} entries",
+                "the whole journal is gone; it had {} entries when it was last seen",
                 witness.count
             ),
         }],
-        notes: Vec::new(),
+        notes: vec![format!(
+            "if the session was removed on purpose, remove {} too",
+            witness_path(home, session)
+        )],
         cut_calls: Vec::new(),
     }
 }
@@ -348,7 +351,7 @@ fn check_head(
     }
 }
 
-/// Compares the chain with what an earlier check has seen.
+/// Compares the chain with what the witness has seen.
 fn check_witness(
     problems: &mut Vec<Finding>,
     witness: &Head,
@@ -356,20 +359,21 @@ fn check_witness(
     last_seq: u64,
     counted: u64,
 ) {
-    let already_named = problems.iter().any(|problem| problem.seq == Some(witness.count))
+    let already_named = problems
+        .iter()
+        .any(|problem| problem.seq == Some(witness.count) || problem.kind == FindingKind::OtherSession)
         || (witness.count > last_seq && witness.count <= counted);
     if found == Some(witness.hash) || already_named {
         return;
     }
     let message = if witness.count > last_seq {
         format!(
-            "an earlier check has seen {} entries, journal and head now end after {last_seq}: \
-             an older copy of both was put back",
+            "{} entries were seen earlier, journal and head now end after {last_seq}: an older copy of both was put back",
             witness.count
         )
     } else {
         format!(
-            "entry {} is not the one that an earlier check has seen: an older copy was put back and continued, \
+            "entry {} is not the one that was seen earlier: an older copy was put back and continued, \
              or the journal was rewritten",
             witness.count
         )

@@ -7,11 +7,12 @@ use rusqlite::{Connection, OptionalExtension, Statement, Transaction, Transactio
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::files::{self, Lock};
 use crate::head::{Head, read_witness, write_witness};
 use crate::journal::JOURNAL;
 use crate::line::{EntryKind, Line, parse_hash};
 use crate::reader::{LineReader, Piece};
-use crate::{Home, StoreError, files};
+use crate::{Home, StoreError};
 
 /// How much of a call's arguments, or of any text, a row holds.
 const SHOWN_CHARS: usize = 200;
@@ -63,7 +64,7 @@ fn sync_session(home: &Home, database: &mut Connection, session: &str) -> Result
     let failed = |error: io::Error| StoreError::io("cannot read the journal", session, error);
     let Some(dir) = home.session_dir(session)? else { return Ok(()) };
     let Some(journal) = files::open_to_read(&dir, JOURNAL).map_err(failed)? else { return Ok(()) };
-    let length = journal.metadata().map_err(failed)?.len();
+    let length = settled_length(&journal).map_err(failed)?;
     if read_place(database, session)?.is_some_and(|place| place.head.bytes == length)
         && !was_replaced(database, session, &journal)?
     {
@@ -115,6 +116,12 @@ fn sync_session(home: &Home, database: &mut Connection, session: &str) -> Result
         Some(place) if witness_seen => write_witness(home, session, &place.head),
         _ => Ok(()),
     }
+}
+
+/// The length in a moment in which nobody is appending: lines that are being written may yet be taken back.
+fn settled_length(journal: &File) -> io::Result<u64> {
+    let _lock = Lock::shared(journal)?;
+    Ok(journal.metadata()?.len())
 }
 
 fn read_place(database: &Connection, session: &str) -> Result<Option<Place>, StoreError> {

@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::*;
-use crate::{EntryKind, Record, Tail, verify};
+use crate::{EntryKind, FindingKind, Record, Tail, verify};
 
 struct Place {
     _dir: tempfile::TempDir,
@@ -95,13 +95,137 @@ fn waiting_for_the_disk_gives_the_same_journal() {
 }
 
 #[test]
-fn an_open_journal_goes_on_when_its_session_was_removed() {
+fn a_session_that_was_removed_is_not_begun_anew_unless_its_witness_is_removed_too() {
     let place = Place::new();
     let journal = place.journal();
-    journal.append(&note(1)).unwrap();
+    journal.append_all(&[note(1), note(2)]).unwrap();
     fs::remove_dir_all(place.path("")).unwrap();
-    assert_eq!(journal.append(&note(2)).unwrap().seq, 1);
-    assert_eq!(place.records()[0].body, note(2).body);
+    let witness = place.home.path().join("heads/s");
+    let refused = |error: StoreError| {
+        let text = error.to_string();
+        assert!(matches!(error, StoreError::Gone { entries: 2, .. }), "{text}");
+        assert!(text.contains("--session") && text.contains(witness.to_str().unwrap()), "{text}");
+        assert!(!place.path("").exists());
+    };
+    refused(journal.append(&note(3)).unwrap_err());
+    refused(Journal::open(&place.home, "s", JournalOptions::default()).unwrap_err());
+    let report = verify(&place.home, "s", None).unwrap();
+    assert_eq!(report.problems[0].kind, FindingKind::Removed);
+    assert_eq!(report.notes.len(), 1, "{:?}", report.notes);
+    assert!(report.notes[0].contains(witness.to_str().unwrap()), "{:?}", report.notes);
+
+    fs::remove_file(&witness).unwrap();
+    assert_eq!(journal.append(&note(3)).unwrap().seq, 1);
+    assert_eq!(place.records()[0].body, note(3).body);
+    // A handle of the removed session does not call it back to mind when it ends.
+    let other = place.journal();
+    fs::remove_dir_all(place.path("")).unwrap();
+    fs::remove_file(&witness).unwrap();
+    drop((journal, other));
+    assert!(!witness.exists());
+}
+
+/// How far the witness has come.
+fn witnessed(place: &Place) -> Option<u64> {
+    read_witness(&place.home, "s").unwrap().map(|head| head.count)
+}
+
+#[test]
+fn the_witness_moves_at_the_first_entry_now_and_then_and_at_the_end() {
+    let place = Place::new();
+    let journal = place.journal();
+    assert_eq!(witnessed(&place), None);
+    let mut seen = Vec::new();
+    for number in 1..=2 * WITNESS_EVERY + 10 {
+        journal.append(&note(number)).unwrap();
+        seen.push(witnessed(&place).unwrap());
+    }
+    seen.dedup();
+    assert_eq!(seen, [1, 1 + WITNESS_EVERY, 1 + 2 * WITNESS_EVERY]);
+    drop(journal);
+    assert_eq!(witnessed(&place), Some(2 * WITNESS_EVERY + 10));
+    // One that only looks moves nothing.
+    drop(place.journal());
+    assert_eq!(witnessed(&place), Some(2 * WITNESS_EVERY + 10));
+}
+
+/// A copy of the session, as a backup program makes it.
+fn copy(place: &Place) -> [(PathBuf, Vec<u8>); 2] {
+    [JOURNAL, HEAD].map(|file| (place.path(file), fs::read(place.path(file)).unwrap()))
+}
+
+#[test]
+fn an_older_copy_is_seen_without_any_check_in_between_and_nothing_is_added_to_it() {
+    for longer_than_before in [false, true] {
+        let place = Place::new();
+        place.journal().append_all(&[note(1), note(2)]).unwrap();
+        let old = copy(&place);
+        let longer = longer_than_before.then(|| {
+            // The same beginning and another end, with a fitting head: what somebody who knows the format makes.
+            let other = Place::new();
+            other.journal().append_all(&[note(1), note(2)]).unwrap();
+            other.journal().append_all(&[note(7), note(8), note(9)]).unwrap();
+            copy(&other)
+        });
+        place.journal().append_all(&[note(3), note(4)]).unwrap();
+        let put_back = longer.as_ref().unwrap_or(&old);
+        for ((path, _), (_, bytes)) in old.iter().zip(put_back) {
+            fs::write(path, bytes).unwrap();
+        }
+
+        let error = place.journal().append(&note(5)).unwrap_err();
+        assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+        assert!(error.to_string().contains("helve verify"), "{error}");
+        for ((path, _), (_, bytes)) in old.iter().zip(put_back) {
+            assert!(fs::read(path).unwrap() == *bytes, "{}", path.display());
+        }
+        let kinds: Vec<_> =
+            verify(&place.home, "s", None).unwrap().problems.iter().map(|found| found.kind).collect();
+        assert_eq!(kinds, [FindingKind::OlderCopy], "longer: {longer_than_before}");
+    }
+}
+
+#[test]
+fn an_older_copy_is_seen_by_a_process_that_has_the_journal_open() {
+    for replaced in [false, true] {
+        let place = Place::new();
+        let journal = place.journal();
+        journal.append_all(&[note(1), note(2)]).unwrap();
+        let old = copy(&place);
+        journal.append_all(&[note(3), note(4)]).unwrap();
+        if replaced {
+            fs::remove_dir_all(place.path("")).unwrap();
+            fs::create_dir(place.path("")).unwrap();
+        }
+        for (path, bytes) in &old {
+            fs::write(path, bytes).unwrap();
+        }
+        let error = journal.append(&note(5)).unwrap_err();
+        assert!(matches!(error, StoreError::Damaged { .. }), "replaced: {replaced}: {error}");
+        assert!(fs::read(place.path(JOURNAL)).unwrap() == old[0].1);
+        drop(journal);
+        assert_eq!(
+            verify(&place.home, "s", None).unwrap().problems[0].kind,
+            FindingKind::OlderCopy,
+            "replaced: {replaced}"
+        );
+    }
+}
+
+#[test]
+fn a_witness_that_cannot_be_written_does_not_stop_an_append() {
+    let place = Place::new();
+    let journal = place.journal();
+    fs::create_dir_all(place.home.path().join("heads/s")).unwrap();
+    // The witness is read at the first append: what is not a witness is not passed over.
+    assert!(journal.append(&note(1)).is_err());
+    fs::remove_dir(place.home.path().join("heads/s")).unwrap();
+    journal.append(&note(1)).unwrap();
+    fs::remove_dir_all(place.home.path().join("heads")).unwrap();
+    fs::write(place.home.path().join("heads"), "").unwrap();
+    for number in 2..=WITNESS_EVERY + 2 {
+        journal.append(&note(number)).unwrap();
+    }
 }
 
 /// A writer that dies between the line and the head leaves exactly this: a longer journal beside the old head.
@@ -134,15 +258,18 @@ fn a_line_torn_at_any_byte_is_taken_out_and_remembered() {
         (fs::read(place.path("journal.jsonl")).unwrap(), fs::read(place.path("head")).unwrap());
     journal.append(&note(3)).unwrap();
     let longer = fs::read(place.path("journal.jsonl")).unwrap();
+    drop(journal);
 
     for cut in whole.len() + 1..longer.len() {
         let (head, notes) = if cut % 2 == 0 { (&head, 1) } else { (&lagging, 2) };
         fs::write(place.path("journal.jsonl"), &longer[..cut]).unwrap();
         fs::write(place.path("head"), head).unwrap();
+        // The process died before it could bear witness.
+        fs::remove_file(place.home.path().join("heads/s")).unwrap();
         let report = verify(&place.home, "s", None).unwrap();
         assert_eq!((report.problems, report.entries, report.notes.len()), (vec![], 2, notes), "cut at {cut}");
 
-        assert_eq!(journal.append(&note(9)).unwrap().seq, 4, "cut at {cut}");
+        assert_eq!(place.journal().append(&note(9)).unwrap().seq, 4, "cut at {cut}");
         let records = place.records();
         let torn = &longer[whole.len()..cut];
         let recovered = &records[2];

@@ -235,11 +235,6 @@ impl Policy {
         text(&self.inner.settings, keys::EXEC_WORKING_DIR).filter(|directory| !directory.is_empty())
     }
 
-    /// Whether tools have to keep to the workspace.
-    pub fn restrict_to_workspace(&self) -> bool {
-        flag(&self.inner.settings, keys::RESTRICT)
-    }
-
     /// What the owner says about a tool, by its own name.
     pub fn tool(&self, name: &str) -> ToolRule {
         let settings = &self.inner.settings;

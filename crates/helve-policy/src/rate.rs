@@ -97,7 +97,8 @@ impl RateLimiter {
     }
 
     /// How many (caller, tool) pairs are counted at the moment.
-    pub fn counted_pairs(&self) -> usize {
+    #[cfg(test)]
+    fn counted_pairs(&self) -> usize {
         lock(&self.state).logs.len()
     }
 }

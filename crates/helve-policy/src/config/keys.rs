@@ -19,8 +19,6 @@ pub struct Key {
     pub kind: Kind,
     /// What it does, and what holds when it is not set.
     pub doc: Cow<'static, str>,
-    /// The stage or command that reads it.
-    pub read_by: &'static str,
     pub(crate) default: Option<Value>,
 }
 
@@ -65,8 +63,14 @@ pub(crate) const ANY_VARIABLE: &str = "<NAME>";
 pub(crate) const SANDBOXES: &[&str] = &["bwrap", "none"];
 pub(crate) const APPROVALS: &[&str] = &["never", "unless_auto_approved", "always"];
 
-/// Limits for which zero says something: nothing is kept, no file may be written.
-const MAY_BE_ZERO: &[&str] = &["blob_bytes", "blob_store_bytes", "exec_file_bytes"];
+/// The least value of a limit; a limit that is not named may be 1.
+const LEAST: &[(&str, u64)] = &[
+    // Nothing is kept.
+    ("blob_bytes", 0),
+    ("blob_store_bytes", 0),
+    // The limit binds the sandbox's own processes too, which write small files before the command starts.
+    ("exec_file_bytes", 1 << 20),
+];
 
 /// Every key, in the order of the manual.
 pub fn keys() -> &'static [Key] {
@@ -77,23 +81,27 @@ pub fn keys() -> &'static [Key] {
             name: Cow::Owned(format!("limits.{}", limit.name)),
             kind: match limit.unit {
                 "seconds" => Kind::Seconds,
-                _ if MAY_BE_ZERO.contains(&limit.name) => Kind::CountOrZero,
-                _ => Kind::Count,
+                _ => Kind::AtLeast(least(limit.name)),
             },
-            doc: Cow::Owned(format!("In {}. At the limit: {}.", limit.unit, limit.at_limit)),
-            read_by: "every stage",
+            doc: Cow::Owned(match least(limit.name) {
+                0 | 1 => format!("In {}. At the limit: {}.", limit.unit, limit.at_limit),
+                least => format!("In {}, {least} or more. At the limit: {}.", limit.unit, limit.at_limit),
+            }),
             default: Some(Value::Count(limit.default)),
         }));
         keys
     })
 }
 
+fn least(limit: &str) -> u64 {
+    LEAST.iter().find(|(name, _)| *name == limit).map_or(1, |(_, least)| *least)
+}
+
 fn plain_keys() -> Vec<Key> {
-    let key = |name: &'static str, kind, default, read_by, doc: &'static str| Key {
+    let key = |name: &'static str, kind, default, doc: &'static str| Key {
         name: Cow::Borrowed(name),
         kind,
         doc: Cow::Borrowed(doc),
-        read_by,
         default,
     };
     let flag = |value| Some(Value::Bool(value));
@@ -107,176 +115,131 @@ fn plain_keys() -> Vec<Key> {
             SANDBOX,
             Kind::Choice(SANDBOXES),
             text("bwrap"),
-            "execute",
             "Where commands run: the installed bubblewrap, or none, which runs them bare. A command_wrapper replaces both.",
         ),
-        key(
-            PARALLEL,
-            Kind::Bool,
-            flag(true),
-            "schedule",
-            "Whether calls that cannot disturb each other run at once.",
-        ),
+        key(PARALLEL, Kind::Bool, flag(true), "Whether calls that cannot disturb each other run at once."),
         key(
             AUTO_APPROVE,
             Kind::Bool,
             flag(false),
-            "authorize",
             "Whether calls that need approval unless auto-approved go ahead without a question.",
         ),
         key(
             SECRETS,
             Kind::Secrets,
             Some(Value::Secrets(Vec::new())),
-            "govern",
             "Values that never reach a model or the journal: each a table with env = \"NAME\" or file = \"/path\".",
         ),
         key(
             RESTRICT,
             Kind::Bool,
             flag(false),
-            "authorize",
             "Whether commands that name a path outside the workspace are refused, for all tools. Reads the text only: the sandbox is the boundary.",
         ),
         key(
             EXEC_TIMEOUT,
             Kind::Seconds,
             None,
-            "execute",
             "How long a command may run when the call does not say. Not set: limits.exec_timeout_default.",
         ),
         key(
             EXEC_WORKING_DIR,
             Kind::Text,
             None,
-            "execute",
             "Where commands start when the call does not say; relative to the workspace. Not set: the workspace.",
         ),
         key(
             EXEC_DENY,
             Kind::Patterns,
             rules(&guard::deny_rule_names()),
-            "authorize",
             "Commands that are refused: names of built-in rules, and regular expressions searched anywhere in the command, in any case. Setting it replaces the list; [] refuses nothing.",
         ),
         key(
             EXEC_ASK,
             Kind::Patterns,
             rules(&guard::ask_rule_names()),
-            "authorize",
             "Commands that a person has to agree to each time, in the same form. Setting it replaces the list; [] asks about nothing.",
         ),
         key(
             EXEC_ALLOW,
             Kind::WholePatterns,
             None,
-            "authorize",
             "If set, only commands whose every part matches one of these regular expressions as a whole, without substitutions and without writing files by redirection. [] allows no command. Not set: no such list.",
         ),
         key(
             EXEC_RESTRICT,
             Kind::Bool,
             flag(false),
-            "authorize",
             "The same as tools.restrict_to_workspace, for exec alone. Either of them switches it on.",
         ),
-        key(
-            EXEC_PATH_APPEND,
-            Kind::Text,
-            text(""),
-            "execute",
-            "Directories for the end of PATH, separated by colons.",
-        ),
+        key(EXEC_PATH_APPEND, Kind::Text, text(""), "Directories for the end of PATH, separated by colons."),
         key(
             EXEC_WRAPPER,
             Kind::Template,
             text(""),
-            "execute",
             "A command line around each command, with {command} and {cwd}; runs instead of the sandbox. Empty: none.",
         ),
         key(
             EXEC_SHELL,
             Kind::Shell,
             None,
-            "execute",
             "The shell that reads commands. Not set: bash where there is one, else sh.",
         ),
         key(
             EXEC_ENV_PASS,
             Kind::VariableNames,
             empty(),
-            "execute",
             "Variables of Helve's own environment that are passed on to commands.",
         ),
-        key(
-            EXEC_NETWORK,
-            Kind::Bool,
-            flag(false),
-            "execute",
-            "Whether sandboxed commands reach the host's network.",
-        ),
-        key("tools.exec.env.<NAME>", Kind::Text, None, "execute", "A variable that every command gets."),
-        key(
-            "tools.<tool>.enabled",
-            Kind::Bool,
-            flag(true),
-            "resolve",
-            "Whether the tool exists for callers.",
-        ),
+        key(EXEC_NETWORK, Kind::Bool, flag(false), "Whether sandboxed commands reach the host's network."),
+        key("tools.exec.env.<NAME>", Kind::Text, None, "A variable that every command gets."),
+        key("tools.<tool>.enabled", Kind::Bool, flag(true), "Whether the tool exists for callers."),
         key(
             "tools.<tool>.approval",
             Kind::Choice(APPROVALS),
             None,
-            "authorize",
             "When a person has to agree to a call. Not set: as the tool declares.",
         ),
         key(
             "tools.<tool>.per_minute",
             Kind::Calls,
             None,
-            "authorize",
             "Calls by one caller in any 60 seconds. Not set: as the tool declares.",
         ),
         key(
             "tools.<tool>.per_hour",
             Kind::Calls,
             None,
-            "authorize",
             "Calls by one caller in any hour. Not set: as the tool declares.",
         ),
         key(
             VIEW_READ_ONLY,
             Kind::Paths,
             empty(),
-            "execute",
             "Paths that sandboxed commands may read, besides system directories and toolchains.",
         ),
         key(
             VIEW_READ_WRITE,
             Kind::Paths,
             empty(),
-            "execute",
             "Paths that sandboxed commands may write, besides the workspace.",
         ),
         key(
             VIEW_HIDDEN,
             Kind::Paths,
             empty(),
-            "execute",
             "Paths that sandboxed commands never see, even inside what they may read.",
         ),
         key(
             FSYNC,
             Kind::Bool,
             flag(false),
-            "record",
             "Whether each journal entry is forced to the disk, so that it survives a loss of power.",
         ),
         key(
             SESSION,
             Kind::SessionName,
             None,
-            "record",
             "The session under which calls are recorded. Not set: the command chooses.",
         ),
     ]

@@ -123,6 +123,8 @@ fn wrong_values_name_the_key_what_was_expected_and_what_came() {
         ("tools.echo.per_minute = 0", "from 1 to 100000", "the number 0"),
         ("tools.echo.approval = 'sometimes'", "\"never\" or", "the string \"sometimes\""),
         ("limits.workers = 0", "a whole number, 1 or more", "the number 0"),
+        ("limits.exec_file_bytes = 0", "a whole number, 1048576 or more", "the number 0"),
+        ("limits.exec_file_bytes = 1048575", "a whole number, 1048576 or more", "the number 1048575"),
         ("limits = 3", "a table", "the number 3"),
         ("view.read_only = ['relative']", "an absolute path without `..`", "\"relative\""),
         ("view.read_only = ['/a/../b']", "an absolute path without `..`", "\"/a/../b\""),
@@ -240,9 +242,9 @@ fn seed_001_configuration_is_accepted_verbatim() {
         let template = template.replace("\\\"", "\"");
         assert_eq!(policy.sandbox(), helve_core::SandboxChoice::Wrapper { template });
     }
-    assert!(
-        Policy::from_toml(r#"{"tools": {"restrictToWorkspace": true}}"#).unwrap().restrict_to_workspace()
-    );
+    let restricted = Policy::from_toml(r#"{"tools": {"restrictToWorkspace": true}}"#).unwrap();
+    let decision = restricted.check_text("cat /etc/passwd", std::path::Path::new("/w"));
+    assert_eq!(decision.verdict, helve_core::Verdict::Deny);
 }
 
 #[test]

@@ -18,10 +18,8 @@ const MAX_SECONDS: u64 = 366 * 24 * 3600;
 pub enum Kind {
     /// `true` or `false`.
     Bool,
-    /// A whole number from 0 on.
-    CountOrZero,
-    /// A whole number from 1 on.
-    Count,
+    /// A whole number, this or more.
+    AtLeast(u64),
     /// A number of calls from 1 on.
     Calls,
     /// A whole number of seconds from 1 to a year.
@@ -53,8 +51,7 @@ impl Kind {
     pub fn expected(self) -> String {
         match self {
             Kind::Bool => "true or false".into(),
-            Kind::CountOrZero => "a whole number, 0 or more".into(),
-            Kind::Count => "a whole number, 1 or more".into(),
+            Kind::AtLeast(least) => format!("a whole number, {least} or more"),
             Kind::Calls => format!(
                 "a whole number of calls from 1 to {} (to forbid a tool, write `enabled = false`)",
                 crate::rate::MAX_CALLS_PER_HOUR
@@ -115,9 +112,9 @@ pub(crate) fn check(kind: Kind, node: &Node, home: Option<&Path>) -> Result<Valu
     }
     match (kind, &node.value) {
         (Kind::Bool, Raw::Bool(value)) => Ok(Value::Bool(*value)),
-        (Kind::CountOrZero | Kind::Count | Kind::Calls | Kind::Seconds, Raw::Integer(number)) => {
+        (Kind::AtLeast(_) | Kind::Calls | Kind::Seconds, Raw::Integer(number)) => {
             let range = match kind {
-                Kind::CountOrZero => 0..=u64::MAX,
+                Kind::AtLeast(least) => least..=u64::MAX,
                 Kind::Calls => 1..=u64::from(crate::rate::MAX_CALLS_PER_HOUR),
                 Kind::Seconds => 1..=MAX_SECONDS,
                 _ => 1..=u64::MAX,

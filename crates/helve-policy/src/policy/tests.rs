@@ -8,9 +8,7 @@ fn the_defaults_are_the_documented_ones() {
     assert_eq!(policy.limits(), &Limits::default());
     assert_eq!(policy.sandbox(), SandboxChoice::Bwrap);
     assert_eq!(policy.exec_timeout(), Duration::from_secs(60));
-    assert!(
-        policy.parallel() && !policy.auto_approve() && !policy.fsync() && !policy.restrict_to_workspace()
-    );
+    assert!(policy.parallel() && !policy.auto_approve() && !policy.fsync());
     assert_eq!((policy.session(), policy.working_dir()), (None, None));
     let rule = ToolRule { enabled: true, approval: None, per_minute: None, per_hour: None };
     assert_eq!(policy.tool("exec"), rule);
@@ -28,12 +26,12 @@ fn every_setting_arrives() {
         parallel = false
         auto_approve = true
         secrets = [{ file = "/nonexistent/secret" }]
-        tools.restrict_to_workspace = true
         tools.exec.timeout = 5
         tools.exec.working_dir = "src"
         tools.exec.shell = "sh"
         tools.echo = { enabled = false, approval = "always", per_minute = 2, per_hour = 3 }
         limits.exec_open_files = 77
+        limits.exec_file_bytes = 1048576
         limits.blob_bytes = 0
         journal.fsync = true
         journal.session = "work"
@@ -41,7 +39,7 @@ fn every_setting_arrives() {
     )
     .unwrap();
     assert_eq!(policy.sandbox(), SandboxChoice::None);
-    assert!(!policy.parallel() && policy.auto_approve() && policy.fsync() && policy.restrict_to_workspace());
+    assert!(!policy.parallel() && policy.auto_approve() && policy.fsync());
     assert!(policy.secrets().unwrap_err().to_string().contains("/nonexistent/secret"));
     assert_eq!(policy.exec_timeout(), Duration::from_secs(5));
     assert_eq!(policy.working_dir(), Some("src"));
@@ -53,10 +51,20 @@ fn every_setting_arrives() {
         per_hour: Some(3),
     };
     assert_eq!(policy.tool("echo"), rule);
-    assert_eq!(policy.process_limits().open_files, 77);
+    assert_eq!(policy.process_limits(), ProcessLimits { open_files: 77, file_bytes: 1 << 20 });
     assert_eq!(policy.limits().blob_bytes, 0);
     assert_eq!(policy.session(), Some("work"));
     assert_eq!(policy.tools_named().into_keys().collect::<Vec<_>>(), ["echo", "exec"]);
+}
+
+/// Limits need no code of their own here: each row of the table is a key.
+#[test]
+fn every_limit_arrives() {
+    for row in Limits::TABLE {
+        let value = row.default + 1;
+        let text = format!("limits.{} = {value}", row.name);
+        assert_eq!(Policy::from_toml(&text).unwrap().limits().get(row.name), Some(value), "{}", row.name);
+    }
 }
 
 #[test]

@@ -5,7 +5,12 @@
 //! file. Memory stays at one buffer however much is written, and disk at the cap and one line: a blob that hit its cap
 //! ends with a mark that says how much is missing, so that whoever reads only the blob knows.
 //!
+//! A blob whose content no longer has the hash in its name is not served (`check`), and is written anew when the same
+//! bytes are kept again.
+//!
 //! Deciding which outputs are worth keeping is the runtime's business; removing old ones is `gc`'s.
+
+mod check;
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -17,6 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{AtFlags, Timespec, Timestamps, UTIME_NOW};
 use serde::{Deserialize, Serialize};
 
+use self::check::Checked;
 use crate::files::{self, Lock};
 use crate::line::parse_hash;
 use crate::{Home, StoreError};
@@ -34,6 +40,7 @@ static NEXT_TEMPORARY: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug, Clone)]
 pub struct Blobs {
     dir: Arc<OwnedFd>,
+    checked: Arc<Checked>,
     cap: u64,
     fsync: bool,
 }
@@ -54,7 +61,18 @@ impl Blobs {
     pub fn open(home: &Home, cap_bytes_per_blob: u64) -> Result<Blobs, StoreError> {
         let dir = files::make_dir(home.dir(), BLOBS)
             .map_err(|error| StoreError::io("cannot open the blob directory", BLOBS, error))?;
-        Ok(Blobs { dir: Arc::new(dir), cap: cap_bytes_per_blob, fsync: false })
+        Ok(Blobs::new(dir, cap_bytes_per_blob))
+    }
+
+    /// The blobs that there are, for reading only; `None` when none was ever kept.
+    pub(crate) fn open_to_read(home: &Home) -> Result<Option<Blobs>, StoreError> {
+        let dir = files::open_dir(home.dir(), BLOBS)
+            .map_err(|error| StoreError::io("cannot open the blob directory", BLOBS, error))?;
+        Ok(dir.map(|dir| Blobs::new(dir, 0)))
+    }
+
+    fn new(dir: OwnedFd, cap: u64) -> Blobs {
+        Blobs { dir: Arc::new(dir), checked: Arc::default(), cap, fsync: false }
     }
 
     /// Waits for the disk when a blob is finished, so that it survives power loss.
@@ -74,8 +92,19 @@ impl Blobs {
         }
     }
 
-    /// Opens a blob for reading and seeking.
+    /// Opens a blob for reading and seeking. Fails when its content is not what was kept; that is checked once, and
+    /// again whenever the file looks different from then.
     pub fn open_blob(&self, id: &str) -> Result<File, StoreError> {
+        let mut file = self.open_unchecked(id)?;
+        let sound = self.checked.is_sound(id, &mut file);
+        if sound.map_err(|error| StoreError::io("cannot read the blob", id, error))? {
+            Ok(file)
+        } else {
+            Err(StoreError::BlobChanged(id.to_owned()))
+        }
+    }
+
+    fn open_unchecked(&self, id: &str) -> Result<File, StoreError> {
         let (first, rest) = parse_id(id)?;
         let open = || match files::open_dir(&self.dir, first)? {
             Some(dir) => files::open_to_read(dir, rest),
@@ -97,19 +126,29 @@ impl Blobs {
         Ok(bytes)
     }
 
-    /// The size of a blob.
+    /// The size of a blob's file. Its content is not looked at; reading it does that.
     pub fn len(&self, id: &str) -> Result<u64, StoreError> {
-        let file = self.open_blob(id)?;
+        let file = self.open_unchecked(id)?;
         Ok(file.metadata().map_err(|error| StoreError::io("cannot read the blob", id, error))?.len())
     }
 }
 
 /// Splits an id into directory and file name.
 fn parse_id(id: &str) -> Result<(&str, &str), StoreError> {
-    let digits = id.strip_prefix(PREFIX).filter(|digits| parse_hash(digits.as_bytes()).is_some());
+    let digits = hash_from_id(id).and_then(|_| id.strip_prefix(PREFIX));
     digits
         .and_then(|digits| digits.split_at_checked(2))
         .ok_or_else(|| StoreError::BadBlobId(id.chars().take(80).collect()))
+}
+
+/// The hash in an id; `None` when it is not an id.
+pub(crate) fn hash_from_id(id: &str) -> Option<blake3::Hash> {
+    parse_hash(id.strip_prefix(PREFIX)?.as_bytes())
+}
+
+/// The id of the content with this hash.
+pub(crate) fn id_from_hash(hash: blake3::Hash) -> String {
+    format!("{PREFIX}{}", hash.to_hex())
 }
 
 /// The id of the blob that lies under these two names; `None` when they are not a blob's.
@@ -172,20 +211,19 @@ impl BlobWriter {
         if self.truncated() {
             self.append(mark(self.dropped).as_bytes()).map_err(cannot_write)?;
         }
-        let digits = self.hasher.finalize().to_hex();
-        let id = format!("{PREFIX}{digits}");
+        let id = id_from_hash(self.hasher.finalize());
         let (first, rest) = parse_id(&id)?;
-        self.place(first, rest).map_err(cannot_write)?;
+        self.place(&id, first, rest).map_err(cannot_write)?;
         Ok(BlobRef { bytes: self.bytes, dropped: self.dropped, id })
     }
 
-    fn place(&mut self, first: &str, rest: &str) -> io::Result<()> {
+    fn place(&mut self, id: &str, first: &str, rest: &str) -> io::Result<()> {
         let dir = files::make_dir(&self.blobs.dir, first)?;
         // While this lock is held, gc does not remove the blob that is found or put here. It is taken on an open of
         // its own, because writers in other threads share `blobs.dir` and would release each other's lock.
         let own = files::make_dir(&self.blobs.dir, ".")?;
         let _lock = Lock::shared(&own)?;
-        if files::stat(&dir, rest)?.is_some_and(|stat| u64::try_from(stat.st_size) == Ok(self.bytes)) {
+        if self.is_kept(id, &dir, rest) {
             // The same bytes were kept before: they count as new again.
             return touch(&dir, rest);
         }
@@ -202,6 +240,13 @@ impl BlobWriter {
             rustix::fs::fsync(&own)?;
         }
         Ok(())
+    }
+
+    /// Whether the same bytes lie there already. What cannot be read, or is something else, is replaced.
+    fn is_kept(&self, id: &str, dir: &OwnedFd, name: &str) -> bool {
+        let Ok(Some(mut file)) = files::open_to_read(dir, name) else { return false };
+        file.metadata().is_ok_and(|metadata| metadata.len() == self.bytes)
+            && self.blobs.checked.is_sound(id, &mut file).unwrap_or(false)
     }
 
     fn flush(&mut self) -> io::Result<()> {

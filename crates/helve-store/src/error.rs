@@ -78,6 +78,12 @@ pub enum StoreError {
     /// The blob is not stored (any more).
     #[error("the blob {0} is not stored; it may have been removed to keep the blob budget")]
     NoSuchBlob(String),
+    /// The blob's content is not what was kept.
+    #[error(
+        "the blob {0} was changed on disk: its content does not have the hash in its name, so it is not shown. \
+         Run the call again to get its output"
+    )]
+    BlobChanged(String),
     /// An expected head that is not a hash.
     #[error("{0:?} is not a journal head: expected 64 hexadecimal digits")]
     BadHead(String),

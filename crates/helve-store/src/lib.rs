@@ -21,6 +21,7 @@
 //! | `verify`, `chain` | find what was changed, removed, moved, cut or put back |
 //! | `tail` | follow a journal while it grows |
 //! | `blobs`, `gc` | keep long outputs, within a budget |
+//! | `body` | the few members of an entry's body that the store reads |
 //! | `index` | ask about calls without reading whole journals |
 //!
 //! **Not here:** what an entry means (the runtime), what may be shown or must be redacted (the govern stage; by the
@@ -45,6 +46,7 @@
 //! ```
 
 mod blobs;
+mod body;
 mod canonical;
 mod chain;
 mod error;

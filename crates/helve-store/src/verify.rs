@@ -2,11 +2,13 @@
 //!
 //! In: a session, and optionally a head that the owner noted down earlier. Out: a report that names every entry that
 //! was changed, removed, moved, added or cut, and whether an older copy was put back. Three things are compared: the
-//! chain inside the file, the head beside it, and the witness. What an interrupted writer leaves is a note, not a
+//! chain inside the file, the head beside it, and the witness. The blobs that its outcomes name are read as well. What an interrupted writer leaves is a note, not a
 //! problem.
 //!
 //! The file is read once, in bounded memory, up to the length it had at the start; appending goes on meanwhile.
 //! Nothing is repaired here. A journal without problems moves the witness forward.
+
+mod outputs;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -15,6 +17,7 @@ use std::io;
 use blake3::Hash;
 use serde::Serialize;
 
+use self::outputs::Outputs;
 use crate::chain::Chain;
 use crate::files::{self, Lock};
 use crate::head::{Head, read_witness, witness_path, write_witness};
@@ -48,6 +51,8 @@ pub enum FindingKind {
     HeadDamaged,
     /// The head that the caller expects was never a head of this journal.
     HeadAbsent,
+    /// The entry names a kept output whose content is not what was kept.
+    BlobChanged,
 }
 
 /// One thing that is wrong.
@@ -128,10 +133,13 @@ pub fn verify(home: &Home, session: &str, expected_head: Option<&str>) -> Result
         }
     }
     let newest = Head { count: walk.chain.last_seq, bytes: whole_bytes, hash: walk.newest };
-    let report = walk.report(session, head, witness, length, torn_bytes);
+    let outputs = std::mem::take(&mut walk.outputs);
+    let mut report = walk.report(session, head, witness, length, torn_bytes);
     if report.is_ok() && newest.count > 0 {
         write_witness(home, session, &newest)?;
     }
+    let changed = outputs.check(home, &mut report.notes);
+    report.problems.extend(changed);
     Ok(report)
 }
 
@@ -197,6 +205,7 @@ struct Walk {
     expected_at: Option<u64>,
     open_calls: HashMap<String, u64>,
     open_calls_left_out: bool,
+    outputs: Outputs,
 }
 
 impl Walk {
@@ -212,6 +221,7 @@ impl Walk {
             expected_at: (expected == Some(start)).then_some(0),
             open_calls: HashMap::new(),
             open_calls_left_out: false,
+            outputs: Outputs::default(),
         }
     }
 
@@ -228,6 +238,7 @@ impl Walk {
         if self.expected == Some(line.hash) {
             self.expected_at = Some(line.seq);
         }
+        self.outputs.take(&line, self.chain.lines);
         self.note_call(&line);
     }
 
@@ -252,8 +263,8 @@ impl Walk {
         length: u64,
         torn_bytes: u64,
     ) -> VerifyReport {
-        let Walk { chain, newest, newest_seq, known, expected, expected_at, open_calls, open_calls_left_out } =
-            self;
+        let Walk { chain, newest, newest_seq, known, expected, expected_at, .. } = self;
+        let (open_calls, open_calls_left_out) = (self.open_calls, self.open_calls_left_out);
         let (entries, last_seq, left_out) = (chain.lines, chain.last_seq, chain.left_out);
         let found = known.map(|known| known.and_then(|known| known.found));
         let mut problems = chain.finish();

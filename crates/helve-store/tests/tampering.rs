@@ -8,8 +8,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use helve_store::{
-    Entry, EntryKind, FindingKind, HeadCheck, Home, Journal, JournalOptions, StoreError, canonical_json,
-    verify,
+    Blobs, Entry, EntryKind, FindingKind, HeadCheck, Home, Journal, JournalOptions, StoreError,
+    canonical_json, verify,
 };
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -279,4 +279,47 @@ fn many_moved_entries_give_a_bounded_report() {
     let report = verify(&place.home, "many", None).unwrap();
     assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
     assert!(!report.is_ok() && report.problems.len() <= 2100, "{}", report.problems.len());
+}
+
+fn keep(home: &Home, bytes: &[u8]) -> String {
+    let mut writer = Blobs::open(home, 1000).unwrap().writer();
+    writer.write(bytes).unwrap();
+    writer.finish().unwrap().id
+}
+
+fn outcome(number: u64, blob: &str) -> Entry {
+    let body = json!({"ok": true, "truncated": {"bytes": 5, "blob": blob}, "deep": [[{"truncated": 1}]]});
+    let call = Some(format!("c_{number}"));
+    Entry { kind: EntryKind::Outcome, call, at_us: number, body }
+}
+
+#[test]
+fn a_kept_output_that_was_changed_is_a_problem_and_one_that_is_gone_is_a_note() {
+    let place = Place::new();
+    let (sound, changed, gone) =
+        (keep(&place.home, b"sound"), keep(&place.home, b"changed"), keep(&place.home, b"gone"));
+    let path = |id: &str| place.home.path().join("blobs").join(&id[3..5]).join(&id[5..]);
+    let journal = place.journal("s");
+    for (number, blob) in [(11, &sound), (12, &changed), (13, &gone), (14, &changed)] {
+        journal.append(&outcome(number, blob)).unwrap();
+    }
+    for odd in ["b3:xyz", "../../head", "", &"b3:".repeat(100)] {
+        journal.append(&outcome(15, odd)).unwrap();
+    }
+    let report = verify(&place.home, "s", None).unwrap();
+    assert_eq!((report.problems, report.notes), (vec![], vec![]));
+
+    fs::write(path(&changed), b"CHANGED").unwrap();
+    fs::remove_file(path(&gone)).unwrap();
+    let report = verify(&place.home, "s", None).unwrap();
+    let found: Vec<_> = report.problems.iter().map(|found| (found.kind, found.line, found.seq)).collect();
+    assert_eq!(found, [(FindingKind::BlobChanged, Some(12), Some(12))]);
+    assert!(report.problems[0].message.contains(&changed), "{:?}", report.problems);
+    assert_eq!(report.notes.len(), 1, "{:?}", report.notes);
+    assert!(report.notes[0].starts_with("1 kept outputs are not stored"), "{:?}", report.notes);
+
+    fs::remove_dir_all(place.home.path().join("blobs")).unwrap();
+    let report = verify(&place.home, "s", None).unwrap();
+    assert!(report.is_ok() && report.notes[0].starts_with("3 kept outputs"), "{report:?}");
+    assert!(!place.home.path().join("blobs").exists(), "a check makes nothing");
 }

@@ -48,6 +48,47 @@ fn what_is_kept_can_be_read_whole_and_in_part() {
     assert_eq!(fs::metadata(path).unwrap().mode() & 0o777, 0o600);
 }
 
+fn path_of(dir: &tempfile::TempDir, id: &str) -> std::path::PathBuf {
+    dir.path().join("blobs").join(&id[3..5]).join(&id[5..])
+}
+
+#[test]
+fn a_blob_that_was_changed_is_not_served() {
+    let (dir, blobs) = store(1000);
+    let kept = keep(&blobs, b"hello world");
+    assert_eq!(blobs.read_range(&kept.id, 0, 5).unwrap(), b"hello");
+    let path = path_of(&dir, &kept.id);
+    for other in ["hellO world", "hello", ""] {
+        fs::write(&path, other).unwrap();
+        for error in [blobs.read_range(&kept.id, 0, 5).unwrap_err(), blobs.open_blob(&kept.id).unwrap_err()] {
+            assert!(matches!(&error, StoreError::BlobChanged(id) if *id == kept.id), "{other}: {error}");
+        }
+        assert_eq!(blobs.len(&kept.id).unwrap(), other.len() as u64);
+    }
+    // Putting the time of the last write back does not hide it.
+    fs::write(&path, "hello world").unwrap();
+    let modified = fs::metadata(&path).unwrap().modified().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    blobs.open_blob(&kept.id).unwrap();
+    fs::write(&path, "hello wOrld").unwrap();
+    File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+    assert!(matches!(blobs.open_blob(&kept.id), Err(StoreError::BlobChanged(_))));
+}
+
+#[test]
+fn keeping_the_same_bytes_again_mends_a_changed_blob() {
+    let (dir, blobs) = store(1000);
+    let kept = keep(&blobs, b"hello world");
+    let path = path_of(&dir, &kept.id);
+    fs::write(&path, "hellO world").unwrap();
+    assert_eq!(keep(&blobs, b"hello world"), kept);
+    assert_eq!(blobs.read_range(&kept.id, 0, 100).unwrap(), b"hello world");
+    fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink("/dev/null", &path).unwrap();
+    assert_eq!(keep(&blobs, b"hello world"), kept);
+    assert_eq!(blobs.read_range(&kept.id, 0, 100).unwrap(), b"hello world");
+}
+
 #[test]
 fn equal_contents_share_one_file() {
     let (dir, blobs) = store(1 << 20);

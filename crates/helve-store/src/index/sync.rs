@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io;
 
 use rusqlite::{Connection, OptionalExtension, Statement, Transaction, TransactionBehavior, params};
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::body::{Body, parsed};
 use crate::files::{self, Lock};
 use crate::head::{Head, read_witness, write_witness};
 use crate::journal::JOURNAL;
@@ -249,45 +249,6 @@ impl<'t> RowWriter<'t> {
         ])?;
         Ok(())
     }
-}
-
-/// The members of a body, or of an object in it, that rows show. They stay raw and everything else is passed over,
-/// so that neither a long nor a deeply nested body costs memory.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Body<'a> {
-    #[serde(borrow)]
-    tool: Option<&'a RawValue>,
-    args: Option<&'a RawValue>,
-    caller: Option<&'a RawValue>,
-    decision: Option<&'a RawValue>,
-    verdict: Option<&'a RawValue>,
-    ok: Option<&'a RawValue>,
-    error: Option<&'a RawValue>,
-    kind: Option<&'a RawValue>,
-    duration_us: Option<&'a RawValue>,
-    truncated: Option<&'a RawValue>,
-    bytes: Option<&'a RawValue>,
-    blob: Option<&'a RawValue>,
-}
-
-impl<'a> Body<'a> {
-    fn read(json: &'a [u8]) -> Body<'a> {
-        // An array would be taken for the members in their order.
-        if json.first() == Some(&b'{') {
-            serde_json::from_slice(json).unwrap_or_default()
-        } else {
-            Body::default()
-        }
-    }
-
-    fn inside(member: Option<&'a RawValue>) -> Body<'a> {
-        member.map(|json| Body::read(json.get().as_bytes())).unwrap_or_default()
-    }
-}
-
-fn parsed<'a, T: Deserialize<'a>>(json: Option<&'a RawValue>) -> Option<T> {
-    serde_json::from_str(json?.get()).ok()
 }
 
 /// The beginning of a text member.

@@ -9,7 +9,7 @@
 //! | `rules` | the built-in rules: what is plainly destructive |
 //! | `invoke` | which programs a command starts, through `sudo`, `env`, `sh -c`, `xargs` and the like |
 //! | `outside` | paths and a working directory outside the workspace |
-//! | `message` | a refusal in the words that a model reads |
+//! | `message` | a decision in the words that a person or a model reads |
 //!
 //! Built-in rules look at programs and their options, so a pattern that is only data (`grep 'rm -rf' notes`) passes.
 //! An owner's expression is searched in the whole text, as written.
@@ -33,6 +33,7 @@ use helve_shell::{Command, OpaqueReason, Position, Redirect, Segment, Span};
 use crate::config::keys::{EXEC_ALLOW, EXEC_ASK, EXEC_DENY};
 use invoke::Unseen;
 pub use message::blocked_message;
+pub(crate) use message::short;
 pub(crate) use outside::{WORKING_DIR, judge_working_dir, normal};
 pub(crate) use pattern::Pattern;
 use rules::Seen;

@@ -9,6 +9,7 @@
 //! | `config` | the layers of `helve.toml`, checked against one table of keys |
 //! | `policy` | [`Policy`]: the compiled answers |
 //! | `guard` | judges the text of a command |
+//! | `guarded` | the places from which a file that configures Helve can be changed |
 //! | `view` | what a sandboxed command sees |
 //! | `secrets` | values that never reach a model |
 //! | [`rate`] | how often a caller may call a tool |
@@ -17,6 +18,7 @@
 
 mod config;
 mod guard;
+mod guarded;
 mod policy;
 pub mod rate;
 mod secrets;

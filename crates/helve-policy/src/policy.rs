@@ -12,10 +12,11 @@ use std::time::Duration;
 use helve_core::{ApprovalNeed, CommandUse, Decision, Limits, ProcessLimits, RateLimit, SandboxChoice, View};
 
 use crate::config::keys;
-use crate::config::layers::{Collector, ConfigError, Layer, Origin, Settings, Sources};
+use crate::config::layers::{self, Collector, ConfigError, Layer, Origin, Settings, Sources};
 use crate::config::show::{self, Setting};
 use crate::config::value::Value;
 use crate::guard::{self, Guard, Opened, Pattern};
+use crate::guarded;
 use crate::secrets::{self, Secret, SecretSource};
 use crate::view::{self, Surroundings, Wishes};
 
@@ -37,6 +38,8 @@ struct Inner {
     limits: Limits,
     sandbox: SandboxChoice,
     guard: Guard,
+    /// The files that configure this policy or hold a secret, as written.
+    guarded: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
     shell: OnceLock<PathBuf>,
     exec_timeout: Duration,
@@ -78,7 +81,7 @@ impl Policy {
         let settings = Settings::default();
         let seconds = Limits::default().exec_timeout_default;
         let timeout = Duration::from_secs(seconds);
-        Self::assemble(settings, &Sources::default(), Surroundings::current(), OnceLock::new(), timeout)
+        Self::assemble(settings, Vec::new(), Surroundings::current(), OnceLock::new(), timeout)
     }
 
     /// Reads and compiles all layers.
@@ -90,7 +93,12 @@ impl Policy {
         let home = around.home();
         let mut collector = Collector::new(home.as_deref());
         collector.sources(sources);
-        Self::compile(collector.finish()?, sources, around)
+        let settings = collector.finish()?;
+        // The standard file is one of them also where `--config` stands in for it: the next call may read it.
+        let standard = layers::user_file(|name| around.get(name).map(PathBuf::from));
+        let files = [&sources.system, &sources.user, &standard].into_iter().flatten();
+        let files = files.filter_map(|path| std::path::absolute(path).ok()).collect();
+        Self::compile(settings, files, around)
     }
 
     /// Compiles one text in place of the user's file; TOML, or JSON if it starts with `{`.
@@ -99,10 +107,11 @@ impl Policy {
         let home = around.home();
         let mut collector = Collector::new(home.as_deref());
         collector.text(text, false, Origin { layer: Layer::User, file: None, line: None });
-        Self::compile(collector.finish()?, &Sources::default(), around)
+        Self::compile(collector.finish()?, Vec::new(), around)
     }
 
-    fn compile(settings: Settings, sources: &Sources, around: Surroundings) -> Result<Self, ConfigError> {
+    /// `files` are those that the settings come from or may come from.
+    fn compile(settings: Settings, files: Vec<PathBuf>, around: Surroundings) -> Result<Self, ConfigError> {
         let timeout = exec_timeout(&settings, &limits(&settings))?;
         let shell = match settings.written(keys::EXEC_SHELL) {
             Some((Value::Text(wish), origin)) => {
@@ -113,12 +122,32 @@ impl Policy {
             }
             _ => OnceLock::new(),
         };
-        Ok(Self::assemble(settings, sources, around, shell, timeout))
+        let policy = Self::assemble(settings, files, around, shell, timeout);
+        policy.check_writable_roots()?;
+        Ok(policy)
+    }
+
+    /// What commands may write must not hold what the policy is made from.
+    fn check_writable_roots(&self) -> Result<(), ConfigError> {
+        let Some((_, origin)) = self.inner.settings.written(keys::VIEW_READ_WRITE) else { return Ok(()) };
+        let files = self.guarded_files();
+        for root in &self.inner.guard.opened.read_write {
+            if let Some(file) = guarded::inside(root, &files) {
+                return Err(ConfigError::one(format!(
+                    "`{}` in {origin}: {} holds {}, which configures Helve or is a file of `secrets`, so a command \
+                     could change it; name a smaller directory, or keep that file elsewhere",
+                    keys::VIEW_READ_WRITE,
+                    root.display(),
+                    file.display()
+                )));
+            }
+        }
+        Ok(())
     }
 
     fn assemble(
         settings: Settings,
-        sources: &Sources,
+        files: Vec<PathBuf>,
         around: Surroundings,
         shell: OnceLock<PathBuf>,
         exec_timeout: Duration,
@@ -131,14 +160,18 @@ impl Policy {
             (_, Some("none")) => SandboxChoice::None,
             _ => SandboxChoice::Bwrap,
         };
-        let mut hidden = paths(&settings, keys::VIEW_HIDDEN);
-        hidden.extend(
-            sources.system.iter().chain(&sources.user).filter_map(|path| std::path::absolute(path).ok()),
-        );
-        hidden.extend(secret_sources(&settings).iter().filter_map(|source| match source {
+        let secrets = secret_sources(&settings).iter().filter_map(|source| match source {
             SecretSource::File(path) => Some(path.clone()),
             SecretSource::Env(_) => None,
-        }));
+        });
+        let mut guarded = Vec::new();
+        for file in files.into_iter().chain(secrets) {
+            if !guarded.contains(&file) {
+                guarded.push(file);
+            }
+        }
+        let mut hidden = paths(&settings, keys::VIEW_HIDDEN);
+        hidden.extend(guarded.iter().cloned());
         let guard = Guard {
             deny: patterns(&settings, keys::EXEC_DENY).unwrap_or_default(),
             ask: patterns(&settings, keys::EXEC_ASK).unwrap_or_default(),
@@ -153,8 +186,18 @@ impl Policy {
             },
         };
         let usual_roots = OnceLock::new();
-        let inner =
-            Inner { settings, limits, sandbox, guard, hidden, shell, exec_timeout, around, usual_roots };
+        let inner = Inner {
+            settings,
+            limits,
+            sandbox,
+            guard,
+            guarded,
+            hidden,
+            shell,
+            exec_timeout,
+            around,
+            usual_roots,
+        };
         Policy { inner: Arc::new(inner) }
     }
 
@@ -197,6 +240,17 @@ impl Policy {
             shell: self.shell().to_owned(),
         };
         view::compile(wishes, workspace, &inner.around)
+    }
+
+    /// Every place from which a file that configures this policy or holds a secret can be changed or planted, absolute:
+    /// the machine's file, the user's (the standard one and the one that stands in for it), the files of `secrets`, each
+    /// with the links that lead to it. A directory that commands may write must hold none of them.
+    pub fn guarded_files(&self) -> Vec<PathBuf> {
+        let mut places: Vec<PathBuf> =
+            self.inner.guarded.iter().flat_map(|file| guarded::places(file)).collect();
+        places.sort();
+        places.dedup();
+        places
     }
 
     /// The shell that reads commands.
@@ -288,10 +342,10 @@ impl Policy {
         let directory = directory.or_else(|| self.working_dir()).unwrap_or(".");
         let directory = guard::normal(&workspace.join(directory));
         let decision = self.inner.guard.judge(&helve_shell::read(&command.command), workspace, &directory);
-        match self.check_directory(&directory, workspace) {
+        guard::short(match self.check_directory(&directory, workspace) {
             Some(refusal) => refusal.stricter(decision),
             None => decision,
-        }
+        })
     }
 
     /// Judges the text of a command that starts in the workspace.

@@ -222,7 +222,7 @@ fn plain_keys() -> Vec<Key> {
             VIEW_READ_WRITE,
             Kind::Paths,
             empty(),
-            "Paths that sandboxed commands may write, besides the workspace.",
+            "Paths that sandboxed commands may write, besides the workspace. None may hold a file that configures Helve or a file of `secrets`.",
         ),
         key(
             VIEW_HIDDEN,

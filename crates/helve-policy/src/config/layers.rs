@@ -34,15 +34,20 @@ pub struct Sources {
 impl Sources {
     /// `/etc/helve/helve.toml`, and `helve/helve.toml` in the user's configuration directory.
     pub fn standard() -> Self {
-        let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let directory = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")));
         Sources {
             system: Some("/etc/helve/helve.toml".into()),
-            user: directory.map(|directory| directory.join("helve/helve.toml")),
+            user: user_file(|name| std::env::var_os(name).map(PathBuf::from)),
             user_required: false,
             set: Vec::new(),
         }
     }
+}
+
+/// The user's file, by the variables that say where it is.
+pub(crate) fn user_file(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    let absolute = |name| variable(name).filter(|path| path.is_absolute());
+    let directory = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))?;
+    Some(directory.join("helve/helve.toml"))
 }
 
 /// Which layer a value came from, weakest first.

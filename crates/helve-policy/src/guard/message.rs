@@ -1,4 +1,6 @@
-//! A refusal in the words that a model reads.
+//! A decision in the words that a person or a model reads.
+
+use std::borrow::Cow;
 
 use helve_core::Decision;
 
@@ -8,6 +10,9 @@ use crate::config::keys::{EXEC_ALLOW, EXEC_RESTRICT};
 
 /// The longest piece of the command that is quoted back, in characters.
 const EXCERPT: usize = 120;
+
+/// The longest reason and the longest grant, in characters.
+const MAX_TEXT: usize = 2_000;
 
 /// The text for a refused command: the first line says which kind of refusal it is, the next lines which rule
 /// refused, why, and what the owner could change.
@@ -37,11 +42,27 @@ pub fn blocked_message(decision: &Decision, command: &str) -> String {
     text
 }
 
+/// The decision with texts that a person can read, however long the command and the owner's lists are.
+pub(crate) fn short(mut decision: Decision) -> Decision {
+    for text in [&mut decision.reason, &mut decision.grant].into_iter().flatten() {
+        if let Cow::Owned(cut) = cut(text, MAX_TEXT) {
+            *text = cut;
+        }
+    }
+    decision
+}
+
 /// The start of a text on one line.
 fn excerpt(text: &str) -> String {
-    let short = match text.char_indices().nth(EXCERPT) {
-        Some((cut, _)) => format!("{}…", &text[..cut]),
-        None => text.to_owned(),
-    };
+    let short = cut(text, EXCERPT);
     short.chars().map(|ch| if ch.is_control() { ' ' } else { ch }).collect::<String>().trim().to_owned()
+}
+
+/// The text, or if it is longer than `most` characters its start and a mark.
+fn cut(text: &str, most: usize) -> Cow<'_, str> {
+    let ends_behind = |most: usize| text.char_indices().nth(most).map(|(at, _)| at);
+    match (ends_behind(most), most.checked_sub(1).and_then(ends_behind)) {
+        (Some(_), Some(end)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
+        _ => Cow::Borrowed(text),
+    }
 }

@@ -50,6 +50,23 @@ fn a_refusal_quotes_little_and_on_one_line() {
 }
 
 #[test]
+fn reasons_and_grants_are_cut_at_a_length_that_can_be_read() {
+    let long = "é".repeat(30_000);
+    for (policy, command) in [
+        ("tools.exec.allow_patterns = ['ls']".to_owned(), format!("echo {long}")),
+        (format!("tools.exec.deny_patterns = ['x', '(?i:{})']", "a".repeat(3_000)), "a".repeat(3_000)),
+        ("tools.restrict_to_workspace = true".to_owned(), format!("cat /{long}")),
+    ] {
+        let decision = Policy::from_toml(&policy).unwrap().check_text(&command, Path::new("/w"));
+        assert_eq!(decision.verdict, Verdict::Deny);
+        let texts = [decision.reason.unwrap(), decision.grant.unwrap()];
+        let lengths = texts.each_ref().map(|text| text.chars().count());
+        assert!(lengths.iter().all(|length| *length <= 2_000), "{lengths:?}");
+        assert!(texts.iter().any(|text| text.chars().count() == 2_000 && text.ends_with('…')), "{lengths:?}");
+    }
+}
+
+#[test]
 fn the_span_points_at_the_part() {
     for (command, part) in [
         ("ls && sudo rm -rf x | cat", "sudo rm -rf x"),

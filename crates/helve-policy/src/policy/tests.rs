@@ -108,6 +108,50 @@ fn a_shell_that_is_not_there_is_an_error() {
     }
 }
 
+/// A home directory with a standard configuration file that is not there, and one given by hand.
+fn guarding(home: &Path, set: &str) -> Result<Policy, ConfigError> {
+    let variables = BTreeMap::from([("HOME".to_owned(), home.display().to_string())]);
+    let sources = Sources {
+        system: Some("/nonexistent/system.toml".into()),
+        user: Some(home.join("given/../given.toml")),
+        set: vec![set.to_owned(), "secrets=[{file='~/keys/token'},{env='TOKEN'}]".to_owned()],
+        ..Sources::default()
+    };
+    Policy::load_around(&sources, Surroundings { variables })
+}
+
+#[test]
+fn every_file_that_configures_or_holds_a_secret_is_guarded() {
+    let directory = tempfile::tempdir().unwrap();
+    let home = directory.path().canonicalize().unwrap();
+    std::fs::create_dir(home.join("dotfiles")).unwrap();
+    std::os::unix::fs::symlink("dotfiles", home.join(".config")).unwrap();
+    let below =
+        [".config", ".config/helve/helve.toml", "dotfiles/helve/helve.toml", "given.toml", "keys/token"];
+    let mut expected: Vec<PathBuf> = below.map(|path| home.join(path)).to_vec();
+    expected.push("/nonexistent/system.toml".into());
+    expected.sort();
+    assert_eq!(guarding(&home, "parallel=true").unwrap().guarded_files(), expected);
+    assert_eq!(Policy::builtin().guarded_files(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn what_commands_may_write_holds_no_guarded_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let home = directory.path().canonicalize().unwrap();
+    std::fs::create_dir_all(home.join("project")).unwrap();
+    std::os::unix::fs::symlink(".", home.join("same")).unwrap();
+    for root in ["~", "~/.config", "~/.config/helve/helve.toml", "~/keys", "~/given.toml", "~/same", "/"] {
+        let error =
+            guarding(&home, &format!("view.read_write=['~/project','{root}']")).unwrap_err().to_string();
+        assert!(error.starts_with("`view.read_write` in the command line: "), "{root}: {error}");
+        assert!(error.contains("name a smaller directory"), "{root}: {error}");
+    }
+    for root in ["~/project", "~/same/project", "~/keys/tok", "~/.config/helve2"] {
+        assert!(guarding(&home, &format!("view.read_write=['{root}']")).is_ok(), "{root}");
+    }
+}
+
 #[test]
 fn printing_a_policy_shows_nothing_of_it() {
     let policy = Policy::from_toml("tools.exec.env.TOKEN = 'hush'").unwrap();

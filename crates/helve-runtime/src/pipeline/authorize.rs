@@ -133,7 +133,11 @@ impl Authority {
         Ok(match (guard, self.need(spec, rule, declared, contained)) {
             (Some(ask), _) if ask.verdict == Verdict::Ask => ask,
             (_, Need::Asked(question)) => question,
-            (_, Need::None(rule)) => Decision::allow(rule),
+            // What the guard found is worth knowing where it is more than that nothing was found.
+            (guard, Need::None(rule)) => Decision {
+                reason: guard.map(|allowed| allowed.rule).filter(|rule| rule != "guard.default"),
+                ..Decision::allow(rule)
+            },
         })
     }
 

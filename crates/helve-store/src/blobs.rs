@@ -191,24 +191,9 @@ impl BlobWriter {
         }
     }
 
-    /// Bytes kept so far.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// Bytes dropped so far because the cap was reached.
-    pub fn dropped(&self) -> u64 {
-        self.dropped
-    }
-
-    /// Whether the cap was reached.
-    pub fn truncated(&self) -> bool {
-        self.dropped > 0
-    }
-
     /// Puts the blob in its place, with a mark at its end if the cap was hit.
     pub fn finish(mut self) -> Result<BlobRef, StoreError> {
-        if self.truncated() {
+        if self.dropped > 0 {
             self.append(mark(self.dropped).as_bytes()).map_err(cannot_write)?;
         }
         let id = id_from_hash(self.hasher.finalize());

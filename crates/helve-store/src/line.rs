@@ -32,7 +32,8 @@ pub enum EntryKind {
     Planned,
     /// A call ended; the body is its whole result.
     Outcome,
-    /// Something worth remembering that belongs to no call's plan or result.
+    /// Something worth remembering that belongs to no call's plan or result. Helve writes none itself; it is there for
+    /// programs that embed it and keep their own story in the same chain.
     Note,
     /// The unfinished last line of an interrupted writer was taken out; the body says what it was.
     Recovered,

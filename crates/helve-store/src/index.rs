@@ -2,11 +2,12 @@
 //!
 //! In: the journals. Out: one row a call, and the full story of one call. [`Index::sync`] reads each journal from
 //! where it stopped last time; if the line it stopped at is no longer the same, that session is read anew. Everything
-//! in the database can be rebuilt, so a damaged or foreign file is set aside and made again without a word to the user.
+//! in the database can be rebuilt, so a damaged or foreign file is set aside and made again without a word to the user,
+//! and where the file cannot be written a temporary database stands in for it.
 //!
 //! | module | does |
 //! |---|---|
-//! | `schema` | the database file: open, migrate, set aside |
+//! | `schema` | the database file: open, migrate, set aside, do without |
 //! | `sync` | journals to rows |
 //! | `query` | rows to answers |
 
@@ -86,7 +87,7 @@ pub struct Filter {
     pub call: Option<String>,
     /// Only from this moment on.
     pub since_us: Option<u64>,
-    /// Only before this moment.
+    /// Only before this moment: with `since_us` it makes a window, for programs that page through a day or an hour.
     pub until_us: Option<u64>,
     /// At most this many.
     pub limit: Option<u64>,
@@ -114,7 +115,7 @@ pub fn read_call(home: &Home, call: &str) -> Result<Option<CallStory>, StoreErro
 
 impl Index {
     /// Opens the index, making it when there is none or when what is there is no index. It knows only what the last
-    /// [`Index::sync`] saw.
+    /// [`Index::sync`] saw. In a home that cannot be written it is a temporary one, read from the journals anew.
     pub fn open(home: &Home) -> Result<Index, StoreError> {
         Ok(Index { home: home.clone(), database: schema::open(home)? })
     }
@@ -122,14 +123,6 @@ impl Index {
     /// Brings the index up to date with the journals.
     pub fn sync(&mut self) -> Result<(), StoreError> {
         self.mending(|index| sync::sync(&index.home, &mut index.database))
-    }
-
-    /// Forgets everything and reads every journal from its start.
-    pub fn rebuild(&mut self) -> Result<(), StoreError> {
-        self.mending(|index| {
-            sync::forget_all(&mut index.database)?;
-            sync::sync(&index.home, &mut index.database)
-        })
     }
 
     /// The calls that a filter lets through, as of the last sync.
@@ -142,17 +135,16 @@ impl Index {
         self.mending(|index| query::story(&index.home, &index.database, call))
     }
 
-    /// Does the work; when the database turns out to be damaged, makes it anew from the journals and does it again.
+    /// Does the work; when the database turns out to be damaged or cannot be written, makes another one from the
+    /// journals and does it again.
     fn mending<T>(&mut self, work: impl Fn(&mut Index) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        match work(self) {
-            Err(StoreError::Index(error)) if schema::is_damage(&error) => {
-                schema::set_aside(&self.home)?;
-                self.database = schema::open(&self.home)?;
-                sync::sync(&self.home, &mut self.database)?;
-                work(self)
-            }
-            done => done,
-        }
+        self.database = match work(self) {
+            Err(StoreError::Index(error)) if schema::is_damage(&error) => schema::open_anew(&self.home)?,
+            Err(StoreError::Index(error)) if schema::is_unwritable(&error) => schema::open_temporary()?,
+            done => return done,
+        };
+        sync::sync(&self.home, &mut self.database)?;
+        work(self)
     }
 }
 

@@ -176,14 +176,7 @@ fn a_process_that_dies_within_a_line_leaves_a_journal_that_is_put_right() {
 fn a_write_that_fails_in_the_middle_is_taken_back() {
     let dir = tempfile::tempdir().unwrap();
     let home = Home::open(dir.path()).unwrap();
-    let appender = appender(dir.path(), 1000);
-    let mut command = Command::new("sh");
-    command
-        .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
-        .arg(appender.get_program())
-        .args(appender.get_args());
-    let environment = appender.get_envs().filter_map(|(name, value)| Some((name, value?)));
-    let output = command.envs(environment).env(LIMIT, "310000").output().unwrap();
+    let output = after("trap '' XFSZ", appender(dir.path(), 1000).env(LIMIT, "310000")).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(101), "{text}");
 
@@ -194,6 +187,57 @@ fn a_write_that_fails_in_the_middle_is_taken_back() {
     let journal = Journal::open(&home, "s", JournalOptions::default()).unwrap();
     let note = Entry { kind: EntryKind::Note, call: None, at_us: 0, body: json!(null) };
     assert_eq!(journal.append(&note).unwrap().seq, report.entries + 1);
+}
+
+/// The same program again, started by a shell that first does something to itself.
+fn after(setup: &str, program: &Command) -> Command {
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", &format!("{setup}; exec \"$0\" \"$@\"")])
+        .arg(program.get_program())
+        .args(program.get_args())
+        .envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command
+}
+
+/// Not a test of its own: checks and lists a session where nothing can be written, as on a full or read-only disk.
+#[test]
+#[ignore = "runs only as a child of the other tests"]
+fn reader_process() {
+    let Some(home) = std::env::var_os(HOME) else { return };
+    let nothing = Rlimit { current: Some(0), maximum: Some(0) };
+    setrlimit(Resource::Fsize, nothing).unwrap();
+    let home = Home::open(Path::new(&home)).unwrap();
+    let report = verify(&home, "s", None).unwrap();
+    let mut index = Index::open(&home).unwrap();
+    index.sync().unwrap();
+    let rows = index.query(&Filter::default()).unwrap();
+    println!("result {}", json!({"ok": report.is_ok(), "notes": report.notes, "calls": rows.len()}));
+}
+
+#[test]
+fn a_home_that_cannot_be_written_can_be_checked_and_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Home::open(dir.path()).unwrap();
+    assert!(appender(dir.path(), 300).output().unwrap().status.success());
+    for has_index in [false, true] {
+        if has_index {
+            Index::open(&home).unwrap().sync().unwrap();
+            assert!(appender(dir.path(), 300).output().unwrap().status.success());
+        }
+        std::fs::remove_dir_all(dir.path().join("heads")).unwrap();
+        let mut reader = Command::new(std::env::current_exe().unwrap());
+        reader.args(["--ignored", "--exact", "reader_process", "--nocapture"]).env(HOME, dir.path());
+        let output = after("trap '' XFSZ", &reader).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        let result = text.split_once("result ").and_then(|(_, rest)| rest.lines().next());
+        let Some(result) = result else { unreachable!("{output:?}") };
+        let result: serde_json::Value = serde_json::from_str(result).unwrap();
+        let note = "the witness could not be moved forward: cannot write the witness (s): ";
+        assert!(result["notes"][0].as_str().unwrap().starts_with(note), "{result}");
+        let calls = if has_index { 600 } else { 300 };
+        assert_eq!((&result["ok"], &result["calls"]), (&json!(true), &json!(calls)), "{result}");
+    }
 }
 
 /// Every file and directory below a path, with its permissions.
@@ -212,14 +256,8 @@ fn whatever_the_umask_is_the_owner_and_nobody_else_has_the_state() {
     for umask in ["0777", "0000"] {
         let dir = tempfile::tempdir().unwrap();
         let home = dir.path().join("above/home");
-        let appender = appender(&home, 3);
-        let mut command = Command::new("sh");
-        command
-            .args(["-c", &format!("umask {umask}; exec \"$0\" \"$@\"")])
-            .arg(appender.get_program())
-            .args(appender.get_args());
-        let environment = appender.get_envs().filter_map(|(name, value)| Some((name, value?)));
-        assert!(command.envs(environment).output().unwrap().status.success(), "umask {umask}");
+        let status = after(&format!("umask {umask}"), &appender(&home, 3)).output().unwrap().status;
+        assert!(status.success(), "umask {umask}");
 
         let modes = modes(&dir.path().join("above"));
         assert!(modes.len() >= 8, "{modes:?}");

@@ -1,4 +1,4 @@
-//! The database file of the index.
+//! The database file of the index, and what stands in for it where it cannot be written.
 
 use std::time::Duration;
 
@@ -44,16 +44,39 @@ const MIGRATIONS: &[&str] = &["
 /// Opens the database, with all migrations applied. What cannot be used is set aside and made anew.
 pub(super) fn open(home: &Home) -> Result<Connection, StoreError> {
     match try_open(home) {
-        Ok(Some(database)) => return Ok(database),
-        Ok(None) => {}
-        Err(StoreError::Index(error)) if is_damage(&error) => {}
-        Err(error) => return Err(error),
+        Ok(Some(database)) => Ok(database),
+        Ok(None) => open_anew(home),
+        Err(StoreError::Index(error)) if is_damage(&error) => open_anew(home),
+        Err(error) => open_instead(error),
     }
-    set_aside(home)?;
-    try_open(home)?.ok_or_else(|| {
-        let error = std::io::Error::other("a new file already has a version of its own");
-        StoreError::io("cannot make the call index", FILE, error)
-    })
+}
+
+/// Sets the file aside and opens a new one.
+pub(super) fn open_anew(home: &Home) -> Result<Connection, StoreError> {
+    match set_aside(home).and_then(|()| try_open(home)) {
+        Ok(Some(database)) => Ok(database),
+        Ok(None) => {
+            let error = std::io::Error::other("a new file already has a version of its own");
+            Err(StoreError::io("cannot make the call index", FILE, error))
+        }
+        Err(error) => open_instead(error),
+    }
+}
+
+/// What stands in for the file after this error: the journals can be read although the file cannot be written.
+fn open_instead(error: StoreError) -> Result<Connection, StoreError> {
+    match error {
+        StoreError::Io { .. } => open_temporary(),
+        StoreError::Index(error) if is_unwritable(&error) => open_temporary(),
+        other => Err(other),
+    }
+}
+
+/// An empty database without a name, gone when it is closed. SQLite keeps it in memory while it is small.
+pub(super) fn open_temporary() -> Result<Connection, StoreError> {
+    let mut database = Connection::open("")?;
+    migrate(&mut database)?;
+    Ok(database)
 }
 
 /// `None` when the file was written by a newer version.
@@ -69,17 +92,37 @@ fn try_open(home: &Home) -> Result<Option<Connection>, StoreError> {
     // The index can always be rebuilt, so it never waits for the disk.
     database.pragma_update(None, "synchronous", "OFF")?;
 
+    Ok(migrate(&mut database)?.then_some(database))
+}
+
+/// Applies the migrations that are missing; false when the database was written by a newer version.
+fn migrate(database: &mut Connection) -> Result<bool, StoreError> {
     let transaction = database.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let Some(missing) = usize::try_from(version).ok().and_then(|version| MIGRATIONS.get(version..)) else {
-        return Ok(None);
+        return Ok(false);
     };
     for step in missing {
         transaction.execute_batch(step)?;
     }
     transaction.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?;
     transaction.commit()?;
-    Ok(Some(database))
+    Ok(true)
+}
+
+/// Whether an error means that the file, or what SQLite keeps beside it, cannot be written.
+pub(super) fn is_unwritable(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error_code();
+    code.is_some_and(|code| {
+        matches!(
+            code,
+            ErrorCode::ReadOnly
+                | ErrorCode::CannotOpen
+                | ErrorCode::DiskFull
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::PermissionDenied
+        )
+    })
 }
 
 /// Whether an error means that the file is not, or no longer, an index.
@@ -101,7 +144,7 @@ pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
 }
 
 /// Moves the file out of the way. One damaged file is kept for a look, not more.
-pub(super) fn set_aside(home: &Home) -> Result<(), StoreError> {
+fn set_aside(home: &Home) -> Result<(), StoreError> {
     let dir = home.dir();
     let done = rustix::fs::renameat(dir, FILE, dir, DAMAGED)
         .or_else(|error| if error == rustix::io::Errno::NOENT { Ok(()) } else { Err(error) })

@@ -27,10 +27,10 @@ impl Place {
         index.query(&Filter::default()).unwrap()
     }
 
+    /// The rows of an index that has seen nothing yet.
     fn rebuilt(&self) -> Vec<CallRow> {
-        let mut index = Index::open(&self.home).unwrap();
-        index.rebuild().unwrap();
-        index.query(&Filter::default()).unwrap()
+        let database = schema::open_temporary().unwrap();
+        self.all(&mut Index { home: self.home.clone(), database })
     }
 }
 
@@ -208,6 +208,29 @@ fn a_damaged_index_is_set_aside_and_made_again() {
     // Tables of something else.
     Index::open(&place.home).unwrap().database.execute_batch("DROP TABLE calls").unwrap();
     assert_eq!(place.all(&mut Index::open(&place.home).unwrap()), good);
+}
+
+#[test]
+fn calls_are_listed_where_the_index_cannot_be_written() {
+    let place = Place::new();
+    place.journal("s").append_all(&[planned("c_1", 1, "exec"), succeeded("c_1", 2)]).unwrap();
+    let good = place.all(&mut Index::open(&place.home).unwrap());
+    let path = place.home.path().join("index.sqlite");
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    fs::write(path.join("inside"), "").unwrap();
+
+    let mut index = Index::open(&place.home).unwrap();
+    assert_eq!(place.all(&mut index), good);
+    place.journal("s").append(&planned("c_2", 3, "exec")).unwrap();
+    assert_eq!(calls(&place.all(&mut index)), ["c_1", "c_2"]);
+    assert_eq!(read_call(&place.home, "c_1").unwrap().unwrap().outcome, Some(succeeded("c_1", 2).body));
+
+    // A file that stops being writable while it is in use.
+    fs::remove_dir_all(&path).unwrap();
+    let mut index = Index::open(&place.home).unwrap();
+    index.database.pragma_update(None, "query_only", true).unwrap();
+    assert_eq!(calls(&place.all(&mut index)), ["c_1", "c_2"]);
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use helve_core::{CallId, CallResult, Decision, ToolError};
+use helve_core::{
+    CallId, CallResult, Content, Cost, Decision, SandboxReport, ToolError, Truncated, WireError,
+};
 use helve_store::{Entry, EntryKind, Home, Journal, JournalOptions};
 use serde::Serialize;
 
@@ -20,36 +22,92 @@ pub(crate) struct Recorder {
     journal: OnceLock<Journal>,
 }
 
-/// What is written before a call runs.
+/// What is written before a call runs. The members of both bodies stand in the order of canonical JSON, so that writing
+/// them needs no sorting.
 #[derive(Clone, Serialize)]
 pub(crate) struct Planned<'a> {
+    pub(crate) args: &'a Value,
     #[serde(skip)]
     pub(crate) call: &'a CallId,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) id: Option<&'a Value>,
-    pub(crate) tool: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) lane: Option<&'a str>,
     pub(crate) caller: &'a str,
-    pub(crate) args: &'a Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) decision: Option<&'a Decision>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) lane: Option<&'a str>,
+    pub(crate) tool: &'a str,
 }
 
 /// What is written after it: the result as the wire has it, and what only the journal keeps.
 #[derive(Serialize)]
-struct WithRaw<'a> {
-    #[serde(flatten)]
-    result: &'a CallResult,
-    raw: &'a str,
+struct Outcome<'a> {
+    call: &'a CallId,
+    content: &'a [Content],
+    cost: &'a Option<Cost>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decision: &'a Option<Decision>,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    details: &'a Value,
+    duration_us: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: &'a Option<WireError>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: &'a Option<Value>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    notes: &'a [String],
+    ok: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    raw: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sandbox: &'a Option<SandboxReport>,
+    tool: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    truncated: &'a Option<Truncated>,
+}
+
+impl<'a> Outcome<'a> {
+    fn new(result: &'a CallResult, raw: Option<&'a str>) -> Self {
+        // Taken apart by name, so that a new field of the result cannot be forgotten here.
+        let CallResult {
+            id,
+            call,
+            tool,
+            ok,
+            content,
+            details,
+            error,
+            notes,
+            decision,
+            sandbox,
+            truncated,
+            cost,
+            duration_us,
+        } = result;
+        Outcome {
+            call,
+            content,
+            cost,
+            decision,
+            details,
+            duration_us: *duration_us,
+            error,
+            id,
+            notes,
+            ok: *ok,
+            raw,
+            sandbox,
+            tool,
+            truncated,
+        }
+    }
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Body<'a> {
     Planned(Planned<'a>),
-    Outcome(&'a CallResult),
-    WithRaw(WithRaw<'a>),
+    Outcome(Outcome<'a>),
 }
 
 impl Recorder {
@@ -102,15 +160,68 @@ fn planned_entry(planned: Planned<'_>) -> Entry<Body<'_>> {
 }
 
 fn outcome_entry<'a>(result: &'a CallResult, raw: Option<&'a str>) -> Entry<Body<'a>> {
-    let body = match raw {
-        None => Body::Outcome(result),
-        Some(raw) => Body::WithRaw(WithRaw { result, raw }),
-    };
-    entry(EntryKind::Outcome, &result.call, body)
+    entry(EntryKind::Outcome, &result.call, Body::Outcome(Outcome::new(result, raw)))
 }
 
 fn entry<'a>(kind: EntryKind, call: &CallId, body: Body<'a>) -> Entry<Body<'a>> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let at_us = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
     Entry { kind, call: Some(call.to_string()), at_us, body }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use helve_core::ErrorKind;
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    #[test]
+    fn the_journal_has_the_result_as_the_wire_has_it() {
+        let full = CallResult {
+            id: Some(json!(1)),
+            call: CallId::from_parts(1, 2),
+            tool: "t".into(),
+            ok: false,
+            content: vec![Content::Text { text: "x".into() }],
+            details: json!({"b": 1, "a": 2}),
+            error: Some(WireError {
+                kind: ErrorKind::ToolFailed,
+                message: "m".into(),
+                hint: Some("h".into()),
+                problems: Vec::new(),
+            }),
+            notes: vec!["n".into()],
+            decision: Some(Decision::allow("r")),
+            sandbox: Some(SandboxReport::default()),
+            truncated: Some(Truncated::default()),
+            cost: Some(Cost { micros: 1, currency: "EUR".into() }),
+            duration_us: 3,
+        };
+        let bare = CallResult {
+            id: None,
+            details: Value::Null,
+            error: None,
+            notes: Vec::new(),
+            decision: None,
+            sandbox: None,
+            truncated: None,
+            cost: None,
+            ..full.clone()
+        };
+        for result in [full, bare] {
+            let entry = outcome_entry(&result, None);
+            assert_eq!(
+                helve_store::canonical_json(&entry.body).unwrap(),
+                helve_store::canonical_json(&result).unwrap()
+            );
+            let written = serde_json::to_string(&entry.body).unwrap();
+            let keys: Vec<String> = serde_json::from_str::<serde_json::Map<String, Value>>(&written)
+                .unwrap()
+                .keys()
+                .cloned()
+                .collect();
+            assert!(keys.is_sorted(), "{keys:?}");
+        }
+    }
 }

@@ -29,6 +29,9 @@ use crate::{Home, StoreError};
 /// Calls without an outcome that are remembered at once.
 const MOST_OPEN_CALLS: usize = 100_000;
 
+/// Cut calls that have a note each.
+const MOST_CUT_NOTES: usize = 5;
+
 /// What is wrong with an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -95,7 +98,8 @@ pub struct VerifyReport {
     pub expected: HeadCheck,
     /// What is wrong, in file order. Empty means that the journal is what was written.
     pub problems: Vec<Finding>,
-    /// What an interrupted writer left; the next append puts it right.
+    /// What is worth knowing and is no problem: what an interrupted writer left, calls that were cut, outputs that
+    /// are not kept any more.
     pub notes: Vec<String>,
     /// Calls that were planned and have no outcome: cut, or still running.
     pub cut_calls: Vec<String>,
@@ -316,6 +320,8 @@ impl Walk {
         }
         let mut cut: Vec<(u64, String)> = open_calls.into_iter().map(|(call, seq)| (seq, call)).collect();
         cut.sort_unstable();
+        let cut: Vec<String> = cut.into_iter().map(|(_, call)| call).collect();
+        notes.extend(cut_notes(&cut));
         VerifyReport {
             session: session.to_owned(),
             entries,
@@ -323,9 +329,21 @@ impl Walk {
             expected,
             problems,
             notes,
-            cut_calls: cut.into_iter().map(|(_, call)| call).collect(),
+            cut_calls: cut,
         }
     }
+}
+
+/// One note for each of a few cut calls, one for all of many: they stay in the journal for ever.
+fn cut_notes(cut: &[String]) -> Vec<String> {
+    if cut.len() > MOST_CUT_NOTES {
+        return vec![format!(
+            "{} calls were planned and have no outcome: they were cut, or are still running",
+            cut.len()
+        )];
+    }
+    let note = |call| format!("call {call} was planned and has no outcome: it was cut, or is still running");
+    cut.iter().map(note).collect()
 }
 
 /// Compares the chain with the head beside it.

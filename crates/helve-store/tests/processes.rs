@@ -36,6 +36,12 @@ fn appender(home: &Path, count: u64) -> Command {
     command
 }
 
+/// The notes without those on cut calls, which every process that dies leaves.
+fn unusual(mut notes: Vec<String>) -> Vec<String> {
+    notes.retain(|note| !note.contains("no outcome"));
+    notes
+}
+
 /// Not a test of its own: what `start_appender` runs. Prints the number of each entry once it is journalled.
 #[test]
 #[ignore = "runs only as a child of the other tests"]
@@ -78,7 +84,7 @@ fn two_processes_make_one_chain() {
         assert!(child.wait().unwrap().success(), "{output}");
     }
     let report = verify(&home, "s", None).unwrap();
-    assert_eq!((report.problems, report.notes), (vec![], vec![]));
+    assert_eq!((report.problems, unusual(report.notes)), (vec![], vec![]));
     assert_eq!((report.entries, report.cut_calls), (2000, vec![]));
 }
 
@@ -117,7 +123,7 @@ fn what_was_acknowledged_survives_kill_and_the_journal_stays_good() {
     journal.append(&Entry { kind: EntryKind::Note, call: None, at_us: 0, body: json!(null) }).unwrap();
     drop(journal);
     let report = verify(&home, "s", None).unwrap();
-    assert_eq!((report.problems, report.notes), (vec![], vec![]));
+    assert_eq!((report.problems, unusual(report.notes)), (vec![], vec![]));
 
     let mut tail = Tail::open(&home, "s", 0).unwrap();
     let mut hashes = Vec::new();
@@ -157,13 +163,14 @@ fn a_process_that_dies_within_a_line_leaves_a_journal_that_is_put_right() {
         let report = verify(&home, "s", None).unwrap();
         assert_eq!(report.problems, vec![], "limit {limit}");
         let torn = std::fs::read(&path).unwrap().last() != Some(&b'\n');
-        assert_eq!(report.notes.len(), usize::from(torn), "{:?}", report.notes);
+        let notes = unusual(report.notes);
+        assert_eq!(notes.len(), usize::from(torn), "{notes:?}");
         recovered += u64::from(torn);
 
         let journal = Journal::open(&home, "s", JournalOptions::default()).unwrap();
         journal.append(&Entry { kind: EntryKind::Note, call: None, at_us: 0, body: json!(null) }).unwrap();
         let report = verify(&home, "s", None).unwrap();
-        assert_eq!((report.problems, report.notes), (vec![], vec![]), "limit {limit}");
+        assert_eq!((report.problems, unusual(report.notes)), (vec![], vec![]), "limit {limit}");
     }
     let mut tail = Tail::open(&home, "s", 0).unwrap();
     let records = std::iter::from_fn(|| tail.next_record().unwrap());
@@ -182,7 +189,7 @@ fn a_write_that_fails_in_the_middle_is_taken_back() {
 
     let acknowledged = text.lines().filter(|line| line.contains("seq ")).count() as u64;
     let report = verify(&home, "s", None).unwrap();
-    assert_eq!((report.problems, report.notes), (vec![], vec![]));
+    assert_eq!((report.problems, unusual(report.notes)), (vec![], vec![]));
     assert!(report.entries >= acknowledged * 2 && acknowledged > 0, "{} {acknowledged}", report.entries);
     let journal = Journal::open(&home, "s", JournalOptions::default()).unwrap();
     let note = Entry { kind: EntryKind::Note, call: None, at_us: 0, body: json!(null) };

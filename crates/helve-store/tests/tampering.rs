@@ -225,7 +225,26 @@ fn calls_without_an_outcome_are_listed() {
     for number in [13, 11, 12] {
         journal.append(&entry(number)).unwrap();
     }
-    assert_eq!(verify(&place.home, "s", None).unwrap().cut_calls, ["c_7"]);
+    let report = verify(&place.home, "s", None).unwrap();
+    assert_eq!(report.cut_calls, ["c_7"]);
+    assert_eq!(report.notes, ["call c_7 was planned and has no outcome: it was cut, or is still running"]);
+}
+
+#[test]
+fn many_cut_calls_have_one_note_together() {
+    let place = Place::new();
+    let journal = place.journal("s");
+    let mut number = 0;
+    for (cut, notes) in [(4, 4), (5, 5), (6, 1), (7, 1)] {
+        while verify(&place.home, "s", None).unwrap().cut_calls.len() < cut {
+            number += 1;
+            journal.append(&Entry { call: Some(format!("c_more_{number}")), ..entry(1) }).unwrap();
+        }
+        let report = verify(&place.home, "s", None).unwrap();
+        assert_eq!((report.cut_calls.len(), report.notes.len()), (cut, notes), "{:?}", report.notes);
+    }
+    let report = verify(&place.home, "s", None).unwrap();
+    assert!(report.notes[0].starts_with("7 calls were planned"), "{:?}", report.notes);
 }
 
 #[test]

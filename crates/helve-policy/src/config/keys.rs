@@ -152,7 +152,7 @@ fn plain_keys() -> Vec<Key> {
             EXEC_DENY,
             Kind::Patterns,
             rules(&guard::deny_rule_names()),
-            "Commands that are refused: names of built-in rules, and regular expressions searched anywhere in the command, in any case. Setting it replaces the list; [] refuses nothing.",
+            "Commands that are refused: names of built-in rules, and regular expressions searched anywhere in the command, in any case. Setting it replaces the list; [] refuses nothing. Unless it is empty, commands that cannot be read are refused too (guard.unreadable, guard.too-complex).",
         ),
         key(
             EXEC_ASK,

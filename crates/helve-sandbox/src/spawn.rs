@@ -90,6 +90,9 @@ pub(crate) fn not_started(stage: Stage, errno: i32, program: &str) -> ToolError 
     match stage {
         Stage::Program => error.hint(format!("Install {program}, or name another in the configuration.")),
         Stage::Descriptors => error.hint("Use Linux 5.9 or newer."),
+        Stage::Keyring => {
+            error.hint("Raise the sysctl kernel.keys.maxkeys, or run fewer commands at a time.")
+        }
         _ => error.hint("Check the limits on processes, memory and open files of the user who runs Helve."),
     }
 }

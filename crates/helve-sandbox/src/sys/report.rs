@@ -23,6 +23,8 @@ pub(crate) enum Stage {
     Limits = 7,
     /// Executing its program.
     Program = 8,
+    /// Taking a session keyring of its own.
+    Keyring = 9,
 }
 
 const EXITED: i32 = 0;
@@ -30,8 +32,8 @@ const SIGNALED: i32 = 1;
 
 impl Stage {
     fn from_tag(tag: i32) -> Option<Stage> {
-        use Stage::{Descriptors, Directory, Limits, Process, Program, Streams, Supervise};
-        [Supervise, Descriptors, Process, Streams, Directory, Limits, Program]
+        use Stage::{Descriptors, Directory, Keyring, Limits, Process, Program, Streams, Supervise};
+        [Supervise, Descriptors, Process, Streams, Directory, Limits, Program, Keyring]
             .into_iter()
             .find(|stage| *stage as i32 == tag)
     }
@@ -46,6 +48,7 @@ impl Stage {
             Stage::Directory => "its directory could not be entered",
             Stage::Limits => "its limits could not be set",
             Stage::Program => "its program could not be executed",
+            Stage::Keyring => "it could not be given a session keyring of its own",
         }
     }
 }
@@ -126,7 +129,7 @@ mod tests {
         assert_eq!(read_report(reader.as_fd()), Some(Ending::Exited(3)));
         send_status(writer.as_raw_fd(), libc::SIGTERM);
         assert_eq!(read_report(reader.as_fd()), Some(Ending::Signaled(libc::SIGTERM)));
-        for tag in 2..=8 {
+        for tag in 2..=9 {
             let stage = Stage::from_tag(tag).unwrap();
             send_failure(writer.as_raw_fd(), stage, libc::ENOENT);
             assert_eq!(read_report(reader.as_fd()), Some(Ending::NotStarted(stage, libc::ENOENT)));

@@ -24,6 +24,7 @@ type Failure = (Stage, c_int);
 
 fn supervise(call: &mut Prepared) -> Result<(), Failure> {
     take_over(call)?;
+    leave_session_keyring()?;
     close_all_but(&call.keep).map_err(|errno| (Stage::Descriptors, errno))?;
     let ended_children = watch_children()?;
     let main = command::start(call)?;
@@ -61,6 +62,20 @@ fn take_over(call: &Prepared) -> Result<(), Failure> {
     }
     default_dispositions();
     Ok(())
+}
+
+/// Takes a new, empty session keyring: the one of the forking process may hold keys, which the command could read.
+fn leave_session_keyring() -> Result<(), Failure> {
+    const JOIN_SESSION_KEYRING: c_int = 1;
+    // SAFETY: without a name (the null pointer) the new keyring is anonymous; nothing else is read.
+    let answer =
+        unsafe { libc::syscall(libc::SYS_keyctl, JOIN_SESSION_KEYRING, ptr::null::<libc::c_char>()) };
+    // A kernel without keyrings has no keys either, and a filter that forbids this call holds for the command too.
+    if answer != -1 || matches!(errno(), libc::ENOSYS | libc::EPERM) {
+        Ok(())
+    } else {
+        Err((Stage::Keyring, errno()))
+    }
 }
 
 /// Makes every signal do what it does by default: what is ignored here would stay ignored in the command.

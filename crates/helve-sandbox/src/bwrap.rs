@@ -1,8 +1,9 @@
 //! The backend `bwrap`: the installed bubblewrap builds the view out of namespaces and mounts.
 //!
 //! In: a view. `installed` finds the program, `mounts` turns the view into options. The options go through a descriptor,
-//! so that `/proc/1/cmdline` inside does not show them, and bwrap itself is started with the clean environment, because
-//! inside its first process is there to be read. Out: the command's exit, told apart from a failure of bwrap by what bwrap
+//! so that `/proc/1/cmdline` inside does not show them. bwrap itself runs outside and is started with no environment at
+//! all: a variable such as `LD_PRELOAD` would have it run what the command left in the workspace. Only the command gets
+//! the view's variables. Out: the command's exit, told apart from a failure of bwrap by what bwrap
 //! writes to its status descriptor: it gives an exit code only for a command that was really executed.
 //!
 //! bwrap passes on a death by signal N as exit code 128 + N, as a shell does.
@@ -37,8 +38,11 @@ pub(crate) struct Bwrap {
 }
 
 impl Bwrap {
-    pub(crate) fn new(view: View, limits: ProcessLimits) -> Self {
-        Bwrap { view, limits, installed: std::sync::OnceLock::new() }
+    pub(crate) fn new(view: View, limits: ProcessLimits) -> Result<Self, ToolError> {
+        for (name, value) in &view.env {
+            check_variable(name, value)?;
+        }
+        Ok(Bwrap { view, limits, installed: std::sync::OnceLock::new() })
     }
 
     /// The program, looked for until it is found, so that it may be installed while Helve runs.
@@ -81,6 +85,9 @@ impl Bwrap {
             Ok(number)
         })?;
         options.add([OsStr::new("--chdir"), start.path.as_os_str()]);
+        for (name, value) in &self.view.env {
+            options.add(["--setenv", name, value]);
+        }
         Ok(options.0)
     }
 
@@ -136,7 +143,7 @@ impl Sandbox for Bwrap {
             OsStr::new("-c"),
             OsStr::new(&job.command),
         ];
-        let program = Program::new(installed.path.as_os_str(), arguments, &self.view.env);
+        let program = Program::new(installed.path.as_os_str(), arguments, std::iter::empty());
         Ok(Order {
             program: program.map_err(spawn::bad_text)?,
             directory: None,
@@ -170,6 +177,17 @@ impl Options {
             self.0.push(0);
         }
     }
+}
+
+/// A NUL byte would begin an option of bwrap, and a name that is none would make it fail.
+fn check_variable(name: &str, value: &str) -> Result<(), ToolError> {
+    if !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0') {
+        return Ok(());
+    }
+    let message = format!("The environment variable {name:?} cannot be given to a command.");
+    Err(ToolError::new(ErrorKind::SandboxUnavailable, message).hint(
+        "Give each variable of tools.exec.env a name without =, and no NUL character in name or value.",
+    ))
 }
 
 /// What bwrap wrote to its status descriptor: JSON documents, one after another.

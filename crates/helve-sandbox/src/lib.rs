@@ -38,7 +38,7 @@ pub fn backend(
     limits: ProcessLimits,
 ) -> Result<Arc<dyn ShellBackend>, ToolError> {
     Ok(match choice {
-        SandboxChoice::Bwrap => Arc::new(Backend(bwrap::Bwrap::new(view, limits))),
+        SandboxChoice::Bwrap => Arc::new(Backend(bwrap::Bwrap::new(view, limits)?)),
         SandboxChoice::Wrapper { template } => {
             Arc::new(Backend(wrapper::Wrapper::new(template, view, limits)?))
         }

@@ -5,7 +5,6 @@
 mod support;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -13,6 +12,15 @@ use helve_shell::{RenderError, Template, TemplateError};
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 use tempfile::TempDir;
+
+/// Makes a program of each name.
+const MAKE: &str = r#"mkdir bin && for name; do printf '%s' "$SCRIPT" > bin/$name; done && chmod 755 bin/*"#;
+
+/// Writes its name and its arguments down.
+const SCRIPT: &str = r#"#!/bin/sh
+printf '%s\0' "${0##*/}" "$@" >> "$RECORD"
+printf '\n\0' >> "$RECORD"
+"#;
 
 /// A directory with programs of the given names, each of which appends its name and arguments to a file.
 struct Stage {
@@ -22,15 +30,15 @@ struct Stage {
 impl Stage {
     fn new() -> Self {
         let stage = Stage { directory: tempfile::tempdir().unwrap() };
-        for name in ["bwrap", "firejail", "nsjail", "wrap", "ssh", "su"] {
-            let program = stage.path().join("bin").join(name);
-            fs::create_dir_all(program.parent().unwrap()).unwrap();
-            let script = format!(
-                "#!/bin/sh\nprintf '%s\\0' {name} \"$@\" >> \"$RECORD\"\nprintf '\\n\\0' >> \"$RECORD\"\n"
-            );
-            fs::write(&program, script).unwrap();
-            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        }
+        // Another process writes them: a file that this one has open for writing could be inherited by a child of
+        // another test, and then not be run.
+        let status = Command::new("sh")
+            .args(["-c", MAKE, "sh", "bwrap", "firejail", "nsjail", "wrap", "ssh", "su"])
+            .env("SCRIPT", SCRIPT)
+            .current_dir(stage.path())
+            .status()
+            .unwrap();
+        assert!(status.success());
         fs::create_dir(stage.path().join("work")).unwrap();
         stage
     }

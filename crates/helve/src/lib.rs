@@ -29,6 +29,7 @@ mod manual;
 
 pub use helve_core::context::ProgressNote;
 pub use helve_core::lane::{EgressRequest, EgressResponse, FileEntry, FileMatch, FileStat};
+pub use helve_core::strict_json;
 pub use helve_core::text::Capture;
 pub use helve_core::typed::schema_of;
 pub use helve_core::{

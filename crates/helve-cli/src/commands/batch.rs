@@ -45,7 +45,7 @@ const WRITE_BYTES: usize = 64 * 1024;
 Make many calls: one JSON line in, one JSON line out, in the same order.
 
 A line is {\"id\":…,\"tool\":…,\"args\":{…}}; the id is echoed, and may be absent. A JSON array of such objects is one batch \
-(one turn of a model) and gives one result line for each. Later lines may overlap earlier ones where what they touch \
+(one turn of a model) and gives one result line for each, or one for all if it holds more than limits.batch_calls. Later lines may overlap earlier ones where what they touch \
 allows it. A line that is no call gives a result with the error kind invalid_params, and the work goes on; there was no call, so nothing of it is in the journal.
 
 Exit code: 0 when all lines were processed, whatever came of the calls; 2 when the input cannot be read; 130 when it was \
@@ -126,7 +126,7 @@ async fn admit(
                 return Ok(());
             }
             let (mut calls, mut slots) = (Vec::new(), Vec::new());
-            for slot in request::read(number, content) {
+            for slot in request::read(number, content, runtime.policy().limits()) {
                 match slot {
                     Slot::Call(call) => {
                         calls.push(call);

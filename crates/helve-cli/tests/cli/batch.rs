@@ -89,6 +89,43 @@ fn a_bad_line_is_answered_and_the_work_goes_on() {
 }
 
 #[test]
+fn what_is_no_object_is_no_call() {
+    let world = World::new();
+    let input = r#"[[null,"exec",{"command":"touch made"}]]
+[null,"exec",{"command":"touch made"}]"#;
+    let lines = world.feed(&[&BARE[..], &["batch"]].concat(), input).lines();
+    assert_eq!(lines.len(), 4, "one for each element: {lines:?}");
+    assert!(lines.iter().all(|line| line["error"]["kind"] == "invalid_params"), "{lines:?}");
+    assert!(!world.workspace().join("made").exists());
+}
+
+#[test]
+fn an_id_that_would_come_back_changed_is_refused() {
+    let world = World::new();
+    let call = |id: &str| format!("{{\"id\":{id},\"tool\":\"echo\",\"args\":{{\"message\":\"m\"}}}}\n");
+    let input = call("12345678901234567890123") + &call("\"12345678901234567890123\"");
+    let lines = world.feed(&["batch"], input).lines();
+    assert_eq!(
+        gist(&lines)[1],
+        json!(["12345678901234567890123", "m", null]),
+        "what the refusal advises works"
+    );
+    assert_eq!((&lines[0]["id"], &lines[0]["error"]["kind"]), (&Value::Null, &json!("invalid_params")));
+    assert!(lines[0]["error"]["message"].as_str().unwrap().contains("quote it"), "{}", lines[0]);
+}
+
+#[test]
+fn an_array_of_too_many_calls_gives_one_error_and_makes_none() {
+    let world = World::new();
+    let call = r#"{"tool":"echo","args":{"message":"m"}}"#;
+    let input = format!("[{call},{call},{call}]\n[{call},{call}]\n");
+    let lines = world.feed(&["batch", "--set", "limits.batch_calls=2"], input).lines();
+    let kinds: Vec<&Value> = lines.iter().map(|line| &line["error"]["kind"]).collect();
+    assert_eq!(kinds, [&json!("too_large"), &Value::Null, &Value::Null]);
+    assert_eq!(world.run(&["log", "--json"]).lines().len(), 2);
+}
+
+#[test]
 fn duplicate_keys_in_arguments_are_seen() {
     let world = World::new();
     let ended = world.feed(&["batch"], r#"{"id":1,"tool":"echo","args":{"message":"a","m\u0065ssage":"b"}}"#);

@@ -1,9 +1,13 @@
 //! What a line asks for: one call, or an array of calls. Arguments stay text, so that the pipeline sees what a parser
-//! would lose; what is no call becomes a result line that says why.
+//! would lose; what is no call becomes a result line that says why, in words for whoever wrote the line.
 
-use helve::{Args, Call, Content as Block, ErrorKind};
+use std::fmt;
+
+use helve::{Args, Call, Content as Block, ErrorKind, Limits, strict_json};
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use super::lines::Content;
@@ -66,31 +70,34 @@ impl Refused {
     }
 }
 
-/// The keys of a call.
+/// The keys of a call, their values as they are written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Request<'a> {
-    #[serde(default, deserialize_with = "present")]
-    id: Option<Value>,
-    tool: String,
+    #[serde(borrow, default, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tool: &'a RawValue,
     #[serde(borrow, default)]
     args: Option<&'a RawValue>,
 }
 
 /// What can be told of something that is no call.
 #[derive(Default, Deserialize)]
-struct Remains {
-    id: Option<Value>,
-    tool: Option<Value>,
+struct Remains<'a> {
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    tool: Option<&'a RawValue>,
 }
 
 /// A null that was written is echoed as such.
-fn present<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(input).map(Some)
+fn present<'de, D: Deserializer<'de>>(input: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(input).map(Some)
 }
 
 /// The slots of one line.
-pub(super) fn read(number: u64, content: Content) -> Vec<Slot> {
+pub(super) fn read(number: u64, content: Content, limits: &Limits) -> Vec<Slot> {
     let refuse = |why: String| {
         let message = format!("Line {number} is not a call: {why}.");
         vec![Slot::Refused(Refused::new(ErrorKind::InvalidParams, message, HINT))]
@@ -102,32 +109,121 @@ pub(super) fn read(number: u64, content: Content) -> Vec<Slot> {
         }
         Content::NotText => return refuse("it is not UTF-8 text".to_owned()),
     };
-    if !line.trim_start().starts_with('[') {
-        return vec![slot(&line, || format!("Line {number}"))];
+    match start(&line) {
+        Some('{') => return vec![slot(&line, 0, limits, || format!("Line {number}"))],
+        Some('[') => {}
+        Some('\u{feff}') => return refuse("it starts with a byte-order mark: remove it".to_owned()),
+        _ => return refuse("it starts with neither { nor [".to_owned()),
     }
-    match serde_json::from_str::<Vec<&RawValue>>(&line) {
-        Ok(calls) => {
-            let place = |at: usize| move || format!("Line {number}, element {}", at + 1);
-            calls.iter().enumerate().map(|(at, call)| slot(call.get(), place(at))).collect()
-        }
-        Err(error) => refuse(error.to_string()),
+    let Elements { kept, count } = match elements(&line, limits.batch_calls) {
+        Ok(elements) => elements,
+        Err(error) => return refuse(plain(&error, 0)),
+    };
+    if count > limits.batch_calls {
+        let most = limits.batch_calls;
+        let message = format!("Line {number} holds {count} calls, and limits.batch_calls allows {most}.");
+        let hint = "None of them was made. Spread them over several lines.";
+        return vec![Slot::Refused(Refused::new(ErrorKind::TooLarge, message, hint))];
     }
+    let place = |at: usize| move || format!("Line {number}, element {}", at + 1);
+    let from = |element: &str| element.as_ptr().addr() - line.as_ptr().addr();
+    let elements = kept.iter().map(|element| element.get()).enumerate();
+    elements.map(|(at, element)| slot(element, from(element), limits, place(at))).collect()
 }
 
-fn slot(text: &str, place: impl Fn() -> String) -> Slot {
-    match serde_json::from_str::<Request<'_>>(text) {
-        Ok(Request { id, tool, args }) => {
-            let args = args.map_or("{}", RawValue::get).to_owned();
-            Slot::Call(Call { id, tool, args: Args::Text(args) })
+/// The first character that is not white space to JSON.
+fn start(text: &str) -> Option<char> {
+    text.chars().find(|ch| !matches!(ch, ' ' | '\t' | '\r' | '\n'))
+}
+
+/// The elements of an array, as far as they may be run, and how many there are.
+struct Elements<'a> {
+    kept: Vec<&'a RawValue>,
+    count: u64,
+}
+
+/// Reads the array to its end; what is over the limit is counted, not kept.
+fn elements(line: &str, most: u64) -> serde_json::Result<Elements<'_>> {
+    struct UpTo(u64);
+    impl<'de> Visitor<'de> for UpTo {
+        type Value = Elements<'de>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an array of calls")
         }
-        Err(error) => {
-            let remains: Remains = serde_json::from_str(text).unwrap_or_default();
-            let message = format!("{} is not a call: {error}.", place());
-            let refused = Refused::new(ErrorKind::InvalidParams, message, HINT);
-            let tool = remains.tool.and_then(|tool| tool.as_str().map(str::to_owned));
-            Slot::Refused(Refused { id: remains.id, tool, ..refused })
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Elements<'de>, A::Error> {
+            let mut found = Elements { kept: Vec::new(), count: 0 };
+            while found.count < self.0
+                && let Some(element) = seq.next_element()?
+            {
+                found.kept.push(element);
+                found.count += 1;
+            }
+            while seq.next_element::<IgnoredAny>()?.is_some() {
+                found.count += 1;
+            }
+            Ok(found)
         }
     }
+    let mut reader = serde_json::Deserializer::from_str(line);
+    let found = reader.deserialize_seq(UpTo(most))?;
+    reader.end().map(|()| found)
+}
+
+/// One call of a line; `from` is where it starts there.
+fn slot(text: &str, from: usize, limits: &Limits, place: impl Fn() -> String) -> Slot {
+    let why = match request(text, from, limits) {
+        Ok(call) => return Slot::Call(call),
+        Err(why) => why,
+    };
+    let message = format!("{} is not a call: {why}.", place());
+    let refused = Refused::new(ErrorKind::InvalidParams, message, HINT);
+    let remains = match start(text) {
+        Some('{') => serde_json::from_str(text).unwrap_or_default(),
+        _ => Remains::default(),
+    };
+    let id = remains.id.and_then(|id| read_id(id, limits).ok());
+    let tool = remains.tool.and_then(|tool| serde_json::from_str(tool.get()).ok());
+    Slot::Refused(Refused { id, tool, ..refused })
+}
+
+/// The call, or why it is none.
+fn request(text: &str, from: usize, limits: &Limits) -> Result<Call, String> {
+    // An array of the values would be taken for the object otherwise.
+    if start(text) != Some('{') {
+        return Err(format!("it is not a JSON object (byte {from})"));
+    }
+    let Request { id, tool, args } = serde_json::from_str(text).map_err(|error| plain(&error, from))?;
+    let id = id.map(|id| read_id(id, limits)).transpose();
+    let id = id.map_err(|why| format!("its id cannot be given back as it is: {why}"))?;
+    let tool =
+        serde_json::from_str(tool.get()).map_err(|_| "the value of `tool` is not a text".to_owned())?;
+    Ok(Call { id, tool, args: Args::Text(args.map_or("{}", RawValue::get).to_owned()) })
+}
+
+/// The id, if it comes out again as it went in.
+fn read_id(id: &RawValue, limits: &Limits) -> Result<Value, String> {
+    let depth = usize::try_from(limits.args_depth).unwrap_or(usize::MAX);
+    strict_json::read(id.get(), depth).map_err(|malformed| malformed.reason)
+}
+
+/// What the parser found wrong, in words that need no knowledge of it, and the byte of the line at which it shows.
+fn plain(error: &serde_json::Error, from: usize) -> String {
+    const LONGEST: usize = 200;
+    let told = error.to_string();
+    let reason = told.rsplit_once(" at line ").map_or(told.as_str(), |(reason, _)| reason);
+    let reason = match (error.classify(), reason) {
+        (Category::Eof, _) => "it ends too early".to_owned(),
+        (_, "expected ident") => "there is a word that JSON does not know".to_owned(),
+        (_, "expected value") => "a JSON value is expected".to_owned(),
+        (_, "key must be a string") => "a key is not in double quotes".to_owned(),
+        (_, "trailing characters") => "something follows its end".to_owned(),
+        (Category::Data, reason) => reason.replacen(" field `", " key `", 1),
+        (_, reason) => reason.to_owned(),
+    };
+    let reason: String = reason.chars().take(LONGEST).collect();
+    format!("{reason} (byte {})", from + error.column().saturating_sub(1))
 }
 
 #[cfg(test)]
@@ -137,7 +233,7 @@ mod tests {
     use serde_json::json;
 
     fn text(line: &str) -> Vec<Slot> {
-        read(7, Content::Text(line.to_owned()))
+        read(7, Content::Text(line.to_owned()), &Limits::default())
     }
 
     fn call(id: Option<Value>, tool: &str, args: &str) -> Slot {
@@ -170,6 +266,7 @@ mod tests {
 
     #[test]
     fn a_bad_line_is_a_whole_result() {
+        let message = "Line 7 is not a call: it starts with neither { nor [.";
         assert_eq!(
             refusals(&text("nonsense")),
             [json!({
@@ -177,38 +274,102 @@ mod tests {
                 "call": null,
                 "tool": null,
                 "ok": false,
-                "content": [{
-                    "type": "text",
-                    "text": format!("Error: Line 7 is not a call: expected ident at line 1 column 2.\n\n{HINT}"),
-                }],
-                "error": {
-                    "kind": "invalid_params",
-                    "message": "Line 7 is not a call: expected ident at line 1 column 2.",
-                    "hint": HINT,
-                },
+                "content": [{"type": "text", "text": format!("Error: {message}\n\n{HINT}")}],
+                "error": {"kind": "invalid_params", "message": message, "hint": HINT},
                 "cost": null,
                 "duration_us": 0,
             })]
         );
     }
 
+    fn message(slots: &[Slot]) -> String {
+        refusals(slots)[0]["error"]["message"].as_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_in_plain_words() {
+        let cases = [
+            ("nonsense", "it starts with neither { nor ["),
+            ("\u{a0}{}", "it starts with neither { nor ["),
+            ("\u{feff}{\"tool\":\"t\"}", "it starts with a byte-order mark: remove it"),
+            (r#"{"tool":"t""#, "it ends too early (byte 10)"),
+            (r#"{"tool":"t"} x"#, "something follows its end (byte 13)"),
+            (r#"{"tool":nope}"#, "there is a word that JSON does not know (byte 9)"),
+            (r#"{"tool":}"#, "a JSON value is expected (byte 8)"),
+            (r#"{tool:1}"#, "a key is not in double quotes (byte 1)"),
+            (r#"{"tool" 1}"#, "expected `:` (byte 8)"),
+            (r#"[{"tool":"t"}"#, "it ends too early (byte 12)"),
+            (r#"{"tool":5}"#, "the value of `tool` is not a text"),
+            (r#"{"args":{}}"#, "missing key `tool` (byte 10)"),
+            (r#"{"tool":"a","tool":"b"}"#, "duplicate key `tool` (byte 17)"),
+        ];
+        for (line, why) in cases {
+            assert_eq!(message(&text(line)), format!("Line 7 is not a call: {why}."), "{line}");
+        }
+        assert_eq!(
+            message(&text(r#"[ 5]"#)),
+            "Line 7, element 1 is not a call: it is not a JSON object (byte 2)."
+        );
+        assert_eq!(
+            message(&text(r#"[{"tool":"t","tool":1}]"#)),
+            "Line 7, element 1 is not a call: duplicate key `tool` (byte 18)."
+        );
+        let long = text(&format!(r#"{{"{}":1}}"#, "x".repeat(100_000)));
+        assert!(message(&long).len() < 300, "a long key is cut");
+    }
+
+    #[test]
+    fn only_an_object_is_a_call() {
+        for line in [r#"[[null,"echo",{"message":"x"}]]"#, r#"[["echo"]]"#, r#"["echo"]"#, r#"[null]"#] {
+            assert!(message(&text(line)).contains("it is not a JSON object"), "{line}");
+        }
+    }
+
+    #[test]
+    fn an_id_is_given_back_as_it_is_or_refused() {
+        for id in ["18446744073709551615", "-9223372036854775808", "1.5", r#""12345678901234567890123""#] {
+            let slots = text(&format!(r#"{{"id":{id},"tool":"t"}}"#));
+            let Slot::Call(call) = &slots[0] else { panic!("{slots:?}") };
+            assert_eq!(call.id.as_ref().map(Value::to_string), Some(id.to_owned()));
+        }
+        for id in ["12345678901234567890123", r#"{"a":[12345678901234567890123]}"#] {
+            let slots = text(&format!(r#"{{"id":{id},"tool":"t"}}"#));
+            assert_eq!(refusals(&slots)[0]["id"], Value::Null, "{id}");
+            assert!(message(&slots).contains("quote it"), "{}", message(&slots));
+        }
+        assert!(message(&text(r#"{"id":{"a":1,"a":2},"tool":"t"}"#)).contains("duplicate key"));
+    }
+
     #[test]
     fn what_can_be_told_is_told() {
-        let message = |slots: &[Slot]| refusals(slots)[0]["error"]["message"].as_str().unwrap().to_owned();
         let unknown = text(r#"{"id":"x","tool":"t","arguments":{}}"#);
         assert_eq!(
             (&refusals(&unknown)[0]["id"], &refusals(&unknown)[0]["tool"]),
             (&json!("x"), &json!("t"))
         );
-        assert!(message(&unknown).contains("unknown field `arguments`"), "{}", message(&unknown));
-        assert!(message(&text(r#"{"args":{}}"#)).contains("missing field `tool`"));
-        assert!(message(&text(r#"{"tool":"a","tool":"b"}"#)).contains("duplicate field `tool`"));
-        let long = read(1, Content::TooLong { bytes: 9, limit: 8 });
+        assert!(message(&unknown).contains("unknown key `arguments`"), "{}", message(&unknown));
+        let long = read(1, Content::TooLong { bytes: 9, limit: 8 }, &Limits::default());
         assert_eq!(
             message(&long),
             "Line 1 is not a call: it has 9 bytes, and limits.batch_line_bytes allows 8."
         );
-        assert!(message(&read(1, Content::NotText)).contains("UTF-8"));
+        assert!(message(&read(1, Content::NotText, &Limits::default())).contains("UTF-8"));
+    }
+
+    #[test]
+    fn an_array_of_too_many_calls_is_refused_as_one() {
+        let limits = Limits { batch_calls: 2, ..Limits::default() };
+        let array = |count: usize| {
+            let line = format!("[{}]", vec![r#"{"tool":"t"}"#; count].join(","));
+            read(7, Content::Text(line), &limits)
+        };
+        assert_eq!(array(2), [call(None, "t", "{}"), call(None, "t", "{}")]);
+        for count in [3, 100_000] {
+            let refused = refusals(&array(count));
+            assert_eq!((refused.len(), &refused[0]["error"]["kind"]), (1, &json!("too_large")));
+            let expected = format!("Line 7 holds {count} calls, and limits.batch_calls allows 2.");
+            assert_eq!(refused[0]["error"]["message"], expected);
+        }
     }
 
     #[test]

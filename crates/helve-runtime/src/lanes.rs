@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use helve_core::{BlobRef, BoxFuture, Egress, Files, ShellBackend, ToolError};
+use helve_core::{BlobRef, BoxFuture, Egress, ErrorKind, Files, ShellBackend, ToolError};
 use helve_policy::Policy;
-use helve_store::{Blobs, GcOptions, Home};
+use helve_store::{Blobs, GcOptions, Home, StoreError};
 
 use crate::workspace;
 
@@ -113,10 +113,10 @@ impl helve_core::Blobs for EarlierOutputs {
     fn read<'a>(&'a self, id: &'a str, offset: u64, len: usize) -> BoxFuture<'a, Result<Vec<u8>, ToolError>> {
         let (lanes, id) = (Arc::clone(&self.0), id.to_owned());
         off_thread(move || {
-            lanes
-                .blobs()?
-                .read_range(&id, offset, len)
-                .map_err(|error| ToolError::not_found(error.to_string()))
+            lanes.blobs()?.read_range(&id, offset, len).map_err(|error| match error {
+                StoreError::BlobChanged(_) => ToolError::new(ErrorKind::Conflict, error.to_string()),
+                error => ToolError::not_found(error.to_string()),
+            })
         })
     }
 }
@@ -142,8 +142,7 @@ fn find(lanes: &Lanes, name: &str) -> Result<BlobRef, ToolError> {
 
 /// The blob of a call of this session, and how many bytes it lacks.
 fn blob_of_call(lanes: &Lanes, call: &str) -> Result<(String, u64), ToolError> {
-    let unread =
-        |error: helve_store::StoreError| ToolError::internal(format!("The journal cannot be read: {error}"));
+    let unread = |error: StoreError| ToolError::internal(format!("The journal cannot be read: {error}"));
     let home = Home::open(&lanes.home).map_err(unread)?;
     let story = helve_store::read_call(&home, call).map_err(unread)?;
     let story = story.filter(|story| story.session == lanes.session).ok_or_else(|| {

@@ -94,11 +94,5 @@ fn describe(report: &VerifyReport) -> String {
     for note in &report.notes {
         let _ = writeln!(text, "  note: {}", harmless(note));
     }
-    for call in &report.cut_calls {
-        let _ = writeln!(
-            text,
-            "  note: call {call} was planned and has no outcome: it was cut, or is still running"
-        );
-    }
     text
 }

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use helve_core::{
     CallId, CallResult, Content, Cost, Decision, SandboxReport, ToolError, Truncated, WireError,
 };
-use helve_store::{Entry, EntryKind, Home, Journal, JournalOptions};
+use helve_store::{Entry, EntryKind, Home, Journal, JournalOptions, StoreError};
 use serde::Serialize;
 
 use serde_json::Value;
@@ -131,8 +131,7 @@ impl Recorder {
     }
 
     fn append(&self, entries: &[Entry<Body<'_>>]) -> Result<(), ToolError> {
-        let write =
-            || self.open()?.append_all(entries).map(|_| ()).map_err(|error| unrecorded(&error.to_string()));
+        let write = || self.open()?.append_all(entries).map(|_| ()).map_err(|error| unrecorded(&error));
         if self.fsync { off_async(write) } else { write() }
     }
 
@@ -144,15 +143,19 @@ impl Recorder {
         let home = Home::open(&self.home);
         let journal =
             home.and_then(|home| Journal::open(&home, &self.session, JournalOptions { fsync: self.fsync }));
-        let journal = journal.map_err(|error| unrecorded(&error.to_string()))?;
+        let journal = journal.map_err(|error| unrecorded(&error))?;
         Ok(self.journal.get_or_init(|| journal))
     }
 }
 
-fn unrecorded(error: &str) -> ToolError {
-    ToolError::internal(format!("The journal cannot be written: {error}")).hint(
-        "Nothing runs unrecorded. Free the disk or correct the permissions of $HELVE_HOME, then call again.",
-    )
+fn unrecorded(error: &StoreError) -> ToolError {
+    let remedy = match error {
+        // These say themselves what to do.
+        StoreError::Damaged { .. } | StoreError::Gone { .. } => "",
+        _ => " Free the disk or correct the permissions of $HELVE_HOME, then call again.",
+    };
+    ToolError::internal(format!("The journal cannot be written: {error}"))
+        .hint(format!("Nothing runs unrecorded.{remedy}"))
 }
 
 fn planned_entry(planned: Planned<'_>) -> Entry<Body<'_>> {

@@ -9,7 +9,7 @@ use crate::commands::{batch, call, check, completions, config, gc, log, run, too
 
 /// Gives a language model tools, and keeps every call on a surface that you can restrict, read back and verify.
 #[derive(Parser)]
-#[command(name = "helve", version, propagate_version = false, disable_help_subcommand = true)]
+#[command(name = "helve", version, propagate_version = false)]
 #[command(after_help = "\
 First steps:
   helve run 'uname -a'             a shell command, in the sandbox
@@ -40,8 +40,17 @@ pub(crate) struct Global {
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,
     /// The session that calls are recorded in [default: journal.session, else today's date in UTC]
-    #[arg(long, global = true, value_name = "NAME", help_heading = "Global options")]
+    #[arg(long, global = true, value_name = "NAME", value_parser = session_name, help_heading = "Global options")]
     pub(crate) session: Option<String>,
+}
+
+/// What the store takes as the name of a session; here, so that a bad one is bad usage before anything happens.
+fn session_name(name: &str) -> Result<String, String> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    if (1..=100).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(fits) {
+        return Ok(name.to_owned());
+    }
+    Err("use 1 to 100 letters, digits, '.', '_' or '-', not starting with '.'".to_owned())
 }
 
 #[derive(Subcommand)]

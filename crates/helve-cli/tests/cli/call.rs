@@ -75,6 +75,23 @@ fn bad_usage_is_told_on_standard_error_and_nothing_is_recorded() {
 }
 
 #[test]
+fn a_name_that_no_session_can_have_is_bad_usage() {
+    let world = World::new();
+    let long = "x".repeat(101);
+    for name in ["../x", ".x", "", "a b", "ü", "a/b", long.as_str()] {
+        for command in [&["call", "echo", "message=a"] as &[&str], &["log"], &["verify"]] {
+            let ended = world.run_with(&[&format!("--session={name}")], command);
+            assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{name}: {ended:?}");
+            assert!(ended.stderr.contains("use 1 to 100 letters"), "{name}: {ended:?}");
+        }
+        let ended = world.run(&["call", "echo", "message=a", "--set", &format!("journal.session='{name}'")]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{name}: {ended:?}");
+    }
+    assert!(!world.path("state").exists());
+    assert_eq!(world.run(&["call", "echo", "message=a", "--session", &long[1..]]).code, Some(0));
+}
+
+#[test]
 fn the_wire_format_of_a_result_is_fixed() {
     let world = World::new();
     let ended = world.run(&["call", "echo", "message=hi", "--json"]);

@@ -24,6 +24,7 @@ fn commands(world: &World) -> Vec<String> {
     let list = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     list.take_while(|line| !line.is_empty())
         .filter_map(|line| line.split_whitespace().next().map(str::to_owned))
+        .filter(|name| name != "help")
         .collect()
 }
 
@@ -92,6 +93,18 @@ fn every_example_runs_as_written() {
         count += 1;
     }
     assert!(count > 25, "{count} examples were found");
+}
+
+#[test]
+fn help_is_also_a_command() {
+    let world = World::new();
+    for (words, options) in
+        [(&["help"] as &[&str], &["--help"] as &[&str]), (&["help", "call"], &["call", "--help"])]
+    {
+        assert_eq!(world.run(words).quiet(), world.run(options).quiet(), "{words:?}");
+    }
+    assert_eq!(world.run(&["help", "config", "show"]).code, Some(0));
+    assert_eq!(world.run(&["help", "nonsense"]).code, Some(2));
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! Ctrl-C and a polite request to end: the first takes the running calls back, so that their processes end and their
-//! outcomes are recorded; the second ends Helve at once.
+//! Ctrl-C, a polite request to end, and a terminal that goes away: the first takes the running calls back, so that their
+//! processes end and their outcomes are recorded; the second ends Helve at once.
 
 use helve::CancelHandle;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::failure::{CANCELLED, Failure};
@@ -11,6 +11,10 @@ use crate::failure::{CANCELLED, Failure};
 pub(crate) fn cancel_on_interrupt(canceller: CancelHandle) -> Result<(), Failure> {
     let cannot = |error: std::io::Error| Failure::internal(format!("signals cannot be caught: {error}"));
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(cannot)?;
+    // Under `nohup` the work goes on without its terminal.
+    if !is_ignored(SIGHUP) {
+        signals.add_signal(SIGHUP).map_err(cannot)?;
+    }
     let listen = move || {
         for (count, _) in signals.forever().enumerate() {
             if count > 0 {
@@ -20,4 +24,12 @@ pub(crate) fn cancel_on_interrupt(canceller: CancelHandle) -> Result<(), Failure
         }
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(listen).map(|_| ()).map_err(cannot)
+}
+
+/// Whether whoever started Helve has it ignore a signal.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }

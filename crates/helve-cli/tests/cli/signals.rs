@@ -28,7 +28,11 @@ fn states(world: &World) -> Vec<Value> {
 
 #[test]
 fn an_interrupt_takes_the_call_back_and_it_is_recorded() {
-    for sent in [Signal::INT, Signal::TERM] {
+    for sent in [Signal::INT, Signal::TERM, Signal::HUP] {
+        if sent == Signal::HUP && ignores_hangup() {
+            println!("skipped: these tests run under nohup");
+            continue;
+        }
         let world = World::new();
         let start_time = Instant::now();
         let child = start(&world, &["run", "--json", "touch started; sleep 30"]);
@@ -40,6 +44,32 @@ fn an_interrupt_takes_the_call_back_and_it_is_recorded() {
         let row = world.run(&["log", "--json"]).json();
         assert_eq!((row["state"].as_str(), row["error_kind"].as_str()), (Some("done"), Some("cancelled")));
     }
+}
+
+/// Whether this process, and so what it starts, ignores SIGHUP.
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
+    u64::from_str_radix(mask, 16).unwrap() & 1 == 1
+}
+
+#[test]
+fn under_nohup_a_hangup_ends_nothing() {
+    let world = World::new();
+    let mut command = std::process::Command::new("sh");
+    let plain = world.helve(&[]);
+    command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(plain.get_program()).args(BARE);
+    command.args(["run", "--json", "touch started; until test -e go; do sleep 0.02; done; echo done"]);
+    command.env_clear().current_dir(world.workspace());
+    for (name, value) in plain.get_envs() {
+        command.env(name, value.unwrap());
+    }
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("the command runs", || world.workspace().join("started").exists());
+    signal(&child, Signal::HUP);
+    std::fs::write(world.workspace().join("go"), "").unwrap();
+    let ended: Ended = child.wait_with_output().unwrap().into();
+    assert_eq!((ended.code, &ended.json()["content"][0]["text"]), (Some(0), &Value::from("done\n")));
 }
 
 #[test]

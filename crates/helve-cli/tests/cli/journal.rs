@@ -95,6 +95,18 @@ fn the_whole_output_is_kept_and_printed_unchanged() {
 }
 
 #[test]
+fn an_output_that_was_too_long_to_keep_says_so_once() {
+    let world = World::new();
+    let capped = [&BARE[..], &["--set", "limits.blob_bytes=20000", "run", "--json", "seq 1 20000"]].concat();
+    let result = world.run(&capped).json();
+    let dropped = result["truncated"]["blob_dropped"].as_u64().unwrap();
+    let (code, output) = world.run(&["log", "--output", result["call"].as_str().unwrap()]).quiet();
+    assert_eq!(code, Some(0));
+    assert_eq!(output.matches(&dropped.to_string()).count(), 1, "{}", &output[19_900..]);
+    assert!(output.lines().last().unwrap().contains(&dropped.to_string()), "{}", &output[19_900..]);
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_error() {
     let world = World::new();
     echoes(&world, 3000);

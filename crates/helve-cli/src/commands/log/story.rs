@@ -41,11 +41,7 @@ pub(super) fn output(home: &Home, index: &mut Index, call: &str) -> Result<(), F
     let Some(id) = outcome["truncated"]["blob"].as_str() else {
         return print_output(text(&outcome).as_bytes());
     };
-    print_output(Blobs::open(home, 0)?.open_blob(id)?)?;
-    if let Some(dropped) = outcome["truncated"]["blob_dropped"].as_u64() {
-        ui::note(&format!("{dropped} further bytes were not kept (limits.blob_bytes)"));
-    }
-    Ok(())
+    print_output(Blobs::open(home, 0)?.open_blob(id)?)
 }
 
 fn read(index: &mut Index, row: &CallRow) -> Result<CallStory, Failure> {

@@ -5,28 +5,34 @@ use std::fmt::Write as _;
 
 use helve_core::limits::Limits;
 use helve_core::schema;
-use helve_core::{ApprovalNeed, ToolSpec};
+use helve_core::{ApprovalNeed, SandboxChoice, ToolSpec};
+use helve_policy::Policy;
 use serde_json::Value;
 
-/// The text of a TOOLS.md for these tools under these limits.
-pub fn manual<'s>(specs: impl IntoIterator<Item = &'s ToolSpec>, limits: &Limits) -> String {
+/// The text of a TOOLS.md for these tools under this policy.
+pub fn manual<'s>(specs: impl IntoIterator<Item = &'s ToolSpec>, policy: &Policy) -> String {
+    let limits = policy.limits();
     let specs: Vec<&ToolSpec> = specs.into_iter().collect();
     let mut text = String::from(
         "# Tools\n\nThis manual says what each tool does and where its limits are. It is made from the tools \
          themselves.\n",
     );
     for spec in &specs {
-        tool(&mut text, spec);
+        tool(&mut text, spec, policy);
     }
     parallelism(&mut text, &specs);
-    text.push_str(WORKSPACE);
+    text.push_str(match policy.sandbox() {
+        SandboxChoice::Bwrap => WORKSPACE_CONTAINED,
+        SandboxChoice::Wrapper { .. } | SandboxChoice::None => WORKSPACE_OPEN,
+    });
+    text.push_str(REFUSED);
     text.push_str(&truncation(limits));
     limits_table(&mut text, limits);
     text.push_str(PLANNING);
     text
 }
 
-fn tool(text: &mut String, spec: &ToolSpec) {
+fn tool(text: &mut String, spec: &ToolSpec, policy: &Policy) {
     let _ = write!(text, "\n## {}\n\n{}\n", spec.name, spec.description);
     if !spec.aliases.is_empty() {
         let _ = write!(text, "\nAlso called: {}.\n", spec.aliases.join(", "));
@@ -39,7 +45,7 @@ fn tool(text: &mut String, spec: &ToolSpec) {
     for (name, property) in rows {
         parameter(text, spec, name, property);
     }
-    let _ = write!(text, "\n{}\n", traits(spec));
+    let _ = write!(text, "\n{}\n", traits(spec, policy));
 }
 
 fn parameter(text: &mut String, spec: &ToolSpec, name: &str, property: &Value) {
@@ -72,13 +78,14 @@ fn kind(property: &Value) -> String {
     if names.is_empty() { "any".to_owned() } else { names.join(" or ") }
 }
 
-fn traits(spec: &ToolSpec) -> String {
+fn traits(spec: &ToolSpec, policy: &Policy) -> String {
+    let rule = policy.tool(&spec.name);
     let mut traits = vec![if spec.read_only { "Changes nothing." } else { "May change things." }.to_owned()];
     traits.push(format!("Lane: {}.", spec.lane.name()));
     if spec.exclusive {
         traits.push("Runs alone.".to_owned());
     }
-    match spec.approval {
+    match rule.approval.unwrap_or(spec.approval) {
         ApprovalNeed::Never => {}
         ApprovalNeed::UnlessAutoApproved => {
             traits.push(
@@ -88,7 +95,7 @@ fn traits(spec: &ToolSpec) -> String {
         }
         ApprovalNeed::Always => traits.push("A person is asked each time.".to_owned()),
     }
-    if let Some(limit) = spec.rate_limit {
+    if let Some(limit) = rule.rate(spec.rate_limit) {
         traits.push(format!("At most {} calls a minute and {} an hour.", limit.per_minute, limit.per_hour));
     }
     traits.join(" ")
@@ -111,12 +118,23 @@ fn parallelism(text: &mut String, specs: &[&ToolSpec]) {
     }
 }
 
-const WORKSPACE: &str = "
+const WORKSPACE_CONTAINED: &str = "
 # The workspace
 
 Commands start in the workspace and can write there and in `/tmp`. The directories above it, the home directory, \
-secrets and Helve's own state are not there for them. There is no network unless the owner opened it. What is refused \
-stays refused: the answer names the rule, and only the owner can change it. Do not try the same by other means.
+secrets and Helve's own state are not there for them. There is no network unless the owner opened it.
+";
+
+const WORKSPACE_OPEN: &str = "
+# The workspace
+
+Commands start in the workspace. The owner has chosen to run them without Helve's own sandbox: what they can reach \
+is what the owner's wrapper or account can reach. Stay in the workspace.
+";
+
+const REFUSED: &str = "
+What is refused stays refused: the answer names the rule, and only the owner can change it. Do not try the same by \
+other means.
 ";
 
 fn truncation(limits: &Limits) -> String {

@@ -89,7 +89,7 @@ fn the_schema_follows_from_the_struct() {
 fn the_manual_names_every_tool_and_every_limit() {
     let dir = tempfile::tempdir().unwrap();
     let runtime = runtime(dir.path(), "[limits]\noutput_chars = 1234");
-    let manual = helve::manual(runtime.specs(), runtime.policy().limits());
+    let manual = helve::manual(runtime.specs(), runtime.policy());
     for spec in runtime.specs() {
         assert!(manual.contains(&format!("## {}\n", spec.name)), "{}", spec.name);
     }
@@ -97,4 +97,31 @@ fn the_manual_names_every_tool_and_every_limit() {
         assert!(manual.contains(&format!("| {} |", limit.name)), "{}", limit.name);
     }
     assert!(manual.contains("at most 1234 characters"));
+}
+
+#[test]
+fn protected_names_are_those_of_the_built_in_tools() {
+    let dir = tempfile::tempdir().unwrap();
+    let full = runtime(dir.path(), "");
+    let names = full.specs().filter(|spec| spec.name != "add");
+    for name in names.flat_map(|spec| std::iter::once(&spec.name).chain(&spec.aliases)) {
+        let schema = json!({"type": "object", "properties": {}});
+        let builder = Runtime::builder()
+            .home(dir.path().join("state"))
+            .register(Impostor(ToolSpec::new(name, "", schema)));
+        let refused = builder.build().err().map(|error| error.to_string());
+        assert!(refused.is_some_and(|error| error.contains("reserved")), "{name}");
+    }
+}
+
+struct Impostor(ToolSpec);
+
+impl helve::Tool for Impostor {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn run<'a>(&'a self, _: Value, _: &'a Context) -> helve::BoxFuture<'a, Result<Output, ToolError>> {
+        Box::pin(async { Ok(Output::text("")) })
+    }
 }

@@ -85,7 +85,7 @@ pub(crate) fn tools(global: &Global, options: &Options) -> Result<u8, Failure> {
 }
 
 fn write_manual(runtime: &Runtime, file: Option<&Path>) -> Result<(), Failure> {
-    let text = helve::manual(runtime.specs(), runtime.policy().limits());
+    let text = helve::manual(runtime.specs(), runtime.policy());
     match file {
         None => ui::print(&text),
         Some(path) => std::fs::write(path, text).map_err(|error| {

@@ -253,7 +253,8 @@ fn bubblewrap_shows_a_trimmed_world() {
     assert_eq!(code("cat /tmp/file"), Some(1), "each call has a temporary directory of its own");
 }
 
-/// Configuration and state are not there for commands, even where the owner keeps a file inside the workspace.
+/// Configuration and state are not there for commands. A directory that holds the owner's configuration cannot be a
+/// workspace at all.
 #[test]
 fn sensitive_configuration_is_invisible_in_the_sandbox() {
     if !bwrap_works() {
@@ -268,8 +269,9 @@ fn sensitive_configuration_is_invisible_in_the_sandbox() {
         assert!(!answer.result["ok"].as_bool().unwrap(), "{path}: {}", answer.text());
     }
     place.put("owner.toml", "parallel = true # canary\n");
-    let ran = place.run(&["--config", "owner.toml", "run", "cat owner.toml; echo end"]);
-    assert!(!ran.stdout.contains("canary") && ran.stdout.contains("end"), "{ran:?}");
+    let ran = place.run(&["--config", "owner.toml", "run", "touch ran; cat owner.toml"]);
+    assert_eq!((ran.code, place.has("ran")), (3, false), "{ran:?}");
+    assert!(ran.stdout.contains("cannot be a workspace") && !ran.stdout.contains("canary"), "{ran:?}");
 }
 
 /// The article's own command runs: a search through the workspace.

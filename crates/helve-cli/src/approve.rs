@@ -42,14 +42,10 @@ impl Approver for Person {
             }
             tokio::select! {
                 answer = answered => answer.unwrap_or(Approval::Nobody),
-                () = self.cancel.cancelled() => denied("the question was taken back"),
+                () = self.cancel.cancelled() => Approval::Cancelled,
             }
         })
     }
-}
-
-fn denied(reason: &str) -> Approval {
-    Approval::Denied { reason: reason.to_owned() }
 }
 
 fn ask_on_terminal(question: &str) -> io::Result<Approval> {
@@ -65,7 +61,7 @@ fn ask_on_terminal(question: &str) -> io::Result<Approval> {
 fn answer(line: &[u8]) -> Approval {
     match line.trim_ascii() {
         b"y" | b"Y" | b"yes" | b"Yes" | b"YES" => Approval::Granted,
-        _ => denied("asked at the terminal"),
+        _ => Approval::Denied { reason: "asked at the terminal".to_owned() },
     }
 }
 

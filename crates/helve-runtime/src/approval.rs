@@ -28,6 +28,8 @@ pub enum Approval {
     },
     /// There is nobody to ask.
     Nobody,
+    /// The call was taken back before there was an answer.
+    Cancelled,
 }
 
 /// Asks a person.

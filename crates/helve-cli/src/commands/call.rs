@@ -3,13 +3,16 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 
 use clap::Args as ClapArgs;
 use helve::{Args, Call, CallResult, Policy};
+use rustix::fs::OFlags;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::args::Global;
-use crate::failure::{CANCELLED, Failure};
+use crate::failure::Failure;
 use crate::setup::{self, Running};
 use crate::{harmless, ui};
 
@@ -46,12 +49,9 @@ pub(crate) fn call(global: &Global, options: Options) -> Result<u8, Failure> {
 /// Makes one call, prints its result and gives its exit code.
 pub(crate) fn one_call(global: &Global, policy: Policy, call: Call) -> Result<u8, Failure> {
     let running = Running::new(global, policy)?;
-    let cancel = running.cancel.clone();
     let result = running.block_on(|runtime, _, _| async move { runtime.call(call).await })?;
     show(&result, global.json)?;
-    // A question that is taken back ends as a denial; for whoever pressed Ctrl-C it was cancelled.
-    let cancelled = cancel.is_cancelled() && !result.ok;
-    Ok(if cancelled { CANCELLED } else { result.exit_code() })
+    Ok(result.exit_code())
 }
 
 fn show(result: &CallResult, json: bool) -> Result<(), Failure> {
@@ -69,15 +69,37 @@ fn arguments(words: &[String], most: u64) -> Result<Args, Failure> {
     match words {
         [] => Ok(Args::Text("{}".to_owned())),
         [word] if word == "-" => read_all(io::stdin().lock(), "standard input", most),
-        [word] if word.starts_with('@') => {
-            let name = &word[1..];
-            let file = File::open(name)
-                .map_err(|error| Failure::usage(format!("the file {name} cannot be read: {error}")))?;
-            read_all(file, name, most)
-        }
-        [word] if pair(word).is_none() => Ok(Args::Text(word.clone())),
+        [word] if word.starts_with('@') => read_all(open(&word[1..])?, &word[1..], most),
+        [word] if pair(word).is_none() && is_meant_as_json(word) => Ok(Args::Text(word.clone())),
         pairs => object(pairs).map(Args::Text),
     }
+}
+
+/// Opens a file of arguments. One that could make Helve wait for ever, such as a named pipe, is refused; what the caller
+/// has opened already, such as a shell's `<(command)`, is read like standard input.
+fn open(name: &str) -> Result<File, Failure> {
+    let wrong = |why: &str| Failure::usage(format!("the file {name} cannot be read: {why}"));
+    if name.is_empty() {
+        return Err(Failure::usage("there is no name behind @. Write @FILE, or - for standard input"));
+    }
+    let opened_already = name == "/dev/stdin" || name.starts_with("/dev/fd/");
+    let mut options = File::options();
+    options.read(true);
+    if !opened_already {
+        options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    }
+    let file = options.open(name).map_err(|error| wrong(&error.to_string()))?;
+    let kind = file.metadata().map_err(|error| wrong(&error.to_string()))?;
+    if opened_already || kind.is_file() {
+        return Ok(file);
+    }
+    Err(wrong("it is not a regular file. Write - and give it to standard input"))
+}
+
+/// Whether the pipeline can say what is wrong with it better than a list of the notations.
+fn is_meant_as_json(word: &str) -> bool {
+    let word = word.trim_start();
+    word.is_empty() || word.starts_with(['{', '[', '"']) || serde_json::from_str::<IgnoredAny>(word).is_ok()
 }
 
 /// Reads at most one byte more than a call may have: enough for the pipeline to refuse it for its size.
@@ -113,7 +135,9 @@ fn object(words: &[String]) -> Result<String, Failure> {
     for word in words {
         let Some(Pair { key, value, is_json }) = pair(word) else {
             return Err(Failure::usage(format!(
-                "the argument {word:?} is not KEY=VALUE or KEY:=JSON. Write all arguments so, or one JSON object"
+                "the argument '{}' is not KEY=VALUE or KEY:=JSON. Write all arguments so, or only one: \
+                 a JSON object, @FILE or - for standard input",
+                harmless::one_line(word, 80)
             )));
         };
         if text.len() > 1 {
@@ -156,7 +180,11 @@ mod tests {
         let cases: &[(&[&str], &str)] = &[
             (&[], "{}"),
             (&[r#"{"a":1,"a":2}"#], r#"{"a":1,"a":2}"#),
-            (&["hello"], "hello"),
+            (&["{hello"], "{hello"),
+            (&[" [1"], " [1"),
+            (&["null"], "null"),
+            (&["5"], "5"),
+            (&[""], ""),
             (&[r#"{"a=b":1}"#], r#"{"a=b":1}"#),
             (&["a=b=c"], r#"{"a":"b=c"}"#),
             (&["a=", "b:=[1, 2]"], r#"{"a":"","b":[1, 2]}"#),
@@ -190,9 +218,17 @@ mod tests {
 
     #[test]
     fn what_fits_no_notation_is_bad_usage() {
-        for words in
-            [&["a=1", "b"] as &[&str], &["a:=1,\"b\":2"], &["a:="], &["{}", "{}"], &["@/no/such/file"]]
-        {
+        for words in [
+            &["a=1", "b"] as &[&str],
+            &["a:=1,\"b\":2"],
+            &["a:="],
+            &["{}", "{}"],
+            &["@/no/such/file"],
+            &["@"],
+            &["hello"],
+            &["=x"],
+            &["nul"],
+        ] {
             assert!(matches!(text(words), Err(Failure::Told { code: 2, .. })), "{words:?}");
         }
     }

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use clap::Args as ClapArgs;
 use helve::shell::{self, Segment};
-use helve::{Decision, Verdict};
+use helve::{Decision, Runtime, Verdict};
+use rustix::fs::{Access, access};
 use serde_json::{Value, json};
 
 use crate::args::Global;
@@ -20,7 +21,8 @@ Say whether a command may run, and why. Nothing is run or recorded.
 
 Prints the verdict, the rule that decided, the reason, the part of the command that it is about, and the smallest \
 change of the configuration that would allow it. --json adds `effects`: the names of the commands in the text (what \
-these start in turn is not followed), and whether a part of it cannot be told before it runs. Exit code: 0 allow, 4 ask, \
+these start in turn is not followed), and whether a part of it cannot be told before it runs. A note says when the call \
+would fail although it is allowed, because the sandbox is missing. Exit code: 0 allow, 4 ask, \
 3 deny, 2 bad usage or configuration.")]
 #[command(after_help = "\
 Examples:
@@ -38,16 +40,24 @@ pub(crate) struct Options {
 pub(crate) fn check(global: &Global, options: &Options) -> Result<u8, Failure> {
     let runtime = setup::runtime(global)?;
     let decision = runtime.check(&options.command, options.working_dir.as_deref());
+    let note = if decision.verdict == Verdict::Deny { None } else { obstacle(&runtime) };
     if global.json {
-        ui::print_json(&json!({
+        let mut answer = json!({
             "verdict": decision.verdict,
             "rule": decision.rule,
             "reason": decision.reason,
             "span": decision.span,
             "grant": decision.grant,
             "effects": effects(&options.command),
-        }))?;
+        });
+        if let Some(note) = note {
+            answer["note"] = note.into();
+        }
+        ui::print_json(&answer)?;
     } else {
+        if let Some(note) = note {
+            ui::note(&harmless(&note));
+        }
         ui::print_styled(&explain(&decision, &options.command))?;
     }
     Ok(match decision.verdict {
@@ -55,6 +65,25 @@ pub(crate) fn check(global: &Global, options: &Options) -> Result<u8, Failure> {
         Verdict::Ask => 4,
         Verdict::Deny => 3,
     })
+}
+
+/// Why the call would fail although it may happen, as far as that shows without running anything.
+fn obstacle(runtime: &Runtime) -> Option<String> {
+    match runtime.sandbox() {
+        Ok(report) if report.backend == "bwrap" && !is_installed("bwrap") => {
+            Some("the sandbox bwrap is missing: the call would fail with sandbox_unavailable".to_owned())
+        }
+        Ok(_) => None,
+        Err(error) => Some(format!("the call would fail with {}: {}", error.kind.name(), error.message)),
+    }
+}
+
+/// Whether a program is in `PATH`, or where a system keeps its programs when that is not set.
+fn is_installed(program: &str) -> bool {
+    let list = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    let folders = std::env::split_paths(&list).filter(|folder| folder.is_absolute());
+    let mut files = folders.map(|folder| folder.join(program));
+    files.any(|file| file.is_file() && access(&file, Access::EXEC_OK).is_ok())
 }
 
 /// The commands that the text names, each once, and whether some name or a part of the text stays unknown.

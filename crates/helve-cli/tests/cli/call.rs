@@ -56,6 +56,36 @@ fn duplicate_keys_are_seen_in_every_notation() {
 }
 
 #[test]
+fn a_file_of_arguments_is_a_file_or_open_already() {
+    let world = World::new();
+    let pipe = world.workspace().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
+    for name in ["@pipe", "@/dev/zero", "@/dev/tty", "@."] {
+        let ended = world.run(&["call", "echo", name]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{name}: {ended:?}");
+    }
+    assert!(world.run(&["call", "echo", "@pipe"]).stderr.contains("not a regular file"));
+    for name in ["@/dev/stdin", "@/dev/fd/0"] {
+        let fed = world.feed(&["call", "echo", name], r#"{"message":"fed"}"#);
+        assert_eq!(fed.quiet(), (Some(0), "fed\n".into()), "{name}");
+    }
+}
+
+#[test]
+fn what_fits_no_notation_is_told_the_notations() {
+    let world = World::new();
+    for word in ["message", "=x", "nul"] {
+        let ended = world.run(&["call", "echo", word]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{ended:?}");
+        for notation in ["KEY=VALUE", "KEY:=JSON", "JSON object", "@FILE", " - "] {
+            assert!(ended.stderr.contains(notation), "{word}: {ended:?}");
+        }
+    }
+    let nameless = world.run(&["call", "echo", "@"]);
+    assert!(nameless.stderr.contains("no name behind @"), "{nameless:?}");
+}
+
+#[test]
 fn bad_usage_is_told_on_standard_error_and_nothing_is_recorded() {
     let world = World::new();
     let cases: [&[&str]; 6] = [
@@ -196,6 +226,22 @@ fn without_the_sandbox_nothing_runs_and_the_exit_code_is_5() {
     assert_eq!(ended.code, Some(5), "{ended:?}");
     assert_eq!(ended.json()["error"]["kind"], "sandbox_unavailable");
     assert!(!world.workspace().join("made").exists());
+}
+
+#[test]
+fn check_notes_that_the_sandbox_is_missing() {
+    let world = World::new();
+    let without = |args: &[&str]| -> crate::world::Ended {
+        world.helve(args).env("PATH", world.path("user")).output().unwrap().into()
+    };
+    let data = without(&["check", "--json", "ls"]).json();
+    assert_eq!(data["verdict"], "allow");
+    assert!(data["note"].as_str().unwrap().contains("sandbox_unavailable"), "{data}");
+    let text = without(&["check", "ls"]);
+    assert!(text.stderr.starts_with("note: the sandbox bwrap is missing"), "{text:?}");
+    assert_eq!(without(&["check", "--json", "rm -rf x"]).json().get("note"), None);
+    assert_eq!(without(&["check", "--json", "ls", "--set", "sandbox=none"]).json().get("note"), None);
+    assert!(!world.path("state").exists());
 }
 
 #[test]

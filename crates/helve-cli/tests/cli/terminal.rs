@@ -4,7 +4,10 @@
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 
-use crate::world::{World, wait_until};
+use helve::store::{Blobs, Entry, EntryKind, Home, Journal, JournalOptions};
+use serde_json::json;
+
+use crate::world::{SESSION, World, wait_until};
 
 /// Starts a command on a terminal.
 fn start(world: &World, command: &str) -> Option<Child> {
@@ -79,8 +82,12 @@ fn anything_else_is_a_no() {
 #[test]
 fn an_interrupt_at_the_question_cancels() {
     let world = World::new();
-    let Some((code, shown)) = on_terminal(&world, BARE_RUN, Some("\u{3}")) else { return };
+    let Some((code, shown)) = on_terminal(&world, &format!("{BARE_RUN} --json"), Some("\u{3}")) else {
+        return;
+    };
     assert_eq!(code, Some(130), "{shown}");
+    assert!(shown.contains(r#""error":{"kind":"cancelled""#), "{shown}");
+    assert_eq!(world.run(&["log", "--json"]).json()["error_kind"], "cancelled");
     assert!(!world.workspace().join("made").exists());
 }
 
@@ -109,33 +116,30 @@ fn a_command_cannot_paint_over_the_question() {
     assert!(!shown.contains("\u{1b}[2K"), "{shown}");
 }
 
+/// Records a call whose output is these bytes, as they are, which the pipeline never does.
+fn record_raw(world: &World, call: &str, output: &[u8]) {
+    let home = Home::open(&world.path("state")).unwrap();
+    let mut blob = Blobs::open(&home, u64::MAX).unwrap().writer();
+    blob.write(output).unwrap();
+    let body = json!({"tool": "raw", "ok": true, "truncated": {"blob": blob.finish().unwrap().id}});
+    let journal = Journal::open(&home, SESSION, JournalOptions::default()).unwrap();
+    for kind in [EntryKind::Planned, EntryKind::Outcome] {
+        journal.append(&Entry { kind, call: Some(call.to_owned()), at_us: 1, body: body.clone() }).unwrap();
+    }
+}
+
 #[test]
 fn kept_output_reaches_a_terminal_harmless() {
     let world = World::new();
-    // Written as raw bytes beside the journal, as a tool outside Helve might: only the last step protects here.
-    let call =
-        world.run(&["call", "echo", "message=x", "--json"]).json()["call"].as_str().unwrap().to_owned();
-    let long = world.run(&[
-        "--set",
-        "limits.output_chars=10",
-        "call",
-        "echo",
-        "message=aaaaaaaaaaaaaaaaaaaa",
-        "--json",
-    ]);
-    let blob = long.json()["truncated"]["blob"].as_str().unwrap().to_owned();
-    let (folder, file) = blob.trim_start_matches("b3:").split_at(2);
-    let blob = world.path("state/blobs").join(folder).join(file);
-    std::fs::write(&blob, b"a\x1b[31mb\xffc\n").unwrap();
-    let id = long.json()["call"].as_str().unwrap().to_owned();
-    let Some((code, shown)) = on_terminal(&world, &format!("log --output {id}"), None) else { return };
+    record_raw(&world, "c_1", b"a\x1b[31mb\xffc\n");
+    let Some((code, shown)) = on_terminal(&world, "log --output c_1", None) else { return };
     assert_eq!((code, shown.as_str()), (Some(0), "a\\x1b[31mb\u{fffd}c\n"));
     // A long line is read in pieces; its characters stay whole wherever the pieces end.
     let long_line = format!("a{}\n", "€".repeat(50_000));
-    std::fs::write(&blob, &long_line).unwrap();
-    let Some((code, shown)) = on_terminal(&world, &format!("log --output {id}"), None) else { return };
+    record_raw(&world, "c_2", long_line.as_bytes());
+    let Some((code, shown)) = on_terminal(&world, "log --output c_2", None) else { return };
     assert_eq!(code, Some(0));
     assert!(shown == long_line, "{} characters of {}", shown.chars().count(), long_line.chars().count());
-    let Some((code, shown)) = on_terminal(&world, &format!("log {call}"), None) else { return };
+    let Some((code, shown)) = on_terminal(&world, "log c_1", None) else { return };
     assert_eq!(code, Some(0), "{shown}");
 }

@@ -260,6 +260,9 @@ impl Authority {
                 }
                 ToolError::new(ErrorKind::ApprovalRequired, message).hint(hint)
             }
+            Approval::Cancelled => {
+                ToolError::new(ErrorKind::Cancelled, "The call was cancelled before the owner answered.")
+            }
         };
         Err(Refusal { error, decision: Some(Box::new(permit.decision.clone())) })
     }

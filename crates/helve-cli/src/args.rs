@@ -67,6 +67,21 @@ pub(crate) enum Command {
     Completions(completions::Options),
 }
 
+impl Command {
+    /// Whether `--json` means one line, in whose place an error can stand.
+    pub(crate) fn answers_on_one_line(&self) -> bool {
+        match self {
+            Command::Call(_)
+            | Command::Run(_)
+            | Command::Check(_)
+            | Command::Tools(_)
+            | Command::Gc(_)
+            | Command::Config(_) => true,
+            Command::Batch(_) | Command::Log(_) | Command::Verify(_) | Command::Completions(_) => false,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

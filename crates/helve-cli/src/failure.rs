@@ -1,8 +1,11 @@
 //! Why a command ended without its own exit code: a message, what to change, and the code of the table in the manual.
+//! It is said on standard error; where one line of JSON was asked for, it stands on standard output in that line's place.
 
 use std::process::ExitCode;
 
 use helve::store::StoreError;
+use helve::{ErrorKind, WireError};
+use serde_json::json;
 
 use crate::ui;
 
@@ -46,15 +49,40 @@ impl Failure {
     }
 
     /// Says it and gives the exit code.
-    pub(crate) fn report(self) -> ExitCode {
-        match self {
-            Failure::ReaderGone => ExitCode::SUCCESS,
-            Failure::Told { code, message } => {
-                ui::error(&message);
-                ExitCode::from(code)
-            }
+    pub(crate) fn report(self, json: bool) -> ExitCode {
+        let Failure::Told { code, message } = self else { return ExitCode::SUCCESS };
+        let kind = match code {
+            USAGE => ErrorKind::InvalidParams,
+            NOT_FOUND => ErrorKind::NotFound,
+            _ => ErrorKind::Internal,
+        };
+        // What cannot be said on standard output may still be said on the other.
+        if !json || print(kind, &message, None).is_err() {
+            ui::error(&message);
         }
+        ExitCode::from(code)
     }
+}
+
+/// The end of a command line that could not be read, or that asked for help.
+pub(crate) fn bad_usage(error: &clap::Error) -> ! {
+    let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
+    if !error.use_stderr() || !words.any(|word| word == "--json") {
+        error.exit();
+    }
+    let told = error.render().to_string();
+    let (message, hint) = told.split_once("\n\n").unwrap_or((&told, ""));
+    let message = message.strip_prefix("error: ").unwrap_or(message);
+    let hint = Some(hint.trim().to_owned()).filter(|hint| !hint.is_empty());
+    match print(ErrorKind::InvalidParams, message, hint) {
+        Ok(()) => std::process::exit(USAGE.into()),
+        Err(_) => error.exit(),
+    }
+}
+
+fn print(kind: ErrorKind, message: &str, hint: Option<String>) -> Result<(), Failure> {
+    let error = WireError { kind, message: message.to_owned(), hint, problems: Vec::new() };
+    ui::print_json(&json!({"ok": false, "error": error}))
 }
 
 impl From<StoreError> for Failure {

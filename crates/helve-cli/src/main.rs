@@ -26,9 +26,13 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    let cli = args::Cli::parse();
+    let cli = match args::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => failure::bad_usage(&error),
+    };
+    let json = cli.global.json && cli.command.answers_on_one_line();
     match commands::dispatch(cli) {
         Ok(code) => ExitCode::from(code),
-        Err(failure) => failure.report(),
+        Err(failure) => failure.report(json),
     }
 }

@@ -76,7 +76,8 @@ fn show(global: &Global) -> Result<(), Failure> {
 }
 
 fn check(global: &Global) -> Result<(), Failure> {
-    setup::policy(global)?;
+    // What only a call would run into counts too: rules for tools that do not exist, secrets that cannot be read.
+    setup::runtime(global)?;
     let sources = setup::sources(global);
     let files: Vec<_> =
         [sources.system, sources.user].into_iter().flatten().filter(|file| file.exists()).collect();

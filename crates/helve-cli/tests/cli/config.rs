@@ -73,6 +73,49 @@ fn a_named_file_stands_in_for_the_users_and_must_exist() {
 }
 
 #[test]
+fn a_rule_for_no_tool_and_a_secret_that_is_not_there_are_no_sound_configuration() {
+    let world = World::new();
+    for (text, part) in [
+        ("[tools.exce]\nenabled = false\n", "did you mean 'exec'"),
+        ("[tools.bash]\nenabled = false\n", "write [tools.exec]"),
+        ("[[secrets]]\nfile = \"/no/such/file\"\n", "/no/such/file"),
+    ] {
+        world.configure(text);
+        let ended = world.run(&["config", "check"]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{text}: {ended:?}");
+        assert!(ended.stderr.contains(part), "{text}: {ended:?}");
+    }
+}
+
+#[test]
+fn with_json_an_error_stands_in_the_place_of_the_answer() {
+    let world = World::new();
+    world.configure("timout = 5\n");
+    for args in [
+        &["call", "echo", "message=x"] as &[&str],
+        &["run", "true"],
+        &["check", "ls"],
+        &["config", "check"],
+        &["call", "echo", "--nonsense"],
+    ] {
+        let ended = world.run_with(&["--json"], args);
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(2), ""), "{args:?}: {ended:?}");
+        let answer = ended.json();
+        assert_eq!((&answer["ok"], &answer["error"]["kind"]), (&json!(false), &json!("invalid_params")));
+        let wrong = if args.contains(&"--nonsense") { "--nonsense" } else { "timout" };
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(message.contains(wrong) && !message.contains('\u{1b}'), "{args:?}: {message}");
+    }
+    // A program that reads lines of results must not take an error for one.
+    for args in [&["batch"] as &[&str], &["log", "--kind", "x"], &["verify"]] {
+        let ended = world.run(args);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{args:?}: {ended:?}");
+    }
+    assert_eq!(world.run(&["--json", "batch"]).stdout, "");
+    assert_eq!(world.run(&["--json", "--version"]).code, Some(0));
+}
+
+#[test]
 fn nothing_is_read_from_the_workspace() {
     let world = World::new();
     std::fs::write(world.workspace().join("helve.toml"), "sandbox = \"none\"\nauto_approve = true\n")

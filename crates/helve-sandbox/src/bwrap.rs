@@ -1,6 +1,6 @@
 //! The backend `bwrap`: the installed bubblewrap builds the view out of namespaces and mounts.
 //!
-//! In: a view. `installed` finds the program, `mounts` turns the view into options. The options go through a descriptor,
+//! In: a view. `installed` finds the program, `rules` resolves the view's paths once, `mounts` turns them into options. The options go through a descriptor,
 //! so that `/proc/1/cmdline` inside does not show them. bwrap itself runs outside and is started with no environment at
 //! all: a variable such as `LD_PRELOAD` would have it run what the command left in the workspace. Only the command gets
 //! the view's variables. Out: the command's exit, told apart from a failure of bwrap by what bwrap
@@ -10,6 +10,7 @@
 
 mod installed;
 mod mounts;
+mod rules;
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -27,12 +28,14 @@ use crate::spawn;
 use crate::sys::{Ending, Program};
 use crate::workdir::{self, WorkDir};
 use installed::Installed;
-use mounts::Content;
+use mounts::{Content, Wanted};
+use rules::Rules;
 
 /// Runs commands inside bubblewrap.
 #[derive(Debug)]
 pub(crate) struct Bwrap {
     view: View,
+    rules: Rules,
     limits: ProcessLimits,
     installed: std::sync::OnceLock<Installed>,
 }
@@ -42,7 +45,8 @@ impl Bwrap {
         for (name, value) in &view.env {
             check_variable(name, value)?;
         }
-        Ok(Bwrap { view, limits, installed: std::sync::OnceLock::new() })
+        let rules = rules::resolve(&view)?;
+        Ok(Bwrap { view, rules, limits, installed: std::sync::OnceLock::new() })
     }
 
     /// The program, looked for until it is found, so that it may be installed while Helve runs.
@@ -50,7 +54,7 @@ impl Bwrap {
         if let Some(known) = self.installed.get() {
             return Ok(known);
         }
-        let found = installed::find(&self.view)?;
+        let found = installed::find(&self.rules)?;
         Ok(self.installed.get_or_init(|| found))
     }
 
@@ -75,7 +79,13 @@ impl Bwrap {
         if let Some(status) = inherited.first() {
             options.add(["--json-status-fd", &status.as_raw_fd().to_string()]);
         }
-        mounts::plan(&self.view, self.limits.file_bytes)?.write(&mut options, |content| {
+        let wanted = Wanted {
+            rules: &self.rules,
+            home: self.view.env.get("HOME").map(Path::new),
+            network: self.view.network,
+            file_bytes: self.limits.file_bytes,
+        };
+        mounts::plan(&wanted)?.write(&mut options, |content| {
             let file = match content {
                 Content::Bytes(bytes) => memory_file("file", bytes)?,
                 Content::Of(path) => open_file(path)?,
@@ -91,9 +101,12 @@ impl Bwrap {
         Ok(options.0)
     }
 
-    fn setup_failed(&self, has_child: bool, stderr: &[u8]) -> ToolError {
+    fn setup_failed(&self, has_child: bool, code: i32, stderr: &[u8]) -> ToolError {
         let said = String::from_utf8_lossy(stderr);
-        let said = said.trim();
+        let said = match said.trim() {
+            "" => format!("it said nothing and ended with exit code {code}"),
+            said => said.to_owned(),
+        };
         let unavailable = |message: String| ToolError::new(ErrorKind::SandboxUnavailable, message);
         if has_child {
             let shell = self.view.shell.display();
@@ -128,6 +141,7 @@ impl Sandbox for Bwrap {
 
     fn order(&self, job: &ShellJob) -> Result<Order, ToolError> {
         let installed = self.installed()?;
+        self.rules.check_entries()?;
         let start = workdir::open(&self.view, job.working_dir.as_deref())?;
         let (status, status_end) = drain::pipe().map_err(spawn::no_process)?;
         let mut inherited = vec![status_end];
@@ -155,9 +169,9 @@ impl Sandbox for Bwrap {
 
     fn exit(&self, drained: &Drained) -> Result<Exit, ToolError> {
         match drained.ending {
-            Ending::Exited(_) => match Status::read(&drained.status) {
+            Ending::Exited(code) => match Status::read(&drained.status) {
                 Status { exit_code: Some(code), .. } => Ok(Exit::Code(code)),
-                status => Err(self.setup_failed(status.has_child, &drained.stderr_head)),
+                status => Err(self.setup_failed(status.has_child, code, &drained.stderr_head)),
             },
             Ending::Signaled(signal) => Ok(Exit::Signal(signal)),
             Ending::NotStarted(stage, errno) => Err(spawn::not_started(stage, errno, "bwrap")),

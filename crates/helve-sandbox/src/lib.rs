@@ -31,7 +31,7 @@ use call::Backend;
 use helve_core::{ProcessLimits, SandboxChoice, ShellBackend, ToolError, View};
 
 /// The backend of the owner's choice, bound to `view`. Starts no process; a sandbox that is missing shows itself at
-/// the first run, as `sandbox_unavailable`.
+/// the first run, as `sandbox_unavailable`. A view with a rule that the sandbox could not keep is refused here.
 pub fn backend(
     choice: &SandboxChoice,
     view: View,

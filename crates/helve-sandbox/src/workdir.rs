@@ -69,14 +69,15 @@ fn roots(view: &View) -> impl Iterator<Item = &Path> {
     std::iter::once(&view.workspace).chain(&view.read_only).chain(&view.read_write).map(PathBuf::as_path)
 }
 
-/// Whether the nearest rule above `path` hides it.
+/// Whether `path` lies in a hidden directory. That hides all of itself, except a workspace inside it.
 fn is_hidden(view: &View, path: &Path) -> bool {
-    let depth = |rule: &Path| {
-        let rule = rule.canonicalize().ok()?;
-        path.starts_with(&rule).then(|| rule.components().count())
-    };
-    let hidden = view.hidden.iter().filter_map(|rule| depth(rule)).max();
-    hidden.is_some_and(|hidden| roots(view).filter_map(depth).max().is_none_or(|shown| hidden >= shown))
+    let workspace = view.workspace.canonicalize().ok();
+    let workspace = workspace.as_deref().filter(|workspace| path.starts_with(workspace));
+    let hidden = view.hidden.iter().filter_map(|rule| rule.canonicalize().ok());
+    hidden.filter(|rule| path.starts_with(rule)).any(|rule| {
+        // A rule for the workspace itself hides it.
+        workspace.is_none_or(|workspace| workspace == rule || !workspace.starts_with(&rule))
+    })
 }
 
 fn refused(view: &View, asked: &str, errno: Errno) -> ToolError {

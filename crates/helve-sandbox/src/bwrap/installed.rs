@@ -3,8 +3,9 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use helve_core::{ErrorKind, ToolError, View};
+use helve_core::{ErrorKind, ToolError};
 
+use super::rules::Rules;
 use crate::program;
 
 /// An installed bubblewrap.
@@ -21,22 +22,33 @@ const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Looks for bwrap in Helve's own `PATH`. What the command can write is left out: there it could plant a bwrap for
 /// the next call.
-pub(super) fn find(view: &View) -> Result<Installed, ToolError> {
+pub(super) fn find(rules: &Rules) -> Result<Installed, ToolError> {
     let list = std::env::var_os("PATH").unwrap_or_else(|| USUAL_PATH.into());
-    let writable = |folder: &Path| {
-        let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-        let mut roots = std::iter::once(&view.workspace).chain(&view.read_write);
-        roots.any(|root| folder.starts_with(root.canonicalize().as_ref().unwrap_or(root)))
+    let is_writable = |file: &Path| {
+        rules.in_writable(file) || file.canonicalize().is_ok_and(|real| rules.in_writable(&real))
     };
-    let path = program::find("bwrap", &list, writable).ok_or_else(|| {
-        ToolError::new(
-            ErrorKind::SandboxUnavailable,
-            "The sandbox bwrap is not installed (not found in PATH).",
-        )
-        .hint("Install bubblewrap: apt install bubblewrap; or write sandbox = \"none\" to run bare.")
-    })?;
+    let skip = |folder: &Path| is_writable(&folder.join("bwrap"));
+    let Some(path) = program::find("bwrap", &list, skip) else {
+        return Err(program::find("bwrap", &list, |_| false).map_or_else(missing, |path| planted(&path)));
+    };
     let disables_userns = can_disable_userns(&path);
     Ok(Installed { path, disables_userns })
+}
+
+fn missing() -> ToolError {
+    ToolError::new(ErrorKind::SandboxUnavailable, "The sandbox bwrap is not installed (not found in PATH).")
+        .hint("Install bubblewrap: apt install bubblewrap; or write sandbox = \"none\" to run bare.")
+}
+
+fn planted(path: &Path) -> ToolError {
+    let message = format!(
+        "The sandbox bwrap is not used: {} lies in a directory that commands can write, so one could have replaced it.",
+        path.display()
+    );
+    ToolError::new(ErrorKind::SandboxUnavailable, message).hint(
+        "Choose another workspace, take the directory out of view.read_write, or install bubblewrap elsewhere: apt \
+         install bubblewrap.",
+    )
 }
 
 /// Whether the program knows `--disable-userns`, which came with version 0.8: the name of an option is in the program's

@@ -3,15 +3,17 @@
 //! The plan is a map from place to mount, sorted so that a directory comes before what is in it: the deeper rule wins.
 //! The root is an empty read-only file system. So whatever the plan does not name does not exist, and the directories
 //! above the workspace are empty. All places are real paths; a rule that was given through a symbolic link gets a link.
+//! A hidden directory hides everything of the outside that is in it, whatever else shows it, except the workspace.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::RawFd;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
-use helve_core::{ErrorKind, Network, ToolError, View};
+use helve_core::{ErrorKind, Network, ToolError};
 
 use super::Options;
+use super::rules::{Rule, Rules};
 
 /// What stands at a place inside.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,8 +46,8 @@ impl Mount {
     }
 }
 
-/// Directories of the system that every program needs, besides `/usr`.
-const SYSTEM: [&str; 6] = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
+/// Directories of the system that every program needs.
+const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 
 /// What programs need of `/etc`. Not in it: accounts' secrets, keys, and the configuration of services.
 const ETC: [&str; 29] = [
@@ -101,30 +103,41 @@ pub(super) enum Content<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Plan(BTreeMap<PathBuf, Mount>);
 
-/// Plans the view. Later steps overrule earlier ones at the same place, the stricter later. The limit on the size of
-/// files that a command may write holds for bwrap too, so no new file is planned that is larger than `file_bytes`.
-pub(super) fn plan(view: &View, file_bytes: u64) -> Result<Plan, ToolError> {
+/// What a plan is made for.
+pub(super) struct Wanted<'a> {
+    /// The view's paths.
+    pub(super) rules: &'a Rules,
+    /// The command's home directory.
+    pub(super) home: Option<&'a Path>,
+    /// What it may reach.
+    pub(super) network: Network,
+    /// The size of the largest file that a command may write. It holds for bwrap too, so no new file is planned that is
+    /// larger.
+    pub(super) file_bytes: u64,
+}
+
+/// Plans the view. Later steps overrule earlier ones at the same place, the stricter later.
+pub(super) fn plan(wanted: &Wanted<'_>) -> Result<Plan, ToolError> {
+    let rules = wanted.rules;
     let mut plan = Plan(BTreeMap::new());
     plan.add_system();
-    plan.add_etc(view.network, file_bytes.min(COPY_BYTES));
-    plan.add_private(view);
-    for path in &view.read_write {
-        plan.show(path, Mount::ReadWrite);
+    plan.add_etc(wanted);
+    plan.add_private(wanted);
+    for rule in &rules.read_write {
+        plan.show(rule, Mount::ReadWrite);
     }
-    if !plan.show(&view.workspace, Mount::ReadWrite) {
-        let path = view.workspace.display();
+    if !plan.show(&rules.workspace, Mount::ReadWrite) {
+        let path = rules.workspace.given.display();
         return Err(ToolError::new(
             ErrorKind::SandboxUnavailable,
             format!("The workspace is not a directory that can be shown: {path}"),
         )
-        .hint("Choose an existing directory other than / as the workspace."));
+        .hint("Choose an existing directory as the workspace."));
     }
-    for path in &view.read_only {
-        plan.show(path, Mount::ReadOnly);
+    for rule in &rules.read_only {
+        plan.show(rule, Mount::ReadOnly);
     }
-    for path in &view.hidden {
-        plan.hide(path);
-    }
+    plan.hide(rules);
     plan.drop_repetitions();
     Ok(plan)
 }
@@ -133,16 +146,17 @@ impl Plan {
     fn add_system(&mut self) {
         self.0.insert("/proc".into(), Mount::Proc);
         self.0.insert("/dev".into(), Mount::Devices);
-        self.show(Path::new("/usr"), Mount::ReadOnly);
-        for path in SYSTEM.map(Path::new) {
+        for path in SYSTEM.map(PathBuf::from) {
             match path.read_link() {
-                Ok(target) => drop(self.0.insert(path.to_owned(), Mount::Link(target))),
-                Err(_) => drop(self.show(path, Mount::ReadOnly)),
+                Ok(target) => drop(self.0.insert(path, Mount::Link(target))),
+                Err(_) if path.exists() => drop(self.0.insert(path, Mount::ReadOnly)),
+                Err(_) => {}
             }
         }
     }
 
-    fn add_etc(&mut self, network: Network, copy_bytes: u64) {
+    fn add_etc(&mut self, wanted: &Wanted<'_>) {
+        let copy_bytes = wanted.file_bytes.min(COPY_BYTES);
         let etc = Path::new("/etc");
         let mut names: Vec<PathBuf> = ETC.iter().map(|name| etc.join(name)).collect();
         // Java keeps what it cannot start without in a directory that bears its version.
@@ -150,7 +164,7 @@ impl Plan {
         names.extend(
             entries.filter(|e| e.file_name().as_encoded_bytes().starts_with(b"java-")).map(|e| e.path()),
         );
-        match network {
+        match wanted.network {
             Network::Host => names.extend(ETC_NETWORK.iter().map(|name| etc.join(name))),
             Network::Off if LOCAL_HOSTS.len() as u64 <= copy_bytes => {
                 self.0.insert(etc.join("hosts"), Mount::File(LOCAL_HOSTS));
@@ -159,48 +173,53 @@ impl Plan {
             Network::Off => {}
         }
         for path in names {
-            // A link is followed to its file, which may lie where nothing else is shown.
-            let Ok(file) = path.metadata() else { continue };
+            // A link is followed to its file, which may lie where nothing else is shown, but not where it is hidden.
+            let Ok(real) = path.canonicalize() else { continue };
+            let Ok(file) = real.metadata() else { continue };
+            // Where a command may write it could be led elsewhere, and is shown already.
+            if wanted.rules.hides(&real) || wanted.rules.in_writable(&path) {
+                continue;
+            }
             let small = file.is_file() && file.len() <= copy_bytes;
             self.0.insert(path, if small { Mount::Copy } else { Mount::ReadOnly });
         }
     }
 
-    fn add_private(&mut self, view: &View) {
+    fn add_private(&mut self, wanted: &Wanted<'_>) {
         self.0.insert("/tmp".into(), Mount::Private);
         self.0.insert("/var/tmp".into(), Mount::Private);
-        let Some(home) = view.env.get("HOME").map(Path::new) else { return };
-        let writable = std::iter::once(&view.workspace).chain(&view.read_write);
-        let already_writable = writable.into_iter().any(|root| home.starts_with(root));
-        if home.is_absolute() && home != Path::new("/") && !already_writable {
+        let Some(home) = wanted.home else { return };
+        if home.is_absolute() && home != Path::new("/") && !wanted.rules.in_writable(home) {
             self.0.insert(home.to_owned(), Mount::Private);
         }
     }
 
     /// Shows a path under its real name and, where it differs, the name that was given. Whether there is such a path.
-    fn show(&mut self, path: &Path, mount: Mount) -> bool {
-        let Ok(real) = path.canonicalize() else { return false };
-        if real == Path::new("/") {
+    fn show(&mut self, rule: &Rule, mount: Mount) -> bool {
+        if !rule.real.symlink_metadata().is_ok_and(|file| !file.is_symlink()) {
             return false;
         }
-        if path.is_absolute() && real != path {
-            self.0.insert(path.to_owned(), Mount::Link(real.clone()));
+        let goes_up = rule.given.components().any(|part| part == Component::ParentDir);
+        if rule.given.is_absolute() && rule.real != rule.given && !goes_up {
+            self.0.insert(rule.given.clone(), Mount::Link(rule.real.clone()));
         }
-        self.0.insert(real, mount);
+        self.0.insert(rule.real.clone(), mount);
         true
     }
 
-    /// Hides a path where something shows it. What no mount shows is not there anyway.
-    fn hide(&mut self, path: &Path) {
-        let Ok(real) = path.canonicalize() else { return };
-        let shown = self
-            .0
-            .get(&real)
-            .or_else(|| self.above(&real))
-            .is_some_and(|mount| mount.shows_outside() || *mount == Mount::Copy);
-        if shown {
-            let mount = if real.is_dir() { Mount::HiddenDirectory } else { Mount::HiddenFile };
-            self.0.insert(real, mount);
+    /// Takes out what is hidden, and covers it where a mount above would show it. New directories hold nothing of the
+    /// outside and stay.
+    fn hide(&mut self, rules: &Rules) {
+        self.0.retain(|path, mount| *mount == Mount::Private || !rules.hides(path));
+        // What was no link when the rules were resolved may be one now, in a place that commands cannot write.
+        let mut hidden: Vec<PathBuf> =
+            rules.hidden.iter().filter_map(|rule| rule.real.canonicalize().ok()).collect();
+        hidden.sort_unstable();
+        for path in hidden {
+            if self.above(&path).is_some_and(Mount::shows_outside) {
+                let mount = if path.is_dir() { Mount::HiddenDirectory } else { Mount::HiddenFile };
+                self.0.insert(path, mount);
+            }
         }
     }
 
@@ -214,7 +233,8 @@ impl Plan {
         let repeated = |(path, mount): (&PathBuf, &Mount)| {
             let above = self.above(path)?;
             let repeated = match mount {
-                Mount::ReadOnly | Mount::ReadWrite => above == mount,
+                // A writable one stays: as a mount point it cannot be moved away from under the rules inside it.
+                Mount::ReadOnly => *above == Mount::ReadOnly,
                 Mount::Link(_) | Mount::File(_) | Mount::Copy => {
                     above.shows_outside() || matches!(above, Mount::Link(_))
                 }

@@ -18,17 +18,24 @@ fn view(workspace: &Path) -> View {
 }
 
 #[test]
-fn nearest_root_or_hidden_rule_decides() {
+fn hidden_directory_hides_all_of_itself_except_the_workspace() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
     std::fs::create_dir_all(root.join("state/shown/dir")).unwrap();
     let mut view = view(&root);
+    let kind = |view: &View, dir: &str| {
+        let dir = root.join(dir);
+        open(view, dir.to_str()).map(|dir| dir.path).map_err(|error| error.kind)
+    };
     view.hidden = vec![root.join("state")];
-    let kind = |view: &View, dir: &str| open(view, Some(dir)).map(|dir| dir.path).map_err(|error| error.kind);
-    assert_eq!(kind(&view, "state/shown/dir"), Err(ErrorKind::Blocked));
     view.read_only = vec![root.join("state/shown")];
-    assert_eq!(kind(&view, "state/shown/dir"), Ok(root.join("state/shown/dir")));
-    assert_eq!(kind(&view, "state"), Err(ErrorKind::Blocked));
+    for dir in ["state", "state/shown", "state/shown/dir"] {
+        assert_eq!(kind(&view, dir), Err(ErrorKind::Blocked), "{dir}");
+    }
+    view.workspace = root.join("state/shown");
+    assert_eq!(kind(&view, "state/shown"), Ok(root.join("state/shown")));
+    view.hidden.push(root.join("state/shown/dir"));
+    assert_eq!(kind(&view, "state/shown/dir"), Err(ErrorKind::Blocked));
     view.hidden.push(root.join("state/shown"));
     assert_eq!(kind(&view, "state/shown"), Err(ErrorKind::Blocked));
 }

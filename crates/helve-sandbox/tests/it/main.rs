@@ -11,6 +11,8 @@ mod endings;
 #[cfg(test)]
 mod processes;
 #[cfg(test)]
+mod rules;
+#[cfg(test)]
 mod secrets;
 #[cfg(test)]
 mod view;

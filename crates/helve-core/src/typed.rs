@@ -66,8 +66,46 @@ struct Typed<T> {
 
 /// Turns a typed tool into a [`Tool`].
 pub fn typed<T: TypedTool>(tool: T) -> impl Tool {
-    let spec = tool.declare(schema_of::<T::Args>());
+    let mut parameters = schema_of::<T::Args>();
+    absent_is_null(&mut parameters);
+    let spec = tool.declare(parameters);
     Typed { tool, spec }
+}
+
+/// For a Rust type `null` and absence are the same, so a property that may be absent need not say `null`: a model sees a
+/// plainer schema, and normalize takes a `null` out.
+fn absent_is_null(schema: &mut Value) {
+    let required: Vec<Value> = schema["required"].as_array().cloned().unwrap_or_default();
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for (name, property) in properties.into_iter().flatten() {
+        absent_is_null(property);
+        let Some(property) = property.as_object_mut().filter(|_| !required.iter().any(|key| key == name))
+        else {
+            continue;
+        };
+        property.retain(|key, value| key != "default" || !value.is_null());
+        if let Some(Value::Array(types)) = property.get_mut("type") {
+            types.retain(|name| name != "null");
+            if let [only] = &types[..] {
+                let only = only.clone();
+                property.insert("type".into(), only);
+            }
+        }
+        if let Some(Value::Array(options)) = property.get_mut("enum") {
+            options.retain(|option| !option.is_null());
+        }
+        if let Some(Value::Array(variants)) = property.get_mut("anyOf") {
+            variants.retain(|variant| variant["type"] != "null");
+            if let [Value::Object(only)] = &variants[..] {
+                let only = only.clone();
+                property.remove("anyOf");
+                property.extend(only);
+            }
+        }
+    }
+    if let Some(items) = schema.get_mut("items") {
+        absent_is_null(items);
+    }
 }
 
 /// The JSON Schema of a type, with subschemas inlined so that every model API can read it.
@@ -111,5 +149,46 @@ impl<T: TypedTool> Tool for Typed<T> {
 
     fn run<'a>(&'a self, args: Value, ctx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move { self.tool.run(parse(args)?, ctx).await })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    #[derive(serde::Deserialize, JsonSchema)]
+    #[expect(dead_code, reason = "only its schema is looked at")]
+    struct Args {
+        must: Option<String>,
+        count: Option<u8>,
+        #[serde(default)]
+        mode: Option<Mode>,
+        inner: Vec<Inner>,
+    }
+
+    #[derive(serde::Deserialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    enum Mode {
+        Fast,
+    }
+
+    #[derive(serde::Deserialize, JsonSchema)]
+    #[expect(dead_code, reason = "only its schema is looked at")]
+    struct Inner {
+        note: Option<String>,
+    }
+
+    #[test]
+    fn an_optional_parameter_does_not_say_null() {
+        let mut schema = schema_of::<Args>();
+        schema["required"] = json!(["must", "inner"]);
+        absent_is_null(&mut schema);
+        let properties = &schema["properties"];
+        assert_eq!(properties["must"]["type"], json!(["string", "null"]), "required: null is a value");
+        assert_eq!(properties["count"]["type"], "integer");
+        assert_eq!(properties["mode"], json!({"type": "string", "enum": ["fast"]}));
+        assert_eq!(properties["inner"]["items"]["properties"]["note"]["type"], "string");
     }
 }

@@ -113,6 +113,10 @@ fn clamp(schema: &Value, value: &mut Value) -> Option<String> {
         return None;
     }
     let n = value.as_f64()?;
+    // A fraction where an integer is wanted is another mistake than being out of range.
+    if n.fract() != 0.0 && !schema::types(schema).any(|name| name == "number") {
+        return None;
+    }
     let bound = |keyword: &str, beyond: fn(f64, f64) -> bool| {
         schema.get(keyword).filter(|limit| limit.as_f64().is_some_and(|limit| beyond(n, limit)))
     };

@@ -84,6 +84,8 @@ fn leaves_alone_what_it_cannot_repair_without_loss() {
         json!({"command": "x", "timeout": 5.7}),
         json!({"command": "x", "timeout": "soon"}),
         json!({"command": "x", "timeout": "0x10"}),
+        json!({"command": "x", "timeout": 0.5}),
+        json!({"command": "x", "timeout": 700.5}),
         json!({"command": "x", "timeout": 5, "ratio": "12345678901234567890123"}),
         json!({"command": "x", "timeout": true}),
         json!({"command": "x", "timeout": 5, "loud": 1}),

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
 use clap::Args as ClapArgs;
 use helve::{Args, Call, CallResult, Policy};
@@ -82,15 +83,15 @@ fn open(name: &str) -> Result<File, Failure> {
     if name.is_empty() {
         return Err(Failure::usage("there is no name behind @. Write @FILE, or - for standard input"));
     }
-    let opened_already = name == "/dev/stdin" || name.starts_with("/dev/fd/");
+    let is_open_already = setup::is_open_already(Path::new(name));
     let mut options = File::options();
     options.read(true);
-    if !opened_already {
+    if !is_open_already {
         options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
     }
     let file = options.open(name).map_err(|error| wrong(&error.to_string()))?;
     let kind = file.metadata().map_err(|error| wrong(&error.to_string()))?;
-    if opened_already || kind.is_file() {
+    if is_open_already || kind.is_file() {
         return Ok(file);
     }
     Err(wrong("it is not a regular file. Write - and give it to standard input"))

@@ -116,6 +116,21 @@ fn with_json_an_error_stands_in_the_place_of_the_answer() {
 }
 
 #[test]
+fn a_configuration_is_never_waited_for() {
+    let world = World::new();
+    let pipe = world.path("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
+    for file in [pipe.to_str().unwrap(), "/dev/zero"] {
+        let ended = world.run(&["config", "check", "--config", file]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{file}: {ended:?}");
+        assert!(ended.stderr.contains("not a regular file"), "{file}: {ended:?}");
+    }
+    assert_eq!(world.run(&["config", "check", "--config", "/dev/null"]).code, Some(0));
+    let fed = world.feed(&["config", "show", "--json", "--config", "/dev/stdin"], "parallel = false\n");
+    assert_eq!(setting(&fed.json(), "parallel")["value"], false);
+}
+
+#[test]
 fn nothing_is_read_from_the_workspace() {
     let world = World::new();
     std::fs::write(world.workspace().join("helve.toml"), "sandbox = \"none\"\nauto_approve = true\n")

@@ -115,7 +115,9 @@ impl TypedTool for ReadOutput {
         };
         // Room for a few lines, whatever the owner has set.
         let budget = usize::try_from(ctx.limits().read_output_bytes).unwrap_or(usize::MAX).max(256);
-        let lines = Lines::open(blobs, &blob, start, budget, ctx.cancelled()).await?;
+        // A search looks at more of a line at once than a page could show.
+        let longest = if pattern.is_some() { usize::MAX } else { budget };
+        let lines = Lines::open(blobs, &blob, start, longest, ctx.cancelled()).await?;
         let mut page = match pattern {
             Some(pattern) => {
                 grep::page(lines, &pattern, args.limit.max(1), usize::from(args.context), budget).await?

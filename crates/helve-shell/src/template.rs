@@ -6,14 +6,16 @@
 //! | where it stands | what it becomes |
 //! |---|---|
 //! | `{command}` as a word of its own | `sh -c '…'` |
-//! | `{command}` behind `-c`, or as part of a word | one quoted word |
+//! | `{command}` behind `-c`, or as in `--run={command}` | one quoted word, or the value of the option |
 //! | `{cwd}` bare, also as in `--private={cwd}` | one quoted word, or a part of one |
-//! | either inside `"…"` or `'…'` | escaped for these quotes |
+//! | either as all of `"…"` or `'…'`, and `{cwd}` as a part of it | escaped for these quotes |
 //! | `{command:raw}`, `{cwd:raw}` | the text as it is |
 //!
+//! A template in which a second shell would read a placeholder again, without its quotes, is refused (`reread`).
 //! A brace behind a backslash is left alone. Not here: running anything, and which wrapper is a good one.
 
 mod parse;
+mod reread;
 
 use std::borrow::Cow;
 
@@ -70,6 +72,18 @@ pub enum TemplateError {
          or write {raw} to have it replaced as plain text"
     )]
     NotQuotable {
+        /// The placeholder as it is written.
+        placeholder: String,
+        /// Its raw form.
+        raw: String,
+    },
+    /// A placeholder in text that a second shell reads.
+    #[error(
+        "{placeholder} stands in text that a second shell may read, where no quotes keep it from running outside the \
+         wrapper; make it a word of its own, with no other text, as in sh -c {{command}} or --chdir {{cwd}}, or write \
+         {raw} to have it replaced as plain text"
+    )]
+    ReadAgain {
         /// The placeholder as it is written.
         placeholder: String,
         /// Its raw form.

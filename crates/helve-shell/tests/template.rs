@@ -49,20 +49,9 @@ impl Stage {
 
     /// Runs a line with `sh -c` and gives the calls that the stand-ins wrote down.
     fn run(&self, line: &str) -> Vec<Vec<String>> {
-        let record = self.path().join("record");
-        fs::write(&record, "").unwrap();
-        let path = format!("{}:/usr/bin:/bin", self.path().join("bin").display());
-        let status = Command::new("sh")
-            .args(["-c", line])
-            .env_clear()
-            .env("PATH", path)
-            .env("RECORD", &record)
-            .current_dir(self.path().join("work"))
-            .status()
-            .unwrap();
-        assert!(status.success(), "{line}");
+        assert!(self.try_run(line), "{line}");
         let mut calls = vec![Vec::new()];
-        for argument in fs::read_to_string(&record).unwrap().split_terminator('\0') {
+        for argument in fs::read_to_string(self.path().join("record")).unwrap().split_terminator('\0') {
             match argument {
                 "\n" => calls.push(Vec::new()),
                 _ => calls.last_mut().unwrap().push(argument.to_owned()),
@@ -70,6 +59,16 @@ impl Stage {
         }
         calls.pop();
         calls
+    }
+
+    /// Runs a line with `sh -c`. Whether it succeeded.
+    fn try_run(&self, line: &str) -> bool {
+        let record = self.path().join("record");
+        fs::write(&record, "").unwrap();
+        let path = format!("{}:/usr/bin:/bin", self.path().join("bin").display());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", line]).env_clear().env("PATH", path).env("RECORD", &record);
+        shell.current_dir(self.path().join("work")).output().unwrap().status.success()
     }
 
     /// The names of all files that the line left in its directory.
@@ -172,6 +171,34 @@ fn commands() -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(pieces), 0..12).prop_map(|pieces| pieces.concat())
 }
 
+/// A jail around the command, among words and quotes of which many would have a second shell read it.
+fn templates() -> impl Strategy<Value = String> {
+    let before = vec![
+        "",
+        "sh -c ",
+        "bash -lc ",
+        "eval ",
+        "ssh host ",
+        "echo ",
+        "printf ",
+        "A={command}; ",
+        "set -- {cwd}; ",
+        "cd . && ",
+        "su --command=",
+        "sh <<< ",
+        "env ",
+        "f() { wrap; }; ",
+    ];
+    let jail = vec!["wrap ", "wrap sh -c ", "wrap --dir {cwd} ", "wrap --dir={cwd} ", "wrap -- ", "wrap x"];
+    let inner =
+        vec!["{command}", "'{command}'", "\"{command}\"", "$A", "\"$A\"", "$1", "{cwd}", "\\ {command}"];
+    let after = vec!["", " | cat", " | sh", "; true", " _", " {cwd}", " {command}", " > f; sh f"];
+    let quotes = vec!["", "\"", "'"];
+    let select = prop::sample::select::<&str>;
+    (select(before), select(quotes), select(jail), select(inner), select(after))
+        .prop_map(|(before, quote, jail, inner, after)| format!("{before}{quote}{jail}{inner}{quote}{after}"))
+}
+
 proptest! {
     #![proptest_config(support::proptest_config(60))]
 
@@ -181,15 +208,16 @@ proptest! {
         let c = command.as_str();
         let d = cwd.as_str();
         let private = format!("--private={d}");
-        let glued = format!("x{c}y");
-        let cases: [(&str, &[&str]); 8] = [
+        let run = format!("--run={c}");
+        let cases: [(&str, &[&str]); 9] = [
             ("wrap --bind {cwd} {cwd} -- sh -c \"{command}\"", &["wrap", "--bind", d, d, "--", "sh", "-c", c]),
             ("wrap --private={cwd} -- {command}", &["wrap", &private, "--", "sh", "-c", c]),
             ("wrap \"--private={cwd}\" sh -c '{command}'", &["wrap", &private, "sh", "-c", c]),
             ("wrap bash -lc {command} 2>&1", &["wrap", "bash", "-lc", c]),
             ("A={command}; wrap \"$A\"", &["wrap", c]),
-            ("wrap x{command}y", &["wrap", &glued]),
-            ("true \"a'b\" && wrap '\\'{command}", &["wrap", &format!("\\{c}")]),
+            ("wrap --run={command}", &["wrap", &run]),
+            ("true \"a'b\" && wrap \"--run=\"'{command}'", &["wrap", &run]),
+            ("sh -c 'wrap \"$1\" sh -c \"$2\"' _ {cwd} \"{command}\"", &["wrap", d, "sh", "-c", c]),
             ("{ wrap {cwd} && ! wrap ; } >/dev/null || (wrap {command})", &[]),
         ];
         for (template, argv) in cases {
@@ -201,6 +229,17 @@ proptest! {
                 prop_assert_eq!(calls, vec![argv.to_vec()], "{}", template);
             }
             prop_assert_eq!(stage.litter(), Vec::<String>::new(), "{}", template);
+        }
+    }
+
+    /// The stand-in runs nothing, so a mark means that another shell read a value.
+    #[test]
+    fn accepted_template_lets_nothing_run_outside(template in templates(), command in commands(), cwd in commands()) {
+        if let Ok(template) = Template::parse(&template) {
+            let stage = Stage::new();
+            stage.try_run(&template.render(&command, &cwd).unwrap());
+            let left = stage.litter();
+            prop_assert!(!left.contains(&"mark".to_owned()), "{template:?}");
         }
     }
 

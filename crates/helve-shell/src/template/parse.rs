@@ -1,9 +1,11 @@
 //! Finding the placeholders of a template and how each must be written.
 //!
 //! The template is read like any command; a placeholder's style follows from the part of the word in which it stands.
+//! Whether any style is safe there is decided in `reread`.
 
+use super::reread::{self, Context};
 use super::{Piece, Style, TemplateError, Value};
-use crate::command::{Command, PartKind, Position, Redirect, Span, Word};
+use crate::command::{Command, Joint, Part, PartKind, Position, Redirect, Span, Word};
 use crate::read::read;
 
 /// Names for the two values that people write by habit.
@@ -22,9 +24,6 @@ const HABITS: [(&str, &str); 12] = [
     ("workspace", "{cwd}"),
 ];
 
-/// Programs that join their arguments and have a shell read the result: they take the command as one word.
-const JOINING: [&str; 3] = ["eval", "ssh", "watch"];
-
 /// Cuts a template into text and slots.
 pub(super) fn pieces(text: &str) -> Result<Vec<Piece>, TemplateError> {
     let command = read(text);
@@ -32,6 +31,8 @@ pub(super) fn pieces(text: &str) -> Result<Vec<Piece>, TemplateError> {
         return Err(TemplateError::Unreadable(opaque.reason));
     }
     let places = places(&command);
+    let pipes = command.segments.iter().any(|segment| segment.joint == Joint::Pipe);
+    let mut quoted = Vec::new();
     let mut pieces = Vec::new();
     let mut kept = 0;
     let mut runs_command = false;
@@ -45,12 +46,21 @@ pub(super) fn pieces(text: &str) -> Result<Vec<Piece>, TemplateError> {
             continue;
         }
         let style = if raw { Style::Raw } else { style(&command, at, braced, value, place)? };
+        if let Some(place) = place.filter(|_| !raw) {
+            if !reread::is_safe(place.word, place.context, braced, value, pipes) {
+                return Err(read_again(braced));
+            }
+            quoted.push(at);
+        }
         runs_command |= value == Value::Command && !place.is_some_and(Place::is_file);
         pieces.push(Piece::Text(text.get(kept..at).unwrap_or_default().to_owned()));
         pieces.push(Piece::Slot { value, style });
         kept = at + braced.len();
     }
     pieces.push(Piece::Text(text.get(kept..).unwrap_or_default().to_owned()));
+    if reread::stored_and_read_again(&command, &quoted) {
+        return Err(read_again("{command}"));
+    }
     if runs_command { Ok(pieces) } else { Err(TemplateError::NoCommand) }
 }
 
@@ -59,9 +69,7 @@ struct Place<'c> {
     span: Span,
     kind: PartKind,
     word: &'c Word,
-    /// The command's word before this one.
-    before: Option<&'c Word>,
-    joining: bool,
+    context: Context,
 }
 
 impl Place<'_> {
@@ -74,19 +82,9 @@ impl Place<'_> {
 fn places(command: &Command) -> Vec<Place<'_>> {
     let mut places = Vec::new();
     for segment in command.segments.iter().filter(|segment| !segment.substituted) {
-        let joining = segment.name().is_some_and(|name| JOINING.contains(&name.text.as_str()));
-        let mut before = None;
-        for word in &segment.words {
-            places.extend(word.parts.iter().map(|part| Place {
-                span: part.span,
-                kind: part.kind,
-                word,
-                before,
-                joining,
-            }));
-            if matches!(word.position, Position::Name | Position::Argument) {
-                before = Some(word);
-            }
+        for (word, context) in segment.words.iter().zip(reread::contexts(segment)) {
+            let place = |part: &Part| Place { span: part.span, kind: part.kind, word, context };
+            places.extend(word.parts.iter().map(place));
         }
     }
     places
@@ -145,12 +143,8 @@ fn style(
 fn bare_style(place: &Place<'_>, braced: &str, value: Value) -> Style {
     let is_argument = matches!(place.word.position, Position::Name | Position::Argument);
     let own_word = place.word.text == braced && place.word.parts.len() == 1;
-    let behind_c = place.before.is_some_and(|word| {
-        let letters = word.text.strip_prefix('-').and_then(|letters| letters.strip_suffix('c'));
-        word.text == "--command"
-            || letters.is_some_and(|all| all.bytes().all(|byte| byte.is_ascii_lowercase()))
-    });
-    if value == Value::Command && is_argument && own_word && !behind_c && !place.joining {
+    if value == Value::Command && is_argument && own_word && !place.context.behind_c && !place.context.joined
+    {
         Style::ShellCall
     } else {
         Style::Word
@@ -165,6 +159,10 @@ fn outside_words(command: &Command, at: usize, placeholder: String) -> TemplateE
         .flat_map(|segment| &segment.here_documents)
         .any(|document| document.span.range().contains(&at));
     if in_body { not_quotable(&placeholder) } else { TemplateError::NotInWord { placeholder } }
+}
+
+fn read_again(braced: &str) -> TemplateError {
+    TemplateError::ReadAgain { placeholder: braced.to_owned(), raw: braced.replace('}', ":raw}") }
 }
 
 fn not_quotable(braced: &str) -> TemplateError {

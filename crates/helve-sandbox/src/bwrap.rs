@@ -1,6 +1,7 @@
 //! The backend `bwrap`: the installed bubblewrap builds the view out of namespaces and mounts.
 //!
-//! In: a view. `installed` finds the program, `rules` resolves the view's paths once, `mounts` turns them into options. The options go through a descriptor,
+//! In: a view. `installed` finds the program, `rules` resolves the view's paths once, `mounts` turns them into options,
+//! `filter` says which system calls are left out. The options go through a descriptor,
 //! so that `/proc/1/cmdline` inside does not show them. bwrap itself runs outside and is started with no environment at
 //! all: a variable such as `LD_PRELOAD` would have it run what the command left in the workspace. Only the command gets
 //! the view's variables. Out: the command's exit, told apart from a failure of bwrap by what bwrap
@@ -8,6 +9,7 @@
 //!
 //! bwrap passes on a death by signal N as exit code 128 + N, as a shell does.
 
+mod filter;
 mod installed;
 mod mounts;
 mod rules;
@@ -94,6 +96,11 @@ impl Bwrap {
             inherited.push(file);
             Ok(number)
         })?;
+        if let Some(program) = filter::program() {
+            let file = memory_file("filter", &program)?;
+            options.add(["--seccomp", &file.as_raw_fd().to_string()]);
+            inherited.push(file);
+        }
         options.add([OsStr::new("--chdir"), start.path.as_os_str()]);
         for (name, value) in &self.view.env {
             options.add(["--setenv", name, value]);
@@ -132,6 +139,9 @@ impl Sandbox for Bwrap {
             layers.push("netns");
         }
         layers.extend(["no_new_privs", "caps"]);
+        if filter::exists() {
+            layers.push("seccomp");
+        }
         layers
     }
 

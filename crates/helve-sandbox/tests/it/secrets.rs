@@ -1,4 +1,5 @@
-//! What of the caller must not reach a command, nor the program that builds its sandbox: variables and keys.
+//! What of the caller must not reach a command, nor the program that builds its sandbox: variables and keys. And what of
+//! a command must not reach the caller's machine: programs with the caller's rights.
 
 #![expect(unsafe_code, reason = "keyrings have no safe interface")]
 
@@ -112,4 +113,59 @@ fn role_has_key() {
 fn role_looks_for_key() {
     let found = finds_key(&std::env::var("ROLE_KEY").unwrap());
     println!("{}", if found { "has the key" } else { "has no key" });
+}
+
+/// Whether the filter of system calls is there for this machine.
+fn is_filtered() -> bool {
+    cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) && bwrap_works()
+}
+
+#[test]
+fn there_are_no_keyrings_and_no_setuid_files_in_bwrap() {
+    if !is_filtered() {
+        return;
+    }
+    let workspace = tempfile::tempdir().unwrap();
+    let program = std::env::current_exe().unwrap();
+    let mut view = view(workspace.path());
+    view.read_only = vec![program.clone()];
+    let command = format!(
+        "cp /bin/true t; chmod 4755 t; chmod u+s t; install -m 4755 /bin/true u; \
+         '{}' --exact secrets::role_makes_setuid_files --ignored --nocapture --test-threads=1; \
+         mkdir d && chmod 2775 d && chmod 750 t && ls -d d t; grep ^Seccomp: /proc/self/status",
+        program.display()
+    );
+    let done = run(&SandboxChoice::Bwrap, view, &command);
+    assert!(done.stdout.contains("no keyring: 38, setuid: []\n"), "{done:?}");
+    assert!(done.stdout.ends_with("d\nt\nSeccomp:\t2\n"), "{done:?}");
+    for entry in std::fs::read_dir(workspace.path()).unwrap().flatten() {
+        let mode = std::os::unix::fs::MetadataExt::mode(&entry.metadata().unwrap());
+        assert_eq!(mode & 0o4000, 0, "{entry:?}");
+    }
+}
+
+/// Tries every call that gives a mode.
+#[test]
+#[ignore = "played inside a sandbox by the test above"]
+fn role_makes_setuid_files() {
+    // SAFETY: all texts end with NUL; the structure of openat2 has the size that is given.
+    unsafe {
+        let at = libc::AT_FDCWD;
+        let how = [libc::O_CREAT as u64 | libc::O_WRONLY as u64, 0o4755, 0];
+        libc::umask(0);
+        libc::syscall(libc::SYS_openat, at, c"a".as_ptr(), libc::O_CREAT | libc::O_WRONLY, 0o4755);
+        libc::syscall(libc::SYS_openat2, at, c"b".as_ptr(), how.as_ptr(), 24);
+        libc::syscall(libc::SYS_mknodat, at, c"c".as_ptr(), libc::S_IFREG | 0o4755, 0);
+        let plain = libc::syscall(libc::SYS_openat, at, c"e".as_ptr(), libc::O_CREAT | libc::O_WRONLY, 0o755);
+        libc::syscall(libc::SYS_fchmod, plain, 0o4755);
+        libc::syscall(libc::SYS_fchmodat, at, c"e".as_ptr(), 0o4755);
+        libc::syscall(libc::SYS_fchmodat2, at, c"e".as_ptr(), 0o4755, 0);
+        libc::syscall(libc::SYS_keyctl, 0, -4, 0);
+    }
+    let error = std::io::Error::last_os_error().raw_os_error().unwrap();
+    let is_setuid = |entry: &std::fs::DirEntry| {
+        std::os::unix::fs::MetadataExt::mode(&entry.metadata().unwrap()) & 0o4000 != 0
+    };
+    let setuid: Vec<_> = std::fs::read_dir(".").unwrap().flatten().filter(is_setuid).collect();
+    println!("no keyring: {error}, setuid: {setuid:?}");
 }

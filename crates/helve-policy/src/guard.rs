@@ -7,7 +7,10 @@
 //! |---|---|
 //! | `pattern` | one entry of a list: a built-in rule by name, or the owner's regular expression |
 //! | `rules` | the built-in rules: what is plainly destructive |
+//! | `allow` | whether the owner's allow list holds all of a command |
+//! | `expand` | words as the shell makes them of `{a,b}`, `$IFS` and variables that the command sets |
 //! | `invoke` | which programs a command starts, through `sudo`, `env`, `sh -c`, `xargs` and the like |
+//! | `starters` | programs such as `sudo`, which start another |
 //! | `outside` | paths and a working directory outside the workspace |
 //! | `message` | a decision in the words that a person or a model reads |
 //!
@@ -17,18 +20,21 @@
 //! Not here: containment. A command can hide what it does from any reader; the sandbox is the boundary, the guard
 //! refuses what is plainly destructive and explains why.
 
+mod allow;
+mod expand;
 mod invoke;
 mod message;
 mod outside;
 mod pattern;
 mod rules;
+mod starters;
 #[cfg(test)]
 mod tests;
 
 use std::path::{Path, PathBuf};
 
 use helve_core::{Decision, Verdict};
-use helve_shell::{Command, OpaqueReason, Position, Redirect, Segment, Span};
+use helve_shell::{Command, OpaqueReason, Span};
 
 use crate::config::keys::{EXEC_ALLOW, EXEC_ASK, EXEC_DENY};
 use invoke::Unseen;
@@ -82,7 +88,7 @@ impl Guard {
             listed(command, &seen.found, &self.deny, EXEC_DENY, Verdict::Deny),
             self.unread(command, &seen),
             outside::judge_paths(self, command, workspace, directory),
-            self.not_allowed(command),
+            self.allow.as_deref().and_then(|patterns| allow::judge(patterns, command)),
             listed(command, &seen.found, &self.ask, EXEC_ASK, Verdict::Ask),
         ];
         findings.into_iter().flatten().fold(self.allowance(command), Decision::stricter)
@@ -116,54 +122,6 @@ impl Guard {
         let reason = format!("only what comes before was judged: {}", opaque.reason);
         Decision { reason: Some(reason), ..allowed }.at(bytes(opaque.span))
     }
-
-    /// What keeps a command from being on the allow list, if there is one.
-    fn not_allowed(&self, command: &Command) -> Option<Decision> {
-        let patterns = self.allow.as_deref()?;
-        let deny = |reason: String, span: Span| Some(Decision::deny(EXEC_ALLOW, reason).at(bytes(span)));
-        let everything = Span { start: 0, end: command.text.len() };
-        if let Some(opaque) = command.opaque {
-            return deny(format!("the command cannot be read to its end: {}", opaque.reason), opaque.span);
-        }
-        if let Some(segment) = command.segments.iter().find(|segment| segment.substituted) {
-            return deny(
-                "a substitution runs a command that the allow list does not see".into(),
-                segment.span,
-            );
-        }
-        for word in command.words() {
-            match word.position {
-                Position::FunctionName => {
-                    return deny("a function can take the name of an allowed command".into(), word.span);
-                }
-                Position::Redirect(operator) if writes_file(operator, &word.text, word.known) => {
-                    return deny(
-                        "a redirection writes a file, which the allow list does not see".into(),
-                        word.span,
-                    );
-                }
-                _ => {}
-            }
-        }
-        let text = |segment: &Segment| command.text.get(segment.span.range()).unwrap_or_default();
-        let misses: Vec<&Segment> = command
-            .segments
-            .iter()
-            .filter(|segment| !patterns.iter().any(|pattern| pattern.is_match(text(segment))))
-            .collect();
-        let first = match misses.first() {
-            Some(first) => first.span,
-            None if command.segments.is_empty() => {
-                return deny("there is no command that the allow list could hold".into(), everything);
-            }
-            None => return None,
-        };
-        let added: Vec<String> = misses.iter().map(|segment| regex::escape(text(segment))).collect();
-        let list: Vec<&str> =
-            patterns.iter().map(Pattern::source).chain(added.iter().map(String::as_str)).collect();
-        let reason = "the command is not on the owner's allow list";
-        Some(Decision::deny(EXEC_ALLOW, reason).at(bytes(first)).grant(assignment(EXEC_ALLOW, &list)))
-    }
 }
 
 /// The first entry of a list that matches. The grant leaves out every entry that does.
@@ -195,21 +153,6 @@ fn listed(
         Verdict::Allow | Verdict::Deny => Decision::deny(rule, reason),
     };
     Some(decision.at(span).grant(assignment(key, &kept)))
-}
-
-/// Whether a redirection writes to anything but a descriptor or the null device.
-fn writes_file(operator: Redirect, target: &str, known: bool) -> bool {
-    let descriptor = || known && target.trim_end_matches('-').bytes().all(|byte| byte.is_ascii_digit());
-    let harmless = known && matches!(target, "/dev/null" | "/dev/stdout" | "/dev/stderr");
-    match operator {
-        Redirect::Read | Redirect::HereString | Redirect::DuplicateIn => false,
-        Redirect::DuplicateOut => !descriptor() && !harmless,
-        Redirect::Write
-        | Redirect::Append
-        | Redirect::ReadWrite
-        | Redirect::WriteBoth
-        | Redirect::AppendBoth => !harmless,
-    }
 }
 
 /// `key = ["…", "…"]`.

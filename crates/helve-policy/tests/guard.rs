@@ -135,6 +135,23 @@ fn hostile() -> Vec<String> {
         "git -c ",
         "echo $(a)|sh;",
         "$(sh -c `a`)",
+        "{a,b}",
+        "{a,{b,",
+        "{",
+        "{,",
+        "a=xx;a=$a$a;",
+        "a+=$a;",
+        "$a ",
+        "$IFS",
+        "[",
+        "[* ",
+        "/b*/[r]*;",
+        "alias a=b;",
+        "alias ",
+        ". <(echo . <(",
+        ". <(echo a);",
+        "ssh h ",
+        "((",
     ];
     let mut texts: Vec<String> = units.iter().map(|unit| filled(unit)).collect();
     for depth in [2, 6, 16] {
@@ -160,6 +177,9 @@ fn hostile() -> Vec<String> {
     }
     texts.push(format!("cd {} && cat{}", "a/".repeat(2_000), " ../x".repeat(11_000)));
     texts.push(format!("cd {}; cat{}", "a/".repeat(2_000), " ../x".repeat(11_000)));
+    texts.push(format!("a={};{}", "x".repeat(LONG / 2), "$a;".repeat(LONG / 6)));
+    texts.push(format!("{}a,b{}", "{c,".repeat(LONG / 4), "}".repeat(LONG / 4)));
+    texts.push(format!("{}*", "[".repeat(LONG - 1)));
     for text in &mut texts {
         text.truncate(LONG);
     }

@@ -164,7 +164,7 @@ fn plain_keys() -> Vec<Key> {
             EXEC_ALLOW,
             Kind::WholePatterns,
             None,
-            "If set, only commands whose every part matches one of these regular expressions as a whole, without substitutions and without writing files by redirection. [] allows no command. Not set: no such list.",
+            "If set, only commands whose every part matches one of these regular expressions as a whole, with words that are written out or plain $NAME: no substitution, no other expansion, no file written by redirection. [] allows no command. Not set: no such list.",
         ),
         key(
             EXEC_RESTRICT,
@@ -204,13 +204,13 @@ fn plain_keys() -> Vec<Key> {
             "tools.<tool>.per_minute",
             Kind::Calls,
             None,
-            "Calls by one caller in any 60 seconds. Not set: as the tool declares.",
+            "Calls by one caller in any 60 seconds, counted in one process: each new process of Helve starts from nothing. Not set: as the tool declares.",
         ),
         key(
             "tools.<tool>.per_hour",
             Kind::Calls,
             None,
-            "Calls by one caller in any hour. Not set: as the tool declares.",
+            "Calls by one caller in any hour, counted in one process: each new process of Helve starts from nothing. Not set: as the tool declares.",
         ),
         key(
             VIEW_READ_ONLY,

@@ -9,9 +9,13 @@
 //!
 //! Not here: what any program does. Names and texts that the shell makes up at run time stay unseen.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 
-use helve_shell::{Command, Joint, OpaqueReason, Position, Redirect, Span, Word};
+use helve_shell::{Command, Joint, OpaqueReason, PartKind, Position, Redirect, Segment, Span, Word};
+
+use super::expand::Variables;
+use super::starters::{Next, SSH, STARTERS};
 
 /// How often text inside text is read: `sh -c "sh -c '…'"` is two.
 const MAX_DEPTH: usize = 4;
@@ -76,7 +80,8 @@ impl<'a> Program<'a> {
 /// Reports everything that the command does, with the bytes of the outermost text it stands in. Gives the first thing
 /// that was left unseen.
 pub(super) fn each(command: &Command, report: &mut dyn FnMut(Event<'_>, Span)) -> Option<(Unseen, Span)> {
-    let mut walk = Walk { report, span: None, depth: 0, left: BUDGET, unseen: None };
+    let mut walk =
+        Walk { report, span: None, depth: 0, left: BUDGET, unseen: None, variables: Variables::default() };
     walk.command(command);
     walk.unseen
 }
@@ -104,6 +109,8 @@ struct Walk<'r> {
     /// What is left of the budget.
     left: usize,
     unseen: Option<(Unseen, Span)>,
+    /// What the commands have set so far. One map for all shells: more is seen through than a shell would.
+    variables: Variables,
 }
 
 /// A segment and what may feed its input.
@@ -129,10 +136,51 @@ impl Walk<'_> {
                     (self.report)(Event::Redirect(operator, word), span);
                 }
             }
-            let is_command = |word: &&Word| matches!(word.position, Position::Name | Position::Argument);
-            let words: Vec<&Word> = segment.words.iter().filter(is_command).collect();
+            let words = self.words(segment, &command.text, span);
+            let words: Vec<&Word> = words.iter().map(Cow::as_ref).collect();
             if words.first().is_some_and(|word| word.position == Position::Name) {
                 self.start(&words, &Place { command, index, span, input_read: Cell::new(false) }, false);
+            }
+            self.assign(segment, &command.text, span);
+        }
+    }
+
+    /// The name and the arguments as the shell makes them; `source` is the text in which they stand.
+    fn words<'w>(&mut self, segment: &'w Segment, source: &str, span: Span) -> Vec<Cow<'w, Word>> {
+        let is_command = |word: &&Word| matches!(word.position, Position::Name | Position::Argument);
+        let mut words: Vec<Cow<'w, Word>> = Vec::new();
+        let mut named = false;
+        for word in segment.words.iter().filter(is_command) {
+            named |= word.position == Position::Name;
+            match self.variables.words(word, source, &mut self.left) {
+                Ok(made) => words.extend(made),
+                Err(_) => {
+                    self.left = 0;
+                    self.miss(Unseen::TooComplex, span);
+                    return words;
+                }
+            }
+        }
+        // A name that expands to nothing leaves its place to the next word.
+        if let Some(first) = words.first_mut().filter(|first| named && first.position != Position::Name) {
+            first.to_mut().position = Position::Name;
+        }
+        words
+    }
+
+    /// What the segment sets for those behind it.
+    fn assign(&mut self, segment: &Segment, source: &str, span: Span) {
+        const DECLARES: [&str; 5] = ["export", "declare", "typeset", "local", "readonly"];
+        let declares = segment.name().is_some_and(|name| DECLARES.contains(&name.text.as_str()));
+        let sets = |word: &&Word| match word.position {
+            Position::Assignment => true,
+            Position::Argument => declares,
+            _ => false,
+        };
+        for word in segment.words.iter().filter(sets) {
+            if self.variables.assign(word, source, &mut self.left).is_err() {
+                self.left = 0;
+                return self.miss(Unseen::TooComplex, span);
             }
         }
     }
@@ -182,10 +230,17 @@ impl Walk<'_> {
             return;
         }
         while let Some((name, args)) = words.split_first() {
-            if !name.known || name.glob {
+            if !name.known {
                 return;
             }
-            let base = name.text.rsplit('/').next().unwrap_or_default().to_lowercase();
+            let last = name.text.rsplit('/').next().unwrap_or_default();
+            let base = match name.glob {
+                false => last.to_lowercase(),
+                true => match GLOBBED.iter().find(|program| could_name(last, program)) {
+                    Some(program) => (*program).to_owned(),
+                    None => return,
+                },
+            };
             if let Some(starter) = STARTERS.iter().find(|starter| starter.name == base) {
                 words = match starter.next(args) {
                     Next::Words(words) => words,
@@ -198,10 +253,24 @@ impl Walk<'_> {
                     return self.shell(args, place);
                 }
                 "eval" | "watch" => return self.text(&joined(args), place.span),
+                // The words of both are joined and read by a shell, the second one's on another machine.
+                "ssh" => return self.text(&joined(SSH.remote(args)), place.span),
                 "su" | "runuser" | "script" => return self.option_text(args),
                 "trap" => {
                     if let Some(word) = args.first() {
                         self.text(&word.text, word.span);
+                    }
+                }
+                "alias" => {
+                    for word in args {
+                        if let Some((_, body)) = word.text.split_once('=') {
+                            self.text(body, word.span);
+                        }
+                    }
+                }
+                "." | "source" => {
+                    if let Some(word) = args.first() {
+                        self.printed_file(word);
                     }
                 }
                 "find" if !searched => self.found(args, place),
@@ -231,7 +300,7 @@ impl Walk<'_> {
                     }
                 }
                 text if takes_text => return self.text(text, word.span),
-                _ => return,
+                _ => return self.printed_file(word),
             }
         }
         self.input(place);
@@ -247,15 +316,37 @@ impl Walk<'_> {
             self.text(&document.body, document.span);
         }
         for word in &segment.words {
-            if word.position == Position::Redirect(Redirect::HereString) {
-                self.text(&word.text, word.span);
+            match word.position {
+                Position::Redirect(Redirect::HereString) => self.text(&word.text, word.span),
+                Position::Redirect(Redirect::Read) => self.printed_file(word),
+                _ => {}
             }
         }
         let before = place.index.checked_sub(1).and_then(|index| place.command.segments.get(index));
-        let Some(before) = before.filter(|_| segment.joint == Joint::Pipe) else { return };
-        if before.name().is_some_and(|name| matches!(name.text.as_str(), "echo" | "printf")) {
-            let printed: Vec<&Word> = before.arguments().filter(|word| !word.text.starts_with('-')).collect();
-            self.text(&joined(&printed).replace("\\n", "\n"), before.span);
+        if let Some(before) = before.filter(|_| segment.joint == Joint::Pipe) {
+            self.printed(before, before.span);
+        }
+    }
+
+    /// A file that a shell reads, where it is `<(echo …)`.
+    fn printed_file(&mut self, word: &Word) {
+        let substitution = match word.parts.as_slice() {
+            [part] if part.kind == PartKind::Expansion => word.text.strip_prefix("<("),
+            _ => None,
+        };
+        let Some(inner) = substitution.and_then(|text| text.strip_suffix(')')) else { return };
+        if self.spend(inner.len(), word.span) {
+            for segment in &helve_shell::read(inner).segments {
+                self.printed(segment, word.span);
+            }
+        }
+    }
+
+    /// Reads what `echo` or `printf` prints.
+    fn printed(&mut self, segment: &Segment, span: Span) {
+        if segment.name().is_some_and(|name| matches!(name.text.as_str(), "echo" | "printf")) {
+            let printed: Vec<&Word> = segment.arguments().filter(|word| is_printed(word)).collect();
+            self.text(&joined(&printed).replace("\\n", "\n"), span);
         }
     }
 
@@ -279,113 +370,62 @@ impl Walk<'_> {
     }
 }
 
-fn joined(words: &[&Word]) -> String {
-    words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ")
-}
+/// Programs that a name with `*`, `?` or `[…]` is taken for where it could match them: what they do shows only with
+/// certain arguments, so that a harmless use of such a name stays one.
+const GLOBBED: &[&str] = &["rm", "dd", "sh", "bash"];
 
-/// A program that starts the one named in its arguments.
-struct Starter {
-    name: &'static str,
-    /// Options whose value is the next argument.
-    valued: &'static [&'static str],
-    /// Arguments that stand between the options and the program.
-    operands: usize,
-    /// Options with which it starts nothing.
-    stops: &'static [&'static str],
-}
-
-const fn starter(name: &'static str, valued: &'static [&'static str], operands: usize) -> Starter {
-    Starter { name, valued, operands, stops: &[] }
-}
-
-const STARTERS: &[Starter] = &[
-    starter(
-        "sudo",
-        &["-u", "-g", "-h", "-p", "-C", "-r", "-t", "-T", "-U", "-D", "-R", "--user", "--group"],
-        0,
-    ),
-    starter("doas", &["-u", "-C"], 0),
-    starter("env", &["-u", "-C", "--unset", "--chdir"], 0),
-    Starter { stops: &["-v", "-V"], ..starter("command", &[], 0) },
-    starter("builtin", &[], 0),
-    starter("exec", &["-a"], 0),
-    starter("nohup", &[], 0),
-    starter("setsid", &[], 0),
-    starter("nice", &["-n", "--adjustment"], 0),
-    starter("ionice", &["-c", "-n", "--class", "--classdata"], 0),
-    starter("chrt", &[], 1),
-    starter("taskset", &[], 1),
-    starter("time", &["-f", "-o", "--format", "--output"], 0),
-    starter("timeout", &["-s", "-k", "--signal", "--kill-after"], 1),
-    starter("stdbuf", &["-i", "-o", "-e", "--input", "--output", "--error"], 0),
-    starter("flock", &["-w", "-E", "--timeout"], 1),
-    starter("chroot", &[], 1),
-    starter("unshare", &[], 0),
-    starter("strace", &["-e", "-o", "-p", "-s", "-u", "-E"], 0),
-    starter("busybox", &[], 0),
-    starter("toybox", &[], 0),
-    starter("parallel", &["-j", "--jobs", "-n", "-N"], 0),
-    starter(
-        "xargs",
-        &[
-            "-a",
-            "-d",
-            "-E",
-            "-I",
-            "-L",
-            "-n",
-            "-P",
-            "-s",
-            "--arg-file",
-            "--delimiter",
-            "--max-args",
-            "--max-procs",
-        ],
-        0,
-    ),
-];
-
-/// What a starter starts.
-enum Next<'w, 'a> {
-    /// The words from the program on; none if it starts nothing.
-    Words(&'w [&'a Word]),
-    /// A command line, and the word in which it stands.
-    Text(String, Span),
-}
-
-impl Starter {
-    fn next<'w, 'a>(&self, args: &'w [&'a Word]) -> Next<'w, 'a> {
-        let mut at = 0;
-        while let Some(word) = args.get(at) {
-            let text = word.text.as_str();
-            if self.stops.contains(&text) {
-                return Next::Words(&[]);
-            }
-            at += 1;
-            if let Some(attached) = split_string(text).filter(|_| self.name == "env") {
-                let rest = joined(args.get(at..).unwrap_or_default());
-                return Next::Text(format!("{attached} {rest}"), word.span);
-            }
-            match text {
-                "--" => break,
-                text if self.valued.contains(&text) => at += 1,
-                // An option, or `NAME=value` as `env` and `sudo` take it.
-                text if text.len() > 1 && text.starts_with('-') => {}
-                text if text.contains('=') && word.position == Position::Argument => {}
-                _ => {
-                    at -= 1;
-                    break;
-                }
+/// Whether a pattern could match a name; a `[…]` counts as any one character.
+fn could_name(pattern: &str, name: &str) -> bool {
+    let mut signs = Vec::new();
+    let mut rest = pattern.chars();
+    let mut closes = true;
+    while let Some(sign) = rest.next() {
+        let mut behind = rest.clone();
+        // A `]` right behind the `[` stands for itself.
+        behind.next();
+        let class = if sign == '[' && closes { behind.as_str().split_once(']') } else { None };
+        closes &= sign != '[' || class.is_some();
+        if let Some((_, after)) = class {
+            rest = after.chars();
+        }
+        signs.push(if class.is_some() { '?' } else { sign });
+    }
+    // Which beginnings of the pattern match what has been seen of the name.
+    let stars = |reached: &mut Vec<bool>| {
+        for (at, sign) in signs.iter().enumerate() {
+            if *sign == '*'
+                && reached.get(at) == Some(&true)
+                && let Some(next) = reached.get_mut(at + 1)
+            {
+                *next = true;
             }
         }
-        Next::Words(args.get(at + self.operands..).unwrap_or_default())
+    };
+    let mut reached = vec![false; signs.len() + 1];
+    if let Some(start) = reached.first_mut() {
+        *start = true;
     }
+    stars(&mut reached);
+    for letter in name.chars() {
+        let mut next = vec![false; signs.len() + 1];
+        for (at, sign) in signs.iter().enumerate().filter(|(at, _)| reached.get(*at) == Some(&true)) {
+            let to = if *sign == '*' { at } else { at + 1 };
+            let fits = matches!(sign, '*' | '?') || sign.eq_ignore_ascii_case(&letter);
+            if let Some(to) = next.get_mut(to).filter(|_| fits) {
+                *to = true;
+            }
+        }
+        stars(&mut next);
+        reached = next;
+    }
+    reached.last() == Some(&true)
 }
 
-/// What is attached to the option of `env -S 'command line'`, which splits a text into words.
-fn split_string(option: &str) -> Option<&str> {
-    if let Some(rest) = option.strip_prefix("--split-string") {
-        return Some(rest.strip_prefix('=').unwrap_or(rest));
-    }
-    option.strip_prefix('-')?.trim_start_matches(['i', 'v', '0']).strip_prefix('S')
+/// Whether `echo` prints a word: not its options.
+fn is_printed(word: &Word) -> bool {
+    !word.text.strip_prefix('-').is_some_and(|letters| letters.bytes().all(|b| b"neE".contains(&b)))
+}
+
+pub(super) fn joined(words: &[&Word]) -> String {
+    words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ")
 }

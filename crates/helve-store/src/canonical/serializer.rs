@@ -299,90 +299,48 @@ fn reorder(out: &mut Vec<u8>, members: &[Member]) {
     }
 }
 
-impl SerializeSeq for Array<'_> {
-    type Ok = ();
-    type Error = StoreError;
+/// serde names each kind of array and of object by a trait of its own; here they are written alike.
+macro_rules! alike {
+    ($($kind:ident::$method:ident for Array;)+) => {$(
+        impl $kind for Array<'_> {
+            type Ok = ();
+            type Error = StoreError;
 
-    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), StoreError> {
-        self.item(value)
-    }
+            fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), StoreError> {
+                self.item(value)
+            }
 
-    fn end(self) -> Result<(), StoreError> {
-        self.close()
-    }
+            fn end(self) -> Result<(), StoreError> {
+                self.close()
+            }
+        }
+    )+};
+    ($($kind:ident::$method:ident for Object;)+) => {$(
+        impl $kind for Object<'_> {
+            type Ok = ();
+            type Error = StoreError;
+
+            fn $method<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), StoreError> {
+                self.member(Cow::Borrowed(key), value)
+            }
+
+            fn end(self) -> Result<(), StoreError> {
+                self.close()
+            }
+        }
+    )+};
 }
 
-impl SerializeTuple for Array<'_> {
-    type Ok = ();
-    type Error = StoreError;
-
-    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), StoreError> {
-        self.item(value)
-    }
-
-    fn end(self) -> Result<(), StoreError> {
-        self.close()
-    }
+alike! {
+    SerializeSeq::serialize_element for Array;
+    SerializeTuple::serialize_element for Array;
+    SerializeTupleStruct::serialize_field for Array;
+    SerializeTupleVariant::serialize_field for Array;
 }
 
-impl SerializeTupleStruct for Array<'_> {
-    type Ok = ();
-    type Error = StoreError;
-
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), StoreError> {
-        self.item(value)
-    }
-
-    fn end(self) -> Result<(), StoreError> {
-        self.close()
-    }
-}
-
-impl SerializeTupleVariant for Array<'_> {
-    type Ok = ();
-    type Error = StoreError;
-
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), StoreError> {
-        self.item(value)
-    }
-
-    fn end(self) -> Result<(), StoreError> {
-        self.close()
-    }
-}
-
-impl SerializeStruct for Object<'_> {
-    type Ok = ();
-    type Error = StoreError;
-
-    fn serialize_field<T: Serialize + ?Sized>(
-        &mut self,
-        key: &'static str,
-        value: &T,
-    ) -> Result<(), StoreError> {
-        self.member(Cow::Borrowed(key), value)
-    }
-
-    fn end(self) -> Result<(), StoreError> {
-        self.close()
-    }
-}
-
-impl SerializeStructVariant for Object<'_> {
-    type Ok = ();
-    type Error = StoreError;
-
-    fn serialize_field<T: Serialize + ?Sized>(
-        &mut self,
-        key: &'static str,
-        value: &T,
-    ) -> Result<(), StoreError> {
-        self.member(Cow::Borrowed(key), value)
-    }
-
-    fn end(self) -> Result<(), StoreError> {
-        self.close()
-    }
+alike! {
+    SerializeStruct::serialize_field for Object;
+    SerializeStructVariant::serialize_field for Object;
 }
 
 impl SerializeMap for Object<'_> {

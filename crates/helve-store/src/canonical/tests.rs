@@ -101,3 +101,30 @@ proptest! {
         prop_assert_eq!(utf16_order(&a, &b), a.encode_utf16().cmp(b.encode_utf16()));
     }
 }
+
+#[derive(serde::Serialize)]
+enum Kind {
+    Unit,
+    New(i8),
+    Tuple(u16, char),
+    Struct { z: f32, a: Option<()> },
+}
+
+#[derive(serde::Serialize)]
+struct Everything {
+    zebra: Vec<Kind>,
+    apple: std::collections::BTreeMap<u8, bool>,
+    middle: (i64, &'static str),
+}
+
+#[test]
+fn a_typed_value_is_written_like_its_tree() {
+    let value = Everything {
+        zebra: vec![Kind::Unit, Kind::New(-3), Kind::Tuple(7, 'ä'), Kind::Struct { z: 0.5, a: None }],
+        apple: [(10, true), (9, false)].into(),
+        middle: (i64::MIN, "a\"b"),
+    };
+    let tree = serde_json::to_value(&value).unwrap();
+    assert_eq!(canonical_json(&value).unwrap(), canonical_json(&tree).unwrap());
+    assert!(matches!(canonical_json(&f64::NAN), Err(StoreError::NotJson(_))));
+}

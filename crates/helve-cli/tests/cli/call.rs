@@ -61,7 +61,7 @@ fn a_file_of_arguments_is_a_file_or_open_already() {
     let pipe = world.workspace().join("pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
     for name in ["@pipe", "@/dev/zero", "@/dev/tty", "@."] {
-        let ended = world.run(&["call", "echo", name]);
+        let ended = world.run_in_time(&["call", "echo", name]);
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{name}: {ended:?}");
     }
     assert!(world.run(&["call", "echo", "@pipe"]).stderr.contains("not a regular file"));

@@ -121,7 +121,7 @@ fn a_configuration_is_never_waited_for() {
     let pipe = world.path("pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
     for file in [pipe.to_str().unwrap(), "/dev/zero"] {
-        let ended = world.run(&["config", "check", "--config", file]);
+        let ended = world.run_in_time(&["config", "check", "--config", file]);
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{file}: {ended:?}");
         assert!(ended.stderr.contains("not a regular file"), "{file}: {ended:?}");
     }

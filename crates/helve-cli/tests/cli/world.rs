@@ -98,6 +98,20 @@ impl World {
         self.helve(args).output().unwrap().into()
     }
 
+    /// Fails if it does not end.
+    pub(crate) fn run_in_time(&self, args: &[&str]) -> Ended {
+        let mut child = self.helve(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let start = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            if start.elapsed() > Duration::from_secs(30) {
+                child.kill().unwrap();
+                panic!("helve {args:?} does not end");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        child.wait_with_output().unwrap().into()
+    }
+
     /// With these options before the arguments.
     pub(crate) fn run_with(&self, options: &[&str], args: &[&str]) -> Ended {
         self.run(&[options, args].concat())

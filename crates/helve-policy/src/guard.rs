@@ -43,7 +43,7 @@ pub(crate) use message::short;
 pub(crate) use outside::{WORKING_DIR, judge_working_dir, normal};
 pub(crate) use pattern::Pattern;
 use rules::Seen;
-pub(crate) use rules::{ask_rule_names, deny_rule_names};
+pub(crate) use rules::names as rule_names;
 
 /// The rule that allows what no other rule is about.
 const DEFAULT: &str = "guard.default";
@@ -67,6 +67,8 @@ pub(crate) struct Guard {
     pub(crate) restricted_by: Vec<&'static str>,
     /// Paths outside the workspace that the owner opened.
     pub(crate) opened: Opened,
+    /// The user's home directory, which no grant opens as a whole.
+    pub(crate) home: Option<PathBuf>,
 }
 
 /// The owner's `[view]` lists.

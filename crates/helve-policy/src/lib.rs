@@ -10,6 +10,7 @@
 //! | `policy` | [`Policy`]: the compiled answers |
 //! | `guard` | judges the text of a command |
 //! | `guarded` | the places from which a file that configures Helve can be changed |
+//! | `file` | reads a file that the owner names, without waiting |
 //! | `view` | what a sandboxed command sees |
 //! | `secrets` | values that never reach a model |
 //! | [`rate`] | how often a caller may call a tool |
@@ -17,6 +18,7 @@
 //! Deliberately not here: asking a person, starting a process, and anything that lies in a workspace.
 
 mod config;
+mod file;
 mod guard;
 mod guarded;
 mod policy;

@@ -3,6 +3,8 @@
 //! In come [`Sources`], out come answers in the words of `helve_core`: limits, a view, a decision about a command, the
 //! rule of a tool. Compiled once, shared by reference; nothing in it changes afterwards.
 
+mod check;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -38,6 +40,8 @@ struct Inner {
     limits: Limits,
     sandbox: SandboxChoice,
     guard: Guard,
+    /// The files of the configuration that were looked for.
+    files: Vec<PathBuf>,
     /// The files that configure this policy or hold a secret, as written.
     guarded: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
@@ -97,7 +101,9 @@ impl Policy {
         // The standard file is one of them also where `--config` stands in for it: the next call may read it.
         let standard = layers::user_file(|name| around.get(name).map(PathBuf::from));
         let files = [&sources.system, &sources.user, &standard].into_iter().flatten();
-        let files = files.filter_map(|path| std::path::absolute(path).ok()).collect();
+        let mut files: Vec<PathBuf> = files.filter_map(|path| std::path::absolute(path).ok()).collect();
+        files.sort();
+        files.dedup();
         Self::compile(settings, files, around)
     }
 
@@ -124,25 +130,8 @@ impl Policy {
         };
         let policy = Self::assemble(settings, files, around, shell, timeout);
         policy.check_writable_roots()?;
+        policy.check_passed_variables()?;
         Ok(policy)
-    }
-
-    /// What commands may write must not hold what the policy is made from.
-    fn check_writable_roots(&self) -> Result<(), ConfigError> {
-        let Some((_, origin)) = self.inner.settings.written(keys::VIEW_READ_WRITE) else { return Ok(()) };
-        let files = self.guarded_files();
-        for root in &self.inner.guard.opened.read_write {
-            if let Some(file) = guarded::inside(root, &files) {
-                return Err(ConfigError::one(format!(
-                    "`{}` in {origin}: {} holds {}, which configures Helve or is a file of `secrets`, so a command \
-                     could change it; name a smaller directory, or keep that file elsewhere",
-                    keys::VIEW_READ_WRITE,
-                    root.display(),
-                    file.display()
-                )));
-            }
-        }
-        Ok(())
     }
 
     fn assemble(
@@ -165,7 +154,7 @@ impl Policy {
             SecretSource::Env(_) => None,
         });
         let mut guarded = Vec::new();
-        for file in files.into_iter().chain(secrets) {
+        for file in files.iter().cloned().chain(secrets) {
             if !guarded.contains(&file) {
                 guarded.push(file);
             }
@@ -184,6 +173,7 @@ impl Policy {
                 read_only: paths(&settings, keys::VIEW_READ_ONLY),
                 read_write: paths(&settings, keys::VIEW_READ_WRITE),
             },
+            home: around.home(),
         };
         let usual_roots = OnceLock::new();
         let inner = Inner {
@@ -191,6 +181,7 @@ impl Policy {
             limits,
             sandbox,
             guard,
+            files,
             guarded,
             hidden,
             shell,

@@ -4,10 +4,10 @@
 //! prints a value.
 
 use std::fmt;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use crate::config::layers::ConfigError;
+use crate::file;
 
 /// A shorter value would blot out ordinary text, and guessing it is no work.
 const MIN_CHARS: usize = 4;
@@ -54,6 +54,7 @@ pub(crate) fn read(
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<Vec<Secret>, ConfigError> {
     let mut secrets = Vec::new();
+    let mut problems = Vec::new();
     for source in sources {
         let (name, value) = match source {
             SecretSource::Env(name) => match variable(name) {
@@ -62,30 +63,30 @@ pub(crate) fn read(
             },
             SecretSource::File(path) => {
                 let name = path.display().to_string();
-                let value = read_file(path).map_err(|error| {
-                    ConfigError::one(format!("`secrets`: {name} cannot be read: {error}"))
-                })?;
-                (name, value)
+                match read_file(path) {
+                    Ok(value) => (name, value),
+                    Err(error) => {
+                        problems.push(format!("`secrets`: {name} cannot be read: {error}"));
+                        continue;
+                    }
+                }
             }
         };
         if value.chars().count() < MIN_CHARS {
-            return Err(ConfigError::one(format!(
+            problems.push(format!(
                 "`secrets`: the value of {name} is shorter than {MIN_CHARS} characters, so hiding it would spoil \
                  ordinary text; use a longer secret or take the entry out"
-            )));
+            ));
+            continue;
         }
         secrets.push(Secret { name, value });
     }
-    Ok(secrets)
+    if problems.is_empty() { Ok(secrets) } else { Err(ConfigError::all(problems)) }
 }
 
 /// The text of a file without the newlines at its end, which editors add.
 fn read_file(path: &Path) -> std::io::Result<String> {
-    let mut text = String::new();
-    std::fs::File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_BYTES {
-        return Err(std::io::Error::other(format!("larger than {MAX_BYTES} bytes")));
-    }
+    let mut text = file::read(path, MAX_BYTES)?;
     text.truncate(text.trim_end_matches(['\n', '\r']).len());
     Ok(text)
 }
@@ -123,6 +124,18 @@ mod tests {
         assert!(read_one(SecretSource::File(file.path().into())).is_err());
         let absent = read_one(SecretSource::File("/nonexistent/secret".into())).unwrap_err();
         assert!(absent.to_string().contains("/nonexistent/secret"), "{absent}");
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_writes_is_not_waited_for_and_every_problem_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let pipe = directory.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
+        let sources = [SecretSource::File(pipe), SecretSource::Env("SHORT".into())];
+        let error = read(&sources, |_| Some("abc".into())).unwrap_err();
+        let [pipe, short] = error.problems() else { panic!("{error}") };
+        assert!(pipe.contains("not a regular file"), "{pipe}");
+        assert!(short.contains("shorter than 4 characters"), "{short}");
     }
 
     #[test]

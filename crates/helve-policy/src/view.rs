@@ -19,6 +19,27 @@ const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "
 
 const SYSTEM_PATH: &[&str] = &["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
+/// The variables that every command inherits. Each is named: a secret may hide behind any prefix.
+const INHERITED: &[&str] = &[
+    "LANG",
+    "TZ",
+    "USER",
+    "LOGNAME",
+    "LC_ALL",
+    "LC_ADDRESS",
+    "LC_COLLATE",
+    "LC_CTYPE",
+    "LC_IDENTIFICATION",
+    "LC_MEASUREMENT",
+    "LC_MESSAGES",
+    "LC_MONETARY",
+    "LC_NAME",
+    "LC_NUMERIC",
+    "LC_PAPER",
+    "LC_TELEPHONE",
+    "LC_TIME",
+];
+
 /// A directory of a toolchain.
 struct Toolchain {
     /// The variable that names its base, and the base below the home directory.
@@ -137,8 +158,7 @@ pub(crate) fn compile(wishes: Wishes<'_>, workspace: &Path, around: &Surrounding
     let mut set = |name: &str, value: String| env.insert(name.to_owned(), value);
     set("LANG", "C.UTF-8".into());
     for (name, value) in &around.variables {
-        let kept = matches!(name.as_str(), "LANG" | "TZ" | "USER" | "LOGNAME") || name.starts_with("LC_");
-        if kept && !value.is_empty() {
+        if INHERITED.contains(&name.as_str()) && !value.is_empty() {
             set(name, value.clone());
         }
     }

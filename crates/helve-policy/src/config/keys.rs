@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-use helve_core::Limits;
+use helve_core::{Limits, Verdict};
 
 use super::value::{Kind, Value};
 use crate::guard::{self, Pattern};
@@ -107,8 +107,10 @@ fn plain_keys() -> Vec<Key> {
     let flag = |value| Some(Value::Bool(value));
     let text = |value: &str| Some(Value::Text(value.to_owned()));
     let empty = || Some(Value::List(Vec::new()));
-    let rules = |names: &[&str]| {
-        Some(Value::Patterns(names.iter().filter_map(|name| Pattern::anywhere(name).ok()).collect()))
+    let rules = |verdict| {
+        let names = guard::rule_names(verdict);
+        let rules = names.into_iter().filter_map(|name| Pattern::anywhere(name, verdict).ok());
+        Some(Value::Patterns(rules.collect()))
     };
     vec![
         key(
@@ -150,14 +152,14 @@ fn plain_keys() -> Vec<Key> {
         ),
         key(
             EXEC_DENY,
-            Kind::Patterns,
-            rules(&guard::deny_rule_names()),
+            Kind::DenyPatterns,
+            rules(Verdict::Deny),
             "Commands that are refused: names of built-in rules, and regular expressions searched anywhere in the command, in any case. Setting it replaces the list; [] refuses nothing. Unless it is empty, commands that cannot be read are refused too (guard.unreadable, guard.too-complex).",
         ),
         key(
             EXEC_ASK,
-            Kind::Patterns,
-            rules(&guard::ask_rule_names()),
+            Kind::AskPatterns,
+            rules(Verdict::Ask),
             "Commands that a person has to agree to each time, in the same form. Setting it replaces the list; [] asks about nothing.",
         ),
         key(
@@ -189,7 +191,7 @@ fn plain_keys() -> Vec<Key> {
             EXEC_ENV_PASS,
             Kind::VariableNames,
             empty(),
-            "Variables of Helve's own environment that are passed on to commands.",
+            "Variables of Helve's own environment that are passed on to commands; none of HELVE_* and none that `secrets` names.",
         ),
         key(EXEC_NETWORK, Kind::Bool, flag(false), "Whether sandboxed commands reach the host's network."),
         key("tools.exec.env.<NAME>", Kind::Text, None, "A variable that every command gets."),
@@ -216,7 +218,7 @@ fn plain_keys() -> Vec<Key> {
             VIEW_READ_ONLY,
             Kind::Paths,
             empty(),
-            "Paths that sandboxed commands may read, besides system directories and toolchains.",
+            "Paths that sandboxed commands may read, besides system directories and toolchains. Not /, as in every list of the view.",
         ),
         key(
             VIEW_READ_WRITE,

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -14,6 +13,7 @@ use super::document::{self, Node, Raw};
 use super::keys::{ANY_TOOL, ANY_VARIABLE, Key, keys};
 use super::suggest::suggestion;
 use super::value::{self, Value};
+use crate::file;
 
 /// The largest configuration file that is read.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -101,6 +101,11 @@ impl ConfigError {
         ConfigError { problems: vec![problem] }
     }
 
+    /// `problems` holds at least one.
+    pub(crate) fn all(problems: Vec<String>) -> Self {
+        ConfigError { problems }
+    }
+
     /// The problems, each a sentence that names the file, the key and the remedy.
     pub fn problems(&self) -> &[String] {
         &self.problems
@@ -172,7 +177,7 @@ impl<'a> Collector<'a> {
     }
 
     fn file(&mut self, path: &Path, layer: Layer, required: bool) {
-        let text = match read_bounded(path) {
+        let text = match file::read_or_receive(path, MAX_FILE_BYTES) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && !required => return,
             Err(error) => {
@@ -240,15 +245,6 @@ impl<'a> Collector<'a> {
                 .push(format!("`{name}` in {place}: expected a table, received {}", other.describe())),
         }
     }
-}
-
-fn read_bounded(path: &Path) -> std::io::Result<String> {
-    let mut text = String::new();
-    std::fs::File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(std::io::Error::other(format!("larger than {MAX_FILE_BYTES} bytes; make it smaller")));
-    }
-    Ok(text)
 }
 
 fn join(path: &[String], last: &str) -> String {

@@ -66,6 +66,13 @@ fn a_file_that_cannot_be_read_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let sources = Sources { system: Some(directory.path().into()), ..Sources::default() };
     assert!(Policy::load(&sources).is_err(), "a directory is no file");
+    let pipe = directory.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
+    for file in [pipe.as_path(), std::path::Path::new("/dev/zero")] {
+        let sources = Sources { user: Some(file.into()), ..Sources::default() };
+        let error = Policy::load(&sources).unwrap_err().to_string();
+        assert!(error.contains("not a regular file"), "{error}");
+    }
     let large = directory.path().join("large.toml");
     std::fs::write(&large, "#".repeat(2 << 20)).unwrap();
     let error = Policy::load(&Sources { system: Some(large), ..Sources::default() }).unwrap_err().to_string();
@@ -123,6 +130,11 @@ fn wrong_values_name_the_key_what_was_expected_and_what_came() {
         ("tools.echo.per_minute = 0", "from 1 to 100000", "the number 0"),
         ("tools.echo.approval = 'sometimes'", "\"never\" or", "the string \"sometimes\""),
         ("limits.workers = 0", "a whole number, 1 or more", "the number 0"),
+        (
+            "limits.output_chars = 18446744073709551615",
+            "at most 9223372036854775807",
+            "the number 18446744073709551615",
+        ),
         ("limits.exec_file_bytes = 0", "a whole number, 1048576 or more", "the number 0"),
         ("limits.exec_file_bytes = 1048575", "a whole number, 1048576 or more", "the number 1048575"),
         ("limits = 3", "a table", "the number 3"),
@@ -149,6 +161,15 @@ fn values_that_cannot_work_are_errors_at_load() {
         ("tools.exec.deny_patterns = ['ok', '(']", "element 1: \"(\" is not a regular expression"),
         ("tools.exec.allow_patterns = ['a(?=b)']", "look-around"),
         ("tools.exec.deny_patterns = ['guard.powr']", "did you mean `guard.power`?"),
+        ("tools.exec.ask_patterns = ['guard.git-clen']", "did you mean `guard.destructive.git-clean`?"),
+        ("view.read_only = ['/']", "name a smaller directory"),
+        ("view.read_write = ['/tmp', '//']", "name a smaller directory"),
+        ("view.hidden = ['/']", "name a smaller directory"),
+        ("tools.exec.env_pass = ['HELVE_HOME']", "HELVE_HOME configures Helve itself; take it out"),
+        (
+            "tools.exec.env_pass = ['A', 'TOKEN']\nsecrets = [{ env = 'TOKEN' }]",
+            "`tools.exec.env_pass` in the given text line 1: TOKEN is also named in `secrets`",
+        ),
         ("tools.exec.command_wrapper = 'firejail -- {cmd}'", "{command}"),
         ("tools.exec.command_wrapper = 'firejail'", "has no {command}"),
         ("[[secrets]]\nname = 'A'", "the known keys are `env` and `file`"),

@@ -4,6 +4,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use helve_core::Verdict;
 use helve_shell::Template;
 
 use super::document::{Node, Raw};
@@ -12,6 +13,9 @@ use crate::secrets::SecretSource;
 
 /// The longest time that can be configured: a year, which no clock arithmetic overflows.
 const MAX_SECONDS: u64 = 366 * 24 * 3600;
+
+/// The largest number that TOML can write.
+const MAX_COUNT: u64 = i64::MAX.unsigned_abs();
 
 /// What a key takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +32,10 @@ pub enum Kind {
     Text,
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// A list of regular expressions and names of built-in rules, searched anywhere and in any case.
-    Patterns,
+    /// What is refused: a list of regular expressions and names of built-in rules, searched anywhere and in any case.
+    DenyPatterns,
+    /// What is asked about: the same kind of list.
+    AskPatterns,
     /// A list of regular expressions that have to match a whole command.
     WholePatterns,
     /// A list of absolute paths; `~` stands for the home directory.
@@ -51,7 +57,7 @@ impl Kind {
     pub fn expected(self) -> String {
         match self {
             Kind::Bool => "true or false".into(),
-            Kind::AtLeast(least) => format!("a whole number, {least} or more"),
+            Kind::AtLeast(least) => format!("a whole number, {least} or more, at most {MAX_COUNT}"),
             Kind::Calls => format!(
                 "a whole number of calls from 1 to {} (to forbid a tool, write `enabled = false`)",
                 crate::rate::MAX_CALLS_PER_HOUR
@@ -62,7 +68,9 @@ impl Kind {
                 let quoted: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
                 quoted.join(" or ")
             }
-            Kind::Patterns => "a list of regular expressions and names of built-in rules".into(),
+            Kind::DenyPatterns | Kind::AskPatterns => {
+                "a list of regular expressions and names of built-in rules".into()
+            }
             Kind::WholePatterns => "a list of regular expressions".into(),
             Kind::Paths => "a list of absolute paths".into(),
             Kind::VariableNames => "a list of names of environment variables".into(),
@@ -114,16 +122,19 @@ pub(crate) fn check(kind: Kind, node: &Node, home: Option<&Path>) -> Result<Valu
         (Kind::Bool, Raw::Bool(value)) => Ok(Value::Bool(*value)),
         (Kind::AtLeast(_) | Kind::Calls | Kind::Seconds, Raw::Integer(number)) => {
             let range = match kind {
-                Kind::AtLeast(least) => least..=u64::MAX,
+                Kind::AtLeast(least) => least..=MAX_COUNT,
                 Kind::Calls => 1..=u64::from(crate::rate::MAX_CALLS_PER_HOUR),
                 Kind::Seconds => 1..=MAX_SECONDS,
-                _ => 1..=u64::MAX,
+                _ => 1..=MAX_COUNT,
             };
             let number = u64::try_from(*number).ok().filter(|number| range.contains(number));
             number.map(Value::Count).ok_or_else(wrong)
         }
         (kind, Raw::Text(text)) if kind.is_text() => check_text(kind, text),
-        (Kind::Patterns | Kind::WholePatterns | Kind::Paths | Kind::VariableNames, Raw::List(items)) => {
+        (
+            Kind::DenyPatterns | Kind::AskPatterns | Kind::WholePatterns | Kind::Paths | Kind::VariableNames,
+            Raw::List(items),
+        ) => {
             let texts = items.iter().map(|item| match &item.value {
                 Raw::Text(text) => Ok(text.as_str()),
                 other => Err(format!("expected {}, received {} in it", kind.expected(), other.describe())),
@@ -171,10 +182,17 @@ fn check_list(kind: Kind, items: &[&str], home: Option<&Path>) -> Result<Value, 
         patterns.map(Value::Patterns)
     };
     match kind {
-        Kind::Patterns => patterns(Pattern::anywhere),
+        Kind::DenyPatterns => patterns(|source| Pattern::anywhere(source, Verdict::Deny)),
+        Kind::AskPatterns => patterns(|source| Pattern::anywhere(source, Verdict::Ask)),
         Kind::WholePatterns => patterns(Pattern::whole),
         Kind::Paths => {
-            let paths = items.iter().map(|item| absolute(item, home));
+            let paths = items.iter().map(|item| match absolute(item, home)? {
+                root if root == "/" => Err(
+                    "/ is everything, Helve's own files and every secret included; name a smaller directory"
+                        .to_owned(),
+                ),
+                path => Ok(path),
+            });
             Ok(Value::List(paths.collect::<Result<_, _>>()?))
         }
         _ => {

@@ -54,14 +54,18 @@ pub(super) fn judge_paths(
         path.into_os_string().into_string().ok()
     };
     let absolute: Option<Vec<String>> = outside.iter().map(absolute).collect();
+    let decision = Decision::deny(EXEC_RESTRICT, reason).at(bytes(first.span));
     let grant = match absolute {
         Some(mut paths) => {
             paths.dedup();
             guard.opening(&paths.iter().map(String::as_str).collect::<Vec<_>>())
         }
-        None => lift,
+        None => Some(lift),
     };
-    Some(Decision::deny(EXEC_RESTRICT, reason).at(bytes(first.span)).grant(grant))
+    Some(match grant {
+        Some(grant) => decision.grant(grant),
+        None => decision,
+    })
 }
 
 impl Guard {
@@ -70,10 +74,27 @@ impl Guard {
         path.starts_with(workspace) || opened.into_iter().any(|root| path.starts_with(root))
     }
 
-    /// The line that opens more paths and keeps those that are open.
-    fn opening(&self, more: &[&str]) -> String {
+    /// The line that opens more paths and keeps those that are open; none if a path would open too much.
+    fn opening(&self, more: &[&str]) -> Option<String> {
+        if more.iter().any(|path| self.is_too_much(Path::new(path))) {
+            return None;
+        }
         let open = self.opened.read_only.iter().filter_map(|path| path.to_str());
-        assignment(VIEW_READ_ONLY, &open.chain(more.iter().copied()).collect::<Vec<_>>())
+        Some(assignment(VIEW_READ_ONLY, &open.chain(more.iter().copied()).collect::<Vec<_>>()))
+    }
+
+    /// Whether a path should not be opened for one command's sake: everything, a home directory or what holds some, and
+    /// what leads to the kernel and to services.
+    fn is_too_much(&self, path: &Path) -> bool {
+        let is_home = path.parent() == Some(Path::new("/home"));
+        let holds_home = |home: &Path| home.starts_with(path);
+        let is_interface = ["/proc", "/sys", "/dev", "/run"].iter().any(|root| path.starts_with(root));
+        is_home
+            || is_interface
+            || [Path::new("/home"), Path::new("/root")]
+                .into_iter()
+                .chain(self.home.as_deref())
+                .any(holds_home)
     }
 }
 
@@ -97,10 +118,11 @@ pub(crate) fn judge_working_dir(
         workspace.display()
     );
     let decision = Decision::deny(WORKING_DIR, reason);
-    match directory.to_str() {
-        Some(path) if !shown => Some(decision.grant(guard.opening(&[path]))),
-        _ => Some(decision),
-    }
+    let grant = directory.to_str().filter(|_| !shown).and_then(|path| guard.opening(&[path]));
+    Some(match grant {
+        Some(grant) => decision.grant(grant),
+        None => decision,
+    })
 }
 
 /// The directories from which the paths of one command count. Each may be long and be meant by every word, so the last

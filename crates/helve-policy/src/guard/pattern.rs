@@ -1,5 +1,6 @@
 //! One entry of a list of patterns.
 
+use helve_core::Verdict;
 use regex::{Regex, RegexBuilder};
 
 use super::rules::{self, Rule};
@@ -13,8 +14,9 @@ pub(crate) enum Pattern {
 }
 
 impl Pattern {
-    /// A built-in rule by its name, else an expression that is searched anywhere and in any case.
-    pub(crate) fn anywhere(source: &str) -> Result<Self, String> {
+    /// A built-in rule by its name, else an expression that is searched anywhere and in any case. `verdict` is what the
+    /// list is for.
+    pub(crate) fn anywhere(source: &str, verdict: Verdict) -> Result<Self, String> {
         if let Some(rule) = rules::by_name(source) {
             return Ok(Pattern::Rule(rule));
         }
@@ -22,11 +24,7 @@ impl Pattern {
             !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_lowercase() || b == b'-' || b == b'.')
         });
         if looks_like_a_name {
-            let hint = match nearest(source, rules::all().map(|rule| rule.name)) {
-                Some(name) => format!("did you mean `{name}`?"),
-                None => "`helve config show` lists the rules".to_owned(),
-            };
-            return Err(format!("there is no built-in rule `{source}`: {hint}"));
+            return Err(format!("there is no built-in rule `{source}`: {}", hint(source, verdict)));
         }
         let regex = compile(source, RegexBuilder::new(source).case_insensitive(true))?;
         Ok(Pattern::Regex { source: source.to_owned(), regex })
@@ -56,6 +54,18 @@ impl Pattern {
             Pattern::Rule(_) => false,
             Pattern::Regex { regex, .. } => regex.is_match(text),
         }
+    }
+}
+
+/// What a misspelt name was meant to be. Only what differs between the names counts for how near they are.
+fn hint(source: &str, verdict: Verdict) -> String {
+    let own = |name: &'static str| name.rsplit('.').next().unwrap_or(name);
+    let names = rules::names(verdict);
+    let written = source.rsplit('.').next().unwrap_or(source);
+    let near = nearest(written, names.iter().map(|name| own(name)));
+    match names.iter().find(|name| Some(own(name)) == near) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("the rules for this list are `{}`", names.join("`, `")),
     }
 }
 

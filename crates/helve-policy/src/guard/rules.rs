@@ -84,27 +84,13 @@ static RULES: &[Rule] = &[
     ),
 ];
 
-/// Every built-in rule.
-pub(crate) fn all() -> impl Iterator<Item = &'static Rule> {
-    RULES.iter()
-}
-
 /// A rule by its name.
 pub(crate) fn by_name(name: &str) -> Option<&'static Rule> {
     RULES.iter().find(|rule| rule.name == name)
 }
 
-/// The names of the rules that refuse.
-pub(crate) fn deny_rule_names() -> Vec<&'static str> {
-    names(Verdict::Deny)
-}
-
-/// The names of the rules that ask.
-pub(crate) fn ask_rule_names() -> Vec<&'static str> {
-    names(Verdict::Ask)
-}
-
-fn names(verdict: Verdict) -> Vec<&'static str> {
+/// The names of the rules with this verdict.
+pub(crate) fn names(verdict: Verdict) -> Vec<&'static str> {
     RULES.iter().filter(|rule| rule.verdict == verdict).map(|rule| rule.name).collect()
 }
 

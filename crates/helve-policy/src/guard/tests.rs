@@ -112,13 +112,20 @@ fn a_command_that_is_too_long_to_read_is_refused_unless_the_list_is_empty() {
 #[test]
 fn expressions_that_cannot_run_in_linear_time_are_refused() {
     for source in ["a(?!b)", r"(a)\1", "(", "a)|(b"] {
-        assert!(Pattern::anywhere(source).is_err(), "{source}");
+        assert!(Pattern::anywhere(source, Verdict::Deny).is_err(), "{source}");
         assert!(Pattern::whole(source).is_err(), "{source}");
     }
 }
 
 #[test]
 fn a_misspelt_rule_is_an_error_with_the_nearest_name() {
-    let error = Pattern::anywhere("guard.rm-recursiv").unwrap_err();
-    assert!(error.contains("did you mean `guard.rm-recursive`?"), "{error}");
+    for (source, verdict, remedy) in [
+        ("guard.rm-recursiv", Verdict::Deny, "did you mean `guard.rm-recursive`?"),
+        ("guard.git-clen", Verdict::Ask, "did you mean `guard.destructive.git-clean`?"),
+        ("guard.nope", Verdict::Deny, "the rules for this list are `guard.rm-recursive`, "),
+        ("guard.nope", Verdict::Ask, "the rules for this list are `guard.destructive.git-push-force`, "),
+    ] {
+        let error = Pattern::anywhere(source, verdict).unwrap_err();
+        assert!(error.contains(remedy), "{error}");
+    }
 }

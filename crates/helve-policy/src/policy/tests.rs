@@ -153,6 +153,67 @@ fn what_commands_may_write_holds_no_guarded_file() {
 }
 
 #[test]
+fn what_is_hardly_meant_is_a_warning() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("helve.toml");
+    std::fs::write(
+        &file,
+        "view.read_only = ['/usr', '/nonexistent/a']\nview.read_write = ['/nonexistent/b']",
+    )
+    .unwrap();
+    let warnings = |mode| {
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        let variables = BTreeMap::from([("HOME".to_owned(), "/nonexistent".to_owned())]);
+        let sources = Sources { user: Some(file.clone()), ..Sources::default() };
+        Policy::load_around(&sources, Surroundings { variables }).unwrap().warnings()
+    };
+    let missing = |key: &str, line, path: &str| {
+        format!(
+            "`{key}` in {} line {line}: {path} does not exist, so commands do not see it; create it or take it out",
+            file.display()
+        )
+    };
+    let mut expected =
+        vec![missing("view.read_only", 1, "/nonexistent/a"), missing("view.read_write", 2, "/nonexistent/b")];
+    assert_eq!(warnings(0o644), expected);
+    expected
+        .push(format!("{}: everybody can change what Helve allows; run chmod go-w on it", file.display()));
+    assert_eq!(warnings(0o666), expected);
+    assert_eq!(Policy::builtin().warnings(), Vec::<String>::new());
+}
+
+#[test]
+fn a_full_check_fails_where_the_next_call_would() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let text =
+        format!("secrets = [{{ file = '{}' }}]\nview.read_only = ['/nonexistent/a']", file.path().display());
+    let policy = Policy::from_toml(&text).unwrap();
+    assert!(policy.check_all().unwrap_err().to_string().contains("shorter than 4 characters"));
+    std::fs::write(file.path(), "long enough").unwrap();
+    assert_eq!(policy.check_all(), Ok(policy.warnings()));
+    assert_eq!(policy.warnings().len(), 1);
+    drop(file);
+    assert!(policy.check_all().unwrap_err().to_string().contains("cannot be read"));
+}
+
+#[test]
+fn no_grant_opens_everything_or_a_home_directory() {
+    let policy = guarding(Path::new("/srv/people/ann"), "tools.restrict_to_workspace=true").unwrap();
+    let grant = |command: &str| policy.check_text(command, Path::new("/w")).grant;
+    for path in
+        ["/", "/home", "/home/bob", "/root", "/srv/people", "/srv/people/ann", "/proc/1/environ", "/dev/sr0"]
+    {
+        assert_eq!(grant(&format!("ls {path}")), None, "{path}");
+        let elsewhere = CommandUse { command: "ls".to_owned(), working_dir: Some(path.to_owned()) };
+        assert_eq!(policy.check(&elsewhere, Path::new("/w")).grant, None, "{path}");
+    }
+    for path in ["/srv/data", "/home/bob/data", "/srv/people/ann/data"] {
+        assert_eq!(grant(&format!("ls {path}")), Some(format!("view.read_only = [\"{path}\"]")));
+    }
+}
+
+#[test]
 fn printing_a_policy_shows_nothing_of_it() {
     let policy = Policy::from_toml("tools.exec.env.TOKEN = 'hush'").unwrap();
     assert_eq!(format!("{policy:?}"), "Policy { .. }");

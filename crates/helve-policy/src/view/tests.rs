@@ -74,12 +74,23 @@ fn toolchains_are_shown_without_credentials() {
 #[test]
 fn the_environment_is_an_allow_list() {
     let house = house();
-    let view = view(&house, &[], &[("SSH_AUTH_SOCK", "/run/agent"), ("TZ", "UTC"), ("LD_PRELOAD", "x.so")]);
+    let view = view(
+        &house,
+        &[],
+        &[
+            ("SSH_AUTH_SOCK", "/run/agent"),
+            ("TZ", "UTC"),
+            ("LD_PRELOAD", "x.so"),
+            ("LC_SECRET", "canary"),
+            ("LC_TIME", "C"),
+        ],
+    );
     let names: Vec<&str> = view.env.keys().map(String::as_str).collect();
     let expected = [
         "HOME",
         "LANG",
         "LC_ALL",
+        "LC_TIME",
         "NVM_DIR",
         "PATH",
         "PYENV_ROOT",

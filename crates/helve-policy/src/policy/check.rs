@@ -1,0 +1,96 @@
+//! What is wrong or doubtful in settings that are sound one by one: errors at load, and warnings for
+//! `helve config check`.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use super::{Policy, list, paths, secret_sources};
+use crate::config::keys;
+use crate::config::layers::ConfigError;
+use crate::guarded;
+use crate::secrets::SecretSource;
+
+impl Policy {
+    /// What the next call would fail at, and the warnings: the answer to `helve config check`.
+    pub fn check_all(&self) -> Result<Vec<String>, ConfigError> {
+        self.secrets()?;
+        Ok(self.warnings())
+    }
+
+    /// What works but is hardly meant, each with what to change: paths of the view that are not there, and files of the
+    /// configuration that others can write.
+    pub fn warnings(&self) -> Vec<String> {
+        let settings = &self.inner.settings;
+        let mut warnings = Vec::new();
+        for key in [keys::VIEW_READ_ONLY, keys::VIEW_READ_WRITE] {
+            let Some((_, origin)) = settings.written(key) else { continue };
+            let missing = paths(settings, key).into_iter().filter(|path| !path.exists());
+            warnings.extend(missing.map(|path| {
+                format!(
+                    "`{key}` in {origin}: {} does not exist, so commands do not see it; create it or take it out",
+                    path.display()
+                )
+            }));
+        }
+        warnings.extend(self.inner.files.iter().filter_map(|file| open_to_others(file)));
+        warnings
+    }
+
+    /// What commands may write must not hold what the policy is made from.
+    pub(super) fn check_writable_roots(&self) -> Result<(), ConfigError> {
+        let Some((_, origin)) = self.inner.settings.written(keys::VIEW_READ_WRITE) else { return Ok(()) };
+        let files = self.guarded_files();
+        for root in &self.inner.guard.opened.read_write {
+            if let Some(file) = guarded::inside(root, &files) {
+                return Err(ConfigError::one(format!(
+                    "`{}` in {origin}: {} holds {}, which configures Helve or is a file of `secrets`, so a command \
+                     could change it; name a smaller directory, or keep that file elsewhere",
+                    keys::VIEW_READ_WRITE,
+                    root.display(),
+                    file.display()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Commands must not be handed Helve's own variables, nor values that they must not show.
+    pub(super) fn check_passed_variables(&self) -> Result<(), ConfigError> {
+        let settings = &self.inner.settings;
+        let key = keys::EXEC_ENV_PASS;
+        let Some((_, origin)) = settings.written(key) else { return Ok(()) };
+        let is_secret = |name: &str| {
+            let mut sources = secret_sources(settings).iter();
+            sources.any(|source| matches!(source, SecretSource::Env(secret) if secret == name))
+        };
+        for name in list(settings, key) {
+            let problem = if name.starts_with("HELVE_") {
+                "configures Helve itself; take it out, and give commands what they need under another name"
+            } else if is_secret(name) {
+                "is also named in `secrets`, whose values no command may see; take it out of one of the two lists"
+            } else {
+                continue;
+            };
+            return Err(ConfigError::one(format!("`{key}` in {origin}: {name} {problem}")));
+        }
+        Ok(())
+    }
+}
+
+/// Says who else can change a file.
+fn open_to_others(file: &Path) -> Option<String> {
+    let metadata = file.metadata().ok().filter(|metadata| metadata.is_file())?;
+    let user = rustix::process::geteuid().as_raw();
+    let (owner, group, mode) = (metadata.uid(), metadata.gid(), metadata.mode());
+    let (who, remedy) = if owner != user && owner != 0 {
+        (format!("user {owner}, who owns it,"), "make it your own")
+    } else if mode & 0o002 != 0 {
+        ("everybody".to_owned(), "run chmod go-w on it")
+    // A group with the number of the user or of root has no other members on usual systems.
+    } else if mode & 0o020 != 0 && group != owner && group != 0 {
+        (format!("everybody in group {group}"), "run chmod go-w on it")
+    } else {
+        return None;
+    };
+    Some(format!("{}: {who} can change what Helve allows; {remedy}", file.display()))
+}

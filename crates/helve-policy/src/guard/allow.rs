@@ -53,6 +53,10 @@ fn beyond_the_text(command: &Command) -> Option<(String, Span)> {
                 return Some((reason.into(), document.span));
             }
         }
+        if let Some(word) = sets_variable(segment) {
+            let reason = "printf -v sets a variable, which the allow list does not see";
+            return Some((reason.into(), word.span));
+        }
         let evaluates = segment.name().is_some_and(|name| EVALUATING.contains(&name.text.as_str()));
         for word in &segment.words {
             if let Some(reason) = wrong_word(word, evaluates) {
@@ -62,6 +66,12 @@ fn beyond_the_text(command: &Command) -> Option<(String, Span)> {
     }
     let span = arithmetic_command(command)?;
     Some(("an arithmetic command can run what its variables hold".into(), span))
+}
+
+/// The option with which `printf` puts together a value that is nowhere written as a whole.
+fn sets_variable(segment: &Segment) -> Option<&Word> {
+    let prints = segment.name().is_some_and(|name| name.text == "printf");
+    segment.arguments().next().filter(|word| prints && word.text.starts_with("-v"))
 }
 
 /// Builtins that read an argument as the name of a variable or as arithmetic: a subscript in it is evaluated, even

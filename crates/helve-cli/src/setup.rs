@@ -2,10 +2,8 @@
 //!
 //! Nothing here opens the store or starts a process; that happens at the first call that needs it.
 
-use std::fs::FileType;
 use std::future::Future;
-use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use helve::store::Home;
@@ -31,25 +29,7 @@ pub(crate) fn sources(global: &Global) -> Sources {
 
 /// What the owner allows.
 pub(crate) fn policy(global: &Global) -> Result<Policy, Failure> {
-    let sources = sources(global);
-    if let Some(file) = [&sources.system, &sources.user].into_iter().flatten().find(|file| may_wait(file)) {
-        return Err(Failure::usage(format!(
-            "the configuration {} cannot be read: it is not a regular file",
-            file.display()
-        )));
-    }
-    Policy::load(&sources).map_err(|error| Failure::usage(error.to_string()))
-}
-
-/// Whether reading a configuration from there could take for ever. `/dev/null` is a usual name for an empty one.
-fn may_wait(file: &Path) -> bool {
-    let waits = |kind: FileType| kind.is_fifo() || kind.is_char_device() && file != Path::new("/dev/null");
-    !is_open_already(file) && file.metadata().is_ok_and(|metadata| waits(metadata.file_type()))
-}
-
-/// Whether this names what the caller has opened already, such as standard input or a shell's `<(command)`.
-pub(crate) fn is_open_already(file: &Path) -> bool {
-    file == Path::new("/dev/stdin") || file.starts_with("/dev/fd")
+    Policy::load(&sources(global)).map_err(|error| Failure::usage(error.to_string()))
 }
 
 /// The directory that tools work in.

@@ -4,7 +4,6 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 
 use clap::Args as ClapArgs;
 use helve::{Args, Call, CallResult, Policy};
@@ -83,7 +82,7 @@ fn open(name: &str) -> Result<File, Failure> {
     if name.is_empty() {
         return Err(Failure::usage("there is no name behind @. Write @FILE, or - for standard input"));
     }
-    let is_open_already = setup::is_open_already(Path::new(name));
+    let is_open_already = name == "/dev/stdin" || name.starts_with("/dev/fd/");
     let mut options = File::options();
     options.read(true);
     if !is_open_already {

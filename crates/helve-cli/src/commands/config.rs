@@ -34,7 +34,7 @@ pub(crate) struct Options {
 enum Action {
     /// Print every value in force and where it comes from
     Show,
-    /// Say whether the configuration is sound
+    /// Say whether the configuration is sound, and what in it is hardly meant
     Check,
     /// Write a commented file with every key
     Init {
@@ -77,12 +77,16 @@ fn show(global: &Global) -> Result<(), Failure> {
 
 fn check(global: &Global) -> Result<(), Failure> {
     // What only a call would run into counts too: rules for tools that do not exist, secrets that cannot be read.
-    setup::runtime(global)?;
+    let runtime = setup::runtime(global)?;
+    let warnings = runtime.policy().check_all().map_err(|error| Failure::usage(error.to_string()))?;
     let sources = setup::sources(global);
     let files: Vec<_> =
         [sources.system, sources.user].into_iter().flatten().filter(|file| file.exists()).collect();
     if global.json {
-        return ui::print_json(&json!({"ok": true, "files": files}));
+        return ui::print_json(&json!({"ok": true, "files": files, "warnings": warnings}));
+    }
+    for warning in &warnings {
+        ui::note(&harmless(warning));
     }
     let read: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     let read = if read.is_empty() { "no file".to_owned() } else { read.join(", ") };

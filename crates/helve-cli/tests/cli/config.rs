@@ -88,6 +88,21 @@ fn a_rule_for_no_tool_and_a_secret_that_is_not_there_are_no_sound_configuration(
 }
 
 #[test]
+fn what_is_hardly_meant_is_noted() {
+    let world = World::new();
+    let file = world.configure("[view]\nread_only = [\"/no/such/directory\"]\n");
+    let text = world.run(&["config", "check"]);
+    assert_eq!(text.code, Some(0), "{text:?}");
+    assert!(text.stderr.starts_with("note: ") && text.stderr.contains("/no/such/directory"), "{text:?}");
+    let data = world.run(&["config", "check", "--json"]).json();
+    assert_eq!((&data["ok"], &data["files"]), (&json!(true), &json!([file])));
+    assert!(data["warnings"][0].as_str().unwrap().contains("/no/such/directory"), "{data}");
+    world.configure("parallel = false\n");
+    let sound = world.run(&["config", "check", "--json"]).json();
+    assert!(!sound["warnings"].to_string().contains("/no/such"), "{sound}");
+}
+
+#[test]
 fn with_json_an_error_stands_in_the_place_of_the_answer() {
     let world = World::new();
     world.configure("timout = 5\n");

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use crate::report::{Promise, Row};
 use crate::sample::in_turns;
 
-const EXEC_CALL: &str = r#"{"command":"cargo test --workspace 2>&1 | tail -n 20","working_dir":"src","timeout":120}"#;
+const EXEC_CALL: &str =
+    r#"{"command":"cargo test --workspace 2>&1 | tail -n 20","working_dir":"src","timeout":120}"#;
 
 type Measured<T> = Result<T, Box<dyn std::error::Error>>;
 

@@ -60,7 +60,9 @@ fn options() -> Result<Options, String> {
             "--quick" => options.quick = true,
             "--helve" => options.helve = args.next().ok_or("--helve wants the path of the program")?.into(),
             other => {
-                return Err(format!("unknown option {other}\nusage: helve-bench [--json] [--quick] [--check] [--helve PATH]"));
+                return Err(format!(
+                    "unknown option {other}\nusage: helve-bench [--json] [--quick] [--check] [--helve PATH]"
+                ));
             }
         }
     }

@@ -55,11 +55,23 @@ fn finished(command: &mut Command) -> Measured<()> {
     if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}").into()) }
 }
 
-fn process(place: &Place, name: &'static str, args: &[&str], promise: Promise, rounds: usize) -> Measured<Row> {
+fn process(
+    place: &Place,
+    name: &'static str,
+    args: &[&str],
+    promise: Promise,
+    rounds: usize,
+) -> Measured<Row> {
     let ours = || finished(&mut place.helve(args));
     let bare = || finished(Command::new("/bin/true").stdin(Stdio::null()));
     let pair = in_turns(rounds, 1, ours, bare)?;
-    Ok(Row { name, subject: pair.subject, reference: Some(("/bin/true", pair.reference)), promise, mib: None })
+    Ok(Row {
+        name,
+        subject: pair.subject,
+        reference: Some(("/bin/true", pair.reference)),
+        promise,
+        mib: None,
+    })
 }
 
 /// `helve batch` with many calls of echo.

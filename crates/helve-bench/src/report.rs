@@ -82,7 +82,11 @@ pub(crate) fn print(rows: &[Row], json: bool) {
         let (name, reference) = row.reference.map_or(("", String::new()), |(name, time)| (name, shown(time)));
         let ratio = row.ratio().map(|ratio| format!("{ratio:.2}x")).unwrap_or_default();
         let mark = if row.holds() { "" } else { "  MISSED" };
-        println!("{:<46} {takes:>12} {name:<34} {reference:>12} {ratio:>8}  {}{mark}", row.name, row.promised());
+        println!(
+            "{:<46} {takes:>12} {name:<34} {reference:>12} {ratio:>8}  {}{mark}",
+            row.name,
+            row.promised()
+        );
     }
 }
 

@@ -67,7 +67,7 @@ limits! {
     /// How deep the arguments of one call may nest.
     args_depth = 64, "levels", "the call is refused (invalid_params)";
     /// How many calls one batch may hold.
-    batch_calls = 256, "calls", "the calls beyond it are refused (too_large)";
+    batch_calls = 256, "calls", "a line of `helve batch` with more is refused whole, in the library the calls beyond it are (too_large)";
     /// How large the details of one result may be.
     details_bytes = 256 << 10, "bytes", "they are left out, with a note";
     /// How large one picture of a result may be.

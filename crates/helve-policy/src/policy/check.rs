@@ -32,6 +32,7 @@ impl Policy {
                 )
             }));
         }
+        warnings.extend(self.passed_secrets());
         warnings.extend(self.inner.files.iter().filter_map(|file| open_to_others(file)));
         warnings
     }
@@ -59,21 +60,32 @@ impl Policy {
         let settings = &self.inner.settings;
         let key = keys::EXEC_ENV_PASS;
         let Some((_, origin)) = settings.written(key) else { return Ok(()) };
+        match list(settings, key).iter().find(|name| name.starts_with("HELVE_")) {
+            Some(name) => Err(ConfigError::one(format!(
+                "`{key}` in {origin}: {name} configures Helve itself; take it out, and give commands what they need under \
+                 another name"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// A variable that is passed to commands and kept out of what they print: useful, if it is meant.
+    fn passed_secrets(&self) -> Vec<String> {
+        let settings = &self.inner.settings;
+        let key = keys::EXEC_ENV_PASS;
+        let Some((_, origin)) = settings.written(key) else { return Vec::new() };
         let is_secret = |name: &str| {
             let mut sources = secret_sources(settings).iter();
             sources.any(|source| matches!(source, SecretSource::Env(secret) if secret == name))
         };
-        for name in list(settings, key) {
-            let problem = if name.starts_with("HELVE_") {
-                "configures Helve itself; take it out, and give commands what they need under another name"
-            } else if is_secret(name) {
-                "is also named in `secrets`, whose values no command may see; take it out of one of the two lists"
-            } else {
-                continue;
-            };
-            return Err(ConfigError::one(format!("`{key}` in {origin}: {name} {problem}")));
-        }
-        Ok(())
+        let passed = list(settings, key);
+        let secret = passed.iter().filter(|name| is_secret(name));
+        let warn = |name| {
+            format!(
+                "`{key}` in {origin}: every command can read the secret {name}; only what it prints is redacted"
+            )
+        };
+        secret.map(warn).collect()
     }
 }
 

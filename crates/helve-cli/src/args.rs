@@ -46,11 +46,7 @@ pub(crate) struct Global {
 
 /// What the store takes as the name of a session; here, so that a bad one is bad usage before anything happens.
 fn session_name(name: &str) -> Result<String, String> {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
-    if (1..=100).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(fits) {
-        return Ok(name.to_owned());
-    }
-    Err("use 1 to 100 letters, digits, '.', '_' or '-', not starting with '.'".to_owned())
+    helve::store::check_session(name).map(|()| name.to_owned()).map_err(|error| error.to_string())
 }
 
 #[derive(Subcommand)]

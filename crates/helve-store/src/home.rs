@@ -153,8 +153,8 @@ fn default_path_from(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathB
     })
 }
 
-/// Whether a session name can be a plain directory name.
-pub(crate) fn check_session(name: &str) -> Result<(), StoreError> {
+/// Whether a session name can be a plain directory name; the error says what it may be.
+pub fn check_session(name: &str) -> Result<(), StoreError> {
     let valid = (1..=100).contains(&name.len())
         && !name.starts_with('.')
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'));

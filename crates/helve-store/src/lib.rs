@@ -66,7 +66,7 @@ pub use blobs::{BlobRef, BlobWriter, Blobs};
 pub use canonical::{MAX_DEPTH, canonical_json};
 pub use error::StoreError;
 pub use gc::{GcOptions, GcReport, Removed, gc};
-pub use home::Home;
+pub use home::{Home, check_session};
 pub use index::{CallRow, CallState, CallStory, Filter, Index, read_call};
 pub use journal::{Appended, Journal, JournalOptions};
 pub use line::{Entry, EntryKind, MAX_LINE_BYTES, Record};

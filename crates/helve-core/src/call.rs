@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::error::{ErrorKind, Problem};
-use crate::output::{Content, Cost, join_text};
+use crate::output::{Content, Cost, Truncated, join_text};
 use crate::verdict::Decision;
 
 /// The name of one call: `c_` and 26 letters that sort by time.
@@ -70,25 +70,6 @@ impl Call {
     pub fn new(tool: impl Into<String>, args: impl Into<Args>) -> Self {
         Call { id: None, tool: tool.into(), args: args.into() }
     }
-}
-
-/// What the model does not see of a result, and where the whole is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Truncated {
-    /// Bytes left out of the text.
-    pub bytes: u64,
-    /// Characters left out of the text.
-    pub chars: u64,
-    /// The whole, if it was kept.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub blob: Option<String>,
-    /// Bytes that not even the blob has, because its cap was hit.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub blob_dropped: u64,
-}
-
-fn is_zero(n: &u64) -> bool {
-    *n == 0
 }
 
 /// Which sandbox ran the call and which layers it really had.

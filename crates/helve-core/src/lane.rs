@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::time::{Duration, SystemTime};
 
 use crate::call::SandboxReport;
-use crate::context::Cancel;
+use crate::cancel::Cancel;
 use crate::error::ToolError;
 use crate::text::Capture;
 

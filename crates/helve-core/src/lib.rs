@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`tool`], [`spec`], [`typed`] | the [`Tool`] trait, its [`ToolSpec`], and typed arguments |
 //! | [`call`], [`output`], [`error`] | a call, what a tool gives back, the closed set of errors |
-//! | [`context`] | what a running tool can reach |
+//! | [`context`], [`cancel`] | what a running tool can reach; taking a call back |
 //! | [`lane`] | the traits behind those handles: shell, files, egress, blobs |
 //! | [`view`], [`verdict`], [`access`] | data that policy, sandbox and runtime share |
 //! | [`text`], [`harmless`] | bounded text with an exact count of the rest; text that can do nothing to a terminal |
@@ -19,6 +19,7 @@
 
 pub mod access;
 pub mod call;
+pub mod cancel;
 pub mod context;
 pub mod error;
 pub mod export;
@@ -36,15 +37,16 @@ pub mod verdict;
 pub mod view;
 
 pub use access::{Access, CommandUse, Resource};
-pub use call::{Args, Call, CallId, CallResult, SandboxReport, Truncated, WireError};
-pub use context::{Cancel, CancelHandle, Context, Progress};
+pub use call::{Args, Call, CallId, CallResult, SandboxReport, WireError};
+pub use cancel::{Cancel, CancelHandle};
+pub use context::{Context, Progress};
 pub use error::{ErrorKind, Problem, ToolError};
 pub use lane::{
     BlobRef, Blobs, BoxFuture, Egress, Exit, Files, OutputSink, Shell, ShellBackend, ShellJob, ShellOutput,
     ShellRequest, Stream,
 };
 pub use limits::Limits;
-pub use output::{Content, Cost, Output};
+pub use output::{Content, Cost, Output, Truncated};
 pub use spec::{ApprovalNeed, Lane, RateLimit, ToolSpec};
 pub use text::Capture;
 pub use tool::Tool;

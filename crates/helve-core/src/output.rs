@@ -3,8 +3,6 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::call::Truncated;
-
 /// One block of a result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -31,6 +29,25 @@ pub struct Cost {
     pub micros: u64,
     /// ISO 4217 code, such as `USD`.
     pub currency: String,
+}
+
+/// What the model does not see of a result, and where the whole is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Truncated {
+    /// Bytes left out of the text.
+    pub bytes: u64,
+    /// Characters left out of the text.
+    pub chars: u64,
+    /// The whole, if it was kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blob: Option<String>,
+    /// Bytes that not even the blob has, because its cap was hit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub blob_dropped: u64,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// What a tool returns when it worked.

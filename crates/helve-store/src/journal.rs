@@ -77,15 +77,26 @@ impl Journal {
     /// Appends entries next to each other, with one lock and one write. When it fails none of them gets a place; a
     /// process that is killed in the middle may leave the first few.
     pub fn append_all<B: Serialize>(&self, entries: &[Entry<B>]) -> Result<Vec<Appended>, StoreError> {
+        let mut places = Vec::with_capacity(entries.len());
+        self.place(entries, |seq, hash| places.push(Appended { seq, hash: hash.to_hex().to_string() }))?;
+        Ok(places)
+    }
+
+    /// The same for whoever does not ask where the entries stand.
+    pub fn record<B: Serialize>(&self, entries: &[Entry<B>]) -> Result<(), StoreError> {
+        self.place(entries, |_, _| {})
+    }
+
+    fn place<B: Serialize>(
+        &self,
+        entries: &[Entry<B>],
+        placed: impl FnMut(u64, blake3::Hash),
+    ) -> Result<(), StoreError> {
         if entries.is_empty() {
-            return Ok(Vec::new());
+            return Ok(());
         }
         let prepared = entries.iter().map(Prepared::new).collect::<Result<Vec<_>, _>>()?;
-        let mut places = Vec::with_capacity(entries.len());
-        self.append_prepared(prepared, |seq, hash| {
-            places.push(Appended { seq, hash: hash.to_hex().to_string() });
-        })?;
-        Ok(places)
+        self.append_prepared(prepared, placed).map(|_| ())
     }
 
     /// The session this journal belongs to.
@@ -120,7 +131,7 @@ impl Journal {
                 }
             };
             let before = head.bytes;
-            let mut lines = Vec::with_capacity(1536 * entries.len().min(64));
+            let mut lines = Vec::with_capacity(1000 * entries.len().min(64));
             for entry in entries {
                 let hash = entry.seal(head.count + 1, head.hash, &mut lines);
                 head = Head { count: head.count + 1, bytes: before + lines.len() as u64, hash };

@@ -21,6 +21,9 @@ pub const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
 
 const HEX: usize = 64;
 
+/// Room for most lines, small enough for the allocator's quick way.
+const USUAL_LINE_BYTES: usize = 960;
+
 /// What stands behind a line's body and call takes less than this, line end included.
 pub(crate) const ENDING_BYTES: usize = 300;
 
@@ -106,7 +109,7 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     pub(crate) fn new<B: Serialize>(entry: &Entry<B>) -> Result<Prepared, StoreError> {
-        let mut start = Vec::with_capacity(2048);
+        let mut start = Vec::with_capacity(USUAL_LINE_BYTES);
         start.extend_from_slice(b"{\"at_us\":");
         write_u64(&mut start, entry.at_us);
         start.extend_from_slice(b",\"body\":");

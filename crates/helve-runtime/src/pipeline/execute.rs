@@ -69,6 +69,8 @@ impl Executor {
         let start = std::panic::catch_unwind(AssertUnwindSafe(|| entry.tool.run(args, &ctx)));
         let work = Unwinding(start.map_err(|_panic| panicked(&spec.name))?);
         tokio::select! {
+            // Most tools are done at the first look: no timer is set and nobody listens for a cancellation then.
+            biased;
             done = work => done.unwrap_or_else(|| Err(panicked(&spec.name))),
             () = tokio::time::sleep(deadline) => Err(timed_out(&spec.name, deadline)),
             () = self.given_up() => Err(cancelled()),

@@ -131,7 +131,7 @@ impl Recorder {
     }
 
     fn append(&self, entries: &[Entry<Body<'_>>]) -> Result<(), ToolError> {
-        let write = || self.open()?.append_all(entries).map(|_| ()).map_err(|error| unrecorded(&error));
+        let write = || self.open()?.record(entries).map_err(|error| unrecorded(&error));
         if self.fsync { off_async(write) } else { write() }
     }
 

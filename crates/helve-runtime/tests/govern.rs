@@ -186,16 +186,15 @@ async fn a_refused_sensitive_parameter_is_not_shown() {
     let spec = ToolSpec::new("t", "", schema).sensitive(&["key"]).read_only();
     let tool = fake(spec, |_, _| Box::pin(async { Ok(Output::text("")) }));
     let runtime = builder(dir.path(), "").register(tool).build().unwrap();
-    for args in [
-        json!({"key": "swordfish", "n": "x"}),
-        json!({"kee": "swordfish"}),
-        json!({"key": 5, "n": {"swordfish": 1}}),
-    ] {
+    for args in [json!({"key": "swordfish", "n": "x"}), json!({"kee": "swordfish"})] {
         let result = runtime.call(Call::new("t", args)).await;
         assert!(!result.ok);
-        assert!(!serde_json::to_string(&result.error).unwrap().contains("fish\""), "{:?}", result.error);
+        let shown = serde_json::to_string(&result).unwrap();
+        assert!(!shown.contains("swordfish"), "{shown}");
     }
-    assert!(!journal(dir.path()).contains("\"swordfish\""), "{}", journal(dir.path()));
+    assert!(!journal(dir.path()).contains("swordfish"), "{}", journal(dir.path()));
+    let open = runtime.call(Call::new("t", json!({"n": "codfish"}))).await;
+    assert!(open.text().contains("codfish"), "what is not sensitive is shown: {}", open.text());
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! Known secrets leave the stream before its first byte reaches a disk, a model or a terminal.
 //!
 //! Looked for: each secret as it is, each long line of one that has several, in base64 (both alphabets, at each of the
-//! three alignments, also over one line break), in hexadecimal, percent-encoded, and as a JSON string. State is kept over
-//! chunk borders. Reversed, encrypted or otherwise rewritten secrets are not seen.
+//! three alignments, also over one line break), in hexadecimal, percent-encoded, as a JSON string, and backwards. State is
+//! kept over chunk borders. Encrypted, compressed or otherwise rewritten secrets are not seen.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -93,6 +93,7 @@ fn forms(secret: &[u8]) -> Vec<Vec<u8>> {
     if let Ok(json) = serde_json::to_string(&String::from_utf8_lossy(secret)) {
         forms.push(json.trim_matches('"').as_bytes().to_vec());
     }
+    forms.push(String::from_utf8_lossy(secret).chars().rev().collect::<String>().into_bytes());
     let hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
     forms.push(hex.to_uppercase().into_bytes());
     forms.push(hex.into_bytes());
@@ -216,6 +217,7 @@ mod tests {
             base64(format!("xx{SECRET}yyy").as_bytes()),
             base64(SECRET.as_bytes()),
             "s3cr3t/Value%2B1".to_owned(),
+            SECRET.chars().rev().collect(),
         ] {
             let clean = secrets().redact(&text).into_owned();
             assert!(clean.contains("[REDACTED:TOKEN]"), "{text} gave {clean}");

@@ -5,7 +5,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`tool`], [`spec`], [`typed`] | the [`Tool`] trait, its [`ToolSpec`], and typed arguments |
+//! | [`tool`], [`spec`], [`mod@typed`] | the [`Tool`] trait, its [`ToolSpec`], and typed arguments |
 //! | [`call`], [`output`], [`error`] | a call, what a tool gives back, the closed set of errors |
 //! | [`context`], [`cancel`] | what a running tool can reach; taking a call back |
 //! | [`lane`] | the traits behind those handles: shell, files, egress, blobs |

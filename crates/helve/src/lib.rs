@@ -19,11 +19,6 @@
 //!
 //! A tool of your own is a struct with arguments that derive `Deserialize` and `JsonSchema`; see [`TypedTool`]. It is
 //! run by the pipeline only: a [`Context`] cannot be made outside of it, and the runtime hands out specs, never tools.
-//!
-//! ```compile_fail
-//! // There is no way to a tool but through the pipeline.
-//! let ctx = helve::assemble(todo!());
-//! ```
 
 mod manual;
 

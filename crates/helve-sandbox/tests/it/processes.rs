@@ -98,11 +98,10 @@ fn signal_masks_and_dispositions_are_fresh() {
 #[test]
 fn command_leads_a_session_of_its_own() {
     let workspace = tempfile::tempdir().unwrap();
-    let own = rustix::process::getsid(None).unwrap().as_raw_nonzero().to_string();
+    // The caller's own session may lie outside its pid namespace and have no number; the command's has one.
     let text = output(&SandboxChoice::None, view(workspace.path()), "cut -d' ' -f1,6 /proc/$$/stat");
     let (pid, session) = text.trim().split_once(' ').unwrap();
     assert_eq!(pid, session);
-    assert_ne!(session, own);
 }
 
 #[test]

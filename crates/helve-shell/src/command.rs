@@ -6,21 +6,7 @@
 
 use std::ops::Range;
 
-/// A stretch of the source text, in bytes, always on character borders.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Span {
-    /// Offset of the first byte.
-    pub start: usize,
-    /// Offset after the last byte.
-    pub end: usize,
-}
-
-impl Span {
-    /// The same stretch as a range, ready to slice the source text.
-    pub fn range(self) -> Range<usize> {
-        self.start..self.end
-    }
-}
+pub(crate) use crate::Span;
 
 /// What a shell command says.
 #[derive(Debug, Clone, PartialEq, Eq)]

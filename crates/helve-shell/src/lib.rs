@@ -14,17 +14,27 @@
 //!
 //! Deliberately not here: verdicts, rules, the file system, environment variables, processes.
 
+pub mod analysis;
 mod command;
 mod paths;
+mod programs;
 mod quote;
 mod read;
+mod span;
 mod template;
+pub mod tree;
+
+/// The longest text that is parsed, in bytes.
+pub const MAX_TEXT: usize = 1 << 20;
+
+/// How deep commands and substitutions may be nested.
+pub const MAX_NESTING: usize = 40;
 
 pub use command::{
-    Command, HereDocument, Joint, Opaque, OpaqueReason, Part, PartKind, Position, Redirect, Segment, Span,
-    Word,
+    Command, HereDocument, Joint, Opaque, OpaqueReason, Part, PartKind, Position, Redirect, Segment, Word,
 };
 pub use paths::{Directory, PathRole, PathWord, PathWords, path_words};
 pub use quote::{quote, quote_double, quote_single_inner};
 pub use read::{MAX_DEPTH, MAX_LENGTH, read};
+pub use span::Span;
 pub use template::{RenderError, Template, TemplateError};

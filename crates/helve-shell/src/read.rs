@@ -19,7 +19,8 @@ mod list;
 mod position;
 mod word;
 
-use crate::command::{Command, Entry, Opaque, OpaqueReason, Scope, Segment, Span};
+use crate::Span;
+use crate::command::{Command, Entry, Opaque, OpaqueReason, Scope, Segment};
 
 /// The longest text that is read, in bytes.
 pub const MAX_LENGTH: usize = 64 * 1024;

@@ -1,0 +1,93 @@
+//! What single programs do with their arguments: option grammars as tables, no policy.
+//!
+//! In comes an argv as far as it is known, out goes its [`Meaning`]: which files it touches, which commands it starts in
+//! turn, and where it leaves the program's ordinary behaviour. The walker of the tree follows the inner commands.
+//! A program that no table knows has an empty meaning; that is not a statement that it does nothing.
+
+use crate::analysis::{Arg, DepartureKind, EffectKind, Input, More, OpaqueReason};
+
+/// What a table is asked about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Invocation<'a> {
+    /// The name without its directory, lower case where the program does not care.
+    pub(crate) program: &'a str,
+    /// The arguments after the name.
+    pub(crate) args: &'a [Arg],
+    /// Where standard input comes from.
+    pub(crate) input: &'a Input,
+}
+
+/// What a program does with its arguments. Indices point into [`Invocation::args`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Meaning {
+    /// What it does to the world.
+    pub(crate) deeds: Vec<Deed>,
+    /// What it starts in turn.
+    pub(crate) inner: Vec<Inner>,
+    /// Where it leaves its ordinary behaviour, with the argument that says so.
+    pub(crate) departures: Vec<(DepartureKind, usize)>,
+    /// Of what it cannot be told what it does, with the argument that says so; none for the program as a whole.
+    pub(crate) opaque: Vec<(OpaqueReason, Option<usize>)>,
+}
+
+/// One effect of a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Deed {
+    pub(crate) kind: EffectKind,
+    pub(crate) on: On,
+}
+
+/// What a deed is done to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum On {
+    /// The path that this argument is.
+    Arg(usize),
+    /// The path that this argument holds behind its first so many bytes, as in `--file=PATH` or `of=PATH`.
+    Tail(usize, usize),
+    /// A path that the program is known to use, relative to the directory or absolute, and the argument to point at.
+    Path(String, Option<usize>),
+    /// A host, and the argument to point at.
+    Host(String, Option<usize>),
+    /// Something unknown, and the argument to point at.
+    Unknown(Option<usize>),
+    /// The machine.
+    Machine,
+}
+
+/// A command that a program starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Inner {
+    /// An argv of its own.
+    Argv {
+        /// Name and arguments.
+        argv: Vec<Arg>,
+        /// What is added to it.
+        more: More,
+        /// Variables that it gets, as for `env A=1`.
+        environment: Vec<(String, Arg)>,
+        /// Whether its standard input is the outer program's.
+        keeps_input: bool,
+        /// Another directory in which it runs, as for `env -C DIR`, `git -C DIR`; unknown if the argument is.
+        directory: Option<Arg>,
+        /// Whether it runs somewhere else: another host, a container, another root. Its paths are then not ours.
+        elsewhere: bool,
+    },
+    /// Text that a shell reads.
+    Shell {
+        /// The text; with unknown parts it is opaque as far as these reach.
+        text: Arg,
+        /// The shell's name, from which its dialect follows.
+        shell: String,
+        /// What `$0` and the positional parameters are.
+        parameters: Vec<Arg>,
+        /// Whether it runs somewhere else, as above.
+        elsewhere: bool,
+    },
+    /// Code in another language.
+    Code {
+        /// The language: `python`, `perl`, `ruby`, `node`, `php`, `lua`, `awk`, `powershell`, `cmd` …
+        language: &'static str,
+        /// The code.
+        text: Arg,
+    },
+}

@@ -4,6 +4,19 @@
 //! turn, and where it leaves the program's ordinary behaviour. The walker of the tree follows the inner commands.
 //! A program that no table knows has an empty meaning; that is not a statement that it does nothing.
 
+//!
+//! | module | programs |
+//! |---|---|
+//! | `options` | the grammar that all of them share |
+//! | `runners` | those that start others: shells, `env`, `sudo`, `xargs`, `ssh`, interpreters |
+//! | `readers` | those that people call read-only: `grep`, `sed`, `sort`, `find`, `git`, `tar`, `make` |
+//! | `changers` | those that change files, machines and networks |
+
+mod changers;
+mod options;
+mod readers;
+mod runners;
+
 use crate::analysis::{Arg, DepartureKind, EffectKind, Input, More, OpaqueReason};
 
 /// What a table is asked about.
@@ -90,4 +103,10 @@ pub(crate) enum Inner {
         /// The code.
         text: Arg,
     },
+}
+
+/// What an argv means.
+pub(crate) fn understand(invocation: &Invocation<'_>) -> Meaning {
+    let tables = [runners::understand, readers::understand, changers::understand];
+    tables.iter().find_map(|table| table(invocation)).unwrap_or_default()
 }

@@ -1,0 +1,1 @@
+//! The grammar of options that programs share.

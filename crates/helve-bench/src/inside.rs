@@ -25,6 +25,7 @@ pub(crate) fn measure(quick: bool) -> Measured<Vec<Row>> {
     let rounds = if quick { 10 } else { 60 };
     Ok(vec![
         arguments(&runtime, rounds)?,
+        decision(&runtime, rounds)?,
         echo(&runtime, &async_runtime, root.path(), rounds)?,
         exec_true(&runtime, &async_runtime, rounds)?,
     ])
@@ -60,6 +61,33 @@ fn arguments(runtime: &Runtime, rounds: usize) -> Measured<Row> {
         subject: pair.subject,
         reference: Some(("serde_json parse of the same bytes", pair.reference)),
         promise: Promise::Ratio(10.0),
+        mib: None,
+    })
+}
+
+/// What the policy says of an everyday command, beside a parse of the call that carries it.
+fn decision(runtime: &Runtime, rounds: usize) -> Measured<Row> {
+    const BATCH: u32 = 1000;
+    const COMMAND: &str = "git status && cargo test -q 2>&1 | tail -5";
+    let call = json!({"command": COMMAND}).to_string();
+    let ours = || -> Measured<()> {
+        for _ in 0..BATCH {
+            black_box(runtime.check(black_box(COMMAND), None));
+        }
+        Ok(())
+    };
+    let parse = || -> Measured<()> {
+        for _ in 0..BATCH {
+            black_box(serde_json::from_str::<Value>(black_box(&call))?);
+        }
+        Ok(())
+    };
+    let pair = in_turns(rounds, BATCH, ours, parse)?;
+    Ok(Row {
+        name: "decide on an everyday command",
+        subject: pair.subject,
+        reference: Some(("serde_json parse of the same bytes", pair.reference)),
+        promise: Promise::Ratio(50.0),
         mib: None,
     })
 }

@@ -28,6 +28,8 @@ pub(crate) struct Invocation<'a> {
     pub(crate) args: &'a [Arg],
     /// Where standard input comes from.
     pub(crate) input: &'a Input,
+    /// What is added behind the arguments when it runs.
+    pub(crate) more: More,
 }
 
 /// What a program does with its arguments. Indices point into [`Invocation::args`].

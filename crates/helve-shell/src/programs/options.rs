@@ -1,1 +1,325 @@
-//! The grammar of options that programs share.
+//! The grammar of options that programs share: a table goes in with an argv, a list of what each argument is comes out.
+//!
+//! It follows GNU `getopt_long`: clusters (`-rfv`), attached values (`-n5`, `--file=x`), values in the next argument,
+//! unambiguous abbreviations of long options, `--`, and options behind operands unless the table says [`Order::First`].
+//! An argument of which only the start is known is read as far as that start reaches; what may or may not be an option is
+//! [`Item::Maybe`]. What options mean is the business of the table's owner.
+
+#[cfg(test)]
+mod tests;
+
+use super::On;
+use crate::Span;
+use crate::analysis::{Arg, ArgPart};
+
+/// The options of a program.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Grammar {
+    /// Short options without a value.
+    pub(super) flags: &'static str,
+    /// Short options with a value, attached or in the next argument.
+    pub(super) values: &'static str,
+    /// Short options whose value may be attached and is never the next argument.
+    pub(super) optional: &'static str,
+    /// Long options, without their dashes.
+    pub(super) long: &'static [(&'static str, Takes)],
+    /// Where options may stand.
+    pub(super) order: Order,
+    /// Whether `-20` is an option; its name is then `#`.
+    pub(super) numbers: bool,
+    /// Whether long options may have a single dash. They are then not abbreviated.
+    pub(super) single_dash: bool,
+}
+
+impl Grammar {
+    /// A program without options, to be filled with `..Grammar::NONE`.
+    pub(super) const NONE: Grammar = Grammar {
+        flags: "",
+        values: "",
+        optional: "",
+        long: &[],
+        order: Order::Mixed,
+        numbers: false,
+        single_dash: false,
+    };
+}
+
+/// Whether a long option has a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Takes {
+    /// It has none.
+    Nothing,
+    /// It has one, behind `=` or in the next argument.
+    Value,
+    /// It may have one behind `=`.
+    Optional,
+}
+
+/// Where options may stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Anywhere before `--`.
+    Mixed,
+    /// Before the first operand, as for programs that start others.
+    First,
+}
+
+/// What an argument, or a letter of a cluster, is. Short options are named by their letter, long ones without dashes and
+/// unabbreviated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Item {
+    /// An option without a value, and the argument in which it stands.
+    Flag(&'static str, usize),
+    /// An option with a value.
+    Value(&'static str, Place),
+    /// An operand.
+    Operand(usize),
+    /// `--`.
+    End(usize),
+    /// An option that the table does not have.
+    Unknown(usize),
+    /// An argument that may be an option or an operand: its start is not known. It stands where an operand would.
+    Maybe(usize),
+}
+
+/// Where the value of an option stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The argument that holds the option.
+    pub(super) option: usize,
+    /// The argument that holds the value; past the end if the value is missing.
+    pub(super) arg: usize,
+    /// How many bytes of that argument stand before the value.
+    pub(super) skip: usize,
+}
+
+impl Place {
+    /// The value's text, if it is certain.
+    pub(super) fn text(self, args: &[Arg]) -> Option<&str> {
+        args.get(self.arg)?.text()?.get(self.skip..)
+    }
+
+    /// What the value certainly starts with.
+    pub(super) fn prefix(self, args: &[Arg]) -> &str {
+        args.get(self.arg).and_then(|arg| arg.prefix().get(self.skip..)).unwrap_or_default()
+    }
+
+    /// The value as an argument of its own; none if it is missing.
+    pub(super) fn value(self, args: &[Arg]) -> Option<Arg> {
+        args.get(self.arg).map(|arg| tail(arg, self.skip))
+    }
+
+    /// The value as the object of a deed.
+    pub(super) fn on(self, args: &[Arg]) -> On {
+        match (args.get(self.arg), self.skip) {
+            (None, _) => On::Unknown(Some(self.option)),
+            (Some(_), 0) => On::Arg(self.arg),
+            (Some(_), skip) => On::Tail(self.arg, skip),
+        }
+    }
+}
+
+/// The argument without its first `skip` bytes, which must be certain.
+pub(super) fn tail(arg: &Arg, skip: usize) -> Arg {
+    let mut rest = skip;
+    let mut parts = Vec::with_capacity(arg.parts.len());
+    for part in &arg.parts {
+        let (ArgPart::Known(text) | ArgPart::Glob(text)) = part else {
+            parts.push(part.clone());
+            continue;
+        };
+        let cut = rest.min(text.len());
+        rest -= cut;
+        match (text.get(cut..), part) {
+            (Some(""), _) | (None, _) => {}
+            (Some(left), ArgPart::Glob(_)) => parts.push(ArgPart::Glob(left.to_owned())),
+            (Some(left), _) => parts.push(ArgPart::Known(left.to_owned())),
+        }
+    }
+    // Only where the source holds the text without quotes do its bytes and those of the text count alike.
+    let bare = arg.text().is_some_and(|text| text.len() == arg.span.end.saturating_sub(arg.span.start));
+    let start = if bare { arg.span.start + skip } else { arg.span.start };
+    Arg { parts, span: Span { start, end: arg.span.end }, splits: arg.splits }
+}
+
+/// Whether an argument may turn out to hold an option, at its start or behind a blank at which it splits.
+pub(super) fn may_hide_option(arg: &Arg) -> bool {
+    arg.text().is_none() && (arg.may_be_option() || (arg.splits && arg.parts.contains(&ArgPart::Unknown)))
+}
+
+/// What an argument certainly starts with, active characters not counted, and whether that is all of it.
+fn start(arg: &Arg) -> (&str, bool) {
+    match arg.parts.as_slice() {
+        [] => ("", true),
+        [ArgPart::Known(text)] => (text, !arg.splits),
+        [ArgPart::Known(text), ..] => (text, false),
+        [ArgPart::Glob(pattern), ..] => {
+            let active = pattern.find(['*', '?', '[', '(']).unwrap_or(pattern.len());
+            (&pattern[..active], false)
+        }
+        [ArgPart::Unknown, ..] => ("", false),
+    }
+}
+
+/// Says what each argument is.
+pub(super) fn read(args: &[Arg], grammar: &Grammar) -> Vec<Item> {
+    let mut reader = Reader { args, grammar, items: Vec::with_capacity(args.len()), next: 0 };
+    reader.run();
+    reader.items
+}
+
+struct Reader<'a> {
+    args: &'a [Arg],
+    grammar: &'a Grammar,
+    items: Vec<Item>,
+    next: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn run(&mut self) {
+        while let Some(arg) = self.args.get(self.next) {
+            let at = self.next;
+            self.next += 1;
+            let (text, complete) = start(arg);
+            match text.strip_prefix('-') {
+                Some("") if complete => self.operand(at),
+                Some("-") if complete => {
+                    self.items.push(Item::End(at));
+                    return self.rest();
+                }
+                Some(behind) => match behind.strip_prefix('-') {
+                    Some(long) => self.long(at, long, 2, complete, true),
+                    None if self.grammar.single_dash && self.has_single(behind) => {
+                        self.long(at, behind, 1, complete, false);
+                    }
+                    None => self.cluster(at, text, complete),
+                },
+                None if !complete && may_hide_option(arg) => {
+                    self.items.push(Item::Maybe(at));
+                    if self.grammar.order == Order::First {
+                        return self.rest();
+                    }
+                }
+                None => self.operand(at),
+            }
+        }
+    }
+
+    fn operand(&mut self, at: usize) {
+        self.items.push(Item::Operand(at));
+        if self.grammar.order == Order::First {
+            self.rest();
+        }
+    }
+
+    /// All that is left are operands.
+    fn rest(&mut self) {
+        self.items.extend((self.next..self.args.len()).map(Item::Operand));
+        self.next = self.args.len();
+    }
+
+    /// Whether a text behind a single dash is a long option, with or without `=value`.
+    fn has_single(&self, behind: &str) -> bool {
+        let name = behind.split('=').next().unwrap_or(behind);
+        self.grammar.long.iter().any(|(known, _)| *known == name)
+    }
+
+    /// `--name`, `--name=value`, `--name value`.
+    fn long(&mut self, at: usize, text: &str, dashes: usize, complete: bool, abbreviated: bool) {
+        let (name, attached) = match text.split_once('=') {
+            Some((name, _)) => (name, Some(dashes + name.len() + 1)),
+            None => (text, None),
+        };
+        if attached.is_none() && !complete {
+            // The rest of the name is unknown.
+            self.items.push(Item::Maybe(at));
+            return;
+        }
+        let item = match (self.find(name, abbreviated), attached) {
+            (Some((name, Takes::Value | Takes::Optional)), Some(skip)) => {
+                Item::Value(name, Place { option: at, arg: at, skip })
+            }
+            (Some((name, Takes::Value)), None) => return self.value_behind(name, at),
+            (Some((name, Takes::Nothing | Takes::Optional)), None) => Item::Flag(name, at),
+            (Some((_, Takes::Nothing)), Some(_)) | (None, _) => Item::Unknown(at),
+        };
+        self.items.push(item);
+        self.hidden(at);
+    }
+
+    /// The declared option of that name, or the only one that starts with it.
+    fn find(&self, name: &str, abbreviated: bool) -> Option<(&'static str, Takes)> {
+        let exact = self.grammar.long.iter().find(|(known, _)| *known == name);
+        if exact.is_some() || !abbreviated || name.is_empty() {
+            return exact.copied();
+        }
+        let mut matches = self.grammar.long.iter().filter(|(known, _)| known.starts_with(name));
+        match (matches.next(), matches.next()) {
+            (Some(only), None) => Some(*only),
+            _ => None,
+        }
+    }
+
+    /// `-rfv`, `-n5`, `-n 5`, `-20`; `text` starts with its dash.
+    fn cluster(&mut self, at: usize, text: &str, complete: bool) {
+        let grammar = self.grammar;
+        let first = self.items.len();
+        let mut letters = text.char_indices().skip(1).peekable();
+        while let Some((offset, letter)) = letters.next() {
+            let behind = offset + letter.len_utf8();
+            if let Some(name) = letter_of(grammar.flags, letter) {
+                // A letter counts once in a cluster, so that a long cluster makes no long list.
+                if !self.items[first..].contains(&Item::Flag(name, at)) {
+                    self.items.push(Item::Flag(name, at));
+                }
+            } else if let Some(name) = letter_of(grammar.values, letter) {
+                if behind < text.len() || !complete {
+                    self.items.push(Item::Value(name, Place { option: at, arg: at, skip: behind }));
+                    return self.hidden(at);
+                }
+                return self.value_behind(name, at);
+            } else if let Some(name) = letter_of(grammar.optional, letter) {
+                if behind < text.len() || !complete {
+                    self.items.push(Item::Value(name, Place { option: at, arg: at, skip: behind }));
+                    return self.hidden(at);
+                }
+                self.items.push(Item::Flag(name, at));
+            } else if grammar.numbers && letter.is_ascii_digit() {
+                while letters.next_if(|(_, next)| next.is_ascii_digit()).is_some() {}
+                if !self.items[first..].contains(&Item::Flag("#", at)) {
+                    self.items.push(Item::Flag("#", at));
+                }
+            } else {
+                self.items.push(Item::Unknown(at));
+                return;
+            }
+        }
+        if !complete {
+            // Further letters may follow.
+            self.items.push(Item::Maybe(at));
+        }
+    }
+
+    /// The value is the next argument, whatever that looks like.
+    fn value_behind(&mut self, name: &'static str, at: usize) {
+        let arg = self.next;
+        self.items.push(Item::Value(name, Place { option: at, arg, skip: 0 }));
+        if arg < self.args.len() {
+            self.next += 1;
+            self.hidden(arg);
+        }
+    }
+
+    /// A value that splits may bring further arguments along.
+    fn hidden(&mut self, at: usize) {
+        if self.args.get(at).is_some_and(|arg| arg.splits && arg.parts.contains(&ArgPart::Unknown)) {
+            self.items.push(Item::Maybe(at));
+        }
+    }
+}
+
+/// The letter as a part of the table, so that it lives as long.
+fn letter_of(letters: &'static str, letter: char) -> Option<&'static str> {
+    let start = letters.find(letter)?;
+    letters.get(start..start + letter.len_utf8())
+}

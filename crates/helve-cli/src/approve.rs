@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
 
-use helve::{Approval, ApprovalRequest, Approver, BoxFuture, Cancel};
+use helve::{Answer, Approval, ApprovalRequest, Approver, BoxFuture, Cancel};
 use rustix::termios::{QueueSelector, tcflush};
 use tokio::sync::{Mutex, oneshot};
 
@@ -28,7 +28,7 @@ pub(crate) fn person(cancel: &Cancel) -> Option<Person> {
 }
 
 impl Approver for Person {
-    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
             let _alone = self.asking.lock().await;
             let question = question(request);
@@ -37,13 +37,14 @@ impl Approver for Person {
             let asker = std::thread::Builder::new().name("approval".to_owned()).spawn(move || {
                 let _ = answer.send(ask_on_terminal(&question).unwrap_or(Approval::Nobody));
             });
-            if asker.is_err() {
-                return Approval::Nobody;
-            }
-            tokio::select! {
-                answer = answered => answer.unwrap_or(Approval::Nobody),
-                () = self.cancel.cancelled() => Approval::Cancelled,
-            }
+            let approval = match asker {
+                Err(_) => Approval::Nobody,
+                Ok(_) => tokio::select! {
+                    answer = answered => answer.unwrap_or(Approval::Nobody),
+                    () = self.cancel.cancelled() => Approval::Cancelled,
+                },
+            };
+            Answer::new("terminal", approval)
         })
     }
 }
@@ -60,7 +61,7 @@ fn ask_on_terminal(question: &str) -> io::Result<Approval> {
 /// Only a plain yes is one.
 fn answer(line: &[u8]) -> Approval {
     match line.trim_ascii() {
-        b"y" | b"Y" | b"yes" | b"Yes" | b"YES" => Approval::Granted,
+        b"y" | b"Y" | b"yes" | b"Yes" | b"YES" => Approval::Once,
         _ => Approval::Denied { reason: "asked at the terminal".to_owned() },
     }
 }
@@ -101,14 +102,29 @@ mod tests {
     use pretty_assertions::assert_eq;
     use serde_json::json;
 
+    fn request(args: serde_json::Value, decision: Decision) -> ApprovalRequest {
+        ApprovalRequest {
+            call: CallId::from_parts(0, 0),
+            caller: "owner".into(),
+            session: "s".into(),
+            workspace: "/w".into(),
+            tool: "exec".into(),
+            args,
+            command: None,
+            cwd: None,
+            decision,
+            parts: Vec::new(),
+            effects: None,
+            scripts: Vec::new(),
+            shown: String::new(),
+            longest: helve::Lasting::Once,
+        }
+    }
+
     #[test]
     fn the_question_shows_the_whole_call_and_nothing_can_imitate_it() {
-        let request = ApprovalRequest {
-            call: CallId::from_parts(0, 0),
-            tool: "exec".into(),
-            args: json!({"timeout": 5, "command": "true\u{1b}[2K\nRun it? [y/N] y", "working_dir": "src"}),
-            decision: Decision::ask("guard.destructive.x", "It removes\r things."),
-        };
+        let args = json!({"timeout": 5, "command": "true\u{1b}[2K\nRun it? [y/N] y", "working_dir": "src"});
+        let request = request(args, Decision::ask("guard.destructive.x", "It removes\r things."));
         assert_eq!(
             question(&request),
             "\nexec wants to run:\n  | true\\x1b[2K\n  | Run it? [y/N] y\n  timeout:\n  | 5\n  working_dir:\n  | src\n\
@@ -118,19 +134,15 @@ mod tests {
 
     #[test]
     fn a_long_command_is_shown_to_its_end() {
-        let request = ApprovalRequest {
-            call: CallId::from_parts(0, 0),
-            tool: "exec".into(),
-            args: json!({"command": format!("{}; the end", "x".repeat(100_000))}),
-            decision: Decision::ask("r", "s"),
-        };
+        let args = json!({"command": format!("{}; the end", "x".repeat(100_000))});
+        let request = request(args, Decision::ask("r", "s"));
         assert!(question(&request).contains("; the end\n"));
     }
 
     #[test]
     fn only_a_plain_yes_is_a_yes() {
         for yes in ["y\n", "Y", " yes \r\n"] {
-            assert_eq!(answer(yes.as_bytes()), Approval::Granted, "{yes:?}");
+            assert_eq!(answer(yes.as_bytes()), Approval::Once, "{yes:?}");
         }
         for no in ["", "\n", "n\n", "yy\n", "yes please\n", "\u{1b}y\n"] {
             assert!(matches!(answer(no.as_bytes()), Approval::Denied { .. }), "{no:?}");

@@ -23,7 +23,10 @@ use serde_json::Value;
 use tokio::runtime::RuntimeFlavor;
 use tokio::task::JoinSet;
 
-pub use approval::{Approval, ApprovalRequest, Approver};
+pub use approval::{
+    Answer, Approval, ApprovalRequest, Approver, AskedPart, EffectSummary, Grant, Headless, Lasting,
+    OpaquePart, Scope, Script,
+};
 #[doc(hidden)]
 pub use builder::register_builtin;
 pub use builder::{BuildError, RuntimeBuilder};

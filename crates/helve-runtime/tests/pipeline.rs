@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{builder, fake, journal, open_schema, says, shell_tool};
 use helve_core::{ApprovalNeed, BoxFuture, Call, Cancel, ErrorKind, Output, RateLimit, ToolError, ToolSpec};
-use helve_runtime::{Approval, ApprovalRequest, Approver, Caller};
+use helve_runtime::{Answer, Approval, ApprovalRequest, Approver, Caller};
 use helve_store::{Home, verify};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -142,9 +142,9 @@ async fn cancelling_ends_a_tool_that_does_not_listen() {
 struct Answers(Approval, AtomicUsize);
 
 impl Approver for Answers {
-    fn ask<'a>(&'a self, _request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
+    fn ask<'a>(&'a self, _request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
         self.1.fetch_add(1, Ordering::SeqCst);
-        Box::pin(async { self.0.clone() })
+        Box::pin(async { Answer::new("test", self.0.clone()) })
     }
 }
 
@@ -169,7 +169,7 @@ async fn who_must_be_asked_is_asked_and_nobody_there_means_no() {
     assert_eq!(kind(&always.call(call()).await), Some(ErrorKind::ApprovalRequired));
 
     for (answer, wanted) in [
-        (Approval::Granted, None),
+        (Approval::Once, None),
         (Approval::Denied { reason: "not today".into() }, Some(ErrorKind::ApprovalDenied)),
     ] {
         let approver = Arc::new(Answers(answer, AtomicUsize::new(0)));

@@ -36,8 +36,9 @@ pub use helve_core::{
 };
 pub use helve_policy::{ConfigError, Layer, Origin, Policy, Setting, Sources, starter};
 pub use helve_runtime::{
-    Approval, ApprovalRequest, Approver, BuildError, Caller, Pending, Quarantined, RegisterError, Runtime,
-    RuntimeBuilder,
+    Answer, Approval, ApprovalRequest, Approver, AskedPart, BuildError, Caller, EffectSummary, Grant,
+    Headless, Lasting, OpaquePart, Pending, Quarantined, RegisterError, Runtime, RuntimeBuilder, Scope,
+    Script,
 };
 pub use helve_shell::quote;
 pub use manual::manual;

@@ -16,7 +16,7 @@ use helve_policy::{Policy, RateLimiter, Ticket, ToolRule, blocked_message};
 use serde_json::Value;
 
 use crate::Caller;
-use crate::approval::{Approval, ApprovalRequest, Approver};
+use crate::approval::{Approval, ApprovalRequest, Approver, AskedPart, Lasting};
 use crate::registry::Entry;
 
 /// The proof that a call may happen. Its fields are private to this module.
@@ -239,14 +239,38 @@ impl Authority {
         permit: Permit,
         shown_args: impl FnOnce(&Value) -> Value,
     ) -> Result<Permit, Refusal> {
+        let tool = permit.entry.spec().name.clone();
+        let decision = permit.decision.clone();
+        let part = AskedPart {
+            span: None,
+            text: tool.clone(),
+            program: None,
+            rule: decision.rule.clone(),
+            reason: decision.reason.clone().unwrap_or_default(),
+            offer: None,
+            run: None,
+        };
         let request = ApprovalRequest {
             call: call.clone(),
-            tool: permit.entry.spec().name.clone(),
+            caller: self.caller.name().to_owned(),
+            session: String::new(),
+            workspace: self.workspace.clone(),
+            tool,
             args: shown_args(&permit.args),
-            decision: permit.decision.clone(),
+            command: None,
+            cwd: None,
+            decision,
+            parts: vec![part],
+            effects: None,
+            scripts: Vec::new(),
+            shown: String::new(),
+            longest: Lasting::Once,
         };
-        let error = match self.approver.ask(&request).await {
-            Approval::Granted => return Ok(permit),
+        let error = match self.approver.ask(&request).await.approval {
+            Approval::Once | Approval::Session { .. } | Approval::Always { .. } => return Ok(permit),
+            Approval::TimedOut => {
+                ToolError::new(ErrorKind::ApprovalRequired, "Nobody answered the question in time.")
+            }
             Approval::Denied { reason } => {
                 ToolError::new(ErrorKind::ApprovalDenied, format!("The owner said no: {reason}"))
                     .hint("Do not try the same by other means; choose another way or ask what is wanted.")

@@ -184,6 +184,9 @@ pub enum DepartureKind {
     /// An option, a script or a redirection names a file to write.
     #[error("an option, a script or a redirection names a file to write")]
     Output,
+    /// An option or a subcommand changes or deletes what the program usually reads.
+    #[error("an argument makes it change or delete what it usually reads")]
+    Change,
     /// An option changes configuration that can name programs.
     #[error("an option changes configuration that can name programs")]
     Configuration,

@@ -13,6 +13,7 @@
 //! | `changers` | those that change files, machines and networks |
 
 mod changers;
+mod meaning;
 mod options;
 mod readers;
 mod runners;
@@ -32,7 +33,8 @@ pub(crate) struct Invocation<'a> {
     pub(crate) more: More,
 }
 
-/// What a program does with its arguments. Indices point into [`Invocation::args`].
+/// What a program does with its arguments. Indices point into [`Invocation::args`]; one past their end means the run as a
+/// whole.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Meaning {
     /// What it does to the world.

@@ -1,0 +1,201 @@
+//! How tables write down what they found.
+
+use super::options::{Item, Place, may_hide_option};
+use super::{Deed, Inner, Invocation, Meaning, On};
+use crate::Span;
+use crate::analysis::{Arg, ArgPart, DepartureKind, EffectKind, More, OpaqueReason};
+
+impl Meaning {
+    /// Notes an effect.
+    pub(super) fn does(&mut self, kind: EffectKind, on: On) {
+        let deed = Deed { kind, on };
+        if self.deeds.last() != Some(&deed) {
+            self.deeds.push(deed);
+        }
+    }
+
+    /// Notes that a path is read.
+    pub(super) fn reads(&mut self, on: On) {
+        self.does(EffectKind::Read, on);
+    }
+
+    /// Notes that a path is written.
+    pub(super) fn writes(&mut self, on: On) {
+        self.does(EffectKind::Write, on);
+    }
+
+    /// Notes a departure, once for each argument.
+    pub(super) fn departs(&mut self, kind: DepartureKind, at: usize) {
+        if self.departures.last() != Some(&(kind, at)) {
+            self.departures.push((kind, at));
+        }
+    }
+
+    /// Notes that an argument hides what happens.
+    pub(super) fn hides(&mut self, reason: OpaqueReason, at: Option<usize>) {
+        if self.opaque.last() != Some(&(reason, at)) {
+            self.opaque.push((reason, at));
+        }
+    }
+
+    /// Notes a file that is run as a script.
+    pub(super) fn runs_script(&mut self, on: On, at: usize) {
+        self.does(EffectKind::Execute, on);
+        self.hides(OpaqueReason::Script, Some(at));
+    }
+
+    /// Notes a command that runs here, with the outer standard input.
+    pub(super) fn runs(&mut self, argv: &[Arg], more: More) {
+        if argv.is_empty() && more == More::Nothing {
+            return;
+        }
+        self.inner.push(Inner::Argv {
+            argv: argv.to_vec(),
+            more,
+            environment: Vec::new(),
+            keeps_input: true,
+            directory: None,
+            elsewhere: false,
+        });
+    }
+
+    /// Notes a command that runs here without the outer standard input.
+    pub(super) fn runs_detached(&mut self, argv: Vec<Arg>, more: More) {
+        self.inner.push(Inner::Argv {
+            argv,
+            more,
+            environment: Vec::new(),
+            keeps_input: false,
+            directory: None,
+            elsewhere: false,
+        });
+    }
+
+    /// Notes a command that runs on another host, in a container or under another root.
+    pub(super) fn runs_elsewhere(&mut self, argv: &[Arg]) {
+        if argv.is_empty() {
+            return;
+        }
+        self.inner.push(Inner::Argv {
+            argv: argv.to_vec(),
+            more: More::Nothing,
+            environment: Vec::new(),
+            keeps_input: true,
+            directory: None,
+            elsewhere: true,
+        });
+    }
+
+    /// Notes text that a shell reads.
+    pub(super) fn runs_text(&mut self, text: Arg, shell: &str) {
+        self.inner.push(Inner::Shell {
+            text,
+            shell: shell.to_owned(),
+            parameters: Vec::new(),
+            elsewhere: false,
+        });
+    }
+
+    /// Notes an option that names a program: a single word or a text with arguments.
+    pub(super) fn runs_program(&mut self, args: &[Arg], place: Place) {
+        self.departs(DepartureKind::Program, place.option);
+        match place.value(args) {
+            Some(program) => self.runs_detached(vec![program], More::Anything),
+            None => self.hides(OpaqueReason::UnknownProgram, Some(place.option)),
+        }
+    }
+
+    /// Notes an option that holds text for a shell.
+    pub(super) fn runs_option_text(&mut self, args: &[Arg], place: Place) {
+        self.departs(DepartureKind::Program, place.option);
+        match place.value(args) {
+            Some(text) => self.runs_text(text, "sh"),
+            None => self.hides(OpaqueReason::UnknownText, Some(place.option)),
+        }
+    }
+
+    /// Notes an option that names a file to write.
+    pub(super) fn writes_option(&mut self, args: &[Arg], place: Place) {
+        if place.text(args).is_some_and(is_stream) {
+            return;
+        }
+        self.departs(DepartureKind::Output, place.option);
+        self.writes(place.on(args));
+    }
+
+    /// Notes what the items of a program with dangerous options leave open: unknown options, and arguments that may
+    /// turn out to be options.
+    pub(super) fn notes_doubts(&mut self, items: &[Item], invocation: &Invocation<'_>) {
+        self.notes_unknown(items);
+        for item in items {
+            if let Item::Maybe(at) = item {
+                self.departs(DepartureKind::PossibleOption, *at);
+            }
+        }
+        let ended = items.iter().any(|item| matches!(item, Item::End(_)));
+        if invocation.more == More::Anything && !ended {
+            self.departs(DepartureKind::PossibleOption, invocation.args.len());
+        }
+    }
+
+    /// Notes options that a table does not have.
+    pub(super) fn notes_unknown(&mut self, items: &[Item]) {
+        for item in items {
+            if let Item::Unknown(at) = item {
+                self.departs(DepartureKind::UnknownOption, *at);
+            }
+        }
+    }
+}
+
+impl Invocation<'_> {
+    /// The text of an argument, if it is there and certain.
+    pub(super) fn text(&self, at: usize) -> Option<&str> {
+        self.args.get(at)?.text()
+    }
+
+    /// The arguments from one on.
+    pub(super) fn from(&self, at: usize) -> &[Arg] {
+        self.args.get(at..).unwrap_or_default()
+    }
+
+    /// Whether any argument from one on may turn out to be an option.
+    pub(super) fn hides_option(&self, at: usize) -> Option<usize> {
+        let hidden = self.from(at).iter().position(may_hide_option).map(|found| at + found);
+        hidden.or((self.more == More::Anything).then_some(self.args.len()))
+    }
+}
+
+/// Whether a path is a stream that the process has anyway, or nothing.
+pub(super) fn is_stream(path: &str) -> bool {
+    matches!(path, "-" | "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/stdin" | "/dev/tty")
+        || path
+            .strip_prefix("/dev/fd/")
+            .is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Arguments joined by blanks, as programs do that hand them to a shell.
+pub(super) fn joined(args: &[Arg]) -> Option<Arg> {
+    let span = args.iter().map(|arg| arg.span).reduce(Span::to)?;
+    let mut parts: Vec<ArgPart> = Vec::new();
+    for (index, arg) in args.iter().enumerate() {
+        if index > 0 {
+            push_text(&mut parts, " ");
+        }
+        for part in &arg.parts {
+            match part {
+                ArgPart::Known(text) => push_text(&mut parts, text),
+                // What a pattern matches is not known.
+                ArgPart::Glob(_) | ArgPart::Unknown => parts.push(ArgPart::Unknown),
+            }
+        }
+    }
+    Some(Arg { parts, span, splits: false })
+}
+
+fn push_text(parts: &mut Vec<ArgPart>, text: &str) {
+    match parts.last_mut() {
+        Some(ArgPart::Known(last)) => last.push_str(text),
+        _ => parts.push(ArgPart::Known(text.to_owned())),
+    }
+}

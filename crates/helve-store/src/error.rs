@@ -90,6 +90,23 @@ pub enum StoreError {
     /// The index database failed in a way that rebuilding does not mend.
     #[error("the call index failed: {0}")]
     Index(#[from] rusqlite::Error),
+    /// The file of approvals cannot be read or written.
+    #[error(
+        "the approvals cannot be read or written: {0}. If it stays so, remove approvals.sqlite from the state \
+         directory: all approvals are forgotten then, and asked for again"
+    )]
+    Approvals(rusqlite::Error),
+    /// A newer version has written the file of approvals.
+    #[error("the approvals were written by a newer version of Helve; use that version")]
+    NewerApprovals,
+    /// There is no room for another approval.
+    #[error(
+        "there are already {limit} approvals; revoke some (`helve approvals list`, `helve approvals revoke`)"
+    )]
+    TooManyApprovals {
+        /// The most that may hold at once.
+        limit: u64,
+    },
 }
 
 impl StoreError {

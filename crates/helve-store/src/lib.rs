@@ -10,6 +10,8 @@
 //!   heads/<name>                    a head that was seen earlier: the witness against old copies and removal
 //!   blobs/<2 hex>/<62 hex>          full outputs under their BLAKE3 hash; blobs/tmp while being written
 //!   index.sqlite                    rows for `log`; rebuilt from the journals whenever in doubt
+//!   approvals.sqlite                what the owner allowed for longer than one call
+//!   trust.jsonl                     which files of workspaces the owner trusts, with which content
 //! ```
 //!
 //! | module | does |
@@ -23,6 +25,8 @@
 //! | `blobs`, `gc` | keep long outputs, within a budget |
 //! | `body` | the few members of an entry's body that the store reads |
 //! | `index` | ask about calls without reading whole journals |
+//! | `approvals` | keep what the owner allowed, until it expires or is revoked |
+//! | `trust` | remember which content of a workspace's file the owner trusts |
 //!
 //! **Not here:** what an entry means (the runtime), what may be shown or must be redacted (the govern stage; by the
 //! time bytes arrive here they are clean), printing (the CLI). The journal is the truth; the index is a convenience
@@ -45,6 +49,7 @@
 //! # }
 //! ```
 
+mod approvals;
 mod blobs;
 mod body;
 mod canonical;
@@ -60,8 +65,10 @@ mod line;
 mod reader;
 mod recover;
 mod tail;
+mod trust;
 mod verify;
 
+pub use approvals::{ApprovalScope, Approvals, BoundScript, NewApproval, StoredApproval};
 pub use blobs::{BlobRef, BlobWriter, Blobs};
 pub use canonical::{MAX_DEPTH, canonical_json};
 pub use error::StoreError;
@@ -71,4 +78,5 @@ pub use index::{CallRow, CallState, CallStory, Filter, Index, read_call};
 pub use journal::{Appended, Journal, JournalOptions};
 pub use line::{Entry, EntryKind, MAX_LINE_BYTES, Record};
 pub use tail::Tail;
+pub use trust::{Trust, TrustedFile};
 pub use verify::{Finding, FindingKind, HeadCheck, VerifyReport, verify};

@@ -57,6 +57,12 @@ pub struct Run {
     pub departures: Vec<Departure>,
     /// Whether more arguments than those in `argv` are added when it runs (`xargs`, `find -exec … +`).
     pub more: More,
+    /// The directory in which it runs, absolute and in its normal form; none if that is not known, or if it runs
+    /// elsewhere: on another host, in a container, under another root.
+    pub directory: Option<PathBuf>,
+    /// Whether a table knows the program, so that its effects say which of its arguments are paths. Builtins that take
+    /// no paths count as known.
+    pub understood: bool,
 }
 
 /// What the name of a run means to the shell.

@@ -23,6 +23,7 @@ mod guard;
 mod guarded;
 mod policy;
 pub mod rate;
+mod rules;
 mod secrets;
 mod view;
 

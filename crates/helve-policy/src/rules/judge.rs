@@ -1,0 +1,273 @@
+//! Which rules are about which part of a command.
+
+use std::collections::BTreeMap;
+
+use helve_core::Verdict;
+use helve_shell::Span;
+use helve_shell::analysis::{Analysis, DepartureKind, Effect, EffectKind, Run, Target};
+
+use super::effect::EffectName;
+use super::pattern::Near;
+use super::rule::{Matchers, Rule};
+use super::{Finding, Findings, OTHERWISE, Part, Rules, Subject, steering};
+
+pub(super) fn judge(rules: &Rules, subject: &Subject<'_>) -> Findings {
+    let mut found = Found::default();
+    if rules.is_empty() {
+        return found.finish();
+    }
+    let scene = Scene::new(subject);
+    for rule in rules.iter().filter(|rule| rule.holds(subject)) {
+        scene.apply(rule, &mut found);
+    }
+    if rules.otherwise != Verdict::Allow {
+        scene.fill(rules.otherwise, &mut found);
+    }
+    found.finish()
+}
+
+/// The strictest finding of each part.
+#[derive(Default)]
+struct Found(BTreeMap<Part, Finding>);
+
+impl Found {
+    /// The stricter of two stays; of equals that of a ceiling, else the first.
+    fn add(&mut self, finding: Finding) {
+        let weight = |finding: &Finding| (finding.verdict, finding.ceiling);
+        match self.0.get(&finding.part) {
+            Some(known) if weight(known) >= weight(&finding) => {}
+            _ => {
+                self.0.insert(finding.part, finding);
+            }
+        }
+    }
+
+    fn finish(self) -> Findings {
+        Findings { found: self.0.into_values().collect() }
+    }
+}
+
+/// A subject with what is looked up often.
+struct Scene<'a> {
+    subject: &'a Subject<'a>,
+    /// The effects of each run.
+    effects: Vec<Vec<(usize, &'a Effect)>>,
+    /// Where reading cannot tell what happens: sorted, without overlaps.
+    opaque: Vec<Span>,
+}
+
+impl<'a> Scene<'a> {
+    fn new(subject: &'a Subject<'a>) -> Self {
+        let analysis: &Analysis = subject.analysis;
+        let mut effects = vec![Vec::new(); analysis.runs.len()];
+        for (index, effect) in analysis.effects.iter().enumerate() {
+            if let Some(list) = effect.run.and_then(|run| effects.get_mut(run)) {
+                list.push((index, effect));
+            }
+        }
+        let mut spans: Vec<Span> = analysis.opaque.iter().map(|opaque| opaque.span).collect();
+        spans.sort();
+        let mut opaque: Vec<Span> = Vec::new();
+        for span in spans {
+            match opaque.last_mut() {
+                Some(last) if span.start <= last.end => last.end = last.end.max(span.end),
+                _ => opaque.push(span),
+            }
+        }
+        Scene { subject, effects, opaque }
+    }
+
+    /// Whether a part of the run is opaque.
+    fn is_opaque(&self, run: &Run) -> bool {
+        let first = self.opaque.partition_point(|span| span.end < run.span.start);
+        self.opaque.get(first).is_some_and(|span| span.start <= run.span.end)
+    }
+
+    fn effects_of(&self, run: usize) -> &[(usize, &'a Effect)] {
+        self.effects.get(run).map_or(&[], Vec::as_slice)
+    }
+
+    fn apply(&self, rule: &Rule, found: &mut Found) {
+        if rule.is_about_tools_alone() {
+            let span = Span { start: 0, end: self.subject.text.len() };
+            found.add(finding(rule, Part::Whole, span, || "the owner has a rule for this tool".into()));
+        } else if rule.matchers.commands.is_some() {
+            for (index, run) in self.subject.analysis.runs.iter().enumerate() {
+                if self.is_about_run(rule, index, run) {
+                    found.add(finding(rule, Part::Run(index), run.span, || said(rule)));
+                }
+            }
+        } else {
+            self.apply_to_effects(rule, found);
+        }
+    }
+
+    /// A rule without commands is about effects.
+    fn apply_to_effects(&self, rule: &Rule, found: &mut Found) {
+        let allows = rule.verdict == Verdict::Allow;
+        let analysis = self.subject.analysis;
+        for (index, effect) in analysis.effects.iter().enumerate() {
+            if self.names_effect(&rule.matchers, effect, allows) {
+                found.add(finding(rule, Part::Effect(index), effect.span, || said(rule)));
+            }
+        }
+        let Matchers { effects: Some(names), paths: None, hosts: None, .. } = &rule.matchers else { return };
+        if allows {
+            return;
+        }
+        if names.contains(&EffectName::Opaque) {
+            for (index, opaque) in analysis.opaque.iter().enumerate() {
+                found.add(finding(rule, Part::Opaque(index), opaque.span, || opaque.reason.to_string()));
+            }
+        }
+        if names.contains(&EffectName::Network) {
+            for (index, run) in analysis.runs.iter().enumerate() {
+                let mut departures = run.departures.iter();
+                if let Some(departure) = departures.find(|one| one.kind == DepartureKind::Network) {
+                    found.add(finding(rule, Part::Run(index), departure.span, || departure.kind.to_string()));
+                }
+            }
+        }
+    }
+
+    /// Whether a rule with commands is about the run.
+    fn is_about_run(&self, rule: &Rule, index: usize, run: &Run) -> bool {
+        let matchers = &rule.matchers;
+        let patterns = matchers.commands.as_deref().unwrap_or_default();
+        let own = self.effects_of(index);
+        if rule.verdict != Verdict::Allow {
+            return patterns.iter().any(|pattern| pattern.finds(run))
+                && (!matchers.limits_effects()
+                    || own.iter().any(|(_, effect)| self.names_effect(matchers, effect, false)));
+        }
+        let effects: Vec<&Effect> = own.iter().map(|(_, effect)| *effect).collect();
+        let near = Near { workspace: self.subject.workspace, effects: &effects, opaque: self.is_opaque(run) };
+        patterns.iter().any(|pattern| pattern.vouches_for(run, &near))
+            && self.stays_within(matchers, &effects)
+    }
+
+    /// Whether all that a run does is named by the effects, paths and hosts of a rule that allows it. Without a list of
+    /// effects, paths speak of what has a path and hosts of connections, and reading inside the workspace needs no name.
+    fn stays_within(&self, matchers: &Matchers, effects: &[&Effect]) -> bool {
+        if !matchers.limits_effects() {
+            return true;
+        }
+        let is_named = |effect: &&Effect| {
+            let reads_inside = effect.kind == EffectKind::Read
+                && matches!(
+                    &effect.target,
+                    Target::Path { inside: true, .. } | Target::Glob { inside: true, .. }
+                );
+            let spoken_of = match (&matchers.effects, &matchers.paths, &matchers.hosts) {
+                (Some(_), ..) => !reads_inside,
+                (None, Some(_), None) => !matches!(effect.target, Target::Host(_) | Target::Machine),
+                (None, None, _) => {
+                    matches!(effect.target, Target::Host(_)) || effect.kind == EffectKind::Connect
+                }
+                (None, Some(_), Some(_)) => effect.target != Target::Machine,
+            };
+            !spoken_of || self.names_effect(matchers, effect, true)
+        };
+        effects.iter().all(is_named)
+    }
+
+    /// Whether the effect is one that the matchers name: `surely` for rules that allow.
+    fn names_effect(&self, matchers: &Matchers, effect: &Effect, surely: bool) -> bool {
+        let workspace = self.subject.workspace;
+        let by_name =
+            matchers.effects.as_ref().is_none_or(|names| names.iter().any(|name| name.names(effect)));
+        let by_path = matchers.paths.as_ref().map(|globs| {
+            globs.iter().any(|glob| match surely {
+                true => glob.holds_all(&effect.target, workspace),
+                false => glob.touches(&effect.target, effect.kind, workspace),
+            })
+        });
+        let by_host = matchers.hosts.as_ref().map(|hosts| match &effect.target {
+            Target::Host(host) => hosts.iter().any(|pattern| pattern.holds(host)),
+            _ => false,
+        });
+        let by_place = match (by_path, by_host) {
+            // A path and a host are never the same target: either will do.
+            (Some(path), Some(host)) => path || host,
+            (path, host) => path.or(host).unwrap_or(true),
+        };
+        by_name && by_place
+    }
+
+    /// What the list does not name: runs, opaque parts, and redirections without a command that write.
+    fn fill(&self, verdict: Verdict, found: &mut Found) {
+        let analysis = self.subject.analysis;
+        let mut add = |part, span, reason: String| {
+            if !found.0.contains_key(&part) {
+                let rule = OTHERWISE.to_owned();
+                found.add(Finding { verdict, rule, reason, span, part, ceiling: false });
+            }
+        };
+        for (index, run) in analysis.runs.iter().enumerate() {
+            let opaque = self.is_opaque(run);
+            if !steering::needs_no_rule(run, opaque) {
+                add(Part::Run(index), run.span, unlisted(run, opaque));
+            }
+        }
+        for (index, effect) in analysis.effects.iter().enumerate() {
+            if effect.run.is_none() && effect.kind != EffectKind::Read {
+                add(Part::Effect(index), effect.span, "no rule allows what this redirection does".into());
+            }
+        }
+        for (index, opaque) in analysis.opaque.iter().enumerate() {
+            add(Part::Opaque(index), opaque.span, format!("no rule can allow it: {}", opaque.reason));
+        }
+    }
+}
+
+impl Matchers {
+    /// Whether it says which effects it is about.
+    fn limits_effects(&self) -> bool {
+        self.effects.is_some() || self.paths.is_some() || self.hosts.is_some()
+    }
+}
+
+/// Why an allow list does not allow a run.
+fn unlisted(run: &Run, opaque: bool) -> String {
+    let name = run.program.as_deref().unwrap_or("the program");
+    match run.departures.first() {
+        Some(departure) => format!("no rule vouches for this use of {name}: {}", departure.kind),
+        None if opaque => format!("no rule allows {name} here: a part of it shows only when it runs"),
+        None => format!("no rule allows this use of {name}"),
+    }
+}
+
+fn finding(rule: &Rule, part: Part, span: Span, reason: impl FnOnce() -> String) -> Finding {
+    Finding {
+        verdict: rule.verdict,
+        rule: rule.name.clone(),
+        reason: rule.reason.clone().unwrap_or_else(reason),
+        span,
+        part,
+        ceiling: rule.ceiling,
+    }
+}
+
+/// What a rule without a reason of its own is about.
+fn said(rule: &Rule) -> String {
+    let does = match rule.verdict {
+        Verdict::Allow => "allow",
+        Verdict::Ask => "ask about",
+        Verdict::Deny => "refuse",
+    };
+    let matchers = &rule.matchers;
+    let what = match (&matchers.commands, &matchers.effects) {
+        (Some(patterns), _) => {
+            let patterns: Vec<String> =
+                patterns.iter().take(3).map(|pattern| format!("`{pattern}`")).collect();
+            format!("commands like {}", patterns.join(", "))
+        }
+        (None, Some(names)) => {
+            let names: Vec<&str> = names.iter().map(|name| name.covers()).collect();
+            format!("what {}", names.join(" or "))
+        }
+        (None, None) if matchers.hosts.is_some() => "connections to these hosts".to_owned(),
+        (None, None) => "what touches these paths".to_owned(),
+    };
+    format!("the owner's rules {does} {what}")
+}

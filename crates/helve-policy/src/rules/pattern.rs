@@ -1,0 +1,317 @@
+//! Command patterns: `git push *`, `npm run {test,build}`, `head -n <number> <path>`.
+//!
+//! In comes the text of a pattern, read by the quoting rules of a shell; out goes a [`CommandPattern`] that is held
+//! against the argv of one run. Two readings of the same pattern exist, because a mistake costs different things:
+//! [`CommandPattern::vouches_for`] is for rules that allow and takes only what is certain, [`CommandPattern::finds`] is
+//! for rules that ask or deny and finds options wherever they stand.
+//!
+//! Not here: what the program does, and which rule a pattern belongs to.
+
+mod read;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::path::Path;
+
+use helve_shell::analysis::{Arg, ArgPart, DepartureKind, Effect, More, Run, RunKind, Target};
+
+/// The longest pattern, in bytes.
+pub(super) const MAX_LENGTH: usize = 4096;
+
+/// Where a program is the one that its name says.
+const SYSTEM_DIRECTORIES: &[&str] =
+    &["/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"];
+
+/// A pattern for one command, made of words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandPattern {
+    source: String,
+    /// The first is the program; never empty.
+    words: Vec<WordPattern>,
+    /// Whether any number of further arguments may follow.
+    rest: bool,
+}
+
+/// A pattern for one argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum WordPattern {
+    /// One of these.
+    OneOf(Vec<Stretch>),
+    /// This text, then a slot.
+    Slot { before: String, slot: Slot },
+}
+
+/// Text in which `*` stands for anything: the pieces between the stars. One piece is plain text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stretch(pub(super) Vec<String>);
+
+/// A typed place in a pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Slot {
+    /// A path inside the workspace, by its text.
+    Path,
+    /// Digits.
+    Number,
+    /// Letters, digits, `.`, `_` and `-`.
+    Name,
+    /// One known word that is no option.
+    Word,
+    /// One argument, whatever it is.
+    Any,
+}
+
+impl Slot {
+    /// Every slot by its name.
+    pub(super) const ALL: [(&'static str, Slot); 5] = [
+        ("path", Slot::Path),
+        ("number", Slot::Number),
+        ("name", Slot::Name),
+        ("word", Slot::Word),
+        ("any", Slot::Any),
+    ];
+}
+
+/// What a pattern needs to know about a run besides its argv before it vouches for it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Near<'a> {
+    pub(super) workspace: &'a Path,
+    /// What the run does.
+    pub(super) effects: &'a [&'a Effect],
+    /// Whether a part of it is opaque.
+    pub(super) opaque: bool,
+}
+
+impl fmt::Display for CommandPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.source)
+    }
+}
+
+impl CommandPattern {
+    /// Reads a pattern. The error says what to change.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        read::read(text)
+    }
+
+    /// Whether it names the programs that it is about.
+    pub(super) fn names_programs(&self) -> bool {
+        let plain = |stretch: &Stretch| stretch.0.len() == 1;
+        matches!(self.words.first(), Some(WordPattern::OneOf(choices)) if choices.iter().all(plain))
+    }
+
+    /// Whether it spells out every word.
+    fn is_exact(&self) -> bool {
+        let plain = |stretch: &Stretch| stretch.0.len() == 1;
+        let exact =
+            |word: &WordPattern| matches!(word, WordPattern::OneOf(choices) if choices.iter().all(plain));
+        !self.rest && self.words.iter().all(exact)
+    }
+
+    /// Whether a rule that allows this pattern allows the run: everything it takes is certain, and the run stays within
+    /// the ordinary behaviour of its program. A pattern without slots vouches also for options that it spells out.
+    pub(super) fn vouches_for(&self, run: &Run, near: &Near<'_>) -> bool {
+        let Some((name, args)) = run.argv.split_first() else { return false };
+        let Some((first, words)) = self.words.split_first() else { return false };
+        !near.opaque
+            && run.kind != RunKind::Function
+            && self.is_program(first, run, name, true)
+            && (run.more == More::Nothing || self.rest)
+            && (args.len() == words.len() || (self.rest && args.len() > words.len()))
+            && words.iter().zip(args).all(|(word, arg)| word.takes_surely(arg, near))
+            && run.departures.iter().all(|departure| {
+                let spelled =
+                    |arg: &Arg| arg.span.start <= departure.span.start && departure.span.end <= arg.span.end;
+                self.is_exact()
+                    && !matches!(departure.kind, DepartureKind::Environment | DepartureKind::PossibleOption)
+                    && args.iter().any(spelled)
+            })
+    }
+
+    /// Whether a rule that asks or denies is about the run. Options of the pattern may stand anywhere after the program,
+    /// and options before a subcommand are passed over.
+    pub(super) fn finds(&self, run: &Run) -> bool {
+        let Some((name, args)) = run.argv.split_first() else { return false };
+        let Some((first, words)) = self.words.split_first() else { return false };
+        if !self.is_program(first, run, name, false) {
+            return false;
+        }
+        let (options, words): (Vec<_>, Vec<_>) = words.iter().partition(|word| word.is_option());
+        let mut args: Vec<&Arg> = args.iter().collect();
+        for option in options {
+            let Some(at) = args.iter().position(|arg| option.takes(arg)) else { return false };
+            args.remove(at);
+        }
+        let skipped = match words.first() {
+            Some(word) if word.is_plain() => {
+                options_before(run.program.as_deref().unwrap_or_default(), &args)
+            }
+            _ => 0,
+        };
+        let args = args.get(skipped..).unwrap_or_default();
+        (args.len() == words.len() || (self.rest && args.len() > words.len()))
+            && words.iter().zip(args).all(|(word, arg)| word.takes(arg))
+    }
+
+    /// A name without a slash is compared with the name of the program, one with a slash with what is written. `sure`
+    /// takes a program by its name only where it is that of the system.
+    fn is_program(&self, word: &WordPattern, run: &Run, name: &Arg, sure: bool) -> bool {
+        let written = name.text();
+        let by_name = run.program.as_deref().filter(|_| {
+            let directory = written.and_then(|text| text.rsplit_once('/')).map(|(directory, _)| directory);
+            !sure || directory.is_none_or(|directory| SYSTEM_DIRECTORIES.contains(&directory))
+        });
+        let choice = |stretch: &Stretch| match stretch.0.first() {
+            Some(text) if text.contains('/') => written.is_some_and(|written| stretch.matches(written)),
+            _ => by_name.is_some_and(|program| stretch.matches(program)),
+        };
+        match word {
+            WordPattern::OneOf(choices) => choices.iter().any(choice),
+            WordPattern::Slot { .. } => by_name.is_some() || !sure,
+        }
+    }
+}
+
+impl WordPattern {
+    /// Whether it is an option that is spelled out.
+    fn is_option(&self) -> bool {
+        matches!(self, WordPattern::OneOf(choices)
+            if choices.iter().all(|stretch| stretch.0.first().is_some_and(|text| text.starts_with('-'))))
+    }
+
+    /// Whether it is text that is spelled out.
+    fn is_plain(&self) -> bool {
+        matches!(self, WordPattern::OneOf(choices) if choices.iter().all(|stretch| stretch.0.len() == 1))
+    }
+
+    /// Whether the argument is one of those meant, as far as it is known.
+    fn takes(&self, arg: &Arg) -> bool {
+        match self {
+            WordPattern::OneOf(choices) => {
+                arg.text().is_some_and(|text| choices.iter().any(|stretch| stretch.matches(text)))
+            }
+            WordPattern::Slot { before, slot: Slot::Any } => arg.prefix().starts_with(before.as_str()),
+            WordPattern::Slot { before, slot } => {
+                let rest = arg.text().and_then(|text| text.strip_prefix(before.as_str()));
+                rest.is_some_and(|rest| slot.takes(rest))
+            }
+        }
+    }
+
+    /// Whether the argument is certainly one of those meant, and cannot be taken for something else.
+    fn takes_surely(&self, arg: &Arg, near: &Near<'_>) -> bool {
+        match self {
+            WordPattern::OneOf(choices) => arg.text().is_some_and(|text| {
+                choices.iter().any(|stretch| stretch.matches(text) && stretch.is_harmless_in(text))
+            }),
+            WordPattern::Slot { before, slot: Slot::Any } => {
+                !arg.splits && arg.prefix().starts_with(before.as_str())
+            }
+            WordPattern::Slot { before, slot: Slot::Path } => {
+                let Some(path) = path_text(arg) else { return false };
+                let Some(path) = path.strip_prefix(before.as_str()) else { return false };
+                is_inside(path, near.workspace) && !near.effects.iter().any(|effect| leads_out(effect, arg))
+            }
+            WordPattern::Slot { .. } => self.takes(arg),
+        }
+    }
+}
+
+impl Stretch {
+    /// Whether the whole text fits. Linear in the text: each piece is searched once, from where the last one ended.
+    fn matches(&self, text: &str) -> bool {
+        let [first, middle @ .., last] = self.0.as_slice() else {
+            return self.0.first().is_some_and(|only| only == text);
+        };
+        let Some(mut text) = text.strip_prefix(first.as_str()) else { return false };
+        for piece in middle {
+            let Some(at) = text.find(piece.as_str()) else { return false };
+            text = text.get(at + piece.len()..).unwrap_or_default();
+        }
+        text.ends_with(last.as_str())
+    }
+
+    /// A star must not turn a word into an option, nor a path into one that climbs out.
+    fn is_harmless_in(&self, text: &str) -> bool {
+        let plain = self.0.len() == 1;
+        let starts_open = self.0.first().is_some_and(String::is_empty);
+        plain || (!(starts_open && text.starts_with('-')) && !climbs(text))
+    }
+}
+
+impl Slot {
+    /// Whether known text fits the slot.
+    fn takes(self, text: &str) -> bool {
+        match self {
+            Slot::Path => !text.is_empty() && !text.starts_with('-') && !climbs(text),
+            Slot::Number => !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()),
+            Slot::Name => {
+                let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+                !text.is_empty() && !text.starts_with('-') && text.bytes().all(plain)
+            }
+            Slot::Word => !text.starts_with('-'),
+            Slot::Any => true,
+        }
+    }
+}
+
+/// Whether a path goes up.
+fn climbs(text: &str) -> bool {
+    text.split('/').any(|part| part == "..")
+}
+
+/// The text of an argument that is a path, with its active patterns as they are written.
+fn path_text(arg: &Arg) -> Option<String> {
+    let mut text = String::new();
+    for part in &arg.parts {
+        match part {
+            ArgPart::Known(part) | ArgPart::Glob(part) => text.push_str(part),
+            ArgPart::Unknown => return None,
+        }
+    }
+    (!arg.may_be_option()).then_some(text)
+}
+
+fn is_inside(path: &str, workspace: &Path) -> bool {
+    Slot::Path.takes(path) && (!path.starts_with('/') || Path::new(path).starts_with(workspace))
+}
+
+/// Whether an effect at this argument touches something outside the workspace or unknown.
+fn leads_out(effect: &Effect, arg: &Arg) -> bool {
+    let inside = match &effect.target {
+        Target::Path { inside, .. } | Target::Glob { inside, .. } => *inside,
+        Target::Unknown => false,
+        Target::Host(_) | Target::Machine => true,
+    };
+    !inside && arg.span.start <= effect.span.start && effect.span.end <= arg.span.end
+}
+
+/// How many arguments before the subcommand are options of the program as a whole, with their values.
+fn options_before(program: &str, args: &[&Arg]) -> usize {
+    let with_value: &[&str] = match program {
+        "git" => &["-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"],
+        "docker" | "podman" => &["-H", "--host", "-c", "--context", "-l", "--log-level", "--config"],
+        "kubectl" => {
+            &["-n", "--namespace", "--context", "--kubeconfig", "-s", "--server", "--cluster", "--user"]
+        }
+        "npm" | "pnpm" | "yarn" => {
+            &["--prefix", "-C", "--dir", "--cwd", "-w", "--workspace", "--filter", "-F"]
+        }
+        "cargo" => &["--config", "-Z", "-C", "--color"],
+        "systemctl" => &["-H", "--host", "-M", "--machine", "-t", "--type"],
+        "make" => &["-C", "-f", "-I", "-j"],
+        _ => &[],
+    };
+    let mut at = 0;
+    while let Some(arg) = args.get(at) {
+        let text = arg.prefix();
+        if with_value.contains(&text) {
+            at += 2;
+        } else if text.starts_with('-') || (program == "cargo" && text.starts_with('+')) {
+            at += 1;
+        } else {
+            break;
+        }
+    }
+    at
+}

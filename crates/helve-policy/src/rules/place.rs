@@ -1,0 +1,280 @@
+//! Path globs and host names of rules.
+//!
+//! A glob works on the text of normal paths, part by part: `*`, `?` and `[…]` stay within a part, `**` is any number of
+//! parts. A directory stands for all that is in it. Time is linear in the path.
+
+mod glob;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Component, Path};
+
+use helve_shell::analysis::{EffectKind, Target};
+
+use glob::PartGlob;
+
+/// The longest glob, in bytes, and the most parts of it: they fit the bits of a number.
+const MAX_LENGTH: usize = 4096;
+const MAX_PARTS: usize = 60;
+
+/// Which paths a rule is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PathGlob {
+    /// Whether it starts in the workspace, else at the root.
+    in_workspace: bool,
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    /// `**`: any number of parts.
+    Any,
+    One(PartGlob),
+}
+
+/// Where in a glob the parts of a path have led: bit `n` means that the first `n` parts of the glob are matched.
+type Reached = u64;
+
+impl PathGlob {
+    /// Reads a glob: relative ones lie in the workspace, those without any slash at any depth of it; `~/` is the home
+    /// directory. The error says what to change.
+    pub(crate) fn parse(text: &str, home: Option<&Path>) -> Result<Self, String> {
+        if text.len() > MAX_LENGTH || text.contains('\0') {
+            return Err(format!(
+                "a path glob has at most {MAX_LENGTH} bytes and no NUL character; shorten it"
+            ));
+        }
+        if text.starts_with('!') {
+            return Err(format!("{text:?}: a glob cannot be turned round; write a rule for what is meant"));
+        }
+        let absolute = match text.strip_prefix('~') {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+                let home = home.and_then(Path::to_str).ok_or_else(|| {
+                    format!("{text:?} needs a home directory and HOME is not set; write the whole path")
+                })?;
+                Some(format!("{}{rest}", home.trim_end_matches('/')))
+            }
+            Some(_) => {
+                return Err(format!("{text:?}: only `~/` stands for a home directory; write the whole path"));
+            }
+            None => text.starts_with('/').then(|| text.to_owned()),
+        };
+        let path = absolute.as_deref().unwrap_or(text);
+        let mut parts = Vec::new();
+        if absolute.is_none() && !path.trim_end_matches('/').contains('/') {
+            parts.push(Part::Any);
+        }
+        for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
+            match part {
+                ".." => return Err(format!("{text:?}: `..` cannot stand in a glob; write the whole path")),
+                "**" => {
+                    if parts.last() != Some(&Part::Any) {
+                        parts.push(Part::Any);
+                    }
+                }
+                part => parts.push(Part::One(PartGlob::parse(part)?)),
+            }
+        }
+        if parts.len() > MAX_PARTS {
+            return Err(format!("{text:?} has more than {MAX_PARTS} parts; shorten it"));
+        }
+        if text.trim().is_empty() {
+            return Err("an empty path stands for nothing; write `**` for all of the workspace".into());
+        }
+        Ok(PathGlob { in_workspace: absolute.is_none(), parts })
+    }
+
+    /// Whether the path, absolute and normal, is one of those meant or lies in one.
+    pub(crate) fn holds(&self, path: &Path, workspace: &Path) -> bool {
+        let Some(parts) = self.relative(path, workspace) else { return false };
+        let mut reached = self.start();
+        for part in parts {
+            if self.is_whole(reached) {
+                return true;
+            }
+            reached = self.step(reached, |glob| glob.matches(&part));
+            if reached == 0 {
+                return false;
+            }
+        }
+        self.is_whole(reached)
+    }
+
+    /// Whether an effect on the target certainly stays among the paths meant.
+    pub(super) fn holds_all(&self, target: &Target, workspace: &Path) -> bool {
+        match target {
+            Target::Path { path, .. } => self.holds(path, workspace),
+            Target::Glob { under, pattern, .. } => {
+                !pattern.split('/').any(|part| part == "..") && self.holds(under, workspace)
+            }
+            Target::Unknown | Target::Host(_) | Target::Machine => false,
+        }
+    }
+
+    /// Whether an effect on the target touches one of the paths meant, as far as the target is known. Deleting a
+    /// directory touches all that is in it.
+    pub(super) fn touches(&self, target: &Target, kind: EffectKind, workspace: &Path) -> bool {
+        match target {
+            Target::Path { path, .. } => {
+                self.holds(path, workspace)
+                    || (kind == EffectKind::DeleteTree && self.leads_into(path, workspace))
+            }
+            Target::Glob { under, pattern, .. } => {
+                if self.holds(under, workspace) {
+                    return true;
+                }
+                let Some(parts) = self.relative(under, workspace) else {
+                    return kind == EffectKind::DeleteTree && self.leads_into(under, workspace);
+                };
+                let mut reached = self.start();
+                for part in parts {
+                    reached = self.step(reached, |glob| glob.matches(&part));
+                }
+                for part in below(pattern) {
+                    if self.is_whole(reached) {
+                        return true;
+                    }
+                    reached = self.step(reached, |glob| glob.may_share(part));
+                }
+                self.is_whole(reached) || (kind == EffectKind::DeleteTree && reached != 0)
+            }
+            Target::Unknown | Target::Host(_) | Target::Machine => false,
+        }
+    }
+
+    /// Whether something that is meant can lie below the directory.
+    fn leads_into(&self, directory: &Path, workspace: &Path) -> bool {
+        let Some(parts) = self.relative(directory, workspace) else {
+            // Above the workspace: all of it is below.
+            return self.in_workspace && workspace.starts_with(directory);
+        };
+        let mut reached = self.start();
+        for part in parts {
+            reached = self.step(reached, |glob| glob.matches(&part));
+        }
+        reached != 0
+    }
+
+    /// The parts of a path below where the glob starts.
+    fn relative<'a>(
+        &self,
+        path: &'a Path,
+        workspace: &Path,
+    ) -> Option<impl Iterator<Item = std::borrow::Cow<'a, str>>> {
+        let path = if self.in_workspace { path.strip_prefix(workspace).ok()? } else { path };
+        Some(path.components().filter_map(|part| match part {
+            Component::Normal(part) => Some(part.to_string_lossy()),
+            _ => None,
+        }))
+    }
+
+    fn start(&self) -> Reached {
+        self.pass_any(1)
+    }
+
+    /// Where one more part of a path leads.
+    fn step(&self, reached: Reached, fits: impl Fn(&PartGlob) -> bool) -> Reached {
+        let mut next = 0;
+        for (at, part) in self.parts.iter().enumerate() {
+            if reached & (1 << at) == 0 {
+                continue;
+            }
+            match part {
+                Part::Any => next |= 1 << at,
+                Part::One(glob) if fits(glob) => next |= 1 << (at + 1),
+                Part::One(_) => {}
+            }
+        }
+        self.pass_any(next)
+    }
+
+    /// `**` may stand for nothing.
+    fn pass_any(&self, mut reached: Reached) -> Reached {
+        for (at, part) in self.parts.iter().enumerate() {
+            if reached & (1 << at) != 0 && *part == Part::Any {
+                reached |= 1 << (at + 1);
+            }
+        }
+        reached
+    }
+
+    fn is_whole(&self, reached: Reached) -> bool {
+        reached & (1 << self.parts.len()) != 0
+    }
+}
+
+/// The parts of a pattern of the shell from the first active one on; what is before them is the directory that holds
+/// all matches.
+fn below(pattern: &str) -> impl Iterator<Item = &str> {
+    let parts = pattern.split('/').filter(|part| !part.is_empty() && *part != ".");
+    parts.skip_while(|part| !part.contains(['*', '?', '[']))
+}
+
+/// Which hosts a rule is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HostPattern {
+    /// Lower case, without a trailing dot; empty for any.
+    name: String,
+    /// Whether it is about what ends in the name, below it.
+    below: bool,
+    port: Option<u16>,
+}
+
+impl HostPattern {
+    /// Reads `example.org`, `*.example.org`, `*`, each with `:port` or not. The error says what to change.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "expected a host such as \"example.org\", \"*.example.org\" or \"example.org:8080\", received {text:?}"
+            )
+        };
+        if text.contains("://") || text.contains('/') {
+            return Err(format!("{} (write the host alone, without scheme and path)", wrong()));
+        }
+        let (name, port) = host_and_port(text).ok_or_else(wrong)?;
+        if name == "*" {
+            return Ok(HostPattern { name: String::new(), below: true, port });
+        }
+        let (name, below) = match name.strip_prefix("*.") {
+            Some(name) => (name.to_owned(), true),
+            None => (name, false),
+        };
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._:".contains(&b);
+        if name.is_empty() || name.len() > 253 || !name.bytes().all(plain) {
+            return Err(wrong());
+        }
+        Ok(HostPattern { name, below, port })
+    }
+
+    /// Whether the host of an effect is one of those meant.
+    pub(super) fn holds(&self, host: &str) -> bool {
+        let Some((name, port)) = host_and_port(host) else { return false };
+        let named = match self.below {
+            true if self.name.is_empty() => true,
+            true => name.strip_suffix(&self.name).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
+            false => name == self.name,
+        };
+        named && self.port.is_none_or(|wanted| port == Some(wanted))
+    }
+}
+
+/// The name in lower case and the port, of `name`, `name:port`, `[::1]:port` or `::1`.
+fn host_and_port(text: &str) -> Option<(String, Option<u16>)> {
+    let (name, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (name, port) = rest.split_once(']')?;
+            (name, if port.is_empty() { None } else { Some(port.strip_prefix(':')?) })
+        }
+        None if text.matches(':').count() == 1 => {
+            text.split_once(':').map(|(name, port)| (name, Some(port)))?
+        }
+        None => (text, None),
+    };
+    let port = match port {
+        Some(port) if port.bytes().all(|b| b.is_ascii_digit()) => Some(port.parse().ok()?),
+        Some(_) => return None,
+        None => None,
+    };
+    let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+    (!name.is_empty()).then_some((name, port))
+}

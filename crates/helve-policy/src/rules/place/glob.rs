@@ -1,0 +1,130 @@
+//! A glob for one part of a path: `*`, `?`, `[a-z]`, `[!x]`, and backslashes.
+
+/// No file system has a name that is longer, in bytes.
+const LONGEST_NAME: usize = 4096;
+
+/// A glob for one part of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PartGlob(Vec<Token>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Token {
+    Char(char),
+    One,
+    Many,
+    Class { not: bool, ranges: Vec<(char, char)> },
+}
+
+impl Token {
+    fn takes(&self, ch: char) -> bool {
+        match self {
+            Token::Char(own) => *own == ch,
+            Token::One | Token::Many => true,
+            Token::Class { not, ranges } => {
+                ranges.iter().any(|(from, to)| (*from..=*to).contains(&ch)) != *not
+            }
+        }
+    }
+}
+
+impl PartGlob {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let mut tokens = Vec::new();
+        let mut chars = text.chars();
+        while let Some(ch) = chars.next() {
+            let token = match ch {
+                '*' if tokens.last() == Some(&Token::Many) => continue,
+                '*' => Token::Many,
+                '?' => Token::One,
+                '\\' => Token::Char(
+                    chars.next().ok_or_else(|| format!("{text:?} ends in a backslash; double it"))?,
+                ),
+                '[' => class(&mut chars).ok_or_else(|| {
+                    format!("a `[` in {text:?} is never closed; close it, or put a backslash before it")
+                })?,
+                ch => Token::Char(ch),
+            };
+            tokens.push(token);
+        }
+        Ok(PartGlob(tokens))
+    }
+
+    /// Whether the whole name fits.
+    pub(super) fn matches(&self, name: &str) -> bool {
+        if name.len() > LONGEST_NAME {
+            return false;
+        }
+        let tokens = self.0.as_slice();
+        let name: Vec<char> = name.chars().collect();
+        let (mut at, mut token) = (0, 0);
+        // Where to go on when what follows the last star does not fit.
+        let mut star: Option<(usize, usize)> = None;
+        while at < name.len() {
+            match (tokens.get(token), name.get(at)) {
+                (Some(Token::Many), _) => {
+                    star = Some((token + 1, at));
+                    token += 1;
+                }
+                (Some(own), Some(ch)) if own.takes(*ch) => {
+                    token += 1;
+                    at += 1;
+                }
+                _ => match star {
+                    Some((after, from)) => {
+                        star = Some((after, from + 1));
+                        (token, at) = (after, from + 1);
+                    }
+                    None => return false,
+                },
+            }
+        }
+        tokens.get(token..).unwrap_or_default().iter().all(|token| *token == Token::Many)
+    }
+
+    /// Whether a part of a shell's pattern and this glob can have a name in common. Two patterns are taken to have one.
+    pub(super) fn may_share(&self, pattern: &str) -> bool {
+        match (self.literal(), PartGlob::parse(pattern)) {
+            // The shell's `*` and `?` leave out names that start with a dot.
+            (Some(name), Ok(_)) if name.starts_with('.') && pattern.starts_with(['*', '?', '[']) => false,
+            (Some(name), Ok(other)) => other.matches(&name),
+            (None, Ok(other)) => other.literal().is_none_or(|name| self.matches(&name)),
+            (_, Err(_)) => self.matches(pattern),
+        }
+    }
+
+    /// The one name that it stands for.
+    fn literal(&self) -> Option<String> {
+        let plain = |token: &Token| match token {
+            Token::Char(ch) => Some(*ch),
+            _ => None,
+        };
+        self.0.iter().map(plain).collect()
+    }
+}
+
+/// The rest of `[…]` after its bracket.
+fn class(chars: &mut std::str::Chars<'_>) -> Option<Token> {
+    let mut ahead = chars.clone();
+    let mut next = ahead.next()?;
+    let not = matches!(next, '!' | '^');
+    if not {
+        next = ahead.next()?;
+    }
+    let mut ranges = Vec::new();
+    loop {
+        let from = if next == '\\' { ahead.next()? } else { next };
+        let mut peek = ahead.clone();
+        match (peek.next(), peek.next()) {
+            (Some('-'), Some(to)) if to != ']' => {
+                ranges.push((from, to));
+                ahead = peek;
+            }
+            _ => ranges.push((from, from)),
+        }
+        next = ahead.next()?;
+        if next == ']' {
+            *chars = ahead;
+            return Some(Token::Class { not, ranges });
+        }
+    }
+}

@@ -5,6 +5,7 @@ use helve::CancelHandle;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::approve;
 use crate::failure::{CANCELLED, Failure};
 
 /// Listens on a thread of its own, so that it works while everything else is busy.
@@ -18,6 +19,7 @@ pub(crate) fn cancel_on_interrupt(canceller: CancelHandle) -> Result<(), Failure
     let listen = move || {
         for (count, _) in signals.forever().enumerate() {
             if count > 0 {
+                approve::restore();
                 std::process::exit(i32::from(CANCELLED));
             }
             canceller.cancel();

@@ -5,18 +5,20 @@
 //! | `args` | the command line as types |
 //! | `commands` | one file a command |
 //! | `setup` | policy, workspace, state directory and runtime from the global options |
-//! | `approve`, `interrupt` | the person at the terminal: yes or no, and Ctrl-C |
+//! | `approve`, `interrupt` | the person at the terminal: questions and answers, and Ctrl-C |
 //! | `ui`, `failure` | the only ways out: text and an exit code |
-//! | `harmless`, `moment` | text and time as people read and write them |
+//! | `harmless`, `marked`, `effects`, `moment` | text, commands, what they do, and time as people read and write them |
 //!
 //! Deliberately not here: anything that decides or does something with a call. That is the library's pipeline.
 
 mod approve;
 mod args;
 mod commands;
+mod effects;
 mod failure;
 mod harmless;
 mod interrupt;
+mod marked;
 mod moment;
 mod setup;
 mod ui;

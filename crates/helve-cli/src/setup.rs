@@ -95,7 +95,7 @@ impl Running {
         let (canceller, cancel) = Cancel::pair();
         let (notes, progress) = mpsc::channel(PROGRESS_WAITING);
         let mut builder = builder(global, policy)?.cancel(cancel.clone()).progress(notes);
-        if let Some(person) = approve::person(&cancel) {
+        if let Some(person) = approve::person(&cancel, &canceller) {
             builder = builder.approver(Arc::new(person));
         }
         let runtime = build(builder)?;

@@ -4,6 +4,7 @@
 //! under `NO_COLOR`. Text from outside must be made harmless before it comes here with styles around it.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
@@ -70,8 +71,38 @@ pub(crate) fn error(text: &str) {
     say(&format!("{}: {text}\n", styled(BAD, "error")));
 }
 
+/// What is said while a question has the screen, as much as is kept of it.
+static HELD: Mutex<Option<String>> = Mutex::new(None);
+const HELD_BYTES: usize = 64 * 1024;
+
+/// While this lives, what is said beside results waits; then it is said.
+pub(crate) struct Quiet;
+
+/// Keeps notes off a screen that a question has.
+pub(crate) fn hold_notes() -> Quiet {
+    held().get_or_insert_default();
+    Quiet
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        let waiting = held().take().unwrap_or_default();
+        say(&waiting);
+    }
+}
+
+fn held() -> MutexGuard<'static, Option<String>> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// What cannot be said on standard error can be said nowhere.
 fn say(text: &str) {
+    if let Some(waiting) = held().as_mut() {
+        if waiting.len() + text.len() <= HELD_BYTES {
+            waiting.push_str(text);
+        }
+        return;
+    }
     let _ = anstream::stderr().lock().write_all(text.as_bytes());
 }
 

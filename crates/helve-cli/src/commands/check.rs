@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::args::Global;
 use crate::failure::Failure;
 use crate::harmless::harmless;
+use crate::marked::{self, Mark};
 use crate::{setup, ui};
 
 /// Say whether a command may run, and why
@@ -112,31 +113,12 @@ fn explain(decision: &Decision, command: &str) -> String {
     if let Some(reason) = &decision.reason {
         let _ = writeln!(text, "{}", harmless(reason));
     }
-    if let Some(marked) = decision.span.and_then(|span| marked(command, span)) {
-        text.push_str(&marked);
-    }
+    let marks: Vec<_> = decision.span.into_iter().map(|span| (span, Mark::Rule)).collect();
+    text.push_str(&marked::drawn(command, &marks, "  "));
     if let Some(grant) = &decision.grant {
         let _ = writeln!(text, "To allow it: {}", harmless(grant));
     }
     text
-}
-
-/// The line of the command in which the span starts, with carets under the span.
-fn marked(command: &str, (from, to): (usize, usize)) -> Option<String> {
-    let (before, rest) = command.split_at_checked(from)?;
-    let span = rest.get(..to.checked_sub(from)?)?;
-    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-    let line_end = rest.find('\n').unwrap_or(rest.len());
-    let before = shown(&before[line_start..]);
-    let inside = shown(&span[..span.len().min(line_end)]);
-    let after = shown(rest.get(span.len()..line_end).unwrap_or_default());
-    let (indent, carets) = (before.chars().count(), inside.chars().count().max(1));
-    Some(format!("  {before}{inside}{after}\n  {:indent$}{}\n", "", "^".repeat(carets)))
-}
-
-/// Tabs would move the carets away.
-fn shown(text: &str) -> String {
-    harmless(text).replace('\t', "\\t")
 }
 
 #[cfg(test)]
@@ -157,15 +139,5 @@ mod tests {
         for (command, commands, opaque) in cases {
             assert_eq!(effects(command), json!({"commands": commands, "opaque": opaque}), "{command}");
         }
-    }
-
-    #[test]
-    fn the_span_is_marked_on_its_line() {
-        assert_eq!(marked("a; rm -rf b; c", (3, 11)).unwrap(), "  a; rm -rf b; c\n     ^^^^^^^^\n");
-        assert_eq!(marked("ls\nü\trm x\nls", (6, 10)).unwrap(), "  ü\\trm x\n     ^^^^\n");
-        assert_eq!(marked("cat <<x\ny\nx", (4, 11)).unwrap(), "  cat <<x\n      ^^^\n");
-        assert_eq!(marked("ü", (1, 2)), None);
-        assert_eq!(marked("x", (1, 0)), None);
-        assert_eq!(marked("x", (0, 9)), None);
     }
 }

@@ -1,0 +1,109 @@
+//! The question as a document: the whole call, what it does, which rule asks and why. Nothing of it is shortened, and
+//! nothing in a call can pass for a line of ours.
+
+use anstyle::Style;
+use helve::ApprovalRequest;
+use serde_json::Value;
+
+use super::page::Document;
+use crate::marked::{Mark, Stretch};
+use crate::{effects, ui};
+
+/// Everything that a person has to see before an answer.
+pub(super) fn document(request: &ApprovalRequest) -> Document {
+    let mut page = Document::default();
+    let verb = if request.command.is_some() { "wants to run:" } else { "wants to be called with:" };
+    page.prose(ui::STRONG, &format!("{} {verb}", request.tool));
+    if let Some(command) = &request.command {
+        page.quoted(command, &marks(request));
+    }
+    for (key, value) in request.args.as_object().into_iter().flatten() {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        if key == "command" && request.command.as_deref() == Some(text.as_str()) {
+            continue;
+        }
+        page.prose(ui::FAINT, &format!("  {key}:"));
+        page.quoted(&text, &[]);
+    }
+    if request.args.as_object().is_none() && request.args != Value::Null {
+        page.quoted(&request.args.to_string(), &[]);
+    }
+    page.gap();
+    what_it_does(&mut page, request);
+    for part in &request.parts {
+        let about = match request.parts.len() {
+            1 => "Asked by".to_owned(),
+            _ => format!("{}: asked by", part.text),
+        };
+        page.prose(Style::new(), &format!("{about} {}: {}", part.rule, sentence(&part.reason)));
+    }
+    page
+}
+
+fn what_it_does(page: &mut Document, request: &ApprovalRequest) {
+    if let Some(cwd) = &request.cwd {
+        page.entry("in", &cwd.display().to_string());
+    }
+    if let Some(summary) = &request.effects {
+        for (name, value) in effects::lines(summary, request.command.as_deref().unwrap_or_default()) {
+            page.entry(name, &value);
+        }
+    }
+    for script in &request.scripts {
+        page.entry("script", &format!("{} as it is now", script.path));
+    }
+}
+
+fn marks(request: &ApprovalRequest) -> Vec<(Stretch, Mark)> {
+    let rules = request.parts.iter().filter_map(|part| part.span).map(|span| (span, Mark::Rule));
+    let opaque = request.effects.iter().flat_map(|effects| &effects.opaque);
+    rules.chain(opaque.map(|part| (part.span, Mark::Unknown))).collect()
+}
+
+/// Reasons come with and without their full stop.
+fn sentence(text: &str) -> String {
+    format!("{}.", text.trim_end_matches('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::request;
+    use super::*;
+    use helve::EffectSummary;
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    fn shown(request: &ApprovalRequest, columns: usize) -> String {
+        let (rows, _) = document(request).rows(columns);
+        anstream::adapter::strip_str(&rows.join("\n")).to_string()
+    }
+
+    #[test]
+    fn the_whole_call_is_shown_and_nothing_can_imitate_it() {
+        let mut request = request("true\u{1b}[2K\n[o]nce  [n]o\u{202e}", &[Some("true")]);
+        request.args = json!({"timeout": 5, "command": request.command, "working_dir": "src"});
+        request.parts[0].reason = "It removes\r things.".into();
+        request.effects = Some(EffectSummary { programs: vec!["true".into()], ..EffectSummary::default() });
+        assert_eq!(
+            shown(&request, 80),
+            "exec wants to run:\n  | true\\x1b[2K\n  | [o]nce  [n]o\\u{202e}\n  timeout:\n  | 5\n  \
+             working_dir:\n  | src\n\n  in           /ws\n  programs     true\n\
+             Asked by some.rule: It removes\\r things."
+        );
+    }
+
+    #[test]
+    fn a_long_command_is_shown_to_its_end() {
+        let request = request(&format!("{}; the end", "x".repeat(100_000)), &[None]);
+        let whole = shown(&request, 10_000).replace("\n  | ", "");
+        assert!(whole.contains("; the end\n"));
+    }
+
+    #[test]
+    fn arguments_that_are_no_object_and_no_command_are_shown_too() {
+        let mut request = request("", &[None]);
+        request.command = None;
+        request.args = json!(["a", 1]);
+        assert!(shown(&request, 80).starts_with("exec wants to be called with:\n  | [\"a\",1]\n"));
+    }
+}

@@ -1,0 +1,199 @@
+//! The terminal itself, in raw mode on a screen of its own: rows out, what a person does in.
+//!
+//! Whatever ends the question, the terminal is put back as it was: when the [`Terminal`] is dropped, also by a panic, and
+//! by [`restore`] where the process is about to end without that.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, PoisonError};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Signal, kill_current_process_group};
+use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcgetwinsize, tcsetattr};
+use signal_hook::SigId;
+use signal_hook::consts::SIGWINCH;
+
+use super::keys::{Decoder, Event};
+
+/// Another screen, and marks around what is pasted.
+const ENTER: &[u8] = b"\x1b[?1049h\x1b[?2004h\x1b[H\x1b[2J";
+const LEAVE: &[u8] = b"\x1b[?2004l\x1b[?25h\x1b[?1049l";
+
+/// Keys that follow each other faster than this come from no hand.
+const BURST: Timespec = Timespec { tv_sec: 0, tv_nsec: 25_000_000 };
+
+/// What one read takes.
+const READ_BYTES: usize = 4096;
+
+/// How to put the terminal back, while it is not as it was.
+static SAVED: Mutex<Option<Saved>> = Mutex::new(None);
+
+struct Saved {
+    tty: File,
+    was: Termios,
+}
+
+/// Puts the terminal back as it was, if a question has it.
+pub(crate) fn restore() {
+    let saved = SAVED.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(Saved { mut tty, was }) = saved {
+        let _ = tty.write_all(LEAVE);
+        let _ = tcsetattr(&tty, OptionalActions::Flush, &was);
+    }
+}
+
+/// What happened.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Input {
+    /// A person did something. Several events at once are a paste or a program, not keys that somebody pressed.
+    Events(Vec<Event>),
+    /// The terminal has another size.
+    Resized,
+    /// The question is taken back.
+    TakenBack,
+}
+
+/// How large the terminal is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Size {
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+}
+
+/// The terminal of this process.
+pub(super) struct Terminal {
+    tty: File,
+    taken_back: UnixStream,
+    resized: UnixStream,
+    winch: SigId,
+    decoder: Decoder,
+}
+
+impl Terminal {
+    /// Opens it; what was typed before is thrown away. A byte or the end of `taken_back` ends every wait.
+    pub(super) fn open(taken_back: UnixStream) -> io::Result<Self> {
+        let tty = File::options().read(true).write(true).open("/dev/tty")?;
+        let (resized, resize) = UnixStream::pair()?;
+        resized.set_nonblocking(true)?;
+        let winch = signal_hook::low_level::pipe::register(SIGWINCH, resize)?;
+        // From here on dropping puts everything back.
+        let mut terminal = Terminal { tty, taken_back, resized, winch, decoder: Decoder::default() };
+        terminal.enter()?;
+        Ok(terminal)
+    }
+
+    fn enter(&mut self) -> io::Result<()> {
+        let was = tcgetattr(&self.tty)?;
+        let mut raw = was.clone();
+        raw.make_raw();
+        *SAVED.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(Saved { tty: self.tty.try_clone()?, was });
+        tcsetattr(&self.tty, OptionalActions::Flush, &raw)?;
+        self.tty.write_all(ENTER)?;
+        self.decoder = Decoder::default();
+        tcflush(&self.tty, QueueSelector::IFlush)?;
+        Ok(())
+    }
+
+    /// Ctrl-Z: the terminal goes back to the shell, and is taken again when the job goes on.
+    pub(super) fn suspend(&mut self) -> io::Result<()> {
+        restore();
+        kill_current_process_group(Signal::TSTP)?;
+        self.enter()
+    }
+
+    pub(super) fn size(&self) -> Size {
+        let known = tcgetwinsize(&self.tty).ok().filter(|size| size.ws_row > 0 && size.ws_col > 0);
+        let (rows, columns) = known.map_or((24, 80), |size| (size.ws_row.into(), size.ws_col.into()));
+        Size { rows, columns }
+    }
+
+    /// Draws the whole screen: each row fits it, there are no more than it has. The cursor stands where it is told to,
+    /// or is hidden.
+    pub(super) fn draw(&mut self, rows: &[String], cursor: Option<(usize, usize)>) -> io::Result<()> {
+        let mut out = String::from("\x1b[?25l\x1b[H");
+        for (at, row) in rows.iter().enumerate() {
+            if at > 0 {
+                out.push_str("\r\n");
+            }
+            out.push_str(row);
+            out.push_str("\x1b[K");
+        }
+        out.push_str("\x1b[J");
+        if let Some((row, column)) = cursor {
+            out.push_str(&format!("\x1b[{};{}H\x1b[?25h", row + 1, column + 1));
+        }
+        self.tty.write_all(out.as_bytes())
+    }
+
+    /// Waits for something to happen.
+    pub(super) fn wait(&mut self) -> io::Result<Input> {
+        let ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
+        let (back, resized, typed) = {
+            let mut fds = [
+                PollFd::new(&self.taken_back, PollFlags::IN),
+                PollFd::new(&self.resized, PollFlags::IN),
+                PollFd::new(&self.tty, PollFlags::IN),
+            ];
+            loop {
+                match poll(&mut fds, None) {
+                    Err(Errno::INTR) => {}
+                    polled => {
+                        polled?;
+                        break;
+                    }
+                }
+            }
+            (ready(&fds[0]), ready(&fds[1]), ready(&fds[2]))
+        };
+        if back {
+            return Ok(Input::TakenBack);
+        }
+        if typed {
+            return self.events();
+        }
+        if resized {
+            let mut drained = [0; 64];
+            while self.resized.read(&mut drained).is_ok_and(|count| count > 0) {}
+        }
+        Ok(Input::Resized)
+    }
+
+    /// What was typed: one key, or all that came without a pause in which a hand could have moved.
+    fn events(&mut self) -> io::Result<Input> {
+        let mut events = Vec::new();
+        let mut bytes = [0; READ_BYTES];
+        loop {
+            let count = self.tty.read(&mut bytes)?;
+            if count == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            // More than a few events are a burst like any other; the rest need not be kept.
+            self.decoder.push(&bytes[..count], &mut events);
+            events.truncate(READ_BYTES);
+            if !more_comes(&self.tty)? {
+                break;
+            }
+        }
+        self.decoder.settle(&mut events);
+        Ok(Input::Events(events))
+    }
+}
+
+fn more_comes(tty: impl AsFd) -> io::Result<bool> {
+    let mut fds = [PollFd::new(&tty, PollFlags::IN)];
+    match poll(&mut fds, Some(&BURST)) {
+        Err(Errno::INTR) => Ok(false),
+        polled => Ok(polled? > 0),
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        restore();
+        signal_hook::low_level::unregister(self.winch);
+    }
+}

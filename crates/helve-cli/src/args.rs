@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{batch, call, check, completions, config, gc, log, run, tools, verify};
+use crate::commands::{approvals, batch, call, check, completions, config, gc, log, run, tools, verify};
 
 /// Gives a language model tools, and keeps every call on a surface that you can restrict, read back and verify.
 #[derive(Parser)]
@@ -55,6 +55,7 @@ pub(crate) enum Command {
     Run(run::Options),
     Batch(batch::Options),
     Check(check::Options),
+    Approvals(approvals::Options),
     Tools(tools::Options),
     Log(log::Options),
     Verify(verify::Options),
@@ -70,6 +71,7 @@ impl Command {
             Command::Call(_)
             | Command::Run(_)
             | Command::Check(_)
+            | Command::Approvals(_)
             | Command::Tools(_)
             | Command::Gc(_)
             | Command::Config(_) => true,

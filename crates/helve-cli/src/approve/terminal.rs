@@ -70,6 +70,8 @@ pub(super) struct Terminal {
     resized: UnixStream,
     winch: SigId,
     decoder: Decoder,
+    /// Whether styles are left out.
+    plain: bool,
 }
 
 impl Terminal {
@@ -79,8 +81,10 @@ impl Terminal {
         let (resized, resize) = UnixStream::pair()?;
         resized.set_nonblocking(true)?;
         let winch = signal_hook::low_level::pipe::register(SIGWINCH, resize)?;
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         // From here on dropping puts everything back.
-        let mut terminal = Terminal { tty, taken_back, resized, winch, decoder: Decoder::default() };
+        let mut terminal =
+            Terminal { tty, taken_back, resized, winch, decoder: Decoder::default(), plain };
         terminal.enter()?;
         Ok(terminal)
     }
@@ -119,7 +123,10 @@ impl Terminal {
             if at > 0 {
                 out.push_str("\r\n");
             }
-            out.push_str(row);
+            match self.plain {
+                true => out.extend(anstream::adapter::strip_str(row)),
+                false => out.push_str(row),
+            }
             out.push_str("\x1b[K");
         }
         out.push_str("\x1b[J");

@@ -1,5 +1,6 @@
 //! The commands, one file each. Each takes the global options and its own, prints its result, and gives the exit code.
 
+pub(crate) mod approvals;
 pub(crate) mod batch;
 pub(crate) mod call;
 pub(crate) mod check;
@@ -22,6 +23,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Run(options) => run::run(global, options),
         Command::Batch(options) => batch::batch(global, &options),
         Command::Check(options) => check::check(global, &options),
+        Command::Approvals(options) => approvals::approvals(global, &options),
         Command::Tools(options) => tools::tools(global, &options),
         Command::Log(options) => log::log(global, &options),
         Command::Verify(options) => verify::verify(global, &options),

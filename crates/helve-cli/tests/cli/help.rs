@@ -7,13 +7,15 @@ use pretty_assertions::assert_eq;
 use crate::world::{BARE, World};
 
 /// Examples that do not end with 0, by how they begin, and why.
-const OTHER_ENDS: [(&str, i32); 5] = [
+const OTHER_ENDS: &[(&str, i32)] = &[
     ("helve check 'rm -rf build'", 3),
     ("helve check --json 'git push --force'", 4),
     ("helve check --set tools.restrict_to_workspace=true", 3),
     // Nobody has made this call.
     ("helve log c_", 1),
     ("helve log --output c_", 1),
+    ("helve why c_", 1),
+    ("helve approvals revoke a_", 1),
 ];
 
 /// Runs until it is stopped; `log --follow` has a test of its own.

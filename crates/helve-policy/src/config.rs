@@ -1,7 +1,8 @@
 //! The owner's configuration: `helve.toml` in layers, checked against one table of keys.
 //!
 //! In come files and `--set key=value`, out come values that need no further check, each with its origin, or every
-//! problem at once. Layers, weakest first: built-in, system, user, command line.
+//! problem at once. Layers, weakest first: built-in, profile, system, user, command line; a workspace's own file only
+//! tightens.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -9,16 +10,18 @@
 //! | `keys` | the table: every key, its type, its default, what it does |
 //! | `value` | checks one value against its type |
 //! | `layers` | puts the layers together, remembers where each value came from |
+//! | `tighten` | what a workspace's own file may set |
 //! | `suggest` | what an unknown key was meant to be |
 //! | `show` | the table for people: what is in force, and a starter file |
 //!
-//! Not here: what the values mean, and anything that lies in a workspace.
+//! Not here: what the values mean, and whether the owner trusts a workspace's own file.
 
 pub(crate) mod document;
 pub(crate) mod keys;
 pub(crate) mod layers;
 pub(crate) mod show;
 pub(crate) mod suggest;
+pub(crate) mod tighten;
 pub(crate) mod value;
 
 #[cfg(test)]

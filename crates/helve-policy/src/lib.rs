@@ -9,29 +9,33 @@
 //! | `config` | the layers of `helve.toml`, checked against one table of keys |
 //! | `policy` | [`Policy`]: the compiled answers |
 //! | `guard` | judges the text of a command |
+//! | `rules` | the owner's rules, judged on what a command does |
+//! | `profiles` | named sets of rules and settings |
 //! | `guarded` | the places from which a file that configures Helve can be changed |
 //! | `file` | reads a file that the owner names, without waiting |
 //! | `view` | what a sandboxed command sees |
 //! | `secrets` | values that never reach a model |
 //! | [`rate`] | how often a caller may call a tool |
 //!
-//! Deliberately not here: asking a person, starting a process, and anything that lies in a workspace.
+//! Deliberately not here: asking a person, starting a process, and whether a workspace's own file is trusted.
 
 mod config;
 mod file;
 mod guard;
 mod guarded;
 mod policy;
+mod profiles;
 pub mod rate;
 mod rules;
 mod secrets;
 mod view;
 
 pub use config::keys::{Key, keys};
-pub use config::layers::{ConfigError, Layer, Origin, Sources};
+pub use config::layers::{ConfigError, Layer, Origin, Sources, WORKSPACE_FILE, WorkspaceFile};
 pub use config::show::{Setting, starter};
 pub use config::value::Kind;
 pub use guard::blocked_message;
-pub use policy::{Policy, ToolRule};
+pub use policy::{ApprovalLength, Policy, RuleShown, ToolRule};
 pub use rate::{RateLimiter, RetryAfter, Ticket};
+pub use rules::CommandPattern;
 pub use secrets::Secret;

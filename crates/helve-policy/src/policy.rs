@@ -4,6 +4,7 @@
 //! rule of a tool. Compiled once, shared by reference; nothing in it changes afterwards.
 
 mod check;
+mod rules;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,13 +15,16 @@ use std::time::Duration;
 use helve_core::{ApprovalNeed, CommandUse, Decision, Limits, ProcessLimits, RateLimit, SandboxChoice, View};
 
 use crate::config::keys;
-use crate::config::layers::{self, Collector, ConfigError, Layer, Origin, Settings, Sources};
+use crate::config::layers::{self, Collector, ConfigError, Layer, Origin, Settings, Sources, WorkspaceFile};
 use crate::config::show::{self, Setting};
 use crate::config::value::Value;
 use crate::guard::{self, Guard, Opened, Pattern};
 use crate::guarded;
+use crate::rules::Rules;
 use crate::secrets::{self, Secret, SecretSource};
 use crate::view::{self, Surroundings, Wishes};
+
+pub use rules::{ApprovalLength, RuleShown};
 
 /// What the owner allows. Clones share one compiled policy.
 #[derive(Clone)]
@@ -40,6 +44,7 @@ struct Inner {
     limits: Limits,
     sandbox: SandboxChoice,
     guard: Guard,
+    rules: Rules,
     /// The files of the configuration that were looked for.
     files: Vec<PathBuf>,
     /// The files that configure this policy or hold a secret, as written.
@@ -85,7 +90,8 @@ impl Policy {
         let settings = Settings::default();
         let seconds = Limits::default().exec_timeout_default;
         let timeout = Duration::from_secs(seconds);
-        Self::assemble(settings, Vec::new(), Surroundings::current(), OnceLock::new(), timeout)
+        let rules = Rules::new(Vec::new(), None);
+        Self::assemble(settings, rules, Vec::new(), Surroundings::current(), OnceLock::new(), timeout)
     }
 
     /// Reads and compiles all layers.
@@ -104,7 +110,7 @@ impl Policy {
         let mut files: Vec<PathBuf> = files.filter_map(|path| std::path::absolute(path).ok()).collect();
         files.sort();
         files.dedup();
-        Self::compile(settings, files, around)
+        Self::compile(settings, sources.workspace.as_ref(), files, around)
     }
 
     /// Compiles one text in place of the user's file; TOML, or JSON if it starts with `{`.
@@ -113,11 +119,17 @@ impl Policy {
         let home = around.home();
         let mut collector = Collector::new(home.as_deref());
         collector.text(text, false, Origin { layer: Layer::User, file: None, line: None });
-        Self::compile(collector.finish()?, Vec::new(), around)
+        Self::compile(collector.finish()?, None, Vec::new(), around)
     }
 
     /// `files` are those that the settings come from or may come from.
-    fn compile(settings: Settings, files: Vec<PathBuf>, around: Surroundings) -> Result<Self, ConfigError> {
+    fn compile(
+        mut settings: Settings,
+        workspace: Option<&WorkspaceFile>,
+        files: Vec<PathBuf>,
+        around: Surroundings,
+    ) -> Result<Self, ConfigError> {
+        let rules = rules::gather(&mut settings, workspace, around.home().as_deref())?;
         let timeout = exec_timeout(&settings, &limits(&settings))?;
         let shell = match settings.written(keys::EXEC_SHELL) {
             Some((Value::Text(wish), origin)) => {
@@ -128,7 +140,7 @@ impl Policy {
             }
             _ => OnceLock::new(),
         };
-        let policy = Self::assemble(settings, files, around, shell, timeout);
+        let policy = Self::assemble(settings, rules, files, around, shell, timeout);
         policy.check_writable_roots()?;
         policy.check_passed_variables()?;
         Ok(policy)
@@ -136,6 +148,7 @@ impl Policy {
 
     fn assemble(
         settings: Settings,
+        rules: Rules,
         files: Vec<PathBuf>,
         around: Surroundings,
         shell: OnceLock<PathBuf>,
@@ -181,6 +194,7 @@ impl Policy {
             limits,
             sandbox,
             guard,
+            rules,
             files,
             guarded,
             hidden,

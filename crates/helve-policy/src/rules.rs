@@ -22,6 +22,7 @@ mod judge;
 mod moment;
 mod pattern;
 mod place;
+pub(crate) mod read;
 mod rule;
 mod steering;
 

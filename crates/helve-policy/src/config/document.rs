@@ -52,6 +52,20 @@ impl Raw {
             Raw::Table(_) => "a table".into(),
         }
     }
+
+    /// The value in JSON.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        match self {
+            Raw::Null => serde_json::Value::Null,
+            Raw::Bool(value) => (*value).into(),
+            Raw::Integer(number) => (*number).into(),
+            Raw::Number(text) | Raw::Text(text) | Raw::Date(text) => text.clone().into(),
+            Raw::List(items) => items.iter().map(|item| item.value.to_json()).collect(),
+            Raw::Table(entries) => {
+                entries.iter().map(|(key, node)| (key.clone(), node.value.to_json())).collect()
+            }
+        }
+    }
 }
 
 fn shorten(text: &str) -> String {

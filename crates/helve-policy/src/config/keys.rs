@@ -13,7 +13,8 @@ use crate::guard::{self, Pattern};
 /// One key of the configuration.
 #[derive(Clone, Debug)]
 pub struct Key {
-    /// The dotted name; `<tool>` stands for the name of any tool, `<NAME>` for that of any variable.
+    /// The dotted name; `<tool>` stands for the name of any tool, `<NAME>` for that of any variable, `<profile>` for that
+    /// of any profile.
     pub name: Cow<'static, str>,
     /// What it takes.
     pub kind: Kind,
@@ -57,8 +58,32 @@ pub(crate) const SECRETS: &str = "secrets";
 pub(crate) const FSYNC: &str = "journal.fsync";
 pub(crate) const SESSION: &str = "journal.session";
 
+pub(crate) const EXEC_DELETE_INSIDE: &str = "tools.exec.delete_inside";
+pub(crate) const PROFILE: &str = "profile";
+pub(crate) const RULES: &str = "rules";
+pub(crate) const RULES_OTHERWISE: &str = "rules_otherwise";
+pub(crate) const PROFILES: &str = "profiles";
+pub(crate) const CEILING_RULES: &str = "ceiling.rules";
+pub(crate) const CEILING_APPROVAL: &str = "ceiling.longest_approval";
+pub(crate) const CEILING_SANDBOX: &str = "ceiling.sandbox";
+pub(crate) const CEILING_NETWORK: &str = "ceiling.network";
+
 pub(crate) const ANY_TOOL: &str = "<tool>";
 pub(crate) const ANY_VARIABLE: &str = "<NAME>";
+pub(crate) const ANY_PROFILE: &str = "<profile>";
+
+/// Whether a part of a key stands for any name.
+pub(crate) fn is_any(part: &str) -> bool {
+    part == ANY_TOOL || part == ANY_VARIABLE || part == ANY_PROFILE
+}
+
+/// Whether only the machine's file may set a key.
+pub(crate) fn is_ceiling(name: &str) -> bool {
+    name.starts_with("ceiling.")
+}
+
+pub(crate) const VERDICTS: &[&str] = &["allow", "ask", "deny"];
+pub(crate) const APPROVAL_LENGTHS: &[&str] = &["once", "session", "always"];
 
 pub(crate) const SANDBOXES: &[&str] = &["bwrap", "none"];
 pub(crate) const APPROVALS: &[&str] = &["never", "unless_auto_approved", "always"];
@@ -127,6 +152,24 @@ fn plain_keys() -> Vec<Key> {
             "Whether calls that need approval unless auto-approved go ahead without a question.",
         ),
         key(
+            PROFILE,
+            Kind::Text,
+            None,
+            "A named set of rules and settings: readonly, guarded, coding, open, or one of [profiles]. What the configuration sets itself goes before it. Not set: none.",
+        ),
+        key(
+            RULES,
+            Kind::Rules,
+            Some(Value::Rules(Vec::new())),
+            "What is allowed, asked about or denied, each a table `[[rules]]` with `verdict` and what it is about: `command`, `effect`, `path`, `host`, `tool`. The strictest wins. Those of all layers add up.",
+        ),
+        key(
+            RULES_OTHERWISE,
+            Kind::Choice(VERDICTS),
+            None,
+            "What happens to a command that no rule is about. Not set: \"ask\" if a rule allows commands, else \"allow\".",
+        ),
+        key(
             SECRETS,
             Kind::Secrets,
             Some(Value::Secrets(Vec::new())),
@@ -173,6 +216,12 @@ fn plain_keys() -> Vec<Key> {
             Kind::Bool,
             flag(false),
             "The same as tools.restrict_to_workspace, for exec alone. Either of them switches it on.",
+        ),
+        key(
+            EXEC_DELETE_INSIDE,
+            Kind::Bool,
+            flag(false),
+            "Whether recursive deletion of paths that are written out and lie strictly inside the workspace is let through; never the workspace itself, .git, a glob at its root, or what cannot be read.",
         ),
         key(EXEC_PATH_APPEND, Kind::Text, text(""), "Directories for the end of PATH, separated by colons."),
         key(
@@ -244,5 +293,60 @@ fn plain_keys() -> Vec<Key> {
             None,
             "The session under which calls are recorded. Not set: the command chooses.",
         ),
+        key(
+            "profiles.<profile>.extends",
+            Kind::Text,
+            None,
+            "The profile that this one starts from. Its rules and settings hold unless this one says otherwise.",
+        ),
+        key(
+            "profiles.<profile>.rules",
+            Kind::Rules,
+            Some(Value::Rules(Vec::new())),
+            "Rules of the profile, added to those of the configuration.",
+        ),
+        key(
+            "profiles.<profile>.rules_otherwise",
+            Kind::Choice(VERDICTS),
+            None,
+            "As rules_otherwise, where the configuration does not set it.",
+        ),
+        key(
+            "profiles.<profile>.delete_inside",
+            Kind::Bool,
+            flag(false),
+            "As tools.exec.delete_inside, where the configuration does not set it.",
+        ),
+        key(
+            "profiles.<profile>.restrict_to_workspace",
+            Kind::Bool,
+            flag(false),
+            "As tools.restrict_to_workspace, where the configuration does not set it.",
+        ),
+        key(
+            "profiles.<profile>.network",
+            Kind::Bool,
+            flag(false),
+            "As tools.exec.network, where the configuration does not set it.",
+        ),
+        key(
+            CEILING_RULES,
+            Kind::Rules,
+            Some(Value::Rules(Vec::new())),
+            "Rules that ask or deny and that no later layer, profile or approval lifts. As all of [ceiling], only in the machine's file.",
+        ),
+        key(
+            CEILING_APPROVAL,
+            Kind::Choice(APPROVAL_LENGTHS),
+            text("always"),
+            "How long an approval may hold at the most.",
+        ),
+        key(
+            CEILING_SANDBOX,
+            Kind::Bool,
+            flag(false),
+            "Whether commands must run in a sandbox: a later layer that runs them bare or in a wrapper of its own is an error.",
+        ),
+        key(CEILING_NETWORK, Kind::Bool, flag(true), "Whether tools.exec.network may be switched on."),
     ]
 }

@@ -10,15 +10,29 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::document::{self, Node, Raw};
-use super::keys::{ANY_TOOL, ANY_VARIABLE, Key, keys};
+use super::keys::{self, ANY_PROFILE, ANY_TOOL, ANY_VARIABLE, Key, keys};
 use super::suggest::suggestion;
-use super::value::{self, Value};
+use super::value::{self, Kind, Value};
 use crate::file;
+use crate::rules::read::{self, Place};
 
 /// The largest configuration file that is read.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// Where the configuration is read from. Nothing is ever read from a workspace.
+/// The name of a workspace's own file.
+pub const WORKSPACE_FILE: &str = "helve.toml";
+
+/// A workspace's own file, which may only tighten. Whoever hands it over has made sure that the owner trusts exactly this
+/// text; nothing is read from a workspace here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkspaceFile {
+    /// Where it lies, for messages.
+    pub path: PathBuf,
+    /// What is in it: TOML, or JSON if it starts with `{`.
+    pub text: String,
+}
+
+/// Where the configuration is read from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sources {
     /// The machine's file; it may be absent.
@@ -29,6 +43,8 @@ pub struct Sources {
     pub user_required: bool,
     /// `key=value` of the command line, in order.
     pub set: Vec<String>,
+    /// The workspace's own file, if the owner trusts it.
+    pub workspace: Option<WorkspaceFile>,
 }
 
 impl Sources {
@@ -39,6 +55,7 @@ impl Sources {
             user: user_file(|name| std::env::var_os(name).map(PathBuf::from)),
             user_required: false,
             set: Vec::new(),
+            workspace: None,
         }
     }
 }
@@ -56,12 +73,16 @@ pub(crate) fn user_file(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<Pa
 pub enum Layer {
     /// Helve's own default.
     BuiltIn,
+    /// The profile that the configuration chose.
+    Profile,
     /// The machine's file.
     System,
     /// The user's file.
     User,
     /// `--set`.
     CommandLine,
+    /// The workspace's own file, which only tightens.
+    Workspace,
 }
 
 /// The place that a value came from.
@@ -82,6 +103,7 @@ impl fmt::Display for Origin {
         match (self.layer, &self.file) {
             (Layer::BuiltIn, _) => write!(f, "the built-in default")?,
             (Layer::CommandLine, _) => write!(f, "the command line")?,
+            (Layer::Profile, None) => write!(f, "the chosen profile")?,
             (_, Some(file)) => write!(f, "{}", file.display())?,
             (_, None) => write!(f, "the given text")?,
         }
@@ -130,6 +152,11 @@ impl Settings {
     /// What was set, and where.
     pub(crate) fn written(&self, name: &str) -> Option<(&Value, &Origin)> {
         self.values.get(name).map(|(value, origin)| (value, origin))
+    }
+
+    /// Sets a value, in place of any that was there.
+    pub(crate) fn insert(&mut self, name: &str, value: Value, origin: Origin) {
+        self.values.insert(name.to_owned(), (value, origin));
     }
 
     /// Everything that was set, in the order of the names.
@@ -233,6 +260,12 @@ impl<'a> Collector<'a> {
         let key = keys().iter().find(|key| matches_whole(key, path));
         match (key, &node.value) {
             (_, Raw::Null) => {}
+            (Some(key), _) if keys::is_ceiling(&key.name) && place.layer != Layer::System => {
+                self.problems.push(format!(
+                    "`{name}` in {place}: a ceiling counts only in the machine's file; write a rule of your own instead"
+                ));
+            }
+            (Some(key), _) if key.kind == Kind::Rules => self.rules(&name, node, place),
             (Some(key), _) => match value::check(key.kind, node, self.home) {
                 Ok(value) => {
                     self.settings.values.insert(name, (value, place.clone()));
@@ -245,6 +278,20 @@ impl<'a> Collector<'a> {
                 .push(format!("`{name}` in {place}: expected a table, received {}", other.describe())),
         }
     }
+
+    /// Rules of all layers add up; other values replace each other.
+    fn rules(&mut self, name: &str, node: &Node, place: &Origin) {
+        let mut all = match self.settings.values.remove(name) {
+            Some((Value::Rules(rules), _)) => rules,
+            _ => Vec::new(),
+        };
+        let before = all.iter().filter(|rule| rule.origin.layer == place.layer).count();
+        let (rules, problems) =
+            read::list(node, &Place { key: name, origin: place, before, home: self.home });
+        all.extend(rules);
+        self.problems.extend(problems);
+        self.settings.values.insert(name.to_owned(), (Value::Rules(all), place.clone()));
+    }
 }
 
 fn join(path: &[String], last: &str) -> String {
@@ -256,13 +303,13 @@ fn canonical(path: &[String], written: &str, node: &Node) -> Option<String> {
     let mut any = None;
     for part in parts_below(path) {
         match part {
-            ANY_TOOL | ANY_VARIABLE => any = Some(part),
+            ANY_TOOL | ANY_VARIABLE | ANY_PROFILE => any = Some(part),
             part if part == written || camel(part) == written => return Some(part.to_owned()),
             _ => {}
         }
     }
     let fits = match any? {
-        ANY_TOOL => matches!(node.value, Raw::Table(_) | Raw::Null) && is_tool_name(written),
+        ANY_TOOL | ANY_PROFILE => matches!(node.value, Raw::Table(_) | Raw::Null) && is_plain_name(written),
         _ => value::is_variable_name(written),
     };
     fits.then(|| written.to_owned())
@@ -285,10 +332,10 @@ fn matches_whole(key: &Key, path: &[String]) -> bool {
 }
 
 fn accepts(pattern: &str, part: &str) -> bool {
-    pattern == part || pattern == ANY_TOOL || pattern == ANY_VARIABLE
+    pattern == part || keys::is_any(pattern)
 }
 
-fn is_tool_name(text: &str) -> bool {
+fn is_plain_name(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::keys::{ANY_TOOL, ANY_VARIABLE, keys};
+use super::keys::{self, ANY_PROFILE, ANY_TOOL, ANY_VARIABLE, keys};
 use super::layers::{Layer, Origin, Settings};
 
 /// One value in force, with the place that it came from.
@@ -40,12 +40,13 @@ pub(crate) fn explain(settings: &Settings) -> Vec<Setting> {
                 doc: key.doc.to_string(),
             });
         };
-        if key.parts().any(|part| part == ANY_TOOL || part == ANY_VARIABLE) {
+        if key.parts().any(keys::is_any) {
             let same_shape = |name: &str| {
                 name.split('.').count() == key.parts().count()
-                    && name.split('.').zip(key.parts()).all(|(part, pattern)| {
-                        part == pattern || pattern == ANY_TOOL || pattern == ANY_VARIABLE
-                    })
+                    && name
+                        .split('.')
+                        .zip(key.parts())
+                        .all(|(part, pattern)| part == pattern || keys::is_any(pattern))
                     && !keys().iter().any(|other| other.name == name)
             };
             for (name, value, origin) in settings.all_written().filter(|(name, ..)| same_shape(name)) {
@@ -64,18 +65,19 @@ pub(crate) fn explain(settings: &Settings) -> Vec<Setting> {
     shown
 }
 
-/// A starter file: every key with its default and what it does, all commented out.
+/// A starter file: every key that a user's file may hold with its default and what it does, all commented out.
 pub fn starter() -> String {
     let mut out = String::from(
         "# Helve's configuration. Every line is commented out and shows the default;\n\
          # `helve config show` prints what is in force and where it comes from.\n",
     );
     let mut section = "";
-    for key in keys() {
+    // The machine's file alone may hold a ceiling; what is shown here is for any.
+    for key in keys().iter().filter(|key| !keys::is_ceiling(&key.name)) {
         let (table, last) = key.name.rsplit_once('.').unwrap_or(("", key.name.as_ref()));
         if table != section {
             section = table;
-            let table = table.replace(ANY_TOOL, "echo");
+            let table = table.replace(ANY_TOOL, "echo").replace(ANY_PROFILE, "mine");
             let _ = write!(out, "\n# [{table}]\n");
         }
         let example = match key.default_json() {
@@ -99,6 +101,8 @@ fn example(name: &str) -> &'static str {
         Some("shell") => r#""bash""#,
         Some("approval") => r#""unless_auto_approved""#,
         Some("session") => r#""work""#,
+        Some("profile" | "extends") => r#""coding""#,
+        Some("rules_otherwise") => r#""ask""#,
         _ => r#""""#,
     }
 }

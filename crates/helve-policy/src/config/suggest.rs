@@ -1,12 +1,12 @@
 //! What an unknown key was probably meant to be.
 
-use super::keys::{ANY_TOOL, ANY_VARIABLE, keys};
+use super::keys::{self, keys};
 use super::layers::{camel, parts_below};
 
 /// The remedy for an unknown `written` below `path`, as the end of a sentence.
 pub(crate) fn suggestion(path: &[String], written: &str) -> String {
     let mut siblings: Vec<&str> = parts_below(path).collect();
-    siblings.retain(|part| *part != ANY_TOOL && *part != ANY_VARIABLE);
+    siblings.retain(|part| !keys::is_any(part));
     siblings.dedup();
     if let Some(near) = nearest(written, siblings.iter().copied()) {
         return format!("did you mean `{near}`?");

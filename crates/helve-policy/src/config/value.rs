@@ -9,6 +9,7 @@ use helve_shell::Template;
 
 use super::document::{Node, Raw};
 use crate::guard::Pattern;
+use crate::rules::Rule;
 use crate::secrets::SecretSource;
 
 /// The longest time that can be configured: a year, which no clock arithmetic overflows.
@@ -50,6 +51,8 @@ pub enum Kind {
     SessionName,
     /// A list of tables, each with `env` or `file`.
     Secrets,
+    /// A list of tables, each a rule; those of later layers are added to those of earlier ones.
+    Rules,
 }
 
 impl Kind {
@@ -78,6 +81,7 @@ impl Kind {
             Kind::Template => "a command template that holds {command}".into(),
             Kind::SessionName => "1 to 100 letters, digits, `.`, `_` or `-`, not starting with `.`".into(),
             Kind::Secrets => "a list of tables, each with one of `env` and `file`".into(),
+            Kind::Rules => "a list of tables, each a rule".into(),
         }
     }
 
@@ -96,6 +100,7 @@ pub(crate) enum Value {
     List(Vec<String>),
     Patterns(Vec<Pattern>),
     Secrets(Vec<SecretSource>),
+    Rules(Vec<Rule>),
 }
 
 impl Value {
@@ -108,6 +113,7 @@ impl Value {
             Value::List(items) => items.clone().into(),
             Value::Patterns(patterns) => patterns.iter().map(Pattern::source).collect(),
             Value::Secrets(sources) => sources.iter().map(SecretSource::to_json).collect(),
+            Value::Rules(rules) => rules.iter().map(|rule| rule.written.clone()).collect(),
         }
     }
 }

@@ -1,0 +1,99 @@
+//! What a workspace's own file may do: make the policy stricter, nothing else.
+//!
+//! In come the settings in force and those of the file, out come the settings with what is stricter put in, or every key
+//! that would loosen something. Whether the owner trusts the file is decided elsewhere.
+
+use super::keys;
+use super::layers::{Origin, Settings};
+use super::value::Value;
+use crate::rules::Rule;
+
+/// Limits whose smaller values make the policy stricter and lose nothing that was kept.
+const LIMITS: [&str; 9] = [
+    "limits.output_chars",
+    "limits.args_bytes",
+    "limits.args_depth",
+    "limits.batch_calls",
+    "limits.workers",
+    "limits.command_bytes",
+    "limits.exec_timeout_default",
+    "limits.exec_open_files",
+    "limits.exec_file_bytes",
+];
+
+/// Puts the file's settings into `settings` where they are stricter. Gives what is wrong with it.
+pub(crate) fn tighten(settings: &mut Settings, file: &Settings) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (name, value, origin) in file.all_written() {
+        match stricter(settings, name, value) {
+            Outcome::Set(value) => settings.insert(name, value, origin.clone()),
+            Outcome::Keep => {}
+            Outcome::Looser(allowed) => problems.push(format!(
+                "`{name}` in {origin}: a workspace's own file may only tighten: {allowed}; take the line out, or write it \
+                 into your own configuration"
+            )),
+        }
+    }
+    problems
+}
+
+enum Outcome {
+    /// It is stricter, or adds to what is there.
+    Set(Value),
+    /// What is in force is as strict.
+    Keep,
+    /// It could loosen something; what would be in order.
+    Looser(&'static str),
+}
+
+fn stricter(settings: &Settings, name: &str, value: &Value) -> Outcome {
+    let in_force = settings.get(name);
+    match (name, value) {
+        // Their verdicts were checked when they were read.
+        (keys::RULES, Value::Rules(rules)) => Outcome::Set(Value::Rules(added(in_force, rules))),
+        (keys::RULES_OTHERWISE, Value::Text(word)) => match (word.as_str(), in_force) {
+            ("deny", _) => Outcome::Set(value.clone()),
+            ("ask", Some(Value::Text(other))) if other != "allow" => Outcome::Keep,
+            ("ask", _) => Outcome::Set(value.clone()),
+            _ => Outcome::Looser("`rules_otherwise` may be \"ask\" or \"deny\" here"),
+        },
+        (
+            keys::EXEC_DELETE_INSIDE | keys::EXEC_NETWORK | keys::AUTO_APPROVE | keys::PARALLEL,
+            Value::Bool(false),
+        ) => Outcome::Set(value.clone()),
+        (keys::RESTRICT | keys::EXEC_RESTRICT | keys::FSYNC, Value::Bool(true)) => {
+            Outcome::Set(value.clone())
+        }
+        (keys::EXEC_TIMEOUT, Value::Count(number)) => {
+            smaller(*number, in_force.or_else(|| settings.get("limits.exec_timeout_default")))
+        }
+        (name, Value::Count(number)) if LIMITS.contains(&name) => smaller(*number, in_force),
+        (name, value) => match (name.strip_prefix("tools.").and_then(|rest| rest.split_once('.')), value) {
+            (Some((_, "enabled")), Value::Bool(false)) => Outcome::Set(value.clone()),
+            (Some((_, "approval")), Value::Text(word)) if word == "always" => Outcome::Set(value.clone()),
+            _ => Outcome::Looser(
+                "it may hold `[[rules]]` that ask or deny, `rules_otherwise`, smaller limits, and switch restrictions on",
+            ),
+        },
+    }
+}
+
+fn smaller(number: u64, in_force: Option<&Value>) -> Outcome {
+    match in_force {
+        Some(Value::Count(other)) if *other <= number => Outcome::Keep,
+        _ => Outcome::Set(Value::Count(number)),
+    }
+}
+
+fn added(in_force: Option<&Value>, rules: &[Rule]) -> Vec<Rule> {
+    let known = match in_force {
+        Some(Value::Rules(known)) => known.as_slice(),
+        _ => &[],
+    };
+    [known, rules].concat()
+}
+
+/// The origin of a workspace's own file.
+pub(crate) fn origin(path: &std::path::Path) -> Origin {
+    Origin { layer: super::layers::Layer::Workspace, file: Some(path.to_owned()), line: None }
+}

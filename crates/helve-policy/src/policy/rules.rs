@@ -1,0 +1,151 @@
+//! The owner's rules as part of a policy: gathered from all layers, held below the ceiling, shown to people.
+
+use std::path::Path;
+
+use helve_core::Verdict;
+use serde::Serialize;
+
+use super::{Policy, flag, text};
+use crate::config::keys;
+use crate::config::layers::{Collector, ConfigError, Layer, Origin, Settings, WorkspaceFile};
+use crate::config::tighten;
+use crate::config::value::Value;
+use crate::profiles;
+use crate::rules::{Rule, Rules};
+
+/// How long an approval may hold at the most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalLength {
+    /// For the one call that asked.
+    Once,
+    /// Until the session ends.
+    Session,
+    /// Until it is revoked or its date has come.
+    Always,
+}
+
+/// One rule in force, for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RuleShown {
+    /// How decisions name it.
+    pub name: String,
+    /// What it says.
+    pub verdict: Verdict,
+    /// The table as it was written.
+    pub rule: serde_json::Value,
+    /// The place that it came from.
+    pub origin: Origin,
+    /// Whether it is part of the machine's ceiling, which nothing lifts.
+    pub ceiling: bool,
+}
+
+impl Policy {
+    /// The rules in force, in the order of the layers.
+    pub(crate) fn rules(&self) -> &Rules {
+        &self.inner.rules
+    }
+
+    /// Every rule with the place that it came from: ceiling, system, user, command line, workspace, profile.
+    pub fn rules_shown(&self) -> Vec<RuleShown> {
+        let shown = |rule: &Rule| RuleShown {
+            name: rule.name.clone(),
+            verdict: rule.verdict,
+            rule: rule.written.clone(),
+            origin: rule.origin.clone(),
+            ceiling: rule.ceiling,
+        };
+        self.rules().iter().map(shown).collect()
+    }
+
+    /// What happens to a command that no rule is about.
+    pub fn rules_otherwise(&self) -> Verdict {
+        self.rules().otherwise()
+    }
+
+    /// The profile that the configuration chose.
+    pub fn profile(&self) -> Option<&str> {
+        text(&self.inner.settings, keys::PROFILE)
+    }
+
+    /// Whether recursive deletion of literal paths strictly inside the workspace is let through.
+    pub fn delete_inside(&self) -> bool {
+        flag(&self.inner.settings, keys::EXEC_DELETE_INSIDE)
+    }
+
+    /// How long an approval may hold at the most.
+    pub fn longest_approval(&self) -> ApprovalLength {
+        match text(&self.inner.settings, keys::CEILING_APPROVAL) {
+            Some("once") => ApprovalLength::Once,
+            Some("session") => ApprovalLength::Session,
+            _ => ApprovalLength::Always,
+        }
+    }
+}
+
+/// Puts the profile and the workspace's own file into the settings and gathers the rules of all of them.
+pub(super) fn gather(
+    settings: &mut Settings,
+    workspace: Option<&WorkspaceFile>,
+    home: Option<&Path>,
+) -> Result<Rules, ConfigError> {
+    let of_profile = profiles::apply(settings, home)?;
+    check_ceiling(settings)?;
+    if let Some(file) = workspace {
+        let mut collector = Collector::new(home);
+        collector.text(&file.text, false, tighten::origin(&file.path));
+        let problems = tighten::tighten(settings, &collector.finish()?);
+        if !problems.is_empty() {
+            return Err(ConfigError::all(problems));
+        }
+    }
+    let mut rules = Vec::new();
+    for key in [keys::CEILING_RULES, keys::RULES] {
+        if let Some(Value::Rules(written)) = settings.get(key) {
+            rules.extend(written.iter().cloned());
+        }
+    }
+    rules.extend(of_profile);
+    let otherwise = text(settings, keys::RULES_OTHERWISE).map(|word| match word {
+        "allow" => Verdict::Allow,
+        "ask" => Verdict::Ask,
+        _ => Verdict::Deny,
+    });
+    Ok(Rules::new(rules, otherwise))
+}
+
+/// A later layer that goes past the machine's ceiling is an error that names both.
+fn check_ceiling(settings: &Settings) -> Result<(), ConfigError> {
+    let mut problems = Vec::new();
+    let later = |key: &str| settings.written(key).filter(|(_, origin)| origin.layer != Layer::System);
+    if let Some((Value::Bool(true), ceiling)) = settings.written(keys::CEILING_SANDBOX) {
+        if let Some((Value::Text(word), origin)) = later(keys::SANDBOX)
+            && word == "none"
+        {
+            problems.push(format!(
+                "`{}` in {origin}: {ceiling} wants every command in a sandbox (`{}`); take the line out",
+                keys::SANDBOX,
+                keys::CEILING_SANDBOX
+            ));
+        }
+        if let Some((Value::Text(template), origin)) = later(keys::EXEC_WRAPPER)
+            && !template.trim().is_empty()
+        {
+            problems.push(format!(
+                "`{}` in {origin}: {ceiling} wants every command in Helve's own sandbox (`{}`); take the line out",
+                keys::EXEC_WRAPPER,
+                keys::CEILING_SANDBOX
+            ));
+        }
+    }
+    if let Some((Value::Bool(false), ceiling)) = settings.written(keys::CEILING_NETWORK)
+        && let Some((Value::Bool(true), origin)) = later(keys::EXEC_NETWORK)
+    {
+        problems.push(format!(
+            "`{}` in {origin}: {ceiling} keeps the network closed (`{}`); set it to false",
+            keys::EXEC_NETWORK,
+            keys::CEILING_NETWORK
+        ));
+    }
+    if problems.is_empty() { Ok(()) } else { Err(ConfigError::all(problems)) }
+}

@@ -16,6 +16,7 @@
 
 pub mod analysis;
 mod command;
+mod parse;
 mod paths;
 mod programs;
 mod quote;
@@ -33,6 +34,7 @@ pub const MAX_NESTING: usize = 40;
 pub use command::{
     Command, HereDocument, Joint, Opaque, OpaqueReason, Part, PartKind, Position, Redirect, Segment, Word,
 };
+pub use parse::parse;
 pub use paths::{Directory, PathRole, PathWord, PathWords, path_words};
 pub use quote::{quote, quote_double, quote_single_inner};
 pub use read::{MAX_DEPTH, MAX_LENGTH, read};

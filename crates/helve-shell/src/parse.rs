@@ -1,0 +1,159 @@
+//! Parsing a script: the text of a command in, the tree of [`crate::tree`] out.
+//!
+//! ```text
+//! text ─ cursor ─ lists (;  &  &&  |) ─ commands (simple, compound) ─ words ─ dollar ($…, backticks) ─ lists …
+//! ```
+//!
+//! One pass from left to right by recursive descent. The one place where the shell's grammar needs a second look, `((`
+//! that turns out to be two subshells, is remembered by its offset, so that no text is looked at more often than its
+//! depth of nesting. Everything that recurses counts against [`MAX_NESTING`]; the rest are loops.
+//!
+//! Text inside backticks is unescaped before it is parsed; a table of offsets keeps its spans pointing at the source.
+//! A fault inside `$(…)` is a fault of the whole text, as it is for the shells. bash reads the text inside backticks and
+//! here-documents only when it runs; such a fault stays with the script inside the backticks, or is noted on the
+//! whole text while reading goes on.
+//!
+//! Not here: expansion, aliases, options that change the grammar (`shopt -s extglob`), and what any command does.
+
+mod ansi;
+mod arithmetic;
+mod array;
+mod compound;
+mod condition;
+mod cursor;
+mod dollar;
+mod heredoc;
+mod keyword;
+mod list;
+mod parameter;
+mod pieces;
+mod quotes;
+mod redirect;
+mod simple;
+mod word;
+
+use std::collections::HashSet;
+
+use crate::tree::{Dialect, Fault, FaultReason, Script, Statement, Word};
+use crate::{MAX_NESTING, MAX_TEXT, Span};
+use cursor::Offsets;
+use heredoc::Pending;
+
+/// What a parsing step gives: a result, or the fault at which the whole parse stops.
+type Parsed<T> = Result<T, Fault>;
+
+/// Parses a script. Never fails: what cannot be read is a fault of the script, beside the statements before it.
+///
+/// ```
+/// use helve_shell::tree::{CommandKind, Dialect};
+///
+/// let script = helve_shell::parse("cd src && grep -n 'a b' x.rs > out", Dialect::Bash);
+/// assert_eq!(script.fault, None);
+/// let (_, grep) = &script.statements[0].pipelines[1];
+/// let CommandKind::Simple(simple) = &grep.commands[0].kind else { panic!("grep is a simple command") };
+/// assert_eq!(simple.words.len(), 4);
+/// ```
+pub fn parse(text: &str, dialect: Dialect) -> Script {
+    let refused = |reason, start, end| Script {
+        statements: Vec::new(),
+        fault: Some(Fault { reason, span: Span { start, end } }),
+    };
+    if text.len() > MAX_TEXT {
+        return refused(FaultReason::TooLong, 0, text.len());
+    }
+    if let Some(at) = text.bytes().position(|byte| byte == 0) {
+        return refused(FaultReason::Nul, at, at + 1);
+    }
+    let mut subshells = HashSet::new();
+    Parser::new(text, Offsets::Shifted(0), dialect, 0, &mut subshells).script()
+}
+
+/// A cursor over one text, with what the levels of its grammar share.
+struct Parser<'a, 's> {
+    text: &'a str,
+    offsets: Offsets<'a>,
+    pos: usize,
+    /// The position behind the last byte that belongs to a token.
+    done: usize,
+    dialect: Dialect,
+    depth: usize,
+    /// Whether a `)` closes the list that is being read.
+    inside: bool,
+    /// Whether the command that was just read ends in such a way that a keyword may follow it.
+    keyword_may_follow: bool,
+    /// Here-documents whose bodies start behind the next newline.
+    pending: Vec<Pending>,
+    /// The bodies that were read, by the number of their here-document.
+    bodies: Vec<Option<Word>>,
+    /// The first fault that did not stop the reading.
+    noted: Option<Fault>,
+    /// Source offsets of each `((` that is known to start subshells, not arithmetic.
+    subshells: &'s mut HashSet<usize>,
+}
+
+impl<'a, 's> Parser<'a, 's> {
+    fn new(
+        text: &'a str,
+        offsets: Offsets<'a>,
+        dialect: Dialect,
+        depth: usize,
+        subshells: &'s mut HashSet<usize>,
+    ) -> Self {
+        Parser {
+            text,
+            offsets,
+            pos: 0,
+            done: 0,
+            dialect,
+            depth,
+            inside: false,
+            keyword_may_follow: false,
+            pending: Vec::new(),
+            bodies: Vec::new(),
+            noted: None,
+            subshells,
+        }
+    }
+
+    /// Parses the whole text.
+    fn script(mut self) -> Script {
+        let mut statements = Vec::new();
+        let stopped = self.whole(&mut statements).err();
+        heredoc::fill(&mut statements, &mut self.bodies);
+        Script { statements, fault: stopped.or(self.noted) }
+    }
+
+    fn whole(&mut self, statements: &mut Vec<Statement>) -> Parsed<()> {
+        self.statements(statements)?;
+        self.here_documents()?;
+        if self.peek() == 0 { Ok(()) } else { Err(self.unexpected()) }
+    }
+
+    /// A parser for a text inside this one, one level deeper.
+    fn inner<'b>(&'b mut self, text: &'b str, offsets: Offsets<'b>, start: usize) -> Parsed<Parser<'b, 'b>> {
+        if self.depth >= MAX_NESTING {
+            return Err(self.fault(FaultReason::TooDeep, start));
+        }
+        Ok(Parser::new(text, offsets, self.dialect, self.depth + 1, self.subshells))
+    }
+
+    fn is_bash(&self) -> bool {
+        self.dialect == Dialect::Bash
+    }
+
+    /// Goes one level deeper; `leave` comes back.
+    fn enter(&mut self, start: usize) -> Parsed<()> {
+        if self.depth >= MAX_NESTING {
+            return Err(self.fault(FaultReason::TooDeep, start));
+        }
+        self.depth += 1;
+        Ok(())
+    }
+
+    fn leave(&mut self) {
+        self.depth -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! Redirections.
+
+use super::cursor::{continues_name, starts_name};
+use super::word::Context;
+use super::{Parsed, Parser};
+use crate::tree::{Descriptor, Redirect, RedirectOperator, RedirectTarget};
+
+impl Parser<'_, '_> {
+    /// The redirections behind a compound command.
+    pub(super) fn redirects(&mut self) -> Parsed<Vec<Redirect>> {
+        let mut redirects = Vec::new();
+        loop {
+            let (pos, done) = (self.pos, self.done);
+            self.blanks();
+            match self.redirect()? {
+                Some(redirect) => redirects.push(redirect),
+                None => {
+                    (self.pos, self.done) = (pos, done);
+                    return Ok(redirects);
+                }
+            }
+        }
+    }
+
+    /// Reads the redirection at the cursor, if there is one.
+    pub(super) fn redirect(&mut self) -> Parsed<Option<Redirect>> {
+        let first = self.peek();
+        let start = self.offset();
+        let descriptor = match first {
+            b'<' | b'>' => None,
+            b'&' if self.is_bash() && self.peek_second() == b'>' => None,
+            b'0'..=b'9' | b'{' => match self.descriptor() {
+                Some((descriptor, end)) => {
+                    self.pos = end;
+                    Some(descriptor)
+                }
+                None => return Ok(None),
+            },
+            _ => return Ok(None),
+        };
+        if descriptor.is_none() && self.at_process_substitution(first) {
+            return Ok(None);
+        }
+        let operator = self.redirect_operator();
+        if operator == RedirectOperator::HereDocument {
+            return self.here_document(descriptor, start).map(Some);
+        }
+        self.blanks();
+        if !self.at_word() {
+            return Err(self.unexpected());
+        }
+        let target = RedirectTarget::Word(self.word(Context::Plain)?);
+        Ok(Some(Redirect { descriptor, operator, target, span: self.span_from(start) }))
+    }
+
+    /// The descriptor at the cursor and the position behind it, if `<` or `>` follows at once.
+    fn descriptor(&self) -> Option<(Descriptor, usize)> {
+        let mut pos = self.pos;
+        let descriptor = if self.byte(pos) == b'{' {
+            pos = self.joined(pos + 1);
+            if !self.is_bash() || !starts_name(self.byte(pos)) {
+                return None;
+            }
+            let mut name = String::new();
+            while continues_name(self.byte(pos)) {
+                name.push(char::from(self.byte(pos)));
+                pos = self.joined(pos + 1);
+            }
+            if self.byte(pos) != b'}' {
+                return None;
+            }
+            pos = self.joined(pos + 1);
+            Descriptor::Name(name)
+        } else {
+            let mut number = 0_u32;
+            let mut digits = 0_usize;
+            while self.byte(pos).is_ascii_digit() {
+                let digit = u32::from(self.byte(pos) - b'0');
+                number = number.saturating_mul(10).saturating_add(digit);
+                digits += 1;
+                pos = self.joined(pos + 1);
+            }
+            if digits > 1 && !self.is_bash() {
+                return None;
+            }
+            Descriptor::Number(number)
+        };
+        let opens = matches!(self.byte(pos), b'<' | b'>');
+        // `2>(…)` is a word.
+        let substitutes = self.is_bash() && self.byte(self.joined(pos + 1)) == b'(';
+        (opens && !substitutes).then_some((descriptor, pos))
+    }
+
+    fn redirect_operator(&mut self) -> RedirectOperator {
+        if self.take(b'&') {
+            self.take(b'>');
+            return if self.take(b'>') { RedirectOperator::AppendBoth } else { RedirectOperator::WriteBoth };
+        }
+        if self.take(b'>') {
+            return match self.peek() {
+                b'>' => self.took(RedirectOperator::Append),
+                b'|' => self.took(RedirectOperator::Clobber),
+                b'&' => self.took(RedirectOperator::DuplicateOut),
+                _ => RedirectOperator::Write,
+            };
+        }
+        self.take(b'<');
+        match self.peek() {
+            b'<' if self.is_bash() && self.peek_second() == b'<' => {
+                self.bump();
+                self.peek();
+                self.took(RedirectOperator::HereString)
+            }
+            b'<' => self.took(RedirectOperator::HereDocument),
+            b'>' => self.took(RedirectOperator::ReadWrite),
+            b'&' => self.took(RedirectOperator::DuplicateIn),
+            _ => RedirectOperator::Read,
+        }
+    }
+
+    fn took(&mut self, operator: RedirectOperator) -> RedirectOperator {
+        self.bump();
+        operator
+    }
+}

@@ -1,0 +1,1 @@
+//! Faults and spans of single texts; the tables of cases live beside the crate.

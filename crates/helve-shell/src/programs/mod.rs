@@ -18,6 +18,8 @@ mod options;
 mod readers;
 mod runners;
 
+pub(crate) use changers::code;
+
 use crate::analysis::{Arg, DepartureKind, EffectKind, Input, More, OpaqueReason};
 
 /// What a table is asked about.

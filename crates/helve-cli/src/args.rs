@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{approvals, batch, call, check, completions, config, gc, log, run, tools, verify};
+use crate::commands::{
+    approvals, batch, call, check, completions, config, gc, log, policy, run, tools, trust, verify,
+};
 
 /// Gives a language model tools, and keeps every call on a surface that you can restrict, read back and verify.
 #[derive(Parser)]
@@ -55,7 +57,9 @@ pub(crate) enum Command {
     Run(run::Options),
     Batch(batch::Options),
     Check(check::Options),
+    Policy(policy::Options),
     Approvals(approvals::Options),
+    Trust(trust::Options),
     Tools(tools::Options),
     Log(log::Options),
     Verify(verify::Options),
@@ -72,6 +76,8 @@ impl Command {
             | Command::Run(_)
             | Command::Check(_)
             | Command::Approvals(_)
+            | Command::Policy(_)
+            | Command::Trust(_)
             | Command::Tools(_)
             | Command::Gc(_)
             | Command::Config(_) => true,

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `args` | the command line as types |
 //! | `commands` | one file a command |
-//! | `setup` | policy, workspace, state directory and runtime from the global options |
+//! | `setup`, `workspace_file` | policy, workspace, state directory and runtime from the global options |
 //! | `approve`, `interrupt` | the person at the terminal: questions and answers, and Ctrl-C |
 //! | `ui`, `failure` | the only ways out: text and an exit code |
 //! | `harmless`, `marked`, `effects`, `moment` | text, commands, what they do, and time as people read and write them |
@@ -22,6 +22,7 @@ mod marked;
 mod moment;
 mod setup;
 mod ui;
+mod workspace_file;
 
 use std::process::ExitCode;
 

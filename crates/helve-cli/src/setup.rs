@@ -1,9 +1,9 @@
 //! From the global options to what commands work with: the policy, the directories, the runtime.
 //!
-//! Nothing here opens the store or starts a process; that happens at the first call that needs it.
+//! Nothing here starts a process or opens the journal; that happens at the first call that needs it.
 
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use helve::store::Home;
@@ -12,12 +12,13 @@ use tokio::sync::mpsc;
 
 use crate::args::Global;
 use crate::failure::Failure;
+use crate::workspace_file::{self, Standing};
 use crate::{approve, harmless, interrupt, moment, ui};
 
 /// Progress notes that wait to be printed; more are dropped.
 const PROGRESS_WAITING: usize = 64;
 
-/// Where the configuration comes from.
+/// Where the owner's configuration comes from, without the workspace's own file.
 pub(crate) fn sources(global: &Global) -> Sources {
     let mut sources = Sources { set: global.set.clone(), ..Sources::standard() };
     if let Some(file) = &global.config {
@@ -27,13 +28,30 @@ pub(crate) fn sources(global: &Global) -> Sources {
     sources
 }
 
-/// What the owner allows.
+/// What the owner allows, and what the workspace's own file tightens, if the owner trusts that.
 pub(crate) fn policy(global: &Global) -> Result<Policy, Failure> {
-    Policy::load(&sources(global)).map_err(|error| Failure::usage(error.to_string()))
+    let mut sources = sources(global);
+    // A workspace that cannot be used is reported where one is needed.
+    if let Ok(workspace) = workspace(global)
+        && !is_users_file(&workspace, &sources)
+    {
+        match workspace_file::standing(&workspace)? {
+            Standing::Absent => {}
+            Standing::Trusted(file) => sources.workspace = Some(file),
+            Standing::Ignored(note) => ui::note(&harmless::harmless(&note)),
+        }
+    }
+    Policy::load(&sources).map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// Whether the owner named the workspace's file with `--config`, and so chose it already.
+fn is_users_file(workspace: &Path, sources: &Sources) -> bool {
+    let user = sources.user.as_deref().and_then(|file| file.canonicalize().ok());
+    user.is_some() && user == workspace_file::path(workspace).canonicalize().ok()
 }
 
 /// The directory that tools work in.
-fn workspace(global: &Global) -> Result<PathBuf, Failure> {
+pub(crate) fn workspace(global: &Global) -> Result<PathBuf, Failure> {
     let Some(dir) = &global.workspace else {
         return std::env::current_dir().map_err(|error| {
             Failure::usage(format!(

@@ -110,7 +110,8 @@ mod tests {
         screen.resize(60, 8);
         screen.wait_for("-- lines ");
         screen.resize(120, 30);
-        screen.wait_until("all is shown again", |text| !text.contains("-- lines ") && text.contains("the end"));
+        screen
+            .wait_until("all is shown again", |text| !text.contains("-- lines ") && text.contains("the end"));
         screen.keys("o");
         screen.wait_for("EXIT:0");
         assert!(place.has("made"));
@@ -175,7 +176,9 @@ mod tests {
     #[test]
     fn what_hides_is_shown() {
         let place = Place::new();
-        let Some(screen) = ask(&place, "touch made # \u{202e}\u{200b}\u{a0}\u{1b}[8mhidden\u{7}") else { return };
+        let Some(screen) = ask(&place, "touch made # \u{202e}\u{200b}\u{a0}\u{1b}[8mhidden\u{7}") else {
+            return;
+        };
         let shown = "  | touch made # \\u{202e}\\u{200b}\\u{a0}\\x1b[8mhidden\\x07";
         assert!(screen.text().contains(shown), "{}", screen.text());
         screen.key("C-c");
@@ -185,7 +188,8 @@ mod tests {
     #[test]
     fn several_questions_of_a_batch_are_asked_at_once() {
         let place = Place::new();
-        let call = |name: &str| format!(r#"{{"id":"{name}","tool":"exec","args":{{"command":"touch {name}"}}}}"#);
+        let call =
+            |name: &str| format!(r#"{{"id":"{name}","tool":"exec","args":{{"command":"touch {name}"}}}}"#);
         place.put("calls.jsonl", &format!("[{},{},{}]\n", call("one"), call("two"), call("three")));
         let line = "batch calls.jsonl --session tests --set sandbox=none";
         let Some(screen) = Screen::start(&place, line, (100, 50)) else { return };

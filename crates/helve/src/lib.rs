@@ -34,7 +34,10 @@ pub use helve_core::{
     ShellOutput, ShellRequest, Stream, Tool, ToolError, ToolSpec, Truncated, TypedTool, Verdict, WireError,
     typed,
 };
-pub use helve_policy::{ConfigError, Layer, Origin, Policy, Setting, Sources, starter};
+pub use helve_policy::{
+    ApprovalLength, ConfigError, Layer, Origin, Policy, RuleShown, Setting, Sources, WORKSPACE_FILE, WorkspaceFile,
+    starter,
+};
 pub use helve_runtime::{
     Answer, Approval, ApprovalRequest, Approver, AskedPart, BuildError, Caller, EffectSummary, Grant,
     Headless, Lasting, OpaquePart, Pending, Quarantined, RegisterError, Runtime, RuntimeBuilder, Scope,

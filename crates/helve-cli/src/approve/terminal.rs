@@ -83,8 +83,7 @@ impl Terminal {
         let winch = signal_hook::low_level::pipe::register(SIGWINCH, resize)?;
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         // From here on dropping puts everything back.
-        let mut terminal =
-            Terminal { tty, taken_back, resized, winch, decoder: Decoder::default(), plain };
+        let mut terminal = Terminal { tty, taken_back, resized, winch, decoder: Decoder::default(), plain };
         terminal.enter()?;
         Ok(terminal)
     }

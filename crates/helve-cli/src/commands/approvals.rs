@@ -122,7 +122,8 @@ fn revoke(global: &Global, store: Option<Approvals>, ids: &[String], all: bool) 
         None => unknown = ids.to_vec(),
     }
     if !unknown.is_empty() && !all {
-        let done = if revoked.is_empty() { String::new() } else { format!(" ({} revoked)", revoked.join(", ")) };
+        let done =
+            if revoked.is_empty() { String::new() } else { format!(" ({} revoked)", revoked.join(", ")) };
         return Err(Failure::not_found(format!(
             "no approval that holds is called {}{done}. `helve approvals list` shows them",
             one_line(&unknown.join(", "), 200)

@@ -18,8 +18,8 @@ use crate::{setup, ui};
 #[command(long_about = "\
 Show, check or start the configuration.
 
-Values come from layers, the later ones first: --set on the command line, the user's file, the machine's file, the \
-built-in defaults. Nothing is ever read from a workspace.")]
+Values come from layers, the later ones first: --set on the command line, the user's file, the machine's file, the chosen \
+profile, the built-in defaults. A workspace's own helve.toml counts only after `helve trust`, and can only tighten.")]
 #[command(after_help = "\
 Examples:
   helve config show
@@ -67,7 +67,9 @@ fn show(global: &Global) -> Result<(), Failure> {
         let _ = match setting.toml() {
             Some(value) => {
                 let origin = ui::styled(ui::FAINT, &format!("# {}", harmless(&setting.origin.to_string())));
-                writeln!(text, "{key} = {}  {origin}", harmless(&value))
+                // What is printed is a configuration for a user, who cannot write a ceiling.
+                let mark = if key.starts_with("ceiling.") { "# " } else { "" };
+                writeln!(text, "{mark}{key} = {}  {origin}", harmless(&value))
             }
             None => writeln!(text, "{}", ui::styled(ui::FAINT, &format!("# {key} is not set"))),
         };

@@ -8,8 +8,10 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod gc;
 pub(crate) mod log;
+pub(crate) mod policy;
 pub(crate) mod run;
 pub(crate) mod tools;
+pub(crate) mod trust;
 pub(crate) mod verify;
 
 use crate::args::{Cli, Command};
@@ -23,6 +25,8 @@ pub(crate) fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Run(options) => run::run(global, options),
         Command::Batch(options) => batch::batch(global, &options),
         Command::Check(options) => check::check(global, &options),
+        Command::Trust(options) => trust::trust(global, &options),
+        Command::Policy(options) => policy::policy(global, &options),
         Command::Approvals(options) => approvals::approvals(global, &options),
         Command::Tools(options) => tools::tools(global, &options),
         Command::Log(options) => log::log(global, &options),

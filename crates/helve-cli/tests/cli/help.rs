@@ -44,7 +44,7 @@ fn furnished() -> World {
     file("calls.jsonl", "{\"id\":1,\"tool\":\"echo\",\"args\":{\"message\":\"hi\"}}\n");
     file("arguments.json", "{\"command\":\"echo hi\"}");
     file("words.txt", "two words\n");
-    file("helve.toml", "parallel = false\n");
+    file("helve.toml", "[limits]\nworkers = 2\n");
     let session = "2026-01-31";
     assert_eq!(world.run(&["call", "echo", "message=hi", "--session", session]).code, Some(0));
     file("noted-head", world.run(&["verify", session, "--json"]).json()["head"].as_str().unwrap());
@@ -58,6 +58,9 @@ fn run_as_written(example: &str) {
         std::iter::once(helve.parent().unwrap().to_owned())
             .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())),
     );
+    if example == "helve trust --revoke" {
+        assert_eq!(world.run(&["trust"]).code, Some(0));
+    }
     if !example.contains("helve config init") {
         world.configure("sandbox = \"none\"\nauto_approve = true\n");
     }

@@ -19,3 +19,5 @@ mod signals;
 mod terminal;
 #[cfg(test)]
 mod tools;
+#[cfg(test)]
+mod trust;

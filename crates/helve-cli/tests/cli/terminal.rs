@@ -61,7 +61,10 @@ fn a_key_at_the_terminal_lets_the_call_happen() {
     let world = World::new();
     let Some((code, shown)) = on_terminal(&world, BARE_RUN, Some("o")) else { return };
     assert_eq!(code, Some(0), "{shown}");
-    assert!(shown.contains("allowed once: touch made; echo done\n") && shown.ends_with("\ndone\n"), "{shown}");
+    assert!(
+        shown.contains("allowed once: touch made; echo done\n") && shown.ends_with("\ndone\n"),
+        "{shown}"
+    );
     assert!(world.workspace().join("made").exists());
 }
 

@@ -79,8 +79,14 @@ impl Screen {
     }
 
     fn tmux(&self, args: &[&str]) -> Output {
-        let output =
-            Command::new("tmux").env_clear().arg("-S").arg(&self.socket).arg("-u").args(args).output().unwrap();
+        let output = Command::new("tmux")
+            .env_clear()
+            .arg("-S")
+            .arg(&self.socket)
+            .arg("-u")
+            .args(args)
+            .output()
+            .unwrap();
         assert!(output.status.success(), "tmux {args:?}: {output:?}");
         output
     }

@@ -1,0 +1,122 @@
+//! `helve policy explain`: what a rule means, what it finds, what it lets pass, and how to change it. The built-in rules
+//! are data, in `rules.jsonl`.
+
+use std::fmt::Write as _;
+
+use anstyle::Style;
+use helve::Verdict;
+use serde::{Deserialize, Serialize};
+
+use crate::args::Global;
+use crate::failure::Failure;
+use crate::harmless::{harmless, one_line};
+use crate::{setup, ui};
+
+const RULES: &str = include_str!("rules.jsonl");
+
+/// A rule of Helve's own, explained.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Explained {
+    /// The name under which decisions have it.
+    pub(super) rule: String,
+    /// What it says where nobody has changed it.
+    pub(super) verdict: String,
+    pub(super) means: String,
+    /// Commands that it is about.
+    pub(super) finds: Vec<String>,
+    /// Commands that look alike and are not its business.
+    pub(super) passes: Vec<String>,
+    /// How to change it.
+    pub(super) change: String,
+}
+
+/// All of them.
+pub(super) fn built_in() -> Result<Vec<Explained>, Failure> {
+    let read = |line: &str| serde_json::from_str(line).map_err(|error| Failure::internal(error.to_string()));
+    RULES.lines().map(read).collect()
+}
+
+/// Explains one rule, or lists all.
+pub(super) fn explain(global: &Global, name: Option<&str>) -> Result<(), Failure> {
+    let rules = built_in()?;
+    let Some(name) = name else { return list(global, &rules) };
+    let wanted = name.to_lowercase();
+    let short = format!("guard.{wanted}");
+    let fits = |rule: &&Explained| rule.rule == wanted || rule.rule == short;
+    if let Some(rule) = rules.iter().find(fits) {
+        return if global.json { ui::print_json(rule) } else { ui::print_styled(&told(rule)) };
+    }
+    let policy = setup::policy(global)?;
+    if let Some(rule) = policy.rules_shown().into_iter().find(|rule| rule.name == name) {
+        return if global.json { ui::print_json(&rule) } else { ui::print_styled(&super::show::rule(&rule)) };
+    }
+    if let Some(setting) = policy.explain().into_iter().find(|setting| setting.key == setting_name(name)) {
+        if global.json {
+            return ui::print_json(&setting);
+        }
+        let value = setting.toml().unwrap_or_else(|| "not set".to_owned());
+        let text = format!(
+            "{}\n{}\nIn force: {}, from {}\n",
+            ui::styled(ui::STRONG, &harmless(&setting.key)),
+            harmless(&setting.doc),
+            harmless(&value),
+            harmless(&setting.origin.to_string()),
+        );
+        return ui::print_styled(&text);
+    }
+    Err(Failure::not_found(format!(
+        "no rule is called {}. `helve policy explain` lists Helve's own rules, `helve policy show` those in force",
+        one_line(name, 80)
+    )))
+}
+
+/// A decision names an entry of a list as `tools.exec.deny_patterns[2]`.
+fn setting_name(name: &str) -> &str {
+    name.split('[').next().unwrap_or(name)
+}
+
+fn list(global: &Global, rules: &[Explained]) -> Result<(), Failure> {
+    if global.json {
+        return ui::print_json(&rules);
+    }
+    let mut text = String::new();
+    for rule in rules {
+        let name = format!("{:34}", rule.rule);
+        let means = rule.means.split(". ").next().unwrap_or_default().trim_end_matches('.');
+        let _ = writeln!(text, "{}{:15}{means}", ui::styled(ui::STRONG, &name), rule.verdict);
+    }
+    ui::print_styled(&text)
+}
+
+fn told(rule: &Explained) -> String {
+    let mut text =
+        format!("{}: {}\n{}\n", ui::styled(ui::STRONG, &rule.rule), rule.verdict, sentence(&rule.means));
+    let mut examples = |style: Style, head: &str, commands: &[String]| {
+        if !commands.is_empty() {
+            let _ = writeln!(text, "{}", ui::styled(style, head));
+        }
+        for command in commands {
+            let _ = writeln!(text, "  {command}");
+        }
+    };
+    examples(ui::CAREFUL, "It is about", &rule.finds);
+    examples(ui::GOOD, "It is not about", &rule.passes);
+    let _ = writeln!(text, "To change it: {}", rule.change);
+    text
+}
+
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|ch| ch.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}", letters.as_str())
+}
+
+/// The verdict in a word, as rules spell it.
+pub(super) fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Allow => "allow",
+        Verdict::Ask => "ask",
+        Verdict::Deny => "deny",
+    }
+}

@@ -1,0 +1,141 @@
+//! `helve trust`: lets a workspace's own file count, exactly as it is now. Such a file can only tighten.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use clap::Args as ClapArgs;
+use helve::store::{Home, Trust};
+use helve::{Layer, Policy};
+use serde_json::json;
+
+use crate::args::Global;
+use crate::failure::Failure;
+use crate::harmless::{harmless, one_line};
+use crate::{moment, setup, ui, workspace_file};
+
+/// Trust the workspace's own helve.toml
+#[derive(ClapArgs)]
+#[command(long_about = "\
+Trust the workspace's own helve.toml, exactly as it is now.
+
+A project can bring a helve.toml of its own. It may only tighten: rules that ask or deny, smaller limits, the restriction to \
+the workspace. It counts only after `helve trust`, which shows what is in it and what it tightens; once its content \
+changes, it is ignored again until it is trusted again.")]
+#[command(after_help = "\
+Examples:
+  helve trust
+  helve trust --list
+  helve trust --revoke")]
+pub(crate) struct Options {
+    /// Print the files that are trusted
+    #[arg(long, conflicts_with = "revoke")]
+    list: bool,
+    /// Trust the workspace's file no longer
+    #[arg(long)]
+    revoke: bool,
+}
+
+pub(crate) fn trust(global: &Global, options: &Options) -> Result<u8, Failure> {
+    match options {
+        Options { list: true, .. } => list(global)?,
+        Options { revoke: true, .. } => revoke(global)?,
+        _ => show_and_trust(global)?,
+    }
+    Ok(0)
+}
+
+fn list(global: &Global) -> Result<(), Failure> {
+    let files = match Home::default_path()? {
+        home if home.exists() => Trust::new(&Home::open(&home)?).list()?,
+        _ => Vec::new(),
+    };
+    if global.json {
+        return ui::print_json(&files);
+    }
+    if files.is_empty() {
+        ui::note("no file of a workspace is trusted");
+    }
+    let mut text = String::new();
+    for file in &files {
+        let path = one_line(&file.path.display().to_string(), usize::MAX);
+        let state = match workspace_file::read(&file.path) {
+            Ok(None) => ", which is gone",
+            Ok(Some(now)) if Trust::new(&setup::home()?).is_trusted(&file.path, now.text.as_bytes())? => "",
+            _ => ", which has changed since",
+        };
+        let _ = writeln!(text, "{}  {path}{state}", moment::show(file.trusted_at_us));
+    }
+    ui::print_styled(&text)
+}
+
+fn revoke(global: &Global) -> Result<(), Failure> {
+    let path = workspace_file::path(&setup::workspace(global)?);
+    let shown = path.display();
+    if !Trust::new(&setup::home()?).revoke(&path)? {
+        return Err(Failure::not_found(format!(
+            "{shown} is not trusted. `helve trust --list` shows what is"
+        )));
+    }
+    if global.json {
+        return ui::print_json(&json!({"revoked": path}));
+    }
+    ui::note(&harmless(&format!("{shown} is trusted no longer")));
+    Ok(())
+}
+
+fn show_and_trust(global: &Global) -> Result<(), Failure> {
+    let path = workspace_file::path(&setup::workspace(global)?);
+    let shown = path.display();
+    let file = workspace_file::read(&path)
+        .map_err(|error| Failure::usage(format!("{shown} cannot be trusted: {error}")))?
+        .ok_or_else(|| {
+            Failure::not_found(format!("there is no {shown}. Name another workspace with --workspace DIR"))
+        })?;
+    // One that does not load, or loosens something, is an error here and not at the next call.
+    let sources = helve::Sources { workspace: Some(file.clone()), ..setup::sources(global) };
+    let policy = Policy::load(&sources).map_err(|error| Failure::usage(error.to_string()))?;
+    let tightened = tightened(&policy, &path);
+    let trusted = Trust::new(&setup::home()?).trust(&path, file.text.as_bytes())?;
+    if global.json {
+        return ui::print_json(&json!({"trusted": trusted, "text": file.text, "tightens": tightened}));
+    }
+    let mut text = format!("{}\n", ui::styled(ui::STRONG, &harmless(&shown.to_string())));
+    for line in harmless(&file.text).lines() {
+        let _ = writeln!(text, "  | {line}");
+    }
+    let _ = writeln!(text, "{}", ui::styled(ui::STRONG, "It tightens"));
+    for line in &tightened {
+        let _ = writeln!(text, "  {}", harmless(line));
+    }
+    if tightened.is_empty() {
+        let _ = writeln!(text, "  nothing: what is in force is as strict already");
+    }
+    let _ = writeln!(
+        text,
+        "It is trusted as it is now; when it changes, it is ignored until it is trusted again."
+    );
+    ui::print_styled(&text)
+}
+
+/// What comes from the workspace's file: rules and settings.
+fn tightened(policy: &Policy, path: &Path) -> Vec<String> {
+    let from_here =
+        |origin: &helve::Origin| origin.layer == Layer::Workspace && origin.file.as_deref() == Some(path);
+    let rules = policy.rules_shown().into_iter().filter(|rule| from_here(&rule.origin)).map(|rule| {
+        let mut what = rule.rule;
+        if let Some(members) = what.as_object_mut() {
+            members.retain(|key, _| !matches!(key.as_str(), "verdict" | "allows" | "asks" | "denies"));
+        }
+        let verdict = match rule.verdict {
+            helve::Verdict::Allow => "allows",
+            helve::Verdict::Ask => "asks about",
+            helve::Verdict::Deny => "denies",
+        };
+        format!("{}: {verdict} {what}", rule.name)
+    });
+    let settings = policy.explain().into_iter().filter(|setting| from_here(&setting.origin));
+    let settings = settings.filter(|setting| setting.key != "rules");
+    let settings =
+        settings.map(|setting| format!("{} = {}", setting.key, setting.toml().unwrap_or_default()));
+    rules.chain(settings).collect()
+}

@@ -90,6 +90,8 @@ limits! {
     exec_open_files = 4096, "descriptors", "opening another fails inside the command";
     /// How large a file that a command writes may grow.
     exec_file_bytes = 8 << 30, "bytes", "writing further fails inside the command";
+    /// How many questions a minute a person is asked.
+    prompts_per_minute = 10, "questions", "further calls that would ask are refused (approval_required)";
     /// How much one call of `read_output` gives at the most.
     read_output_bytes = 8 << 10, "bytes", "a larger page is clamped to it";
 }

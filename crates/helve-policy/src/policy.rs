@@ -3,6 +3,7 @@
 //! In come [`Sources`], out come answers in the words of `helve_core`: limits, a view, a decision about a command, the
 //! rule of a tool. Compiled once, shared by reference; nothing in it changes afterwards.
 
+mod approval;
 mod check;
 mod rules;
 

@@ -57,6 +57,8 @@ pub(crate) const VIEW_HIDDEN: &str = "view.hidden";
 pub(crate) const SECRETS: &str = "secrets";
 pub(crate) const FSYNC: &str = "journal.fsync";
 pub(crate) const SESSION: &str = "journal.session";
+pub(crate) const APPROVAL_HOOK: &str = "approval.hook";
+pub(crate) const APPROVAL_TIMEOUT: &str = "approval.timeout";
 
 pub(crate) const EXEC_DELETE_INSIDE: &str = "tools.exec.delete_inside";
 pub(crate) const PROFILE: &str = "profile";
@@ -328,6 +330,18 @@ fn plain_keys() -> Vec<Key> {
             Kind::Bool,
             flag(false),
             "As tools.exec.network, where the configuration does not set it.",
+        ),
+        key(
+            APPROVAL_HOOK,
+            Kind::Program,
+            None,
+            "A program that answers questions where no person is at a terminal. It gets the question as one line of JSON and answers with one: {\"answer\": \"once\"}, or \"session\", \"always\", \"deny\". Must not lie in a workspace. Not set: nobody answers.",
+        ),
+        key(
+            APPROVAL_TIMEOUT,
+            Kind::Seconds,
+            Some(Value::Count(120)),
+            "How long that program may take; after that the call is refused and the program ended.",
         ),
         key(
             CEILING_RULES,

@@ -101,6 +101,7 @@ fn example(name: &str) -> &'static str {
         Some("shell") => r#""bash""#,
         Some("approval") => r#""unless_auto_approved""#,
         Some("session") => r#""work""#,
+        Some("hook") => r#"["/usr/local/bin/ask-me"]"#,
         Some("profile" | "extends") => r#""coding""#,
         Some("rules_otherwise") => r#""ask""#,
         _ => r#""""#,

@@ -90,7 +90,7 @@ fn unknown_keys_name_the_place_and_the_nearest_key() {
     assert_eq!(error.to_string(), expected);
     for (text, remedy) in [
         ("paralel = true", "did you mean `parallel`?"),
-        ("timeout = 5", "did you mean `tools.exec.timeout`?"),
+        ("timeout = 5", "did you mean `tools.exec.timeout` or `approval.timeout`?"),
         ("tools.exce.timeout = 5", "did you mean `tools.exec.timeout`?"),
         ("tools.shell.denyPatterns = []", "did you mean `tools.exec.deny_patterns`?"),
         ("tools.exec.denyPattern = []", "did you mean `deny_patterns`?"),
@@ -332,6 +332,7 @@ fn example(key: &Key) -> String {
         "timeout" => "60".into(),
         "allow_patterns" => "[]".into(),
         "shell" => "'sh'".into(),
+        "hook" => "['/usr/bin/ask']".into(),
         "profile" => "'coding'".into(),
         "rules_otherwise" => "'ask'".into(),
         _ => "'work'".into(),

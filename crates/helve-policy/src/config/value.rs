@@ -49,6 +49,8 @@ pub enum Kind {
     Template,
     /// The name of a session.
     SessionName,
+    /// A program with its arguments: a list whose first element is an absolute path.
+    Program,
     /// A list of tables, each with `env` or `file`.
     Secrets,
     /// A list of tables, each a rule; those of later layers are added to those of earlier ones.
@@ -80,6 +82,7 @@ impl Kind {
             Kind::Shell => "the name of a shell, such as \"bash\", or the absolute path of one".into(),
             Kind::Template => "a command template that holds {command}".into(),
             Kind::SessionName => "1 to 100 letters, digits, `.`, `_` or `-`, not starting with `.`".into(),
+            Kind::Program => "a list of strings: the absolute path of a program and its arguments".into(),
             Kind::Secrets => "a list of tables, each with one of `env` and `file`".into(),
             Kind::Rules => "a list of tables, each a rule".into(),
         }
@@ -138,7 +141,12 @@ pub(crate) fn check(kind: Kind, node: &Node, home: Option<&Path>) -> Result<Valu
         }
         (kind, Raw::Text(text)) if kind.is_text() => check_text(kind, text),
         (
-            Kind::DenyPatterns | Kind::AskPatterns | Kind::WholePatterns | Kind::Paths | Kind::VariableNames,
+            Kind::DenyPatterns
+            | Kind::AskPatterns
+            | Kind::WholePatterns
+            | Kind::Paths
+            | Kind::VariableNames
+            | Kind::Program,
             Raw::List(items),
         ) => {
             let texts = items.iter().map(|item| match &item.value {
@@ -200,6 +208,17 @@ fn check_list(kind: Kind, items: &[&str], home: Option<&Path>) -> Result<Value, 
                 path => Ok(path),
             });
             Ok(Value::List(paths.collect::<Result<_, _>>()?))
+        }
+        Kind::Program => {
+            let Some((program, args)) = items.split_first() else {
+                return Err(format!("expected {}, received an empty list", kind.expected()));
+            };
+            if args.iter().any(|arg| arg.contains('\0')) {
+                return Err("a NUL character cannot stand here; remove it".into());
+            }
+            let words =
+                [absolute(program, home)?].into_iter().chain(args.iter().map(|arg| (*arg).to_owned()));
+            Ok(Value::List(words.collect()))
         }
         _ => {
             let wrong = items.iter().find(|item| !is_variable_name(item));

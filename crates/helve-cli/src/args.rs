@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    approvals, batch, call, check, completions, config, gc, log, policy, run, tools, trust, verify,
+    approvals, batch, call, check, completions, config, gc, log, policy, run, tools, trust, verify, why,
 };
 
 /// Gives a language model tools, and keeps every call on a surface that you can restrict, read back and verify.
@@ -57,6 +57,7 @@ pub(crate) enum Command {
     Run(run::Options),
     Batch(batch::Options),
     Check(check::Options),
+    Why(why::Options),
     Policy(policy::Options),
     Approvals(approvals::Options),
     Trust(trust::Options),
@@ -77,6 +78,7 @@ impl Command {
             | Command::Check(_)
             | Command::Approvals(_)
             | Command::Policy(_)
+            | Command::Why(_)
             | Command::Trust(_)
             | Command::Tools(_)
             | Command::Gc(_)

@@ -198,7 +198,7 @@ fn only_once(request: &ApprovalRequest) -> Option<&'static str> {
     if longest(request) > Lasting::Once {
         None
     } else if request.longest == Lasting::Once {
-        Some("The owner's ceiling lets every answer hold only once.")
+        Some("Every answer to this holds only once.")
     } else {
         Some("No rule for this would be safe to keep, so an answer holds only once.")
     }

@@ -7,7 +7,7 @@
 //! | `story` | everything about one call, and its kept output |
 
 mod follow;
-mod story;
+pub(crate) mod story;
 mod table;
 
 use clap::Args as ClapArgs;
@@ -108,7 +108,7 @@ fn list(home: &Home, index: &mut Index, global: &Global, options: &Options) -> R
 }
 
 /// The one call whose id begins so.
-fn find(home: &Home, index: &mut Index, call: &str) -> Result<CallRow, Failure> {
+pub(crate) fn find(home: &Home, index: &mut Index, call: &str) -> Result<CallRow, Failure> {
     let filter =
         Filter { call: Some(call.to_owned()), limit: Some(2), newest_first: true, ..Filter::default() };
     let rows = index.query(&filter)?;

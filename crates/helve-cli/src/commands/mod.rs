@@ -13,6 +13,7 @@ pub(crate) mod run;
 pub(crate) mod tools;
 pub(crate) mod trust;
 pub(crate) mod verify;
+pub(crate) mod why;
 
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
@@ -26,6 +27,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Batch(options) => batch::batch(global, &options),
         Command::Check(options) => check::check(global, &options),
         Command::Trust(options) => trust::trust(global, &options),
+        Command::Why(options) => why::why(global, &options),
         Command::Policy(options) => policy::policy(global, &options),
         Command::Approvals(options) => approvals::approvals(global, &options),
         Command::Tools(options) => tools::tools(global, &options),

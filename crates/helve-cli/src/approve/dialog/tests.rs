@@ -167,7 +167,7 @@ fn only_what_may_be_kept_is_offered() {
     assert!(screen.contains("[o]nce  [s]ession  [n]o"), "{screen}");
     none.longest = Lasting::Once;
     let screen = shown(&Dialog::new(&none).draw(SIZE));
-    assert!(screen.contains("The owner's ceiling") && screen.contains("[o]nce  [n]o"), "{screen}");
+    assert!(screen.contains("Every answer to this") && screen.contains("[o]nce  [n]o"), "{screen}");
 }
 
 #[test]

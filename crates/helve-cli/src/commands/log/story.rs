@@ -44,7 +44,7 @@ pub(super) fn output(home: &Home, index: &mut Index, call: &str) -> Result<(), F
     print_output(Blobs::open(home, 0)?.open_blob(id)?)
 }
 
-fn read(index: &mut Index, row: &CallRow) -> Result<CallStory, Failure> {
+pub(crate) fn read(index: &mut Index, row: &CallRow) -> Result<CallStory, Failure> {
     index.story(&row.call)?.ok_or_else(|| {
         let (call, session) = (&row.call, &row.session);
         Failure::not_found(format!(

@@ -90,8 +90,7 @@ fn list(global: &Global, rules: &[Explained]) -> Result<(), Failure> {
 }
 
 fn told(rule: &Explained) -> String {
-    let mut text =
-        format!("{}: {}\n{}\n", ui::styled(ui::STRONG, &rule.rule), rule.verdict, sentence(&rule.means));
+    let mut text = format!("{}: {}\n{}\n", ui::styled(ui::STRONG, &rule.rule), rule.verdict, rule.means);
     let mut examples = |style: Style, head: &str, commands: &[String]| {
         if !commands.is_empty() {
             let _ = writeln!(text, "{}", ui::styled(style, head));
@@ -104,12 +103,6 @@ fn told(rule: &Explained) -> String {
     examples(ui::GOOD, "It is not about", &rule.passes);
     let _ = writeln!(text, "To change it: {}", rule.change);
     text
-}
-
-fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|ch| ch.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}", letters.as_str())
 }
 
 /// The verdict in a word, as rules spell it.

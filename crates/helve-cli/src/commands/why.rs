@@ -1,0 +1,184 @@
+//! `helve why`: why a call of the past was allowed, asked about or refused, from the journal alone.
+
+use std::fmt::Write as _;
+
+use clap::Args as ClapArgs;
+use helve::EffectSummary;
+use helve::store::{CallRow, CallStory, Index};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::log;
+use crate::args::Global;
+use crate::failure::Failure;
+use crate::harmless::{harmless, one_line};
+use crate::marked::{self, Mark};
+use crate::{effects, moment, setup, ui};
+
+/// Explain a past decision
+#[derive(ClapArgs)]
+#[command(long_about = "\
+Explain a past decision: the rule that decided, the part of the command that it was about, the reason, the smallest \
+change of the configuration that would have allowed it, and who approved it.
+
+It is read from the journal: what the configuration says now does not matter (`helve check` tells that). A call can be \
+named by the beginning of its id; `helve log` lists them.")]
+#[command(after_help = "\
+Examples:
+  helve why c_01JD2M6WZ0
+  helve why c_01JD2M6WZ0 --json")]
+pub(crate) struct Options {
+    /// The call
+    #[arg(value_name = "CALL")]
+    call: String,
+}
+
+pub(crate) fn why(global: &Global, options: &Options) -> Result<u8, Failure> {
+    let home = setup::home()?;
+    let mut index = Index::open(&home)?;
+    index.sync()?;
+    let row = log::find(&home, &mut index, &options.call)?;
+    let story = log::story::read(&mut index, &row)?;
+    let past = Past::new(&row, &story);
+    if global.json {
+        ui::print_json(&past.json())?;
+    } else {
+        ui::print_styled(&past.told())?;
+    }
+    Ok(0)
+}
+
+/// What the journal says of one decision.
+struct Past<'a> {
+    row: &'a CallRow,
+    story: &'a CallStory,
+    /// The command as it is recorded.
+    command: Option<&'a str>,
+    decision: &'a Value,
+    approval: &'a Value,
+    effects: Option<EffectSummary>,
+}
+
+impl<'a> Past<'a> {
+    fn new(row: &'a CallRow, story: &'a CallStory) -> Self {
+        let (planned, outcome) = (&story.planned, story.outcome.as_ref().unwrap_or(&Value::Null));
+        // A refusal stands in the outcome, where nothing was planned or planning and result differ.
+        let either = |name: &str| if outcome[name].is_null() { &planned[name] } else { &outcome[name] };
+        let effects = Some(either("effects")).filter(|effects| !effects.is_null());
+        Past {
+            row,
+            story,
+            command: planned["args"]["command"].as_str(),
+            decision: either("decision"),
+            approval: either("approval"),
+            effects: effects.and_then(|effects| EffectSummary::deserialize(effects).ok()),
+        }
+    }
+
+    fn word(&self, name: &str) -> Option<&str> {
+        self.decision[name].as_str()
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "call": self.row.call,
+            "session": self.story.session,
+            "at_us": self.row.at_us,
+            "tool": self.row.tool,
+            "command": self.command,
+            "verdict": self.decision["verdict"],
+            "rule": self.decision["rule"],
+            "reason": self.decision["reason"],
+            "span": self.decision["span"],
+            "grant": self.decision["grant"],
+            "approval": self.approval,
+            "effects": self.effects,
+            "error": self.story.outcome.as_ref().map(|outcome| &outcome["error"]["kind"]),
+        })
+    }
+
+    fn told(&self) -> String {
+        let tool = self.row.tool.as_deref().unwrap_or("?");
+        let mut text = format!(
+            "{}  {} UTC  {}\n",
+            ui::styled(ui::STRONG, &self.row.call),
+            moment::show(self.row.at_us),
+            harmless(tool)
+        );
+        if let Some(command) = self.command {
+            text.push_str(&marked::drawn(command, &self.marks(), "  | "));
+        }
+        let Some(verdict) = self.word("verdict") else {
+            let kind = self.story.outcome.as_ref().and_then(|outcome| outcome["error"]["kind"].as_str());
+            let why = kind.map(|kind| format!(" It ended before one: {kind}.")).unwrap_or_default();
+            let _ = writeln!(
+                text,
+                "No rule decided about this call.{why} `helve log {}` tells all.",
+                self.row.call
+            );
+            return text;
+        };
+        let style = match verdict {
+            "allow" => ui::GOOD,
+            "ask" => ui::CAREFUL,
+            _ => ui::BAD,
+        };
+        let rule = self.word("rule").unwrap_or("?");
+        let _ = writeln!(text, "{}: {}", ui::styled(style, &harmless(verdict)), harmless(rule));
+        if let Some(reason) = self.word("reason") {
+            let _ = writeln!(text, "{}", harmless(reason));
+        }
+        self.tell_approval(&mut text);
+        if let Some(grant) = self.word("grant") {
+            let _ = writeln!(text, "What would have allowed it: {}", harmless(grant));
+        }
+        if let Some(summary) = &self.effects {
+            for (name, value) in effects::lines(summary, self.command.unwrap_or_default()) {
+                let name = ui::styled(ui::FAINT, &format!("{name:13}"));
+                let _ = writeln!(text, "  {name}{}", one_line(&value, usize::MAX));
+            }
+        }
+        let _ = writeln!(text, "`helve policy explain {}` says what the rule means.", one_line(rule, 80));
+        text
+    }
+
+    /// Who was asked, about what, and what they said.
+    fn tell_approval(&self, text: &mut String) {
+        let word = |name: &str| self.approval[name].as_str();
+        let Some(answer) = word("answer") else { return };
+        let by = word("by").unwrap_or("nobody");
+        let ids: Vec<&str> =
+            self.approval["ids"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let ids = ids.join(", ");
+        let said = match answer {
+            "once" => format!("allowed once by {by}"),
+            "session" => format!("allowed for the session by {by} ({ids})"),
+            "always" => format!("allowed always by {by} ({ids})"),
+            "stored" => format!("allowed earlier ({ids}); `helve approvals list --all` tells by whom"),
+            "denied" => format!("refused by {by}: {}", word("reason").unwrap_or_default()),
+            "nobody" => "there was nobody to answer".to_owned(),
+            "cancelled" => "taken back before there was an answer".to_owned(),
+            "timed_out" => format!("{by} did not answer in time"),
+            "stopped" => "not asked, because there were too many questions or refusals".to_owned(),
+            other => other.to_owned(),
+        };
+        let _ = writeln!(text, "Asked by {}: {}", harmless(word("rule").unwrap_or("?")), harmless(&said));
+        for part in self.approval["parts"].as_array().into_iter().flatten() {
+            let word = |name: &str| one_line(part[name].as_str().unwrap_or_default(), usize::MAX);
+            let _ = writeln!(text, "  {}  {}: {}", word("text"), word("rule"), word("reason"));
+        }
+    }
+
+    fn marks(&self) -> Vec<(marked::Stretch, Mark)> {
+        let span = |value: &Value| Some((place(&value[0])?, place(&value[1])?));
+        let parts = self.approval["parts"].as_array().into_iter().flatten();
+        let rules = parts.map(|part| &part["span"]).chain([&self.decision["span"]]);
+        let rules = rules.filter_map(|value| Some((span(value)?, Mark::Rule)));
+        let opaque = self.effects.iter().flat_map(|effects| &effects.opaque);
+        rules.chain(opaque.map(|part| (part.span, Mark::Unknown))).collect()
+    }
+}
+
+fn place(value: &Value) -> Option<usize> {
+    usize::try_from(value.as_u64()?).ok()
+}

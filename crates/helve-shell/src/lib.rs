@@ -25,8 +25,8 @@ mod span;
 mod template;
 pub mod tree;
 
-/// The longest text that is parsed, in bytes.
-pub const MAX_TEXT: usize = 1 << 20;
+/// The longest text that is parsed, in bytes. Linux hands no longer argument to a shell.
+pub const MAX_TEXT: usize = 128 << 10;
 
 /// How deep commands and substitutions may be nested.
 pub const MAX_NESTING: usize = 40;

@@ -58,7 +58,7 @@ pub(crate) const SECRETS: &str = "secrets";
 pub(crate) const FSYNC: &str = "journal.fsync";
 pub(crate) const SESSION: &str = "journal.session";
 pub(crate) const APPROVAL_HOOK: &str = "approval.hook";
-pub(crate) const APPROVAL_TIMEOUT: &str = "approval.timeout";
+pub(crate) const APPROVAL_HOOK_TIMEOUT: &str = "approval.hook_timeout";
 
 pub(crate) const EXEC_DELETE_INSIDE: &str = "tools.exec.delete_inside";
 pub(crate) const PROFILE: &str = "profile";
@@ -338,7 +338,7 @@ fn plain_keys() -> Vec<Key> {
             "A program that answers questions where no person is at a terminal. It gets the question as one line of JSON and answers with one: {\"answer\": \"once\"}, or \"session\", \"always\", \"deny\". Must not lie in a workspace. Not set: nobody answers.",
         ),
         key(
-            APPROVAL_TIMEOUT,
+            APPROVAL_HOOK_TIMEOUT,
             Kind::Seconds,
             Some(Value::Count(120)),
             "How long that program may take; after that the call is refused and the program ended.",

@@ -90,7 +90,7 @@ fn unknown_keys_name_the_place_and_the_nearest_key() {
     assert_eq!(error.to_string(), expected);
     for (text, remedy) in [
         ("paralel = true", "did you mean `parallel`?"),
-        ("timeout = 5", "did you mean `tools.exec.timeout` or `approval.timeout`?"),
+        ("timeout = 5", "did you mean `tools.exec.timeout`?"),
         ("tools.exce.timeout = 5", "did you mean `tools.exec.timeout`?"),
         ("tools.shell.denyPatterns = []", "did you mean `tools.exec.deny_patterns`?"),
         ("tools.exec.denyPattern = []", "did you mean `deny_patterns`?"),

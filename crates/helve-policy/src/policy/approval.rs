@@ -16,8 +16,8 @@ impl Policy {
     }
 
     /// How long it may take.
-    pub fn approval_timeout(&self) -> Duration {
-        match self.inner.settings.get(keys::APPROVAL_TIMEOUT) {
+    pub fn approval_hook_timeout(&self) -> Duration {
+        match self.inner.settings.get(keys::APPROVAL_HOOK_TIMEOUT) {
             Some(Value::Count(seconds)) => Duration::from_secs(*seconds),
             _ => Duration::from_secs(120),
         }
@@ -38,8 +38,8 @@ mod tests {
         for wrong in ["[]", "[\"ask\"]", "\"/usr/bin/ask\"", "[\"/bin/../x\"]"] {
             assert!(hook(&format!("approval.hook = {wrong}")).is_err(), "{wrong}");
         }
-        let timeout = |text: &str| Policy::from_toml(text).unwrap().approval_timeout();
+        let timeout = |text: &str| Policy::from_toml(text).unwrap().approval_hook_timeout();
         assert_eq!(timeout(""), Duration::from_secs(120));
-        assert_eq!(timeout("approval.timeout = 3"), Duration::from_secs(3));
+        assert_eq!(timeout("approval.hook_timeout = 3"), Duration::from_secs(3));
     }
 }

@@ -16,6 +16,7 @@
 
 pub mod analysis;
 mod command;
+mod expand;
 mod parse;
 mod paths;
 mod programs;
@@ -24,6 +25,7 @@ mod read;
 mod span;
 mod template;
 pub mod tree;
+mod walk;
 
 /// The longest text that is parsed, in bytes. Linux hands no longer argument to a shell.
 pub const MAX_TEXT: usize = 128 << 10;
@@ -40,3 +42,4 @@ pub use quote::{quote, quote_double, quote_single_inner};
 pub use read::{MAX_DEPTH, MAX_LENGTH, read};
 pub use span::Span;
 pub use template::{RenderError, Template, TemplateError};
+pub use walk::analyze;

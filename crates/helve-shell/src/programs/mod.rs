@@ -12,6 +12,8 @@
 //! | `readers` | those that people call read-only: `grep`, `sed`, `sort`, `find`, `git`, `tar`, `make` |
 //! | `changers` | those that change files, machines and networks |
 
+#[cfg(test)]
+mod cases;
 mod changers;
 mod meaning;
 mod options;
@@ -111,8 +113,8 @@ pub(crate) enum Inner {
     },
 }
 
-/// What an argv means.
-pub(crate) fn understand(invocation: &Invocation<'_>) -> Meaning {
+/// What an argv means, if a table knows the program.
+pub(crate) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
     let tables = [runners::understand, readers::understand, changers::understand];
-    tables.iter().find_map(|table| table(invocation)).unwrap_or_default()
+    tables.iter().find_map(|table| table(invocation))
 }

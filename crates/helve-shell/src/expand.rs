@@ -1,0 +1,166 @@
+//! What the words of a script become before a command gets them.
+//!
+//! In comes a word of the tree and what is known of the variables, out go arguments: text that is certain, patterns, and
+//! stretches that nobody can know before the script runs. Commands inside substitutions are followed on the way, by the
+//! walker whose methods these are. Sizes are bounded everywhere; what grows beyond its bound is unknown.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `brace` | `{a,b}` and `{1..9}` |
+//! | `fields` | splitting, quote removal, active patterns |
+//! | `parameter` | `$x`, `${x…}` and what is done with their values |
+//! | `pattern` | matching shell patterns against known text |
+//! | `arithmetic` | `$((…))`, subscripts, and the commands that hide in them |
+//! | `text` | text as far as it is known |
+//!
+//! Not here: file names. A pattern stays a pattern.
+
+mod arithmetic;
+mod brace;
+mod fields;
+mod parameter;
+mod pattern;
+mod text;
+
+pub(crate) use fields::Mode;
+pub(crate) use parameter::is_name;
+pub(crate) use text::{MAX_KNOWN, Text};
+
+use crate::analysis::Arg;
+use crate::tree::{Dialect, Piece, PieceKind, Word};
+use crate::walk::Walker;
+
+use brace::Braces;
+use fields::Fields;
+
+impl Walker<'_> {
+    /// Expands a word of a command and adds its fields.
+    pub(crate) fn expand_fields(&mut self, word: &Word, fields: &mut Vec<Arg>) {
+        let span = self.place(word.span);
+        if let [Piece { kind: PieceKind::Text(text), .. }] = word.pieces.as_slice() {
+            let special = |byte: u8| matches!(byte, b'{' | b'~' | b'*' | b'?' | b'[');
+            if !text.bytes().any(special) {
+                fields.push(Arg::known(text.as_str(), span));
+                return;
+            }
+        }
+        if self.dialect() == Dialect::Bash {
+            match brace::expand(word) {
+                Braces::None => {}
+                Braces::TooMany => {
+                    fields.push(Arg::unknown(span));
+                    self.follow_commands(&word.pieces);
+                    return;
+                }
+                Braces::Words(words) => {
+                    for pieces in words {
+                        if !self.step(1) {
+                            break;
+                        }
+                        self.expand_pieces(&pieces, span, Mode::Fields, fields);
+                    }
+                    return;
+                }
+            }
+        }
+        self.expand_pieces(&word.pieces, span, Mode::Fields, fields);
+    }
+
+    /// Expands a word that stays one: an assigned value, a here-string, a pattern.
+    pub(crate) fn expand_one(&mut self, word: &Word, mode: Mode) -> Arg {
+        let span = self.place(word.span);
+        let mut made = Vec::new();
+        self.expand_pieces(&word.pieces, span, mode, &mut made);
+        made.pop().unwrap_or_else(|| Arg::known("", span))
+    }
+
+    /// The text that a word stands for where patterns mean nothing.
+    pub(crate) fn expand_text(&mut self, word: &Word) -> Text {
+        Text::literally(&self.expand_one(word, Mode::One))
+    }
+
+    /// The text of pieces that stand as if between double quotes: here-documents, arithmetic, subscripts.
+    pub(crate) fn expand_quoted(&mut self, word: &Word) -> Text {
+        let span = self.place(word.span);
+        let mut made = Vec::new();
+        let mut fields = Fields::new(&mut made, span, Mode::One);
+        self.pieces(&word.pieces, true, &mut fields);
+        fields.finish();
+        made.pop().map(|arg| Text::literally(&arg)).unwrap_or_default()
+    }
+
+    fn expand_pieces(&mut self, pieces: &[Piece], span: crate::Span, mode: Mode, done: &mut Vec<Arg>) {
+        let mut fields = Fields::new(done, span, mode);
+        let mut rest = pieces;
+        if let Some((Piece { kind: PieceKind::Text(text), .. }, after)) = pieces.split_first() {
+            if text.starts_with('~') && mode != Mode::Pattern {
+                rest = after;
+                self.tilde(text, after.is_empty(), &mut fields);
+            }
+        }
+        self.pieces(rest, false, &mut fields);
+        fields.finish();
+    }
+
+    /// A leading `~`, with the text up to the first slash; quoted text after it would make it an ordinary character.
+    fn tilde(&mut self, text: &str, alone: bool, fields: &mut Fields<'_>) {
+        let name_end = text.find('/').unwrap_or(text.len());
+        if name_end == text.len() && !alone {
+            fields.plain(text);
+            return;
+        }
+        let directory = match &text[1..name_end] {
+            "" => self.variable_text("HOME"),
+            "+" => self.variable_text("PWD"),
+            "-" => self.variable_text("OLDPWD"),
+            "root" => Text::known("/root"),
+            _ => Text::unknown(),
+        };
+        fields.value(&directory, true, "");
+        fields.plain(&text[name_end..]);
+    }
+
+    /// Expands pieces one after the other.
+    fn pieces(&mut self, pieces: &[Piece], quoted: bool, fields: &mut Fields<'_>) {
+        for piece in pieces {
+            match &piece.kind {
+                PieceKind::Text(text) if quoted => fields.quoted(text),
+                PieceKind::Text(text) => fields.plain(text),
+                PieceKind::Escaped(character) => fields.quoted(character.encode_utf8(&mut [0; 4])),
+                PieceKind::Single(text) => fields.quoted(text),
+                PieceKind::Double(inner) => {
+                    if !matches!(inner.as_slice(), [Piece { kind: PieceKind::Parameter(_), .. }]) {
+                        fields.quoted("");
+                    }
+                    self.pieces(inner, true, fields);
+                }
+                PieceKind::Parameter(parameter) => self.parameter(parameter, quoted, fields),
+                PieceKind::Command(script) => {
+                    let text = self.substitute(script);
+                    let separators = self.separators();
+                    fields.value(&text, quoted, &separators);
+                }
+                PieceKind::Arithmetic(word) => {
+                    let text = self.arithmetic(word);
+                    fields.value(&text, true, "");
+                }
+                PieceKind::ProcessIn(script) => {
+                    let name = self.process(script, true);
+                    fields.quoted(&name);
+                }
+                PieceKind::ProcessOut(script) => {
+                    let name = self.process(script, false);
+                    fields.quoted(&name);
+                }
+            }
+        }
+    }
+
+    /// Follows the commands inside pieces whose text is of no use.
+    pub(crate) fn follow_commands(&mut self, pieces: &[Piece]) {
+        let mut unused = Vec::new();
+        let mut fields = Fields::new(&mut unused, self.whole(), Mode::One);
+        self.pieces(pieces, true, &mut fields);
+        fields.finish();
+    }
+}

@@ -1,0 +1,475 @@
+//! `$x` and `${x…}`: values, and what is done with them.
+
+use crate::analysis::{ArgPart, OpaqueReason};
+use crate::tree::{Operation, Parameter, Replaced, Word};
+use crate::walk::{Value, Variable, Walker};
+
+use super::fields::{Fields, Mode};
+use super::pattern::Pattern;
+use super::text::Text;
+
+/// What a parameter stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Found {
+    /// Not set.
+    Nothing,
+    /// Nothing is known, not even whether it is set.
+    Unknown,
+    One(Text),
+    /// `$@`, `$*`, `${a[@]}`, `${a[*]}`; whether it becomes one field between quotes.
+    Many(Vec<Text>, bool),
+}
+
+impl Walker<'_> {
+    /// The separators at which unquoted expansions are split.
+    pub(super) fn separators(&self) -> String {
+        match self.environment().variable("IFS").map(|variable| variable.values.as_slice()) {
+            Some([Value::Text(text)]) => text.whole().unwrap_or(" \t\n").to_owned(),
+            _ => " \t\n".to_owned(),
+        }
+    }
+
+    /// The value of a plain variable as text.
+    pub(super) fn variable_text(&mut self, name: &str) -> Text {
+        match self.value_of(name) {
+            Found::One(text) => text,
+            Found::Many(texts, _) => texts.into_iter().next().unwrap_or_default(),
+            Found::Nothing => Text::default(),
+            Found::Unknown => Text::unknown(),
+        }
+    }
+
+    pub(super) fn parameter(&mut self, parameter: &Parameter, quoted: bool, fields: &mut Fields<'_>) {
+        let found = self.find(parameter);
+        let found = self.operate(parameter, found, quoted);
+        let separators = self.separators();
+        match found {
+            Found::Nothing => {
+                if quoted {
+                    fields.quoted("");
+                }
+            }
+            Found::Unknown => {
+                if matches!(parameter.name.as_str(), "@") || self.is_all_elements(parameter) {
+                    fields.unknown_fields();
+                } else {
+                    fields.unknown(quoted);
+                }
+            }
+            Found::One(text) => fields.value(&text, quoted, &separators),
+            Found::Many(texts, joined) if joined && (quoted || fields.mode() != Mode::Fields) => {
+                let separator = separators.chars().next().map(String::from).unwrap_or_default();
+                let mut whole = Text::default();
+                for (index, text) in texts.iter().enumerate() {
+                    if index > 0 {
+                        whole.push(&separator);
+                    }
+                    whole.append(text);
+                }
+                fields.value(&whole, true, "");
+            }
+            Found::Many(texts, _) => {
+                for (index, text) in texts.iter().enumerate() {
+                    if index > 0 {
+                        fields.next();
+                    }
+                    fields.value(text, quoted, &separators);
+                }
+            }
+        }
+    }
+
+    fn is_all_elements(&self, parameter: &Parameter) -> bool {
+        parameter.subscript.as_ref().and_then(literal).is_some_and(|text| text == "@")
+    }
+
+    /// Finds what the name, the subscript and a `!` stand for.
+    fn find(&mut self, parameter: &Parameter) -> Found {
+        if parameter.operation == Operation::Names {
+            return Found::Unknown;
+        }
+        let found = match &parameter.subscript {
+            None => self.value_of(&parameter.name),
+            Some(subscript) => self.element_of(&parameter.name, subscript),
+        };
+        if !parameter.indirect {
+            return found;
+        }
+        match found {
+            Found::One(text) => match text.whole() {
+                Some(name) if is_name(name) => {
+                    let name = name.to_owned();
+                    self.value_of(&name)
+                }
+                Some(other) => {
+                    let other = other.to_owned();
+                    self.subscripted_name(&other);
+                    Found::Unknown
+                }
+                None => Found::Unknown,
+            },
+            _ => Found::Unknown,
+        }
+    }
+
+    /// The value of a name without a subscript.
+    fn value_of(&mut self, name: &str) -> Found {
+        match name {
+            "@" | "*" => {
+                return match &self.environment().parameters().rest {
+                    Some(texts) => Found::Many(texts.clone(), name == "*"),
+                    None => Found::Unknown,
+                };
+            }
+            "#" => {
+                return match &self.environment().parameters().rest {
+                    Some(texts) => Found::One(Text::known(texts.len().to_string())),
+                    None => Found::One(Text::unknown()),
+                };
+            }
+            "0" => return Found::One(self.environment().parameters().zero.clone()),
+            "?" | "-" | "$" | "!" => return Found::One(Text::unknown()),
+            _ => {}
+        }
+        if let Ok(index) = name.parse::<usize>() {
+            return match &self.environment().parameters().rest {
+                Some(texts) => texts.get(index.wrapping_sub(1)).cloned().map_or(Found::Nothing, Found::One),
+                None => Found::Unknown,
+            };
+        }
+        if let Some(variable) = self.environment().variable(name) {
+            let download = variable.download;
+            let count = variable.values.len();
+            let chosen = if count > 1 { self.choose(count) } else { Some(0) };
+            if download {
+                self.note_download();
+            }
+            let value = chosen.and_then(|index| {
+                self.environment().variable(name).and_then(|variable| variable.values.get(index).cloned())
+            });
+            return match value {
+                Some(Value::Text(text)) => Found::One(text),
+                Some(Value::List(texts)) => texts.into_iter().next().map_or(Found::Nothing, Found::One),
+                Some(Value::Unset) => Found::Nothing,
+                Some(Value::Unknown | Value::Reference(_)) | None => self.inherited(name),
+            };
+        }
+        self.inherited(name)
+    }
+
+    /// What a variable holds that the script did not set.
+    fn inherited(&self, name: &str) -> Found {
+        if self.environment().own_variable(name).is_some() {
+            return Found::Unknown;
+        }
+        let path = |path: Option<&std::path::Path>| match path.and_then(std::path::Path::to_str) {
+            Some(path) => Found::One(Text::known(path)),
+            None => Found::One(Text::unknown()),
+        };
+        match name {
+            "HOME" => path(self.setting().home),
+            "PWD" => path(self.environment().directory().single()),
+            "OLDPWD" => path(self.environment().directory().previous()),
+            "IFS" => Found::One(Text::known(" \t\n")),
+            "BASH" => Found::One(Text::known("/bin/bash")),
+            "SHELL" | "BASH_ARGV0" => {
+                let mut text = Text::unknown();
+                text.push("/bash");
+                Found::One(text)
+            }
+            // Every search path starts with a slash, and people take that slash out of it.
+            "PATH" => {
+                let mut text = Text::known("/");
+                text.push_unknown();
+                Found::One(text)
+            }
+            _ => Found::Unknown,
+        }
+    }
+
+    fn element_of(&mut self, name: &str, subscript: &Word) -> Found {
+        let all = literal(subscript);
+        let all = match all.as_deref() {
+            Some("@") => Some(false),
+            Some("*") => Some(true),
+            _ => None,
+        };
+        let values = self.environment().variable(name).map(|variable| variable.values.clone());
+        if self.environment().variable(name).is_some_and(|variable| variable.download) {
+            self.note_download();
+        }
+        let texts = match values.as_deref() {
+            Some([Value::List(texts)]) => Some(texts.clone()),
+            Some([Value::Text(text)]) => Some(vec![text.clone()]),
+            Some([Value::Unset]) => Some(Vec::new()),
+            _ => None,
+        };
+        match all {
+            Some(joined) => texts.map_or(Found::Unknown, |texts| Found::Many(texts, joined)),
+            None => {
+                let index = self.subscript(subscript);
+                match (texts, index) {
+                    (Some(texts), Some(index)) => {
+                        let index = if index < 0 { index + texts.len() as i64 } else { index };
+                        let found = usize::try_from(index).ok().and_then(|index| texts.get(index).cloned());
+                        found.map_or(Found::Nothing, Found::One)
+                    }
+                    _ => Found::Unknown,
+                }
+            }
+        }
+    }
+
+    fn operate(&mut self, parameter: &Parameter, found: Found, quoted: bool) -> Found {
+        match &parameter.operation {
+            Operation::Value | Operation::Names => found,
+            Operation::Length => match found {
+                Found::One(text) => match text.whole() {
+                    Some(text) => Found::One(Text::known(text.chars().count().to_string())),
+                    None => Found::One(Text::unknown()),
+                },
+                Found::Many(texts, _) => Found::One(Text::known(texts.len().to_string())),
+                Found::Nothing => Found::One(Text::known("0")),
+                Found::Unknown => Found::One(Text::unknown()),
+            },
+            Operation::Default { colon, word } | Operation::Assign { colon, word } => {
+                let assigns = matches!(parameter.operation, Operation::Assign { .. });
+                match is_set(&found, *colon) {
+                    Some(true) => found,
+                    Some(false) => self.stand_in(parameter, word, assigns, quoted),
+                    None => {
+                        let other = self.stand_in(parameter, word, assigns, quoted);
+                        if self.choose(2) == Some(0) { other } else { found }
+                    }
+                }
+            }
+            Operation::Alternative { colon, word } => match is_set(&found, *colon) {
+                Some(true) => self.word_value(word, quoted),
+                Some(false) => Found::Nothing,
+                None => {
+                    let other = self.word_value(word, quoted);
+                    if self.choose(2) == Some(0) { other } else { Found::Nothing }
+                }
+            },
+            Operation::Error { word, .. } => {
+                self.expand_text(word);
+                found
+            }
+            Operation::RemovePrefix { longest, pattern } => {
+                let pattern = self.pattern(pattern);
+                each(found, |text| remove(text, pattern.as_ref(), *longest, true))
+            }
+            Operation::RemoveSuffix { longest, pattern } => {
+                let pattern = self.pattern(pattern);
+                each(found, |text| remove(text, pattern.as_ref(), *longest, false))
+            }
+            Operation::Replace { which, pattern, with } => {
+                let pattern = self.pattern(pattern);
+                let with = self.expand_text(with);
+                each(found, |text| replace(text, pattern.as_ref(), *which, &with))
+            }
+            Operation::Substring { offset, length } => {
+                let offset = self.number(offset);
+                let length = length.as_ref().map(|length| self.number(length));
+                substring(found, offset, length)
+            }
+            Operation::ChangeCase { to, all, pattern } => {
+                let any = pattern.pieces.is_empty();
+                let pattern = self.pattern(pattern);
+                each(found, |text| change_case(text, *to, *all, pattern.as_ref().filter(|_| !any)))
+            }
+            Operation::Transform(letter) => match letter {
+                'U' => each(found, |text| change_case(text, '^', true, None)),
+                'L' => each(found, |text| change_case(text, ',', true, None)),
+                'u' => each(found, |text| change_case(text, '^', false, None)),
+                'P' => {
+                    // The value is expanded like a prompt, with the substitutions in it.
+                    self.opaque(OpaqueReason::UnknownText);
+                    Found::One(Text::unknown())
+                }
+                _ => each(found, |_| Text::unknown()),
+            },
+        }
+    }
+
+    /// What stands in the place of a variable that is not set.
+    fn stand_in(&mut self, parameter: &Parameter, word: &Word, assigns: bool, quoted: bool) -> Found {
+        let value = self.word_value(word, quoted);
+        if assigns && is_name(&parameter.name) && parameter.subscript.is_none() {
+            let value = match &value {
+                Found::One(text) => Value::Text(text.clone()),
+                _ => Value::Unknown,
+            };
+            self.assign(&parameter.name, Variable::new(value));
+        }
+        value
+    }
+
+    fn word_value(&mut self, word: &Word, quoted: bool) -> Found {
+        let text = if quoted { self.expand_quoted(word) } else { self.expand_text(word) };
+        Found::One(text)
+    }
+
+    pub(crate) fn pattern(&mut self, word: &Word) -> Option<Pattern> {
+        Pattern::of(&self.expand_one(word, Mode::Pattern))
+    }
+}
+
+/// Whether a value counts as set; none if that is not known.
+fn is_set(found: &Found, colon: bool) -> Option<bool> {
+    match found {
+        Found::Nothing => Some(false),
+        Found::Unknown => None,
+        Found::One(text) if !colon => Some(!text.is_empty() || text.whole().is_some()),
+        Found::One(text) if text.is_empty() => Some(false),
+        Found::One(text) => text.is_certainly_something().then_some(true),
+        Found::Many(texts, _) => Some(!texts.is_empty()),
+    }
+}
+
+fn each(found: Found, change: impl Fn(&Text) -> Text) -> Found {
+    match found {
+        Found::One(text) => Found::One(change(&text)),
+        Found::Many(texts, joined) => Found::Many(texts.iter().map(change).collect(), joined),
+        other => other,
+    }
+}
+
+/// The text of a word without any expansion.
+pub(super) fn literal(word: &Word) -> Option<String> {
+    match word.pieces.as_slice() {
+        [crate::tree::Piece { kind: crate::tree::PieceKind::Text(text), .. }] => Some(text.clone()),
+        _ => None,
+    }
+}
+
+/// Whether text is the name of a variable.
+pub(crate) fn is_name(text: &str) -> bool {
+    let mut characters = text.chars();
+    characters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
+        && characters.all(|other| other.is_ascii_alphanumeric() || other == '_')
+}
+
+fn remove(text: &Text, pattern: Option<&Pattern>, longest: bool, front: bool) -> Text {
+    let (Some(whole), Some(pattern)) = (text.whole(), pattern) else { return Text::unknown() };
+    let characters: Vec<char> = whole.chars().collect();
+    let kept = if front {
+        pattern.prefix(&characters, longest).map(|length| length.unwrap_or(0)..characters.len())
+    } else {
+        pattern.suffix(&characters, longest).map(|start| 0..start.unwrap_or(characters.len()))
+    };
+    match kept {
+        Some(range) => Text::known(characters[range].iter().collect::<String>()),
+        None => Text::unknown(),
+    }
+}
+
+fn replace(text: &Text, pattern: Option<&Pattern>, which: Replaced, with: &Text) -> Text {
+    let (Some(whole), Some(pattern)) = (text.whole(), pattern) else { return Text::unknown() };
+    if pattern.is_empty() {
+        return text.clone();
+    }
+    let characters: Vec<char> = whole.chars().collect();
+    let mut made = Text::default();
+    if which == Replaced::End {
+        return match pattern.suffix(&characters, true) {
+            Some(Some(start)) => {
+                made.push(&characters[..start].iter().collect::<String>());
+                made.append(with);
+                made
+            }
+            Some(None) => text.clone(),
+            None => Text::unknown(),
+        };
+    }
+    let (mut at, mut kept) = (0, 0);
+    let mut work = 0_usize;
+    while at < characters.len() {
+        work += characters.len() - at;
+        if work > 1 << 20 {
+            return Text::unknown();
+        }
+        match pattern.prefix(&characters[at..], true) {
+            Some(Some(length)) if length > 0 => {
+                made.push(&characters[kept..at].iter().collect::<String>());
+                made.append(with);
+                at += length;
+                kept = at;
+                if which != Replaced::All {
+                    break;
+                }
+            }
+            Some(_) if which == Replaced::Start => break,
+            Some(_) => at += 1,
+            None => return Text::unknown(),
+        }
+    }
+    made.push(&characters[kept..].iter().collect::<String>());
+    made
+}
+
+fn substring(found: Found, offset: Option<i64>, length: Option<Option<i64>>) -> Found {
+    let cut = |size: usize| -> Option<std::ops::Range<usize>> {
+        let size = i64::try_from(size).ok()?;
+        let offset = offset?;
+        let start = if offset < 0 { size.checked_add(offset)? } else { offset };
+        if !(0..=size).contains(&start) {
+            return Some(0..0);
+        }
+        let end = match length {
+            None => size,
+            Some(length) => {
+                let length = length?;
+                if length < 0 {
+                    size.checked_add(length)?.max(start)
+                } else {
+                    start.saturating_add(length).min(size)
+                }
+            }
+        };
+        Some(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
+    };
+    match found {
+        Found::One(text) => {
+            // The start of a text is known even where its end is not: the slash at the start of the search path.
+            if text.whole().is_none() {
+                if let (Some(ArgPart::Known(known)), Some(start), Some(Some(length))) =
+                    (text.parts().first(), offset, length)
+                {
+                    let characters: Vec<char> = known.chars().collect();
+                    if start >= 0 && length >= 0 && (start + length) as usize <= characters.len() {
+                        let kept = &characters[start as usize..(start + length) as usize];
+                        return Found::One(Text::known(kept.iter().collect::<String>()));
+                    }
+                }
+                return Found::One(Text::unknown());
+            }
+            let characters: Vec<char> = text.whole().unwrap_or_default().chars().collect();
+            match cut(characters.len()) {
+                Some(range) => Found::One(Text::known(characters[range].iter().collect::<String>())),
+                None => Found::One(Text::unknown()),
+            }
+        }
+        Found::Many(texts, joined) => match (offset, length) {
+            (Some(1), None) => Found::Many(texts, joined),
+            _ => Found::Unknown,
+        },
+        other => other,
+    }
+}
+
+fn change_case(text: &Text, to: char, all: bool, pattern: Option<&Pattern>) -> Text {
+    let Some(whole) = text.whole() else { return Text::unknown() };
+    let mut made = String::new();
+    for (index, character) in whole.chars().enumerate() {
+        let chosen = (all || index == 0) && pattern.is_none_or(|pattern| pattern.matches(&[character]));
+        match (chosen, to) {
+            (false, _) => made.push(character),
+            (true, '^') => made.extend(character.to_uppercase()),
+            (true, ',') => made.extend(character.to_lowercase()),
+            (true, _) if character.is_uppercase() => made.extend(character.to_lowercase()),
+            (true, _) => made.extend(character.to_uppercase()),
+        }
+    }
+    Text::known(made)
+}

@@ -1,0 +1,129 @@
+//! Text as far as it is known: what variables hold, what substitutions print, what a pipe carries.
+
+use crate::Span;
+use crate::analysis::{Arg, ArgPart};
+
+/// The longest text that is followed, in bytes; a longer one counts as unknown.
+pub(crate) const MAX_KNOWN: usize = 64 * 1024;
+
+/// Text of which parts may be unknown.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Text {
+    parts: Vec<ArgPart>,
+}
+
+impl Text {
+    pub(crate) fn known(text: impl Into<String>) -> Self {
+        let mut made = Text::default();
+        let text = text.into();
+        if text.len() > MAX_KNOWN {
+            made.parts.push(ArgPart::Unknown);
+        } else if !text.is_empty() {
+            made.parts.push(ArgPart::Known(text));
+        }
+        made
+    }
+
+    pub(crate) fn unknown() -> Self {
+        Text { parts: vec![ArgPart::Unknown] }
+    }
+
+    /// The parts of an argument; a pattern that finds no file stays as it is written, but may as well be anything.
+    pub(crate) fn of(arg: &Arg) -> Self {
+        let mut made = Text::default();
+        for part in &arg.parts {
+            match part {
+                ArgPart::Known(text) => made.push(text),
+                ArgPart::Glob(_) | ArgPart::Unknown => made.push_unknown(),
+            }
+        }
+        made
+    }
+
+    /// The same with patterns taken literally, as in a place where no file names are looked up.
+    pub(crate) fn literally(arg: &Arg) -> Self {
+        let mut made = Text::default();
+        for part in &arg.parts {
+            match part {
+                ArgPart::Known(text) | ArgPart::Glob(text) => made.push(text),
+                ArgPart::Unknown => made.push_unknown(),
+            }
+        }
+        made
+    }
+
+    pub(crate) fn push(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        if self.len() + text.len() > MAX_KNOWN {
+            self.parts.clear();
+            self.parts.push(ArgPart::Unknown);
+        } else if let Some(ArgPart::Known(last)) = self.parts.last_mut() {
+            last.push_str(text);
+        } else {
+            self.parts.push(ArgPart::Known(text.to_owned()));
+        }
+    }
+
+    pub(crate) fn push_unknown(&mut self) {
+        if self.parts.last() != Some(&ArgPart::Unknown) {
+            self.parts.push(ArgPart::Unknown);
+        }
+    }
+
+    pub(crate) fn append(&mut self, other: &Text) {
+        for part in &other.parts {
+            match part {
+                ArgPart::Known(text) | ArgPart::Glob(text) => self.push(text),
+                ArgPart::Unknown => self.push_unknown(),
+            }
+        }
+    }
+
+    /// The whole, if all of it is known.
+    pub(crate) fn whole(&self) -> Option<&str> {
+        match self.parts.as_slice() {
+            [] => Some(""),
+            [ArgPart::Known(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether it is certainly empty.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Whether it certainly holds something.
+    pub(crate) fn is_certainly_something(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, ArgPart::Known(text) if !text.is_empty()))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.parts.iter().map(|part| if let ArgPart::Known(text) = part { text.len() } else { 1 }).sum()
+    }
+
+    pub(crate) fn parts(&self) -> &[ArgPart] {
+        &self.parts
+    }
+
+    /// Takes the line ends away that a substitution does not keep.
+    pub(crate) fn trim_newlines(&mut self) {
+        if let Some(ArgPart::Known(last)) = self.parts.last_mut() {
+            last.truncate(last.trim_end_matches('\n').len());
+            if last.is_empty() {
+                self.parts.pop();
+            }
+        }
+    }
+
+    /// One argument that is this text.
+    pub(crate) fn into_arg(self, span: Span) -> Arg {
+        let mut parts = self.parts;
+        if parts.is_empty() {
+            parts.push(ArgPart::Known(String::new()));
+        }
+        Arg { parts, span, splits: false }
+    }
+}

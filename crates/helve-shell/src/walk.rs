@@ -1,0 +1,409 @@
+//! Follows a script the way a shell would, and writes down what it starts and does.
+//!
+//! ```text
+//! text ─ parse ─ tree ─ statements ─ simple command ─ words expanded ─ builtin, function or program
+//!                           ↑                                                   │
+//!                           └── texts given to shells, eval, trap … ←───────────┘
+//! ```
+//!
+//! In comes text with the place where it would run, out goes an [`Analysis`]. Both branches of a condition are followed
+//! and their outcomes joined; loops are followed until nothing new comes out of them; functions are followed where they
+//! are called. All of it has a budget of steps that grows with the length of the text, and a bound on depth: beyond them
+//! the analysis says [`OpaqueReason::TooComplex`].
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `statements` | lists, pipelines, compound commands |
+//! | `simple` | one simple command: assignments, words, redirections |
+//! | `assign` | assignments and their variables |
+//! | `redirect` | redirections |
+//! | `builtins` | what the shell itself does; `names` has its tables |
+//! | `runs` | programs: what they mean, and what they start in turn |
+//! | `inner` | texts and argvs inside others |
+//! | `downloads` | interpreters that are fed from a network |
+//! | `pure` | what `echo`, `base64 -d` and other plain filters print |
+//! | `places`, `targets` | which paths matter, and which are meant |
+//! | `variables` | which environment variables matter |
+//! | `environment`, `directory`, `spans` | what is remembered on the way |
+//!
+//! Not here: what is allowed. Nothing is run and no file is looked at.
+
+mod assign;
+mod builtins;
+mod directory;
+mod downloads;
+mod environment;
+mod inner;
+mod names;
+mod places;
+mod pure;
+mod redirect;
+mod runs;
+mod simple;
+mod spans;
+mod statements;
+mod targets;
+mod variables;
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+
+use crate::Span;
+use crate::analysis::{Analysis, Arg, Effect, EffectKind, Input, Opaque, OpaqueReason, Run, Setting, Target};
+use crate::expand::Text;
+use crate::tree::{Dialect, Script};
+
+use directory::Directory;
+use environment::{Environment, Mark, Outcome, Parameters};
+pub(crate) use environment::{Value, Variable};
+use spans::Origin;
+
+/// So many steps are taken for any text, and one more for each of its bytes.
+const MIN_STEPS: usize = 20_000;
+/// More runs than this are not listed.
+const MAX_RUNS: usize = 1 << 16;
+/// So deep may commands be nested in all texts together.
+const MAX_LEVELS: usize = 64;
+/// So deep may texts, functions and wrappers be nested inside each other.
+const MAX_INNER: usize = 8;
+
+/// What a command does, as far as its text says.
+pub fn analyze(text: &str, setting: &Setting<'_>) -> Analysis {
+    let mut walker = Walker::new(text, setting);
+    let script = crate::parse(text, setting.dialect);
+    walker.script(&script, &Feed::inherited(), false);
+    walker.deferred();
+    walker.finish()
+}
+
+/// What flows out of a command, or into one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Flow {
+    /// The text, if it is known.
+    text: Option<Text>,
+    /// Whether it came from a network.
+    download: bool,
+    /// Whether it is a list of paths none of which can be taken for an option.
+    paths: bool,
+    /// The run that it comes from.
+    run: Option<usize>,
+}
+
+/// Standard input of a command.
+#[derive(Debug, Clone)]
+pub(crate) struct Feed {
+    input: Input,
+    flow: Flow,
+}
+
+impl Feed {
+    fn inherited() -> Self {
+        Feed { input: Input::Inherited, flow: Flow::default() }
+    }
+}
+
+/// A function that is being followed.
+struct Call {
+    name: String,
+    /// How many background jobs, pipelines and conditions there were around its call.
+    background: usize,
+    piped: usize,
+    conditional: usize,
+    /// How often it calls itself in a pipeline.
+    piped_calls: usize,
+    /// The definition.
+    span: Span,
+    /// Variables to be restored at its end.
+    locals: Vec<(String, Option<Variable>)>,
+    /// Where its changes start, and with what it may have returned early.
+    mark: Mark,
+    returns: Vec<Outcome>,
+}
+
+/// A loop that is being followed.
+struct Round {
+    mark: Mark,
+    exits: Vec<Outcome>,
+}
+
+/// Alternatives that are tried one after the other for one simple command.
+#[derive(Default)]
+struct Choices {
+    /// Which alternative was taken, out of how many.
+    taken: Vec<(usize, usize)>,
+    at: usize,
+    /// Whether alternatives are told apart at all.
+    open: bool,
+}
+
+/// Follows one command.
+pub(crate) struct Walker<'a> {
+    setting: &'a Setting<'a>,
+    source: &'a str,
+    runs: Vec<Run>,
+    effects: Vec<Effect>,
+    opaque: Vec<Opaque>,
+    opaque_seen: HashSet<(std::mem::Discriminant<OpaqueReason>, Span)>,
+    environment: Environment,
+    origin: Origin,
+    dialect: Dialect,
+    via: Vec<String>,
+    /// Whether what is followed runs on another host, in a container or under another root.
+    elsewhere: bool,
+    /// The simple command that is being followed, in the command that was given.
+    current: Span,
+    steps: usize,
+    levels: usize,
+    inner: usize,
+    /// How many background jobs, pipelines, and conditions or loops there are around.
+    background: usize,
+    piped: usize,
+    conditional: usize,
+    calls: Vec<Call>,
+    rounds: Vec<Round>,
+    choices: Choices,
+    /// Whether an expansion of the current command holds what came from a network.
+    taint: bool,
+    /// What process substitutions give, by the number of their descriptor.
+    processes: HashMap<u32, Flow>,
+    next_process: u32,
+    downloaded: HashSet<PathBuf>,
+    /// Texts that run at the end: traps.
+    traps: Vec<(Arg, Origin)>,
+    errors_end: bool,
+    repeated: bool,
+}
+
+impl<'a> Walker<'a> {
+    fn new(source: &'a str, setting: &'a Setting<'a>) -> Self {
+        let zero = match setting.dialect {
+            Dialect::Bash => "bash",
+            Dialect::Posix => "sh",
+        };
+        let parameters = Parameters { zero: Text::known(zero), rest: Some(Vec::new()) };
+        Walker {
+            setting,
+            source,
+            runs: Vec::new(),
+            effects: Vec::new(),
+            opaque: Vec::new(),
+            opaque_seen: HashSet::new(),
+            environment: Environment::new(Directory::at(setting.directory), parameters),
+            origin: Origin::Shifted(0),
+            dialect: setting.dialect,
+            via: Vec::new(),
+            elsewhere: false,
+            current: Span { start: 0, end: source.len() },
+            steps: MIN_STEPS + source.len(),
+            levels: 0,
+            inner: 0,
+            background: 0,
+            piped: 0,
+            conditional: 0,
+            calls: Vec::new(),
+            rounds: Vec::new(),
+            choices: Choices::default(),
+            taint: false,
+            processes: HashMap::new(),
+            next_process: 63,
+            downloaded: HashSet::new(),
+            traps: Vec::new(),
+            errors_end: false,
+            repeated: false,
+        }
+    }
+
+    pub(crate) fn setting(&self) -> &Setting<'a> {
+        self.setting
+    }
+
+    pub(crate) fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// Where a stretch of the text that is being read stands in the command that was given.
+    pub(crate) fn place(&self, span: Span) -> Span {
+        self.origin.map(span)
+    }
+
+    /// The simple command that is being followed.
+    pub(crate) fn whole(&self) -> Span {
+        self.current
+    }
+
+    /// Takes steps out of the budget; false means that it is used up and nothing more should be followed.
+    pub(crate) fn step(&mut self, cost: usize) -> bool {
+        if self.steps < cost {
+            self.steps = 0;
+            let whole = Span { start: 0, end: self.source.len() };
+            self.opaque_at(OpaqueReason::TooComplex, whole);
+            return false;
+        }
+        self.steps -= cost;
+        true
+    }
+
+    /// Says that the current command cannot be told.
+    pub(crate) fn opaque(&mut self, reason: OpaqueReason) {
+        self.opaque_at(reason, self.current);
+    }
+
+    fn opaque_at(&mut self, reason: OpaqueReason, span: Span) {
+        if self.opaque_seen.insert((std::mem::discriminant(&reason), span)) {
+            self.opaque.push(Opaque { reason, span });
+        }
+    }
+
+    /// Says that an expansion holds what came from a network.
+    pub(crate) fn note_download(&mut self) {
+        self.taint = true;
+    }
+
+    /// Which of several possible values to take this time; none where they are not told apart.
+    pub(crate) fn choose(&mut self, count: usize) -> Option<usize> {
+        if !self.choices.open {
+            return None;
+        }
+        let at = self.choices.at;
+        self.choices.at += 1;
+        match self.choices.taken.get(at) {
+            Some((taken, _)) => Some((*taken).min(count - 1)),
+            None => {
+                self.choices.taken.push((0, count));
+                Some(0)
+            }
+        }
+    }
+
+    /// Follows a script in the current shell.
+    fn script(&mut self, script: &Script, feed: &Feed, captures: bool) -> Flow {
+        if let Some(fault) = script.fault {
+            let span = self.place(fault.span);
+            self.opaque_at(OpaqueReason::Unreadable(fault.reason), span);
+        }
+        self.statements(&script.statements, feed, captures)
+    }
+
+    /// Follows a command substitution and says what it prints.
+    pub(crate) fn substitute(&mut self, script: &Script) -> Text {
+        let flow = self.in_subshell(|walker| walker.script(script, &Feed::inherited(), true));
+        if flow.download {
+            self.taint = true;
+        }
+        let mut text = flow.text.unwrap_or_else(Text::unknown);
+        text.trim_newlines();
+        text
+    }
+
+    /// Follows a process substitution and gives the name of its file.
+    pub(crate) fn process(&mut self, script: &Script, reads: bool) -> String {
+        let feed =
+            if reads { Feed::inherited() } else { Feed { input: Input::Pipe(None), flow: Flow::default() } };
+        let flow = self.in_subshell(|walker| walker.script(script, &feed, reads));
+        let number = self.next_process;
+        self.next_process = if number > 10 { number - 1 } else { 63 };
+        self.taint |= flow.download;
+        if reads {
+            self.processes.insert(number, flow);
+        } else {
+            self.processes.remove(&number);
+        }
+        format!("/dev/fd/{number}")
+    }
+
+    /// Follows something whose changes stay in a process of its own.
+    fn in_subshell<T>(&mut self, follow: impl FnOnce(&mut Self) -> T) -> T {
+        let mark = self.environment.mark();
+        let (current, choices) = (self.current, std::mem::take(&mut self.choices));
+        let taint = std::mem::take(&mut self.taint);
+        let errors_end = self.errors_end;
+        let rounds = std::mem::take(&mut self.rounds);
+        let result = follow(self);
+        self.rounds = rounds;
+        self.errors_end = errors_end;
+        self.taint = taint;
+        self.choices = choices;
+        self.current = current;
+        self.environment.take_back(mark);
+        result
+    }
+
+    /// Adds an effect, unless what does it is somewhere else.
+    fn effect(&mut self, kind: EffectKind, target: Target, span: Span, run: Option<usize>) {
+        if self.elsewhere && kind != EffectKind::Connect {
+            return;
+        }
+        self.effects.push(Effect { kind, target, span, run });
+    }
+
+    /// Follows what runs at the end.
+    fn deferred(&mut self) {
+        for (text, origin) in std::mem::take(&mut self.traps) {
+            self.repeated = true;
+            self.origin = origin;
+            self.current = text.span;
+            self.shell_text(&text);
+        }
+    }
+
+    /// Puts the runs in the order of their texts and leaves out what was found twice.
+    fn finish(mut self) -> Analysis {
+        let mut order: Vec<usize> = (0..self.runs.len()).collect();
+        order.sort_by_key(|index| self.runs[*index].span.start);
+        let mut moved = vec![0; self.runs.len()];
+        let mut runs: Vec<Run> = Vec::with_capacity(self.runs.len());
+        let mut taken: Vec<Option<Run>> = self.runs.drain(..).map(Some).collect();
+        for index in order {
+            let Some(run) = taken[index].take() else { continue };
+            let twin = if self.repeated {
+                let near = runs.iter().enumerate().rev().take(16);
+                near.filter(|(_, other)| is_twin(other, &run)).map(|(place, _)| place).next()
+            } else {
+                None
+            };
+            moved[index] = twin.unwrap_or(runs.len());
+            if twin.is_none() {
+                runs.push(run);
+            }
+        }
+        for run in &mut runs {
+            if let Input::Pipe(Some(index)) = &mut run.input {
+                *index = moved[*index];
+            }
+        }
+        for effect in &mut self.effects {
+            effect.run = effect.run.map(|index| moved[index]);
+        }
+        if self.repeated {
+            let mut seen: HashMap<Span, Vec<usize>> = HashMap::new();
+            let mut effects: Vec<Effect> = Vec::with_capacity(self.effects.len());
+            for effect in self.effects {
+                let near = seen.entry(effect.span).or_default();
+                if !near.iter().rev().take(32).any(|index| effects[*index] == effect) {
+                    near.push(effects.len());
+                    effects.push(effect);
+                }
+            }
+            self.effects = effects;
+        }
+        Analysis { runs, effects: self.effects, opaque: self.opaque }
+    }
+}
+
+/// Whether two runs are the same command, found twice.
+fn is_twin(one: &Run, other: &Run) -> bool {
+    one.span == other.span
+        && one.program == other.program
+        && one.kind == other.kind
+        && one.via == other.via
+        && one.argv == other.argv
+        && one.environment == other.environment
+        && one.departures == other.departures
+        && one.more == other.more
+        && one.directory == other.directory
+        && std::mem::discriminant(&one.input) == std::mem::discriminant(&other.input)
+}

@@ -1,0 +1,494 @@
+//! What the shell does itself: commands that change its own state, and those that run other commands.
+
+use std::path::Path;
+
+use crate::analysis::{Arg, ArgPart, EffectKind, OpaqueReason, RunKind};
+use crate::expand::Text;
+
+use super::directory::Directory;
+use super::environment::{Parameters, Value, Variable};
+use super::runs::Start;
+use super::{Feed, Flow, MAX_INNER, Walker};
+
+impl Walker<'_> {
+    /// Follows a builtin.
+    pub(super) fn builtin(&mut self, name: &str, start: Start) -> Flow {
+        match name {
+            "command" | "builtin" | "exec" => return self.passes_on(name, start),
+            "eval" | "." | "source" | "trap" => return self.runs_text(name, start),
+            "printf" | "echo" | "pwd" | "test" | "[" | "kill" | ":" | "true" | "false" | "type" | "wait"
+            | "jobs" | "ulimit" | "umask" | "times" | "fg" | "bg" | "history" | "help" => {
+                self.subscripts(name, &start.argv[1..]);
+                return self.program(start, RunKind::Builtin);
+            }
+            _ => {}
+        }
+        let run = self.list(&start, RunKind::Builtin, Some(name.to_owned()));
+        self.redirect_effects(start.effects.clone(), run);
+        for (variable, value) in &start.environment {
+            // In front of `cd` and `read` these count for this command only; `CDPATH` decides where it leads.
+            if variable == "CDPATH" && Text::of(value).whole() != Some("") {
+                self.environment.change_directory(Directory::unknown());
+            }
+        }
+        let args = &start.argv[1..];
+        match name {
+            "cd" | "chdir" | "pushd" => self.changes_directory(name, args, run),
+            "popd" => {
+                let before = self.environment.directory().previous().map(Path::to_path_buf);
+                let changed = match before {
+                    Some(before) => self.environment.directory().changed(&before, self.errors_end),
+                    None => Directory::unknown(),
+                };
+                self.environment.change_directory(changed);
+            }
+            "export" | "declare" | "typeset" | "local" | "readonly" => self.declare(name, args),
+            "unset" => self.unset(args),
+            "read" | "mapfile" | "readarray" | "getopts" => self.reads_variables(name, args, &start.feed),
+            "let" => {
+                for arg in args {
+                    let text = Text::literally(arg);
+                    self.evaluate(&text);
+                    self.forget_assigned(&text);
+                }
+            }
+            "set" => self.sets(args),
+            "shift" => self.shifts(args),
+            "alias" => self.aliases(args),
+            "unalias" => {
+                for arg in args.iter().filter_map(Arg::text) {
+                    self.environment.define_alias(arg, None);
+                }
+            }
+            "enable" | "hash" => {
+                let harmless = args.is_empty() || args.iter().all(|arg| matches!(arg.text(), Some("-r" | "-a" | "-p") if name == "enable" || arg.text() == Some("-r")));
+                let plain = name == "hash"
+                    && args.iter().all(|arg| arg.text().is_some_and(|text| !text.starts_with('-')));
+                if !harmless && !plain {
+                    self.opaque(OpaqueReason::Redefinition);
+                }
+            }
+            "bind" | "complete" | "compgen" | "fc" => {
+                // Each can be given a command to run; without options they only show something.
+                if args.iter().any(|arg| arg.may_be_option()) {
+                    self.opaque(OpaqueReason::UnknownText);
+                }
+            }
+            "break" | "continue" => {
+                for index in 0..self.rounds.len() {
+                    let mark = self.rounds[index].mark;
+                    if self.step(self.environment.changes_since(mark)) {
+                        let outcome = self.environment.look_back(mark);
+                        self.rounds[index].exits.push(outcome);
+                    }
+                }
+            }
+            "return" => {
+                if let Some(mark) = self.calls.last().map(|call| call.mark) {
+                    if self.step(self.environment.changes_since(mark)) {
+                        let outcome = self.environment.look_back(mark);
+                        if let Some(call) = self.calls.last_mut() {
+                            call.returns.push(outcome);
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+        Flow { text: start.captures.then(Text::default), run, ..Flow::default() }
+    }
+
+    /// `command`, `builtin`, `exec`: the same command without functions.
+    fn passes_on(&mut self, name: &str, start: Start) -> Flow {
+        let run = self.list(&start, RunKind::Builtin, Some(name.to_owned()));
+        self.redirect_effects(start.effects.clone(), run);
+        let mut at = 1;
+        while let Some(arg) = start.argv.get(at) {
+            let Some(option) = arg.text().filter(|text| text.len() > 1 && text.starts_with('-')) else {
+                break;
+            };
+            at += 1;
+            if option == "--" {
+                break;
+            }
+            match name {
+                "command" if option.contains(['v', 'V']) => return Flow { run, ..Flow::default() },
+                "exec" if option.ends_with('a') => at += 1,
+                _ => {}
+            }
+        }
+        if at >= start.argv.len() {
+            return Flow { run, ..Flow::default() };
+        }
+        if self.inner >= MAX_INNER {
+            self.opaque(OpaqueReason::TooComplex);
+            return Flow { run, ..Flow::default() };
+        }
+        let inner = Start {
+            argv: start.argv[at..].to_vec(),
+            effects: Vec::new(),
+            departures: start.departures.clone(),
+            shell: name != "exec",
+            functions: false,
+            ..start
+        };
+        self.inner += 1;
+        self.via.push(name.to_owned());
+        let flow = self.start(inner);
+        self.via.pop();
+        self.inner -= 1;
+        flow
+    }
+
+    /// `eval`, `.`, `source`, `trap`: text that the shell itself runs.
+    fn runs_text(&mut self, name: &str, start: Start) -> Flow {
+        let run = self.list(&start, RunKind::Builtin, Some(name.to_owned()));
+        self.redirect_effects(start.effects.clone(), run);
+        let args = match start.argv.get(1).and_then(Arg::text) {
+            Some("--") => &start.argv[2..],
+            _ => &start.argv[1..],
+        };
+        let Some(first) = args.first() else { return Flow { run, ..Flow::default() } };
+        let mut flow = Flow::default();
+        match name {
+            "eval" => {
+                let text = joined(args);
+                self.downloaded_text(&text, start.taint, run);
+                self.via.push("eval".to_owned());
+                flow = self.shell_text(&text);
+                self.via.pop();
+            }
+            "trap" => {
+                let plain = first.text().is_some_and(|text| {
+                    text.is_empty() || text.starts_with('-') || text.bytes().all(|byte| byte.is_ascii_digit())
+                });
+                if !plain && args.len() > 1 {
+                    if self.traps.len() < 256 {
+                        self.traps.push((first.clone(), self.origin));
+                    }
+                    let mark = self.environment.mark();
+                    self.shell_text(first);
+                    self.environment.blur_since(mark);
+                }
+            }
+            _ => match self.process_of(first) {
+                Some(process) => {
+                    if process.download {
+                        self.runs_download(run);
+                    }
+                    match process.text {
+                        Some(text) => flow = self.shell_text(&text.into_arg(first.span)),
+                        None => self.opaque(OpaqueReason::UnknownText),
+                    }
+                }
+                None if matches!(first.text(), Some("/dev/stdin" | "/dev/fd/0")) => {
+                    if start.feed.flow.download {
+                        self.runs_download(run);
+                    }
+                    match start.feed.flow.text.clone() {
+                        Some(text) => flow = self.shell_text(&text.into_arg(first.span)),
+                        None => self.opaque(OpaqueReason::UnknownText),
+                    }
+                }
+                None => {
+                    let reason =
+                        if first.text().is_some() { OpaqueReason::Script } else { OpaqueReason::UnknownText };
+                    self.opaque(reason);
+                    for target in self.targets(first, 0, true) {
+                        if self.is_downloaded(&target) {
+                            self.runs_download(run);
+                        }
+                        self.effect(EffectKind::Execute, target, first.span, run);
+                    }
+                }
+            },
+        }
+        flow.run = run;
+        flow
+    }
+
+    fn changes_directory(&mut self, name: &str, args: &[Arg], run: Option<usize>) {
+        let operand = args
+            .iter()
+            .find(|arg| !matches!(arg.text(), Some("-L" | "-P" | "-e" | "-@" | "-n" | "--" | "-LP" | "-PL")));
+        let searched = self.environment.variable("CDPATH").is_some();
+        let changed = match operand.map(|arg| (arg, arg.text())) {
+            None if name == "pushd" => Directory::unknown(),
+            None => match self.home() {
+                Some(home) => self.environment.directory().changed(Path::new(&home), self.errors_end),
+                None => Directory::unknown(),
+            },
+            Some((_, Some("-"))) => match self.environment.directory().previous() {
+                Some(previous) => self.environment.directory().changed(previous, self.errors_end),
+                None => Directory::unknown(),
+            },
+            Some((_, Some(text))) if text.starts_with('+') && name == "pushd" => Directory::unknown(),
+            Some((_, Some(""))) => self.environment.directory().clone(),
+            Some((_, Some(text))) => {
+                let plain = text.starts_with('/') || text.starts_with('.') || !searched;
+                if plain {
+                    self.environment.directory().changed(Path::new(text), self.errors_end)
+                } else {
+                    Directory::unknown()
+                }
+            }
+            Some((_, None)) => Directory::unknown(),
+        };
+        if let Some(arg) = operand {
+            for target in self.targets(arg, 0, false) {
+                self.effect(EffectKind::Read, target, arg.span, run);
+            }
+        }
+        self.environment.change_directory(changed);
+    }
+
+    /// What `~` stands for.
+    fn home(&self) -> Option<String> {
+        match self.environment.variable("HOME") {
+            Some(variable) => match variable.values.as_slice() {
+                [Value::Text(text)] => text.whole().map(str::to_owned),
+                _ => None,
+            },
+            None => self.setting.home.and_then(Path::to_str).map(str::to_owned),
+        }
+    }
+
+    fn unset(&mut self, args: &[Arg]) {
+        for arg in args {
+            let Some(name) = arg.text().map(str::to_owned) else {
+                let text = Text::literally(arg);
+                self.subscripted_text(&text);
+                if self.step(64) {
+                    self.environment.forget_all();
+                }
+                continue;
+            };
+            if name.starts_with('-') {
+                continue;
+            }
+            self.subscripted_name(&name);
+            if self.is_function(&name) {
+                self.environment.define_function(&name, None);
+            }
+            if crate::expand::is_name(&name) {
+                let unset = if name == "IFS" { Value::Text(Text::known(" \t\n")) } else { Value::Unset };
+                let name = self.environment.referred(&name).to_owned();
+                self.environment.set(&name, Variable::new(unset));
+            }
+        }
+    }
+
+    /// `read`, `mapfile`, `getopts`: variables that get what comes in.
+    fn reads_variables(&mut self, builtin: &str, args: &[Arg], feed: &Feed) {
+        let mut names: Vec<&Arg> = Vec::new();
+        let mut at = 0;
+        while let Some(arg) = args.get(at) {
+            at += 1;
+            match arg.text() {
+                Some(option) if option.len() > 1 && option.starts_with('-') => {
+                    let takes = match builtin {
+                        "read" => "adinNptu",
+                        "getopts" => "",
+                        _ => "CcdnOsu",
+                    };
+                    let last = option.chars().last().unwrap_or('-');
+                    let value = (takes.contains(last) && option.chars().nth(1) == Some(last)
+                        || takes.contains(last))
+                    .then(|| args.get(at))
+                    .flatten();
+                    if last == 'a' && builtin == "read" {
+                        names.extend(value);
+                    }
+                    if last == 'C' && builtin != "read" {
+                        // What is called for every line.
+                        if let Some(text) = value {
+                            self.shell_text(text);
+                        }
+                    }
+                    at += usize::from(value.is_some());
+                }
+                _ => names.push(arg),
+            }
+        }
+        if builtin == "getopts" {
+            names = names.into_iter().skip(1).take(1).collect();
+        }
+        let whole = feed.flow.text.as_ref().and_then(Text::whole).map(str::to_owned);
+        let single = names.len() == 1 && builtin == "read";
+        for name in &names {
+            let Some(text) = name.text() else {
+                let text = Text::literally(name);
+                self.subscripted_text(&text);
+                if self.step(64) {
+                    self.environment.forget_all();
+                }
+                continue;
+            };
+            self.subscripted_name(&text.to_owned());
+            let value = match &whole {
+                Some(line) if single => {
+                    let line = line.split('\n').next().unwrap_or("").trim_matches([' ', '\t']);
+                    Value::Text(Text::known(line))
+                }
+                _ => Value::Unknown,
+            };
+            let mut variable = Variable::new(value);
+            variable.download = feed.flow.download;
+            self.assign(text, variable);
+        }
+        if names.is_empty() {
+            let name = if builtin == "read" { "REPLY" } else { "MAPFILE" };
+            self.assign(name, Variable::new(Value::Unknown));
+        }
+        if builtin == "getopts" {
+            self.assign("OPTARG", Variable::new(Value::Unknown));
+        }
+    }
+
+    /// `set`: options, or new parameters.
+    fn sets(&mut self, args: &[Arg]) {
+        for (index, arg) in args.iter().enumerate() {
+            match arg.text() {
+                Some("--" | "-") => {
+                    self.set_parameters(&args[index + 1..]);
+                    return;
+                }
+                Some(option) if option.starts_with('-') || option.starts_with('+') => {
+                    let on = option.starts_with('-');
+                    if option.contains('e') || args.get(index + 1).and_then(Arg::text) == Some("errexit") {
+                        self.errors_end = on;
+                    }
+                }
+                Some(
+                    "pipefail" | "errexit" | "nounset" | "xtrace" | "noglob" | "posix" | "noclobber"
+                    | "verbose",
+                ) if index > 0 => {}
+                _ => {
+                    self.set_parameters(&args[index..]);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn set_parameters(&mut self, args: &[Arg]) {
+        let rest: Option<Vec<Text>> = args.iter().map(|arg| (!arg.splits).then(|| Text::of(arg))).collect();
+        let zero = self.environment.parameters().zero.clone();
+        self.environment.set_parameters(Parameters { zero, rest });
+    }
+
+    fn shifts(&mut self, args: &[Arg]) {
+        let count = match args.first() {
+            None => Some(1),
+            Some(arg) => arg.text().and_then(|text| text.parse::<usize>().ok()),
+        };
+        let parameters = std::rc::Rc::clone(self.environment.parameters());
+        let rest = match (&parameters.rest, count) {
+            (Some(rest), Some(count)) => {
+                if !self.step(rest.len() / 16) {
+                    return;
+                }
+                Some(if count <= rest.len() { rest[count..].to_vec() } else { rest.clone() })
+            }
+            _ => None,
+        };
+        self.environment.set_parameters(Parameters { zero: parameters.zero.clone(), rest });
+    }
+
+    fn aliases(&mut self, args: &[Arg]) {
+        for arg in args {
+            let text = Text::literally(arg);
+            match text.parts().first() {
+                Some(ArgPart::Known(known)) if known.contains('=') => {
+                    let (name, value) = known.split_once('=').unwrap_or((known, ""));
+                    let value = if text.whole().is_some() { Text::known(value) } else { Text::unknown() };
+                    let name = name.to_owned();
+                    self.opaque(OpaqueReason::Redefinition);
+                    self.environment.define_alias(&name, Some(value));
+                }
+                Some(ArgPart::Unknown) => self.opaque(OpaqueReason::Redefinition),
+                _ => {}
+            }
+        }
+    }
+
+    /// Builtins that evaluate a subscript in a name that they are given.
+    fn subscripts(&mut self, builtin: &str, args: &[Arg]) {
+        match builtin {
+            "printf" if args.first().is_some_and(|arg| arg.prefix().starts_with("-v")) => {
+                let attached =
+                    args.first().and_then(Arg::text).and_then(|text| text.strip_prefix("-v")).unwrap_or("");
+                let name = if attached.is_empty() {
+                    args.get(1).map(Text::literally).unwrap_or_default()
+                } else {
+                    Text::known(attached)
+                };
+                self.subscripted_text(&name);
+                match name.whole() {
+                    Some(name) => {
+                        let format = if attached.is_empty() { 2 } else { 1 };
+                        let value =
+                            super::pure::output("printf", args.get(format..).unwrap_or_default(), None, None);
+                        let value = value.map_or(Value::Unknown, Value::Text);
+                        self.assign(name, Variable::new(value));
+                    }
+                    None => {
+                        if self.step(64) {
+                            self.environment.forget_all();
+                        }
+                    }
+                }
+            }
+            "test" | "[" => {
+                for pair in args.windows(2) {
+                    if matches!(pair[0].text(), Some("-v" | "-R")) {
+                        let text = Text::literally(&pair[1]);
+                        self.subscripted_text(&text);
+                    }
+                }
+            }
+            "wait" => {
+                if let Some(at) = args.iter().position(|arg| arg.text() == Some("-p")) {
+                    if let Some(name) = args.get(at + 1) {
+                        let text = Text::literally(name);
+                        self.subscripted_text(&text);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Variables that an arithmetic text may assign.
+    pub(super) fn forget_assigned(&mut self, text: &Text) {
+        let Some(text) = text.whole() else { return };
+        if !text.contains('=') && !text.contains("++") && !text.contains("--") {
+            return;
+        }
+        let assigned: Vec<String> = text
+            .split(|character: char| !(character.is_ascii_alphanumeric() || character == '_'))
+            .filter(|name| self.environment.own_variable(name).is_some())
+            .map(str::to_owned)
+            .collect();
+        for name in assigned {
+            self.assign(&name, Variable::new(Value::Unknown));
+        }
+    }
+}
+
+/// Arguments joined by spaces, as `eval` does.
+fn joined(args: &[Arg]) -> Arg {
+    if let [only] = args {
+        return only.clone();
+    }
+    let mut text = Text::default();
+    let mut span = args.first().map_or(crate::Span { start: 0, end: 0 }, |arg| arg.span);
+    for (index, arg) in args.iter().enumerate() {
+        if index > 0 {
+            text.push(" ");
+        }
+        text.append(&Text::of(arg));
+        span = span.to(arg.span);
+    }
+    text.into_arg(span)
+}

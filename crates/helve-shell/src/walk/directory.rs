@@ -1,0 +1,147 @@
+//! In which directories a command may find itself.
+//!
+//! `cd x && …` runs in `x` alone. After `cd x; …` the shell is in `x`, or where it was if there is no such directory:
+//! reading takes the first for granted, changing files counts in both.
+
+use std::path::{Component, Path, PathBuf};
+use std::rc::Rc;
+
+/// So many directories are told apart.
+const MAX_PLACES: usize = 8;
+
+/// Where a shell may be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Directory {
+    /// Where it is if every `cd` worked.
+    here: Vec<Rc<Path>>,
+    /// Where it is if an earlier `cd` failed.
+    astray: Vec<Rc<Path>>,
+    /// Where it is if the last `cd` failed.
+    stayed: Vec<Rc<Path>>,
+    /// Whether it may be anywhere.
+    unknown: bool,
+    /// Where it was before.
+    previous: Option<Rc<Path>>,
+}
+
+impl Directory {
+    pub(crate) fn at(path: &Path) -> Self {
+        let here = vec![Rc::from(normal(path).as_path())];
+        Directory { here, astray: Vec::new(), stayed: Vec::new(), unknown: false, previous: None }
+    }
+
+    pub(crate) fn unknown() -> Self {
+        Directory { here: Vec::new(), astray: Vec::new(), stayed: Vec::new(), unknown: true, previous: None }
+    }
+
+    /// The one directory where it is if all went well.
+    pub(crate) fn single(&self) -> Option<&Path> {
+        match self.here.as_slice() {
+            [only] if !self.unknown => Some(only),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn previous(&self) -> Option<&Path> {
+        self.previous.as_deref()
+    }
+
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.unknown
+    }
+
+    /// The directories that count for reading.
+    pub(crate) fn likely(&self) -> &[Rc<Path>] {
+        &self.here
+    }
+
+    /// All directories that count for changing.
+    pub(crate) fn possible(&self) -> impl Iterator<Item = &Rc<Path>> {
+        self.here.iter().chain(&self.astray).chain(&self.stayed)
+    }
+
+    /// Where `cd target` leads; it may fail and stay, unless a failure ends the shell.
+    pub(crate) fn changed(&self, target: &Path, ends_on_failure: bool) -> Self {
+        let to = |places: &mut dyn Iterator<Item = &Rc<Path>>| {
+            let mut moved: Vec<Rc<Path>> = Vec::new();
+            for place in places {
+                add(&mut moved, &Rc::from(normal(&place.join(target)).as_path()));
+            }
+            moved
+        };
+        let here = if target.is_absolute() {
+            vec![Rc::from(normal(target).as_path())]
+        } else {
+            to(&mut self.here.iter())
+        };
+        let mut astray = to(&mut self.astray.iter().chain(&self.stayed));
+        let mut stayed = Vec::new();
+        if !ends_on_failure {
+            for place in self.possible() {
+                add(&mut stayed, place);
+            }
+        }
+        astray.retain(|place| !here.contains(place));
+        stayed.retain(|place| !here.contains(place) && !astray.contains(place));
+        let unknown = self.unknown && !target.is_absolute();
+        Directory { here, astray, stayed, unknown, previous: self.single().map(Rc::from) }.bounded()
+    }
+
+    /// The same where the last `cd` certainly worked, and what was left out.
+    pub(crate) fn after_success(&self) -> (Self, Vec<Rc<Path>>) {
+        let mut narrowed = self.clone();
+        let stayed = std::mem::take(&mut narrowed.stayed);
+        (narrowed, stayed)
+    }
+
+    /// The same where the last `cd` may have failed after all.
+    pub(crate) fn or_stayed(&self, stayed: &[Rc<Path>]) -> Self {
+        let mut widened = self.clone();
+        for place in stayed {
+            if !widened.here.contains(place) && !widened.astray.contains(place) {
+                add(&mut widened.stayed, place);
+            }
+        }
+        widened.bounded()
+    }
+
+    /// Either of two.
+    pub(crate) fn joined(&self, other: &Directory) -> Self {
+        let mut joined = self.clone();
+        other.here.iter().for_each(|place| add(&mut joined.here, place));
+        other.astray.iter().for_each(|place| add(&mut joined.astray, place));
+        other.stayed.iter().for_each(|place| add(&mut joined.stayed, place));
+        joined.astray.retain(|place| !joined.here.contains(place));
+        joined.stayed.retain(|place| !joined.here.contains(place) && !joined.astray.contains(place));
+        joined.unknown |= other.unknown;
+        if joined.previous != other.previous {
+            joined.previous = None;
+        }
+        joined.bounded()
+    }
+
+    fn bounded(self) -> Self {
+        if self.possible().count() > MAX_PLACES { Directory::unknown() } else { self }
+    }
+}
+
+fn add(places: &mut Vec<Rc<Path>>, place: &Rc<Path>) {
+    if !places.contains(place) {
+        places.push(Rc::clone(place));
+    }
+}
+
+/// The path without `.`, `..` and doubled slashes, by its text alone.
+pub(crate) fn normal(path: &Path) -> PathBuf {
+    let mut made = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                made.pop();
+            }
+            other => made.push(other),
+        }
+    }
+    made
+}

@@ -1,0 +1,498 @@
+//! What a shell remembers while a script runs: variables, functions, aliases, the directory, its parameters.
+//!
+//! Branches are followed one after the other on the same data. A log of changes lets a branch be taken back, and lets
+//! several outcomes be joined: a variable then holds up to [`MAX_VALUES`] possible values, more count as unknown. All
+//! costs follow the number of changes, never the number of variables.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::rc::Rc;
+
+use crate::expand::Text;
+use crate::tree;
+
+use super::directory::Directory;
+use super::spans::Origin;
+
+/// So many possible values of one variable are told apart.
+const MAX_VALUES: usize = 4;
+
+/// So many exported variables are listed with each run.
+const MAX_EXPORTED: usize = 64;
+
+/// One possible value of a variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Value {
+    /// Not set, or not known whether it is set: nothing is known.
+    Unknown,
+    /// Certainly not set.
+    Unset,
+    /// Text.
+    Text(Text),
+    /// An array.
+    List(Vec<Text>),
+    /// Another name for the variable of this name.
+    Reference(String),
+}
+
+/// A variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Variable {
+    /// What it may hold; at least one.
+    pub(crate) values: Vec<Value>,
+    /// Whether it reaches the programs that are started.
+    pub(crate) exported: bool,
+    /// Whether assigned text is evaluated as arithmetic.
+    pub(crate) integer: bool,
+    /// Whether the value came from a network.
+    pub(crate) download: bool,
+}
+
+impl Variable {
+    pub(crate) fn new(value: Value) -> Self {
+        Variable { values: vec![value], exported: false, integer: false, download: false }
+    }
+
+    fn join(&mut self, other: &Variable) {
+        for value in &other.values {
+            if !self.values.contains(value) {
+                self.values.push(value.clone());
+            }
+        }
+        if self.values.len() > MAX_VALUES {
+            self.values = vec![Value::Unknown];
+        }
+        self.exported |= other.exported;
+        self.integer |= other.integer;
+        self.download |= other.download;
+    }
+}
+
+/// A function of the script.
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub(crate) body: tree::Command,
+    pub(crate) origin: Origin,
+    pub(crate) span: crate::Span,
+}
+
+/// What a name may stand for: several after a branch, none for "not defined".
+pub(crate) type Meanings<T> = Vec<Option<T>>;
+
+/// Name and positional parameters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Parameters {
+    /// `$0`.
+    pub(crate) zero: Text,
+    /// `$1` and so on; none if they are unknown.
+    pub(crate) rest: Option<Vec<Text>>,
+}
+
+enum Change {
+    Variable(String, Option<Variable>),
+    Function(String, Option<Meanings<Rc<Function>>>),
+    Alias(String, Option<Meanings<Text>>),
+    Directory(Directory),
+    Parameters(Rc<Parameters>),
+}
+
+/// A place in the log of changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mark(usize);
+
+/// What a branch changed.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    variables: HashMap<String, Option<Variable>>,
+    functions: HashMap<String, Option<Meanings<Rc<Function>>>>,
+    aliases: HashMap<String, Option<Meanings<Text>>>,
+    directory: Option<Directory>,
+    parameters: Option<Rc<Parameters>>,
+}
+
+impl Outcome {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.variables.is_empty()
+            && self.functions.is_empty()
+            && self.aliases.is_empty()
+            && self.directory.is_none()
+            && self.parameters.is_none()
+    }
+}
+
+/// What a shell remembers.
+pub(crate) struct Environment {
+    variables: HashMap<String, Variable>,
+    functions: HashMap<String, Meanings<Rc<Function>>>,
+    aliases: HashMap<String, Meanings<Text>>,
+    directory: Directory,
+    parameters: Rc<Parameters>,
+    /// Names of variables that were exported at some time.
+    exported: Vec<String>,
+    log: Vec<Change>,
+}
+
+impl Environment {
+    pub(crate) fn new(directory: Directory, parameters: Parameters) -> Self {
+        Environment {
+            variables: HashMap::new(),
+            functions: HashMap::new(),
+            aliases: HashMap::new(),
+            directory,
+            parameters: Rc::new(parameters),
+            exported: Vec::new(),
+            log: Vec::new(),
+        }
+    }
+
+    pub(crate) fn variable(&self, name: &str) -> Option<&Variable> {
+        let mut found = self.variables.get(name)?;
+        for _ in 0..8 {
+            match found.values.as_slice() {
+                [Value::Reference(target)] => found = self.variables.get(target)?,
+                _ => break,
+            }
+        }
+        Some(found)
+    }
+
+    /// The name behind references.
+    pub(crate) fn referred<'n>(&'n self, name: &'n str) -> &'n str {
+        let mut name = name;
+        for _ in 0..8 {
+            match self.variables.get(name).map(|variable| variable.values.as_slice()) {
+                Some([Value::Reference(target)]) => name = target,
+                _ => break,
+            }
+        }
+        name
+    }
+
+    /// The variables that reach programs. One that was exported in a branch only is among them, too.
+    pub(crate) fn exported(&self) -> &[String] {
+        &self.exported
+    }
+
+    pub(crate) fn set(&mut self, name: &str, variable: Variable) {
+        if variable.exported
+            && self.exported.len() < MAX_EXPORTED
+            && !self.exported.iter().any(|other| other == name)
+        {
+            self.exported.push(name.to_owned());
+        }
+        let before = self.variables.insert(name.to_owned(), variable);
+        self.log.push(Change::Variable(name.to_owned(), before));
+    }
+
+    pub(crate) fn restore(&mut self, name: &str, variable: Option<Variable>) {
+        let before = match variable {
+            Some(variable) => self.variables.insert(name.to_owned(), variable),
+            None => self.variables.remove(name),
+        };
+        self.log.push(Change::Variable(name.to_owned(), before));
+    }
+
+    pub(crate) fn own_variable(&self, name: &str) -> Option<&Variable> {
+        self.variables.get(name)
+    }
+
+    /// Nothing is known of any variable any more.
+    pub(crate) fn forget_all(&mut self) {
+        let names: Vec<String> = self.variables.keys().cloned().collect();
+        for name in names {
+            self.set(&name, Variable::new(Value::Unknown));
+        }
+    }
+
+    pub(crate) fn function(&self, name: &str) -> Option<&Meanings<Rc<Function>>> {
+        self.functions.get(name)
+    }
+
+    pub(crate) fn define_function(&mut self, name: &str, function: Option<Rc<Function>>) {
+        let before = self.functions.insert(name.to_owned(), vec![function]);
+        self.log.push(Change::Function(name.to_owned(), before));
+    }
+
+    pub(crate) fn alias(&self, name: &str) -> Option<&Meanings<Text>> {
+        self.aliases.get(name)
+    }
+
+    pub(crate) fn define_alias(&mut self, name: &str, text: Option<Text>) {
+        let before = self.aliases.insert(name.to_owned(), vec![text]);
+        self.log.push(Change::Alias(name.to_owned(), before));
+    }
+
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    pub(crate) fn change_directory(&mut self, directory: Directory) {
+        let before = std::mem::replace(&mut self.directory, directory);
+        self.log.push(Change::Directory(before));
+    }
+
+    pub(crate) fn parameters(&self) -> &Rc<Parameters> {
+        &self.parameters
+    }
+
+    pub(crate) fn set_parameters(&mut self, parameters: Parameters) {
+        let before = std::mem::replace(&mut self.parameters, Rc::new(parameters));
+        self.log.push(Change::Parameters(before));
+    }
+
+    /// Takes away what another shell process does not inherit, and gives it back so that it can be put in place again.
+    pub(crate) fn take_names(&mut self) -> Names {
+        Names { functions: std::mem::take(&mut self.functions), aliases: std::mem::take(&mut self.aliases) }
+    }
+
+    /// Puts functions and aliases in place again. Changes since they were taken must have been taken back.
+    pub(crate) fn put_names(&mut self, names: Names) {
+        self.functions = names.functions;
+        self.aliases = names.aliases;
+    }
+
+    pub(crate) fn mark(&self) -> Mark {
+        Mark(self.log.len())
+    }
+
+    /// How many changes were made since.
+    pub(crate) fn changes_since(&self, mark: Mark) -> usize {
+        self.log.len().saturating_sub(mark.0)
+    }
+
+    /// Takes all changes since the mark back and says what they came to.
+    pub(crate) fn take_back(&mut self, mark: Mark) -> Outcome {
+        let mut outcome = Outcome::default();
+        while self.log.len() > mark.0 {
+            let Some(change) = self.log.pop() else { break };
+            match change {
+                Change::Variable(name, before) => {
+                    let now = put(&mut self.variables, &name, before);
+                    outcome.variables.entry(name).or_insert(now);
+                }
+                Change::Function(name, before) => {
+                    let now = put(&mut self.functions, &name, before);
+                    outcome.functions.entry(name).or_insert(now);
+                }
+                Change::Alias(name, before) => {
+                    let now = put(&mut self.aliases, &name, before);
+                    outcome.aliases.entry(name).or_insert(now);
+                }
+                Change::Directory(before) => {
+                    let now = std::mem::replace(&mut self.directory, before);
+                    outcome.directory.get_or_insert(now);
+                }
+                Change::Parameters(before) => {
+                    let now = std::mem::replace(&mut self.parameters, before);
+                    outcome.parameters.get_or_insert(now);
+                }
+            }
+        }
+        outcome
+    }
+
+    /// What the changes since the mark came to so far, without taking them back.
+    pub(crate) fn look_back(&self, mark: Mark) -> Outcome {
+        let mut outcome = Outcome::default();
+        for change in self.log.get(mark.0..).unwrap_or_default() {
+            match change {
+                Change::Variable(name, _) => {
+                    outcome.variables.insert(name.clone(), self.variables.get(name).cloned());
+                }
+                Change::Function(name, _) => {
+                    outcome.functions.insert(name.clone(), self.functions.get(name).cloned());
+                }
+                Change::Alias(name, _) => {
+                    outcome.aliases.insert(name.clone(), self.aliases.get(name).cloned());
+                }
+                Change::Directory(_) => outcome.directory = Some(self.directory.clone()),
+                Change::Parameters(_) => outcome.parameters = Some(Rc::clone(&self.parameters)),
+            }
+        }
+        outcome
+    }
+
+    /// Makes each changed thing hold every value it had since the mark: any of the changes may not have happened.
+    pub(crate) fn blur_since(&mut self, mark: Mark) {
+        let mut earlier: Vec<Outcome> = Vec::new();
+        for change in self.log.get(mark.0..).unwrap_or_default() {
+            let mut outcome = Outcome::default();
+            match change {
+                Change::Variable(name, before) => {
+                    outcome.variables.insert(name.clone(), before.clone());
+                }
+                Change::Function(name, before) => {
+                    outcome.functions.insert(name.clone(), before.clone());
+                }
+                Change::Alias(name, before) => {
+                    outcome.aliases.insert(name.clone(), before.clone());
+                }
+                Change::Directory(before) => outcome.directory = Some(before.clone()),
+                Change::Parameters(before) => outcome.parameters = Some(Rc::clone(before)),
+            }
+            earlier.push(outcome);
+        }
+        for outcome in earlier {
+            self.join(outcome);
+        }
+    }
+
+    /// Takes an outcome as what certainly happens.
+    pub(crate) fn apply(&mut self, outcome: Outcome) {
+        for (name, variable) in outcome.variables {
+            self.restore(&name, variable);
+        }
+        for (name, meanings) in outcome.functions {
+            let before = put(&mut self.functions, &name, meanings);
+            self.log.push(Change::Function(name, before));
+        }
+        for (name, meanings) in outcome.aliases {
+            let before = put(&mut self.aliases, &name, meanings);
+            self.log.push(Change::Alias(name, before));
+        }
+        if let Some(directory) = outcome.directory {
+            self.change_directory(directory);
+        }
+        if let Some(parameters) = outcome.parameters {
+            let before = std::mem::replace(&mut self.parameters, parameters);
+            self.log.push(Change::Parameters(before));
+        }
+    }
+
+    /// Adds an outcome as a further possibility to what is there now.
+    pub(crate) fn join(&mut self, outcome: Outcome) {
+        for (name, variable) in outcome.variables {
+            let other = variable.unwrap_or_else(|| Variable::new(Value::Unknown));
+            let mut joined =
+                self.variables.get(&name).cloned().unwrap_or_else(|| Variable::new(Value::Unknown));
+            joined.join(&other);
+            if self.variables.get(&name) != Some(&joined) {
+                self.set(&name, joined);
+            }
+        }
+        for (name, meanings) in outcome.functions {
+            let joined = join_meanings(self.functions.get(&name), meanings, Rc::ptr_eq);
+            let before = self.functions.insert(name.clone(), joined);
+            self.log.push(Change::Function(name, before));
+        }
+        for (name, meanings) in outcome.aliases {
+            let joined = join_meanings(self.aliases.get(&name), meanings, |one, other| one == other);
+            let before = self.aliases.insert(name.clone(), joined);
+            self.log.push(Change::Alias(name, before));
+        }
+        if let Some(directory) = outcome.directory {
+            let joined = self.directory.joined(&directory);
+            if joined != self.directory {
+                self.change_directory(joined);
+            }
+        }
+        if let Some(parameters) = outcome.parameters {
+            if *parameters != *self.parameters {
+                self.set_parameters(Parameters { zero: self.parameters.zero.clone(), rest: None });
+            }
+        }
+    }
+
+    /// Joins outcomes of which exactly one happens.
+    pub(crate) fn join_all(&mut self, outcomes: Vec<Outcome>) {
+        let total = outcomes.len();
+        let mut variables: HashMap<String, (usize, Variable)> = HashMap::new();
+        let mut directories = Vec::new();
+        for mut outcome in outcomes {
+            for (name, variable) in std::mem::take(&mut outcome.variables) {
+                let variable = variable.unwrap_or_else(|| Variable::new(Value::Unknown));
+                match variables.entry(name) {
+                    Entry::Occupied(mut entry) => {
+                        entry.get_mut().0 += 1;
+                        entry.get_mut().1.join(&variable);
+                    }
+                    Entry::Vacant(entry) => {
+                        entry.insert((1, variable));
+                    }
+                }
+            }
+            directories.extend(outcome.directory.take());
+            self.join(outcome);
+        }
+        for (name, (count, mut variable)) in variables {
+            if count < total {
+                let before = self.variables.get(&name).cloned();
+                variable.join(&before.unwrap_or_else(|| Variable::new(Value::Unknown)));
+            }
+            self.set(&name, variable);
+        }
+        if directories.len() < total && !directories.is_empty() {
+            directories.push(self.directory.clone());
+        }
+        if let Some(joined) = directories.into_iter().reduce(|one, other| one.joined(&other)) {
+            self.change_directory(joined);
+        }
+    }
+
+    /// Gives up on the variables of an outcome that a further round changed again.
+    pub(crate) fn widen(&mut self, outcome: &Outcome) {
+        for (name, variable) in &outcome.variables {
+            let settled = match (self.variables.get(name), variable) {
+                (Some(now), Some(then)) => then.values.iter().all(|value| now.values.contains(value)),
+                (None, None) => true,
+                _ => false,
+            };
+            if !settled {
+                let mut widened =
+                    self.variables.get(name).cloned().unwrap_or_else(|| Variable::new(Value::Unknown));
+                widened.values = vec![Value::Unknown];
+                self.set(name, widened);
+            }
+        }
+    }
+
+    /// Whether an outcome says something that is not yet among the possibilities.
+    pub(crate) fn is_news(&self, outcome: &Outcome) -> bool {
+        let variables =
+            outcome.variables.iter().any(|(name, variable)| match (self.variables.get(name), variable) {
+                (Some(now), Some(then)) => !then.values.iter().all(|value| now.values.contains(value)),
+                (None, None) => false,
+                _ => true,
+            });
+        variables
+            || outcome
+                .directory
+                .as_ref()
+                .is_some_and(|directory| self.directory.joined(directory) != self.directory)
+            || !outcome.functions.is_empty()
+            || !outcome.aliases.is_empty()
+            || outcome.parameters.is_some()
+    }
+}
+
+/// Functions and aliases, set aside while another shell is followed.
+pub(crate) struct Names {
+    functions: HashMap<String, Meanings<Rc<Function>>>,
+    aliases: HashMap<String, Meanings<Text>>,
+}
+
+fn put<T>(map: &mut HashMap<String, T>, name: &str, value: Option<T>) -> Option<T> {
+    match value {
+        Some(value) => map.insert(name.to_owned(), value),
+        None => map.remove(name),
+    }
+}
+
+fn join_meanings<T: Clone>(
+    now: Option<&Meanings<T>>,
+    other: Option<Meanings<T>>,
+    same: impl Fn(&T, &T) -> bool,
+) -> Meanings<T> {
+    let mut joined = now.cloned().unwrap_or_else(|| vec![None]);
+    for meaning in other.unwrap_or_else(|| vec![None]) {
+        let there = joined.iter().any(|known| match (known, &meaning) {
+            (Some(known), Some(meaning)) => same(known, meaning),
+            (None, None) => true,
+            _ => false,
+        });
+        if !there && joined.len() < 2 * MAX_VALUES {
+            joined.push(meaning);
+        }
+    }
+    joined
+}

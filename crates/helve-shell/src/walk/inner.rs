@@ -1,0 +1,284 @@
+//! Commands inside commands: an argv behind a wrapper, a text for a shell, code for an interpreter.
+
+use std::path::Path;
+
+use crate::Span;
+use crate::analysis::{Arg, ArgPart, EffectKind, Input, More, OpaqueReason, RunKind, Target};
+use crate::expand::Text;
+use crate::programs::{Inner, Meaning, code};
+use crate::tree::{Dialect, Script};
+
+use super::directory::Directory;
+use super::environment::Parameters;
+use super::runs::Start;
+use super::spans::Origin;
+use super::{Feed, Flow, MAX_INNER, Walker, names};
+
+/// What stands for text that is not known when a text with such parts is read.
+const HOLE: &str = "${UNKNOWN}";
+
+impl Walker<'_> {
+    /// Follows what a program starts in turn; gives what the last one prints.
+    pub(super) fn inner_commands(
+        &mut self,
+        meaning: Meaning,
+        start: &Start,
+        base: &str,
+        run: Option<usize>,
+    ) -> Option<Flow> {
+        if meaning.inner.is_empty() {
+            return None;
+        }
+        if self.inner >= MAX_INNER {
+            self.opaque(OpaqueReason::TooComplex);
+            return None;
+        }
+        self.inner += 1;
+        self.via.push(base.to_owned());
+        let mut last = None;
+        for inner in meaning.inner {
+            if !self.step(1) {
+                break;
+            }
+            last = match inner {
+                Inner::Argv { argv, more, environment, keeps_input, directory, elsewhere } => {
+                    let feed = if keeps_input { start.feed.clone() } else { Feed::inherited() };
+                    let mut all = start.environment.clone();
+                    all.extend(environment);
+                    let inner = Start {
+                        argv,
+                        environment: all,
+                        feed,
+                        more,
+                        effects: Vec::new(),
+                        departures: Vec::new(),
+                        taint: start.taint,
+                        captures: start.captures,
+                        shell: false,
+                        functions: false,
+                    };
+                    Some(self.inner_argv(inner, directory.as_ref(), elsewhere))
+                }
+                Inner::Shell { text, shell, parameters, elsewhere } => {
+                    self.downloaded_text(&text, start.taint, run);
+                    Some(self.shell_script(&text, &shell, &parameters, elsewhere, &start.feed))
+                }
+                Inner::Code { language, text } => {
+                    self.code(language, &text, run);
+                    None
+                }
+            };
+        }
+        self.via.pop();
+        self.inner -= 1;
+        last
+    }
+
+    fn inner_argv(&mut self, start: Start, directory: Option<&Arg>, elsewhere: bool) -> Flow {
+        if start.argv.is_empty() {
+            // Only what is added names the program.
+            let mut named = start;
+            if named.more == More::Nothing {
+                return Flow::default();
+            }
+            named.argv.push(Arg::unknown(self.current));
+            return self.program(named, RunKind::Program);
+        }
+        let outer = self.elsewhere;
+        self.elsewhere |= elsewhere;
+        let mark = self.environment.mark();
+        if let Some(directory) = directory {
+            let changed = match directory.text() {
+                Some(text) => self.environment.directory().changed(Path::new(text), true),
+                None => Directory::unknown(),
+            };
+            self.environment.change_directory(changed);
+        }
+        let flow = self.start(start);
+        self.environment.take_back(mark);
+        self.elsewhere = outer;
+        flow
+    }
+
+    /// Says so if a text that a shell runs comes from a network: all of it, not a word somewhere in it.
+    pub(super) fn downloaded_text(&mut self, text: &Arg, taint: bool, run: Option<usize>) {
+        if taint && matches!(text.parts.first(), Some(ArgPart::Unknown)) {
+            self.runs_download(run);
+        }
+    }
+
+    /// Follows a text that another shell reads.
+    pub(super) fn shell_script(
+        &mut self,
+        text: &Arg,
+        shell: &str,
+        parameters: &[Arg],
+        elsewhere: bool,
+        feed: &Feed,
+    ) -> Flow {
+        if self.inner >= MAX_INNER {
+            self.opaque_at(OpaqueReason::TooComplex, text.span);
+            return Flow::default();
+        }
+        let Some((written, origin)) = self.readable(text) else { return Flow::default() };
+        if matches!(shell, "fish" | "csh" | "tcsh") {
+            self.opaque_at(OpaqueReason::UnknownText, text.span);
+        }
+        let mut scripts: Vec<(Dialect, Script)> = Vec::new();
+        for dialect in names::dialects(shell) {
+            let script = crate::parse(&written, *dialect);
+            // Where both shells read the same there is no need to follow it twice.
+            if scripts.iter().all(|(_, other)| *other != script) || written.contains('{') {
+                scripts.push((*dialect, script));
+            }
+        }
+        self.repeated |= scripts.len() > 1;
+        let zero = match parameters.first() {
+            Some(zero) => Text::of(zero),
+            None => Text::known(shell),
+        };
+        let rest = parameters.get(1..).unwrap_or_default();
+        let rest: Option<Vec<Text>> = rest.iter().map(|arg| (!arg.splits).then(|| Text::of(arg))).collect();
+        let outer_elsewhere = self.elsewhere;
+        self.elsewhere |= elsewhere;
+        let pushed = self.via.last().is_none_or(|via| via != shell);
+        if pushed {
+            self.via.push(shell.to_owned());
+        }
+        self.inner += 1;
+        let feed = match &feed.input {
+            // What the shell itself was fed with is used up.
+            Input::Text(fed) if fed == text => Feed::inherited(),
+            _ => feed.clone(),
+        };
+        let mut flow = Flow::default();
+        for (dialect, script) in scripts {
+            let other = self.in_subshell(|walker| {
+                let names = walker.environment.take_names();
+                let mark = walker.environment.mark();
+                walker.environment.set_parameters(Parameters { zero: zero.clone(), rest: rest.clone() });
+                let outer = (walker.origin, walker.dialect);
+                walker.origin = origin;
+                walker.dialect = dialect;
+                let calls = std::mem::take(&mut walker.calls);
+                let flow = walker.script(&script, &feed, true);
+                walker.calls = calls;
+                (walker.origin, walker.dialect) = outer;
+                walker.environment.take_back(mark);
+                walker.environment.put_names(names);
+                flow
+            });
+            flow.download |= other.download;
+            flow.text = other.text;
+        }
+        self.inner -= 1;
+        if pushed {
+            self.via.pop();
+        }
+        self.elsewhere = outer_elsewhere;
+        flow
+    }
+
+    /// Follows a text that the current shell reads: `eval`, traps, sourced text.
+    pub(super) fn shell_text(&mut self, text: &Arg) -> Flow {
+        if self.inner >= MAX_INNER {
+            self.opaque_at(OpaqueReason::TooComplex, text.span);
+            return Flow::default();
+        }
+        let Some((written, origin)) = self.readable(text) else { return Flow::default() };
+        let script = crate::parse(&written, self.dialect);
+        let outer = std::mem::replace(&mut self.origin, origin);
+        let current = self.current;
+        let choices = std::mem::take(&mut self.choices);
+        self.inner += 1;
+        let flow = self.script(&script, &Feed::inherited(), true);
+        self.inner -= 1;
+        self.choices = choices;
+        self.current = current;
+        self.origin = outer;
+        flow
+    }
+
+    /// The text of an argument, with something in place of what is not known, and where it stands.
+    fn readable(&mut self, text: &Arg) -> Option<(String, Origin)> {
+        if !self.step(1 + Text::of(text).len() / 8) {
+            return None;
+        }
+        if let Some(written) = text.text() {
+            return Some((written.to_owned(), Origin::of(written, text, self.source)));
+        }
+        self.opaque_at(OpaqueReason::UnknownText, text.span);
+        let mut written = String::new();
+        for part in &text.parts {
+            match part {
+                ArgPart::Known(known) | ArgPart::Glob(known) => written.push_str(known),
+                ArgPart::Unknown => written.push_str(HOLE),
+            }
+        }
+        (written != HOLE).then_some((written, Origin::Whole(text.span)))
+    }
+
+    /// Text that stands as if between double quotes, such as a subscript that a builtin evaluates.
+    pub(crate) fn double_quoted(&mut self, text: &str) {
+        if self.inner >= MAX_INNER || !self.step(1 + text.len() / 8) {
+            self.opaque(OpaqueReason::TooComplex);
+            return;
+        }
+        // The body of a here-document is read exactly like that.
+        let delimiter = "END_OF_DOUBLE_QUOTED_TEXT";
+        if text.contains(delimiter) {
+            self.opaque(OpaqueReason::Arithmetic);
+            return;
+        }
+        let document = format!(": <<{delimiter}\n{text}\n{delimiter}\n");
+        let arg = Arg::known(document, self.current);
+        let before = self.runs.len();
+        self.shell_text(&arg);
+        // The `:` that carries the document is not part of the command.
+        if let Some(at) = self.runs[before..].iter().rposition(|run| run.program.as_deref() == Some(":")) {
+            let at = before + at;
+            if at + 1 == self.runs.len() {
+                self.runs.pop();
+            }
+        }
+    }
+
+    /// Code in another language: opaque, with what it plainly says.
+    fn code(&mut self, language: &str, text: &Arg, run: Option<usize>) {
+        self.opaque_at(OpaqueReason::Code, text.span);
+        let Some(written) = text.text().map(str::to_owned) else { return };
+        if !self.step(1 + written.len() / 16) {
+            return;
+        }
+        let origin = Origin::of(&written, text, self.source);
+        let place = |range: &std::ops::Range<usize>| origin.map(Span { start: range.start, end: range.end });
+        for deed in code::deeds(language, &written) {
+            let span = place(&deed.range);
+            match (deed.kind, deed.on) {
+                (EffectKind::Connect, Some(host)) => {
+                    self.effect(EffectKind::Connect, Target::Host(host), span, run)
+                }
+                (
+                    kind @ (EffectKind::Power
+                    | EffectKind::ForkBomb
+                    | EffectKind::RunsDownload
+                    | EffectKind::Device),
+                    None,
+                ) => {
+                    self.effect(kind, Target::Machine, span, run);
+                }
+                (kind, Some(path)) => {
+                    for target in self.written_targets(&path, None, kind != EffectKind::Read) {
+                        self.placed_effect(kind, target, span, run);
+                    }
+                }
+                (kind, None) => self.effect(kind, Target::Unknown, span, run),
+            }
+        }
+        for line in code::shell_texts(language, &written) {
+            let arg = Arg::known(line.text, place(&line.range));
+            let shell = if language == "cmd" || language == "powershell" { "bash" } else { "sh" };
+            self.shell_script(&arg, shell, &[], false, &Feed::inherited());
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Redirections: files that are opened, and the text that a command is fed with.
+
+use std::path::PathBuf;
+
+use crate::Span;
+use crate::analysis::{Arg, Departure, DepartureKind, EffectKind, Input, Target};
+use crate::expand::Text;
+use crate::tree::{Descriptor, Redirect, RedirectOperator, RedirectTarget};
+
+use super::places;
+use super::{Feed, Flow, Walker};
+
+/// An effect whose run is not listed yet.
+#[derive(Debug, Clone)]
+pub(super) struct Pending {
+    pub(super) kind: EffectKind,
+    pub(super) target: Target,
+    pub(super) span: Span,
+}
+
+/// What redirections come to.
+pub(super) struct Redirected {
+    pub(super) feed: Feed,
+    pub(super) effects: Vec<Pending>,
+    /// Set if standard output leads elsewhere: to these files.
+    pub(super) output: Option<Vec<PathBuf>>,
+    pub(super) departures: Vec<Departure>,
+}
+
+impl Walker<'_> {
+    /// Follows redirections in their order.
+    pub(super) fn redirects(&mut self, redirects: &[Redirect], feed: &Feed) -> Redirected {
+        let mut made =
+            Redirected { feed: feed.clone(), effects: Vec::new(), output: None, departures: Vec::new() };
+        for redirect in redirects {
+            if self.step(1) {
+                self.redirect(redirect, &mut made);
+            }
+        }
+        made
+    }
+
+    fn redirect(&mut self, redirect: &Redirect, made: &mut Redirected) {
+        use RedirectOperator as Operator;
+        if let Some(Descriptor::Name(name)) = &redirect.descriptor {
+            self.assign(name, super::Variable::new(super::Value::Unknown));
+        }
+        let descriptor = match redirect.descriptor {
+            Some(Descriptor::Number(number)) => Some(number),
+            Some(Descriptor::Name(_)) => Some(u32::MAX),
+            None => None,
+        };
+        let word = match &redirect.target {
+            RedirectTarget::HereDocument { body, .. } => {
+                let text = self.expand_quoted(body);
+                let span = self.place(body.span);
+                self.feed_text(text, span, descriptor, made);
+                return;
+            }
+            RedirectTarget::Word(word) => word,
+        };
+        let span = self.place(word.span);
+        if redirect.operator == Operator::HereString {
+            let mut text = self.expand_text(word);
+            text.push("\n");
+            self.feed_text(text, span, descriptor, made);
+            return;
+        }
+        let mut fields = Vec::new();
+        self.expand_fields(word, &mut fields);
+        for arg in &fields {
+            self.redirect_to(redirect.operator, descriptor, arg, made);
+        }
+    }
+
+    fn feed_text(&mut self, text: Text, span: Span, descriptor: Option<u32>, made: &mut Redirected) {
+        if matches!(descriptor, None | Some(0)) {
+            let download = std::mem::take(&mut self.taint);
+            let arg = text.clone().into_arg(span);
+            made.feed = Feed {
+                input: Input::Text(arg),
+                flow: Flow { text: Some(text), download, ..Flow::default() },
+            };
+        }
+    }
+
+    fn redirect_to(
+        &mut self,
+        operator: RedirectOperator,
+        descriptor: Option<u32>,
+        arg: &Arg,
+        made: &mut Redirected,
+    ) {
+        use RedirectOperator as Operator;
+        let reads = matches!(operator, Operator::Read | Operator::DuplicateIn | Operator::ReadWrite);
+        if matches!(operator, Operator::DuplicateIn | Operator::DuplicateOut) {
+            let digits = arg.text().map(|text| text.trim_end_matches('-'));
+            if digits.is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_digit())) {
+                if operator == Operator::DuplicateOut
+                    && matches!(descriptor, None | Some(1))
+                    && digits != Some("1")
+                {
+                    made.output = Some(Vec::new());
+                }
+                return;
+            }
+            if arg.text().is_none() && descriptor.is_some() {
+                return;
+            }
+        }
+        if let Some(host) = arg.text().and_then(places::network) {
+            let target = Target::Host(host);
+            made.effects.push(Pending { kind: EffectKind::Connect, target, span: arg.span });
+            made.departures.push(Departure { kind: DepartureKind::Network, span: arg.span });
+            if reads && matches!(descriptor, None | Some(0)) {
+                let flow = Flow { download: true, ..Flow::default() };
+                made.feed = Feed { input: Input::File(arg.clone()), flow };
+            }
+            return;
+        }
+        if reads {
+            self.redirect_in(descriptor, arg, made);
+            if operator != Operator::ReadWrite {
+                return;
+            }
+        }
+        let standard = match operator {
+            Operator::WriteBoth | Operator::AppendBoth => true,
+            _ => matches!(descriptor, None | Some(1)),
+        };
+        if arg.text().is_some_and(places::is_standard_stream) {
+            return;
+        }
+        let targets = self.targets(arg, 0, true);
+        if standard && operator != Operator::ReadWrite {
+            let paths = targets.iter().filter_map(|target| match target {
+                Target::Path { path, .. } => Some(path.clone()),
+                _ => None,
+            });
+            made.output = Some(paths.collect());
+        }
+        if arg.text().is_some_and(places::is_harmless_device) {
+            return;
+        }
+        made.departures.push(Departure { kind: DepartureKind::Output, span: arg.span });
+        for target in targets {
+            made.effects.push(Pending { kind: EffectKind::Write, target, span: arg.span });
+        }
+    }
+
+    fn redirect_in(&mut self, descriptor: Option<u32>, arg: &Arg, made: &mut Redirected) {
+        let standard = matches!(descriptor, None | Some(0));
+        if let Some(flow) = self.process_of(arg) {
+            if standard {
+                let input = match &flow.text {
+                    Some(text) => Input::Text(text.clone().into_arg(arg.span)),
+                    None => Input::Pipe(flow.run),
+                };
+                made.feed = Feed { input, flow };
+            }
+            return;
+        }
+        if arg.text().is_some_and(places::is_standard_stream) {
+            return;
+        }
+        let targets = self.targets(arg, 0, false);
+        let download = targets.iter().any(|target| self.is_downloaded(target));
+        for target in targets {
+            made.effects.push(Pending { kind: EffectKind::Read, target, span: arg.span });
+        }
+        if standard {
+            made.feed = Feed { input: Input::File(arg.clone()), flow: Flow { download, ..Flow::default() } };
+        }
+    }
+
+    /// Adds the effects of redirections, now that their run is listed.
+    pub(super) fn redirect_effects(&mut self, effects: Vec<Pending>, run: Option<usize>) {
+        for effect in effects {
+            self.placed_effect(effect.kind, effect.target, effect.span, run);
+        }
+    }
+
+    /// What a process substitution gives, if the argument is the name of one.
+    pub(super) fn process_of(&self, arg: &Arg) -> Option<Flow> {
+        let number = arg.text()?.strip_prefix("/dev/fd/")?.parse().ok()?;
+        self.processes.get(&number).cloned()
+    }
+}

@@ -1,0 +1,340 @@
+//! Programs: each is listed with what a table knows of it, and what it starts in turn is followed.
+
+use crate::analysis::{
+    Arg, ArgPart, Departure, DepartureKind, EffectKind, Input, More, OpaqueReason, Run, RunKind, Target,
+};
+use crate::expand::Text;
+use crate::programs::{self, Deed, Invocation, Meaning, On};
+
+use super::downloads::{self, reads_code};
+use super::redirect::Pending;
+use super::simple::base_name;
+use super::variables::{self, Weight};
+use super::{Feed, Flow, MAX_RUNS, Walker, names, places, pure};
+
+/// A command that is about to be started.
+#[derive(Debug, Clone)]
+pub(super) struct Start {
+    /// Name and arguments; the name is there.
+    pub(super) argv: Vec<Arg>,
+    /// The variables in front of it.
+    pub(super) environment: Vec<(String, Arg)>,
+    pub(super) feed: Feed,
+    pub(super) more: More,
+    /// Effects of its redirections.
+    pub(super) effects: Vec<Pending>,
+    pub(super) departures: Vec<Departure>,
+    /// Whether an argument came from a network.
+    pub(super) taint: bool,
+    /// Whether its output is of interest.
+    pub(super) captures: bool,
+    /// Whether the shell's own commands count, and its functions.
+    pub(super) shell: bool,
+    pub(super) functions: bool,
+}
+
+impl Walker<'_> {
+    /// Lists a run; none if there are too many.
+    pub(super) fn list(&mut self, start: &Start, kind: RunKind, program: Option<String>) -> Option<usize> {
+        if self.runs.len() >= MAX_RUNS {
+            self.opaque(OpaqueReason::TooComplex);
+            return None;
+        }
+        let directory = match self.elsewhere {
+            true => None,
+            false => self.environment.directory().single().map(std::path::Path::to_path_buf),
+        };
+        self.runs.push(Run {
+            program,
+            argv: start.argv.clone(),
+            kind,
+            span: self.current,
+            via: self.via.clone(),
+            environment: start.environment.clone(),
+            input: start.feed.input.clone(),
+            departures: start.departures.clone(),
+            more: start.more,
+            directory,
+            understood: kind != RunKind::Program,
+        });
+        Some(self.runs.len() - 1)
+    }
+
+    /// Starts a program, or a builtin that needs nothing of the shell's own state.
+    pub(super) fn program(&mut self, mut start: Start, kind: RunKind) -> Flow {
+        let Some(name) = start.argv.first().cloned() else { return Flow::default() };
+        if kind == RunKind::Program {
+            self.exported_variables(&mut start);
+        }
+        let base = base_name(&name);
+        if name.text().is_none() {
+            self.opaque(OpaqueReason::UnknownProgram);
+            self.without_holes(&start);
+        }
+        let Some(base) = base else {
+            let run = self.list(&start, kind, None);
+            self.redirect_effects(std::mem::take(&mut start.effects), run);
+            return Flow { download: start.feed.flow.download || start.taint, run, ..Flow::default() };
+        };
+        let run = self.list(&start, kind, Some(base.clone()));
+        let effects = std::mem::take(&mut start.effects);
+        self.redirect_effects(effects, run);
+        self.executed_file(&name, run);
+        self.checked_environment(&start, run);
+        self.known_more(&mut start);
+        let invocation =
+            Invocation { program: &base, args: &start.argv[1..], input: &start.feed.input, more: start.more };
+        let meaning = programs::understand(&invocation);
+        if let (Some(run), true) = (run, meaning.is_some()) {
+            self.runs[run].understood = true;
+        }
+        let meaning = meaning.unwrap_or_default();
+        self.meant(&meaning, &start, &base, run);
+        self.fed_code(&base, &start, run);
+        let inside = self.inner_commands(meaning, &start, &base, run);
+        self.output(&base, &start, run, inside)
+    }
+
+    /// Variables that the script exports reach every program.
+    fn exported_variables(&mut self, start: &mut Start) {
+        let mut exported: Vec<(String, Arg)> = Vec::new();
+        for name in self.environment.exported() {
+            if let Some(variable) = self.environment.variable(name) {
+                let text = match variable.values.as_slice() {
+                    [super::Value::Text(text)] => text.clone(),
+                    _ => Text::unknown(),
+                };
+                exported.push((name.clone(), text.into_arg(self.current)));
+            }
+        }
+        if !exported.is_empty() && self.step(exported.len()) {
+            exported.append(&mut start.environment);
+            start.environment = exported;
+        }
+    }
+
+    /// A name with a hole may come out without anything in the hole: `r${nothing}m`.
+    fn without_holes(&mut self, start: &Start) {
+        let Some(name) = start.argv.first() else { return };
+        let mut whole = String::new();
+        for part in &name.parts {
+            match part {
+                ArgPart::Known(text) => whole.push_str(text),
+                ArgPart::Unknown => {}
+                ArgPart::Glob(_) => return,
+            }
+        }
+        if whole.is_empty() || base_name(name).is_some() {
+            return;
+        }
+        let mut filled = Start { effects: Vec::new(), captures: false, ..start.clone() };
+        filled.argv[0] = Arg::known(whole, name.span);
+        self.start(filled);
+    }
+
+    /// A program that is named by its path: one of the system, or a file that nobody has read.
+    fn executed_file(&mut self, name: &Arg, run: Option<usize>) {
+        let Some(text) = name.text() else { return };
+        if !text.contains('/') {
+            return;
+        }
+        for target in self.targets(name, 0, true) {
+            if let Target::Path { path, inside } = &target {
+                if !inside && places::is_system_program(&path.to_string_lossy()) {
+                    continue;
+                }
+            }
+            self.opaque(OpaqueReason::Script);
+            if self.is_downloaded(&target) {
+                self.runs_download(run);
+            }
+            self.effect(EffectKind::Execute, target, name.span, run);
+        }
+    }
+
+    fn checked_environment(&mut self, start: &Start, run: Option<usize>) {
+        for (name, value) in &start.environment {
+            let text = Text::of(value);
+            let weight = variables::weight(name, text.whole());
+            if name == "PATH" {
+                self.opaque_at(OpaqueReason::Redefinition, value.span);
+            } else if weight == Weight::Code {
+                self.opaque_at(OpaqueReason::Environment, value.span);
+            }
+            if weight != Weight::Harmless {
+                self.departs(run, DepartureKind::Environment, value.span);
+            }
+        }
+    }
+
+    fn departs(&mut self, run: Option<usize>, kind: DepartureKind, span: crate::Span) {
+        if let Some(run) = run.and_then(|run| self.runs.get_mut(run)) {
+            let departure = Departure { kind, span };
+            if !run.departures.contains(&departure) {
+                run.departures.push(departure);
+            }
+        }
+    }
+
+    /// Arguments that are read from standard input are known if the input is.
+    fn known_more(&mut self, start: &mut Start) {
+        if start.more == More::Nothing {
+            return;
+        }
+        if let Some(text) = start.feed.flow.text.as_ref().and_then(Text::whole) {
+            let words: Vec<&str> = text.split_ascii_whitespace().collect();
+            if words.len() <= 64 && !text.contains(['\'', '"', '\\', '\0']) {
+                let span = self.current;
+                start.argv.extend(words.into_iter().map(|word| Arg::known(word, span)));
+                start.more = More::Nothing;
+                return;
+            }
+        }
+        if start.feed.flow.paths && start.more == More::Anything {
+            start.more = More::Paths;
+        }
+    }
+
+    /// Writes down what a table says.
+    fn meant(&mut self, meaning: &Meaning, start: &Start, base: &str, run: Option<usize>) {
+        let args = &start.argv[1..];
+        let span_of = |at: Option<usize>| at.and_then(|at| args.get(at)).map(|arg| arg.span);
+        for (kind, at) in &meaning.departures {
+            self.departs(run, *kind, span_of(Some(*at)).unwrap_or(self.current));
+        }
+        for (reason, at) in &meaning.opaque {
+            self.opaque_at(*reason, span_of(*at).unwrap_or(self.current));
+        }
+        let copied = downloads::copies(base)
+            && (start.feed.flow.download || meaning.deeds.iter().any(|deed| self.reads_download(deed, args)));
+        let fetched = names::is_downloader(base) || copied;
+        for deed in &meaning.deeds {
+            self.deed(deed, args, run, fetched);
+        }
+    }
+
+    fn reads_download(&self, deed: &Deed, args: &[Arg]) -> bool {
+        if self.downloaded.is_empty() || !matches!(deed.kind, EffectKind::Read | EffectKind::Delete) {
+            return false;
+        }
+        match &deed.on {
+            On::Arg(at) => args.get(*at).is_some_and(|arg| {
+                self.targets(arg, 0, false).iter().any(|target| self.is_downloaded(target))
+            }),
+            _ => false,
+        }
+    }
+
+    fn deed(&mut self, deed: &Deed, args: &[Arg], run: Option<usize>, fetched: bool) {
+        let changes = deed.kind != EffectKind::Read;
+        let current = self.current;
+        let span_of = |at: &Option<usize>| at.and_then(|at| args.get(at)).map_or(current, |arg| arg.span);
+        let (targets, span) = match &deed.on {
+            On::Arg(at) | On::Tail(at, _) => {
+                let Some(arg) = args.get(*at) else { return };
+                let skip = if let On::Tail(_, skip) = &deed.on { *skip } else { 0 };
+                if skip == 0 && self.process_of(arg).is_some() {
+                    return;
+                }
+                self.tail_effects(deed.kind, arg, run);
+                (self.targets(arg, skip, changes), arg.span)
+            }
+            On::Path(path, at) => (self.written_targets(path, None, changes), span_of(at)),
+            On::Host(host, at) => {
+                self.effect(deed.kind, Target::Host(host.clone()), span_of(at), run);
+                return;
+            }
+            On::Unknown(at) => {
+                self.effect(deed.kind, Target::Unknown, span_of(at), run);
+                return;
+            }
+            On::Machine => {
+                self.effect(deed.kind, Target::Machine, current, run);
+                return;
+            }
+        };
+        for target in targets {
+            if deed.kind == EffectKind::Write && fetched {
+                if let Target::Path { path, .. } = &target {
+                    let path = path.clone();
+                    self.downloaded_to(&[path]);
+                }
+            }
+            if deed.kind == EffectKind::Execute && self.is_downloaded(&target) {
+                self.runs_download(run);
+            }
+            self.placed_effect(deed.kind, target, span, run);
+        }
+    }
+
+    /// An interpreter that takes its program from standard input or from a process substitution.
+    fn fed_code(&mut self, base: &str, start: &Start, run: Option<usize>) {
+        let args = &start.argv[1..];
+        let shell = names::is_shell(base);
+        if let Some(flow) = args.iter().find_map(|arg| self.process_of(arg)) {
+            if shell || reads_code(base, &[]) {
+                if flow.download {
+                    self.runs_download(run);
+                }
+                match (flow.text, shell) {
+                    (Some(text), true) => {
+                        let arg = text.into_arg(self.current);
+                        self.shell_script(&arg, base, &[], false, &start.feed);
+                    }
+                    (None, true) => self.opaque(OpaqueReason::UnknownText),
+                    (_, false) => self.opaque(OpaqueReason::Code),
+                }
+            }
+            return;
+        }
+        if !reads_code(base, args) {
+            return;
+        }
+        if start.feed.flow.download {
+            self.runs_download(run);
+        }
+        match &start.feed.input {
+            Input::Inherited => {}
+            Input::Text(arg) if shell => {
+                let arg = arg.clone();
+                self.shell_script(&arg, base, &[], false, &Feed::inherited());
+            }
+            Input::File(arg) if shell => {
+                self.opaque(OpaqueReason::Script);
+                for target in self.targets(arg, 0, true) {
+                    self.effect(EffectKind::Execute, target, arg.span, run);
+                }
+            }
+            Input::Pipe(_) if shell => self.opaque(OpaqueReason::UnknownText),
+            Input::Text(_) | Input::File(_) | Input::Pipe(_) => self.opaque(OpaqueReason::Code),
+        }
+    }
+
+    /// What a program prints, as far as that can be told.
+    fn output(&mut self, base: &str, start: &Start, run: Option<usize>, inside: Option<Flow>) -> Flow {
+        let feed = &start.feed.flow;
+        let mut flow = Flow {
+            text: None,
+            download: names::is_downloader(base) || feed.download || start.taint,
+            paths: base == "find" || (feed.paths && names::keeps_lines(base)),
+            run,
+        };
+        if let Some(inside) = inside {
+            flow.text = inside.text;
+            flow.download |= inside.download;
+            return flow;
+        }
+        if start.captures && start.more == More::Nothing {
+            let directory = self.environment.directory().single();
+            flow.text = pure::output(base, &start.argv[1..], feed.text.as_ref(), directory);
+        }
+        if !self.downloaded.is_empty() && !flow.download {
+            let args = &start.argv[1..];
+            flow.download = args.iter().any(|arg| {
+                arg.text().is_some()
+                    && self.targets(arg, 0, false).iter().any(|target| self.is_downloaded(target))
+            });
+        }
+        flow
+    }
+}

@@ -1,0 +1,311 @@
+//! One simple command: its words expanded, then an alias, a builtin, a function or a program.
+
+use crate::analysis::{Arg, ArgPart, EffectKind, More, OpaqueReason, RunKind, Target};
+use crate::tree::{PieceKind, Redirect, Simple, Word};
+
+use super::environment::Parameters;
+use super::redirect::Redirected;
+use super::runs::Start;
+use super::statements::kind_of;
+use super::{Call, Choices, Feed, Flow, MAX_INNER, Walker, names};
+use crate::expand::Text;
+
+/// A command with alternatives is followed so many times.
+const MAX_TRIES: usize = 8;
+
+impl Walker<'_> {
+    /// Follows a simple command, once for each value that its variables may have.
+    pub(super) fn simple(
+        &mut self,
+        simple: &Simple,
+        redirects: &[Redirect],
+        feed: &Feed,
+        captures: bool,
+    ) -> Flow {
+        let outer = std::mem::replace(&mut self.choices, Choices { open: true, ..Choices::default() });
+        let mark = self.environment.mark();
+        let mut flow = self.simple_once(simple, redirects, feed, captures);
+        if !self.choices.taken.is_empty() {
+            self.repeated = true;
+            let mut outcomes = vec![self.environment.take_back(mark)];
+            let mut tries = 1;
+            while self.next_choice() && self.step(1) {
+                tries += 1;
+                if tries > MAX_TRIES {
+                    self.choices = Choices::default();
+                }
+                let other = self.simple_once(simple, redirects, feed, captures);
+                outcomes.push(self.environment.take_back(mark));
+                flow.download |= other.download;
+                if flow.text != other.text {
+                    flow.text = None;
+                }
+                if tries > MAX_TRIES {
+                    break;
+                }
+            }
+            self.environment.join_all(outcomes);
+        }
+        self.choices = outer;
+        flow
+    }
+
+    /// Moves on to the next combination of alternatives; false if all were tried.
+    fn next_choice(&mut self) -> bool {
+        self.choices.at = 0;
+        while let Some((taken, count)) = self.choices.taken.pop() {
+            if taken + 1 < count {
+                self.choices.taken.push((taken + 1, count));
+                return true;
+            }
+        }
+        false
+    }
+
+    fn simple_once(&mut self, simple: &Simple, redirects: &[Redirect], feed: &Feed, captures: bool) -> Flow {
+        self.taint = false;
+        let mut argv: Vec<Arg> = Vec::with_capacity(simple.words.len());
+        let declares = simple.words.first().and_then(literal_name).is_some_and(names::is_declaration);
+        for word in &simple.words {
+            if declares && is_assignment(word) {
+                let arg = self.expand_assignment(word);
+                argv.push(arg);
+            } else {
+                self.expand_fields(word, &mut argv);
+            }
+        }
+        if !self.step(argv.len()) {
+            return Flow::default();
+        }
+        if argv.is_empty() {
+            for assignment in &simple.assignments {
+                self.assignment(assignment);
+            }
+            let redirected = self.redirects(redirects, feed);
+            self.redirect_effects(redirected.effects, None);
+            return Flow { text: captures.then(Text::default), ..Flow::default() };
+        }
+        let environment = self.prefix_assignments(simple, declares);
+        let Redirected { feed, effects, output, departures } = self.redirects(redirects, feed);
+        self.self_start(simple);
+        let taint = self.taint;
+        let alias = simple
+            .words
+            .first()
+            .and_then(literal_name)
+            .and_then(|name| self.environment.alias(name))
+            .cloned();
+        let start = Start {
+            argv,
+            environment,
+            feed,
+            more: More::Nothing,
+            effects,
+            departures,
+            taint,
+            captures: captures && output.is_none(),
+            shell: true,
+            functions: true,
+        };
+        let mut flow = match alias {
+            Some(meanings) => self.aliased(start, meanings),
+            None => self.start(start),
+        };
+        if let Some(output) = output {
+            if flow.download {
+                self.downloaded_to(&output);
+            }
+            flow = Flow { text: captures.then(Text::default), run: flow.run, ..Flow::default() };
+        }
+        flow
+    }
+
+    /// A name that an alias gives another text. Whether it applies depends on the shell's options, so both are followed.
+    fn aliased(&mut self, start: Start, meanings: Vec<Option<Text>>) -> Flow {
+        self.opaque(OpaqueReason::Redefinition);
+        if self.inner >= MAX_INNER {
+            self.opaque(OpaqueReason::TooComplex);
+            return self.start(start);
+        }
+        self.inner += 1;
+        for text in meanings.into_iter().flatten() {
+            let Some(text) = text.whole() else {
+                self.opaque(OpaqueReason::UnknownText);
+                continue;
+            };
+            let script = crate::parse(text, self.dialect);
+            let origin = std::mem::replace(&mut self.origin, super::spans::Origin::Whole(self.current));
+            let first = match script.statements.as_slice() {
+                [statement] => match statement.pipelines.as_slice() {
+                    [(_, pipeline)] => match pipeline.commands.as_slice() {
+                        [crate::tree::Command { kind: crate::tree::CommandKind::Simple(simple), .. }]
+                            if !simple.words.is_empty() =>
+                        {
+                            Some(simple)
+                        }
+                        _ => None,
+                    },
+                    _ => None,
+                },
+                _ => None,
+            };
+            if let Some(simple) = first {
+                let mut argv = Vec::new();
+                for word in &simple.words {
+                    self.expand_fields(word, &mut argv);
+                }
+                argv.extend(start.argv.iter().skip(1).cloned());
+                let aliased = Start { argv, ..start.clone() };
+                self.origin = origin;
+                self.start(aliased);
+            } else {
+                self.script(&script, &start.feed, false);
+                self.origin = origin;
+            }
+        }
+        self.inner -= 1;
+        self.start(start)
+    }
+
+    /// Starts what an argv names, in the shell.
+    pub(super) fn start(&mut self, start: Start) -> Flow {
+        let Some(name) = start.argv.first().and_then(Arg::text).map(str::to_owned) else {
+            return self.program(start, RunKind::Program);
+        };
+        if name.is_empty() {
+            self.redirect_effects(start.effects, None);
+            return Flow::default();
+        }
+        if start.functions && self.is_function(&name) {
+            return self.call(&name, start);
+        }
+        if start.shell && !name.contains('/') && kind_of(&name, self.dialect) == RunKind::Builtin {
+            return self.builtin(&name, start);
+        }
+        self.program(start, RunKind::Program)
+    }
+
+    /// Calls a function of the script.
+    fn call(&mut self, name: &str, start: Start) -> Flow {
+        let meanings = self.environment.function(name).cloned().unwrap_or_default();
+        if meanings.iter().any(Option::is_none) {
+            // Whether the function is there at that time is not certain.
+            let other = Start { functions: false, effects: Vec::new(), ..start.clone() };
+            self.start(other);
+        }
+        let run = self.list(&start, RunKind::Function, Some(name.to_owned()));
+        self.redirect_effects(start.effects.clone(), run);
+        if let Some(call) = self.calls.iter_mut().find(|call| call.name == name) {
+            let piped = self.piped > call.piped;
+            call.piped_calls += usize::from(piped);
+            let certain = self.conditional == call.conditional || call.piped_calls > 1;
+            let span = call.span;
+            if self.background > call.background || (piped && certain) {
+                self.effect(EffectKind::ForkBomb, Target::Machine, span, run);
+            }
+            return Flow { run, ..Flow::default() };
+        }
+        if self.inner >= MAX_INNER {
+            self.opaque(OpaqueReason::TooComplex);
+            return Flow { run, ..Flow::default() };
+        }
+        if !self.step(4) {
+            return Flow { run, ..Flow::default() };
+        }
+        let mut flow = Flow { text: None, download: start.taint, paths: false, run };
+        for function in meanings.into_iter().flatten() {
+            let before = self.environment.parameters().clone();
+            let rest: Option<Vec<Text>> =
+                start.argv[1..].iter().map(|arg| (!arg.splits).then(|| Text::of(arg))).collect();
+            self.environment.set_parameters(Parameters { zero: before.zero.clone(), rest });
+            for (name, value) in &start.environment {
+                self.assign(name, super::Variable::new(super::Value::Text(Text::of(value))));
+            }
+            let origin = std::mem::replace(&mut self.origin, function.origin);
+            let rounds = std::mem::take(&mut self.rounds);
+            self.calls.push(Call {
+                name: name.to_owned(),
+                background: self.background,
+                piped: self.piped,
+                conditional: self.conditional,
+                piped_calls: 0,
+                span: function.span,
+                locals: Vec::new(),
+                mark: self.environment.mark(),
+                returns: Vec::new(),
+            });
+            self.inner += 1;
+            let body = self.command(&function.body, &start.feed, start.captures);
+            self.inner -= 1;
+            if let Some(call) = self.calls.pop() {
+                for outcome in call.returns {
+                    self.environment.join(outcome);
+                }
+                for (name, variable) in call.locals.into_iter().rev() {
+                    self.environment.restore(&name, variable);
+                }
+            }
+            self.rounds = rounds;
+            self.origin = origin;
+            self.environment.set_parameters((*before).clone());
+            flow.download |= body.download;
+            flow.text = body.text;
+            self.repeated = true;
+        }
+        flow
+    }
+
+    /// A shell that starts its own script again, beside itself.
+    fn self_start(&mut self, simple: &Simple) {
+        if self.background + self.piped == 0 {
+            return;
+        }
+        let itself = |word: &Word| {
+            let inner = match word.pieces.as_slice() {
+                [crate::tree::Piece { kind: PieceKind::Double(inner), .. }] => inner.as_slice(),
+                pieces => pieces,
+            };
+            matches!(inner, [crate::tree::Piece { kind: PieceKind::Parameter(parameter), .. }]
+                if parameter.name == "0" && parameter.operation == crate::tree::Operation::Value)
+        };
+        let first = simple.words.first();
+        let again = first.is_some_and(itself)
+            || (first.and_then(literal_name).is_some_and(names::is_shell)
+                && simple.words.get(1).is_some_and(itself));
+        if again && simple.words.len() <= 2 {
+            self.effect(EffectKind::ForkBomb, Target::Machine, self.current, None);
+        }
+    }
+}
+
+/// The text of a word that is written without quotes and expansions.
+pub(super) fn literal_name(word: &Word) -> Option<&str> {
+    match word.pieces.as_slice() {
+        [crate::tree::Piece { kind: PieceKind::Text(text), .. }] => Some(text),
+        _ => None,
+    }
+}
+
+/// Whether a word starts like an assignment.
+fn is_assignment(word: &Word) -> bool {
+    match word.pieces.first() {
+        Some(crate::tree::Piece { kind: PieceKind::Text(text), .. }) => {
+            text.find('=').is_some_and(|at| crate::expand::is_name(text[..at].trim_end_matches('+')))
+        }
+        _ => false,
+    }
+}
+
+/// The name of a program without its directory, as far as it is certain.
+pub(super) fn base_name(arg: &Arg) -> Option<String> {
+    if let Some(text) = arg.text() {
+        let base = text.rsplit('/').next().unwrap_or(text);
+        return (!base.is_empty()).then(|| base.to_owned());
+    }
+    match arg.parts.last() {
+        Some(ArgPart::Known(text)) if !arg.splits || text.contains('/') => {
+            text.rsplit_once('/').map(|(_, base)| base.to_owned()).filter(|base| !base.is_empty())
+        }
+        _ => None,
+    }
+}

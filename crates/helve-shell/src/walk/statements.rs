@@ -1,0 +1,399 @@
+//! Lists, pipelines and compound commands, with what each may leave behind.
+
+use std::rc::Rc;
+
+use crate::analysis::{Arg, Input, OpaqueReason, RunKind};
+use crate::expand::{Mode, Text};
+use crate::tree::{Command, CommandKind, Joint, Pipeline, Statement, Word};
+
+use super::environment::{Function, Outcome, Value, Variable};
+use super::redirect::Redirected;
+use super::{Feed, Flow, MAX_LEVELS, Round, Walker, names};
+
+/// A loop over known words is followed word by word up to so many.
+const MAX_ROUNDS: usize = 16;
+
+impl Walker<'_> {
+    /// Follows statements one after the other.
+    pub(super) fn statements(&mut self, statements: &[Statement], feed: &Feed, captures: bool) -> Flow {
+        let mut whole = Flow { text: captures.then(Text::default), ..Flow::default() };
+        for statement in statements {
+            let flow = self.statement(statement, feed, captures);
+            whole.text = match (whole.text, flow.text) {
+                (Some(mut text), Some(more)) => {
+                    text.append(&more);
+                    Some(text)
+                }
+                _ => None,
+            };
+            whole.download |= flow.download;
+            whole.paths = flow.paths && statements.len() == 1;
+            whole.run = flow.run;
+        }
+        whole
+    }
+
+    fn statement(&mut self, statement: &Statement, feed: &Feed, captures: bool) -> Flow {
+        if !statement.background {
+            return self.chain(statement, feed, captures);
+        }
+        self.background += 1;
+        let flow = self.in_subshell(|walker| walker.chain(statement, feed, captures));
+        self.background -= 1;
+        flow
+    }
+
+    /// Pipelines joined by `&&` and `||`: which of them run shows only when they run.
+    fn chain(&mut self, statement: &Statement, feed: &Feed, captures: bool) -> Flow {
+        if let [(_, only)] = statement.pipelines.as_slice() {
+            return self.pipeline(only, feed, captures);
+        }
+        let mut whole = Flow { text: captures.then(Text::default), ..Flow::default() };
+        let mut mark = self.environment.mark();
+        let mut before = Joint::First;
+        let mut left_out = Vec::new();
+        let mut failure_leaves = false;
+        for (index, (joint, pipeline)) in statement.pipelines.iter().enumerate() {
+            if index > 0 {
+                if *joint == Joint::Or || before == Joint::Or {
+                    self.environment.blur_since(mark);
+                    mark = self.environment.mark();
+                }
+                if *joint == Joint::And {
+                    let (narrowed, stayed) = self.environment.directory().after_success();
+                    if !stayed.is_empty() {
+                        left_out.extend(stayed);
+                        self.environment.change_directory(narrowed);
+                    }
+                }
+                if *joint == Joint::Or {
+                    whole.text = None;
+                    failure_leaves |= index == 1 && leaves(pipeline);
+                }
+                self.conditional += 1;
+            }
+            let flow = self.pipeline(pipeline, feed, captures);
+            if index == 0 {
+                mark = self.environment.mark();
+            } else {
+                self.conditional -= 1;
+            }
+            whole.text = match (whole.text, flow.text) {
+                (Some(mut text), Some(more)) => {
+                    text.append(&more);
+                    Some(text)
+                }
+                _ => None,
+            };
+            whole.download |= flow.download;
+            whole.run = flow.run;
+            before = *joint;
+        }
+        self.environment.blur_since(mark);
+        if failure_leaves {
+            let (narrowed, _) = self.environment.directory().after_success();
+            if narrowed != *self.environment.directory() {
+                self.environment.change_directory(narrowed);
+            }
+        } else if !left_out.is_empty() {
+            let widened = self.environment.directory().or_stayed(&left_out);
+            self.environment.change_directory(widened);
+        }
+        whole
+    }
+
+    fn pipeline(&mut self, pipeline: &Pipeline, feed: &Feed, captures: bool) -> Flow {
+        if let [only] = pipeline.commands.as_slice() {
+            return self.command(only, feed, captures);
+        }
+        self.piped += 1;
+        let mut feed = feed.clone();
+        let mut flow = Flow::default();
+        let last = pipeline.commands.len().saturating_sub(1);
+        for (index, command) in pipeline.commands.iter().enumerate() {
+            let captures = captures || index < last;
+            let mark = self.environment.mark();
+            let rounds = std::mem::take(&mut self.rounds);
+            flow = self.command(command, &feed, captures);
+            self.rounds = rounds;
+            let outcome = self.environment.take_back(mark);
+            if index == last {
+                // bash can be told to run the last command in the shell itself.
+                if !outcome.is_empty() {
+                    self.environment.join(outcome);
+                }
+                break;
+            }
+            let input = match &flow.text {
+                Some(text) => Input::Text(text.clone().into_arg(self.place(command.span))),
+                None => Input::Pipe(flow.run),
+            };
+            feed = Feed { input, flow: flow.clone() };
+        }
+        self.piped -= 1;
+        flow
+    }
+
+    /// Follows one command.
+    pub(super) fn command(&mut self, command: &Command, feed: &Feed, captures: bool) -> Flow {
+        let span = self.place(command.span);
+        if self.levels >= MAX_LEVELS {
+            self.opaque_at(OpaqueReason::TooComplex, span);
+            return Flow::default();
+        }
+        if !self.step(1) {
+            return Flow::default();
+        }
+        self.levels += 1;
+        let outer = std::mem::replace(&mut self.current, span);
+        let flow = if let CommandKind::Simple(simple) = &command.kind {
+            self.simple(simple, &command.redirects, feed, captures)
+        } else if matches!(command.kind, CommandKind::Function { .. }) {
+            self.define(command);
+            Flow::default()
+        } else if command.redirects.is_empty() {
+            self.compound(command, feed, captures)
+        } else {
+            self.redirected_compound(command, feed, captures)
+        };
+        self.current = outer;
+        self.levels -= 1;
+        flow
+    }
+
+    fn redirected_compound(&mut self, command: &Command, feed: &Feed, captures: bool) -> Flow {
+        self.taint = false;
+        let redirected = self.redirects(&command.redirects, feed);
+        let Redirected { feed, effects, output, .. } = redirected;
+        self.redirect_effects(effects, None);
+        let mut flow = self.compound(command, &feed, captures && output.is_none());
+        if let Some(output) = output {
+            if flow.download {
+                self.downloaded_to(&output);
+            }
+            flow = Flow { run: flow.run, ..Flow::default() };
+        }
+        flow
+    }
+
+    fn define(&mut self, command: &Command) {
+        let CommandKind::Function { name, body } = &command.kind else { return };
+        if names::is_well_known(name) {
+            self.opaque(OpaqueReason::Redefinition);
+        }
+        if !self.step(1 + (body.span.end - body.span.start) / 64) {
+            return;
+        }
+        let function =
+            Function { body: (**body).clone(), origin: self.origin, span: self.place(command.span) };
+        self.environment.define_function(name, Some(Rc::new(function)));
+    }
+
+    fn compound(&mut self, command: &Command, feed: &Feed, captures: bool) -> Flow {
+        match &command.kind {
+            CommandKind::Simple(_) | CommandKind::Function { .. } => Flow::default(),
+            CommandKind::Subshell(statements) => {
+                self.in_subshell(|walker| walker.statements(statements, feed, captures))
+            }
+            CommandKind::Group(statements) => self.statements(statements, feed, captures),
+            CommandKind::If { branches, otherwise } => self.branches(branches, otherwise, feed),
+            CommandKind::Loop { condition, body } => self.repeat(|walker| {
+                let mut flow = walker.statements(condition, feed, false);
+                let inside = walker.statements(body, feed, false);
+                flow.download |= inside.download;
+                flow
+            }),
+            CommandKind::For { name, words, body } => self.for_each(name, words.as_deref(), body, feed),
+            CommandKind::ArithmeticFor { header, body } => {
+                self.arithmetic_statement(header);
+                self.repeat(|walker| walker.statements(body, feed, false))
+            }
+            CommandKind::Case { subject, branches } => self.case(subject, branches, feed),
+            CommandKind::Test(words) => {
+                self.test(words);
+                Flow::default()
+            }
+            CommandKind::Arithmetic(word) => {
+                self.arithmetic_statement(word);
+                Flow::default()
+            }
+            CommandKind::Coproc(inner) => {
+                self.background += 1;
+                self.in_subshell(|walker| walker.command(inner, &Feed::inherited(), false));
+                self.background -= 1;
+                Flow::default()
+            }
+        }
+    }
+
+    /// `((…))`: besides the commands in it, the variables that it may set are not known afterwards.
+    fn arithmetic_statement(&mut self, word: &Word) {
+        let text = self.expand_quoted(word);
+        self.evaluate(&text);
+        self.forget_assigned(&text);
+    }
+
+    fn branches(
+        &mut self,
+        branches: &[(Vec<Statement>, Vec<Statement>)],
+        otherwise: &[Statement],
+        feed: &Feed,
+    ) -> Flow {
+        self.conditional += 1;
+        let mut outcomes = Vec::with_capacity(branches.len() + 1);
+        let mut flow = Flow::default();
+        for (condition, body) in branches {
+            self.statements(condition, feed, false);
+            let mark = self.environment.mark();
+            // The condition held: a `cd` in it worked.
+            let (narrowed, stayed) = self.environment.directory().after_success();
+            if !stayed.is_empty() {
+                self.environment.change_directory(narrowed);
+            }
+            flow.download |= self.statements(body, feed, false).download;
+            outcomes.push(self.environment.take_back(mark));
+        }
+        let mark = self.environment.mark();
+        flow.download |= self.statements(otherwise, feed, false).download;
+        outcomes.push(self.environment.take_back(mark));
+        self.conditional -= 1;
+        self.environment.join_all(outcomes);
+        flow
+    }
+
+    fn case(&mut self, subject: &Word, branches: &[(Vec<Word>, Vec<Statement>)], feed: &Feed) -> Flow {
+        self.expand_text(subject);
+        self.conditional += 1;
+        let mut outcomes = Vec::with_capacity(branches.len());
+        let mut flow = Flow::default();
+        let mut certain = false;
+        for (patterns, body) in branches {
+            for pattern in patterns {
+                let pattern = self.expand_one(pattern, Mode::Pattern);
+                certain |= pattern.parts.as_slice() == [crate::analysis::ArgPart::Glob("*".to_owned())];
+            }
+            let mark = self.environment.mark();
+            flow.download |= self.statements(body, feed, false).download;
+            outcomes.push(self.environment.take_back(mark));
+        }
+        self.conditional -= 1;
+        if !certain {
+            outcomes.push(Outcome::default());
+        }
+        self.environment.join_all(outcomes);
+        flow
+    }
+
+    /// Follows the body of a loop until nothing new comes out of it.
+    pub(super) fn repeat(&mut self, mut body: impl FnMut(&mut Self) -> Flow) -> Flow {
+        self.conditional += 1;
+        let mut flow = Flow::default();
+        for round in 0..3 {
+            let mark = self.environment.mark();
+            self.rounds.push(Round { mark, exits: Vec::new() });
+            flow = body(self);
+            let exits = self.rounds.pop().map(|round| round.exits).unwrap_or_default();
+            let outcome = self.environment.take_back(mark);
+            let news =
+                self.environment.is_news(&outcome) || exits.iter().any(|exit| self.environment.is_news(exit));
+            if round > 0 && news {
+                self.environment.widen(&outcome);
+            }
+            self.environment.join(outcome);
+            exits.into_iter().for_each(|exit| self.environment.join(exit));
+            if !news {
+                break;
+            }
+            self.repeated = true;
+        }
+        self.conditional -= 1;
+        flow
+    }
+
+    fn for_each(&mut self, name: &str, words: Option<&[Word]>, body: &[Statement], feed: &Feed) -> Flow {
+        let mut fields: Vec<Arg> = Vec::new();
+        self.taint = false;
+        match words {
+            Some(words) => words.iter().for_each(|word| self.expand_fields(word, &mut fields)),
+            None => match &self.environment.parameters().rest {
+                Some(texts) => fields.extend(texts.iter().map(|text| text.clone().into_arg(self.current))),
+                None => fields.push(Arg::unknown(self.current)),
+            },
+        }
+        let download = self.taint;
+        let exact = fields.len() <= MAX_ROUNDS
+            && fields.iter().all(|field| !field.splits && Text::of(field).whole().is_some());
+        if !exact {
+            // A pattern keeps its directory: what the loop does happens below it.
+            let single = match fields.as_slice() {
+                [only] if !only.splits => Value::Text(Text::of(only)),
+                _ => Value::Unknown,
+            };
+            return self.repeat(|walker| {
+                let mut variable = Variable::new(single.clone());
+                variable.download = download;
+                walker.assign(name, variable);
+                walker.statements(body, feed, false)
+            });
+        }
+        let mut flow = Flow::default();
+        self.conditional += 1;
+        self.repeated |= fields.len() > 1;
+        for field in fields {
+            let mut variable = Variable::new(Value::Text(Text::of(&field)));
+            variable.download = download;
+            self.assign(name, variable);
+            self.rounds.push(Round { mark: self.environment.mark(), exits: Vec::new() });
+            flow.download |= self.statements(body, feed, false).download;
+            let exits = self.rounds.pop().map(|round| round.exits).unwrap_or_default();
+            exits.into_iter().for_each(|exit| self.environment.join(exit));
+        }
+        self.conditional -= 1;
+        flow
+    }
+
+    /// `[[ … ]]`: operands are expanded; those of `-v` and of the comparisons of numbers are evaluated.
+    fn test(&mut self, words: &[Word]) {
+        let texts: Vec<Text> = words.iter().map(|word| self.expand_text(word)).collect();
+        for (index, text) in texts.iter().enumerate() {
+            match text.whole() {
+                Some("-v" | "-R") => {
+                    if let Some(operand) = texts.get(index + 1) {
+                        self.subscripted_text(operand);
+                    }
+                }
+                Some("-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge") if index > 0 => {
+                    for operand in [texts.get(index - 1), texts.get(index + 1)].into_iter().flatten() {
+                        self.evaluate(operand);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What a call of a function may mean: whether any of the functions of that name was followed.
+    pub(super) fn is_function(&self, name: &str) -> bool {
+        self.environment.function(name).is_some_and(|meanings| meanings.iter().any(Option::is_some))
+    }
+}
+
+/// Whether a pipeline certainly ends the shell or the function.
+fn leaves(pipeline: &Pipeline) -> bool {
+    let [command] = pipeline.commands.as_slice() else { return false };
+    match &command.kind {
+        CommandKind::Simple(simple) => {
+            let name = simple.words.first().and_then(super::simple::literal_name);
+            matches!(name, Some("exit" | "return" | "break" | "continue"))
+        }
+        CommandKind::Group(statements) => statements
+            .last()
+            .is_some_and(|last| matches!(last.pipelines.as_slice(), [(_, only)] if leaves(only))),
+        _ => false,
+    }
+}
+
+/// What kind of run a name is, for a name that is no function.
+pub(super) fn kind_of(name: &str, dialect: crate::tree::Dialect) -> RunKind {
+    if names::is_builtin(name, dialect) { RunKind::Builtin } else { RunKind::Program }
+}

@@ -1,0 +1,211 @@
+//! Which variables in a program's environment matter.
+
+/// What a variable can do to a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Weight {
+    /// Nothing but language, colours and the like.
+    Harmless,
+    /// Something, depending on the program.
+    Notable,
+    /// It makes the program run other code.
+    Code,
+}
+
+/// What a variable with this value can do; none for a value that is not known.
+pub(super) fn weight(name: &str, value: Option<&str>) -> Weight {
+    if HARMLESS.contains(&name) || HARMLESS_STARTS.iter().any(|start| name.starts_with(start)) {
+        return Weight::Harmless;
+    }
+    if VIEWERS.contains(&name) {
+        let plain = value.is_some_and(|value| {
+            let program = value.split_whitespace().next().unwrap_or("");
+            let base = program.rsplit('/').next().unwrap_or("");
+            matches!(base, "" | "cat" | "less" | "more" | "true" | ":")
+                && !value.contains(['|', ';', '&', '$', '`', '>', '<', '\n', '('])
+        });
+        return if plain { Weight::Harmless } else { Weight::Code };
+    }
+    if PROMPTS.contains(&name) {
+        let expands = value.is_none_or(|value| value.contains("$(") || value.contains('`'));
+        return if expands { Weight::Code } else { Weight::Notable };
+    }
+    let git_configuration = name.starts_with("GIT_CONFIG") && name != "GIT_CONFIG_NOSYSTEM";
+    let linker =
+        name.starts_with("CARGO_TARGET_") && (name.ends_with("_LINKER") || name.ends_with("_RUNNER"));
+    if CODE.contains(&name)
+        || CODE_STARTS.iter().any(|start| name.starts_with(start))
+        || git_configuration
+        || linker
+    {
+        return Weight::Code;
+    }
+    Weight::Notable
+}
+
+/// They change how text looks, nothing else.
+const HARMLESS: [&str; 34] = [
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "TERM",
+    "COLORTERM",
+    "COLUMNS",
+    "LINES",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "CARGO_TERM_COLOR",
+    "CARGO_INCREMENTAL",
+    "PY_COLORS",
+    "RUST_BACKTRACE",
+    "RUST_LIB_BACKTRACE",
+    "RUST_LOG",
+    "CI",
+    "DEBUG",
+    "VERBOSE",
+    "DEBIAN_FRONTEND",
+    "PYTHONUNBUFFERED",
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONIOENCODING",
+    "PYTHONUTF8",
+    "PYTHONHASHSEED",
+    "PYTHONWARNINGS_OFF",
+    "NODE_ENV",
+    "GIT_TERMINAL_PROMPT",
+    "GIT_OPTIONAL_LOCKS",
+    "GIT_CONFIG_NOSYSTEM",
+    "POSIXLY_CORRECT",
+    "BLOCKSIZE",
+    "TIMEFORMAT",
+];
+
+const HARMLESS_STARTS: [&str; 1] = ["LC_"];
+
+/// They name a program that shows or edits text.
+const VIEWERS: [&str; 14] = [
+    "PAGER",
+    "GIT_PAGER",
+    "MANPAGER",
+    "SYSTEMD_PAGER",
+    "BAT_PAGER",
+    "GH_PAGER",
+    "DELTA_PAGER",
+    "PSQL_PAGER",
+    "EDITOR",
+    "VISUAL",
+    "GIT_EDITOR",
+    "GIT_SEQUENCE_EDITOR",
+    "FCEDIT",
+    "BROWSER",
+];
+
+/// They are expanded, commands and all, each time that they are shown.
+const PROMPTS: [&str; 4] = ["PS0", "PS1", "PS2", "PS4"];
+
+/// They make programs run other code, or find other code under the same name.
+const CODE: [&str; 101] = [
+    "BASH_ENV",
+    "ENV",
+    "KSH_ENV",
+    "ZDOTDIR",
+    "PROMPT_COMMAND",
+    "BASHOPTS",
+    "SHELLOPTS",
+    "BASH_LOADABLES_PATH",
+    "GLOBIGNORE",
+    "SHELL",
+    "GCONV_PATH",
+    "GLIBC_TUNABLES",
+    "LOCPATH",
+    "NLSPATH",
+    "HOSTALIASES",
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "PYTHONSTARTUP",
+    "PYTHONINSPECT",
+    "PYTHONBREAKPOINT",
+    "PYTHONUSERBASE",
+    "PYTHONWARNINGS",
+    "PYTHONEXECUTABLE",
+    "PYTHONPLATLIBDIR",
+    "NODE_OPTIONS",
+    "NODE_PATH",
+    "NODE_REPL_EXTERNAL_MODULE",
+    "PERL5OPT",
+    "PERL5LIB",
+    "PERL5DB",
+    "PERLLIB",
+    "RUBYOPT",
+    "RUBYLIB",
+    "RUBYSHELL",
+    "GEM_PATH",
+    "GEM_HOME",
+    "BUNDLE_GEMFILE",
+    "LUA_INIT",
+    "LUA_PATH",
+    "LUA_CPATH",
+    "PHPRC",
+    "PHP_INI_SCAN_DIR",
+    "TCLLIBPATH",
+    "R_PROFILE",
+    "R_PROFILE_USER",
+    "R_ENVIRON",
+    "R_HOME",
+    "JAVA_TOOL_OPTIONS",
+    "_JAVA_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    "CLASSPATH",
+    "MAVEN_OPTS",
+    "GRADLE_OPTS",
+    "SBT_OPTS",
+    "ANT_OPTS",
+    "DOTNET_STARTUP_HOOKS",
+    "GOFLAGS",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_EXEC_PATH",
+    "GIT_DIR",
+    "GIT_COMMON_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_TEMPLATE_DIR",
+    "GIT_ASKPASS",
+    "GIT_PROXY_COMMAND",
+    "GIT_MERGE_AUTOEDIT_COMMAND",
+    "SSH_ASKPASS",
+    "SUDO_ASKPASS",
+    "SUDO_EDITOR",
+    "SVN_SSH",
+    "RSYNC_RSH",
+    "CVS_RSH",
+    "LESSOPEN",
+    "LESSCLOSE",
+    "LESSKEY",
+    "LESSKEYIN",
+    "MANOPT",
+    "RIPGREP_CONFIG_PATH",
+    "TAR_OPTIONS",
+    "GREP_OPTIONS",
+    "GZIP",
+    "MAKEFLAGS",
+    "MFLAGS",
+    "GNUMAKEFLAGS",
+    "MAKEFILES",
+    "MAKE",
+    "CC",
+    "CXX",
+    "AWKPATH",
+    "AWKLIBPATH",
+    "RUSTC",
+    "RUSTC_WRAPPER",
+    "RUSTC_WORKSPACE_WRAPPER",
+    "RUSTDOC",
+    "VIMINIT",
+    "EXINIT",
+];
+
+const CODE_STARTS: [&str; 6] = ["LD_", "DYLD_", "BASH_FUNC_", "ERL_", "LUA_INIT", "CARGO_BUILD_"];

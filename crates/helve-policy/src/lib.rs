@@ -35,7 +35,7 @@ pub use config::layers::{ConfigError, Layer, Origin, Sources, WORKSPACE_FILE, Wo
 pub use config::show::{Setting, starter};
 pub use config::value::Kind;
 pub use guard::blocked_message;
-pub use policy::{ApprovalLength, Policy, RuleShown, ToolRule};
+pub use policy::{ApprovalLength, CaseOutcome, Change, Policy, PolicyCase, RuleShown, ToolRule, diff};
 pub use rate::{RateLimiter, RetryAfter, Ticket};
-pub use rules::CommandPattern;
+pub use rules::{CommandPattern, never_offered, propose};
 pub use secrets::Secret;

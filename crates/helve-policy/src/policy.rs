@@ -5,6 +5,7 @@
 
 mod approval;
 mod check;
+mod compare;
 mod rules;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ use crate::rules::Rules;
 use crate::secrets::{self, Secret, SecretSource};
 use crate::view::{self, Surroundings, Wishes};
 
+pub use compare::{CaseOutcome, Change, PolicyCase, diff};
 pub use rules::{ApprovalLength, RuleShown};
 
 /// What the owner allows. Clones share one compiled policy.

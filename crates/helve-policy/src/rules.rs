@@ -12,6 +12,7 @@
 //! | `effect` | the names of effects |
 //! | `moment` | the date until which a rule holds |
 //! | `judge` | which rules are about which part |
+//! | `offer` | patterns that a person is offered, and those that never are |
 //! | `steering` | builtins that only steer the shell and need no rule |
 //!
 //! Rules that allow take only what is certain and never what is opaque. Rules that ask or deny find what is written.
@@ -20,11 +21,16 @@
 mod effect;
 mod judge;
 mod moment;
+mod offer;
 mod pattern;
 mod place;
 pub(crate) mod read;
 mod rule;
 mod steering;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -33,6 +39,7 @@ use helve_core::Verdict;
 use helve_shell::Span;
 use helve_shell::analysis::Analysis;
 
+pub use offer::{never_offered, propose};
 pub use pattern::CommandPattern;
 pub(crate) use rule::Rule;
 

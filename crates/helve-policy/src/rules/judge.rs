@@ -1,6 +1,6 @@
 //! Which rules are about which part of a command.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use helve_core::Verdict;
 use helve_shell::Span;
@@ -28,22 +28,29 @@ pub(super) fn judge(rules: &Rules, subject: &Subject<'_>) -> Findings {
 
 /// The strictest finding of each part.
 #[derive(Default)]
-struct Found(BTreeMap<Part, Finding>);
+struct Found {
+    strictest: BTreeMap<Part, Finding>,
+    /// The parts that a rule allows, whatever others say.
+    allowed: BTreeSet<Part>,
+}
 
 impl Found {
     /// The stricter of two stays; of equals that of a ceiling, else the first.
     fn add(&mut self, finding: Finding) {
         let weight = |finding: &Finding| (finding.verdict, finding.ceiling);
-        match self.0.get(&finding.part) {
+        if finding.verdict == Verdict::Allow {
+            self.allowed.insert(finding.part);
+        }
+        match self.strictest.get(&finding.part) {
             Some(known) if weight(known) >= weight(&finding) => {}
             _ => {
-                self.0.insert(finding.part, finding);
+                self.strictest.insert(finding.part, finding);
             }
         }
     }
 
     fn finish(self) -> Findings {
-        Findings { found: self.0.into_values().collect() }
+        Findings { found: self.strictest.into_values().collect() }
     }
 }
 
@@ -194,11 +201,12 @@ impl<'a> Scene<'a> {
         by_name && by_place
     }
 
-    /// What the list does not name: runs, opaque parts, and redirections without a command that write.
+    /// What no rule allows: runs, opaque parts, and redirections without a command that write. A rule that asks does not
+    /// put a run on the list, so that another question never opens what was closed.
     fn fill(&self, verdict: Verdict, found: &mut Found) {
         let analysis = self.subject.analysis;
         let mut add = |part, span, reason: String| {
-            if !found.0.contains_key(&part) {
+            if !found.allowed.contains(&part) {
                 let rule = OTHERWISE.to_owned();
                 found.add(Finding { verdict, rule, reason, span, part, ceiling: false });
             }

@@ -14,7 +14,10 @@ mod tests;
 use std::fmt;
 use std::path::Path;
 
-use helve_shell::analysis::{Arg, ArgPart, DepartureKind, Effect, More, Run, RunKind, Target};
+use helve_shell::Span;
+use helve_shell::analysis::{
+    Analysis, Arg, ArgPart, Departure, DepartureKind, Effect, More, Run, RunKind, Target,
+};
 
 /// The longest pattern, in bytes.
 pub(super) const MAX_LENGTH: usize = 4096;
@@ -94,6 +97,24 @@ impl CommandPattern {
         read::read(text)
     }
 
+    /// Whether a rule that allows this pattern would allow one run of a command; the error says why not.
+    pub fn covers(&self, analysis: &Analysis, run: usize, workspace: &Path) -> Result<(), String> {
+        let Some(found) = analysis.runs.get(run) else { return Err("there is no such part".to_owned()) };
+        let effects = analysis.effects.iter().filter(|effect| effect.run == Some(run));
+        let effects: Vec<&Effect> = effects.collect();
+        let touches = |span: Span| span.start <= found.span.end && found.span.start <= span.end;
+        let opaque = analysis.opaque.iter().find(|part| touches(part.span));
+        let near = Near { workspace, effects: &effects, opaque: opaque.is_some() };
+        match opaque {
+            _ if self.vouches_for(found, &near) => Ok(()),
+            Some(part) => Err(format!("no pattern can vouch for it: {}", part.reason)),
+            None => Err(match found.departures.first() {
+                Some(departure) => format!("the pattern does not vouch for this use: {}", departure.kind),
+                None => "the pattern does not match the command".to_owned(),
+            }),
+        }
+    }
+
     /// Whether it names the programs that it is about.
     pub(super) fn names_programs(&self) -> bool {
         let plain = |stretch: &Stretch| stretch.0.len() == 1;
@@ -109,7 +130,7 @@ impl CommandPattern {
     }
 
     /// Whether a rule that allows this pattern allows the run: everything it takes is certain, and the run stays within
-    /// the ordinary behaviour of its program. A pattern without slots vouches also for options that it spells out.
+    /// the ordinary behaviour of its program or does what the pattern spells out.
     pub(super) fn vouches_for(&self, run: &Run, near: &Near<'_>) -> bool {
         let Some((name, args)) = run.argv.split_first() else { return false };
         let Some((first, words)) = self.words.split_first() else { return false };
@@ -119,13 +140,23 @@ impl CommandPattern {
             && (run.more == More::Nothing || self.rest)
             && (args.len() == words.len() || (self.rest && args.len() > words.len()))
             && words.iter().zip(args).all(|(word, arg)| word.takes_surely(arg, near))
-            && run.departures.iter().all(|departure| {
-                let spelled =
-                    |arg: &Arg| arg.span.start <= departure.span.start && departure.span.end <= arg.span.end;
-                self.is_exact()
-                    && !matches!(departure.kind, DepartureKind::Environment | DepartureKind::PossibleOption)
-                    && args.iter().any(spelled)
-            })
+            && run.departures.iter().all(|departure| self.spells_out(departure, name, args))
+    }
+
+    /// Whether a departure is what the owner wrote down. A word such as `push` or `-i` that is spelled out vouches for
+    /// what it does; a program, code, a file or a setting that an option names has to be spelled out with all the rest.
+    fn spells_out(&self, departure: &Departure, name: &Arg, args: &[Arg]) -> bool {
+        let spelled =
+            |arg: &Arg| arg.span.start <= departure.span.start && departure.span.end <= arg.span.end;
+        let words = self.words.iter().skip(1);
+        match departure.kind {
+            DepartureKind::Environment | DepartureKind::PossibleOption => false,
+            DepartureKind::Change | DepartureKind::Network => {
+                let whole = departure.span.start <= name.span.start && name.span.end <= departure.span.end;
+                whole || words.zip(args).any(|(word, arg)| word.is_plain() && spelled(arg))
+            }
+            _ => self.is_exact() && args.iter().any(spelled),
+        }
     }
 
     /// Whether a rule that asks or denies is about the run. Options of the pattern may stand anywhere after the program,

@@ -4,9 +4,9 @@
 //! text ─ cursor ─ lists (;  &  &&  |) ─ commands (simple, compound) ─ words ─ dollar ($…, backticks) ─ lists …
 //! ```
 //!
-//! One pass from left to right by recursive descent. The one place where the shell's grammar needs a second look, `((`
-//! that turns out to be two subshells, is remembered by its offset, so that no text is looked at more often than its
-//! depth of nesting. Everything that recurses counts against [`MAX_NESTING`]; the rest are loops.
+//! One pass from left to right by recursive descent. One place of the shell's grammar needs a look ahead: `((`, which starts
+//! arithmetic or two subshells (`parentheses`); it is bounded, so that all is linear in the length of the text. Everything
+//! that recurses counts against [`MAX_NESTING`]; the rest are loops.
 //!
 //! Text inside backticks is unescaped before it is parsed; a table of offsets keeps its spans pointing at the source.
 //! A fault inside `$(…)` is a fault of the whole text, as it is for the shells. bash reads the text inside backticks and
@@ -26,18 +26,18 @@ mod heredoc;
 mod keyword;
 mod list;
 mod parameter;
+mod parentheses;
 mod pieces;
 mod quotes;
 mod redirect;
 mod simple;
 mod word;
 
-use std::collections::HashSet;
-
 use crate::tree::{Dialect, Fault, FaultReason, Script, Statement, Word};
 use crate::{MAX_NESTING, MAX_TEXT, Span};
 use cursor::Offsets;
 use heredoc::Pending;
+use parentheses::Pairings;
 
 /// What a parsing step gives: a result, or the fault at which the whole parse stops.
 type Parsed<T> = Result<T, Fault>;
@@ -64,8 +64,8 @@ pub fn parse(text: &str, dialect: Dialect) -> Script {
     if let Some(at) = text.bytes().position(|byte| byte == 0) {
         return refused(FaultReason::Nul, at, at + 1);
     }
-    let mut subshells = HashSet::new();
-    Parser::new(text, Offsets::Shifted(0), dialect, 0, &mut subshells).script()
+    let mut pairings = Pairings::default();
+    Parser::new(text, Offsets::Shifted(0), dialect, 0, &mut pairings).script()
 }
 
 /// A cursor over one text, with what the levels of its grammar share.
@@ -87,8 +87,7 @@ struct Parser<'a, 's> {
     bodies: Vec<Option<Word>>,
     /// The first fault that did not stop the reading.
     noted: Option<Fault>,
-    /// Source offsets of each `((` that is known to start subshells, not arithmetic.
-    subshells: &'s mut HashSet<usize>,
+    pairings: &'s mut Pairings,
 }
 
 impl<'a, 's> Parser<'a, 's> {
@@ -97,7 +96,7 @@ impl<'a, 's> Parser<'a, 's> {
         offsets: Offsets<'a>,
         dialect: Dialect,
         depth: usize,
-        subshells: &'s mut HashSet<usize>,
+        pairings: &'s mut Pairings,
     ) -> Self {
         Parser {
             text,
@@ -111,7 +110,7 @@ impl<'a, 's> Parser<'a, 's> {
             pending: Vec::new(),
             bodies: Vec::new(),
             noted: None,
-            subshells,
+            pairings,
         }
     }
 
@@ -125,8 +124,10 @@ impl<'a, 's> Parser<'a, 's> {
 
     fn whole(&mut self, statements: &mut Vec<Statement>) -> Parsed<()> {
         self.statements(statements)?;
-        self.here_documents()?;
-        if self.peek() == 0 { Ok(()) } else { Err(self.unexpected()) }
+        if self.peek() != 0 {
+            return Err(self.unexpected());
+        }
+        self.here_documents()
     }
 
     /// A parser for a text inside this one, one level deeper.
@@ -134,7 +135,7 @@ impl<'a, 's> Parser<'a, 's> {
         if self.depth >= MAX_NESTING {
             return Err(self.fault(FaultReason::TooDeep, start));
         }
-        Ok(Parser::new(text, offsets, self.dialect, self.depth + 1, self.subshells))
+        Ok(Parser::new(text, offsets, self.dialect, self.depth + 1, self.pairings))
     }
 
     fn is_bash(&self) -> bool {

@@ -1,8 +1,4 @@
 //! Arithmetic, subscripts and other text in brackets: not parsed further, but the expansions in it count.
-//!
-//! `((` and `$((` start arithmetic if the parenthesis that closes the inner one is followed at once by another; else they
-//! are commands in two parentheses. That is known only at the end, so the text is read as arithmetic first and, if that
-//! was wrong, as commands. The offset of each such `((` is kept, so that none is tried twice.
 
 use super::dollar::word_of;
 use super::pieces::Pieces;
@@ -21,22 +17,29 @@ pub(super) struct Brackets {
     colon: bool,
     /// Whether single quotes keep their text from being expanded.
     quotes: bool,
+    /// Whether `<(` starts a process substitution.
+    processes: bool,
 }
 
 /// `(…)` in a pattern.
 pub(super) const PATTERN_GROUP: Brackets =
-    Brackets { open: b'(', close: b')', end: b')', colon: false, quotes: true };
+    Brackets { open: b'(', close: b')', end: b')', colon: false, quotes: true, processes: false };
 
 /// `((…))`.
-const EXPRESSION: Brackets = Brackets { open: b'(', close: b')', end: b')', colon: false, quotes: false };
+const EXPRESSION: Brackets =
+    Brackets { open: b'(', close: b')', end: b')', colon: false, quotes: false, processes: false };
 
-/// `a[…]` and `$[…]`.
+/// `$[…]`.
+const BRACKET: Brackets =
+    Brackets { open: b'[', close: b']', end: b']', colon: false, quotes: false, processes: false };
+
+/// `a[…]`.
 pub(super) const SUBSCRIPT: Brackets =
-    Brackets { open: b'[', close: b']', end: b']', colon: false, quotes: false };
+    Brackets { open: b'[', close: b']', end: b']', colon: false, quotes: false, processes: true };
 
 /// The offset in `${x:offset:length}`.
 pub(super) const OFFSET: Brackets =
-    Brackets { open: b'(', close: b')', end: b'}', colon: true, quotes: false };
+    Brackets { open: b'(', close: b')', end: b'}', colon: true, quotes: false, processes: true };
 
 impl Parser<'_, '_> {
     /// Reads text up to the end of the brackets, which is not taken.
@@ -53,8 +56,12 @@ impl Parser<'_, '_> {
                 b'\'' if kind.quotes => self.single(pieces)?,
                 b'\'' if self.is_bash() => self.transparent_single(pieces)?,
                 b'"' => self.double(pieces)?,
-                b'$' => self.dollar(pieces, if kind.quotes { Quoting::Bare } else { Quoting::Double })?,
+                b'$' => self.dollar(pieces, if kind.quotes { Quoting::Bare } else { Quoting::Operand })?,
                 b'`' => self.backticks(pieces, Quoting::Double)?,
+                b'<' | b'>' if kind.processes && self.peek_second() == b'(' => {
+                    self.process_substitution(pieces)?
+                }
+                b'<' | b'>' => self.plain_byte(pieces),
                 b':' | b'?' | b'\'' => {
                     questions = if byte == b'?' { questions + 1 } else { questions.saturating_sub(1) };
                     self.plain_byte(pieces);
@@ -66,7 +73,7 @@ impl Parser<'_, '_> {
                 _ => {
                     let at = self.offset();
                     let text = self.run(|byte| {
-                        matches!(byte, b'\\' | b'\'' | b'"' | b'$' | b'`' | b':' | b'?')
+                        matches!(byte, b'\\' | b'\'' | b'"' | b'$' | b'`' | b':' | b'?' | b'<' | b'>')
                             || byte == kind.open
                             || byte == kind.close
                             || byte == kind.end
@@ -92,51 +99,46 @@ impl Parser<'_, '_> {
     /// `$[…]`, the cursor at the `[`.
     pub(super) fn dollar_bracket(&mut self, start: usize) -> Parsed<PieceKind> {
         self.bump();
-        let expression = self.bracketed(start, SUBSCRIPT)?;
+        let expression = self.bracketed(start, BRACKET)?;
         self.bump();
         Ok(PieceKind::Arithmetic(Box::new(expression)))
     }
 
     /// `$((…))`, or `$(` and a subshell, the cursor at the first `(`.
     pub(super) fn dollar_parentheses(&mut self, start: usize) -> Parsed<PieceKind> {
-        let (pos, noted) = (self.pos, self.noted);
-        if !self.subshells.contains(&start) {
-            self.bump();
-            self.take(b'(');
-            let expression = self.bracketed(start, EXPRESSION)?;
-            self.bump();
-            if self.take(b')') {
-                return Ok(PieceKind::Arithmetic(Box::new(expression)));
-            }
-            // The shells pair the parentheses before they look at the commands between them.
-            self.bracketed(start, EXPRESSION)?;
-            self.subshells.insert(start);
+        let pairing = self.pairing(start, true)?;
+        if pairing.arithmetic {
+            let expression = self.expression(start, pairing.inner)?;
+            return Ok(PieceKind::Arithmetic(Box::new(expression)));
         }
         if !self.is_bash() {
+            // dash takes no commands here.
             return Err(self.fault(FaultReason::UnterminatedSubstitution, start));
         }
-        (self.pos, self.noted) = (pos, noted);
         Ok(PieceKind::Command(self.substitution(start)?))
     }
 
     /// `((…))`, the cursor at the first `(`; nothing if these are two subshells, and then nothing is taken.
     pub(super) fn arithmetic_command(&mut self) -> Parsed<Option<Word>> {
-        let (pos, done, noted) = (self.pos, self.done, self.noted);
         let start = self.offset();
-        if self.subshells.contains(&start) {
+        let pairing = self.pairing(start, false)?;
+        if !pairing.arithmetic {
             return Ok(None);
         }
+        self.expression(start, pairing.inner).map(Some)
+    }
+
+    /// The expression in the `((…))` at the cursor, whose first closing parenthesis must stand at `end`.
+    fn expression(&mut self, start: usize, end: usize) -> Parsed<Word> {
         self.bump();
         self.take(b'(');
         let expression = self.bracketed(start, EXPRESSION)?;
-        self.bump();
-        if self.byte(self.pos) == b')' {
-            self.bump();
-            return Ok(Some(expression));
+        if self.pos != end {
+            return Err(self.fault(FaultReason::Unexpected, start));
         }
-        self.subshells.insert(start);
-        (self.pos, self.done, self.noted) = (pos, done, noted);
-        Ok(None)
+        self.bump();
+        self.take(b')');
+        Ok(expression)
     }
 }
 

@@ -33,20 +33,32 @@ impl Parser<'_, '_> {
 
     /// Behind `declare` and its like: an assignment of an array, or nothing.
     pub(super) fn array_argument(&mut self) -> Parsed<Option<Assignment>> {
-        self.peek();
+        if !self.array_follows() {
+            return Ok(None);
+        }
         let start = self.offset();
+        let name = self.name();
+        self.assigned(name, None, start).map(Some)
+    }
+
+    /// Whether `NAME=(` or `NAME+=(` comes next.
+    pub(super) fn array_follows(&mut self) -> bool {
+        self.peek();
         let mut end = self.name_end();
         if end == self.pos {
-            return Ok(None);
+            return false;
         }
         if self.byte(end) == b'+' {
             end = self.joined(end + 1);
         }
-        if self.byte(end) != b'=' || self.byte(self.joined(end + 1)) != b'(' {
-            return Ok(None);
-        }
-        let name = self.name();
-        self.assigned(name, None, start).map(Some)
+        self.byte(end) == b'=' && self.byte(self.joined(end + 1)) == b'('
+    }
+
+    /// Whether a name with a `[` behind it comes next.
+    pub(super) fn subscript_follows(&mut self) -> bool {
+        self.peek();
+        let end = self.name_end();
+        end > self.pos && self.byte(end) == b'['
     }
 
     /// The position behind the name at the cursor; the cursor itself if there is none.

@@ -1,9 +1,10 @@
 //! Commands, and the compound ones among them.
 
+use super::array::Leading;
 use super::keyword::Keyword;
 use super::word::{Context, literal};
 use super::{Parsed, Parser};
-use crate::tree::{Command, CommandKind, FaultReason, Redirect, Statement, Word};
+use crate::tree::{Command, CommandKind, FaultReason, Redirect, Simple, Statement, Word};
 
 impl Parser<'_, '_> {
     /// Reads one command with its redirections.
@@ -293,19 +294,27 @@ impl Parser<'_, '_> {
         Ok(self.made(CommandKind::Coproc(Box::new(body)), Vec::new(), start))
     }
 
+    /// Behind `coproc`: a name and a compound command, or a simple command. Which one it is shows behind the first word.
     fn named_coproc(&mut self, at: usize) -> Parsed<Command> {
-        // The name is read twice; it is one word without substitutions, so that is bounded by its length.
-        let (pos, done) = (self.pos, self.done);
-        let name = self.run(|byte| !(super::cursor::continues_name(byte)));
-        if !name.is_empty() && matches!(self.peek(), b' ' | b'\t') {
-            self.blanks();
-            if self.at_compound() {
-                let start = self.offset();
-                return self.compound(start);
+        let mut simple = Simple { assignments: Vec::new(), words: Vec::new() };
+        if self.redirect_follows() || !self.at_word() {
+            return self.simple_from(simple, at);
+        }
+        match self.assignment_or_word()? {
+            Leading::Assignment(assignment) => simple.assignments.push(assignment),
+            Leading::Word(word) => {
+                self.blanks();
+                if self.at_compound() {
+                    let start = self.offset();
+                    return self.compound(start);
+                }
+                if self.keyword().is_some() || self.subscript_follows() {
+                    return Err(self.unexpected());
+                }
+                simple.words.push(word);
             }
         }
-        (self.pos, self.done) = (pos, done);
-        self.simple(at)
+        self.simple_from(simple, at)
     }
 
     /// Takes the keyword, or says what is wrong.

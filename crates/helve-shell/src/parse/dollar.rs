@@ -12,7 +12,9 @@ impl Parser<'_, '_> {
         let start = self.offset();
         self.bump();
         let kind = match self.peek() {
-            b'\'' if self.is_bash() && quoting != Quoting::Double => return self.ansi(pieces, start),
+            b'\'' if self.is_bash() && matches!(quoting, Quoting::Bare | Quoting::Operand) => {
+                return self.ansi(pieces, start, quoting);
+            }
             b'"' if self.is_bash() && quoting == Quoting::Bare => return self.double_from(pieces, start),
             b'(' if self.peek_second() == b'(' => self.dollar_parentheses(start)?,
             b'(' => PieceKind::Command(self.substitution(start)?),
@@ -43,8 +45,16 @@ impl Parser<'_, '_> {
 
     /// The script in `( … )`, the cursor at the `(`.
     pub(super) fn substitution(&mut self, start: usize) -> Parsed<Script> {
-        self.take(b'(');
-        self.enclosed(start, |parser| parser.take(b')'))
+        self.peek();
+        // Where a second parenthesis follows, the shells have paired them before they look at the commands.
+        let doubled = self.is_bash() && self.peek_second() == b'(';
+        let paired = if doubled { self.pairing(start, true)?.outer } else { None };
+        self.bump();
+        let script = self.enclosed(start, |parser| parser.take(b')'))?;
+        if paired.is_some_and(|outer| outer + 1 != self.pos) {
+            return Err(self.fault(FaultReason::Unexpected, start));
+        }
+        Ok(script)
     }
 
     /// A script up to what `close` takes.
@@ -85,8 +95,8 @@ impl Parser<'_, '_> {
                 b'`' => break,
                 b'\\' => {
                     let next = self.byte(self.pos + 1);
-                    let unescaped =
-                        matches!(next, b'$' | b'`' | b'\\') || next == b'"' && quoting != Quoting::Bare;
+                    let unescaped = matches!(next, b'$' | b'`' | b'\\')
+                        || next == b'"' && matches!(quoting, Quoting::Double | Quoting::Operand);
                     if !unescaped {
                         text.push('\\');
                         table.push(self.table_entry(self.pos));

@@ -95,6 +95,10 @@ impl Parser<'_, '_> {
             }
             prefixed = true;
         }
+        if pipeline.timed && self.inside && self.array_follows() {
+            // bash takes no array here.
+            return Err(self.unexpected());
+        }
         let bare = prefixed && self.is_bash() && matches!(self.peek(), 0 | b'\n' | b';');
         if bare && !self.ends_case_branch() {
             self.keyword_may_follow = false;

@@ -183,7 +183,7 @@ impl Parser<'_, '_> {
     fn operand(&mut self, start: usize, quoting: Quoting, kind: Operand) -> Parsed<Word> {
         let quoted = quoting != Quoting::Bare;
         let transparent = quoted && kind == Operand::Replacement;
-        let inside = if quoted { Quoting::Operand } else { Quoting::Bare };
+        let inside = if quoting == Quoting::Double { Quoting::Operand } else { quoting };
         let mut pieces = Pieces::new();
         self.done = self.pos;
         self.peek();
@@ -199,13 +199,13 @@ impl Parser<'_, '_> {
                 b'\\' if transparent => self.quoted_escape(&mut pieces, b"$`\"\\}"),
                 b'\\' => self.escaped(&mut pieces),
                 b'\'' if !transparent => self.single(&mut pieces)?,
-                b'\'' if self.is_bash() => self.transparent_single(&mut pieces)?,
+                b'\'' if self.is_bash() && quoting != Quoting::Here => {
+                    self.transparent_single(&mut pieces)?
+                }
                 b'"' => self.double(&mut pieces)?,
                 b'$' => self.dollar(&mut pieces, inside)?,
                 b'`' => self.backticks(&mut pieces, inside)?,
-                _ if !quoted && self.at_process_substitution(byte) => {
-                    self.process_substitution(&mut pieces)?
-                }
+                _ if self.at_process_substitution(byte) => self.process_substitution(&mut pieces)?,
                 b'\'' | b'/' | b'<' | b'>' => self.plain_byte(&mut pieces),
                 _ => {
                     let at = self.offset();

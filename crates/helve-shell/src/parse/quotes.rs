@@ -10,9 +10,11 @@ use crate::tree::{FaultReason, PieceKind};
 pub(super) enum Quoting {
     /// None.
     Bare,
-    /// `"…"`, a here-document or arithmetic.
+    /// `"…"`.
     Double,
-    /// The operand of a `${…}` inside `"…"`, where `$'…'` is known again.
+    /// A here-document.
+    Here,
+    /// Arithmetic, or the operand of a `${…}` inside `"…"`: `$'…'` is decoded, and then expanded as if in `"…"`.
     Operand,
 }
 
@@ -46,7 +48,7 @@ impl Parser<'_, '_> {
     }
 
     /// `$'…'`, the cursor behind the `$`.
-    pub(super) fn ansi(&mut self, pieces: &mut Pieces, start: usize) -> Parsed<()> {
+    pub(super) fn ansi(&mut self, pieces: &mut Pieces, start: usize, quoting: Quoting) -> Parsed<()> {
         self.bump();
         let first = self.pos;
         loop {
@@ -59,7 +61,12 @@ impl Parser<'_, '_> {
         }
         let raw = self.text.get(first..self.pos).unwrap_or_default();
         self.close_quote(start)?;
-        pieces.push(PieceKind::Single(ansi::decode(raw)), self.span_from(start));
+        let text = ansi::decode(raw);
+        if quoting == Quoting::Operand && text.contains(['$', '`', '\\', '"']) {
+            // What the shell makes of this when it expands the decoded text is not read here.
+            return Err(self.fault(FaultReason::BadSubstitution, start));
+        }
+        pieces.push(PieceKind::Single(text), self.span_from(start));
         Ok(())
     }
 
@@ -77,7 +84,7 @@ impl Parser<'_, '_> {
             match self.peek() {
                 0 => return Err(self.fault(FaultReason::UnterminatedQuote, start)),
                 b'"' => break,
-                _ => self.quoted_text(&mut inside, b"$`\"\\")?,
+                _ => self.quoted_text(&mut inside, Quoting::Double)?,
             }
         }
         self.bump();
@@ -92,19 +99,20 @@ impl Parser<'_, '_> {
             if self.byte(self.pos) == b'"' {
                 self.plain_byte(&mut pieces);
             } else {
-                self.quoted_text(&mut pieces, b"$`\\")?;
+                self.quoted_text(&mut pieces, Quoting::Here)?;
             }
         }
         Ok(pieces)
     }
 
     /// One step inside double quotes: an expansion, an escaped character, or a stretch of text.
-    fn quoted_text(&mut self, pieces: &mut Pieces, escapable: &[u8]) -> Parsed<()> {
+    fn quoted_text(&mut self, pieces: &mut Pieces, quoting: Quoting) -> Parsed<()> {
         match self.peek() {
-            b'$' => self.dollar(pieces, Quoting::Double),
-            b'`' => self.backticks(pieces, Quoting::Double),
+            b'$' => self.dollar(pieces, quoting),
+            b'`' => self.backticks(pieces, quoting),
             b'\\' => {
-                self.quoted_escape(pieces, escapable);
+                let here = quoting == Quoting::Here;
+                self.quoted_escape(pieces, if here { b"$`\\" } else { b"$`\"\\" });
                 Ok(())
             }
             _ => {
@@ -121,8 +129,11 @@ impl Parser<'_, '_> {
         let start = self.offset();
         self.bump();
         let next = self.byte(self.pos);
-        if !escapable.contains(&next) || next == 0 {
-            return pieces.text("\\", self.span_from(start));
+        if !escapable.contains(&next) {
+            pieces.text("\\", self.span_from(start));
+        }
+        if next == 0 || !next.is_ascii() {
+            return;
         }
         self.bump();
         pieces.text(char::from(next).encode_utf8(&mut [0; 4]), self.span_from(start));

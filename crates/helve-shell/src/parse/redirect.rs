@@ -24,37 +24,38 @@ impl Parser<'_, '_> {
 
     /// Reads the redirection at the cursor, if there is one.
     pub(super) fn redirect(&mut self) -> Parsed<Option<Redirect>> {
-        let first = self.peek();
-        let start = self.offset();
-        let descriptor = match first {
-            b'<' | b'>' => None,
-            b'&' if self.is_bash() && self.peek_second() == b'>' => None,
-            b'0'..=b'9' | b'{' => match self.descriptor() {
-                Some((descriptor, end)) => {
-                    self.pos = end;
-                    Some(descriptor)
-                }
-                None => return Ok(None),
-            },
-            _ => return Ok(None),
-        };
-        if descriptor.is_none() && self.at_process_substitution(first) {
+        if !self.redirect_follows() {
             return Ok(None);
         }
+        let start = self.offset();
+        let descriptor = self.descriptor().map(|(descriptor, end)| {
+            self.pos = end;
+            descriptor
+        });
         let operator = self.redirect_operator();
         if operator == RedirectOperator::HereDocument {
             return self.here_document(descriptor, start).map(Some);
         }
         self.blanks();
-        if !self.at_word() {
+        if !self.at_word() && !self.at_duplicated(operator) {
             return Err(self.unexpected());
         }
         let target = RedirectTarget::Word(self.word(Context::Plain)?);
         Ok(Some(Redirect { descriptor, operator, target, span: self.span_from(start) }))
     }
 
+    /// Whether a redirection starts at the cursor.
+    pub(super) fn redirect_follows(&mut self) -> bool {
+        match self.peek() {
+            byte @ (b'<' | b'>') => !self.at_process_substitution(byte),
+            b'&' => self.is_bash() && self.peek_second() == b'>',
+            b'0'..=b'9' | b'{' => self.descriptor().is_some(),
+            _ => false,
+        }
+    }
+
     /// The descriptor at the cursor and the position behind it, if `<` or `>` follows at once.
-    fn descriptor(&self) -> Option<(Descriptor, usize)> {
+    pub(super) fn descriptor(&self) -> Option<(Descriptor, usize)> {
         let mut pos = self.pos;
         let descriptor = if self.byte(pos) == b'{' {
             pos = self.joined(pos + 1);
@@ -72,6 +73,9 @@ impl Parser<'_, '_> {
             pos = self.joined(pos + 1);
             Descriptor::Name(name)
         } else {
+            if !self.byte(pos).is_ascii_digit() {
+                return None;
+            }
             let mut number = 0_u32;
             let mut digits = 0_usize;
             while self.byte(pos).is_ascii_digit() {
@@ -116,6 +120,13 @@ impl Parser<'_, '_> {
             b'&' => self.took(RedirectOperator::DuplicateIn),
             _ => RedirectOperator::Read,
         }
+    }
+
+    /// Whether a number follows `>&` or `<&`: it is a descriptor even where another redirection is glued to it.
+    fn at_duplicated(&mut self, operator: RedirectOperator) -> bool {
+        self.is_bash()
+            && matches!(operator, RedirectOperator::DuplicateIn | RedirectOperator::DuplicateOut)
+            && self.peek().is_ascii_digit()
     }
 
     fn took(&mut self, operator: RedirectOperator) -> RedirectOperator {

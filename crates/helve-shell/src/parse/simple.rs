@@ -11,7 +11,11 @@ const DECLARING: [&str; 8] = ["alias", "declare", "eval", "export", "let", "loca
 impl Parser<'_, '_> {
     /// Reads a simple command, or a function definition.
     pub(super) fn simple(&mut self, start: usize) -> Parsed<Command> {
-        let mut simple = Simple { assignments: Vec::new(), words: Vec::new() };
+        self.simple_from(Simple { assignments: Vec::new(), words: Vec::new() }, start)
+    }
+
+    /// Reads the rest of a simple command whose first words are known.
+    pub(super) fn simple_from(&mut self, mut simple: Simple, start: usize) -> Parsed<Command> {
         let mut redirects = Vec::new();
         let mut declares = false;
         loop {

@@ -20,8 +20,11 @@ pub(super) enum Context {
 impl Parser<'_, '_> {
     /// Whether a word starts at the cursor.
     pub(super) fn at_word(&mut self) -> bool {
-        let byte = self.peek();
-        !is_meta(byte) || self.at_process_substitution(byte)
+        match self.peek() {
+            // What is glued to a redirection is part of it.
+            b'0'..=b'9' | b'{' => self.descriptor().is_none(),
+            byte => !is_meta(byte) || self.at_process_substitution(byte),
+        }
     }
 
     /// Whether `<(` or `>(` comes next, the first byte of which is given.

@@ -2,27 +2,41 @@
 //! comes from here only.
 //!
 //! In comes an [`ApprovalRequest`], the whole of what is asked about; out comes an [`Answer`]. Whoever implements
-//! [`Approver`] can answer: the terminal, a program of the owner's, another part of the program. What an answer is worth is decided in the pipeline's authorize stage, not by who gives it: a grant
+//! [`Approver`] can answer: the terminal, a program of the owner's, another part of the program ([`channel()`]). What an answer is worth is decided in the pipeline's authorize stage, not by who gives it: a grant
 //! that was not offered counts for this one call only.
 //!
 //! | module | does |
 //! |---|---|
 //! | `effects` | [`EffectSummary`]: what a command does, short enough to read |
 //! | `pattern` | which command patterns a grant may have |
+//! | `binding` | what a grant is bound to: the directory and the content of scripts |
+//! | `grants` | finds and keeps what was granted for longer than a call |
+//! | `note` | what the journal keeps of a question |
+//! | `breaker` | how often a person may be asked, and when to stop |
+//! | `hook`, `channel`, `chain` | brokers: a program of the owner's, another part of the program, one after the other |
 //!
 //! Deliberately not here: drawing a question on a terminal (`helve-cli`), keeping grants (`helve-store`).
 
+pub(crate) mod binding;
+pub(crate) mod breaker;
+pub(crate) mod chain;
+mod channel;
 mod effects;
+pub(crate) mod grants;
+pub(crate) mod hook;
+pub(crate) mod note;
 pub(crate) mod pattern;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use helve_core::{BoxFuture, CallId, Decision};
-use helve_shell::analysis::Run;
+use helve_shell::analysis::Analysis;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use channel::{Channel, Questions, channel};
 pub use effects::{EffectSummary, OpaquePart};
 
 /// What a person is asked about: the whole call, not a summary of it. In JSON it is what a hook program reads.
@@ -60,14 +74,19 @@ pub struct ApprovalRequest {
     pub shown: String,
     /// The longest that the owner lets an answer hold.
     pub longest: Lasting,
+    /// What the command does in full; a pattern has to match a run of it. Never shown, because it may hold secrets.
+    #[serde(skip)]
+    pub analysis: Option<Arc<Analysis>>,
 }
 
 impl ApprovalRequest {
     /// Whether a grant of `pattern` for this part would be taken; the error says why not.
     pub fn accepts(&self, part: usize, pattern: &str) -> Result<(), String> {
         let part = self.parts.get(part).ok_or("there is no such part")?;
-        match &part.run {
-            Some(run) if part.offer.is_some() => pattern::covers(pattern, run, &self.workspace),
+        match (&self.analysis, part.run) {
+            (Some(analysis), Some(run)) if part.offer.is_some() => {
+                pattern::covers(pattern, analysis, run, &self.workspace)
+            }
             _ => Err("this part can be allowed only this once".to_owned()),
         }
     }
@@ -92,10 +111,9 @@ pub struct AskedPart {
     /// The command pattern that a longer answer would allow; none if it can be allowed only this once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offer: Option<String>,
-    /// The run behind it, as the analysis has it; an edited pattern has to match it. Not shown, because it may hold
-    /// secrets.
+    /// The run behind it, an index into the runs of [`ApprovalRequest::analysis`].
     #[serde(skip)]
-    pub run: Option<Run>,
+    pub run: Option<usize>,
 }
 
 /// A script of the workspace that a command names.

@@ -1,6 +1,6 @@
 //! Puts a [`Runtime`] together. Opens nothing and starts nothing: each lane is opened at its first need.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
@@ -10,6 +10,10 @@ use helve_policy::{ConfigError, Policy, RateLimiter};
 use helve_store::{Home, StoreError};
 use tokio::sync::mpsc;
 
+use crate::approval::breaker::Breaker;
+use crate::approval::chain::Chain;
+use crate::approval::grants::Grants;
+use crate::approval::hook::Hook;
 use crate::approval::{Approver, Headless};
 use crate::lanes::Lanes;
 use crate::pipeline::authorize::Authority;
@@ -52,6 +56,12 @@ pub enum BuildError {
     /// A secret that the policy names could not be read.
     #[error("{0}")]
     Config(#[from] ConfigError),
+    /// The program that answers for the owner could be changed by commands.
+    #[error("`approval.hook`: {path} lies in the workspace, where commands can change it; keep it elsewhere")]
+    HookInWorkspace {
+        /// The word of the key that names it.
+        path: String,
+    },
     /// There is no place for Helve's state.
     #[error("{0}")]
     Store(#[from] StoreError),
@@ -241,28 +251,55 @@ impl RuntimeBuilder {
             blobs: OnceLock::new(),
             kept: AtomicU64::new(0),
         });
+        let cancel = self.cancel.unwrap_or_else(Cancel::never);
         let executor = Executor {
             lanes: Arc::clone(&lanes),
             governor: Arc::clone(&governor),
             caller: caller.name().to_owned(),
             progress: self.progress,
-            cancel: self.cancel.unwrap_or_else(Cancel::never),
+            cancel: cancel.clone(),
         };
         let pipeline = Pipeline {
             registry,
             scheduler: Scheduler::new(policy.parallel(), policy.limits().workers),
             executor,
             governor,
-            recorder: Recorder::new(home, session, policy.fsync()),
+            recorder: Recorder::new(home.clone(), session.clone(), policy.fsync()),
             lanes,
             authority: Authority {
+                approver: approver(self.approver, &policy, &workspace)?,
+                grants: Grants::new(home, session.clone(), workspace.clone()),
+                breaker: Breaker::default(),
+                limiter: RateLimiter::new(),
                 policy,
                 workspace,
                 caller,
-                approver: self.approver.unwrap_or_else(|| Arc::new(Headless)),
-                limiter: RateLimiter::new(),
+                session,
+                cancel,
             },
         };
         Ok(Runtime { pipeline: Arc::new(pipeline) })
     }
+}
+
+/// Who is asked, in order: the one that was given, the owner's hook, nobody.
+fn approver(
+    given: Option<Arc<dyn Approver>>,
+    policy: &Policy,
+    workspace: &Path,
+) -> Result<Arc<dyn Approver>, BuildError> {
+    let Some(words) = policy.approval_hook() else { return Ok(given.unwrap_or_else(|| Arc::new(Headless))) };
+    // What a command could write must not answer for the owner.
+    let inside = |word: &String| {
+        let path = Path::new(word);
+        let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        path.starts_with(workspace) || real.starts_with(workspace)
+    };
+    if let Some(word) = words.iter().find(|word| inside(word)) {
+        return Err(BuildError::HookInWorkspace { path: word.clone() });
+    }
+    let mut words = words.iter();
+    let program = words.next().map(PathBuf::from).unwrap_or_default();
+    let hook = Hook { program, args: words.cloned().collect(), timeout: policy.approval_hook_timeout() };
+    Ok(Arc::new(Chain(given.into_iter().chain([Arc::new(hook) as Arc<dyn Approver>]).collect())))
 }

@@ -24,8 +24,8 @@ use tokio::runtime::RuntimeFlavor;
 use tokio::task::JoinSet;
 
 pub use approval::{
-    Answer, Approval, ApprovalRequest, Approver, AskedPart, EffectSummary, Grant, Headless, Lasting,
-    OpaquePart, Scope, Script,
+    Answer, Approval, ApprovalRequest, Approver, AskedPart, Channel, EffectSummary, Grant, Headless, Lasting,
+    OpaquePart, Questions, Scope, Script, channel,
 };
 #[doc(hidden)]
 pub use builder::register_builtin;
@@ -72,7 +72,7 @@ impl Runtime {
 
     /// Takes one call through the pipeline.
     pub async fn call(&self, call: Call) -> CallResult {
-        match self.pipeline.admit(call).await {
+        match self.pipeline.admit_one(call).await {
             Admitted::Ready(ready) => self.pipeline.finish(*ready).await,
             Admitted::Refused(result) => *result,
         }
@@ -86,15 +86,12 @@ impl Runtime {
     /// Takes calls up to their places in the line and no further. [`Pending::results`] runs them; several pendings may
     /// run at once and overlap where their access allows. A pending that is neither run nor dropped holds its places, and
     /// later calls that conflict with it wait.
-    pub async fn admit(&self, calls: Vec<Call>) -> Pending {
+    pub async fn admit(&self, mut calls: Vec<Call>) -> Pending {
         let limit = self.policy().limits().batch_calls;
-        let mut admitted = Vec::with_capacity(calls.len());
-        for (at, call) in calls.into_iter().enumerate() {
-            admitted.push(match at as u64 >= limit {
-                true => Admitted::Refused(Box::new(self.pipeline.too_many(call, limit))),
-                false => self.pipeline.admit(call).await,
-            });
-        }
+        let beyond = calls.split_off(calls.len().min(usize::try_from(limit).unwrap_or(usize::MAX)));
+        let mut admitted = self.pipeline.admit(calls).await;
+        let refused = |call| Admitted::Refused(Box::new(self.pipeline.too_many(call, limit)));
+        admitted.extend(beyond.into_iter().map(refused));
         Pending { pipeline: Arc::clone(&self.pipeline), admitted }
     }
 

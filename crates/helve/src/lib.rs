@@ -39,9 +39,9 @@ pub use helve_policy::{
     starter,
 };
 pub use helve_runtime::{
-    Answer, Approval, ApprovalRequest, Approver, AskedPart, BuildError, Caller, EffectSummary, Grant,
-    Headless, Lasting, OpaquePart, Pending, Quarantined, RegisterError, Runtime, RuntimeBuilder, Scope,
-    Script,
+    Answer, Approval, ApprovalRequest, Approver, AskedPart, BuildError, Caller, Channel, EffectSummary, Grant,
+    Headless, Lasting, OpaquePart, Pending, Quarantined, Questions, RegisterError, Runtime, RuntimeBuilder,
+    Scope, Script, channel,
 };
 pub use helve_shell::quote;
 pub use manual::manual;

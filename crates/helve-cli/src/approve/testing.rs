@@ -32,6 +32,7 @@ pub(super) fn request(command: &str, offers: &[Option<&str>]) -> ApprovalRequest
         scripts: Vec::new(),
         shown: String::new(),
         longest: Lasting::Always,
+        analysis: None,
     }
 }
 

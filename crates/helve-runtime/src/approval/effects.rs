@@ -9,19 +9,10 @@ const MOST: usize = 24;
 /// So much of each entry is kept.
 const MAX_CHARS: usize = 200;
 
-/// What a command does, as far as reading can tell.
+/// What a command does, as far as reading can tell. The members stand in the order of canonical JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EffectSummary {
-    /// The names of the programs that may run; `?` for one that shows only when it runs.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub programs: Vec<String>,
-    /// Paths that are read.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub reads: Vec<String>,
-    /// Paths that are created or changed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub writes: Vec<String>,
     /// Paths that are deleted, those with all that is in them ending in `/**`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deletes: Vec<String>,
@@ -31,24 +22,33 @@ pub struct EffectSummary {
     /// Hosts that are connected to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
-    /// Programs that gain or give privileges.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub privilege: Vec<String>,
-    /// What is left to run later by itself.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub persistence: Vec<String>,
-    /// What usually holds credentials and is read.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub secrets: Vec<String>,
     /// What touches the machine as a whole: disks, power, processes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub machine: Vec<String>,
-    /// The parts of which reading cannot tell what they do.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub opaque: Vec<OpaquePart>,
     /// How many entries were left out of these lists.
     #[serde(skip_serializing_if = "is_zero")]
     pub more: usize,
+    /// The parts of which reading cannot tell what they do.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub opaque: Vec<OpaquePart>,
+    /// What is left to run later by itself.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub persistence: Vec<String>,
+    /// Programs that gain or give privileges.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub privilege: Vec<String>,
+    /// The names of the programs that may run; `?` for one that shows only when it runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<String>,
+    /// Paths that are read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reads: Vec<String>,
+    /// What usually holds credentials and is read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
+    /// Paths that are created or changed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub writes: Vec<String>,
 }
 
 /// A part of which reading cannot tell what it does.

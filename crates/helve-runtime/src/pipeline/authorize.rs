@@ -1,7 +1,16 @@
 //! Authorize: valid arguments and the owner's policy in, a [`Permit`] out, or a refusal that names its rule.
 //!
 //! In order: is the tool enabled, what does the guard say of its commands, has the caller calls left, must a person
-//! agree. The strictest rule wins. A permit can be made nowhere else, and execute takes nothing else.
+//! agree, and did one agree before. The strictest rule wins. A permit can be made nowhere else, and execute takes nothing
+//! else.
+//!
+//! | module | does |
+//! |---|---|
+//! | `judge` | what the policy says of the commands of a call |
+//! | `ask` | the question to a person, and what the answer is worth |
+
+mod ask;
+mod judge;
 
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
@@ -9,15 +18,20 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use helve_core::{
-    Access, ApprovalNeed, CallId, CommandUse, Decision, ErrorKind, Lane, RateLimit, ShellBackend, ToolError,
-    ToolSpec, Verdict,
+    Access, ApprovalNeed, CallId, Cancel, CommandUse, Decision, ErrorKind, Lane, RateLimit, ShellBackend,
+    ToolError, ToolSpec, Verdict,
 };
 use helve_policy::{Policy, RateLimiter, Ticket, ToolRule, blocked_message};
 use serde_json::Value;
 
 use crate::Caller;
-use crate::approval::{Approval, ApprovalRequest, Approver, AskedPart, Lasting};
+use crate::approval::breaker::Breaker;
+use crate::approval::grants::Grants;
+use crate::approval::note::ApprovalNote;
+use crate::approval::{Approver, EffectSummary};
 use crate::registry::Entry;
+pub(crate) use ask::{Question, Shown};
+use judge::{Asking, Judged, judge};
 
 /// The proof that a call may happen. Its fields are private to this module.
 pub(crate) struct Permit {
@@ -26,6 +40,12 @@ pub(crate) struct Permit {
     access: Access,
     decision: Decision,
     ticket: Option<Ticket>,
+    /// What its commands do.
+    effects: Option<EffectSummary>,
+    /// How the owner agreed, where that was needed.
+    approval: Option<Box<ApprovalNote>>,
+    /// What the reader of the result should know.
+    notes: Vec<String>,
 }
 
 impl Permit {
@@ -39,6 +59,18 @@ impl Permit {
 
     pub(crate) fn decision(&self) -> &Decision {
         &self.decision
+    }
+
+    pub(crate) fn effects(&self) -> Option<&EffectSummary> {
+        self.effects.as_ref()
+    }
+
+    pub(crate) fn approval(&self) -> Option<&ApprovalNote> {
+        self.approval.as_deref()
+    }
+
+    pub(crate) fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
     }
 
     /// The lane is entered: the call counts from here on, and its arguments go to the tool.
@@ -61,12 +93,30 @@ impl Drop for Permit {
 pub(crate) struct Refusal {
     pub(crate) error: ToolError,
     pub(crate) decision: Option<Box<Decision>>,
+    /// What the commands would do.
+    pub(crate) effects: Option<Box<EffectSummary>>,
+    /// What the owner answered, where that was asked.
+    pub(crate) approval: Option<Box<ApprovalNote>>,
+}
+
+impl Refusal {
+    fn new(error: ToolError, decision: Decision) -> Self {
+        Refusal { decision: Some(Box::new(decision)), ..error.into() }
+    }
 }
 
 impl From<ToolError> for Refusal {
     fn from(error: ToolError) -> Self {
-        Refusal { error, decision: None }
+        Refusal { error, decision: None, effects: None, approval: None }
     }
+}
+
+/// What the stage gives for a call that is not refused.
+pub(crate) enum Authorized {
+    /// It may happen.
+    Permit(Permit),
+    /// It may happen if the owner agrees.
+    Question(Box<Question>),
 }
 
 /// What the stage decides with.
@@ -74,32 +124,53 @@ pub(crate) struct Authority {
     pub(crate) policy: Policy,
     pub(crate) workspace: PathBuf,
     pub(crate) caller: Caller,
+    pub(crate) session: String,
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) limiter: RateLimiter,
+    pub(crate) grants: Grants,
+    pub(crate) breaker: Breaker,
+    pub(crate) cancel: Cancel,
+}
+
+/// The decision on a call and what it rests on.
+struct Decided {
+    decision: Decision,
+    judged: Vec<Judged>,
+    asking: Vec<Asking>,
 }
 
 impl Authority {
     /// The stage. `shell` gives the sandbox that a command would run in; it is asked only where a command would.
-    pub(crate) async fn authorize(
+    pub(crate) fn authorize(
         &self,
         call: &CallId,
         entry: &Arc<Entry>,
         args: Value,
-        shown_args: impl FnOnce(&Value) -> Value,
+        shown: &Shown<'_>,
         shell: impl FnOnce() -> Result<Arc<dyn ShellBackend>, ToolError>,
-    ) -> Result<Permit, Refusal> {
+    ) -> Result<Authorized, Refusal> {
         let spec = entry.spec();
         let rule = entry.rule(&self.policy);
         enabled(spec, rule)?;
         let (access, declared) =
             contained_call(spec, || (entry.tool.access(&args), entry.tool.approval(&args)))?;
-        let decision = self.decide(spec, rule, &access, declared, shell)?;
+        let judged = self.judge(spec, &access)?;
+        let effects = summary(&judged, shown);
+        let decided = self
+            .decide(spec, rule, judged, declared, shell)
+            .map_err(|refusal| Refusal { effects: effects.clone().map(Box::new), ..refusal })?;
         let ticket = self.reserve(spec, rule)?;
-        let permit = Permit { entry: Arc::clone(entry), args, access, decision, ticket };
+        let Decided { decision, judged, asking } = decided;
+        let (entry, notes) = (Arc::clone(entry), Vec::new());
+        let permit = Permit { entry, args, access, decision, ticket, effects, approval: None, notes };
         if permit.decision.verdict == Verdict::Allow {
-            return Ok(permit);
+            return Ok(Authorized::Permit(permit));
         }
-        self.ask(call, permit, shown_args).await
+        let question = self.question(call, permit, asking, only(&judged), shown);
+        Ok(match self.covered(question) {
+            Ok(permit) => Authorized::Permit(permit),
+            Err(question) => Authorized::Question(question),
+        })
     }
 
     /// The decision on a call of `entry` that runs `command`, as `helve check` shows it. Nothing is reserved or asked.
@@ -111,59 +182,24 @@ impl Authority {
     ) -> Decision {
         let (spec, rule) = (entry.spec(), entry.rule(&self.policy));
         let access = Access { commands: vec![command], ..Access::default() };
-        let decided =
-            enabled(spec, rule).and_then(|()| self.decide(spec, rule, &access, spec.approval, shell));
-        decided.unwrap_or_else(|refusal| match refusal.decision {
-            Some(decision) => *decision,
-            None => Decision::deny(refusal.error.kind.name(), refusal.error.message),
-        })
+        let decided = enabled(spec, rule)
+            .and_then(|()| self.judge(spec, &access))
+            .and_then(|judged| self.decide(spec, rule, judged, spec.approval, shell));
+        match decided {
+            Ok(decided) => decided.decision,
+            Err(Refusal { decision: Some(decision), .. }) => *decision,
+            Err(refusal) => Decision::deny(refusal.error.kind.name(), refusal.error.message),
+        }
     }
 
-    /// What guard and approval say; the strictest wins.
-    fn decide(
-        &self,
-        spec: &ToolSpec,
-        rule: &ToolRule,
-        access: &Access,
-        declared: ApprovalNeed,
-        shell: impl FnOnce() -> Result<Arc<dyn ShellBackend>, ToolError>,
-    ) -> Result<Decision, Refusal> {
-        let guard = self.guard(spec, access)?;
-        let contained = if spec.lane == Lane::Sandbox { shell()?.contains() } else { false };
-        Ok(match (guard, self.need(spec, rule, declared, contained)) {
-            (Some(ask), _) if ask.verdict == Verdict::Ask => ask,
-            (_, Need::Asked(question)) => question,
-            // What the guard found is worth knowing where it is more than that nothing was found.
-            (guard, Need::None(rule)) => Decision {
-                reason: guard.map(|allowed| allowed.rule).filter(|rule| rule != "guard.default"),
-                ..Decision::allow(rule)
-            },
-        })
-    }
-
-    /// The strictest of what the guard says of each command; none if there is no command.
-    fn guard(&self, spec: &ToolSpec, access: &Access) -> Result<Option<Decision>, Refusal> {
-        let mut strictest: Option<Decision> = None;
-        for command in &access.commands {
-            let limit = self.policy.limits().command_bytes;
-            if command.command.len() as u64 > limit {
-                let message =
-                    format!("The command is {} bytes long; the limit is {limit}.", command.command.len());
-                return Err(ToolError::new(ErrorKind::TooLarge, message)
-                    .hint("Write the long part into a file in the workspace and run that.")
-                    .into());
-            }
-            let decision = self.policy.check(command, &self.workspace);
-            if decision.verdict == Verdict::Deny {
-                let message = blocked_message(&decision, &command.command);
-                let error = ToolError::new(ErrorKind::Blocked, message)
-                    .hint("Do not try the same by other means; choose another way or ask the owner.");
-                return Err(Refusal { error, decision: Some(Box::new(decision)) });
-            }
-            strictest = Some(match strictest {
-                Some(before) => before.stricter(decision),
-                None => decision,
-            });
+    /// What the policy says of each command.
+    fn judge(&self, spec: &ToolSpec, access: &Access) -> Result<Vec<Judged>, Refusal> {
+        let limit = self.policy.limits().command_bytes;
+        if let Some(long) = access.commands.iter().find(|one| one.command.len() as u64 > limit) {
+            let message = format!("The command is {} bytes long; the limit is {limit}.", long.command.len());
+            return Err(ToolError::new(ErrorKind::TooLarge, message)
+                .hint("Write the long part into a file in the workspace and run that.")
+                .into());
         }
         if spec.lane == Lane::Sandbox && access.commands.is_empty() {
             let message = format!("Tool '{}' runs commands and does not say which.", spec.name);
@@ -171,7 +207,53 @@ impl Authority {
                 .hint("Its author has to name the command in access().")
                 .into());
         }
-        Ok(strictest)
+        Ok(access.commands.iter().map(|command| judge(&self.policy, command, &self.workspace)).collect())
+    }
+
+    /// What guard and approval say; the strictest wins.
+    fn decide(
+        &self,
+        spec: &ToolSpec,
+        rule: &ToolRule,
+        judged: Vec<Judged>,
+        declared: ApprovalNeed,
+        shell: impl FnOnce() -> Result<Arc<dyn ShellBackend>, ToolError>,
+    ) -> Result<Decided, Refusal> {
+        let mut guard: Option<Decision> = None;
+        for one in &judged {
+            if one.decision.verdict == Verdict::Deny {
+                let message = blocked_message(&one.decision, &one.command.command);
+                let error = ToolError::new(ErrorKind::Blocked, message)
+                    .hint("Do not try the same by other means; choose another way or ask the owner.");
+                return Err(Refusal::new(error, one.decision.clone()));
+            }
+            guard = Some(match guard {
+                Some(before) => before.stricter(one.decision.clone()),
+                None => one.decision.clone(),
+            });
+        }
+        let contained = if spec.lane == Lane::Sandbox { shell()?.contains() } else { false };
+        let mut asking: Vec<Asking> = judged.iter().flat_map(|one| one.asking.iter().cloned()).collect();
+        let decision = match (guard, self.need(spec, rule, declared, contained)) {
+            (guard, Need::Asked { decision, every }) => {
+                let more = match only(&judged).filter(|_| every) {
+                    Some(one) => judge::every_run(&decision, &one.analysis),
+                    None => vec![Asking::whole(&decision)],
+                };
+                let asked =
+                    |part: &Asking| part.run.is_some() && asking.iter().any(|one| one.run == part.run);
+                let more: Vec<Asking> = more.into_iter().filter(|part| !asked(part)).collect();
+                asking.extend(more);
+                guard.filter(|guard| guard.verdict == Verdict::Ask).unwrap_or(decision)
+            }
+            (Some(ask), _) if ask.verdict == Verdict::Ask => ask,
+            // What the guard found is worth knowing where it is more than that nothing was found.
+            (guard, Need::None(rule)) => Decision {
+                reason: guard.map(|allowed| allowed.rule).filter(|rule| rule != "guard.default"),
+                ..Decision::allow(rule)
+            },
+        };
+        Ok(Decided { decision, judged, asking })
     }
 
     fn reserve(&self, spec: &ToolSpec, rule: &ToolRule) -> Result<Option<Ticket>, Refusal> {
@@ -188,8 +270,7 @@ impl Authority {
                 let grant =
                     format!("tools.{}.per_minute = {}", spec.name, limit.per_minute.saturating_mul(2));
                 let decision = Decision::deny("rate_limit", message.clone()).grant(grant);
-                let error = ToolError::new(ErrorKind::RateLimited, message).hint(hint);
-                Err(Refusal { error, decision: Some(Box::new(decision)) })
+                Err(Refusal::new(ToolError::new(ErrorKind::RateLimited, message).hint(hint), decision))
             }
         }
     }
@@ -222,73 +303,16 @@ impl Authority {
                     }
                     _ => format!("'{}' asks for approval", spec.name),
                 };
-                Need::Asked(Decision::ask(name(), reason).grant("auto_approve = true"))
+                let decision = Decision::ask(name(), reason).grant("auto_approve = true");
+                Need::Asked { decision, every: true }
             }
             ApprovalNeed::Always => {
                 let grant = format!("tools.{}.approval = \"unless_auto_approved\"", spec.name);
-                Need::Asked(
-                    Decision::ask(name(), format!("'{}' always asks for approval", spec.name)).grant(grant),
-                )
+                let decision =
+                    Decision::ask(name(), format!("'{}' always asks for approval", spec.name)).grant(grant);
+                Need::Asked { decision, every: false }
             }
         }
-    }
-
-    async fn ask(
-        &self,
-        call: &CallId,
-        permit: Permit,
-        shown_args: impl FnOnce(&Value) -> Value,
-    ) -> Result<Permit, Refusal> {
-        let tool = permit.entry.spec().name.clone();
-        let decision = permit.decision.clone();
-        let part = AskedPart {
-            span: None,
-            text: tool.clone(),
-            program: None,
-            rule: decision.rule.clone(),
-            reason: decision.reason.clone().unwrap_or_default(),
-            offer: None,
-            run: None,
-        };
-        let request = ApprovalRequest {
-            call: call.clone(),
-            caller: self.caller.name().to_owned(),
-            session: String::new(),
-            workspace: self.workspace.clone(),
-            tool,
-            args: shown_args(&permit.args),
-            command: None,
-            cwd: None,
-            decision,
-            parts: vec![part],
-            effects: None,
-            scripts: Vec::new(),
-            shown: String::new(),
-            longest: Lasting::Once,
-        };
-        let error = match self.approver.ask(&request).await.approval {
-            Approval::Once | Approval::Session { .. } | Approval::Always { .. } => return Ok(permit),
-            Approval::TimedOut => {
-                ToolError::new(ErrorKind::ApprovalRequired, "Nobody answered the question in time.")
-            }
-            Approval::Denied { reason } => {
-                ToolError::new(ErrorKind::ApprovalDenied, format!("The owner said no: {reason}"))
-                    .hint("Do not try the same by other means; choose another way or ask what is wanted.")
-            }
-            Approval::Nobody => {
-                let reason = request.decision.reason.clone().unwrap_or_default();
-                let message = format!("Approval required by {}: {reason}.", request.decision.rule);
-                let mut hint = "Nobody is there to ask. The owner can make the call on a terminal".to_owned();
-                if let Some(grant) = &request.decision.grant {
-                    hint.push_str(&format!(", or allow it with: {grant}"));
-                }
-                ToolError::new(ErrorKind::ApprovalRequired, message).hint(hint)
-            }
-            Approval::Cancelled => {
-                ToolError::new(ErrorKind::Cancelled, "The call was cancelled before the owner answered.")
-            }
-        };
-        Err(Refusal { error, decision: Some(Box::new(permit.decision.clone())) })
     }
 }
 
@@ -313,11 +337,28 @@ fn enabled(spec: &ToolSpec, rule: &ToolRule) -> Result<(), Refusal> {
     let error =
         ToolError::new(ErrorKind::Blocked, format!("Tool '{}' is blocked by {rule} = false.", spec.name))
             .hint(format!("Use another tool; only the owner can write {rule} = true."));
-    Err(Refusal { error, decision: Some(Box::new(decision)) })
+    Err(Refusal::new(error, decision))
 }
 
 /// Whether a person must agree, by which rule and why.
 enum Need {
     None(String),
-    Asked(Decision),
+    /// `every`: about each command that is started; else about the call as a whole.
+    Asked {
+        decision: Decision,
+        every: bool,
+    },
+}
+
+/// The command, where there is one and no other.
+fn only(judged: &[Judged]) -> Option<&Judged> {
+    match judged {
+        [one] => Some(one),
+        _ => None,
+    }
+}
+
+/// What the commands do, without secrets.
+fn summary(judged: &[Judged], shown: &Shown<'_>) -> Option<EffectSummary> {
+    only(judged).map(|one| EffectSummary::of(&one.analysis).cleaned(shown.text))
 }

@@ -25,11 +25,13 @@ use helve_core::{
 };
 use serde_json::Value;
 
+use crate::approval::EffectSummary;
+use crate::approval::note::ApprovalNote;
 use crate::call_id;
 use crate::lanes::Lanes;
 use crate::off_async;
 use crate::registry::{Entry, Registry};
-use authorize::{Authority, Permit, Refusal};
+use authorize::{Authority, Authorized, Permit, Refusal, Shown};
 pub(crate) use execute::Executor;
 use execute::Notes;
 use govern::Governor;
@@ -79,6 +81,10 @@ struct Story {
     started: Instant,
     notes: Vec<String>,
     decision: Option<Decision>,
+    /// What the commands of the call do.
+    effects: Option<EffectSummary>,
+    /// What the owner answered, where that was needed.
+    approval: Option<ApprovalNote>,
     sandbox: Option<SandboxReport>,
     /// The arguments as the journal may show them.
     args: Value,
@@ -94,6 +100,8 @@ impl Story {
             started: Instant::now(),
             notes: Vec::new(),
             decision: None,
+            effects: None,
+            approval: None,
             sandbox: None,
             args: Value::Null,
         }
@@ -142,21 +150,72 @@ impl Admitted {
 }
 
 impl Pipeline {
-    /// Resolve to schedule.
-    pub(crate) async fn admit(&self, call: Call) -> Admitted {
+    /// Resolve to schedule. The questions of all calls are asked together, before any of them takes its place in the line.
+    pub(crate) async fn admit(&self, calls: Vec<Call>) -> Vec<Admitted> {
+        let mut questions = Vec::new();
+        let mut looks = Vec::with_capacity(calls.len());
+        for call in calls {
+            let (story, look) = self.look(call);
+            looks.push(match look {
+                Ok(Authorized::Permit(permit)) => (story, Some(Ok(permit))),
+                Ok(Authorized::Question(question)) => {
+                    questions.push(*question);
+                    (story, None)
+                }
+                Err(refusal) => (story, Some(Err(refusal))),
+            });
+        }
+        let mut answers = self.authority.ask(questions).await.into_iter();
+        let settled = looks.into_iter().map(|(story, result)| {
+            let result = result.or_else(|| answers.next()).unwrap_or_else(unanswered);
+            self.place(story, result)
+        });
+        settled.collect()
+    }
+
+    /// The same for one call.
+    pub(crate) async fn admit_one(&self, call: Call) -> Admitted {
+        let (story, look) = self.look(call);
+        let result = match look {
+            Ok(Authorized::Permit(permit)) => Ok(permit),
+            Ok(Authorized::Question(question)) => {
+                self.authority.ask(vec![*question]).await.pop().unwrap_or_else(unanswered)
+            }
+            Err(refusal) => Err(refusal),
+        };
+        self.place(story, result)
+    }
+
+    /// Resolve to authorize, up to the question where there is one.
+    fn look(&self, call: Call) -> (Story, Result<Authorized, Refusal>) {
         let mut id = call.id;
         if let Some(id) = &mut id {
             self.governor.clean_value(id);
         }
         let mut story = Story::new(id, call.tool);
-        match self.permit(&mut story, call.args).await {
-            Ok(permit) => {
+        let look = self.authorized(&mut story, call.args);
+        (story, look)
+    }
+
+    /// Schedule, or the refusal's result.
+    fn place(&self, mut story: Story, result: Result<Permit, Refusal>) -> Admitted {
+        match result {
+            Ok(mut permit) => {
+                story.notes.extend(permit.take_notes().iter().map(|note| self.governor.clean(note)));
+                story.decision = Some(permit.decision().clone());
+                story.effects = permit.effects().cloned();
+                story.approval = permit.approval().cloned();
+                if story.lane == Some(Lane::Sandbox) {
+                    story.sandbox = self.lanes.shell().ok().map(|shell| shell.report());
+                }
                 let claim = Claim::new(permit.entry().spec(), permit.access());
                 let place = self.scheduler.join(claim);
                 Admitted::Ready(Box::new(Ready { story, permit, place }))
             }
             Err(refusal) => {
                 story.decision = refusal.decision.map(|decision| *decision);
+                story.effects = refusal.effects.map(|effects| *effects);
+                story.approval = refusal.approval.map(|approval| *approval);
                 Admitted::Refused(Box::new(self.refuse(story, refusal.error)))
             }
         }
@@ -184,7 +243,7 @@ impl Pipeline {
         CallResult { id: call.id, ..story.result(Err(error)).0 }
     }
 
-    async fn permit(&self, story: &mut Story, args: Args) -> Result<Permit, Refusal> {
+    fn authorized(&self, story: &mut Story, args: Args) -> Result<Authorized, Refusal> {
         let found = resolve::resolve(&self.registry, &story.tool);
         let Ok(entry) = found else {
             // A name that no tool has came from outside like the arguments, and may hold anything.
@@ -196,14 +255,9 @@ impl Pipeline {
         story.tool.clone_from(&spec.name);
         story.lane = Some(spec.lane);
         let valid = self.valid(entry, args, story)?;
-        let shown = |args: &Value| self.shown_args(spec, args);
-        let shell = || self.lanes.shell();
-        let permit = self.authority.authorize(&story.call, entry, valid, shown, shell).await?;
-        story.decision = Some(permit.decision().clone());
-        if spec.lane == Lane::Sandbox {
-            story.sandbox = self.lanes.shell().ok().map(|shell| shell.report());
-        }
-        Ok(permit)
+        let shown =
+            Shown { args: &|args| self.shown_args(spec, args), text: &|text| self.governor.redact(text) };
+        self.authority.authorize(&story.call, entry, valid, &shown, || self.lanes.shell())
     }
 
     /// Normalize and validate. What a refusal shows of the arguments is taken from a copy without secrets, because an
@@ -316,7 +370,9 @@ impl Pipeline {
             lane: story.lane.map(Lane::name),
             caller: self.authority.caller.name(),
             args: &story.args,
+            approval: story.approval.as_ref(),
             decision: story.decision.as_ref(),
+            effects: story.effects.as_ref(),
         }
     }
 
@@ -385,6 +441,11 @@ impl Pipeline {
         };
         Value::String(self.governor.clean_short(&text, MAX_UNREAD_CHARS))
     }
+}
+
+/// Each question has its answer; one without is no yes.
+fn unanswered() -> Result<Permit, Refusal> {
+    Err(ToolError::internal("The answer to the question about the call was lost.").into())
 }
 
 /// A refusal whose own words may show part of a secret.

@@ -12,6 +12,8 @@ use serde::Serialize;
 
 use serde_json::Value;
 
+use crate::approval::EffectSummary;
+use crate::approval::note::ApprovalNote;
 use crate::off_async;
 
 /// Writes the journal of one session; opens it at the first entry.
@@ -26,12 +28,16 @@ pub(crate) struct Recorder {
 /// them needs no sorting.
 #[derive(Clone, Serialize)]
 pub(crate) struct Planned<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) approval: Option<&'a ApprovalNote>,
     pub(crate) args: &'a Value,
     #[serde(skip)]
     pub(crate) call: &'a CallId,
     pub(crate) caller: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) decision: Option<&'a Decision>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) effects: Option<&'a EffectSummary>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<&'a Value>,
     #[serde(skip_serializing_if = "Option::is_none")]

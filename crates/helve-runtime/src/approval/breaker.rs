@@ -1,0 +1,158 @@
+//! How often a person may be asked. A question too many teaches people to say yes, so there is a most a minute; and
+//! whoever said no again and again is not asked any more.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::Approval;
+
+const MINUTE: Duration = Duration::from_secs(60);
+/// So many denials in a row end the questions.
+const IN_A_ROW: usize = 3;
+/// So many denials among the last answers end them too.
+const AMONG_LAST: usize = 10;
+const LAST: usize = 50;
+
+/// Counts the questions and answers of one process.
+#[derive(Default)]
+pub(crate) struct Breaker {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// When questions were asked in the last minute.
+    asked: VecDeque<Instant>,
+    /// The last answers, the newest at the end: whether each was a no.
+    denied: VecDeque<bool>,
+}
+
+/// Why a question is not asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// There were too many in the last minute; one may be asked after this long.
+    TooMany(Duration),
+    /// The owner said no too often.
+    Denied,
+}
+
+impl Breaker {
+    /// Counts a question that is about to be asked.
+    pub(crate) fn ask(&self, per_minute: u64, now: Instant) -> Result<(), Stop> {
+        let mut state = self.state();
+        if state.is_broken() {
+            return Err(Stop::Denied);
+        }
+        while state.asked.front().is_some_and(|at| now.duration_since(*at) >= MINUTE) {
+            state.asked.pop_front();
+        }
+        if state.asked.len() as u64 >= per_minute {
+            let first = state.asked.front().map_or(MINUTE, |at| now.duration_since(*at));
+            return Err(Stop::TooMany(MINUTE.saturating_sub(first)));
+        }
+        state.asked.push_back(now);
+        Ok(())
+    }
+
+    /// Notes what came back. Where nobody was there, nobody was bothered either.
+    pub(crate) fn answered(&self, approval: &Approval) {
+        let mut state = self.state();
+        match approval {
+            Approval::Once | Approval::Session { .. } | Approval::Always { .. } => {
+                // A yes says that somebody is there who wants to be asked.
+                if state.is_broken() {
+                    state.denied.clear();
+                }
+                state.note(false);
+            }
+            Approval::Denied { .. } => state.note(true),
+            Approval::Nobody => {
+                state.asked.pop_back();
+            }
+            Approval::Cancelled | Approval::TimedOut => {}
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn note(&mut self, denied: bool) {
+        self.denied.push_back(denied);
+        if self.denied.len() > LAST {
+            self.denied.pop_front();
+        }
+    }
+
+    fn is_broken(&self) -> bool {
+        let in_a_row = self.denied.iter().rev().take_while(|denied| **denied).count();
+        in_a_row >= IN_A_ROW || self.denied.iter().filter(|denied| **denied).count() >= AMONG_LAST
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn no() -> Approval {
+        Approval::Denied { reason: String::new() }
+    }
+
+    #[test]
+    fn a_minute_has_a_most_and_what_nobody_saw_does_not_count() {
+        let breaker = Breaker::default();
+        let start = Instant::now();
+        for second in 0..5 {
+            assert_eq!(breaker.ask(3, start + Duration::from_secs(second)), Ok(()));
+            breaker.answered(&Approval::Nobody);
+        }
+        for second in 0..3 {
+            assert_eq!(breaker.ask(3, start + Duration::from_secs(second)), Ok(()));
+            breaker.answered(&Approval::Once);
+        }
+        let after = |seconds| start + Duration::from_secs(seconds);
+        assert_eq!(breaker.ask(3, after(10)), Err(Stop::TooMany(Duration::from_secs(50))));
+        assert_eq!(breaker.ask(3, after(60)), Ok(()));
+        assert_eq!(breaker.ask(3, after(60)), Err(Stop::TooMany(Duration::from_secs(1))));
+    }
+
+    #[test]
+    fn three_denials_in_a_row_end_the_questions_until_a_yes_comes_in() {
+        let breaker = Breaker::default();
+        let now = Instant::now();
+        for answer in [no(), no(), Approval::Once, no(), no(), Approval::TimedOut] {
+            assert_eq!(breaker.ask(100, now), Ok(()));
+            breaker.answered(&answer);
+        }
+        assert_eq!(breaker.ask(100, now), Ok(()), "two in a row, and a timeout is no answer");
+        breaker.answered(&no());
+        assert_eq!(breaker.ask(100, now), Err(Stop::Denied));
+        // A question that was open meanwhile.
+        breaker.answered(&Approval::Session { grants: Vec::new() });
+        assert_eq!(breaker.ask(100, now), Ok(()));
+    }
+
+    #[test]
+    fn ten_denials_among_the_last_fifty_end_them_too() {
+        let breaker = Breaker::default();
+        let now = Instant::now();
+        for round in 0..10 {
+            assert_eq!(breaker.ask(1000, now), Ok(()), "{round}");
+            breaker.answered(&Approval::Once);
+            breaker.answered(&no());
+        }
+        assert_eq!(breaker.ask(1000, now), Err(Stop::Denied));
+        let patient = Breaker::default();
+        for _ in 0..40 {
+            assert_eq!(patient.ask(1000, now), Ok(()));
+            patient.answered(&no());
+            for _ in 0..5 {
+                patient.answered(&Approval::Once);
+            }
+        }
+        assert_eq!(patient.ask(1000, now), Ok(()), "nine among the last fifty");
+    }
+}

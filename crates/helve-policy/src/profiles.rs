@@ -163,3 +163,6 @@ fn unknown(settings: &Settings, name: &str) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,8 @@
 //! | `effect` | the names of effects |
 //! | `moment` | the date until which a rule holds |
 //! | `judge` | which rules are about which part |
+//! | `examples` | commands that a rule must decide as it says |
+//! | `learn` | rules proposed from what was run |
 //! | `offer` | patterns that a person is offered, and those that never are |
 //! | `steering` | builtins that only steer the shell and need no rule |
 //!
@@ -19,7 +21,9 @@
 //! Not here: the built-in families, what happens to parts that no rule is about, approvals.
 
 mod effect;
+mod examples;
 mod judge;
+mod learn;
 mod moment;
 mod offer;
 mod pattern;
@@ -39,6 +43,7 @@ use helve_core::Verdict;
 use helve_shell::Span;
 use helve_shell::analysis::Analysis;
 
+pub use learn::{Observation, ProposedRule, learn};
 pub use offer::{never_offered, propose};
 pub use pattern::CommandPattern;
 pub(crate) use rule::Rule;
@@ -136,6 +141,12 @@ impl Rules {
     /// allowed, every run that no rule is about has a finding by [`OTHERWISE`], and so has every opaque part.
     pub(crate) fn judge(&self, subject: &Subject<'_>) -> Findings {
         judge::judge(self, subject)
+    }
+
+    /// What is wrong with the examples of the rules that `which` picks, each a sentence.
+    pub(crate) fn example_problems(&self, home: Option<&Path>, which: impl Fn(&Rule) -> bool) -> Vec<String> {
+        let rules = self.rules.iter().filter(|rule| which(rule));
+        rules.flat_map(|rule| examples::problems(rule, home)).collect()
     }
 
     /// All rules, in the order of the layers.

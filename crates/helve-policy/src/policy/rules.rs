@@ -111,7 +111,10 @@ pub(super) fn gather(
         "ask" => Verdict::Ask,
         _ => Verdict::Deny,
     });
-    Ok(Rules::new(rules, otherwise))
+    let rules = Rules::new(rules, otherwise);
+    // Those of the built-in profiles are held by a test.
+    let problems = rules.example_problems(home, |rule| rule.origin.layer != Layer::Profile);
+    if problems.is_empty() { Ok(rules) } else { Err(ConfigError::all(problems)) }
 }
 
 /// A later layer that goes past the machine's ceiling is an error that names both.

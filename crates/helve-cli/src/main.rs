@@ -7,7 +7,7 @@
 //! | `setup`, `workspace_file` | policy, workspace, state directory and runtime from the global options |
 //! | `approve`, `interrupt` | the person at the terminal: questions and answers, and Ctrl-C |
 //! | `ui`, `failure` | the only ways out: text and an exit code |
-//! | `harmless`, `marked`, `effects`, `moment` | text, commands, what they do, and time as people read and write them |
+//! | `harmless`, `marked`, `effects`, `verdict`, `moment` | text, commands, what they do, what may be, and time as people read and write them |
 //!
 //! Deliberately not here: anything that decides or does something with a call. That is the library's pipeline.
 
@@ -22,6 +22,7 @@ mod marked;
 mod moment;
 mod setup;
 mod ui;
+mod verdict;
 mod workspace_file;
 
 use std::process::ExitCode;

@@ -35,13 +35,13 @@ pub use helve_core::{
     typed,
 };
 pub use helve_policy::{
-    ApprovalLength, ConfigError, Layer, Origin, Policy, RuleShown, Setting, Sources, WORKSPACE_FILE, WorkspaceFile,
-    starter,
+    ApprovalLength, CaseOutcome, Change, ConfigError, Layer, Origin, Policy, PolicyCase, RuleShown, Setting,
+    Sources, WORKSPACE_FILE, WorkspaceFile, diff, starter,
 };
 pub use helve_runtime::{
-    Answer, Approval, ApprovalRequest, Approver, AskedPart, BuildError, Caller, Channel, EffectSummary, Grant,
-    Headless, Lasting, OpaquePart, Pending, Quarantined, Questions, RegisterError, Runtime, RuntimeBuilder,
-    Scope, Script, channel,
+    Answer, Approval, ApprovalRequest, Approver, AskedPart, BuildError, Caller, Channel, EffectSummary,
+    Grant, Headless, Lasting, OpaquePart, Pending, Quarantined, Questions, RegisterError, Runtime,
+    RuntimeBuilder, Scope, Script, channel,
 };
 pub use helve_shell::quote;
 pub use manual::manual;

@@ -1,8 +1,13 @@
 //! `helve policy`: the rules that decide about commands: which are in force, what they mean, whether they do what they say,
 //! what a change of them would change, and which ones the past suggests.
 
+mod diff;
 mod explain;
+mod past;
 mod show;
+mod test;
+
+use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
 
@@ -12,11 +17,17 @@ use crate::failure::Failure;
 /// Show, explain, test, compare or learn rules
 #[derive(ClapArgs)]
 #[command(long_about = "\
-Show, explain, test, compare or learn the rules that decide about commands.")]
+Show, explain, test, compare or learn the rules that decide about commands.
+
+Rules are written as [[rules]] in helve.toml: a verdict (allow, ask, deny) and what it is about (command, effect, path, host, \
+tool). The strictest rule wins. `allows`, `asks` and `denies` of a rule are examples that are checked whenever it is \
+loaded. Helve's own rules come on top; the names that decisions have are explained by `helve policy explain`.")]
 #[command(after_help = "\
 Examples:
   helve policy show
-  helve policy explain guard.rm-recursive")]
+  helve policy explain guard.rm-recursive
+  helve policy test cases.jsonl
+  helve policy diff helve.toml stricter.toml --commands commands.txt")]
 pub(crate) struct Options {
     #[command(subcommand)]
     action: Action,
@@ -32,12 +43,30 @@ enum Action {
         #[arg(value_name = "RULE")]
         rule: Option<String>,
     },
+    /// Hold the rules against their own examples and a file of cases; exit code 1 if one comes out otherwise
+    Test {
+        /// Cases, one a line: {"command":"ls","verdict":"allow","rule":"…"}; the rule may be left out
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+    /// Say what differs between two configuration files, and which commands they decide differently
+    Diff {
+        /// The first configuration, in place of the user's
+        a: PathBuf,
+        /// The second
+        b: PathBuf,
+        /// The commands to decide, one a line [default: those of the journal]
+        #[arg(long, value_name = "FILE")]
+        commands: Option<PathBuf>,
+    },
 }
 
 pub(crate) fn policy(global: &Global, options: &Options) -> Result<u8, Failure> {
     match &options.action {
         Action::Show => show::show(global)?,
         Action::Explain { rule } => explain::explain(global, rule.as_deref())?,
+        Action::Test { file } => return test::test(global, file.as_deref()),
+        Action::Diff { a, b, commands } => diff::diff(global, a, b, commands.as_deref())?,
     }
     Ok(0)
 }

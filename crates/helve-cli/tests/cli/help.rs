@@ -43,6 +43,9 @@ fn furnished() -> World {
     std::fs::create_dir(world.workspace().join("src")).unwrap();
     file("calls.jsonl", "{\"id\":1,\"tool\":\"echo\",\"args\":{\"message\":\"hi\"}}\n");
     file("arguments.json", "{\"command\":\"echo hi\"}");
+    file("cases.jsonl", "{\"command\":\"ls\",\"verdict\":\"allow\"}\n");
+    file("commands.txt", "ls -la\ngit push\n");
+    file("stricter.toml", "[[rules]]\nverdict = \"ask\"\ncommand = \"git push *\"\n");
     file("words.txt", "two words\n");
     file("helve.toml", "[limits]\nworkers = 2\n");
     let session = "2026-01-31";

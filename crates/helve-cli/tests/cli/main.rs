@@ -14,6 +14,8 @@ mod help;
 #[cfg(test)]
 mod journal;
 #[cfg(test)]
+mod policy;
+#[cfg(test)]
 mod signals;
 #[cfg(test)]
 mod terminal;
@@ -21,3 +23,5 @@ mod terminal;
 mod tools;
 #[cfg(test)]
 mod trust;
+#[cfg(test)]
+mod why;

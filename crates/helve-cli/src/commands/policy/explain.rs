@@ -4,7 +4,6 @@
 use std::fmt::Write as _;
 
 use anstyle::Style;
-use helve::Verdict;
 use serde::{Deserialize, Serialize};
 
 use crate::args::Global;
@@ -103,13 +102,4 @@ fn told(rule: &Explained) -> String {
     examples(ui::GOOD, "It is not about", &rule.passes);
     let _ = writeln!(text, "To change it: {}", rule.change);
     text
-}
-
-/// The verdict in a word, as rules spell it.
-pub(super) fn word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Allow => "allow",
-        Verdict::Ask => "ask",
-        Verdict::Deny => "deny",
-    }
 }

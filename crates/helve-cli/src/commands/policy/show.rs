@@ -5,11 +5,10 @@ use std::fmt::Write as _;
 use helve::{RuleShown, Setting};
 use serde_json::{Value, json};
 
-use super::explain::word;
 use crate::args::Global;
 use crate::failure::Failure;
 use crate::harmless::{harmless, one_line};
-use crate::{setup, ui};
+use crate::{setup, ui, verdict};
 
 /// The settings that decide about commands.
 const SETTINGS: [&str; 12] = [
@@ -55,7 +54,7 @@ pub(super) fn show(global: &Global) -> Result<(), Failure> {
     }
     let rest = match rules.is_empty() {
         true => "There are no rules of the owner's".to_owned(),
-        false => format!("What no rule is about: {}", word(policy.rules_otherwise())),
+        false => format!("What no rule is about: {}", verdict::word(policy.rules_otherwise())),
     };
     let _ = writeln!(text, "{rest}. `helve policy explain` lists Helve's own rules.");
     ui::print_styled(&text)
@@ -69,13 +68,7 @@ fn is_written_ceiling(setting: &Setting) -> bool {
 
 /// One rule: what it says of what, then why and where it is written.
 pub(super) fn rule(rule: &RuleShown) -> String {
-    let style = match rule.verdict {
-        helve::Verdict::Allow => ui::GOOD,
-        helve::Verdict::Ask => ui::CAREFUL,
-        helve::Verdict::Deny => ui::BAD,
-    };
-    let mut text =
-        format!("{}  {}", ui::styled(style, &format!("{:5}", word(rule.verdict))), harmless(&rule.name));
+    let mut text = format!("{}  {}", verdict::column(rule.verdict), harmless(&rule.name));
     if rule.ceiling {
         text.push_str("  (ceiling: nothing lifts it)");
     }

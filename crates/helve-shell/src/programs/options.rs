@@ -21,8 +21,11 @@ pub(super) struct Grammar {
     pub(super) values: &'static str,
     /// Short options whose value may be attached and is never the next argument.
     pub(super) optional: &'static str,
-    /// Long options, without their dashes.
+    /// Long options as pairs, without their dashes. `--help` and `--version` need no entry.
     pub(super) long: &'static [(&'static str, Takes)],
+    /// Long options as text, in lists that programs may share: names divided by blanks, with `=` behind one that
+    /// takes a value and `?` behind one that may take one.
+    pub(super) names: &'static [&'static str],
     /// Where options may stand.
     pub(super) order: Order,
     /// Whether `-20` is an option; its name is then `#`.
@@ -38,6 +41,7 @@ impl Grammar {
         values: "",
         optional: "",
         long: &[],
+        names: &[],
         order: Order::Mixed,
         numbers: false,
         single_dash: false,
@@ -163,10 +167,18 @@ fn start(arg: &Arg) -> (&str, bool) {
 
 /// Says what each argument is.
 pub(super) fn read(args: &[Arg], grammar: &Grammar) -> Vec<Item> {
-    let mut reader = Reader { args, grammar, items: Vec::with_capacity(args.len()), next: 0 };
+    read_from(args, 0, grammar)
+}
+
+/// Says what each argument from one on is, as for a subcommand.
+pub(super) fn read_from(args: &[Arg], first: usize, grammar: &Grammar) -> Vec<Item> {
+    let mut reader = Reader { args, grammar, items: Vec::with_capacity(args.len()), next: first };
     reader.run();
     reader.items
 }
+
+/// Long options that nearly every program has.
+const EVERYWHERE: &[(&str, Takes)] = &[("help", Takes::Nothing), ("version", Takes::Nothing)];
 
 struct Reader<'a> {
     args: &'a [Arg],
@@ -221,7 +233,7 @@ impl<'a> Reader<'a> {
     /// Whether a text behind a single dash is a long option, with or without `=value`.
     fn has_single(&self, behind: &str) -> bool {
         let name = behind.split('=').next().unwrap_or(behind);
-        self.grammar.long.iter().any(|(known, _)| *known == name)
+        self.find(name, false).is_some()
     }
 
     /// `--name`, `--name=value`, `--name value`.
@@ -249,15 +261,21 @@ impl<'a> Reader<'a> {
 
     /// The declared option of that name, or the only one that starts with it.
     fn find(&self, name: &str, abbreviated: bool) -> Option<(&'static str, Takes)> {
-        let exact = self.grammar.long.iter().find(|(known, _)| *known == name);
-        if exact.is_some() || !abbreviated || name.is_empty() {
-            return exact.copied();
+        let declared = self.grammar.long.iter().chain(EVERYWHERE).copied();
+        let named = self.grammar.names.iter().flat_map(|list| list.split_ascii_whitespace()).map(described);
+        let mut short_for = None;
+        let mut ambiguous = name.is_empty() || !abbreviated;
+        for option in declared.chain(named) {
+            if option.0 == name {
+                return Some(option);
+            }
+            if option.0.starts_with(name) {
+                // An option that two lists have is one option.
+                ambiguous |= short_for.is_some_and(|other| other != option);
+                short_for = Some(option);
+            }
         }
-        let mut matches = self.grammar.long.iter().filter(|(known, _)| known.starts_with(name));
-        match (matches.next(), matches.next()) {
-            (Some(only), None) => Some(*only),
-            _ => None,
-        }
+        short_for.filter(|_| !ambiguous)
     }
 
     /// `-rfv`, `-n5`, `-n 5`, `-20`; `text` starts with its dash.
@@ -315,6 +333,15 @@ impl<'a> Reader<'a> {
         if self.args.get(at).is_some_and(|arg| arg.splits && arg.parts.contains(&ArgPart::Unknown)) {
             self.items.push(Item::Maybe(at));
         }
+    }
+}
+
+/// An option of a list: `name`, `name=`, `name?`.
+fn described(word: &'static str) -> (&'static str, Takes) {
+    match (word.strip_suffix('='), word.strip_suffix('?')) {
+        (Some(name), _) => (name, Takes::Value),
+        (None, Some(name)) => (name, Takes::Optional),
+        (None, None) => (word, Takes::Nothing),
     }
 }
 

@@ -1,8 +1,66 @@
 //! Programs that people call read-only, with the options that make them something else.
+//!
+//! In comes an argv, out goes which files it reads, and where an option, a script or an operand makes the program write,
+//! run another program, or take code. Options that a program does not have are departures: the guard vouches for
+//! ordinary behaviour only.
+//!
+//! | module | programs |
+//! |---|---|
+//! | `table` | what a table is, and how it is applied |
+//! | `filters`, `files`, `system` | those that a table describes fully |
+//! | `search` | `rg` and `fd` |
+//! | `find`, `sed`, `awk`, `jq`, `tar`, `make`, `git` | those with a language of their own |
 
+mod awk;
+mod files;
+mod filters;
+mod find;
+mod git;
+mod jq;
+mod make;
+mod search;
+mod sed;
+mod system;
+mod table;
+mod tar;
+#[cfg(test)]
+mod tests;
+
+use super::meaning::is_stream;
 use super::{Invocation, Meaning};
 
 /// What the argv means, if this table knows the program.
-pub(super) fn understand(_invocation: &Invocation<'_>) -> Option<Meaning> {
-    None
+pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
+    let program = invocation.program;
+    Some(match program {
+        "find" | "gfind" => find::understand(invocation),
+        "sed" | "gsed" => sed::understand(invocation),
+        "awk" | "gawk" | "mawk" | "nawk" | "original-awk" => awk::understand(invocation),
+        "tar" | "gtar" | "bsdtar" => tar::understand(invocation),
+        "make" | "gmake" => make::understand(invocation),
+        "git" => git::understand(invocation),
+        "rg" | "ripgrep" => search::rg(invocation),
+        "fd" | "fdfind" => search::fd(invocation),
+        "jq" => jq::understand(invocation),
+        "date" => system::date(invocation),
+        "hostname" => system::hostname(invocation),
+        "dc" => system::dc(invocation),
+        _ if system::HARMLESS.contains(&program) => Meaning::default(),
+        _ => by_table(invocation)?,
+    })
+}
+
+fn by_table(invocation: &Invocation<'_>) -> Option<Meaning> {
+    let tables = [filters::TABLES, files::TABLES, system::TABLES];
+    let known = |table: &&table::Table| table.names.contains(&invocation.program);
+    let table = tables.into_iter().flatten().find(known)?;
+    let mut meaning = table::apply(table, invocation);
+    if matches!(invocation.program, "less" | "more" | "zless" | "zmore" | "most") {
+        for (at, arg) in invocation.args.iter().enumerate() {
+            if let Some(kind) = arg.text().and_then(filters::pager_command) {
+                meaning.departs(kind, at);
+            }
+        }
+    }
+    Some(meaning)
 }

@@ -92,6 +92,25 @@ fn long_options_and_their_abbreviations() {
 }
 
 #[test]
+fn lists_that_programs_share_count_as_one() {
+    const SHARED: &str = "reverse output= color?";
+    let grammar = Grammar { names: &[SHARED, SHARED], ..SORT };
+    let args = known(&["--outp=x", "--help", "--color", "--col=x", "--rev", "--r"]);
+    assert_eq!(
+        read(&args, &grammar),
+        [
+            value("output", 0, 0, 7),
+            Item::Flag("help", 1),
+            Item::Flag("color", 2),
+            value("color", 3, 3, 6),
+            Item::Flag("reverse", 4),
+            Item::Unknown(5)
+        ]
+    );
+    assert_eq!(read_from(&args, 4, &grammar), [Item::Flag("reverse", 4), Item::Unknown(5)]);
+}
+
+#[test]
 fn options_stand_anywhere_or_only_in_front() {
     let args = known(&["a", "-r", "--", "-o", "b"]);
     assert_eq!(

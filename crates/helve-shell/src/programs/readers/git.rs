@@ -1,0 +1,206 @@
+//! `git`: options in front of the subcommand, the subcommand, and its own options.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | `config` | which settings name programs |
+//! | `views` | subcommands that read, with all their options |
+//! | `changes` | subcommands that change the repository, the work tree, or reach a network |
+
+mod changes;
+mod config;
+mod views;
+
+use crate::analysis::{Arg, DepartureKind, EffectKind, More, OpaqueReason};
+use crate::programs::options::{Grammar, Item, Order, Place, read};
+use crate::programs::{Invocation, Meaning, On};
+
+const GIT: Grammar = Grammar {
+    flags: "vhpP",
+    values: "Cc",
+    names: &["exec-path? html-path man-path info-path paginate no-pager no-replace-objects no-lazy-fetch \
+        no-optional-locks no-advice bare git-dir= work-tree= namespace= super-prefix= config-env= \
+        attr-source= list-cmds= literal-pathspecs glob-pathspecs noglob-pathspecs icase-pathspecs"],
+    order: Order::First,
+    ..Grammar::NONE
+};
+
+/// A subcommand with its arguments, and where it works.
+struct Call<'a> {
+    invocation: &'a Invocation<'a>,
+    name: &'a str,
+    /// The index of the subcommand.
+    at: usize,
+    /// The directory that `-C` names; none for the working directory.
+    directory: Option<String>,
+    /// Whether the directory is known.
+    located: bool,
+}
+
+impl Call<'_> {
+    fn args(&self) -> &[Arg] {
+        self.invocation.args
+    }
+
+    fn text(&self, at: usize) -> Option<&str> {
+        self.invocation.text(at)
+    }
+
+    /// A path of the repository or the work tree.
+    fn path(&self, path: &str) -> On {
+        match (&self.directory, self.located) {
+            (_, false) => On::Unknown(Some(self.at)),
+            (None, true) => On::Path(path.to_owned(), Some(self.at)),
+            (Some(directory), true) if path == "." => On::Path(directory.clone(), Some(self.at)),
+            (Some(directory), true) => {
+                On::Path(format!("{}/{path}", directory.trim_end_matches('/')), Some(self.at))
+            }
+        }
+    }
+
+    /// The path that an argument is, where that can be told.
+    fn operand(&self, at: usize) -> On {
+        match (self.located && self.directory.is_none(), self.text(at)) {
+            (true, _) => On::Arg(at),
+            (false, Some(text)) if text.starts_with('/') => On::Arg(at),
+            (false, Some(text)) => self.path(text),
+            (false, None) => On::Unknown(Some(at)),
+        }
+    }
+}
+
+/// What `git` does.
+pub(super) fn understand(invocation: &Invocation<'_>) -> Meaning {
+    let args = invocation.args;
+    let mut meaning = Meaning::default();
+    let mut directory: Option<String> = None;
+    let mut located = true;
+    let mut subcommand = None;
+    for item in read(args, &GIT) {
+        match item {
+            Item::Value("C", place) => match place.text(args) {
+                Some(text) => directory = Some(inside(directory.as_deref(), text)),
+                None => located = false,
+            },
+            Item::Value("c", place) => config::note(&mut meaning, args, place),
+            Item::Value("config-env", place) => meaning.departs(DepartureKind::Configuration, place.option),
+            Item::Value("exec-path", place) => {
+                meaning.departs(DepartureKind::Program, place.option);
+                meaning.hides(OpaqueReason::UnknownProgram, Some(place.option));
+            }
+            Item::Value("git-dir" | "attr-source", place) => {
+                meaning.departs(DepartureKind::Configuration, place.option);
+            }
+            Item::Value("work-tree", place) => {
+                located = false;
+                meaning.reads(place.on(args));
+            }
+            Item::Unknown(at) => meaning.departs(DepartureKind::UnknownOption, at),
+            Item::Maybe(at) => {
+                meaning.departs(DepartureKind::PossibleOption, at);
+                meaning.hides(OpaqueReason::UnknownProgram, Some(at));
+                return meaning;
+            }
+            Item::Operand(at) => {
+                subcommand = Some(at);
+                break;
+            }
+            _ => {}
+        }
+    }
+    let Some(at) = subcommand else {
+        if invocation.more != More::Nothing {
+            meaning.departs(DepartureKind::PossibleOption, args.len());
+            meaning.hides(OpaqueReason::UnknownProgram, None);
+        }
+        return meaning;
+    };
+    let Some(name) = invocation.text(at) else {
+        meaning.departs(DepartureKind::Program, at);
+        meaning.hides(OpaqueReason::UnknownProgram, Some(at));
+        return meaning;
+    };
+    let call = Call { invocation, name, at, directory, located };
+    if !views::note(&call, &mut meaning) && !changes::note(&call, &mut meaning) {
+        // An alias, or a program called git-NAME.
+        meaning.departs(DepartureKind::Program, at);
+        meaning.hides(OpaqueReason::UnknownProgram, Some(at));
+    }
+    meaning
+}
+
+/// A directory as seen from another, as for `-C a -C b`.
+fn inside(directory: Option<&str>, path: &str) -> String {
+    match directory {
+        Some(directory) if !path.starts_with('/') => format!("{directory}/{path}"),
+        _ => path.to_owned(),
+    }
+}
+
+/// Notes that a remote is reached: a URL, a path, or the name of a remote.
+fn note_remote(call: &Call<'_>, meaning: &mut Meaning, at: Option<usize>) {
+    let Some(at) = at else {
+        meaning.departs(DepartureKind::Network, call.at);
+        meaning.does(EffectKind::Connect, On::Unknown(Some(call.at)));
+        return;
+    };
+    let Some(text) = call.text(at) else {
+        meaning.departs(DepartureKind::Network, at);
+        meaning.departs(DepartureKind::Program, at);
+        meaning.does(EffectKind::Connect, On::Unknown(Some(at)));
+        return;
+    };
+    if let Some((transport, rest)) = text.split_once("::")
+        && !transport.is_empty()
+        && transport.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-._".contains(&byte))
+    {
+        // `ext::` runs its text, any other name runs git-remote-NAME.
+        meaning.departs(DepartureKind::Program, at);
+        if transport == "ext" {
+            let command = rest.replace("% ", "\u{1}").replace("%%", "%");
+            let words =
+                command.split(' ').map(|word| Arg::known(word.replace('\u{1}', " "), call.args()[at].span));
+            meaning.runs_detached(words.collect(), More::Nothing);
+        } else {
+            meaning.hides(OpaqueReason::UnknownProgram, Some(at));
+        }
+        return;
+    }
+    match host(text) {
+        Some(host) => {
+            meaning.departs(DepartureKind::Network, at);
+            if host.starts_with('-') {
+                meaning.departs(DepartureKind::Program, at);
+            }
+            meaning.does(EffectKind::Connect, On::Host(host.to_owned(), Some(at)));
+        }
+        None if text == "." || text.starts_with(['/', '.', '~']) || text.starts_with("file://") => {
+            meaning.reads(call.operand(at));
+        }
+        None => {
+            meaning.departs(DepartureKind::Network, at);
+            meaning.does(EffectKind::Connect, On::Unknown(Some(at)));
+        }
+    }
+}
+
+/// The host of `scheme://user@host:port/path` or `user@host:path`.
+fn host(url: &str) -> Option<&str> {
+    let authority = match url.split_once("://") {
+        Some(("file", _)) => return None,
+        Some((_, rest)) => rest.split('/').next()?,
+        None => {
+            let (host, _) = url.split_once(':')?;
+            if host.contains('/') || host.is_empty() {
+                return None;
+            }
+            host
+        }
+    };
+    let host = authority.rsplit('@').next()?;
+    (!host.is_empty()).then_some(host)
+}
+
+/// Notes an option that holds a command for the other end or this one.
+fn note_command(call: &Call<'_>, meaning: &mut Meaning, place: Place) {
+    meaning.runs_option_text(call.args(), place);
+}

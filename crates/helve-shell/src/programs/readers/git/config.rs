@@ -1,0 +1,176 @@
+//! Settings of git: which of them name programs, and which are plain.
+
+use crate::analysis::{Arg, DepartureKind};
+use crate::programs::Meaning;
+use crate::programs::options::Place;
+
+/// Settings that change nothing but how things look, and who commits.
+const PLAIN: &[&str] = &[
+    "advice.",
+    "color.",
+    "column.",
+    "log.",
+    "status.",
+    "blame.",
+    "core.quotepath",
+    "core.abbrev",
+    "core.autocrlf",
+    "core.safecrlf",
+    "core.eol",
+    "core.filemode",
+    "core.ignorecase",
+    "core.precomposeunicode",
+    "core.longpaths",
+    "core.commentchar",
+    "core.whitespace",
+    "core.bigfilethreshold",
+    "core.compression",
+    "user.name",
+    "user.email",
+    "author.",
+    "committer.",
+    "init.defaultbranch",
+    "diff.algorithm",
+    "diff.renames",
+    "diff.renamelimit",
+    "diff.noprefix",
+    "diff.mnemonicprefix",
+    "diff.context",
+    "diff.interhunkcontext",
+    "diff.colormoved",
+    "diff.colormovedws",
+    "diff.suppressblankempty",
+    "diff.submodule",
+    "diff.relative",
+    "diff.statgraphwidth",
+    "merge.conflictstyle",
+    "merge.renamelimit",
+    "merge.ff",
+    "pull.rebase",
+    "pull.ff",
+    "push.default",
+    "push.autosetupremote",
+    "rebase.autostash",
+    "rebase.autosquash",
+    "fetch.prune",
+    "gc.auto",
+    "index.threads",
+    "pack.threads",
+    "feature.manyfiles",
+    "grep.linenumber",
+    "grep.patterntype",
+    "grep.extendedregexp",
+    "grep.column",
+    "grep.fullname",
+    "format.pretty",
+    "versionsort.",
+    "tag.sort",
+    "branch.sort",
+    "help.autocorrect",
+    "commit.gpgsign=false",
+    "tag.gpgsign=false",
+    "log.showsignature=false",
+    "core.pager=cat",
+    "core.pager=",
+    "core.pager=less",
+    "core.fsmonitor=false",
+    "core.untrackedcache",
+    "submodule.recurse",
+    "maintenance.auto",
+    "protocol.version",
+    "http.postbuffer",
+    "http.lowspeedlimit",
+    "http.lowspeedtime",
+    "checkout.",
+    "clean.requireforce",
+];
+
+/// Settings whose value is a command, by their last word.
+const COMMANDS: &[&str] = &[
+    "pager",
+    "editor",
+    "sshcommand",
+    "fsmonitor",
+    "askpass",
+    "gitproxy",
+    "external",
+    "command",
+    "textconv",
+    "cmd",
+    "program",
+    "clean",
+    "smudge",
+    "process",
+    "packobjectshook",
+    "uploadpack",
+    "receivepack",
+    "difffilter",
+    "driver",
+    "helper",
+    "browser",
+    "smtpserver",
+    "tocmd",
+    "cccmd",
+    "defaultkeycommand",
+    "alternaterefscommand",
+];
+
+/// `-c name=value`.
+pub(super) fn note(meaning: &mut Meaning, args: &[Arg], place: Place) {
+    let known = place.prefix(args);
+    let whole = place.text(args);
+    let (name, value) = known.split_once('=').unwrap_or((known, ""));
+    let name = name.to_ascii_lowercase();
+    if whole.is_some() && is_plain(&name, value) {
+        return;
+    }
+    meaning.departs(DepartureKind::Configuration, place.option);
+    if holds_command(&name) && known.contains('=') {
+        meaning.departs(DepartureKind::Program, place.option);
+        let skip = place.skip + known.len() - value.len();
+        if name.starts_with("alias.") {
+            // Without `!`, an alias is another subcommand.
+            if value.starts_with('!') {
+                note_text(meaning, args, Place { skip: skip + 1, ..place });
+            }
+        } else {
+            note_text(meaning, args, Place { skip, ..place });
+        }
+    }
+}
+
+fn note_text(meaning: &mut Meaning, args: &[Arg], place: Place) {
+    if let Some(text) = place.value(args) {
+        meaning.runs_text(text, "sh");
+    }
+}
+
+/// Whether a setting, in lower case, is plain. An entry with a dot at its end stands for a section, one with `=` for one
+/// value only.
+fn is_plain(name: &str, value: &str) -> bool {
+    let with_value = format!("{name}={}", value.to_ascii_lowercase());
+    if name.starts_with("pager.") {
+        return matches!(value, "false" | "true" | "cat" | "less" | "0" | "1");
+    }
+    PLAIN.iter().any(|plain| match plain.contains('=') {
+        true => with_value == *plain,
+        false => name == *plain || (plain.ends_with('.') && name.starts_with(plain)),
+    })
+}
+
+/// Whether the value of a setting, in lower case, is run by a shell.
+pub(super) fn holds_command(name: &str) -> bool {
+    name.starts_with("alias.")
+        || name.starts_with("pager.")
+        || COMMANDS.contains(&name.rsplit('.').next().unwrap_or(name))
+}
+
+/// Whether a setting, in lower case, decides which code runs later: a command, a directory of hooks, another file of
+/// settings, a transport.
+pub(super) fn steers(name: &str) -> bool {
+    holds_command(name)
+        || ["include.", "includeif.", "protocol.", "url.", "safe."]
+            .iter()
+            .any(|section| name.starts_with(section))
+        || matches!(name, "core.hookspath" | "core.attributesfile" | "init.templatedir" | "core.worktree")
+}

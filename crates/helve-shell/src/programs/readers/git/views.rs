@@ -1,0 +1,204 @@
+//! Subcommands of git that read.
+
+use super::Call;
+use crate::analysis::{DepartureKind, More};
+use crate::programs::Meaning;
+use crate::programs::options::{Grammar, Item, Place, read_from};
+
+/// Options of everything that shows differences.
+const DIFF: &str = "patch no-patch unified= output= output-indicator-new= output-indicator-old= \
+    output-indicator-context= raw patch-with-raw indent-heuristic no-indent-heuristic minimal patience \
+    histogram anchored= diff-algorithm= stat? stat-width= stat-name-width= stat-count= stat-graph-width= \
+    compact-summary no-compact-summary numstat shortstat dirstat? cumulative dirstat-by-file? summary \
+    patch-with-stat name-only name-status submodule? color? no-color color-moved? no-color-moved \
+    color-moved-ws= no-color-moved-ws word-diff? word-diff-regex= color-words? no-renames renames \
+    rename-empty no-rename-empty check ws-error-highlight= full-index binary abbrev? no-abbrev \
+    break-rewrites? find-renames? find-copies? find-copies-harder irreversible-delete diff-filter= \
+    find-object= pickaxe-all pickaxe-regex skip-to= rotate-to= relative? no-relative text \
+    ignore-cr-at-eol ignore-space-at-eol ignore-space-change ignore-all-space ignore-blank-lines \
+    ignore-matching-lines= inter-hunk-context= function-context exit-code quiet ext-diff no-ext-diff \
+    textconv no-textconv ignore-submodules? src-prefix= dst-prefix= no-prefix default-prefix \
+    line-prefix= ita-invisible-in-index ita-visible-in-index cached staged merge-base no-index base ours \
+    theirs cc combined-all-paths diff-merges= no-diff-merges dd remerge-diff order-file=";
+
+/// Options of everything that walks through history.
+const LOG: &str = "follow no-follow decorate? no-decorate decorate-refs= decorate-refs-exclude= clear-decorations \
+    source mailmap no-mailmap use-mailmap no-use-mailmap log-size max-count= skip= since= after= until= \
+    before= since-as-filter= max-age= min-age= author= committer= grep-reflog= grep= all-match \
+    invert-grep regexp-ignore-case basic-regexp extended-regexp fixed-strings perl-regexp remove-empty \
+    merges no-merges min-parents= max-parents= no-min-parents no-max-parents first-parent \
+    exclude-first-parent-only not all branches? tags? remotes? glob= exclude= exclude-hidden= reflog \
+    alternate-refs single-worktree ignore-missing bisect stdin cherry-mark cherry-pick left-only \
+    right-only cherry walk-reflogs merge boundary simplify-by-decoration show-pulls full-history dense \
+    sparse simplify-merges ancestry-path? date-order author-date-order topo-order reverse no-walk? \
+    do-walk pretty? format= oneline abbrev-commit no-abbrev-commit encoding= expand-tabs? no-expand-tabs \
+    notes? no-notes standard-notes no-standard-notes show-notes? show-notes-by-default show-signature \
+    no-show-signature relative-date date= parents children left-right graph no-graph show-linear-break? \
+    header timestamp count objects objects-edge indexed-objects object-names no-object-names filter= \
+    no-filter use-bitmap-index disk-usage? missing= root no-commit-id always full-diff progress? \
+    numbered email group= zero bisect-vars? bisect-all no-commit-header commit-header unpacked";
+
+/// One grammar for all that show commits and differences: what one of them refuses does no harm.
+const REVIEW: Grammar = Grammar {
+    flags: "psuzabwWRDtrcmiEFPgqven0dhk",
+    values: "USGOlLI",
+    optional: "MCBXw",
+    names: &[DIFF, LOG],
+    numbers: true,
+    ..Grammar::NONE
+};
+
+const STATUS: Grammar = Grammar {
+    flags: "svbzM",
+    optional: "uM",
+    names: &["short branch no-branch show-stash no-show-stash porcelain? long verbose untracked-files? \
+        ignore-submodules? ignored? column? no-column ahead-behind no-ahead-behind renames no-renames \
+        find-renames? null"],
+    ..Grammar::NONE
+};
+
+const GREP: Grammar = Grammar {
+    flags: "aIirvwxEGFPnlLzcohHqpWs",
+    values: "efABCm",
+    optional: "O",
+    names: &[
+        "cached untracked no-index exclude-standard no-exclude-standard recurse-submodules text textconv \
+        no-textconv ignore-case max-depth= recursive no-recursive word-regexp invert-match full-name \
+        extended-regexp basic-regexp perl-regexp fixed-strings line-number column name-only \
+        files-with-matches files-without-match open-files-in-pager? null only-matching count color? \
+        no-color break heading show-function context= after-context= before-context= function-context \
+        max-count= threads= and or not all-match quiet no-line-number ext-grep file=",
+    ],
+    numbers: true,
+    ..Grammar::NONE
+};
+
+const BLAME: Grammar = Grammar {
+    flags: "cbltfnspekwh",
+    values: "LS",
+    optional: "MC",
+    names: &[
+        DIFF,
+        "root show-stats progress? no-progress score-debug show-name show-number porcelain line-porcelain \
+        show-email incremental encoding= contents= date= abbrev? first-parent ignore-rev= \
+        ignore-revs-file= color-lines color-by-age since= reverse minimal",
+    ],
+    ..Grammar::NONE
+};
+
+/// Options of small subcommands that only print, taken together.
+const PRINTING: Grammar = Grammar {
+    flags: "acdefghijklmnopqrstuvwxzHEISV",
+    values: "",
+    optional: "L",
+    names: &[
+        LOG,
+        "verify short abbrev-ref? show-toplevel show-cdup show-prefix show-superproject-working-tree \
+        git-dir absolute-git-dir git-common-dir git-path= is-inside-work-tree is-inside-git-dir \
+        is-bare-repository is-shallow-repository show-object-format? show-ref-format symbolic \
+        symbolic-full-name revs-only no-revs flags no-flags default= prefix= sq sq-quote parseopt \
+        path-format= local-env-vars shared-index-path disambiguate= cached deleted modified others \
+        ignored stage directory no-empty-directory unmerged killed exclude= exclude-from= \
+        exclude-per-directory= exclude-standard error-unmatch with-tree= full-name recurse-submodules \
+        deduplicate eol sparse debug resolve-undo long name-only name-status object-only full-tree null \
+        textconv filters path= batch? batch-check? batch-command? batch-all-objects buffer \
+        follow-symlinks allow-unknown-type unordered mailmap use-mailmap all tags contains dirty? \
+        broken? candidates= exact-match match= always first-parent octopus independent is-ancestor \
+        fork-point heads branches head dereference hash? exclude-existing? exists quiet sort= count= \
+        shell perl python tcl points-at? merged? no-merged? no-contains? ignore-case omit-empty \
+        include-root-refs start-after verbose human-readable refs undefined no-undefined stdin no-index \
+        non-matching source raw unreachable dangling no-dangling root reflogs no-reflogs full no-full \
+        connectivity-only strict name-objects progress no-progress build-options guides config literally \
+        no-filters stable unstable verbatim abbrev? color? creation-factor left-only= no-dual-color",
+    ],
+    numbers: true,
+    ..Grammar::NONE
+};
+
+const LS_REMOTE: Grammar = Grammar {
+    flags: "htqb",
+    values: "ou",
+    names: &[
+        "heads branches tags refs quiet upload-pack= exec= exit-code get-url sort= symref server-option=",
+    ],
+    ..Grammar::NONE
+};
+
+const ARCHIVE: Grammar = Grammar {
+    flags: "lv",
+    values: "o",
+    names: &["format= list verbose prefix= output= add-file= add-virtual-file= worktree-attributes mtime= \
+        remote= exec="],
+    numbers: true,
+    ..Grammar::NONE
+};
+
+/// Notes what a subcommand does that reads; false if this is none of them.
+pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
+    let grammar = match call.name {
+        "diff" | "log" | "show" | "whatchanged" | "shortlog" | "rev-list" | "diff-tree" | "diff-index"
+        | "diff-files" | "range-diff" => &REVIEW,
+        "status" => &STATUS,
+        "grep" => &GREP,
+        "blame" | "annotate" => &BLAME,
+        "rev-parse" | "ls-files" | "ls-tree" | "cat-file" | "describe" | "name-rev" | "merge-base"
+        | "cherry" | "count-objects" | "show-ref" | "for-each-ref" | "var" | "version" | "help"
+        | "check-ignore" | "check-attr" | "check-mailmap" | "check-ref-format" | "verify-pack" | "fsck"
+        | "show-branch" | "get-tar-commit-id" | "patch-id" | "stripspace" | "column" | "diagnose" => {
+            &PRINTING
+        }
+        "ls-remote" => &LS_REMOTE,
+        "archive" => &ARCHIVE,
+        _ => return false,
+    };
+    let items = read_from(call.args(), call.at + 1, grammar);
+    meaning.notes_doubts(&items, call.invocation);
+    let mut operands = Vec::new();
+    for item in items {
+        match item {
+            Item::Flag(name, at) => departs(call, meaning, name, at),
+            Item::Value(name, place) => value(call, meaning, name, place),
+            Item::Operand(at) | Item::Maybe(at) => operands.push(at),
+            Item::End(_) | Item::Unknown(_) => {}
+        }
+    }
+    match call.name {
+        "ls-remote" => super::note_remote(call, meaning, operands.first().copied()),
+        "diff" if has(call, "--no-index") => operands.iter().for_each(|at| meaning.reads(call.operand(*at))),
+        _ => meaning.reads(call.path(".")),
+    }
+    if call.invocation.more != More::Nothing && call.name == "ls-remote" {
+        meaning.departs(DepartureKind::Program, call.args().len());
+    }
+    true
+}
+
+fn has(call: &Call<'_>, option: &str) -> bool {
+    call.args().iter().any(|arg| arg.text() == Some(option))
+}
+
+fn departs(call: &Call<'_>, meaning: &mut Meaning, name: &'static str, at: usize) {
+    match (call.name, name) {
+        (_, "ext-diff" | "textconv" | "filters") | ("grep", "O" | "open-files-in-pager") => {
+            meaning.departs(DepartureKind::Program, at);
+        }
+        ("help", "w" | "i" | "m") => meaning.departs(DepartureKind::Program, at),
+        ("diagnose", _) => meaning.departs(DepartureKind::Output, at),
+        _ => {}
+    }
+}
+
+fn value(call: &Call<'_>, meaning: &mut Meaning, name: &'static str, place: Place) {
+    let args = call.args();
+    match (call.name, name) {
+        (_, "output") | ("archive" | "diagnose", "o") => meaning.writes_option(args, place),
+        ("grep", "O" | "open-files-in-pager") => meaning.runs_program(args, place),
+        ("grep", "f" | "file")
+        | (_, "O" | "order-file" | "contents" | "ignore-revs-file" | "exclude-from") => {
+            meaning.reads(place.on(args));
+        }
+        (_, "upload-pack" | "exec") | ("ls-remote", "u") => super::note_command(call, meaning, place),
+        ("archive", "remote") => super::note_remote(call, meaning, Some(place.arg)),
+        _ => {}
+    }
+}

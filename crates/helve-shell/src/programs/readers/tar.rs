@@ -1,0 +1,194 @@
+//! `tar`: one function, an archive, members, and options that start programs.
+
+use crate::analysis::{Arg, DepartureKind, EffectKind, More, OpaqueReason};
+use crate::programs::options::{Grammar, Item, Place, read_from};
+use crate::programs::{Invocation, Meaning, On};
+
+const FLAGS: &str = "AcdrtuxGnSkUWOpsBiMajJzZhlmoPRvwyq01234567?";
+const VALUES: &str = "bCfFgHIKLNTVX";
+
+const TAR: Grammar = Grammar {
+    flags: FLAGS,
+    values: VALUES,
+    names: &["catenate concatenate create delete diff compare append list test-label update extract get \
+        check-device no-check-device listed-incremental= incremental ignore-failed-read level= seek \
+        no-seek occurrence? sparse sparse-version= hole-detection= keep-old-files keep-newer-files \
+        keep-directory-symlink no-overwrite-dir one-top-level overwrite overwrite-dir recursive-unlink \
+        remove-files skip-old-files unlink-first verify ignore-command-error no-ignore-command-error \
+        to-stdout to-command= atime-preserve? delay-directory-restore no-delay-directory-restore group= \
+        group-map= mode= mtime= clamp-mtime touch owner= owner-map= numeric-owner same-owner \
+        no-same-owner same-permissions preserve-permissions no-same-permissions preserve-order \
+        same-order sort= acls no-acls selinux no-selinux xattrs no-xattrs xattrs-include= \
+        xattrs-exclude= force-local file= info-script= new-volume-script= tape-length= multi-volume \
+        rmt-command= rsh-command= volno-file= blocking-factor= record-size= ignore-zeros \
+        read-full-records format= old-archive portability posix pax-option= label= auto-compress \
+        no-auto-compress use-compress-program= bzip2 xz lzip lzma lzop zstd gzip gunzip ungzip compress \
+        uncompress add-file= backup? suffix= directory= exclude= exclude-backups exclude-caches \
+        exclude-caches-all exclude-caches-under exclude-from= exclude-ignore= exclude-ignore-recursive= \
+        exclude-tag= exclude-tag-all= exclude-tag-under= exclude-vcs exclude-vcs-ignores dereference \
+        hard-dereference starting-file= newer= after-date= newer-mtime= null no-null one-file-system \
+        absolute-names recursion no-recursion files-from= unquote no-unquote verbatim-files-from \
+        no-verbatim-files-from anchored no-anchored ignore-case no-ignore-case wildcards no-wildcards \
+        wildcards-match-slash no-wildcards-match-slash strip-components= transform= xform= checkpoint? \
+        checkpoint-action= full-time? index-file= check-links block-number totals? utc? verbose warning= \
+        interactive confirmation quote-chars? quoting-style= show-defaults show-omitted-dirs \
+        show-snapshot-field-ranges show-transformed-names show-stored-names restrict usage fast-read"],
+    ..Grammar::NONE
+};
+
+/// What an argv of `tar` asks for.
+#[derive(Default)]
+struct Request {
+    /// Whether the archive is written, and where that is said.
+    writes: Option<usize>,
+    /// Whether members are written to the file system, and where that is said.
+    extracts: Option<usize>,
+    to_stdout: bool,
+    absolute: bool,
+    local: bool,
+    archive: Option<Place>,
+    directories: Vec<Place>,
+    members: Vec<usize>,
+}
+
+/// What `tar` does.
+pub(super) fn understand(invocation: &Invocation<'_>) -> Meaning {
+    let args = invocation.args;
+    let mut meaning = Meaning::default();
+    let mut request = Request::default();
+    let first = old_style(invocation, &mut meaning, &mut request);
+    let items = read_from(args, first, &TAR);
+    meaning.notes_doubts(&items, invocation);
+    for item in items {
+        match item {
+            Item::Flag(name, at) => function(&mut meaning, &mut request, name, at),
+            Item::Value(name, place) => value(&mut meaning, &mut request, args, name, place),
+            Item::Operand(at) | Item::Maybe(at) => request.members.push(at),
+            Item::End(_) | Item::Unknown(_) => {}
+        }
+    }
+    finish(&mut meaning, &request, invocation);
+    meaning
+}
+
+/// `tar czf ARCHIVE`: letters without a dash, their values behind; gives the index of the first argument after them.
+fn old_style(invocation: &Invocation<'_>, meaning: &mut Meaning, request: &mut Request) -> usize {
+    let args = invocation.args;
+    let Some(letters) = invocation.text(0).filter(|text| !text.is_empty() && !text.starts_with('-')) else {
+        return 0;
+    };
+    let mut next = 1;
+    // A letter counts once, so that a long word costs no more than a short one.
+    let mut seen = [false; 128];
+    for letter in letters.chars() {
+        let index = letter as usize;
+        let repeated = seen.get(index).copied().unwrap_or(true);
+        if let Some(slot) = seen.get_mut(index) {
+            *slot = true;
+        }
+        if let Some(start) = FLAGS.find(letter) {
+            if !repeated {
+                function(meaning, request, &FLAGS[start..=start], 0);
+            }
+        } else if let Some(start) = VALUES.find(letter) {
+            value(meaning, request, args, &VALUES[start..=start], Place { option: 0, arg: next, skip: 0 });
+            next += 1;
+        } else {
+            meaning.departs(DepartureKind::UnknownOption, 0);
+        }
+    }
+    next.min(args.len())
+}
+
+fn function(meaning: &mut Meaning, request: &mut Request, name: &'static str, at: usize) {
+    match name {
+        "A" | "catenate" | "concatenate" | "c" | "create" | "r" | "append" | "u" | "update" | "delete" => {
+            request.writes = Some(at);
+        }
+        "x" | "extract" | "get" => request.extracts = Some(at),
+        "O" | "to-stdout" => request.to_stdout = true,
+        "P" | "absolute-names" => request.absolute = true,
+        "force-local" => request.local = true,
+        "remove-files" | "recursive-unlink" => meaning.departs(DepartureKind::Change, at),
+        _ => {}
+    }
+    if name == "remove-files" {
+        meaning.does(EffectKind::Delete, On::Unknown(Some(at)));
+    }
+}
+
+fn value(meaning: &mut Meaning, request: &mut Request, args: &[Arg], name: &'static str, place: Place) {
+    match name {
+        "f" | "file" => request.archive = Some(place),
+        "C" | "directory" => request.directories.push(place),
+        "T" | "files-from" => {
+            meaning.reads(place.on(args));
+            // Lines that start with a dash are options.
+            meaning.departs(DepartureKind::Configuration, place.option);
+        }
+        "X" | "exclude-from" | "owner-map" | "group-map" | "add-file" => meaning.reads(place.on(args)),
+        "g" | "listed-incremental" | "index-file" | "volno-file" => meaning.writes_option(args, place),
+        "I" | "use-compress-program" | "F" | "info-script" | "new-volume-script" | "to-command" => {
+            meaning.runs_option_text(args, place);
+        }
+        "rsh-command" | "rmt-command" => meaning.runs_program(args, place),
+        "checkpoint-action" => checkpoint(meaning, args, place),
+        _ => {}
+    }
+}
+
+/// `--checkpoint-action=exec=COMMAND`; others print or wait.
+fn checkpoint(meaning: &mut Meaning, args: &[Arg], place: Place) {
+    let known = place.prefix(args);
+    if let Some(behind) = known.strip_prefix("exec=") {
+        let skip = place.skip + (known.len() - behind.len());
+        meaning.runs_option_text(args, Place { skip, ..place });
+        return;
+    }
+    let names = ["bell", "dot", ".", "echo", "echo=", "ttyout=", "sleep=", "totals", "wait="];
+    let harmless = match place.text(args) {
+        Some(text) => {
+            names.iter().any(|name| text == *name || (name.ends_with('=') && text.starts_with(name)))
+        }
+        None => false,
+    };
+    if !harmless {
+        meaning.departs(DepartureKind::Program, place.option);
+        meaning.hides(OpaqueReason::UnknownText, Some(place.option));
+    }
+}
+
+fn finish(meaning: &mut Meaning, request: &Request, invocation: &Invocation<'_>) {
+    let args = invocation.args;
+    if let Some(archive) = request.archive {
+        let host = archive.text(args).and_then(|text| text.split_once(':')).map(|(host, _)| host);
+        if let Some(host) = host.filter(|host| !request.local && !host.contains('/')) {
+            meaning.departs(DepartureKind::Network, archive.option);
+            meaning.does(EffectKind::Connect, On::Host(host.to_owned(), Some(archive.option)));
+        } else if request.writes.is_some() {
+            meaning.writes_option(args, archive);
+        } else if archive.text(args) != Some("-") {
+            meaning.reads(archive.on(args));
+        }
+    }
+    if request.writes.is_some() {
+        // Members are relative to the directory that stands before them.
+        request.directories.iter().for_each(|place| meaning.reads(place.on(args)));
+        if request.directories.is_empty() {
+            request.members.iter().for_each(|at| meaning.reads(On::Arg(*at)));
+        }
+        if invocation.more != More::Nothing {
+            meaning.reads(On::Unknown(None));
+        }
+    }
+    if let Some(at) = request.extracts.filter(|_| !request.to_stdout) {
+        meaning.departs(DepartureKind::Output, at);
+        if request.absolute {
+            meaning.writes(On::Unknown(Some(at)));
+        }
+        request.directories.iter().for_each(|place| meaning.writes(place.on(args)));
+        if request.directories.is_empty() {
+            meaning.writes(On::Path(".".to_owned(), Some(at)));
+        }
+    }
+}

@@ -1,0 +1,6 @@
+use crate::programs::cases::check;
+
+#[test]
+fn readers_do_what_their_cases_say() {
+    check("readers.jsonl");
+}

@@ -37,5 +37,7 @@ pub use config::value::Kind;
 pub use guard::blocked_message;
 pub use policy::{ApprovalLength, CaseOutcome, Change, Policy, PolicyCase, RuleShown, ToolRule, diff};
 pub use rate::{RateLimiter, RetryAfter, Ticket};
-pub use rules::{CommandPattern, Observation, ProposedRule, learn, never_offered, propose};
+pub use rules::{
+    CommandPattern, Observation, ProposedRule, effect_names, learn, never_offered, propose, rule_keys,
+};
 pub use secrets::Secret;

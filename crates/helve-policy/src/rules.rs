@@ -43,9 +43,11 @@ use helve_core::Verdict;
 use helve_shell::Span;
 use helve_shell::analysis::Analysis;
 
+pub use effect::effect_names;
 pub use learn::{Observation, ProposedRule, learn};
 pub use offer::{never_offered, propose};
 pub use pattern::CommandPattern;
+pub use read::rule_keys;
 pub(crate) use rule::Rule;
 
 /// The rule that speaks where an allow list is silent.

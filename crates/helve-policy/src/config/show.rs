@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 
 use super::keys::{self, ANY_PROFILE, ANY_TOOL, ANY_VARIABLE, keys};
 use super::layers::{Layer, Origin, Settings};
+use crate::rules::{effect_names, rule_keys};
 
 /// One value in force, with the place that it came from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -85,8 +86,26 @@ pub fn starter() -> String {
             value => to_toml(&value),
         };
         let last = last.replace(ANY_VARIABLE, "EDITOR");
-        let _ = write!(out, "\n## {}\n# {last} = {example}\n", key.doc);
+        let _ = write!(out, "\n## {}\n", key.doc);
+        if key.name == keys::RULES {
+            out.push_str(&rule_help());
+        }
+        let _ = write!(out, "# {last} = {example}\n");
     }
+    out
+}
+
+/// What a rule may hold, as comments.
+fn rule_help() -> String {
+    let mut out = String::new();
+    for (key, takes) in rule_keys() {
+        let _ = writeln!(out, "##   {key}: {takes}");
+    }
+    let effects: Vec<&str> = effect_names().map(|(name, _)| name).collect();
+    let _ = writeln!(out, "##   The effects are {}.", effects.join(", "));
+    out.push_str(
+        "## Such as: [[rules]] verdict = \"ask\", command = \"git push *\", reason = \"others see it\"\n",
+    );
     out
 }
 

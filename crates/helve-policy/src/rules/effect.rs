@@ -23,6 +23,11 @@ pub(crate) enum EffectName {
     ExecutesWorkspaceFile,
 }
 
+/// The names of effects that a rule may speak of, each with what it covers.
+pub fn effect_names() -> impl Iterator<Item = (&'static str, &'static str)> {
+    EffectName::ALL.iter().map(|(name, _, covers)| (*name, *covers))
+}
+
 impl EffectName {
     /// Every name, with what it covers in a few words.
     pub(crate) const ALL: [(&'static str, EffectName, &'static str); 16] = [

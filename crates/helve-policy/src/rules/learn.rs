@@ -8,10 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use helve_shell::analysis::{Analysis, DepartureKind, EffectKind, Run, Setting};
-use helve_shell::quote;
 use helve_shell::tree::Dialect;
 
-use super::offer::{fixed_words, never_offered};
+use super::offer::{fixed_words, never_offered, word};
 use super::pattern::CommandPattern;
 use super::steering;
 
@@ -103,7 +102,7 @@ fn only_reads(analysis: &Analysis, index: usize, run: &Run) -> bool {
 }
 
 fn quoted(words: &[String]) -> String {
-    words.iter().map(|word| quote(word).into_owned()).collect::<Vec<_>>().join(" ")
+    words.iter().map(|text| word(text)).collect::<Vec<_>>().join(" ")
 }
 
 /// Rules for runs of the same program, subcommand and length: one for all where their words have a common form, else
@@ -145,9 +144,9 @@ fn common(seen: &Seen) -> Option<String> {
 fn word_for(values: &BTreeSet<&str>) -> Option<String> {
     let all = |fits: fn(&str) -> bool| values.iter().all(|value| fits(value));
     match values.len() {
-        1 => values.iter().next().map(|value| quote(value).into_owned()),
+        1 => values.iter().next().map(|value| word(value)),
         n if n < VALUES_OF_A_SLOT || values.iter().any(|value| value.starts_with('-')) => {
-            let quoted: Vec<String> = values.iter().map(|value| quote(value).replace(',', "\\,")).collect();
+            let quoted: Vec<String> = values.iter().map(|value| alternative(value)).collect();
             (n <= MAX_ALTERNATIVES).then(|| format!("{{{}}}", quoted.join(",")))
         }
         _ if all(|value| value.bytes().all(|b| b.is_ascii_digit())) => Some("<number>".to_owned()),
@@ -155,6 +154,11 @@ fn word_for(values: &BTreeSet<&str>) -> Option<String> {
         _ if all(is_name) => Some("<name>".to_owned()),
         _ => None,
     }
+}
+
+/// A word between braces, where a comma needs quotes too.
+fn alternative(text: &str) -> String {
+    if text.contains(',') { format!("'{}'", helve_shell::quote_single_inner(text)) } else { word(text) }
 }
 
 /// Whether a word is a path inside the workspace by its text, and not only a name.
@@ -166,3 +170,6 @@ fn is_path(text: &str) -> bool {
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
 }
+
+#[cfg(test)]
+mod tests;

@@ -322,11 +322,17 @@ fn pattern_of(run: &Run, is_path: impl Fn(usize, &Arg) -> bool) -> Option<String
         words.push(match arg.text() {
             _ if is_path(at, arg) => "<path>".to_owned(),
             Some(text) if text.chars().any(char::is_control) => return None,
-            Some(text) => quote(text).into_owned(),
+            Some(text) => word(text),
             None => return None,
         });
     }
     Some(words.join(" "))
+}
+
+/// Text as one word of a pattern, in quotes where it needs them.
+pub(super) fn word(text: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_-./:@%+,=".contains(&b);
+    if !text.is_empty() && text.bytes().all(plain) { text.to_owned() } else { quote(text).into_owned() }
 }
 
 /// Whether all that the run does at this argument is to read paths inside the workspace, and the argument is the path
@@ -345,3 +351,6 @@ fn reads_inside(analysis: &Analysis, run: usize, arg: &Arg) -> bool {
             effect.kind == EffectKind::Read && inside
         })
 }
+
+#[cfg(test)]
+mod tests;

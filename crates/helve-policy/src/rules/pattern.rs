@@ -139,7 +139,7 @@ impl CommandPattern {
             && self.is_program(first, run, name, true)
             && (run.more == More::Nothing || self.rest)
             && (args.len() == words.len() || (self.rest && args.len() > words.len()))
-            && words.iter().zip(args).all(|(word, arg)| word.takes_surely(arg, near))
+            && words.iter().zip(args).all(|(word, arg)| word.takes_surely(arg, run, near))
             && run.departures.iter().all(|departure| self.spells_out(departure, name, args))
     }
 
@@ -230,7 +230,7 @@ impl WordPattern {
     }
 
     /// Whether the argument is certainly one of those meant, and cannot be taken for something else.
-    fn takes_surely(&self, arg: &Arg, near: &Near<'_>) -> bool {
+    fn takes_surely(&self, arg: &Arg, run: &Run, near: &Near<'_>) -> bool {
         match self {
             WordPattern::OneOf(choices) => arg.text().is_some_and(|text| {
                 choices.iter().any(|stretch| stretch.matches(text) && stretch.is_harmless_in(text))
@@ -241,7 +241,8 @@ impl WordPattern {
             WordPattern::Slot { before, slot: Slot::Path } => {
                 let Some(path) = path_text(arg) else { return false };
                 let Some(path) = path.strip_prefix(before.as_str()) else { return false };
-                is_inside(path, near.workspace) && !near.effects.iter().any(|effect| leads_out(effect, arg))
+                is_inside(path, run, near.workspace)
+                    && !near.effects.iter().any(|effect| leads_out(effect, arg))
             }
             WordPattern::Slot { .. } => self.takes(arg),
         }
@@ -303,8 +304,15 @@ fn path_text(arg: &Arg) -> Option<String> {
     (!arg.may_be_option()).then_some(text)
 }
 
-fn is_inside(path: &str, workspace: &Path) -> bool {
-    Slot::Path.takes(path) && (!path.starts_with('/') || Path::new(path).starts_with(workspace))
+/// Whether a path lies in the workspace by its text; a relative one where the run starts in it too.
+fn is_inside(path: &str, run: &Run, workspace: &Path) -> bool {
+    let starts = |path: &Path| path.starts_with(workspace);
+    let inside = if path.starts_with('/') {
+        starts(Path::new(path))
+    } else {
+        run.directory.as_deref().is_some_and(starts)
+    };
+    Slot::Path.takes(path) && inside
 }
 
 /// Whether an effect at this argument touches something outside the workspace or unknown.

@@ -17,7 +17,7 @@ use crate::config::layers::{Layer, Origin};
 use crate::config::suggest::nearest;
 
 /// The keys of a rule, in the order of the manual, with what they take.
-pub(crate) const KEYS: &[(&str, &str)] = &[
+const KEYS: &[(&str, &str)] = &[
     ("verdict", "\"allow\", \"ask\" or \"deny\"; required"),
     ("tool", "names of tools; without it exec for rules with `command`, any tool for others"),
     ("command", "command patterns such as \"git push *\" or \"npm run {test,build}\""),
@@ -33,6 +33,11 @@ pub(crate) const KEYS: &[(&str, &str)] = &[
     ("asks", "example commands that this rule asks about, or does not allow"),
     ("denies", "example commands that this rule denies, or does not allow"),
 ];
+
+/// The keys of a rule, each with what it takes.
+pub fn rule_keys() -> impl Iterator<Item = (&'static str, &'static str)> {
+    KEYS.iter().copied()
+}
 
 /// The most rules of one list, and entries of one matcher or list of examples.
 const MAX_RULES: usize = 2000;
@@ -320,3 +325,6 @@ fn workspace(text: &str, home: Option<&Path>) -> Result<PathGlob, String> {
 fn example(text: &str) -> Result<String, String> {
     if text.trim().is_empty() { Err("an empty command is no example".into()) } else { Ok(text.to_owned()) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,7 @@
 //! Rules judged on analyses made by hand: what each matcher, scope and verdict means.
 
+mod table;
+
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 

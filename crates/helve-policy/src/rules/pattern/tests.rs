@@ -214,6 +214,11 @@ fn added_arguments_need_an_open_end() {
 fn a_path_slot_follows_the_effect() {
     let inside = with_effect(analysis(run("cat x")), EffectKind::Read, "x");
     assert!(pattern("cat <path>").covers(&inside, 0, Path::new("/w")).is_ok());
+    let mut moved = run("cat x");
+    for directory in [Some("/etc".into()), None] {
+        moved.directory = directory;
+        assert!(pattern("cat <path>").covers(&analysis(moved.clone()), 0, Path::new("/w")).is_err());
+    }
     let outside = with_effect(analysis(run("cat x")), EffectKind::Read, "/etc/x");
     assert!(pattern("cat <path>").covers(&outside, 0, Path::new("/w")).is_err());
 }

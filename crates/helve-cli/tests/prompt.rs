@@ -13,6 +13,7 @@ mod tests {
     use super::prompt::tmux::Screen;
     use super::support::Place;
     use pretty_assertions::assert_eq;
+    use serde_json::{Value, json};
 
     /// Without a sandbox every change asks.
     const BARE: &str = "run --session tests --set sandbox=none";
@@ -45,6 +46,86 @@ mod tests {
         screen.wait_for("Why not?");
         screen.key("Enter");
         screen.wait_for("EXIT:3");
+    }
+
+    /// The exit code of a call that nobody can answer for, in a session.
+    fn headless(place: &Place, session: &str, command: &str) -> i32 {
+        place.run(&["run", "--session", session, "--set", "sandbox=none", command]).code
+    }
+
+    #[test]
+    fn a_yes_for_the_session_is_not_asked_again_in_it() {
+        let place = Place::new();
+        assert_eq!(headless(&place, "tests", "touch made"), 4);
+        let Some(screen) = ask(&place, "touch made") else { return };
+        assert!(screen.text().contains(CHOICES), "{}", screen.text());
+        screen.keys("s");
+        screen.wait_for("in the session tests allow without asking:");
+        assert!(screen.text().contains("  | touch made\n"), "{}", screen.text());
+        screen.keys("y");
+        screen.wait_for("EXIT:0");
+        assert!(screen.text().contains("allowed for this session: touch made"), "{}", screen.text());
+        assert_eq!(headless(&place, "tests", "touch made"), 0);
+        assert_eq!(headless(&place, "tests", "touch other"), 4, "only what was shown is allowed");
+        assert_eq!(headless(&place, "other", "touch made"), 4, "another session asks");
+    }
+
+    #[test]
+    fn a_yes_for_always_is_kept_used_listed_and_revoked() {
+        let place = Place::new();
+        let Some(screen) = ask(&place, "touch made") else { return };
+        screen.keys("a");
+        screen.wait_for("from now on allow without asking:");
+        screen.key("Down");
+        screen.key("Down");
+        screen.key("Right");
+        screen.key("Right");
+        screen.wait_for("how long: for 30 days");
+        screen.keys("y");
+        screen.wait_for("EXIT:0");
+        assert_eq!(headless(&place, "another", "touch made"), 0);
+
+        let listed: Vec<Value> =
+            serde_json::from_str(&place.run(&["approvals", "list", "--json"]).stdout).unwrap();
+        let [approval] = listed.as_slice() else { panic!("{listed:?}") };
+        assert_eq!((&approval["pattern"], &approval["uses"]), (&json!("touch made"), &json!(1)));
+        assert_eq!(approval["created_by"], "terminal");
+        assert!(approval["expires_at_us"].is_u64(), "{approval}");
+        let id = approval["id"].as_str().unwrap();
+        let told = place.run(&["approvals", "list"]).stdout;
+        assert!(told.contains(&format!("{id}  exec touch made\n")) && told.contains("used once"), "{told}");
+        let call = place.run(&["log", "--json", "--session", "another"]).stdout;
+        let call: Value = serde_json::from_str(&call).unwrap();
+        let why = place.run(&["why", call["call"].as_str().unwrap()]).stdout;
+        assert!(why.contains(&format!("allowed earlier ({id})")), "{why}");
+
+        assert_eq!(place.run(&["approvals", "revoke", id]).code, 0);
+        assert_eq!(headless(&place, "another", "touch made"), 4);
+        assert_eq!(place.run(&["approvals", "list", "--json"]).stdout, "[]\n");
+        assert!(place.run(&["approvals", "list", "--all"]).stdout.contains("; revoked "));
+        let Some(screen) = ask(&place, "touch made") else { return };
+        screen.key("C-c");
+        screen.wait_for("EXIT:130");
+    }
+
+    #[test]
+    fn a_rule_can_be_edited_but_not_past_what_was_shown() {
+        let place = Place::new();
+        let Some(screen) = ask(&place, "touch made") else { return };
+        screen.keys("a");
+        screen.wait_for("from now on allow without asking:");
+        screen.keys("e");
+        screen.wait_for("> touch made");
+        screen.key("C-u");
+        screen.keys("ls");
+        screen.key("Enter");
+        screen.wait_for("does not match");
+        screen.key("Escape");
+        screen.wait_for("[y] allow and run");
+        assert!(screen.text().contains("  | touch made\n"), "{}", screen.text());
+        screen.keys("y");
+        screen.wait_for("EXIT:0");
+        assert_eq!(headless(&place, "another", "ls > made"), 4);
     }
 
     #[test]

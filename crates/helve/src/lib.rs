@@ -35,8 +35,8 @@ pub use helve_core::{
     typed,
 };
 pub use helve_policy::{
-    ApprovalLength, CaseOutcome, Change, ConfigError, Layer, Origin, Policy, PolicyCase, RuleShown, Setting,
-    Sources, WORKSPACE_FILE, WorkspaceFile, diff, starter,
+    ApprovalLength, CaseOutcome, Change, ConfigError, Layer, Observation, Origin, Policy, PolicyCase,
+    ProposedRule, RuleShown, Setting, Sources, WORKSPACE_FILE, WorkspaceFile, diff, learn, starter,
 };
 pub use helve_runtime::{
     Answer, Approval, ApprovalRequest, Approver, AskedPart, BuildError, Caller, Channel, EffectSummary,

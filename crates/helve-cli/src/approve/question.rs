@@ -2,7 +2,7 @@
 //! nothing in a call can pass for a line of ours.
 
 use anstyle::Style;
-use helve::ApprovalRequest;
+use helve::{ApprovalRequest, AskedPart};
 use serde_json::Value;
 
 use super::page::Document;
@@ -30,14 +30,27 @@ pub(super) fn document(request: &ApprovalRequest) -> Document {
     }
     page.gap();
     what_it_does(&mut page, request);
-    for part in &request.parts {
-        let about = match request.parts.len() {
-            1 => "Asked by".to_owned(),
-            _ => format!("{}: asked by", part.text),
-        };
-        page.prose(Style::new(), &format!("{about} {}: {}", part.rule, sentence(&part.reason)));
-    }
+    who_asks(&mut page, request);
     page
+}
+
+/// Which rule asks about which part, and why; parts that share both stand together.
+fn who_asks(page: &mut Document, request: &ApprovalRequest) {
+    let mut groups: Vec<(&AskedPart, Vec<&str>)> = Vec::new();
+    for part in &request.parts {
+        let same = |(first, _): &&mut (&AskedPart, _)| first.rule == part.rule && first.reason == part.reason;
+        match groups.iter_mut().find(same) {
+            Some((_, texts)) => texts.push(&part.text),
+            None => groups.push((part, vec![&part.text])),
+        }
+    }
+    let alone = groups.len() == 1;
+    for (part, texts) in groups {
+        page.prose(Style::new(), &format!("Asked by {}: {}", part.rule, sentence(&part.reason)));
+        if !alone {
+            texts.iter().for_each(|text| page.quoted(text, &[]));
+        }
+    }
 }
 
 fn what_it_does(page: &mut Document, request: &ApprovalRequest) {
@@ -89,6 +102,18 @@ mod tests {
             "exec wants to run:\n  | true\\x1b[2K\n  | [o]nce  [n]o\\u{202e}\n  timeout:\n  | 5\n  \
              working_dir:\n  | src\n\n  in           /ws\n  programs     true\n\
              Asked by some.rule: It removes\\r things."
+        );
+    }
+
+    #[test]
+    fn parts_that_ask_for_different_reasons_are_told_apart() {
+        let mut request = request("a; b; c", &[Some("a"), Some("b"), Some("c")]);
+        assert!(shown(&request, 80).ends_with("\nAsked by some.rule: it asks."));
+        request.parts[1].rule = "other.rule".into();
+        assert!(
+            shown(&request, 80).ends_with(
+                "\nAsked by some.rule: it asks.\n  | a\n  | c\nAsked by other.rule: it asks.\n  | b"
+            )
         );
     }
 

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::process::{Signal, kill_current_process_group};
 use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcgetwinsize, tcsetattr};
 use signal_hook::SigId;
-use signal_hook::consts::SIGWINCH;
+use signal_hook::consts::{SIGCONT, SIGWINCH};
 
 use super::keys::{Decoder, Event};
 
@@ -24,6 +24,9 @@ const LEAVE: &[u8] = b"\x1b[?2004l\x1b[?25h\x1b[?1049l";
 
 /// Keys that follow each other faster than this come from no hand.
 const BURST: Timespec = Timespec { tv_sec: 0, tv_nsec: 25_000_000 };
+
+/// A process that was told to stop has stopped by then.
+const STOP: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
 /// What one read takes.
 const READ_BYTES: usize = 4096;
@@ -103,8 +106,16 @@ impl Terminal {
 
     /// Ctrl-Z: the terminal goes back to the shell, and is taken again when the job goes on.
     pub(super) fn suspend(&mut self) -> io::Result<()> {
+        let (goes_on, go_on) = UnixStream::pair()?;
+        let listening = signal_hook::low_level::pipe::register(SIGCONT, go_on)?;
         restore();
-        kill_current_process_group(Signal::TSTP)?;
+        let stopped = kill_current_process_group(Signal::TSTP);
+        // The stop may reach another thread first: the terminal must not be touched before it is over. Where nobody
+        // could ever continue the process the system does not stop it.
+        let mut fds = [PollFd::new(&goes_on, PollFlags::IN)];
+        let _ = poll(&mut fds, Some(&STOP));
+        signal_hook::low_level::unregister(listening);
+        stopped?;
         self.enter()
     }
 

@@ -3,6 +3,7 @@
 
 mod diff;
 mod explain;
+mod learn;
 mod past;
 mod show;
 mod test;
@@ -13,6 +14,7 @@ use clap::{Args as ClapArgs, Subcommand};
 
 use crate::args::Global;
 use crate::failure::Failure;
+use crate::moment;
 
 /// Show, explain, test, compare or learn rules
 #[derive(ClapArgs)]
@@ -27,7 +29,8 @@ Examples:
   helve policy show
   helve policy explain guard.rm-recursive
   helve policy test cases.jsonl
-  helve policy diff helve.toml stricter.toml --commands commands.txt")]
+  helve policy diff helve.toml stricter.toml --commands commands.txt
+  helve policy learn --since 30d")]
 pub(crate) struct Options {
     #[command(subcommand)]
     action: Action,
@@ -59,6 +62,18 @@ enum Action {
         #[arg(long, value_name = "FILE")]
         commands: Option<PathBuf>,
     },
+    /// Propose rules that would have allowed what was run, as TOML
+    Learn {
+        /// Only calls from then on: 2h, 3d (ago), 2026-01-31, "2026-01-31 13:00"
+        #[arg(long, value_name = "WHEN", value_parser = moment::parse_since, conflicts_with = "commands")]
+        since: Option<u64>,
+        /// Learn from these commands, one a line [default: those of the journal]
+        #[arg(long, value_name = "FILE")]
+        commands: Option<PathBuf>,
+        /// Add the rules to the user's configuration file
+        #[arg(long)]
+        write: bool,
+    },
 }
 
 pub(crate) fn policy(global: &Global, options: &Options) -> Result<u8, Failure> {
@@ -67,6 +82,9 @@ pub(crate) fn policy(global: &Global, options: &Options) -> Result<u8, Failure> 
         Action::Explain { rule } => explain::explain(global, rule.as_deref())?,
         Action::Test { file } => return test::test(global, file.as_deref()),
         Action::Diff { a, b, commands } => diff::diff(global, a, b, commands.as_deref())?,
+        Action::Learn { since, commands, write } => {
+            learn::learn(global, *since, commands.as_deref(), *write)?
+        }
     }
     Ok(0)
 }

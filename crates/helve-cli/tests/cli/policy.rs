@@ -146,3 +146,40 @@ fn a_change_of_rules_is_shown_by_what_it_changes() {
     assert!(changes.as_array().unwrap().iter().all(|change| change["kind"] == "setting"), "an empty journal");
     assert_eq!(world.run(&["policy", "diff", "a.toml", "absent.toml"]).code, Some(2));
 }
+
+#[test]
+fn rules_are_learned_from_what_was_run_and_written_only_when_told() {
+    let world = World::new();
+    let bare = ["--set", "sandbox=none", "--set", "auto_approve=true"];
+    for _ in 0..2 {
+        assert_eq!(world.run_with(&bare, &["run", "sort words | uniq -c"]).code, Some(0));
+    }
+    assert_eq!(world.run_with(&bare, &["run", "bash -c true"]).code, Some(0));
+    assert_eq!(world.run_with(&bare, &["run", "cat absent"]).code, Some(1), "what failed teaches nothing");
+    let proposed = world.run(&["policy", "learn"]).quiet().1;
+    for part in ["[[rules]]\n", "verdict = \"allow\"\n", "# seen 2 times\n", "command = \"uniq -c"] {
+        assert!(proposed.contains(part), "{part}: {proposed}");
+    }
+    assert!(!proposed.contains("bash") && !proposed.contains("absent"), "{proposed}");
+    let file = world.path("config/helve/helve.toml");
+    assert!(!file.exists(), "nothing is written unless that is asked for");
+
+    world.configure("parallel = false\n");
+    let written = world.run(&["policy", "learn", "--write"]);
+    assert_eq!(written.code, Some(0), "{written:?}");
+    assert!(written.stdout.contains("[[rules]]") && written.stderr.contains("are added to"), "{written:?}");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.starts_with("parallel = false\n") && text.contains("[[rules]]"), "{text}");
+    let rules = world.run(&["policy", "show", "--json"]).json();
+    assert!(!rules["rules"].as_array().unwrap().is_empty(), "{rules}");
+
+    let json = world.run(&["policy", "learn", "--json", "--since", "1h"]).json();
+    assert_eq!(json["commands"], json!(2), "{json}");
+    assert_eq!(
+        world.run(&["policy", "learn", "--json", "--since", "2100-01-01"]).json()["proposed"],
+        json!([])
+    );
+    world.configure("{\"parallel\": false}");
+    assert_eq!(world.run(&["policy", "learn", "--write"]).code, Some(2), "TOML cannot be added to JSON");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "{\"parallel\": false}");
+}

@@ -1,48 +1,62 @@
-//! The guard: judges the text of a command before it is wrapped or run.
+//! The guard: judges a command before it is wrapped or run.
 //!
-//! In comes what `helve_shell` read, out goes a [`Decision`] with the rule, the reason, the bytes it is about and the
-//! smallest change of the configuration that would allow it. Every check runs; the strictest verdict wins.
+//! In comes what `helve_shell` says the command does, out goes a [`Judgement`]: a decision with the rule, the reason, the
+//! bytes it is about and the smallest change of the configuration that would allow it, and the same for each part. Every
+//! check runs; the strictest verdict wins.
 //!
 //! | module | what it judges |
 //! |---|---|
+//! | `rules` | the table of built-in rules |
+//! | `families` | what falls under those that refuse |
+//! | `asked` | what falls under those that ask |
 //! | `pattern` | one entry of a list: a built-in rule by name, or the owner's regular expression |
-//! | `rules` | the built-in rules: what is plainly destructive |
 //! | `allow` | whether the owner's allow list holds all of a command |
-//! | `expand` | words as the shell makes them of `{a,b}`, `$IFS` and variables that the command sets |
-//! | `invoke` | which programs a command starts, through `sudo`, `env`, `sh -c`, `xargs` and the like |
-//! | `starters` | programs such as `sudo`, which start another |
-//! | `outside` | paths and a working directory outside the workspace |
+//! | `outside` | paths and a working directory outside the workspace; `spelling` how they are written, `disk` where they lead |
+//! | `bare` | what is asked about where nothing contains a command |
+//! | `options` | whether a pattern can turn out to be an option |
+//! | `judgement` | how the findings become one decision |
 //! | `message` | a decision in the words that a person or a model reads |
 //!
-//! Built-in rules look at programs and their options, so a pattern that is only data (`grep 'rm -rf' notes`) passes.
-//! An owner's expression is searched in the whole text, as written.
+//! Built-in rules look at what programs do, so a pattern that is only data (`grep 'rm -rf' notes`) passes. An owner's
+//! expression is searched in the whole text, as written.
 //!
 //! Not here: containment. A command can hide what it does from any reader; the sandbox is the boundary, the guard
 //! refuses what is plainly destructive and explains why.
 
 mod allow;
-mod expand;
-mod invoke;
+mod argv;
+mod asked;
+mod bare;
+mod disk;
+mod families;
+mod judgement;
 mod message;
+mod options;
 mod outside;
 mod pattern;
 mod rules;
-mod starters;
+mod spelling;
 #[cfg(test)]
 mod tests;
 
 use std::path::{Path, PathBuf};
 
 use helve_core::{Decision, Verdict};
-use helve_shell::{Command, OpaqueReason, Span};
+use helve_shell::Span;
+use helve_shell::analysis::{Analysis, OpaqueReason};
+use helve_shell::tree::{Dialect, FaultReason};
 
 use crate::config::keys::{EXEC_ALLOW, EXEC_ASK, EXEC_DENY};
-use invoke::Unseen;
+use crate::rules::{Findings, OTHERWISE, Part};
+use families::Hit;
+pub(crate) use judgement::assemble;
+pub use judgement::{Judgement, PartDecision};
+use judgement::{Mark, bytes};
 pub use message::blocked_message;
 pub(crate) use message::short;
+pub(crate) use options::settle;
 pub(crate) use outside::{WORKING_DIR, judge_working_dir, normal};
 pub(crate) use pattern::Pattern;
-use rules::Seen;
 pub(crate) use rules::names as rule_names;
 
 /// The rule that allows what no other rule is about.
@@ -62,13 +76,19 @@ const TOO_COMPLEX: &str = "guard.too-complex";
 pub(crate) struct Guard {
     pub(crate) deny: Vec<Pattern>,
     pub(crate) ask: Vec<Pattern>,
+    /// Whether the list of what asks is the owner's own, so that it counts inside a sandbox too.
+    pub(crate) asks_inside: bool,
     pub(crate) allow: Option<Vec<Pattern>>,
     /// The keys that restrict paths to the workspace; empty if none does.
     pub(crate) restricted_by: Vec<&'static str>,
+    /// Whether literal paths strictly inside the workspace may be deleted with all that is in them.
+    pub(crate) delete_inside: bool,
     /// Paths outside the workspace that the owner opened.
     pub(crate) opened: Opened,
     /// The user's home directory, which no grant opens as a whole.
     pub(crate) home: Option<PathBuf>,
+    /// Files that configure Helve or hold a secret.
+    pub(crate) own_files: Vec<PathBuf>,
 }
 
 /// The owner's `[view]` lists.
@@ -78,91 +98,181 @@ pub(crate) struct Opened {
     pub(crate) read_write: Vec<PathBuf>,
 }
 
+/// What is judged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Case<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) dialect: Dialect,
+    pub(crate) analysis: &'a Analysis,
+    /// An absolute path in its normal form.
+    pub(crate) workspace: &'a Path,
+    /// Whether a sandbox contains what runs.
+    pub(crate) contained: bool,
+}
+
 impl Guard {
-    /// Judges a command that starts in `directory`, an absolute path.
-    pub(crate) fn judge(&self, command: &Command, workspace: &Path, directory: &Path) -> Decision {
-        if let Some(opaque) = command.opaque.filter(|opaque| opaque.reason == OpaqueReason::Nul) {
-            return Decision::deny(NUL, opaque.reason.to_string()).at(bytes(opaque.span));
+    /// Judges a command. `findings` is what the owner's rules say about it, `otherwise` what they say about the rest;
+    /// `directory` is the refusal of its working directory, if there is one.
+    pub(crate) fn judge(
+        &self,
+        case: &Case<'_>,
+        findings: &Findings,
+        otherwise: Verdict,
+        directory: Option<Decision>,
+    ) -> (Decision, Vec<Mark>) {
+        let allowance = self.allowance(case.analysis);
+        if let Some(opaque) = fault(case.analysis, |reason| reason == FaultReason::Nul) {
+            let decision = Decision::deny(NUL, opaque.1.to_string()).at(bytes(opaque.0));
+            return (allowance, vec![Mark::new(decision, None)]);
         }
-        let uses_rules = self.deny.iter().chain(&self.ask).any(|p| matches!(p, Pattern::Rule(_)));
-        let seen = if uses_rules { rules::look(command) } else { Seen::default() };
-        let findings = [
-            listed(command, &seen.found, &self.deny, EXEC_DENY, Verdict::Deny),
-            self.unread(command, &seen),
-            outside::judge_paths(self, command, workspace, directory),
-            self.allow.as_deref().and_then(|patterns| allow::judge(patterns, command)),
-            listed(command, &seen.found, &self.ask, EXEC_ASK, Verdict::Ask),
-        ];
-        findings.into_iter().flatten().fold(self.allowance(command), Decision::stricter)
+        let hits = families::look(self, case);
+        let mut marks: Vec<Mark> = directory.into_iter().map(|decision| Mark::new(decision, None)).collect();
+        marks.extend(listed(case, &hits, &self.deny, EXEC_DENY, Verdict::Deny));
+        marks.extend(self.unread(case.analysis));
+        marks.extend(outside::judge_paths(self, case));
+        if let Some(patterns) = self.allow.as_deref() {
+            marks.extend(allow::judge(patterns, case));
+        }
+        marks.extend(owners(case, findings, otherwise));
+        if self.asks_inside || !case.contained {
+            marks.extend(listed(case, &hits, &self.ask, EXEC_ASK, Verdict::Ask));
+        }
+        if !case.contained {
+            marks.extend(bare::judge(case.analysis, findings));
+        }
+        (allowance, marks)
     }
 
     /// Refuses a command of which a part cannot be judged. An owner whose list is empty wants no such judgement.
-    fn unread(&self, command: &Command, seen: &Seen) -> Option<Decision> {
+    fn unread(&self, analysis: &Analysis) -> Option<Mark> {
         if self.deny.is_empty() {
             return None;
         }
-        let whole = command.opaque.filter(|opaque| invoke::may_run(opaque.reason));
-        let whole = whole.map(|opaque| (Unseen::Opaque(opaque.reason), opaque.span));
-        let (unseen, span) = whole.or(seen.unseen)?;
-        let decision = match unseen {
-            Unseen::Opaque(reason) => {
-                Decision::deny(UNREADABLE, format!("a part of it cannot be judged: {reason}"))
-            }
-            Unseen::TooComplex => Decision::deny(
-                TOO_COMPLEX,
-                "commands inside commands are nested too deep or too often to be read in reasonable time; put them \
-                 into a script and run that",
-            ),
+        let decision = if let Some((span, reason)) = fault(analysis, may_run) {
+            Decision::deny(UNREADABLE, format!("a part of it cannot be judged: {reason}")).at(bytes(span))
+        } else {
+            let complex = analysis.opaque.iter().find(|opaque| opaque.reason == OpaqueReason::TooComplex)?;
+            let reason = "commands inside commands are nested too deep or too often to be read in reasonable time; put \
+                          them into a script and run that";
+            Decision::deny(TOO_COMPLEX, reason).at(bytes(complex.span))
         };
-        Some(decision.at(bytes(span)))
+        Some(Mark::new(decision, None))
     }
 
-    fn allowance(&self, command: &Command) -> Decision {
+    fn allowance(&self, analysis: &Analysis) -> Decision {
         let rule = if self.allow.is_some() { EXEC_ALLOW } else { DEFAULT };
         let allowed = Decision::allow(rule);
-        let Some(opaque) = command.opaque else { return allowed };
-        let reason = format!("only what comes before was judged: {}", opaque.reason);
-        Decision { reason: Some(reason), ..allowed }.at(bytes(opaque.span))
+        let Some((span, reason)) = fault(analysis, |_| true) else { return allowed };
+        let reason = format!("only what comes before was judged: {reason}");
+        Decision { reason: Some(reason), ..allowed }.at(bytes(span))
     }
 }
 
-/// The first entry of a list that matches. The grant leaves out every entry that does.
-fn listed(
-    command: &Command,
-    found: &[(&'static str, Span)],
-    list: &[Pattern],
-    key: &str,
-    verdict: Verdict,
-) -> Option<Decision> {
-    let hit = |pattern: &Pattern| match pattern {
-        Pattern::Rule(rule) => {
-            found.iter().find(|(name, _)| *name == rule.name).map(|(_, span)| bytes(*span))
+/// The first fault of the text, or of a text inside it, for such a reason.
+fn fault(analysis: &Analysis, matches: impl Fn(FaultReason) -> bool) -> Option<(Span, FaultReason)> {
+    analysis.opaque.iter().find_map(|opaque| match opaque.reason {
+        OpaqueReason::Unreadable(reason) if matches(reason) => Some((opaque.span, reason)),
+        _ => None,
+    })
+}
+
+/// Whether a shell may still run what could not be read. It refuses what its grammar has no place for, and it takes a
+/// here-document up to the end of the text.
+fn may_run(reason: FaultReason) -> bool {
+    matches!(
+        reason,
+        FaultReason::TooDeep | FaultReason::TooLong | FaultReason::Nul | FaultReason::AmbiguousHereDocument
+    )
+}
+
+/// What the owner's rules found, as marks. A redirection without a command belongs to no run, so that the rules are silent
+/// about it unless one names its effect.
+fn owners(case: &Case<'_>, findings: &Findings, otherwise: Verdict) -> Vec<Mark> {
+    let mut marks: Vec<Mark> = findings
+        .iter()
+        .map(|finding| {
+            let run = match finding.part {
+                Part::Run(run) => Some(run),
+                Part::Effect(effect) => case.analysis.effects.get(effect).and_then(|effect| effect.run),
+                Part::Opaque(_) => enclosing(case.analysis, finding.span),
+                Part::Whole => None,
+            };
+            let decision = Decision {
+                verdict: finding.verdict,
+                rule: finding.rule.clone(),
+                reason: Some(finding.reason.clone()),
+                span: Some(bytes(finding.span)),
+                grant: None,
+            };
+            Mark { decision, run, ceiling: finding.ceiling }
+        })
+        .collect();
+    if otherwise > Verdict::Allow {
+        let alone = case.analysis.effects.iter().enumerate().filter(|(_, effect)| effect.run.is_none());
+        for (_, effect) in alone.filter(|(index, _)| findings.of(Part::Effect(*index)).is_none()) {
+            let decision = Decision {
+                verdict: otherwise,
+                reason: Some("no rule of the owner is about this redirection".to_owned()),
+                ..Decision::allow(OTHERWISE)
+            };
+            marks.push(Mark::new(decision.at(bytes(effect.span)), None));
         }
-        Pattern::Regex { regex, .. } => regex.find(&command.text).map(|hit| (hit.start(), hit.end())),
+    }
+    marks
+}
+
+/// The innermost run whose text holds the stretch.
+fn enclosing(analysis: &Analysis, span: Span) -> Option<usize> {
+    /// Runs that start before the stretch and end before it too are not looked at for ever.
+    const MAX_BACK: usize = 64;
+    let behind = analysis.runs.partition_point(|run| run.span.start <= span.start);
+    (0..behind)
+        .rev()
+        .take(MAX_BACK)
+        .find(|index| analysis.runs.get(*index).is_some_and(|run| span.end <= run.span.end))
+}
+
+/// The entries of a list that match, in the order of the list. The grant leaves out every entry that does.
+fn listed(case: &Case<'_>, hits: &[Hit], list: &[Pattern], key: &str, verdict: Verdict) -> Vec<Mark> {
+    let of_entry = |pattern: &Pattern| -> Vec<Hit> {
+        match pattern {
+            Pattern::Rule(rule) => hits.iter().filter(|hit| hit.rule == rule.name).copied().collect(),
+            Pattern::Regex { regex, .. } => {
+                let found =
+                    regex.find(case.text).map(|found| Span { start: found.start(), end: found.end() });
+                let hit = |span| Hit { rule: "", span, run: enclosing(case.analysis, span) };
+                found.map(hit).into_iter().collect()
+            }
+        }
     };
-    let hits: Vec<_> = list.iter().map(hit).collect();
-    let (index, span) = hits.iter().enumerate().find_map(|(i, hit)| hit.map(|span| (i, span)))?;
-    let kept = list.iter().zip(&hits).filter(|(_, hit)| hit.is_none());
+    let found: Vec<Vec<Hit>> = list.iter().map(of_entry).collect();
+    if found.iter().all(Vec::is_empty) {
+        return Vec::new();
+    }
+    let kept = list.iter().zip(&found).filter(|(_, hits)| hits.is_empty());
     let kept: Vec<&str> = kept.map(|(pattern, _)| pattern.source()).collect();
-    let (rule, reason) = match list.get(index)? {
-        Pattern::Rule(rule) => (rule.name.to_owned(), rule.reason.to_owned()),
-        Pattern::Regex { source, .. } => {
-            (format!("{key}[{index}]"), format!("the command matches the owner's pattern {source:?}"))
+    let mut grant = Some(assignment(key, &kept));
+    let mut marks = Vec::new();
+    for (index, (pattern, hits)) in list.iter().zip(&found).enumerate() {
+        let (rule, reason) = match pattern {
+            Pattern::Rule(rule) => (rule.name.to_owned(), rule.reason.to_owned()),
+            Pattern::Regex { source, .. } => {
+                (format!("{key}[{index}]"), format!("the command matches the owner's pattern {source:?}"))
+            }
+        };
+        for hit in hits {
+            let decision =
+                Decision { verdict, reason: Some(reason.clone()), ..Decision::allow(rule.clone()) };
+            // Only the first can become the decision of the whole.
+            let decision = Decision { grant: grant.take(), ..decision.at(bytes(hit.span)) };
+            marks.push(Mark::new(decision, hit.run));
         }
-    };
-    let decision = match verdict {
-        Verdict::Ask => Decision::ask(rule, reason),
-        Verdict::Allow | Verdict::Deny => Decision::deny(rule, reason),
-    };
-    Some(decision.at(span).grant(assignment(key, &kept)))
+    }
+    marks
 }
 
 /// `key = ["…", "…"]`.
 fn assignment(key: &str, items: &[&str]) -> String {
     let items: Vec<String> = items.iter().map(|item| serde_json::Value::from(*item).to_string()).collect();
     format!("{key} = [{}]", items.join(", "))
-}
-
-fn bytes(span: Span) -> (usize, usize) {
-    (span.start, span.end)
 }

@@ -34,7 +34,7 @@ pub use config::keys::{Key, keys};
 pub use config::layers::{ConfigError, Layer, Origin, Sources, WORKSPACE_FILE, WorkspaceFile};
 pub use config::show::{Setting, starter};
 pub use config::value::Kind;
-pub use guard::blocked_message;
+pub use guard::{Judgement, PartDecision, blocked_message};
 pub use policy::{ApprovalLength, CaseOutcome, Change, Policy, PolicyCase, RuleShown, ToolRule, diff};
 pub use rate::{RateLimiter, RetryAfter, Ticket};
 pub use rules::{

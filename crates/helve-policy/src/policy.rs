@@ -5,6 +5,7 @@
 
 mod approval;
 mod check;
+mod judge;
 mod compare;
 mod rules;
 
@@ -14,13 +15,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use helve_core::{ApprovalNeed, CommandUse, Decision, Limits, ProcessLimits, RateLimit, SandboxChoice, View};
+use helve_core::{ApprovalNeed, Limits, ProcessLimits, RateLimit, SandboxChoice, View};
+use helve_shell::tree::Dialect;
 
 use crate::config::keys;
 use crate::config::layers::{self, Collector, ConfigError, Layer, Origin, Settings, Sources, WorkspaceFile};
 use crate::config::show::{self, Setting};
 use crate::config::value::Value;
-use crate::guard::{self, Guard, Opened, Pattern};
+use crate::guard::{Guard, Opened, Pattern};
 use crate::guarded;
 use crate::rules::Rules;
 use crate::secrets::{self, Secret, SecretSource};
@@ -54,6 +56,7 @@ struct Inner {
     guarded: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
     shell: OnceLock<PathBuf>,
+    dialect: OnceLock<Dialect>,
     exec_timeout: Duration,
     around: Surroundings,
     usual_roots: OnceLock<Vec<PathBuf>>,
@@ -180,16 +183,19 @@ impl Policy {
         let guard = Guard {
             deny: patterns(&settings, keys::EXEC_DENY).unwrap_or_default(),
             ask: patterns(&settings, keys::EXEC_ASK).unwrap_or_default(),
+            asks_inside: settings.written(keys::EXEC_ASK).is_some(),
             allow: patterns(&settings, keys::EXEC_ALLOW),
             restricted_by: [keys::RESTRICT, keys::EXEC_RESTRICT]
                 .into_iter()
                 .filter(|key| flag(&settings, key))
                 .collect(),
+            delete_inside: flag(&settings, keys::EXEC_DELETE_INSIDE),
             opened: Opened {
                 read_only: paths(&settings, keys::VIEW_READ_ONLY),
                 read_write: paths(&settings, keys::VIEW_READ_WRITE),
             },
             home: around.home(),
+            own_files: guarded.clone(),
         };
         let usual_roots = OnceLock::new();
         let inner = Inner {
@@ -202,6 +208,7 @@ impl Policy {
             guarded,
             hidden,
             shell,
+            dialect: OnceLock::new(),
             exec_timeout,
             around,
             usual_roots,
@@ -342,34 +349,6 @@ impl Policy {
     /// Every key with the value in force and the place that it came from.
     pub fn explain(&self) -> Vec<Setting> {
         show::explain(&self.inner.settings)
-    }
-
-    /// Judges a command before it is wrapped or run. `workspace` is an absolute path.
-    pub fn check(&self, command: &CommandUse, workspace: &Path) -> Decision {
-        let directory = command.working_dir.as_deref().filter(|directory| !directory.is_empty());
-        let directory = directory.or_else(|| self.working_dir()).unwrap_or(".");
-        let directory = guard::normal(&workspace.join(directory));
-        let decision = self.inner.guard.judge(&helve_shell::read(&command.command), workspace, &directory);
-        guard::short(match self.check_directory(&directory, workspace) {
-            Some(refusal) => refusal.stricter(decision),
-            None => decision,
-        })
-    }
-
-    /// Judges the text of a command that starts in the workspace.
-    pub fn check_text(&self, command: &str, workspace: &Path) -> Decision {
-        self.check(&CommandUse { command: command.to_owned(), working_dir: None }, workspace)
-    }
-
-    fn check_directory(&self, directory: &Path, workspace: &Path) -> Option<Decision> {
-        let inner = &self.inner;
-        // Found by looking at the disk, so only where the answer may depend on it.
-        let usual: &[PathBuf] = if directory.starts_with(workspace) {
-            &[]
-        } else {
-            inner.usual_roots.get_or_init(|| view::usual_roots(&inner.around))
-        };
-        guard::judge_working_dir(&inner.guard, directory, workspace, usual, &inner.hidden)
     }
 }
 

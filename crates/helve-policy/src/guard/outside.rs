@@ -1,75 +1,309 @@
-//! Paths that lead outside the workspace, by their text alone.
+//! Paths that lead outside the workspace, where the owner wants none.
 //!
-//! Nothing is looked up: a link inside the workspace may lead anywhere, and only the sandbox stops that. What this
-//! catches is the plain mistake, and it says so before anything runs.
+//! What a known program does to which path is read off the effects; of other programs every argument that is spelled like
+//! a path counts, and so do the string literals of code. Links that exist are followed. A path that is not known before
+//! the command runs is not refused: the sandbox is the boundary, this says the plain mistake before anything runs.
 
-use std::collections::VecDeque;
+use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
 use helve_core::Decision;
-use helve_shell::{Command, Directory, PathWord, path_words};
+use helve_shell::Span;
+use helve_shell::analysis::{Arg, ArgPart, Effect, EffectKind, Input, OpaqueReason, Run, Target};
 
-use super::{Guard, assignment, bytes};
+use super::judgement::{Mark, bytes};
+use super::{Case, Guard, assignment, disk, spelling};
 use crate::config::keys::{EXEC_RESTRICT, VIEW_READ_ONLY};
 
 /// The rule that keeps a call's working directory inside the view.
 pub(crate) const WORKING_DIR: &str = "view.working_dir";
 
+/// A path outside, as it is written and as far as it is certain.
+struct Outside {
+    span: Span,
+    run: Option<usize>,
+    /// The path in its normal form, if it is written out from the root.
+    absolute: Option<PathBuf>,
+    /// What the message names.
+    shown: String,
+}
+
 /// Refuses a command that names a path outside the workspace, where the owner wants that.
-pub(super) fn judge_paths(
-    guard: &Guard,
-    command: &Command,
-    workspace: &Path,
-    directory: &Path,
-) -> Option<Decision> {
+pub(super) fn judge_paths(guard: &Guard, case: &Case<'_>) -> Vec<Mark> {
     if guard.restricted_by.is_empty() {
-        return None;
+        return Vec::new();
     }
     let lift: Vec<String> = guard.restricted_by.iter().map(|key| format!("{key} = false")).collect();
     let lift = lift.join("\n");
-    if let Some(opaque) = command.opaque {
+    let unread = case
+        .analysis
+        .opaque
+        .iter()
+        .find(|opaque| matches!(opaque.reason, OpaqueReason::Unreadable(_) | OpaqueReason::TooComplex));
+    if let Some(opaque) = unread {
         let reason = format!("its paths cannot be checked: {}", opaque.reason);
-        return Some(Decision::deny(EXEC_RESTRICT, reason).at(bytes(opaque.span)).grant(lift));
+        let decision = Decision::deny(EXEC_RESTRICT, reason).at(bytes(opaque.span)).grant(lift);
+        return vec![Mark::new(decision, None)];
     }
-    let mut bases = Bases::new(directory);
-    let words = path_words(command);
-    let leads_outside = |word: &PathWord| match bases.resolve(word) {
-        Some(path) => !guard.opened_or_inside(&path, workspace),
-        None => true,
-    };
-    let outside: Vec<PathWord> = words.found.into_iter().filter(leads_outside).collect();
-    let Some(first) = outside.first() else {
-        let reason = "its paths cannot be checked: commands inside commands are nested too deep or too often; put them \
-                      into a script and run that";
-        return words.unread.map(|span| Decision::deny(EXEC_RESTRICT, reason).at(bytes(span)).grant(lift));
-    };
-    let reason = match first.text.as_str() {
-        home if home.starts_with('~') => format!("{home} is in a home directory, outside the workspace"),
-        path if path.starts_with('/') => format!("{path} is outside the workspace {}", workspace.display()),
-        path => format!("{path} leads above the workspace {}", workspace.display()),
-    };
-    // A path that is written out can be opened alone; anything else only by lifting the restriction.
-    let absolute = |word: &PathWord| {
-        let path = word.text.starts_with('/').then(|| normal(Path::new(&word.text)))?;
-        path.into_os_string().into_string().ok()
-    };
-    let absolute: Option<Vec<String>> = outside.iter().map(absolute).collect();
-    let decision = Decision::deny(EXEC_RESTRICT, reason).at(bytes(first.span));
+    let found = Search { guard, case, found: Vec::new(), followed: HashMap::new() }.all();
+    // Paths that are written out can be opened alone; anything else only by lifting the restriction.
+    let absolute: Option<Vec<&str>> =
+        found.iter().map(|outside| outside.absolute.as_deref().and_then(Path::to_str)).collect();
     let grant = match absolute {
         Some(mut paths) => {
+            paths.sort_unstable();
             paths.dedup();
-            guard.opening(&paths.iter().map(String::as_str).collect::<Vec<_>>())
+            guard.opening(&paths)
         }
         None => Some(lift),
     };
-    Some(match grant {
-        Some(grant) => decision.grant(grant),
-        None => decision,
+    let mark = |outside: Outside| {
+        let workspace = case.workspace.display();
+        let reason = match outside.shown.as_str() {
+            home if home.starts_with('~') || home.starts_with("$HOME") || home.starts_with("${HOME") => {
+                format!("{home} is in a home directory, outside the workspace")
+            }
+            path if path.starts_with('/') => format!("{path} is outside the workspace {workspace}"),
+            path if spelling::has_parent(path) => format!("{path} leads above the workspace {workspace}"),
+            path => format!("{path} leads outside the workspace {workspace}"),
+        };
+        let decision = Decision::deny(EXEC_RESTRICT, reason).at(bytes(outside.span));
+        let decision = match &grant {
+            Some(grant) => decision.grant(grant.clone()),
+            None => decision,
+        };
+        Mark::new(decision, outside.run)
+    };
+    found.into_iter().map(mark).collect()
+}
+
+/// The most paths of one command whose links are followed; one with more is refused.
+const MAX_FOLLOWED: usize = 4096;
+
+struct Search<'a> {
+    guard: &'a Guard,
+    case: &'a Case<'a>,
+    found: Vec<Outside>,
+    /// Whether the links of a path lead outside.
+    followed: HashMap<PathBuf, bool>,
+}
+
+impl Search<'_> {
+    fn all(mut self) -> Vec<Outside> {
+        for effect in &self.case.analysis.effects {
+            self.effect(effect);
+        }
+        for (index, run) in self.case.analysis.runs.iter().enumerate() {
+            self.run(index, run);
+        }
+        self.found.sort_by_key(|outside| outside.span);
+        self.found.dedup_by_key(|outside| outside.span);
+        self.found
+    }
+
+    fn effect(&mut self, effect: &Effect) {
+        let touches = matches!(
+            effect.kind,
+            EffectKind::Read
+                | EffectKind::Write
+                | EffectKind::Delete
+                | EffectKind::DeleteTree
+                | EffectKind::Execute
+                | EffectKind::Device
+        );
+        let run = effect.run.and_then(|run| self.case.analysis.runs.get(run));
+        if !touches || run.is_some_and(is_elsewhere) {
+            return;
+        }
+        let path = match &effect.target {
+            Target::Path { path, .. } => path,
+            Target::Glob { under, .. } => under,
+            Target::Unknown => {
+                return self.home(effect.span, effect.run);
+            }
+            Target::Host(_) | Target::Machine => return,
+        };
+        // Where `..` follows a link, the text alone says too little.
+        let written = run.and_then(|run| {
+            let arg = run.argv.iter().find(|arg| arg.span == effect.span)?;
+            Some(run.directory.as_deref()?.join(arg.text()?))
+        });
+        let physical = written.filter(|written| normal(written) == *path);
+        if self.is_outside(path, physical.as_deref().unwrap_or(path)) {
+            self.add(effect.span, effect.run, Some(path));
+        }
+    }
+
+    fn run(&mut self, index: usize, run: &Run) {
+        let name = run.program.as_deref().unwrap_or_default();
+        if is_elsewhere(run) {
+            return;
+        }
+        for (_, value) in run.environment.iter().filter(|(name, _)| name != "IFS") {
+            for path in spelling::list(&shown(value)) {
+                self.path(path, value.span, index, run);
+            }
+        }
+        let moves = matches!(name, "cd" | "pushd");
+        if name == "cd" && run.argv.len() == 1 {
+            self.found.push(Outside { span: run.span, run: Some(index), absolute: None, shown: "~".into() });
+        }
+        let code = reads_code(name);
+        for arg in run.argv.iter().skip(1) {
+            let text = shown(arg);
+            if code {
+                for path in spelling::literals(&text) {
+                    self.path(path, arg.span, index, run);
+                }
+            }
+            if moves || !run.understood && !prints(name) {
+                for path in spelling::paths(&text) {
+                    self.path(path, arg.span, index, run);
+                }
+                self.home(arg.span, Some(index));
+            }
+        }
+        if let (true, Input::Text(text)) = (code, &run.input) {
+            for path in spelling::literals(&shown(text)) {
+                self.path(path, text.span, index, run);
+            }
+        }
+    }
+
+    /// A path that an argument of a run spells.
+    fn path(&mut self, path: &str, span: Span, index: usize, run: &Run) {
+        if path.starts_with('~') {
+            self.found.push(Outside { span, run: Some(index), absolute: None, shown: path.to_owned() });
+            return;
+        }
+        let certain = path.split(spelling::UNKNOWN).next().unwrap_or_default();
+        let full = match (&run.directory, path.starts_with('/')) {
+            (_, true) => PathBuf::from(certain),
+            (Some(directory), false) if certain.len() == path.len() => directory.join(path),
+            // From an unknown place `..` leads to another one.
+            _ if spelling::has_parent(path) => {
+                let shown = path.replace(spelling::UNKNOWN, "…");
+                self.found.push(Outside { span, run: Some(index), absolute: None, shown });
+                return;
+            }
+            _ => return,
+        };
+        let textual = normal(&full);
+        if self.is_outside(&textual, &full) {
+            let absolute = path.starts_with('/').then_some(textual.as_path());
+            let shown = path.replace(spelling::UNKNOWN, "…");
+            self.found.push(Outside {
+                span,
+                run: Some(index),
+                absolute: absolute.map(Path::to_owned),
+                shown,
+            });
+        }
+    }
+
+    /// A word that starts with a home directory which nobody knows.
+    fn home(&mut self, span: Span, run: Option<usize>) {
+        let written = self.written(span);
+        let bare = written.trim_start_matches('"');
+        let is_home = written.starts_with('~') || bare.starts_with("$HOME") || bare.starts_with("${HOME}");
+        if is_home {
+            self.add(span, run, None);
+        }
+    }
+
+    fn add(&mut self, span: Span, run: Option<usize>, path: Option<&Path>) {
+        let written = self.written(span);
+        let plain: String = written.chars().filter(|ch| !matches!(ch, '"' | '\'')).collect();
+        let absolute = path.filter(|_| plain.starts_with('/')).map(Path::to_owned);
+        let named = plain.starts_with(['/', '~', '$']) || spelling::has_parent(&plain);
+        let shown = match path {
+            Some(path) if !named => path.display().to_string(),
+            _ => plain,
+        };
+        self.found.push(Outside { span, run, absolute, shown });
+    }
+
+    fn written(&self, span: Span) -> &str {
+        self.case.text.get(span.range()).unwrap_or_default()
+    }
+
+    /// Whether a path lies outside by its text, or is led outside by a link.
+    fn is_outside(&mut self, textual: &Path, physical: &Path) -> bool {
+        if is_stream(textual) {
+            return false;
+        }
+        if !self.guard.opened_or_inside(textual, self.case.workspace) {
+            return true;
+        }
+        if let Some(outside) = self.followed.get(physical) {
+            return *outside;
+        }
+        if self.followed.len() >= MAX_FOLLOWED {
+            return true;
+        }
+        let roots =
+            self.guard.opened.read_only.iter().chain(&self.guard.opened.read_write).map(PathBuf::as_path);
+        let outside = !roots.chain([self.case.workspace]).any(|root| disk::stays_inside(physical, root));
+        self.followed.insert(physical.to_owned(), outside);
+        outside
+    }
+}
+
+/// The argument's text with unknown parts marked.
+fn shown(arg: &Arg) -> String {
+    let mut text = String::new();
+    for part in &arg.parts {
+        match part {
+            ArgPart::Known(known) => text.push_str(known),
+            ArgPart::Glob(pattern) => text.push_str(pattern),
+            ArgPart::Unknown => text.push(spelling::UNKNOWN),
+        }
+    }
+    text
+}
+
+/// Whether its paths are those of another machine or another root.
+fn is_elsewhere(run: &Run) -> bool {
+    const ELSEWHERE: [&str; 9] = [
+        "ssh",
+        "docker",
+        "podman",
+        "docker-compose",
+        "kubectl",
+        "nsenter",
+        "chroot",
+        "vagrant",
+        "systemd-nspawn",
+    ];
+    run.via.iter().any(|wrapper| ELSEWHERE.contains(&wrapper.as_str()))
+}
+
+/// Programs that read code from an argument or from their input.
+fn reads_code(name: &str) -> bool {
+    const CODE: [&str; 14] = [
+        "python", "pypy", "perl", "ruby", "node", "nodejs", "php", "lua", "deno", "awk", "gawk", "mawk",
+        "nawk", "sed",
+    ];
+    CODE.contains(&name.trim_end_matches(|ch: char| ch.is_ascii_digit() || ch == '.'))
+}
+
+/// Programs whose arguments are text, whatever they look like.
+fn prints(name: &str) -> bool {
+    matches!(name, "echo" | "printf" | "tr" | "seq" | "expr" | "test" | "[" | "[[" | "true" | "false" | ":")
+}
+
+/// Devices that hold nothing of anybody.
+fn is_stream(path: &Path) -> bool {
+    const STREAMS: [&str; 9] =
+        ["null", "zero", "full", "random", "urandom", "stdin", "stdout", "stderr", "tty"];
+    path.strip_prefix("/dev").ok().and_then(Path::to_str).is_some_and(|name| {
+        STREAMS.contains(&name)
+            || name.strip_prefix("fd/").is_some_and(|fd| fd.bytes().all(|b| b.is_ascii_digit()))
     })
 }
 
 impl Guard {
-    fn opened_or_inside(&self, path: &Path, workspace: &Path) -> bool {
+    pub(super) fn opened_or_inside(&self, path: &Path, workspace: &Path) -> bool {
         let opened = self.opened.read_only.iter().chain(&self.opened.read_write);
         path.starts_with(workspace) || opened.into_iter().any(|root| path.starts_with(root))
     }
@@ -125,51 +359,6 @@ pub(crate) fn judge_working_dir(
     })
 }
 
-/// The directories from which the paths of one command count. Each may be long and be meant by every word, so the last
-/// few are kept in their normal form.
-struct Bases<'a> {
-    start: &'a Path,
-    kept: VecDeque<(Directory, PathBuf)>,
-}
-
-/// How many are kept; more than one word may count from.
-const BASES_KEPT: usize = 8;
-
-impl<'a> Bases<'a> {
-    /// `start` is where the command starts, in its normal form.
-    fn new(start: &'a Path) -> Self {
-        Bases { start, kept: VecDeque::new() }
-    }
-
-    /// Where a path leads, without looking; none if that cannot be told or it is a home directory.
-    fn resolve(&mut self, word: &PathWord) -> Option<PathBuf> {
-        if word.text.starts_with('~') {
-            return None;
-        }
-        let base = match &word.directory {
-            _ if word.text.starts_with('/') => self.start,
-            Directory::Start => self.start,
-            Directory::Under(base) if base.starts_with('~') => return None,
-            Directory::Under(base) => self.under(&word.directory, base),
-            // From an unknown place a path without `..` is as good or bad as the place, which was judged by its own
-            // word.
-            Directory::Unknown if is_traversal(&word.text) => return None,
-            Directory::Unknown => self.start,
-        };
-        Some(follow(base.to_owned(), Path::new(&word.text)))
-    }
-
-    fn under(&mut self, directory: &Directory, base: &str) -> &Path {
-        let known = self.kept.iter().position(|(kept, _)| kept == directory);
-        let at = known.unwrap_or_else(|| {
-            self.kept.truncate(BASES_KEPT - 1);
-            self.kept.push_front((directory.clone(), follow(self.start.to_owned(), Path::new(base))));
-            0
-        });
-        self.kept.get(at).map_or(self.start, |(_, path)| path)
-    }
-}
-
 /// Whether a relative path goes up.
 pub(super) fn is_traversal(text: &str) -> bool {
     !text.starts_with(['/', '~'])
@@ -178,19 +367,15 @@ pub(super) fn is_traversal(text: &str) -> bool {
 
 /// The path without `.` and `..`, by its text alone.
 pub(crate) fn normal(path: &Path) -> PathBuf {
-    follow(PathBuf::new(), path)
-}
-
-/// Where a path leads from a directory in its normal form, by its text alone.
-fn follow(mut from: PathBuf, path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
     for part in path.components() {
         match part {
             Component::CurDir => {}
             Component::ParentDir => {
-                from.pop();
+                normal.pop();
             }
-            part => from.push(part),
+            part => normal.push(part),
         }
     }
-    from
+    normal
 }

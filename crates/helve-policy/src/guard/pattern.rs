@@ -9,7 +9,7 @@ use crate::config::suggest::nearest;
 /// A built-in rule, or a regular expression of the owner.
 #[derive(Clone, Debug)]
 pub(crate) enum Pattern {
-    Rule(&'static Rule),
+    Rule(Rule),
     Regex { source: String, regex: Regex },
 }
 

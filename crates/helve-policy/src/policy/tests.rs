@@ -1,3 +1,4 @@
+use helve_core::CommandUse;
 use pretty_assertions::assert_eq;
 
 use super::*;

@@ -1,0 +1,197 @@
+//! Commands that run bare: whatever is more than plain reading is asked about.
+//!
+//! Plainly read-only is a run of a program on the list below, with options whose effect is known, that only reads; and a
+//! command of which every run is one and nothing is opaque.
+
+use std::collections::HashSet;
+
+use helve_core::{Decision, Verdict};
+use helve_shell::analysis::{Analysis, EffectKind, Run, RunKind};
+
+use super::argv::Argv;
+use super::enclosing;
+use super::judgement::{Mark, bytes};
+use crate::rules::{Findings, Part};
+
+/// The rule that asks about what runs without a sandbox.
+pub(super) const BARE: &str = "guard.bare";
+
+/// Programs that only read, or only start what is listed by itself.
+const READERS: &[&str] = &[
+    "awk",
+    "b2sum",
+    "basename",
+    "cal",
+    "cat",
+    "cksum",
+    "cmp",
+    "column",
+    "comm",
+    "cut",
+    "date",
+    "df",
+    "diff",
+    "dirname",
+    "du",
+    "echo",
+    "egrep",
+    "env",
+    "expand",
+    "expr",
+    "factor",
+    "false",
+    "fgrep",
+    "file",
+    "find",
+    "fmt",
+    "fold",
+    "gawk",
+    "grep",
+    "groups",
+    "head",
+    "hexdump",
+    "hostname",
+    "id",
+    "join",
+    "jq",
+    "ls",
+    "lsblk",
+    "mawk",
+    "md5sum",
+    "nice",
+    "nl",
+    "nproc",
+    "od",
+    "paste",
+    "pgrep",
+    "printenv",
+    "printf",
+    "ps",
+    "pwd",
+    "readlink",
+    "realpath",
+    "rev",
+    "rg",
+    "sed",
+    "seq",
+    "sha1sum",
+    "sha256sum",
+    "sha512sum",
+    "shuf",
+    "sleep",
+    "sort",
+    "stat",
+    "stdbuf",
+    "strings",
+    "sum",
+    "tac",
+    "tail",
+    "test",
+    "time",
+    "timeout",
+    "tr",
+    "tree",
+    "true",
+    "tsort",
+    "uname",
+    "unexpand",
+    "uniq",
+    "uptime",
+    "wc",
+    "which",
+    "who",
+    "whoami",
+    "xargs",
+    "xxd",
+    "zcat",
+    "zgrep",
+];
+
+/// Builtins that change nothing outside the shell.
+const BUILTINS: &[&str] = &[
+    ":", "[", "[[", "break", "cd", "command", "continue", "declare", "dirs", "echo", "exit", "export",
+    "false", "getopts", "let", "local", "popd", "printf", "pushd", "pwd", "read", "readonly", "return",
+    "set", "shift", "test", "time", "times", "true", "type", "typeset", "umask", "unset", "wait",
+];
+
+/// Subcommands of git that only read.
+const GIT: &[&str] = &[
+    "blame",
+    "cat-file",
+    "check-ignore",
+    "cherry",
+    "count-objects",
+    "describe",
+    "diff",
+    "diff-tree",
+    "for-each-ref",
+    "grep",
+    "help",
+    "log",
+    "ls-files",
+    "ls-tree",
+    "merge-base",
+    "name-rev",
+    "rev-list",
+    "rev-parse",
+    "shortlog",
+    "show",
+    "show-ref",
+    "status",
+    "version",
+    "whatchanged",
+];
+
+/// What has to be asked about because nothing contains it.
+pub(super) fn judge(analysis: &Analysis, findings: &Findings) -> Vec<Mark> {
+    let mut changing: HashSet<usize> = HashSet::new();
+    let mut marks = Vec::new();
+    let grant = "sandbox = \"bwrap\"";
+    let ask = |reason: String, span| Decision::ask(BARE, reason).at(bytes(span)).grant(grant);
+    for (index, effect) in analysis.effects.iter().enumerate() {
+        if effect.kind == EffectKind::Read || allowed(findings, Part::Effect(index)) {
+            continue;
+        }
+        match effect.run {
+            Some(run) => {
+                changing.insert(run);
+            }
+            None => {
+                marks.push(Mark::new(ask("it runs without a sandbox and writes".into(), effect.span), None))
+            }
+        }
+    }
+    for opaque in &analysis.opaque {
+        let run = enclosing(analysis, opaque.span);
+        if !run.is_some_and(|run| allowed(findings, Part::Run(run))) {
+            marks.push(Mark::new(
+                ask(format!("it runs without a sandbox, and {}", opaque.reason), opaque.span),
+                run,
+            ));
+        }
+    }
+    for (index, run) in analysis.runs.iter().enumerate() {
+        let reads = !changing.contains(&index) && run.departures.is_empty() && is_reader(run);
+        if !reads && !allowed(findings, Part::Run(index)) {
+            let reason = "it runs without a sandbox and may do more than read";
+            marks.push(Mark::new(ask(reason.into(), run.span), Some(index)));
+        }
+    }
+    marks
+}
+
+/// Whether a rule of the owner allows the part.
+fn allowed(findings: &Findings, part: Part) -> bool {
+    findings.of(part).is_some_and(|finding| finding.verdict == Verdict::Allow)
+}
+
+fn is_reader(run: &Run) -> bool {
+    let argv = Argv::of(run);
+    let name = run.program.as_deref().unwrap_or_default();
+    match run.kind {
+        RunKind::Function => true,
+        RunKind::Builtin => BUILTINS.contains(&name),
+        RunKind::Program if name == "git" => argv.git().is_some_and(|git| GIT.contains(&git.name.as_str())),
+        RunKind::Program => READERS.contains(&name),
+    }
+}

@@ -1,0 +1,126 @@
+//! What the disk says about a path that a command names: where links lead, and whether a pattern may match an option.
+//!
+//! Only looks, never opens a file, and stops after a fixed number of steps. The answer may be old by the time the command
+//! runs: the sandbox is the boundary.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+
+/// The most links and names that are followed for one path.
+const MAX_STEPS: usize = 256;
+
+/// The most entries of a directory that are looked at.
+const MAX_ENTRIES: usize = 10_000;
+
+/// Where an absolute path leads: every link that exists is followed, what does not exist stays as it is written. None if
+/// there are too many.
+pub(super) fn resolve(path: &Path) -> Option<PathBuf> {
+    let mut resolved = PathBuf::from("/");
+    let mut left: VecDeque<OsString> = names(path).collect();
+    let mut exists = true;
+    let mut steps = 0;
+    while let Some(name) = left.pop_front() {
+        steps += 1;
+        if steps > MAX_STEPS {
+            return None;
+        }
+        if name == ".." {
+            resolved.pop();
+            continue;
+        }
+        let next = resolved.join(&name);
+        let target = if exists { next.read_link().ok() } else { None };
+        match target {
+            Some(target) => {
+                if target.is_absolute() {
+                    resolved = PathBuf::from("/");
+                }
+                for name in names(&target).collect::<Vec<_>>().into_iter().rev() {
+                    left.push_front(name);
+                }
+            }
+            None => {
+                exists = exists && next.symlink_metadata().is_ok();
+                resolved = next;
+            }
+        }
+    }
+    Some(resolved)
+}
+
+fn names(path: &Path) -> impl Iterator<Item = OsString> {
+    path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        Component::CurDir | Component::RootDir | Component::Prefix(_) => None,
+    })
+}
+
+/// Whether a path stays below a directory when the links on its way are followed.
+pub(super) fn stays_inside(path: &Path, root: &Path) -> bool {
+    match (resolve(path), resolve(root)) {
+        (Some(path), Some(root)) => path.starts_with(root),
+        _ => false,
+    }
+}
+
+/// Whether a directory has an entry that a program could take for an option. One that cannot be read to its end may.
+pub(super) fn may_hold_option(directory: &Path) -> bool {
+    let Ok(entries) = directory.read_dir() else { return true };
+    for (count, entry) in entries.enumerate() {
+        let name = entry.map(|entry| entry.file_name());
+        if count >= MAX_ENTRIES || name.is_ok_and(|name| name.as_encoded_bytes().starts_with(b"-")) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Whether a shell pattern of one name may match `name`; a bracket counts as any one character.
+pub(super) fn matches(pattern: &str, name: &str) -> bool {
+    let mut possible = vec![false; name.len() + 1];
+    if let Some(first) = possible.first_mut() {
+        *first = true;
+    }
+    let name = name.as_bytes();
+    let mut rest = pattern.chars().peekable();
+    while let Some(ch) = rest.next() {
+        let mut next = vec![false; possible.len()];
+        match ch {
+            '*' => {
+                let mut any = false;
+                for (from, to) in possible.iter().zip(&mut next) {
+                    any |= from;
+                    *to = any;
+                }
+            }
+            _ => {
+                let open = ch == '?' || ch == '[';
+                if ch == '[' {
+                    skip_bracket(&mut rest);
+                }
+                for ((from, byte), to) in possible.iter().zip(name).zip(next.iter_mut().skip(1)) {
+                    *to = *from && (open || char::from(*byte) == ch);
+                }
+            }
+        }
+        possible = next;
+    }
+    possible.last() == Some(&true)
+}
+
+/// Leaves out what belongs to a bracket; a `]` right behind the `[` or its `!` is one of the characters.
+fn skip_bracket(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+    if matches!(rest.peek(), Some('!' | '^')) {
+        rest.next();
+    }
+    if rest.peek() == Some(&']') {
+        rest.next();
+    }
+    for ch in rest.by_ref() {
+        if ch == ']' {
+            return;
+        }
+    }
+}

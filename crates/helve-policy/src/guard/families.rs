@@ -1,0 +1,220 @@
+//! The destructive families: which built-in rules an analysis falls under, and where.
+//!
+//! Most of it is read off the effects. Names and options count too: a program on another host has no effects here, and
+//! one that hides its name (`$x -rf y`) has none at all.
+
+use std::path::{Component, Path};
+
+use helve_shell::Span;
+use helve_shell::analysis::{Analysis, ArgPart, Effect, EffectKind, More, Run, Target};
+
+use super::argv::Argv;
+use super::disk;
+use super::rules::{
+    DD, DEVICE_WRITE, DISK_FORMAT, DOWNLOAD_RUN, FORK_BOMB, POWER, PROTECTED_WRITE, RM_RECURSIVE,
+    WINDOWS_DELETE,
+};
+use super::{Case, Guard};
+
+/// A rule that a part falls under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Hit {
+    pub(super) rule: &'static str,
+    pub(super) span: Span,
+    pub(super) run: Option<usize>,
+}
+
+/// Every rule that the command falls under, with the simple command that it is about.
+pub(super) fn look(guard: &Guard, case: &Case<'_>) -> Vec<Hit> {
+    let analysis = case.analysis;
+    let lifted = lifted(guard, case);
+    let is_lifted = |run: Option<usize>| run.and_then(|run| lifted.get(run)) == Some(&true);
+    let mut hits = Vec::new();
+    for effect in &analysis.effects {
+        let rule = of_effect(guard, case, effect);
+        if let Some(rule) = rule.filter(|rule| *rule != RM_RECURSIVE || !is_lifted(effect.run)) {
+            hits.push(Hit { rule, span: place(analysis, effect), run: effect.run });
+        }
+    }
+    for (index, run) in analysis.runs.iter().enumerate() {
+        let hit = |rule| Hit { rule, span: run.span, run: Some(index) };
+        hits.extend(of_run(run).map(hit).filter(|hit| hit.rule != RM_RECURSIVE || !is_lifted(hit.run)));
+        hits.extend(super::asked::look(run).map(hit));
+    }
+    hits
+}
+
+/// The simple command that does it; a fork bomb is the function itself.
+fn place(analysis: &Analysis, effect: &Effect) -> Span {
+    let run = effect.run.and_then(|run| analysis.runs.get(run));
+    match run {
+        Some(run) if effect.kind != EffectKind::ForkBomb => run.span,
+        _ => effect.span,
+    }
+}
+
+fn of_effect(guard: &Guard, case: &Case<'_>, effect: &Effect) -> Option<&'static str> {
+    let run = effect.run.and_then(|run| case.analysis.runs.get(run));
+    let name = run.and_then(|run| run.program.as_deref()).unwrap_or_default().to_lowercase();
+    match effect.kind {
+        // What these delete they put in order again: a mirror, or a work tree that git keeps.
+        EffectKind::DeleteTree if matches!(name.as_str(), "rsync" | "git") => None,
+        EffectKind::DeleteTree if is_windows(&name) => Some(WINDOWS_DELETE),
+        EffectKind::DeleteTree => Some(RM_RECURSIVE),
+        EffectKind::Device if copies(&name) || run.is_none() || is_redirected(run, effect) => {
+            Some(DEVICE_WRITE)
+        }
+        EffectKind::Device => Some(DISK_FORMAT),
+        EffectKind::Power => Some(POWER),
+        EffectKind::ForkBomb => Some(FORK_BOMB),
+        EffectKind::RunsDownload => Some(DOWNLOAD_RUN),
+        EffectKind::Write => is_protected(guard, &name, &effect.target).then_some(PROTECTED_WRITE),
+        _ => None,
+    }
+}
+
+/// Programs that write what they are given to the path that they are given.
+fn copies(name: &str) -> bool {
+    matches!(
+        name,
+        "dd" | "cp" | "mv" | "ln" | "install" | "tee" | "shred" | "truncate" | "sponge" | "cat" | "rsync"
+    )
+}
+
+/// Whether the effect comes from a redirection: it points at none of the arguments.
+fn is_redirected(run: Option<&Run>, effect: &Effect) -> bool {
+    run.is_some_and(|run| {
+        let holds = |outer: Span, inner: Span| outer.start <= inner.start && inner.end <= outer.end;
+        effect.span != run.span
+            && !run.argv.iter().any(|arg| holds(arg.span, effect.span) || holds(effect.span, arg.span))
+    })
+}
+
+fn is_windows(name: &str) -> bool {
+    matches!(
+        name,
+        "del"
+            | "erase"
+            | "rd"
+            | "rmdir"
+            | "remove-item"
+            | "ri"
+            | "cmd"
+            | "cmd.exe"
+            | "powershell"
+            | "powershell.exe"
+            | "pwsh"
+            | "pwsh.exe"
+    )
+}
+
+/// What the name and the options alone say.
+fn of_run(run: &Run) -> Option<&'static str> {
+    let argv = Argv::of(run);
+    let switch = |letters: &[&str]| argv.texts().any(|text| letters.contains(&text.to_lowercase().as_str()));
+    match argv.name.as_str() {
+        "rm" | "grm" if is_recursive(&argv) => Some(RM_RECURSIVE),
+        "del" | "erase" if switch(&["/f", "/q", "/s"]) => Some(WINDOWS_DELETE),
+        "rmdir" | "rd" if switch(&["/s", "/q"]) => Some(WINDOWS_DELETE),
+        "dd" if argv.texts().any(|text| text.starts_with("if="))
+            && argv.texts().any(|text| text.starts_with("of=")) =>
+        {
+            Some(DD)
+        }
+        // Whoever hides the name of a program and gives it these options means rm.
+        "" if hides_rm(run) && argv.options().any(is_cluster) => Some(RM_RECURSIVE),
+        _ => None,
+    }
+}
+
+fn is_recursive(argv: &Argv<'_>) -> bool {
+    argv.short('r') || argv.short('R') || argv.long("--recursive", "--r")
+}
+
+/// `-rf`, `-fr`, `-Rf`, also with further letters.
+fn is_cluster(option: &str) -> bool {
+    option.strip_prefix('-').is_some_and(|letters| {
+        letters.bytes().all(|letter| letter.is_ascii_alphabetic())
+            && letters.contains('f')
+            && letters.contains(['r', 'R'])
+    })
+}
+
+/// Whether a name that is not known may turn out to be `rm`: unknown text, or a pattern that matches it.
+fn hides_rm(run: &Run) -> bool {
+    let Some(first) = run.argv.first() else { return false };
+    let mut pattern = String::new();
+    for part in &first.parts {
+        match part {
+            ArgPart::Known(text) => {
+                pattern.extend(text.chars().map(|ch| if "*?[".contains(ch) { '\u{fffd}' } else { ch }))
+            }
+            ArgPart::Glob(glob) => pattern.push_str(glob),
+            ArgPart::Unknown => pattern.push('*'),
+        }
+    }
+    let last = pattern.rsplit('/').next().unwrap_or_default();
+    disk::matches(last, "rm")
+}
+
+/// For each run, whether the owner lets it delete: everything it deletes is written out and lies strictly inside the
+/// workspace.
+fn lifted(guard: &Guard, case: &Case<'_>) -> Vec<bool> {
+    let mut lifted = vec![false; case.analysis.runs.len()];
+    if !guard.delete_inside {
+        return lifted;
+    }
+    let deletes = case.analysis.effects.iter().filter(|effect| effect.kind == EffectKind::DeleteTree);
+    for index in deletes.clone().filter_map(|effect| effect.run) {
+        if let (Some(lifted), Some(run)) = (lifted.get_mut(index), case.analysis.runs.get(index)) {
+            *lifted = run.more == More::Nothing
+                && run.directory.is_some()
+                && !run.argv.iter().any(|arg| arg.parts.contains(&ArgPart::Unknown));
+        }
+    }
+    for effect in deletes.filter(|effect| !is_plain_inside(case, effect)) {
+        if let Some(lifted) = effect.run.and_then(|run| lifted.get_mut(run)) {
+            *lifted = false;
+        }
+    }
+    lifted
+}
+
+/// A path or a pattern below a directory of the workspace: not the workspace itself, not git's own, without `..`, and not
+/// led elsewhere by a link.
+fn is_plain_inside(case: &Case<'_>, effect: &Effect) -> bool {
+    let written = case.text.get(effect.span.range()).unwrap_or_default();
+    if written.contains("..") {
+        return false;
+    }
+    let strictly_inside = |path: &Path| {
+        path != case.workspace
+            && path
+                .strip_prefix(case.workspace)
+                .is_ok_and(|below| !below.components().any(|part| part == Component::Normal(".git".as_ref())))
+            && disk::stays_inside(path, case.workspace)
+    };
+    match &effect.target {
+        Target::Path { path, .. } => strictly_inside(path),
+        Target::Glob { under, pattern, .. } => strictly_inside(under) && !pattern.contains(".git"),
+        Target::Unknown | Target::Host(_) | Target::Machine => false,
+    }
+}
+
+/// Git's hooks and configuration anywhere, and Helve's own files. Git itself may, and so may who changes only modes and
+/// times.
+fn is_protected(guard: &Guard, name: &str, target: &Target) -> bool {
+    if matches!(name, "git" | "chmod" | "chown" | "chgrp" | "touch" | "setfacl" | "mkdir") {
+        return false;
+    }
+    let path = match target {
+        Target::Path { path, .. } => path,
+        Target::Glob { under, .. } => under,
+        Target::Unknown | Target::Host(_) | Target::Machine => return false,
+    };
+    let names: Vec<&str> = path.components().filter_map(|part| part.as_os_str().to_str()).collect();
+    let of_git = names.iter().position(|name| *name == ".git").is_some_and(|at| {
+        matches!(names.get(at + 1..), Some(["hooks", ..] | ["config" | "config.worktree"]))
+    });
+    of_git || guard.own_files.iter().any(|file| path.starts_with(file))
+}

@@ -1,0 +1,242 @@
+//! The guard where it looks at the disk, and where the answer depends on the workspace: links, names that look like
+//! options, deletion inside the workspace, bare runs.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use helve_core::{CommandUse, Verdict};
+use helve_policy::{Judgement, Policy};
+
+/// A workspace beside a directory `outside`.
+fn workspace() -> (tempfile::TempDir, PathBuf) {
+    let around = tempfile::tempdir().unwrap();
+    let root = around.path().canonicalize().unwrap();
+    let workspace = root.join("project");
+    for directory in ["project/src", "project/build/deep", "project/.git/hooks", "outside/data"] {
+        fs::create_dir_all(root.join(directory)).unwrap();
+    }
+    fs::write(workspace.join("notes.txt"), "x").unwrap();
+    symlink(root.join("outside"), workspace.join("away")).unwrap();
+    symlink("../outside/data", workspace.join("relative")).unwrap();
+    symlink("src", workspace.join("inner")).unwrap();
+    symlink(workspace.join("src"), workspace.join("absolute")).unwrap();
+    symlink("round", workspace.join("round")).unwrap();
+    (around, workspace)
+}
+
+fn judge(policy: &str, command: &str, workspace: &Path, contained: bool) -> Judgement {
+    let command = CommandUse { command: command.to_owned(), working_dir: None };
+    Policy::from_toml(policy).unwrap().judge(&command, workspace, contained)
+}
+
+fn verdict(policy: &str, command: &str, workspace: &Path) -> Verdict {
+    judge(policy, command, workspace, true).decision.verdict
+}
+
+#[test]
+fn links_that_exist_are_followed() {
+    let (_around, workspace) = workspace();
+    let restricted = "tools.restrict_to_workspace = true";
+    for command in [
+        "cat away/secret",
+        "cat away",
+        "cat relative/x",
+        "cat relative/not/there",
+        "echo x > away/y",
+        "cat inner/../away/x",
+        "cd away && cat x",
+        "cat round/x",
+        "cp notes.txt away",
+        "ls relative",
+        "mytool away/x",
+        "mytool --file=relative/x",
+        "cat away/../x",
+    ] {
+        let judgement = judge(restricted, command, &workspace, true);
+        assert_eq!(judgement.decision.verdict, Verdict::Deny, "{command}");
+        assert_eq!(judgement.decision.rule, "tools.exec.restrict_to_workspace", "{command}");
+    }
+    for command in [
+        "cat inner/lib.rs",
+        "cat absolute/x",
+        "ls inner",
+        "cat inner/../notes.txt",
+        "cat new/file",
+        "echo x > src/y",
+    ] {
+        assert_eq!(verdict(restricted, command, &workspace), Verdict::Allow, "{command}");
+    }
+    let opened =
+        format!("{restricted}\nview.read_only = ['{}']", workspace.with_file_name("outside").display());
+    assert_eq!(verdict(&opened, "cat away/x", &workspace), Verdict::Allow);
+}
+
+#[test]
+fn a_workspace_behind_a_link_is_still_inside_itself() {
+    let (_around, workspace) = workspace();
+    let link = workspace.with_file_name("link");
+    symlink(&workspace, &link).unwrap();
+    let restricted = "tools.restrict_to_workspace = true";
+    assert_eq!(verdict(restricted, "cat notes.txt src/x", &link), Verdict::Allow);
+    assert_eq!(verdict(restricted, "cat away/x", &link), Verdict::Deny);
+}
+
+#[test]
+fn a_key_lets_literal_paths_inside_the_workspace_be_deleted() {
+    let (_around, workspace) = workspace();
+    let key = "tools.exec.delete_inside = true";
+    for command in [
+        "rm -rf build",
+        "rm -rf ./build src/x",
+        "rm -r 'build/deep'",
+        "cd build && rm -rf deep",
+        "rm -rf build/*",
+        "rm -rf not/there",
+        "true && rm -rf build || true",
+        "d=build; rm -rf $d",
+        "rm -rf inner",
+    ] {
+        assert_eq!(verdict(key, command, &workspace), Verdict::Allow, "{command}");
+        assert_eq!(verdict("", command, &workspace), Verdict::Deny, "{command} without the key");
+    }
+    let itself = workspace.display().to_string();
+    for command in [
+        "rm -rf .",
+        "rm -rf ./",
+        "rm -rf *",
+        "rm -rf ./*",
+        "rm -rf .*",
+        "rm -rf \"$PWD\"",
+        &format!("rm -rf {itself}"),
+        &format!("rm -rf {itself}/"),
+        "rm -rf .git",
+        "rm -rf .git/hooks",
+        "rm -rf .git/*",
+        "rm -rf src/.git",
+        "rm -rf build/../src",
+        "rm -rf ..",
+        "rm -rf ../outside",
+        "rm -rf /",
+        "rm -rf ~",
+        "rm -rf $UNKNOWN",
+        "rm -rf build $UNKNOWN",
+        "rm -rf \"build/$UNKNOWN\"",
+        "rm -rf $(ls)",
+        "rm -rf away/data",
+        "rm -rf relative/x",
+        "ls | xargs rm -rf",
+        "ls | xargs rm -rf build",
+        "find . -exec rm -rf {} +",
+        "cd .. && rm -rf project",
+        "cd $UNKNOWN && rm -rf build",
+        "ssh host rm -rf build",
+        "$UNKNOWN -rf build",
+        "rm -rf build; rm -rf .",
+        "python3 -c 'import shutil; shutil.rmtree(x)'",
+    ] {
+        let judgement = judge(key, command, &workspace, true);
+        assert_eq!(judgement.decision.verdict, Verdict::Deny, "{command}");
+        assert_eq!(judgement.decision.rule, "guard.rm-recursive", "{command}");
+    }
+}
+
+const LIST: &str = "[[rules]]\nverdict = \"allow\"\ncommand = [\"sort *\", \"touch *\", \"cat *\"]";
+
+#[test]
+fn a_pattern_counts_as_an_option_only_where_a_name_could_be_one() {
+    let (_around, workspace) = workspace();
+    assert_eq!(verdict(LIST, "sort *.txt", &workspace), Verdict::Allow);
+    assert_eq!(verdict(LIST, "cd $UNKNOWN && sort *.txt", &workspace), Verdict::Ask);
+    fs::write(workspace.join("-o.txt"), "").unwrap();
+    assert_eq!(verdict(LIST, "sort *.txt", &workspace), Verdict::Ask);
+    assert_eq!(verdict(LIST, "sort ./*.txt", &workspace), Verdict::Allow);
+    assert_eq!(verdict(LIST, "cd src && sort *", &workspace), Verdict::Allow);
+}
+
+#[test]
+fn bare_commands_are_asked_about_unless_they_only_read() {
+    let (_around, workspace) = workspace();
+    for command in [
+        "ls -la",
+        "cat notes.txt | head -3",
+        "grep -rn x . && git status",
+        "git log --oneline -5",
+        "find . -name '*.rs' | xargs wc -l",
+        "cd src; ls",
+        "if test -f x; then cat x; fi",
+        "sed -n 1,3p notes.txt",
+        "echo $(ls)",
+        "",
+    ] {
+        let judgement = judge("", command, &workspace, false);
+        assert_eq!(judgement.decision.verdict, Verdict::Allow, "{command}: {:?}", judgement.decision);
+    }
+    for command in [
+        "touch x",
+        "echo x > y",
+        "> y",
+        "make",
+        "cargo test",
+        "curl https://example.org",
+        "sed -i s/a/b/ notes.txt",
+        "python3 x.py",
+        "./run.sh",
+        "$UNKNOWN",
+        "git push",
+        "cat notes.txt; touch x",
+        "find . -delete -name x",
+        "sort -o x notes.txt",
+        "sudo ls",
+        "eval \"$X\"",
+        "cat ~/.ssh/id_rsa",
+        "mytool",
+    ] {
+        let judgement = judge("", command, &workspace, false);
+        assert!(judgement.decision.verdict >= Verdict::Ask, "{command}");
+        assert!(judgement.decision.span.is_some(), "{command}");
+    }
+    assert_eq!(judge("", "rm -rf x", &workspace, false).decision.verdict, Verdict::Deny);
+    let rule = "[[rules]]\nverdict = \"allow\"\ncommand = \"make test\"\n[[rules]]\nverdict = \"allow\"\ncommand = \"ls *\"";
+    assert_eq!(judge(rule, "make test && ls", &workspace, false).decision.verdict, Verdict::Allow);
+    assert_eq!(judge(rule, "make clean", &workspace, false).decision.verdict, Verdict::Ask);
+}
+
+/// Who asks a person shows each part by itself.
+#[test]
+fn every_run_has_a_part_with_its_own_verdict() {
+    let (_around, workspace) = workspace();
+    let command = "ls; make; cat notes.txt";
+    let judgement = judge("", command, &workspace, false);
+    let parts: Vec<_> = judgement
+        .parts
+        .iter()
+        .map(|part| (part.run, &command[part.span.0..part.span.1], part.verdict, part.rule.as_str()))
+        .collect();
+    assert_eq!(
+        parts,
+        [
+            (Some(0), "ls", Verdict::Allow, "guard.default"),
+            (Some(1), "make", Verdict::Ask, "guard.bare"),
+            (Some(2), "cat notes.txt", Verdict::Allow, "guard.default"),
+        ]
+    );
+    assert_eq!(judgement.decision.span, Some((4, 8)));
+}
+
+/// Helve's own files, wherever they lie.
+#[test]
+fn files_that_configure_helve_are_not_written() {
+    let (around, workspace) = workspace();
+    let file = around.path().canonicalize().unwrap().join("project/helve-user.toml");
+    fs::write(&file, "").unwrap();
+    let sources = helve_policy::Sources { user: Some(file.clone()), ..Default::default() };
+    let policy = Policy::load(&sources).unwrap();
+    let check = |command: &str| policy.check_text(command, &workspace);
+    for command in
+        ["echo x > helve-user.toml", "cp notes.txt helve-user.toml", "tee helve-user.toml < notes.txt"]
+    {
+        assert_eq!(check(command).rule, "guard.protected-write", "{command}");
+    }
+    assert_eq!(check("cat helve-user.toml").verdict, Verdict::Allow);
+}

@@ -85,7 +85,7 @@ impl ApprovalRequest {
         let part = self.parts.get(part).ok_or("there is no such part")?;
         match (&self.analysis, part.run) {
             (Some(analysis), Some(run)) if part.offer.is_some() => {
-                pattern::covers(pattern, analysis, run, &self.workspace)
+                pattern::covers(pattern, analysis, run, &self.workspace, &self.scripts)
             }
             _ => Err("this part can be allowed only this once".to_owned()),
         }

@@ -131,7 +131,8 @@ impl Grants {
             granted.scripts.iter().eq(&part.scripts.iter().map(bound_script).collect::<Vec<_>>());
         same_scripts
             && self.bound_cwd(&granted.scope, wish.cwd).as_deref() == Some(granted.cwd.as_str())
-            && pattern::covers(&granted.pattern, wish.analysis, part.run, &self.workspace).is_ok()
+            && pattern::covers(&granted.pattern, wish.analysis, part.run, &self.workspace, &part.scripts)
+                .is_ok()
     }
 
     /// The scope as it is stored; none if it has no name in text.

@@ -247,7 +247,9 @@ impl Watch {
 
 /// The answer in a line; none if it is no answer.
 fn read(line: &[u8], request: &ApprovalRequest) -> Option<Approval> {
-    let line: Line = serde_json::from_slice(line).ok()?;
+    // A list would be taken for the members in their order.
+    let line: Line =
+        serde_json::from_slice(line.trim_ascii()).ok().filter(|_| line.trim_ascii().starts_with(b"{"))?;
     let given = line.grants.map(|grants| grants.into_iter().map(grant).collect());
     let grants = given.unwrap_or_else(|| offered(request));
     Some(match line.answer {

@@ -114,7 +114,7 @@ impl From<ToolError> for Refusal {
 /// What the stage gives for a call that is not refused.
 pub(crate) enum Authorized {
     /// It may happen.
-    Permit(Permit),
+    Permit(Box<Permit>),
     /// It may happen if the owner agrees.
     Question(Box<Question>),
 }
@@ -164,11 +164,11 @@ impl Authority {
         let (entry, notes) = (Arc::clone(entry), Vec::new());
         let permit = Permit { entry, args, access, decision, ticket, effects, approval: None, notes };
         if permit.decision.verdict == Verdict::Allow {
-            return Ok(Authorized::Permit(permit));
+            return Ok(Authorized::Permit(Box::new(permit)));
         }
         let question = self.question(call, permit, asking, only(&judged), shown);
         Ok(match self.covered(question) {
-            Ok(permit) => Authorized::Permit(permit),
+            Ok(permit) => Authorized::Permit(Box::new(permit)),
             Err(question) => Authorized::Question(question),
         })
     }

@@ -157,7 +157,7 @@ impl Pipeline {
         for call in calls {
             let (story, look) = self.look(call);
             looks.push(match look {
-                Ok(Authorized::Permit(permit)) => (story, Some(Ok(permit))),
+                Ok(Authorized::Permit(permit)) => (story, Some(Ok(*permit))),
                 Ok(Authorized::Question(question)) => {
                     questions.push(*question);
                     (story, None)
@@ -177,7 +177,7 @@ impl Pipeline {
     pub(crate) async fn admit_one(&self, call: Call) -> Admitted {
         let (story, look) = self.look(call);
         let result = match look {
-            Ok(Authorized::Permit(permit)) => Ok(permit),
+            Ok(Authorized::Permit(permit)) => Ok(*permit),
             Ok(Authorized::Question(question)) => {
                 self.authority.ask(vec![*question]).await.pop().unwrap_or_else(unanswered)
             }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use helve_core::{CallId, Decision, ErrorKind, ToolError, Verdict};
+use helve_policy::ApprovalLength;
 use helve_shell::analysis::Analysis;
 use helve_store::StoreError;
 use serde_json::{Value, json};
@@ -70,10 +71,9 @@ impl Authority {
             };
             let can =
                 found.filter(|_| longest > Lasting::Once).and_then(|(judged, run)| self.bind(judged, run));
-            let offer = can
-                .as_ref()
-                .zip(judged)
-                .and_then(|(bound, judged)| pattern::offer(&judged.analysis, bound.run));
+            let offer = can.as_ref().zip(judged).and_then(|(bound, judged)| {
+                pattern::offer(&judged.analysis, bound.run, &self.workspace, &bound.scripts)
+            });
             // A pattern that holds a secret would be kept in the clear.
             let offer = offer.filter(|offer| (shown.text)(offer) == *offer);
             parts.push(AskedPart {
@@ -113,7 +113,12 @@ impl Authority {
     fn longest(&self, asking: &[Asking]) -> Lasting {
         // Where the call as a whole asks, by the owner's word or because it runs no command, it will ask again anyway.
         let whole = asking.iter().any(|part| part.run.is_none() && part.span.is_none());
-        if whole { Lasting::Once } else { Lasting::Always }
+        match self.policy.longest_approval() {
+            _ if whole => Lasting::Once,
+            ApprovalLength::Once => Lasting::Once,
+            ApprovalLength::Session => Lasting::Session,
+            ApprovalLength::Always => Lasting::Always,
+        }
     }
 
     fn bind(&self, judged: &Judged, run: usize) -> Option<Bound> {
@@ -261,11 +266,12 @@ impl Authority {
         if needed > request.longest {
             return Err("because the owner's ceiling does not let an answer hold so long".to_owned());
         }
-        request.accepts(grant.part, &grant.pattern)?;
         let bound = question.bound.get(grant.part).and_then(Option::as_ref);
         let (Some(bound), Some(analysis), Some(cwd)) = (bound, &request.analysis, &request.cwd) else {
             return Err("because it can be allowed only this once".to_owned());
         };
+        request.accepts(grant.part, &grant.pattern)?;
+        pattern::covers(&grant.pattern, analysis, bound.run, &self.workspace, &bound.scripts)?;
         let given = Given {
             pattern: &grant.pattern,
             scope: grant.scope,

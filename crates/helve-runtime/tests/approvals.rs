@@ -1,0 +1,555 @@
+//! What an answer is worth: how long it holds, what it is bound to, and what no answer can do.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+mod common;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use common::{builder, journal, shell_tool};
+use helve_core::{BoxFuture, Call, CallResult, Cancel, ErrorKind, Verdict};
+use helve_policy::{Policy, Sources};
+use helve_runtime::{
+    Answer, Approval, ApprovalRequest, Approver, Grant, Lasting, Runtime, RuntimeBuilder, Scope,
+};
+use helve_store::{ApprovalScope, Approvals, Home, NewApproval};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+/// Answers by a function and remembers what it was asked.
+struct Scripted {
+    answer: Box<dyn Fn(&ApprovalRequest) -> Approval + Send + Sync>,
+    asked: Mutex<Vec<ApprovalRequest>>,
+    rounds: Mutex<Vec<usize>>,
+}
+
+impl Scripted {
+    fn new(answer: impl Fn(&ApprovalRequest) -> Approval + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Scripted { answer: Box::new(answer), asked: Mutex::default(), rounds: Mutex::default() })
+    }
+
+    fn count(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+
+    fn last(&self) -> ApprovalRequest {
+        self.asked.lock().unwrap().last().unwrap().clone()
+    }
+}
+
+impl Approver for Scripted {
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+        self.asked.lock().unwrap().push(request.clone());
+        let approval = (self.answer)(request);
+        Box::pin(async move { Answer::new("test", approval) })
+    }
+
+    fn ask_many<'a>(&'a self, requests: &'a [ApprovalRequest]) -> BoxFuture<'a, Vec<Answer>> {
+        self.rounds.lock().unwrap().push(requests.len());
+        Box::pin(async move {
+            let mut answers = Vec::new();
+            for request in requests {
+                answers.push(self.ask(request).await);
+            }
+            answers
+        })
+    }
+}
+
+/// Every offer of the request.
+fn offers(request: &ApprovalRequest, scope: Scope) -> Vec<Grant> {
+    let offers =
+        request.parts.iter().enumerate().filter_map(|(part, asked)| Some((part, asked.offer.clone()?)));
+    offers.map(|(part, pattern)| Grant { pattern, scope, expires: None, part }).collect()
+}
+
+fn session(request: &ApprovalRequest) -> Approval {
+    Approval::Session { grants: offers(request, Scope::Session) }
+}
+
+fn always(request: &ApprovalRequest) -> Approval {
+    Approval::Always { grants: offers(request, Scope::Workspace) }
+}
+
+fn once(_: &ApprovalRequest) -> Approval {
+    Approval::Once
+}
+
+/// A place with a workspace and a state directory beside it.
+struct Place {
+    dir: tempfile::TempDir,
+    runs: Arc<AtomicUsize>,
+}
+
+impl Place {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["w", "w2"] {
+            std::fs::create_dir_all(dir.path().join(name).join("sub")).unwrap();
+        }
+        Place { dir, runs: Arc::default() }
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn builder(&self, policy: &str) -> RuntimeBuilder {
+        let bare = common::Printer { contained: false, pieces: vec![], runs: Arc::clone(&self.runs) };
+        builder(self.dir.path(), policy)
+            .workspace(self.path("w"))
+            .register(shell_tool())
+            .shell(Arc::new(bare))
+    }
+
+    fn runtime(&self, approver: &Arc<Scripted>) -> Runtime {
+        let approver: Arc<dyn Approver> = Arc::clone(approver) as _;
+        self.builder("").approver(approver).build().unwrap()
+    }
+
+    fn approvals(&self) -> Approvals {
+        Approvals::open(&Home::open(&self.path("state")).unwrap()).unwrap()
+    }
+
+    fn ran(&self) -> usize {
+        self.runs.load(Ordering::SeqCst)
+    }
+}
+
+fn call(command: &str) -> Call {
+    Call::new("sh", json!({"command": command}))
+}
+
+fn kind(result: &CallResult) -> Option<ErrorKind> {
+    result.error.as_ref().map(|error| error.kind)
+}
+
+fn planned(root: &Path) -> Vec<Value> {
+    let journal = journal(root);
+    let entries = journal.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    entries.filter(|entry| entry["type"] == "planned").map(|entry| entry["body"].clone()).collect()
+}
+
+#[tokio::test]
+async fn once_is_once_and_keeps_nothing() {
+    let place = Place::new();
+    let asked = Scripted::new(once);
+    let runtime = place.runtime(&asked);
+    for _ in 0..2 {
+        assert!(runtime.call(call("cargo build")).await.ok);
+    }
+    assert_eq!((asked.count(), place.ran()), (2, 2));
+    assert!(!place.path("state/approvals.sqlite").exists());
+    let request = asked.last();
+    assert_eq!((request.command.as_deref(), request.longest), (Some("cargo build"), Lasting::Always));
+    assert_eq!(request.parts.len(), 1);
+    let part = &request.parts[0];
+    assert_eq!((part.span, part.text.as_str()), (Some((0, 11)), "cargo build"));
+    assert_eq!(part.offer.as_deref(), Some("cargo build"));
+    assert_eq!(request.accepts(0, "cargo build"), Ok(()));
+    assert!(request.accepts(0, "cargo *").is_err() && request.accepts(1, "cargo build").is_err());
+}
+
+#[tokio::test]
+async fn a_session_yes_holds_in_that_session_alone() {
+    let place = Place::new();
+    let yes = Scripted::new(session);
+    let runtime = place.runtime(&yes);
+    assert!(runtime.call(call("cargo build")).await.ok);
+    let again = runtime.call(call("cargo build")).await;
+    assert_eq!((again.ok, yes.count()), (true, 1));
+    let decision = again.decision.unwrap();
+    assert_eq!(decision.verdict, Verdict::Allow);
+    let rows = place.approvals().list(false).unwrap();
+    assert_eq!(decision.rule, format!("approval {}", rows[0].id));
+    assert_eq!(rows[0].granted.scope, ApprovalScope::Session("test".into()));
+    assert_eq!((rows[0].uses, rows[0].granted.created_by.as_str()), (1, "test"));
+    assert!(rows[0].granted.expires_at_us.is_some(), "a session can go on for ever, its grants do not");
+
+    assert!(place.runtime(&yes).call(call("cargo build")).await.ok);
+    assert_eq!(yes.count(), 1, "another process of the same session");
+    let no = Scripted::new(|_| Approval::Denied { reason: "no".into() });
+    let other = place.builder("").session("other").approver(no.clone()).build().unwrap();
+    assert_eq!(kind(&other.call(call("cargo build")).await), Some(ErrorKind::ApprovalDenied));
+    assert!(!place.runtime(&no).call(call("cargo test")).await.ok, "another command");
+    assert_eq!(no.count(), 2);
+}
+
+#[tokio::test]
+async fn always_holds_in_every_session_of_the_workspace_until_it_is_revoked() {
+    let place = Place::new();
+    let yes = Scripted::new(always);
+    assert!(place.runtime(&yes).call(call("cargo build")).await.ok);
+    let no = Scripted::new(|_| Approval::Denied { reason: "no".into() });
+    let with = |workspace: &str| {
+        place
+            .builder("")
+            .session("other")
+            .workspace(place.path(workspace))
+            .approver(no.clone())
+            .build()
+            .unwrap()
+    };
+    assert!(with("w").call(call("cargo build")).await.ok);
+    assert!(!with("w2").call(call("cargo build")).await.ok, "another workspace");
+    let mut approvals = place.approvals();
+    let id = approvals.list(false).unwrap()[0].id.clone();
+    assert!(approvals.revoke(&id).unwrap());
+    assert!(!with("w").call(call("cargo build")).await.ok, "revoked");
+    assert_eq!(no.count(), 2);
+}
+
+#[tokio::test]
+async fn everywhere_means_every_workspace_and_an_expired_grant_nothing() {
+    let place = Place::new();
+    let everywhere = Scripted::new(|request| Approval::Always { grants: offers(request, Scope::User) });
+    assert!(place.runtime(&everywhere).call(call("cargo build")).await.ok);
+    let past = Scripted::new(|request| {
+        let mut grants = offers(request, Scope::User);
+        grants[0].expires = Some(SystemTime::now() - Duration::from_secs(1));
+        Approval::Always { grants }
+    });
+    let elsewhere = place.builder("").workspace(place.path("w2")).approver(past.clone()).build().unwrap();
+    assert!(elsewhere.call(call("cargo build")).await.ok);
+    assert_eq!(past.count(), 0);
+    for _ in 0..2 {
+        assert!(elsewhere.call(call("cargo test")).await.ok);
+    }
+    assert_eq!(past.count(), 2);
+}
+
+#[tokio::test]
+async fn every_part_of_a_chain_has_to_be_covered() {
+    let place = Place::new();
+    let first = Scripted::new(|request| {
+        let mut grants = offers(request, Scope::Workspace);
+        grants.truncate(1);
+        Approval::Always { grants }
+    });
+    let runtime = place.runtime(&first);
+    let chain = "cargo build && npm run build";
+    assert!(runtime.call(call(chain)).await.ok);
+    assert_eq!(first.last().parts.len(), 2);
+    assert!(runtime.call(call("cargo build")).await.ok);
+    assert_eq!(first.count(), 1, "the part that was granted");
+    assert!(runtime.call(call(chain)).await.ok);
+    assert_eq!(first.count(), 2, "the other part still asks");
+    let all = Scripted::new(always);
+    let runtime = place.runtime(&all);
+    assert!(runtime.call(call(chain)).await.ok && runtime.call(call(chain)).await.ok);
+    assert_eq!(all.count(), 1);
+    let more = runtime.call(call("cargo build && npm run build && curl x")).await;
+    assert_eq!((more.ok, all.count()), (true, 2), "a part more asks again");
+}
+
+#[tokio::test]
+async fn a_grant_is_bound_to_the_content_of_the_script_and_to_the_directory() {
+    let place = Place::new();
+    let script = place.path("w/build.sh");
+    let write = |text: &str| std::fs::write(&script, text).unwrap();
+    write("echo one");
+    let yes = Scripted::new(always);
+    let runtime = place.runtime(&yes);
+    assert!(runtime.call(call("./build.sh all")).await.ok);
+    let request = yes.last();
+    assert_eq!(request.parts[0].offer.as_deref(), Some("./build.sh all"));
+    assert_eq!(request.scripts.iter().map(|script| script.path.as_str()).collect::<Vec<_>>(), ["build.sh"]);
+    assert!(runtime.call(call("./build.sh all")).await.ok);
+    assert_eq!(yes.count(), 1);
+
+    write("echo two");
+    assert!(runtime.call(call("./build.sh all")).await.ok);
+    assert_eq!(yes.count(), 2, "other content asks again");
+    write("echo one");
+    assert!(runtime.call(call("./build.sh all")).await.ok);
+    assert_eq!(yes.count(), 2, "the content that was granted first");
+    assert!(runtime.call(call("./build.sh other")).await.ok);
+    assert_eq!(yes.count(), 3, "another argv");
+
+    std::fs::copy(&script, place.path("w/sub/build.sh")).unwrap();
+    let below = place.builder("tools.exec.working_dir = 'sub'").approver(yes.clone()).build().unwrap();
+    assert!(below.call(call("./build.sh all")).await.ok);
+    assert_eq!(yes.count(), 4, "another directory asks again");
+    assert!(runtime.call(call("cargo build")).await.ok);
+    assert!(below.call(call("cargo build")).await.ok);
+    assert_eq!(yes.count(), 6, "also where no script is run");
+
+    std::fs::write(place.path("outside.sh"), "x").unwrap();
+    std::os::unix::fs::symlink("../outside.sh", place.path("w/link.sh")).unwrap();
+    std::fs::write(place.path("w/large.sh"), vec![b'#'; (1 << 20) + 1]).unwrap();
+    for unbound in ["./link.sh", "./large.sh", "./gone.sh"] {
+        assert!(runtime.call(call(unbound)).await.ok);
+        assert_eq!(yes.last().parts[0].offer, None, "{unbound}");
+    }
+}
+
+#[tokio::test]
+async fn what_changes_while_the_owner_looks_is_not_run() {
+    let place = Place::new();
+    let script = place.path("w/build.sh");
+    std::fs::write(&script, "echo good").unwrap();
+    for answer in [once as fn(&ApprovalRequest) -> Approval, always] {
+        let changed = script.clone();
+        let yes = Scripted::new(move |request| {
+            let now = std::fs::read_to_string(&changed).unwrap();
+            std::fs::write(&changed, now + "; evil").unwrap();
+            answer(request)
+        });
+        let result = place.runtime(&yes).call(call("./build.sh")).await;
+        assert_eq!(kind(&result), Some(ErrorKind::Conflict));
+    }
+    assert_eq!(place.ran(), 0);
+    assert!(!place.path("state/approvals.sqlite").exists());
+}
+
+#[tokio::test]
+async fn a_grant_that_was_not_offered_counts_for_this_call_only() {
+    let place = Place::new();
+    for pattern in ["git *", "git", "*", "cargo build", "sh *", "git push origin other", "git push\n*", ""] {
+        let yes = Scripted::new(move |_| {
+            let grant = Grant { pattern: pattern.into(), scope: Scope::User, expires: None, part: 0 };
+            let beyond = Grant { part: 7, ..grant.clone() };
+            Approval::Always { grants: vec![grant, beyond] }
+        });
+        let result = place.runtime(&yes).call(call("git push origin main")).await;
+        assert!(result.ok, "{pattern:?}");
+        assert!(result.notes.iter().any(|note| note.contains("for this call only")), "{:?}", result.notes);
+        assert_eq!(planned(place.dir.path()).last().unwrap()["approval"]["answer"], "once");
+    }
+    assert!(!place.path("state/approvals.sqlite").exists());
+    let edited = Scripted::new(|_| {
+        let grant =
+            Grant { pattern: "git push origin *".into(), scope: Scope::Workspace, expires: None, part: 0 };
+        Approval::Always { grants: vec![grant] }
+    });
+    let runtime = place.runtime(&edited);
+    assert!(runtime.call(call("git push origin main")).await.ok);
+    assert!(runtime.call(call("git push origin other")).await.ok);
+    assert_eq!(edited.count(), 1, "an edited pattern that still matches");
+}
+
+#[tokio::test]
+async fn no_approval_lifts_a_refusal() {
+    let place = Place::new();
+    let mut approvals = place.approvals();
+    for pattern in ["rm -rf x", "sh -c ls", "bash"] {
+        let row = NewApproval {
+            pattern: pattern.into(),
+            exact: true,
+            tool: "sh".into(),
+            scope: ApprovalScope::User,
+            cwd: ".".into(),
+            scripts: Vec::new(),
+            expires_at_us: None,
+            created_by: "somebody".into(),
+            call: "c_1".into(),
+            shown: String::new(),
+        };
+        approvals.add(&row).unwrap();
+    }
+    let no = Scripted::new(|_| Approval::Nobody);
+    let runtime = place.runtime(&no);
+    assert_eq!(kind(&runtime.call(call("rm -rf x")).await), Some(ErrorKind::Blocked));
+    assert_eq!(no.count(), 0, "what is denied is not asked");
+    for stored in ["sh -c ls", "bash"] {
+        let result = runtime.call(call(stored)).await;
+        assert_eq!(
+            kind(&result),
+            Some(ErrorKind::ApprovalRequired),
+            "never offered, so never taken: {stored}"
+        );
+    }
+    assert_eq!(place.ran(), 0);
+}
+
+#[tokio::test]
+async fn the_ceiling_bounds_how_long_an_answer_holds() {
+    let place = Place::new();
+    let yes = Scripted::new(always);
+    assert!(place.runtime(&yes).call(call("cargo build")).await.ok);
+    let under = |longest: &str| {
+        let file = place.path("system.toml");
+        std::fs::write(&file, format!("[ceiling]\nlongest_approval = \"{longest}\"\n")).unwrap();
+        let policy = Policy::load(&Sources { system: Some(file), ..Sources::default() }).unwrap();
+        place.builder("").policy(policy).approver(yes.clone()).build().unwrap()
+    };
+    let runtime = under("once");
+    for _ in 0..2 {
+        assert!(runtime.call(call("cargo build")).await.ok);
+    }
+    assert_eq!(
+        (yes.count(), yes.last().longest),
+        (3, Lasting::Once),
+        "an earlier grant does not count either"
+    );
+    assert_eq!(yes.last().parts[0].offer, None);
+
+    let runtime = under("session");
+    assert!(runtime.call(call("cargo test")).await.ok);
+    assert_eq!(place.approvals().list(true).unwrap().len(), 1, "an always is too long to be kept");
+    let session = Scripted::new(session);
+    let file = place.path("system.toml");
+    let policy = Policy::load(&Sources { system: Some(file), ..Sources::default() }).unwrap();
+    let runtime = place.builder("").policy(policy).approver(session.clone()).build().unwrap();
+    assert!(runtime.call(call("cargo test")).await.ok && runtime.call(call("cargo test")).await.ok);
+    assert_eq!(session.count(), 1);
+}
+
+#[tokio::test]
+async fn a_tool_that_always_asks_by_the_owners_word_always_asks() {
+    let place = Place::new();
+    let yes = Scripted::new(always);
+    let runtime = place.builder("tools.sh.approval = 'always'").approver(yes.clone()).build().unwrap();
+    for _ in 0..2 {
+        assert!(runtime.call(call("cargo build")).await.ok);
+    }
+    assert_eq!((yes.count(), yes.last().longest), (2, Lasting::Once));
+}
+
+#[tokio::test]
+async fn every_answer_has_its_kind_of_error() {
+    let place = Place::new();
+    for (answer, wanted, text) in [
+        (Approval::Denied { reason: "not today".into() }, ErrorKind::ApprovalDenied, "not today"),
+        (Approval::Nobody, ErrorKind::ApprovalRequired, "Nobody is there"),
+        (Approval::TimedOut, ErrorKind::ApprovalRequired, "in time"),
+        (Approval::Cancelled, ErrorKind::Cancelled, "cancelled"),
+    ] {
+        let given = answer.clone();
+        let result = place.runtime(&Scripted::new(move |_| given.clone())).call(call("cargo build")).await;
+        assert_eq!(kind(&result), Some(wanted));
+        assert!(result.text().contains(text), "{}", result.text());
+        let note = &planned(place.dir.path()).pop().unwrap()["approval"];
+        assert_eq!(note["by"], "test");
+        assert_eq!(note["parts"][0]["text"], "cargo build");
+    }
+    assert_eq!(place.ran(), 0);
+}
+
+#[tokio::test]
+async fn three_denials_in_a_row_end_the_questions() {
+    let place = Place::new();
+    let no = Scripted::new(|_| Approval::Denied { reason: "no".into() });
+    let runtime = place.runtime(&no);
+    for _ in 0..6 {
+        assert_eq!(kind(&runtime.call(call("cargo build")).await), Some(ErrorKind::ApprovalDenied));
+    }
+    assert_eq!(no.count(), 3);
+    assert_eq!(planned(place.dir.path()).last().unwrap()["approval"]["answer"], "stopped");
+}
+
+#[tokio::test]
+async fn a_minute_has_a_most_of_questions() {
+    let place = Place::new();
+    let yes = Scripted::new(once);
+    let runtime = place.builder("limits.prompts_per_minute = 2").approver(yes.clone()).build().unwrap();
+    let mut kinds = Vec::new();
+    for _ in 0..4 {
+        kinds.push(kind(&runtime.call(call("cargo build")).await));
+    }
+    let refused = Some(ErrorKind::ApprovalRequired);
+    assert_eq!((kinds, yes.count()), (vec![None, None, refused, refused], 2));
+    let refused = runtime.batch(vec![call("cargo build"), call("cargo test")]).await;
+    assert!(refused[0].text().contains("Too many questions"), "{}", refused[0].text());
+}
+
+#[tokio::test]
+async fn a_batch_asks_at_once_and_keeps_its_order() {
+    let place = Place::new();
+    let some = Scripted::new(|request| match request.command.as_deref() {
+        Some("cargo test") => Approval::Denied { reason: "no".into() },
+        _ => Approval::Once,
+    });
+    let runtime = place.runtime(&some);
+    let calls = ["cargo build", "rm -rf x", "cargo test", "cargo doc"].map(call).into();
+    let kinds: Vec<_> = runtime.batch(calls).await.iter().map(kind).collect();
+    assert_eq!(kinds, [None, Some(ErrorKind::Blocked), Some(ErrorKind::ApprovalDenied), None]);
+    assert_eq!(*some.rounds.lock().unwrap(), [3]);
+    let texts: Vec<String> = planned(place.dir.path())
+        .iter()
+        .map(|body| body["args"]["command"].as_str().unwrap().into())
+        .collect();
+    assert_eq!(texts.len(), 4);
+}
+
+#[tokio::test]
+async fn no_secret_reaches_a_question_a_grant_or_the_journal() {
+    let place = Place::new();
+    std::fs::write(place.path("token"), "hunter2-hunter2").unwrap();
+    let policy = format!("secrets = [{{ file = \"{}\" }}]", place.path("token").display());
+    let yes = Scripted::new(always);
+    let runtime = place.builder(&policy).approver(yes.clone()).build().unwrap();
+    for _ in 0..2 {
+        assert!(runtime.call(call("cargo login hunter2-hunter2 && cargo build")).await.ok);
+    }
+    let request = yes.last();
+    assert_eq!((yes.count(), request.parts[0].offer.clone(), request.parts[0].span), (2, None, None));
+    let json = serde_json::to_string(&request).unwrap();
+    assert!(!json.contains("hunter2"), "{json}");
+    assert!(json.contains("cargo login"), "{json}");
+    assert!(!journal(place.dir.path()).contains("hunter2"));
+    assert!(place.approvals().list(true).unwrap().iter().all(|row| !row.granted.pattern.contains("hunter2")));
+}
+
+#[tokio::test]
+async fn the_journal_says_who_answered_and_on_which_approval_a_call_went_ahead() {
+    let place = Place::new();
+    let yes = Scripted::new(always);
+    let runtime = place.runtime(&yes);
+    let first = runtime.call(call("cargo build")).await;
+    let second = runtime.call(call("cargo build")).await;
+    assert!(first.ok && second.ok);
+    let row = place.approvals().list(false).unwrap().remove(0);
+    assert_eq!(
+        (row.granted.call.as_str(), row.granted.shown.as_str()),
+        (first.call.as_str(), yes.last().shown.as_str())
+    );
+    let bodies = planned(place.dir.path());
+    let note = &bodies[0]["approval"];
+    assert_eq!(
+        (&note["answer"], &note["by"], &note["ids"]),
+        (&json!("always"), &json!("test"), &json!([row.id]))
+    );
+    assert_eq!((&note["rule"], &note["shown"]), (&json!("approval.sh"), &json!(row.granted.shown)));
+    assert_eq!(bodies[1]["approval"]["answer"], "stored");
+    assert_eq!(bodies[1]["approval"]["ids"], json!([row.id]));
+    assert_eq!(bodies[1]["decision"]["rule"], format!("approval {}", row.id));
+    assert_eq!(bodies[1]["effects"]["programs"], json!(["cargo"]));
+}
+
+#[tokio::test]
+async fn a_damaged_store_of_approvals_is_told_and_the_owner_is_asked() {
+    let place = Place::new();
+    Home::open(&place.path("state")).unwrap();
+    std::fs::write(place.path("state/approvals.sqlite"), "no database, but long enough to be looked at")
+        .unwrap();
+    let yes = Scripted::new(always);
+    let result = place.runtime(&yes).call(call("cargo build")).await;
+    assert_eq!((result.ok, yes.count()), (true, 1));
+    let notes = result.notes.join("\n");
+    assert!(notes.contains("were not looked at") && notes.contains("for this call only"), "{notes}");
+}
+
+/// An approver that never answers by itself.
+struct Silent;
+
+impl Approver for Silent {
+    fn ask<'a>(&'a self, _request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_taken_back_does_not_wait_for_its_answer() {
+    let place = Place::new();
+    let (handle, cancel) = Cancel::pair();
+    let runtime = place.builder("").approver(Arc::new(Silent)).cancel(cancel).build().unwrap();
+    let waiting = tokio::spawn(async move { runtime.call(call("cargo build")).await });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    handle.cancel();
+    let result = tokio::time::timeout(Duration::from_secs(10), waiting).await.unwrap().unwrap();
+    assert_eq!(kind(&result), Some(ErrorKind::Cancelled));
+}

@@ -5,8 +5,6 @@
 //! follows neither variables nor control flow.
 
 mod lines;
-#[cfg(test)]
-mod tests;
 
 use self::lines::{Line, Word};
 use super::code::{CodeDeed, ShellText};
@@ -70,14 +68,16 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
     let words: Vec<String> = std::iter::once(name.clone())
         .chain(invocation.args.iter().map(|arg| arg.text().unwrap_or("$").to_owned()))
         .collect();
-    let is_slashed = words.iter().skip(1).any(|word| word.starts_with('/') && word.len() <= 3);
+    let has_switch = |letters: &str| words.iter().skip(1).any(|word| is_switch(word, letters));
     let is_ours = match name.as_str() {
         "del" | "erase" | "rd" | "deltree" | "remove-item" | "diskpart" | "format-volume" | "clear-disk"
         | "initialize-disk" | "remove-partition" | "vssadmin" | "wbadmin" | "bcdedit" | "stop-computer"
         | "restart-computer" | "taskkill" | "stop-process" | "clear-content" | "schtasks" | "takeown"
         | "icacls" | "invoke-expression" | "invoke-webrequest" | "invoke-restmethod" | "set-content"
         | "out-file" => true,
-        "rmdir" | "shutdown" | "cipher" => is_slashed,
+        "rmdir" => has_switch("sq"),
+        "shutdown" => has_switch("srphgoal?"),
+        "cipher" => has_switch("w"),
         "format" => true,
         "reg" | "wmic" | "net" => words.len() > 2,
         _ => false,
@@ -98,6 +98,14 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
         },
     });
     Some(Meaning { deeds: deeds.collect(), ..Meaning::default() })
+}
+
+/// Whether a word is a switch of one of these letters, with or without a value, and no path.
+fn is_switch(word: &str, letters: &str) -> bool {
+    let mut behind = word.strip_prefix('/').unwrap_or_default().chars();
+    let letter = behind.next().map(|letter| letter.to_ascii_lowercase());
+    letter.is_some_and(|letter| letters.contains(letter))
+        && behind.next().is_none_or(|next| matches!(next, '/' | ':'))
 }
 
 /// What text does that PowerShell is given.

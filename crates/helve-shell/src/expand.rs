@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `brace` | `{a,b}` and `{1..9}` |
 //! | `fields` | splitting, quote removal, active patterns |
-//! | `parameter` | `$x`, `${x…}` and what is done with their values |
+//! | `parameter`, `operation` | `$x`, `${x…}` and what is done with their values |
 //! | `pattern` | matching shell patterns against known text |
 //! | `arithmetic` | `$((…))`, subscripts, and the commands that hide in them |
 //! | `text` | text as far as it is known |
@@ -18,6 +18,7 @@
 mod arithmetic;
 mod brace;
 mod fields;
+mod operation;
 mod parameter;
 mod pattern;
 mod text;

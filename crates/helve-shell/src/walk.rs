@@ -17,14 +17,14 @@
 //! | `simple` | one simple command: assignments, words, redirections |
 //! | `assign` | assignments and their variables |
 //! | `redirect` | redirections |
-//! | `builtins` | what the shell itself does; `names` has its tables |
+//! | `builtins`, `reading` | what the shell itself does; `names` has its tables |
 //! | `runs` | programs: what they mean, and what they start in turn |
 //! | `inner` | texts and argvs inside others |
 //! | `downloads` | interpreters that are fed from a network |
 //! | `pure` | what `echo`, `base64 -d` and other plain filters print |
 //! | `places`, `targets` | which paths matter, and which are meant |
 //! | `variables` | which environment variables matter |
-//! | `environment`, `directory`, `spans` | what is remembered on the way |
+//! | `environment`, `join`, `directory`, `spans` | what is remembered on the way |
 //!
 //! Not here: what is allowed. Nothing is run and no file is looked at.
 
@@ -34,9 +34,11 @@ mod directory;
 mod downloads;
 mod environment;
 mod inner;
+mod join;
 mod names;
 mod places;
 mod pure;
+mod reading;
 mod redirect;
 mod runs;
 mod simple;
@@ -58,8 +60,8 @@ use environment::{Environment, Mark, Outcome, Parameters};
 pub(crate) use environment::{Value, Variable};
 use spans::Origin;
 
-/// So many steps are taken for any text, and one more for each of its bytes.
-const MIN_STEPS: usize = 20_000;
+/// So many steps are taken for any text, and four more for each of its bytes.
+const MIN_STEPS: usize = 5_000;
 /// More runs than this are not listed.
 const MAX_RUNS: usize = 1 << 16;
 /// So deep may commands be nested in all texts together.
@@ -194,7 +196,7 @@ impl<'a> Walker<'a> {
             via: Vec::new(),
             elsewhere: false,
             current: Span { start: 0, end: source.len() },
-            steps: MIN_STEPS + source.len(),
+            steps: MIN_STEPS + 4 * source.len(),
             levels: 0,
             inner: 0,
             background: 0,
@@ -335,6 +337,10 @@ impl<'a> Walker<'a> {
     /// Adds an effect, unless what does it is somewhere else.
     fn effect(&mut self, kind: EffectKind, target: Target, span: Span, run: Option<usize>) {
         if self.elsewhere && kind != EffectKind::Connect {
+            return;
+        }
+        let once = matches!(kind, EffectKind::ForkBomb | EffectKind::RunsDownload);
+        if once && self.effects.iter().rev().take(64).any(|other| other.kind == kind && other.span == span) {
             return;
         }
         self.effects.push(Effect { kind, target, span, run });

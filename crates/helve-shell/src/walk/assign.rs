@@ -136,7 +136,22 @@ impl Walker<'_> {
             variable.integer |= before.integer;
         }
         variable.download |= self.taint;
+        let size = |value: &Value| match value {
+            Value::Text(text) => text.len(),
+            Value::List(texts) => texts.iter().map(|text| 16 + text.len()).sum(),
+            _ => 0,
+        };
+        if !self.step(variable.values.iter().map(size).sum::<usize>() / 16) {
+            variable.values = vec![Value::Unknown];
+        }
         self.environment.set(&name, variable);
+    }
+
+    /// Some variable is set, and it is not known which.
+    pub(super) fn forget_variables(&mut self) {
+        if self.step(4 * self.environment.size()) {
+            self.environment.forget_all();
+        }
     }
 
     /// Says so if a variable changes which code programs run.
@@ -168,9 +183,7 @@ impl Walker<'_> {
                 if text.whole().is_none() {
                     // Which variable is set is not known.
                     self.subscripted_text(&text);
-                    if self.step(64) {
-                        self.environment.forget_all();
-                    }
+                    self.forget_variables();
                 }
                 continue;
             };

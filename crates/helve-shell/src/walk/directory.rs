@@ -8,6 +8,8 @@ use std::rc::Rc;
 
 /// So many directories are told apart.
 const MAX_PLACES: usize = 8;
+/// A longer path is not followed.
+const MAX_PATH: usize = 1024;
 
 /// Where a shell may be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,8 +83,8 @@ impl Directory {
                 add(&mut stayed, place);
             }
         }
-        astray.retain(|place| !here.contains(place));
-        stayed.retain(|place| !here.contains(place) && !astray.contains(place));
+        astray.retain(|place| !holds(&here, place));
+        stayed.retain(|place| !holds(&here, place) && !holds(&astray, place));
         let unknown = self.unknown && !target.is_absolute();
         Directory { here, astray, stayed, unknown, previous: self.single().map(Rc::from) }.bounded()
     }
@@ -98,7 +100,7 @@ impl Directory {
     pub(crate) fn or_stayed(&self, stayed: &[Rc<Path>]) -> Self {
         let mut widened = self.clone();
         for place in stayed {
-            if !widened.here.contains(place) && !widened.astray.contains(place) {
+            if !holds(&widened.here, place) && !holds(&widened.astray, place) {
                 add(&mut widened.stayed, place);
             }
         }
@@ -111,8 +113,8 @@ impl Directory {
         other.here.iter().for_each(|place| add(&mut joined.here, place));
         other.astray.iter().for_each(|place| add(&mut joined.astray, place));
         other.stayed.iter().for_each(|place| add(&mut joined.stayed, place));
-        joined.astray.retain(|place| !joined.here.contains(place));
-        joined.stayed.retain(|place| !joined.here.contains(place) && !joined.astray.contains(place));
+        joined.astray.retain(|place| !holds(&joined.here, place));
+        joined.stayed.retain(|place| !holds(&joined.here, place) && !holds(&joined.astray, place));
         joined.unknown |= other.unknown;
         if joined.previous != other.previous {
             joined.previous = None;
@@ -121,12 +123,23 @@ impl Directory {
     }
 
     fn bounded(self) -> Self {
-        if self.possible().count() > MAX_PLACES { Directory::unknown() } else { self }
+        let long = |place: &Rc<Path>| place.as_os_str().len() > MAX_PATH;
+        if self.possible().count() > MAX_PLACES || self.possible().any(long) {
+            Directory::unknown()
+        } else {
+            self
+        }
     }
 }
 
+/// Comparing text is enough: all of them are in their normal form.
+fn holds(places: &[Rc<Path>], place: &Rc<Path>) -> bool {
+    places.iter().any(|other| Rc::ptr_eq(other, place) || other.as_os_str() == place.as_os_str())
+}
+
 fn add(places: &mut Vec<Rc<Path>>, place: &Rc<Path>) {
-    if !places.contains(place) {
+    // One more than the bound is enough to see that it is passed.
+    if places.len() <= MAX_PLACES && !holds(places, place) {
         places.push(Rc::clone(place));
     }
 }

@@ -5,7 +5,6 @@
 //! costs follow the number of changes, never the number of variables.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
 use crate::expand::Text;
@@ -15,7 +14,7 @@ use super::directory::Directory;
 use super::spans::Origin;
 
 /// So many possible values of one variable are told apart.
-const MAX_VALUES: usize = 4;
+pub(super) const MAX_VALUES: usize = 4;
 
 /// So many exported variables are listed with each run.
 const MAX_EXPORTED: usize = 64;
@@ -53,7 +52,7 @@ impl Variable {
         Variable { values: vec![value], exported: false, integer: false, download: false }
     }
 
-    fn join(&mut self, other: &Variable) {
+    pub(super) fn join(&mut self, other: &Variable) {
         for value in &other.values {
             if !self.values.contains(value) {
                 self.values.push(value.clone());
@@ -88,7 +87,8 @@ pub(crate) struct Parameters {
     pub(crate) rest: Option<Vec<Text>>,
 }
 
-enum Change {
+/// One change, with what was there before.
+pub(super) enum Change {
     Variable(String, Option<Variable>),
     Function(String, Option<Meanings<Rc<Function>>>),
     Alias(String, Option<Meanings<Text>>),
@@ -98,16 +98,16 @@ enum Change {
 
 /// A place in the log of changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mark(usize);
+pub(crate) struct Mark(pub(super) usize);
 
 /// What a branch changed.
 #[derive(Default)]
 pub(crate) struct Outcome {
-    variables: HashMap<String, Option<Variable>>,
-    functions: HashMap<String, Option<Meanings<Rc<Function>>>>,
-    aliases: HashMap<String, Option<Meanings<Text>>>,
-    directory: Option<Directory>,
-    parameters: Option<Rc<Parameters>>,
+    pub(super) variables: HashMap<String, Option<Variable>>,
+    pub(super) functions: HashMap<String, Option<Meanings<Rc<Function>>>>,
+    pub(super) aliases: HashMap<String, Option<Meanings<Text>>>,
+    pub(super) directory: Option<Directory>,
+    pub(super) parameters: Option<Rc<Parameters>>,
 }
 
 impl Outcome {
@@ -122,14 +122,14 @@ impl Outcome {
 
 /// What a shell remembers.
 pub(crate) struct Environment {
-    variables: HashMap<String, Variable>,
-    functions: HashMap<String, Meanings<Rc<Function>>>,
-    aliases: HashMap<String, Meanings<Text>>,
-    directory: Directory,
-    parameters: Rc<Parameters>,
+    pub(super) variables: HashMap<String, Variable>,
+    pub(super) functions: HashMap<String, Meanings<Rc<Function>>>,
+    pub(super) aliases: HashMap<String, Meanings<Text>>,
+    pub(super) directory: Directory,
+    pub(super) parameters: Rc<Parameters>,
     /// Names of variables that were exported at some time.
     exported: Vec<String>,
-    log: Vec<Change>,
+    pub(super) log: Vec<Change>,
 }
 
 impl Environment {
@@ -194,6 +194,11 @@ impl Environment {
 
     pub(crate) fn own_variable(&self, name: &str) -> Option<&Variable> {
         self.variables.get(name)
+    }
+
+    /// How many variables there are.
+    pub(crate) fn size(&self) -> usize {
+        self.variables.len()
     }
 
     /// Nothing is known of any variable any more.
@@ -311,158 +316,6 @@ impl Environment {
         }
         outcome
     }
-
-    /// Makes each changed thing hold every value it had since the mark: any of the changes may not have happened.
-    pub(crate) fn blur_since(&mut self, mark: Mark) {
-        let mut earlier: Vec<Outcome> = Vec::new();
-        for change in self.log.get(mark.0..).unwrap_or_default() {
-            let mut outcome = Outcome::default();
-            match change {
-                Change::Variable(name, before) => {
-                    outcome.variables.insert(name.clone(), before.clone());
-                }
-                Change::Function(name, before) => {
-                    outcome.functions.insert(name.clone(), before.clone());
-                }
-                Change::Alias(name, before) => {
-                    outcome.aliases.insert(name.clone(), before.clone());
-                }
-                Change::Directory(before) => outcome.directory = Some(before.clone()),
-                Change::Parameters(before) => outcome.parameters = Some(Rc::clone(before)),
-            }
-            earlier.push(outcome);
-        }
-        for outcome in earlier {
-            self.join(outcome);
-        }
-    }
-
-    /// Takes an outcome as what certainly happens.
-    pub(crate) fn apply(&mut self, outcome: Outcome) {
-        for (name, variable) in outcome.variables {
-            self.restore(&name, variable);
-        }
-        for (name, meanings) in outcome.functions {
-            let before = put(&mut self.functions, &name, meanings);
-            self.log.push(Change::Function(name, before));
-        }
-        for (name, meanings) in outcome.aliases {
-            let before = put(&mut self.aliases, &name, meanings);
-            self.log.push(Change::Alias(name, before));
-        }
-        if let Some(directory) = outcome.directory {
-            self.change_directory(directory);
-        }
-        if let Some(parameters) = outcome.parameters {
-            let before = std::mem::replace(&mut self.parameters, parameters);
-            self.log.push(Change::Parameters(before));
-        }
-    }
-
-    /// Adds an outcome as a further possibility to what is there now.
-    pub(crate) fn join(&mut self, outcome: Outcome) {
-        for (name, variable) in outcome.variables {
-            let other = variable.unwrap_or_else(|| Variable::new(Value::Unknown));
-            let mut joined =
-                self.variables.get(&name).cloned().unwrap_or_else(|| Variable::new(Value::Unknown));
-            joined.join(&other);
-            if self.variables.get(&name) != Some(&joined) {
-                self.set(&name, joined);
-            }
-        }
-        for (name, meanings) in outcome.functions {
-            let joined = join_meanings(self.functions.get(&name), meanings, Rc::ptr_eq);
-            let before = self.functions.insert(name.clone(), joined);
-            self.log.push(Change::Function(name, before));
-        }
-        for (name, meanings) in outcome.aliases {
-            let joined = join_meanings(self.aliases.get(&name), meanings, |one, other| one == other);
-            let before = self.aliases.insert(name.clone(), joined);
-            self.log.push(Change::Alias(name, before));
-        }
-        if let Some(directory) = outcome.directory {
-            let joined = self.directory.joined(&directory);
-            if joined != self.directory {
-                self.change_directory(joined);
-            }
-        }
-        if let Some(parameters) = outcome.parameters {
-            if *parameters != *self.parameters {
-                self.set_parameters(Parameters { zero: self.parameters.zero.clone(), rest: None });
-            }
-        }
-    }
-
-    /// Joins outcomes of which exactly one happens.
-    pub(crate) fn join_all(&mut self, outcomes: Vec<Outcome>) {
-        let total = outcomes.len();
-        let mut variables: HashMap<String, (usize, Variable)> = HashMap::new();
-        let mut directories = Vec::new();
-        for mut outcome in outcomes {
-            for (name, variable) in std::mem::take(&mut outcome.variables) {
-                let variable = variable.unwrap_or_else(|| Variable::new(Value::Unknown));
-                match variables.entry(name) {
-                    Entry::Occupied(mut entry) => {
-                        entry.get_mut().0 += 1;
-                        entry.get_mut().1.join(&variable);
-                    }
-                    Entry::Vacant(entry) => {
-                        entry.insert((1, variable));
-                    }
-                }
-            }
-            directories.extend(outcome.directory.take());
-            self.join(outcome);
-        }
-        for (name, (count, mut variable)) in variables {
-            if count < total {
-                let before = self.variables.get(&name).cloned();
-                variable.join(&before.unwrap_or_else(|| Variable::new(Value::Unknown)));
-            }
-            self.set(&name, variable);
-        }
-        if directories.len() < total && !directories.is_empty() {
-            directories.push(self.directory.clone());
-        }
-        if let Some(joined) = directories.into_iter().reduce(|one, other| one.joined(&other)) {
-            self.change_directory(joined);
-        }
-    }
-
-    /// Gives up on the variables of an outcome that a further round changed again.
-    pub(crate) fn widen(&mut self, outcome: &Outcome) {
-        for (name, variable) in &outcome.variables {
-            let settled = match (self.variables.get(name), variable) {
-                (Some(now), Some(then)) => then.values.iter().all(|value| now.values.contains(value)),
-                (None, None) => true,
-                _ => false,
-            };
-            if !settled {
-                let mut widened =
-                    self.variables.get(name).cloned().unwrap_or_else(|| Variable::new(Value::Unknown));
-                widened.values = vec![Value::Unknown];
-                self.set(name, widened);
-            }
-        }
-    }
-
-    /// Whether an outcome says something that is not yet among the possibilities.
-    pub(crate) fn is_news(&self, outcome: &Outcome) -> bool {
-        let variables =
-            outcome.variables.iter().any(|(name, variable)| match (self.variables.get(name), variable) {
-                (Some(now), Some(then)) => !then.values.iter().all(|value| now.values.contains(value)),
-                (None, None) => false,
-                _ => true,
-            });
-        variables
-            || outcome
-                .directory
-                .as_ref()
-                .is_some_and(|directory| self.directory.joined(directory) != self.directory)
-            || !outcome.functions.is_empty()
-            || !outcome.aliases.is_empty()
-            || outcome.parameters.is_some()
-    }
 }
 
 /// Functions and aliases, set aside while another shell is followed.
@@ -471,28 +324,9 @@ pub(crate) struct Names {
     aliases: HashMap<String, Meanings<Text>>,
 }
 
-fn put<T>(map: &mut HashMap<String, T>, name: &str, value: Option<T>) -> Option<T> {
+pub(super) fn put<T>(map: &mut HashMap<String, T>, name: &str, value: Option<T>) -> Option<T> {
     match value {
         Some(value) => map.insert(name.to_owned(), value),
         None => map.remove(name),
     }
-}
-
-fn join_meanings<T: Clone>(
-    now: Option<&Meanings<T>>,
-    other: Option<Meanings<T>>,
-    same: impl Fn(&T, &T) -> bool,
-) -> Meanings<T> {
-    let mut joined = now.cloned().unwrap_or_else(|| vec![None]);
-    for meaning in other.unwrap_or_else(|| vec![None]) {
-        let there = joined.iter().any(|known| match (known, &meaning) {
-            (Some(known), Some(meaning)) => same(known, meaning),
-            (None, None) => true,
-            _ => false,
-        });
-        if !there && joined.len() < 2 * MAX_VALUES {
-            joined.push(meaning);
-        }
-    }
-    joined
 }

@@ -9,6 +9,7 @@ use crate::programs::{self, Deed, Invocation, Meaning, On};
 use super::downloads::{self, reads_code};
 use super::redirect::Pending;
 use super::simple::base_name;
+use super::spans::Origin;
 use super::variables::{self, Weight};
 use super::{Feed, Flow, MAX_RUNS, Walker, names, places, pure};
 
@@ -254,6 +255,14 @@ impl Walker<'_> {
             }
         };
         for target in targets {
+            let size = match &target {
+                Target::Path { path, .. } => path.as_os_str().len(),
+                Target::Glob { under, pattern, .. } => under.as_os_str().len() + pattern.len(),
+                Target::Unknown | Target::Host(_) | Target::Machine => 0,
+            };
+            if !self.step(1 + size / 64) {
+                return;
+            }
             if deed.kind == EffectKind::Write && fetched {
                 if let Target::Path { path, .. } = &target {
                     let path = path.clone();
@@ -296,7 +305,13 @@ impl Walker<'_> {
         match &start.feed.input {
             Input::Inherited => {}
             Input::Text(arg) if shell => {
-                let arg = arg.clone();
+                let mut arg = arg.clone();
+                if let (Some(text), Some(_)) = (arg.text(), start.feed.flow.run) {
+                    // Text that a pipe made out of something else belongs to the shell that runs it.
+                    if matches!(Origin::of(text, &arg, self.source), Origin::Whole(_)) {
+                        arg.span = self.current;
+                    }
+                }
                 self.shell_script(&arg, base, &[], false, &Feed::inherited());
             }
             Input::File(arg) if shell => {
@@ -324,7 +339,8 @@ impl Walker<'_> {
             flow.download |= inside.download;
             return flow;
         }
-        if start.captures && start.more == More::Nothing {
+        let size = feed.text.as_ref().map_or(0, Text::len);
+        if start.captures && start.more == More::Nothing && self.step(size / 16) {
             let directory = self.environment.directory().single();
             flow.text = pure::output(base, &start.argv[1..], feed.text.as_ref(), directory);
         }

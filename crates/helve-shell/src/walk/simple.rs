@@ -29,7 +29,7 @@ impl Walker<'_> {
             self.repeated = true;
             let mut outcomes = vec![self.environment.take_back(mark)];
             let mut tries = 1;
-            while self.next_choice() && self.step(1) {
+            while self.next_choice() && self.step(4) {
                 tries += 1;
                 if tries > MAX_TRIES {
                     self.choices = Choices::default();
@@ -74,7 +74,9 @@ impl Walker<'_> {
                 self.expand_fields(word, &mut argv);
             }
         }
-        if !self.step(argv.len()) {
+        let size: usize =
+            argv.iter().map(|arg| 1 + arg.parts.iter().map(part_size).sum::<usize>() / 16).sum();
+        if !self.step(size) {
             return Flow::default();
         }
         if argv.is_empty() {
@@ -283,6 +285,13 @@ pub(super) fn literal_name(word: &Word) -> Option<&str> {
     match word.pieces.as_slice() {
         [crate::tree::Piece { kind: PieceKind::Text(text), .. }] => Some(text),
         _ => None,
+    }
+}
+
+fn part_size(part: &ArgPart) -> usize {
+    match part {
+        ArgPart::Known(text) | ArgPart::Glob(text) => text.len(),
+        ArgPart::Unknown => 1,
     }
 }
 

@@ -62,7 +62,10 @@ impl Walker<'_> {
                 if *joint == Joint::And {
                     let (narrowed, stayed) = self.environment.directory().after_success();
                     if !stayed.is_empty() {
-                        left_out.extend(stayed);
+                        // More than a few make the directory unknown anyway.
+                        if left_out.len() < 16 {
+                            left_out.extend(stayed);
+                        }
                         self.environment.change_directory(narrowed);
                     }
                 }

@@ -6,7 +6,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `files`, `modes`, `archives` | deleting, moving, copying, packing; modes and owners |
+//! | `files`, `edits`, `modes`, `archives` | deleting, moving, copying, changing, packing; modes and owners |
 //! | `disks`, `power`, `accounts` | the machine: formatting, stopping, killing, who may do what, what runs by itself |
 //! | `network`, `packages`, `databases` | talking to other machines |
 //! | `windows` | the commands of Windows, in any shell |
@@ -17,6 +17,7 @@ mod archives;
 pub(crate) mod code;
 mod databases;
 mod disks;
+mod edits;
 mod files;
 mod hosts;
 mod modes;
@@ -28,15 +29,22 @@ mod reading;
 mod tests;
 mod windows;
 
+use std::borrow::Cow;
+
 use super::{Deed, Inner, Invocation, Meaning, On};
 use crate::analysis::Arg;
 
 /// What the argv means, if this table knows the program.
 pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
     // Some file systems do not tell `RM` from `rm`.
-    let program = invocation.program.to_ascii_lowercase();
+    let mut program = Cow::Borrowed(invocation.program);
+    if program.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        program.to_mut().make_ascii_lowercase();
+    }
     let tables = [
+        windows::understand,
         files::understand,
+        edits::understand,
         modes::understand,
         archives::understand,
         disks::understand,
@@ -46,7 +54,7 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
         packages::understand,
         databases::understand,
     ];
-    windows::understand(invocation).or_else(|| tables.iter().find_map(|table| table(&program, invocation)))
+    tables.iter().find_map(|table| table(&program, invocation))
 }
 
 /// Text that a program gives to `sh`.

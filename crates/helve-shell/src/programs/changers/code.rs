@@ -9,11 +9,13 @@
 
 mod calls;
 mod processes;
+mod strings;
 mod tokens;
 
 use std::ops::Range;
 
-use self::calls::{Call, Code, is_certain};
+use self::calls::{Call, Code};
+use self::strings::is_certain;
 use self::tokens::{Family, Kind};
 use super::{hosts, windows};
 use crate::analysis::EffectKind;

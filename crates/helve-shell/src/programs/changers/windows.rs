@@ -62,29 +62,29 @@ enum Where {
     Machine,
 }
 
-/// What the argv of a Windows program means when a POSIX shell starts it.
-pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
-    let name = base(invocation.program);
-    let words: Vec<String> = std::iter::once(name.clone())
-        .chain(invocation.args.iter().map(|arg| arg.text().unwrap_or("$").to_owned()))
-        .collect();
-    let has_switch = |letters: &str| words.iter().skip(1).any(|word| is_switch(word, letters));
-    let is_ours = match name.as_str() {
+/// What the argv of a Windows program means when a POSIX shell starts it. The name is in small letters.
+pub(super) fn understand(program: &str, invocation: &Invocation<'_>) -> Option<Meaning> {
+    let name = base(program);
+    let has_switch = |letters: &str| {
+        invocation.args.iter().any(|arg| arg.text().is_some_and(|text| is_switch(text, letters)))
+    };
+    let is_ours = match name {
         "del" | "erase" | "rd" | "deltree" | "remove-item" | "diskpart" | "format-volume" | "clear-disk"
         | "initialize-disk" | "remove-partition" | "vssadmin" | "wbadmin" | "bcdedit" | "stop-computer"
         | "restart-computer" | "taskkill" | "stop-process" | "clear-content" | "schtasks" | "takeown"
         | "icacls" | "invoke-expression" | "invoke-webrequest" | "invoke-restmethod" | "set-content"
-        | "out-file" => true,
+        | "out-file" | "format" => true,
         "rmdir" => has_switch("sq"),
         "shutdown" => has_switch("srphgoal?"),
         "cipher" => has_switch("w"),
-        "format" => true,
-        "reg" | "wmic" | "net" => words.len() > 2,
+        "reg" | "wmic" | "net" => invocation.args.len() > 1,
         _ => false,
     };
     if !is_ours {
         return None;
     }
+    let arguments = invocation.args.iter().map(|arg| arg.text().unwrap_or("$").to_owned());
+    let words: Vec<String> = std::iter::once(name.to_owned()).chain(arguments).collect();
     let deeds = judge(&words).into_iter().map(|(kind, place)| Deed {
         kind,
         on: match place {
@@ -124,8 +124,8 @@ pub(crate) fn shell_texts(text: &str) -> Vec<ShellText> {
     for line in lines::powershell(text) {
         let words = unwrapped(&line.words);
         let Some(first) = words.first() else { continue };
-        if found.len() < MAX_FINDS && POSIX.contains(&base(&first.text).as_str()) {
-            let skip = usize::from(base(&first.text) == "wsl");
+        if found.len() < MAX_FINDS && POSIX.contains(&name_of(&first.text).as_str()) {
+            let skip = usize::from(name_of(&first.text) == "wsl");
             let quoted: Vec<_> = words[skip..].iter().map(|word| quote(&word.text)).collect();
             found.push(ShellText { range: line.range(), text: quoted.join(" ") });
         }
@@ -139,7 +139,7 @@ fn found(lines: &[Line], depth: usize) -> Vec<CodeDeed> {
     for (index, line) in lines.iter().enumerate() {
         let words = unwrapped(&line.words);
         let texts: Vec<String> = words.iter().map(|word| word.text.clone()).collect();
-        let Some(name) = texts.first().map(|name| base(name)) else { continue };
+        let Some(name) = texts.first().map(|name| name_of(name)) else { continue };
         if matches!(name.as_str(), "iex" | "invoke-expression") {
             evaluates = evaluates.or_else(|| Some(line.range()));
             if depth > 0 {
@@ -199,7 +199,7 @@ fn method(line: &Line, arguments: Option<&Line>) -> Option<CodeDeed> {
 fn unwrapped(words: &[Word]) -> &[Word] {
     let mut rest = words;
     while let [first, behind @ ..] = rest {
-        let lower = base(&first.text);
+        let lower = name_of(&first.text);
         let skip = match (lower.as_str(), behind) {
             (
                 "do" | "else" | "call" | "start" | "start-process" | "saps" | "try" | "." | "return",
@@ -222,16 +222,21 @@ fn is(word: &Word, text: &str) -> bool {
     word.text.eq_ignore_ascii_case(text)
 }
 
-/// A program's name in small letters, without directory and ending.
-fn base(name: &str) -> String {
-    let name = name.rsplit(['\\', '/']).next().unwrap_or(name).to_ascii_lowercase();
-    name.strip_suffix(".exe").or_else(|| name.strip_suffix(".com")).map(str::to_owned).unwrap_or(name)
+/// A program's name without directory and ending.
+fn base(name: &str) -> &str {
+    let name = name.rsplit(['\\', '/']).next().unwrap_or(name);
+    name.strip_suffix(".exe").or_else(|| name.strip_suffix(".com")).unwrap_or(name)
+}
+
+/// A word of a command as a program's name in small letters.
+fn name_of(word: &str) -> String {
+    base(&word.to_ascii_lowercase()).to_owned()
 }
 
 /// What a command does, by its words.
 fn judge(words: &[String]) -> Vec<(EffectKind, Where)> {
     use EffectKind::{Connect, Delete, DeleteTree, Device, Kill, Persist, Power, Privilege, Write};
-    let Some(name) = words.first().map(|name| base(name)) else { return Vec::new() };
+    let Some(name) = words.first().map(|name| name_of(name)) else { return Vec::new() };
     let has = |text: &str| words.iter().skip(1).any(|word| word.eq_ignore_ascii_case(text));
     let switch = |letter: char| {
         words.iter().skip(1).filter(|word| word.starts_with('/')).any(|word| {

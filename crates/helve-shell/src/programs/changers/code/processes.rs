@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::calls::{Call, Code, shell_line, shell_text};
+use super::calls::{Call, Code};
+use super::strings::{GAP, shell_line, shell_text};
 use super::tokens::{Family, Kind, Quote};
 use super::{Evaluations, MAX_FINDS, ShellText};
 
@@ -117,7 +118,7 @@ fn started(code: &Code<'_>, call: &Call<'_>, start: &Start) -> Option<ShellText>
     };
     let spread = |from: usize| {
         let words = call.arguments.iter().skip(from);
-        words.map(|part| code.value(part).unwrap_or_else(|| "\u{1}".to_owned())).collect::<Vec<_>>()
+        words.map(|part| code.value(part).unwrap_or_else(|| GAP.to_string())).collect::<Vec<_>>()
     };
     match start {
         Start::Line => {

@@ -90,7 +90,7 @@ pub fn starter() -> String {
         if key.name == keys::RULES {
             out.push_str(&rule_help());
         }
-        let _ = write!(out, "# {last} = {example}\n");
+        let _ = writeln!(out, "# {last} = {example}");
     }
     out
 }

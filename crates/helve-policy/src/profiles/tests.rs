@@ -124,6 +124,17 @@ fn a_ceiling_counts_only_in_the_machines_file() {
     assert!(found.contains("a ceiling only tightens"), "{found}");
 }
 
+/// Of two rules that say the same, the one that no approval lifts decides.
+#[test]
+fn the_ceiling_comes_before_the_owners_rules() {
+    let ceiling = "[[ceiling.rules]]\nverdict = 'ask'\ncommand = 'x *'";
+    let user = "[[rules]]\nverdict = 'ask'\ncommand = 'x *'";
+    let (_directory, sources) = written([("system.toml", ceiling), ("user.toml", user)]);
+    let names: Vec<String> =
+        Policy::load(&sources).unwrap().rules_shown().into_iter().map(|rule| rule.name).collect();
+    assert_eq!(names, ["ceiling.rules[0]", "rules[0]"]);
+}
+
 #[test]
 fn no_later_layer_goes_past_the_ceiling() {
     let ceiling = "ceiling.sandbox = true\nceiling.network = false";

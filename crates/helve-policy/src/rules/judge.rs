@@ -35,14 +35,13 @@ struct Found {
 }
 
 impl Found {
-    /// The stricter of two stays; of equals that of a ceiling, else the first.
+    /// The stricter of two stays, the first of equals: the rules of a ceiling come first.
     fn add(&mut self, finding: Finding) {
-        let weight = |finding: &Finding| (finding.verdict, finding.ceiling);
         if finding.verdict == Verdict::Allow {
             self.allowed.insert(finding.part);
         }
         match self.strictest.get(&finding.part) {
-            Some(known) if weight(known) >= weight(&finding) => {}
+            Some(known) if known.verdict >= finding.verdict => {}
             _ => {
                 self.strictest.insert(finding.part, finding);
             }

@@ -297,8 +297,8 @@ fn base(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-/// The smallest useful pattern for a run that asked: its words as they are, with a slot for each path inside the
-/// workspace that it only reads. None where no pattern can vouch for the run or it must never be offered.
+/// The smallest useful pattern for a run that asked: its words as they are; if it only reads, with a slot for each path
+/// inside the workspace. None where no pattern can vouch for the run or it must never be offered.
 pub fn propose(analysis: &Analysis, run: usize, workspace: &Path) -> Option<String> {
     let found = analysis.runs.get(run)?;
     let words: Vec<&str> = found.argv.iter().map(|arg| arg.text().unwrap_or_default()).collect();
@@ -310,7 +310,10 @@ pub fn propose(analysis: &Analysis, run: usize, workspace: &Path) -> Option<Stri
         pattern.is_ok_and(|pattern| pattern.covers(analysis, run, workspace).is_ok())
     };
     let fixed = fixed_words(&words);
-    let slotted = pattern_of(found, |at, arg| at >= fixed && reads_inside(analysis, run, arg));
+    // What changes something is offered word for word.
+    let mut effects = analysis.effects.iter().filter(|effect| effect.run == Some(run));
+    let only_reads = effects.all(|effect| effect.kind == EffectKind::Read);
+    let slotted = pattern_of(found, |at, arg| only_reads && at >= fixed && is_inside(analysis, run, arg));
     let exact = pattern_of(found, |_, _| false);
     [slotted, exact].into_iter().flatten().find(covers)
 }
@@ -335,20 +338,15 @@ pub(super) fn word(text: &str) -> String {
     if !text.is_empty() && text.bytes().all(plain) { text.to_owned() } else { quote(text).into_owned() }
 }
 
-/// Whether all that the run does at this argument is to read paths inside the workspace, and the argument is the path
-/// alone.
-fn reads_inside(analysis: &Analysis, run: usize, arg: &Arg) -> bool {
+/// Whether the argument is a path inside the workspace.
+fn is_inside(analysis: &Analysis, run: usize, arg: &Arg) -> bool {
     let within = |span: helve_shell::Span| arg.span.start <= span.start && span.end <= arg.span.end;
     let mut effects =
         analysis.effects.iter().filter(|one| one.run == Some(run) && within(one.span)).peekable();
     effects.peek().is_some()
         && !arg.may_be_option()
         && effects.all(|effect| {
-            let inside = matches!(
-                &effect.target,
-                Target::Path { inside: true, .. } | Target::Glob { inside: true, .. }
-            );
-            effect.kind == EffectKind::Read && inside
+            matches!(&effect.target, Target::Path { inside: true, .. } | Target::Glob { inside: true, .. })
         })
 }
 

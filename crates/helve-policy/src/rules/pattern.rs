@@ -267,7 +267,7 @@ impl Stretch {
     fn is_harmless_in(&self, text: &str) -> bool {
         let plain = self.0.len() == 1;
         let starts_open = self.0.first().is_some_and(String::is_empty);
-        plain || (!(starts_open && text.starts_with('-')) && !climbs(text))
+        plain || !(climbs(text) || starts_open && text.starts_with('-'))
     }
 }
 

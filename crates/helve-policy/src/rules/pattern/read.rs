@@ -155,8 +155,11 @@ fn expand(word: &[Mark], depth: usize) -> Result<Vec<Vec<Mark>>, String> {
     Ok(words)
 }
 
+/// The text before braces, their alternatives, and the text after them.
+type Braces<'a> = (&'a [Mark], Vec<&'a [Mark]>, &'a [Mark]);
+
 /// The text before the first braces that hold a comma, their alternatives, and the text after them.
-fn braces(word: &[Mark]) -> Option<(&[Mark], Vec<&[Mark]>, &[Mark])> {
+fn braces(word: &[Mark]) -> Option<Braces<'_>> {
     // Each `{` with its alternatives so far: where it stands and its commas.
     let mut open: Vec<(usize, Vec<usize>)> = Vec::new();
     let mut first: Option<(usize, Vec<usize>, usize)> = None;

@@ -1,0 +1,141 @@
+//! Rules as part of a whole policy: the table of `tests/cases/rules.jsonl` once more, with the guard in force, and what
+//! the faces do with rules: test, diff, learn.
+//!
+//! Nothing is looked up on the disk: the workspace does not exist.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use helve_core::Verdict;
+use helve_policy::{Change, Observation, Policy, PolicyCase, diff, learn};
+use pretty_assertions::assert_eq;
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+enum Line {
+    Set { set: String, toml: String },
+    Case { under: String, command: String, verdict: Verdict },
+}
+
+/// In the home directory, so that `~` in a rule and in a command mean the same.
+fn workspace() -> std::path::PathBuf {
+    std::env::home_dir()
+        .filter(|home| home.is_absolute())
+        .unwrap_or("/home/user".into())
+        .join("no-such-project")
+}
+
+#[test]
+fn every_case_gets_its_verdict_unless_the_guard_is_stricter() {
+    let mut sets = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for line in include_str!("cases/rules.jsonl").lines() {
+        match serde_json::from_str(line).unwrap() {
+            Line::Set { set, toml } => {
+                sets.insert(set, Policy::from_toml(&toml).unwrap());
+            }
+            Line::Case { under, command, verdict } => {
+                let decision = sets[&under].check_text(&command, &workspace());
+                let guarded = decision.rule.starts_with("guard.") && decision.verdict > verdict;
+                if decision.verdict != verdict && !guarded {
+                    wrong.push(format!("{under}: {command:?}: expected {verdict:?}, received {decision:?}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} cases:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+const RULES: &str = r#"
+    [[rules]]
+    name = "list"
+    verdict = "allow"
+    command = ["echo *", "git *"]
+    allows = ["echo a", "git log"]
+    asks = ["touch x"]
+    [[rules]]
+    name = "push"
+    verdict = "deny"
+    command = "git push *"
+    denies = ["git push origin"]
+    allows = ["git log"]
+"#;
+
+#[test]
+fn a_decision_names_the_rule_and_the_part() {
+    let policy = Policy::from_toml(RULES).unwrap();
+    let decision = policy.check_text("echo a && git push origin", Path::new("/w"));
+    assert_eq!((decision.verdict, decision.rule.as_str()), (Verdict::Deny, "push"));
+    assert_eq!(decision.span, Some((10, 25)));
+    let decision = policy.check_text("echo a; touch x", Path::new("/w"));
+    assert_eq!((decision.verdict, decision.rule.as_str()), (Verdict::Ask, "rules_otherwise"));
+    assert_eq!(decision.span, Some((8, 15)));
+}
+
+#[test]
+fn examples_and_cases_are_tested_under_the_whole_policy() {
+    let policy = Policy::from_toml(RULES).unwrap();
+    let case = |command: &str, verdict, rule: Option<&str>| PolicyCase {
+        command: command.to_owned(),
+        verdict,
+        rule: rule.map(str::to_owned),
+    };
+    let cases = [
+        case("git log", Verdict::Allow, None),
+        case("git push", Verdict::Deny, Some("push")),
+        case("git push", Verdict::Deny, Some("other")),
+        case("touch x", Verdict::Allow, None),
+    ];
+    let outcomes = policy.test(&cases, Path::new("/w"));
+    let problems: Vec<(&str, &str)> = outcomes
+        .iter()
+        .filter_map(|outcome| Some((outcome.from.as_str(), outcome.problem.as_deref()?)))
+        .collect();
+    let expected = [
+        ("cases[2]", "expected the rule other, received push"),
+        ("cases[3]", "expected allow, received ask"),
+    ];
+    assert_eq!(problems, expected);
+    assert_eq!(outcomes.len(), 5 + cases.len());
+    // Another rule takes away what the first one allows: its example no longer holds.
+    let stricter =
+        Policy::from_toml(&format!("{RULES}\n[[rules]]\nverdict = 'deny'\ncommand = 'echo *'")).unwrap();
+    let problems: Vec<String> =
+        stricter.test(&[], Path::new("/w")).into_iter().filter_map(|outcome| outcome.problem).collect();
+    assert_eq!(problems, ["the rule allows it, but rules[2] does not"]);
+}
+
+#[test]
+fn a_difference_shows_settings_and_verdicts() {
+    let before = Policy::builtin();
+    let after =
+        Policy::from_toml("parallel = false\n[[rules]]\nverdict = 'ask'\ncommand = 'git push *'").unwrap();
+    let changes = diff(&before, &after, &["git push", "git log"], Path::new("/w"));
+    let keys: Vec<&str> = changes
+        .iter()
+        .map(|change| match change {
+            Change::Setting { key, .. } => key.as_str(),
+            Change::Verdict { command, .. } => command.as_str(),
+        })
+        .collect();
+    assert_eq!(keys, ["parallel", "rules", "git push"]);
+    assert_eq!(diff(&after, &after, &["git push"], Path::new("/w")), []);
+}
+
+#[test]
+fn what_was_learnt_allows_what_was_seen() {
+    let seen =
+        ["cargo test -q", "git status && wc -l a.txt", "wc -l b.txt", "wc -l src/c.txt", "python3 x.py"];
+    let observations: Vec<Observation> =
+        seen.iter().map(|command| Observation { command: (*command).to_owned(), count: 2 }).collect();
+    let rules = learn(&observations, Path::new("/w"), None);
+    let text: String = rules.iter().map(helve_policy::ProposedRule::toml).collect();
+    let policy = Policy::from_toml(&text).unwrap();
+    for command in &seen[..4] {
+        assert_eq!(policy.check_text(command, Path::new("/w")).verdict, Verdict::Allow, "{command}\n{text}");
+    }
+    for command in ["python3 x.py", "cargo publish", "wc -l /etc/passwd", "git push"] {
+        assert_eq!(policy.check_text(command, Path::new("/w")).verdict, Verdict::Ask, "{command}\n{text}");
+    }
+}

@@ -114,9 +114,8 @@ pub(super) fn understand(program: &str, invocation: &Invocation<'_>) -> Option<M
 /// Programs that make a disk's content appear or vanish.
 fn attach(program: &str, args: &[Arg]) -> Option<Meaning> {
     let harmful = match program {
-        "mount" | "umount" | "fusermount" | "fusermount3" => {
-            !args.is_empty() && !mentions(args, &["-l", "-V", "-h", "--show-labels"])
-        }
+        "mount" => mounts(args),
+        "umount" | "fusermount" | "fusermount3" => !args.is_empty() && !mentions(args, &["-V", "-h"]),
         "losetup" => !args.is_empty() && !mentions(args, &["-a", "--all", "-l", "--list", "-f", "-h", "-V"]),
         "cryptsetup" => {
             matches!(
@@ -131,6 +130,18 @@ fn attach(program: &str, args: &[Arg]) -> Option<Meaning> {
     };
     let deed = (harmful && !asks_for_help(args)).then_some((EffectKind::Privilege, On::Machine));
     Some(deeds(deed))
+}
+
+/// Whether `mount` is told what to mount; else it lists, also by type or verbosely.
+fn mounts(args: &[Arg]) -> bool {
+    let takes_value =
+        |arg: &Arg| matches!(arg.text(), Some("-t" | "-o" | "-O" | "--types" | "--options" | "--test-opts"));
+    let is_value = |at: usize| at.checked_sub(1).is_some_and(|before| takes_value(&args[before]));
+    let names_something = |at: usize| {
+        let text = args[at].prefix();
+        !text.starts_with('-') || matches!(text, "-a" | "--all" | "-L" | "-U") || text.starts_with("--source")
+    };
+    (0..args.len()).any(|at| !is_value(at) && names_something(at)) && !mentions(args, &["-h", "-V"])
 }
 
 /// The arguments that are disks: those below `/dev` or unknown, or else the last word.

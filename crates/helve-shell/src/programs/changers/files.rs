@@ -1,6 +1,6 @@
 //! Programs that delete, move, copy and write files.
 
-use super::super::options::{Grammar, Order, Takes};
+use super::super::options::{Grammar, Takes};
 use super::reading::{Reading, base_name, long};
 use super::{Invocation, Meaning, On};
 use crate::analysis::{DepartureKind, EffectKind};

@@ -75,18 +75,18 @@ fn takes_value(program: &str, text: &str) -> bool {
     }
 }
 
-/// Whether a mode sets the user's or the group's identity for whoever runs the file.
+/// Whether a mode lets whoever runs the file act as its owner. The same for the group alone is everyday for directories.
 pub(super) fn gives_privilege(mode: &str) -> bool {
     let digits = mode.trim_start_matches(['=', '+']);
     if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        let value = u32::from_str_radix(digits, 8).unwrap_or(0);
-        return value & 0o6000 != 0 && !mode.starts_with('-');
+        return u32::from_str_radix(digits, 8).is_ok_and(|value| value & 0o4000 != 0);
     }
     mode.split(',').any(|clause| {
         let operator = clause.find(['+', '=']);
         operator.is_some_and(|at| {
             let (who, what) = clause.split_at(at);
-            what.contains('s') && who.chars().all(|letter| "ugoa".contains(letter)) && who != "o"
+            let is_owner = who.is_empty() || who.contains(['u', 'a']);
+            what.contains('s') && is_owner && who.chars().all(|letter| "ugoa".contains(letter))
         })
     })
 }

@@ -321,7 +321,6 @@ fn named_host(program: &str, invocation: &Invocation<'_>) -> Option<Meaning> {
     }
     let mut reading = Reading::new(invocation, &Grammar::NONE);
     reading.meaning.departures.clear();
-    let is_record_type = |text: &str| text.len() <= 6 && text.bytes().all(|byte| byte.is_ascii_uppercase());
     let mut found = false;
     for (at, arg) in args.iter().enumerate() {
         let text = arg.prefix();
@@ -330,7 +329,7 @@ fn named_host(program: &str, invocation: &Invocation<'_>) -> Option<Meaning> {
         if text.starts_with(['-', '+']) || is_number || (found && !is_server) {
             continue;
         }
-        if matches!(program, "dig" | "drill" | "kdig") && (is_record_type(text) || text == "any") {
+        if matches!(program, "dig" | "drill" | "kdig") && is_record_type(text) {
             continue;
         }
         let name = if program == "rclone" {
@@ -352,4 +351,13 @@ fn named_host(program: &str, invocation: &Invocation<'_>) -> Option<Meaning> {
         reading.add(EffectKind::Persist, On::Unknown(None));
     }
     reading.done()
+}
+
+/// Whether a word of `dig` is the type or the class of a record.
+fn is_record_type(text: &str) -> bool {
+    const TYPES: [&str; 20] = [
+        "a", "aaaa", "any", "axfr", "ixfr", "caa", "cname", "dnskey", "ds", "mx", "naptr", "ns", "ptr",
+        "soa", "srv", "tlsa", "txt", "in", "ch", "https",
+    ];
+    TYPES.iter().any(|kind| text.eq_ignore_ascii_case(kind))
 }

@@ -71,7 +71,9 @@ const RSYNC: Grammar = Grammar {
         "existing",
         "ignore-existing",
         "remove-source-files",
+        "remove-sent-files",
         "delete",
+        "del",
         "delete-before",
         "delete-during",
         "delete-delay",
@@ -259,6 +261,7 @@ pub(super) fn rsync(invocation: &Invocation<'_>) -> Option<Meaning> {
     if let Some(target) = target.filter(|_| !dry) {
         let deletes = [
             "delete",
+            "del",
             "delete-before",
             "delete-during",
             "delete-delay",
@@ -271,7 +274,7 @@ pub(super) fn rsync(invocation: &Invocation<'_>) -> Option<Meaning> {
             reading.add(EffectKind::DeleteTree, On::Arg(target));
         }
     }
-    if reading.has(&["remove-source-files"]) && !dry {
+    if reading.has(&["remove-source-files", "remove-sent-files"]) && !dry {
         reading.each(EffectKind::Delete, &sources);
     }
     for place in reading.values(&["e", "rsh"]) {

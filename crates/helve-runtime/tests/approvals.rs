@@ -107,7 +107,7 @@ impl Place {
 
     fn runtime(&self, approver: &Arc<Scripted>) -> Runtime {
         let approver: Arc<dyn Approver> = Arc::clone(approver) as _;
-        self.builder("").approver(approver).build().unwrap()
+        self.builder("limits.prompts_per_minute = 100").approver(approver).build().unwrap()
     }
 
     fn approvals(&self) -> Approvals {
@@ -399,6 +399,49 @@ async fn the_ceiling_bounds_how_long_an_answer_holds() {
 }
 
 #[tokio::test]
+async fn a_rule_of_the_ceiling_asks_every_time() {
+    let place = Place::new();
+    let yes = Scripted::new(always);
+    assert!(place.runtime(&yes).call(call("cargo publish")).await.ok);
+    let file = place.path("system.toml");
+    let rule = "[[ceiling.rules]]\nverdict = \"ask\"\ncommand = \"cargo publish *\"\n";
+    std::fs::write(&file, rule).unwrap();
+    let policy = Policy::load(&Sources { system: Some(file), ..Sources::default() }).unwrap();
+    let runtime = place.builder("").policy(policy).approver(yes.clone()).build().unwrap();
+    for _ in 0..2 {
+        assert!(runtime.call(call("cargo publish")).await.ok);
+    }
+    assert_eq!((yes.count(), yes.last().longest), (3, Lasting::Once));
+}
+
+#[tokio::test]
+async fn a_grant_for_a_command_does_not_cover_more_than_the_command() {
+    let place = Place::new();
+    let yes = Scripted::new(always);
+    let runtime = place.runtime(&yes);
+    assert!(runtime.call(call("cargo build")).await.ok && runtime.call(call("cargo build")).await.ok);
+    assert_eq!(yes.count(), 1);
+    for (at, more) in [
+        "cargo build > Makefile",
+        "RUSTC=./evil cargo build",
+        "cargo build $(./evil)",
+        "cargo build --config x",
+        "cargo build; ./evil",
+        "cargo() { ./evil; }; cargo build",
+        "PATH=. ; cargo build",
+        "sudo cargo build",
+        "./cargo build",
+        "cargo build | sh",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let result = runtime.call(call(more)).await;
+        assert_eq!((result.ok, yes.count()), (true, at + 2), "{more}");
+    }
+}
+
+#[tokio::test]
 async fn a_tool_that_always_asks_by_the_owners_word_always_asks() {
     let place = Place::new();
     let yes = Scripted::new(always);
@@ -513,7 +556,7 @@ async fn the_journal_says_who_answered_and_on_which_approval_a_call_went_ahead()
         (&note["answer"], &note["by"], &note["ids"]),
         (&json!("always"), &json!("test"), &json!([row.id]))
     );
-    assert_eq!((&note["rule"], &note["shown"]), (&json!("approval.sh"), &json!(row.granted.shown)));
+    assert_eq!((&note["rule"], &note["shown"]), (&json!("guard.bare"), &json!(row.granted.shown)));
     assert_eq!(bodies[1]["approval"]["answer"], "stored");
     assert_eq!(bodies[1]["approval"]["ids"], json!([row.id]));
     assert_eq!(bodies[1]["decision"]["rule"], format!("approval {}", row.id));

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::{builder, fake, journal, open_schema, says, shell_tool};
-use helve_core::{ApprovalNeed, BoxFuture, Call, Cancel, ErrorKind, Output, RateLimit, ToolError, ToolSpec};
+use helve_core::{
+    ApprovalNeed, BoxFuture, Call, Cancel, ErrorKind, Output, RateLimit, ToolError, ToolSpec, Verdict,
+};
 use helve_runtime::{Answer, Approval, ApprovalRequest, Approver, Caller};
 use helve_store::{Home, verify};
 use pretty_assertions::assert_eq;
@@ -180,14 +182,29 @@ async fn who_must_be_asked_is_asked_and_nobody_there_means_no() {
 }
 
 #[tokio::test]
-async fn a_bare_command_asks_and_a_contained_one_does_not() {
+async fn a_bare_command_that_does_more_than_read_asks_and_a_contained_one_does_not() {
     let dir = tempfile::tempdir().unwrap();
-    for (contained, wanted) in [(true, None), (false, Some(ErrorKind::ApprovalRequired))] {
+    let asks = Some(ErrorKind::ApprovalRequired);
+    for (policy, contained, command, wanted) in [
+        ("", true, "touch x", None),
+        ("", false, "ls", None),
+        ("", false, "touch x", asks),
+        ("", false, "ls > x", asks),
+        ("", false, "ls; ./x", asks),
+        ("auto_approve = true", false, "touch x", None),
+        ("tools.sh.approval = 'never'", false, "touch x", None),
+        ("tools.sh.approval = 'always'", true, "ls", asks),
+        // What destroys work asks where nothing contains it, whatever the owner approved in advance.
+        ("auto_approve = true", false, "git reset --hard", asks),
+        ("", true, "git reset --hard", None),
+        ("tools.exec.command_wrapper = 'env {command}'", false, "ls", asks),
+        ("auto_approve = true\ntools.exec.command_wrapper = 'env {command}'", false, "touch x", None),
+    ] {
         let printer = common::Printer { contained, pieces: vec!["x"], runs: Arc::default() };
         let runtime =
-            builder(dir.path(), "").register(shell_tool()).shell(Arc::new(printer)).build().unwrap();
-        let result = runtime.call(Call::new("sh", json!({"command": "ls"}))).await;
-        assert_eq!(kind(&result), wanted);
+            builder(dir.path(), policy).register(shell_tool()).shell(Arc::new(printer)).build().unwrap();
+        let result = runtime.call(Call::new("sh", json!({"command": command}))).await;
+        assert_eq!(kind(&result), wanted, "{command} under {policy:?}");
     }
 }
 
@@ -303,18 +320,43 @@ async fn a_failure_is_not_remembered_when_its_cause_is_gone() {
 #[tokio::test]
 async fn check_says_what_the_call_would_get() {
     let dir = tempfile::tempdir().unwrap();
-    let check = |policy: &str, contained: bool| {
+    let runtime = |policy: &str, contained: bool| {
         let printer = common::Printer { contained, pieces: vec![], runs: Arc::default() };
-        let builder = builder(dir.path(), policy).shell(Arc::new(printer));
-        let runtime = helve_runtime::register_builtin(builder, |_| {
+        let yes = Arc::new(Answers(Approval::Session { grants: Vec::new() }, AtomicUsize::new(0)));
+        let builder = builder(dir.path(), policy).shell(Arc::new(printer)).approver(yes);
+        let builder = helve_runtime::register_builtin(builder, |_| {
             vec![Box::new(shell_tool().named("exec")) as Box<dyn helve_core::Tool>]
         });
-        runtime.build().unwrap().check("ls", None).rule
+        builder.build().unwrap()
     };
-    assert_eq!(check("", true), "sandbox.contains");
-    assert_eq!(check("", false), "approval.exec");
-    assert_eq!(check("auto_approve = true", false), "auto_approve");
-    assert_eq!(check("[tools.exec]\nenabled = false", true), "tools.exec.enabled");
+    let check = |policy: &str, contained: bool, command: &str| {
+        let decision = runtime(policy, contained).check(command, None);
+        (decision.verdict, decision.rule)
+    };
+    assert_eq!(check("", true, "touch x"), (Verdict::Allow, "sandbox.contains".into()));
+    assert_eq!(check("", false, "touch x"), (Verdict::Ask, "guard.bare".into()));
+    assert_eq!(check("", false, "ls"), (Verdict::Allow, "guard.bare".into()));
+    assert_eq!(check("auto_approve = true", false, "touch x"), (Verdict::Allow, "auto_approve".into()));
+    let off = check("[tools.exec]\nenabled = false", true, "ls");
+    assert_eq!(off, (Verdict::Deny, "tools.exec.enabled".into()));
+
+    let home = Home::open(&dir.path().join("state")).unwrap();
+    let granted = helve_store::NewApproval {
+        pattern: "touch x".into(),
+        exact: true,
+        tool: "exec".into(),
+        scope: helve_store::ApprovalScope::Session("test".into()),
+        cwd: dir.path().canonicalize().unwrap().to_str().unwrap().into(),
+        scripts: Vec::new(),
+        expires_at_us: None,
+        created_by: "test".into(),
+        call: "c_1".into(),
+        shown: String::new(),
+    };
+    let kept = helve_store::Approvals::open(&home).unwrap().add(&granted).unwrap();
+    assert_eq!(check("", false, "touch x"), (Verdict::Allow, format!("approval {}", kept.id)));
+    let uses = helve_store::Approvals::open(&home).unwrap().get(&kept.id).unwrap().unwrap().uses;
+    assert_eq!(uses, 0, "a look is no use");
 }
 
 #[test]

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use helve_core::{
-    Access, ApprovalNeed, CallId, Cancel, CommandUse, Decision, ErrorKind, Lane, RateLimit, ShellBackend,
-    ToolError, ToolSpec, Verdict,
+    Access, ApprovalNeed, CallId, Cancel, CommandUse, Decision, ErrorKind, Lane, RateLimit, SandboxChoice,
+    ShellBackend, ToolError, ToolSpec, Verdict,
 };
 use helve_policy::{Policy, RateLimiter, Ticket, ToolRule, blocked_message};
 use serde_json::Value;
@@ -31,7 +31,10 @@ use crate::approval::note::ApprovalNote;
 use crate::approval::{Approver, EffectSummary};
 use crate::registry::Entry;
 pub(crate) use ask::{Question, Shown};
-use judge::{Asking, Judged, judge};
+use judge::{Asking, BARE, Judged, judge};
+
+/// Why a bare command is allowed without a question.
+const READS: &str = "it only reads";
 
 /// The proof that a call may happen. Its fields are private to this module.
 pub(crate) struct Permit {
@@ -154,11 +157,13 @@ impl Authority {
         enabled(spec, rule)?;
         let (access, declared) =
             contained_call(spec, || (entry.tool.access(&args), entry.tool.approval(&args)))?;
-        let judged = self.judge(spec, &access)?;
+        let contained = contained(spec, shell);
+        let judged = self.judge(spec, &access, &contained)?;
         let effects = summary(&judged, shown);
-        let decided = self
-            .decide(spec, rule, judged, declared, shell)
-            .map_err(|refusal| Refusal { effects: effects.clone().map(Box::new), ..refusal })?;
+        let decided = self.decide(spec, rule, judged, declared, matches!(contained, Ok(true)));
+        let decided =
+            decided.map_err(|refusal| Refusal { effects: effects.clone().map(Box::new), ..refusal })?;
+        contained?;
         let ticket = self.reserve(spec, rule)?;
         let Decided { decision, judged, asking } = decided;
         let (entry, notes) = (Arc::clone(entry), Vec::new());
@@ -173,7 +178,8 @@ impl Authority {
         })
     }
 
-    /// The decision on a call of `entry` that runs `command`, as `helve check` shows it. Nothing is reserved or asked.
+    /// The decision on a call of `entry` that runs `command`, as `helve check` shows it. Nothing is reserved, asked or
+    /// noted.
     pub(crate) fn check(
         &self,
         entry: &Entry,
@@ -182,18 +188,28 @@ impl Authority {
     ) -> Decision {
         let (spec, rule) = (entry.spec(), entry.rule(&self.policy));
         let access = Access { commands: vec![command], ..Access::default() };
-        let decided = enabled(spec, rule)
-            .and_then(|()| self.judge(spec, &access))
-            .and_then(|judged| self.decide(spec, rule, judged, spec.approval, shell));
-        match decided {
-            Ok(decided) => decided.decision,
+        let decide = || {
+            enabled(spec, rule)?;
+            let contained = contained(spec, shell);
+            let judged = self.judge(spec, &access, &contained)?;
+            let decided = self.decide(spec, rule, judged, spec.approval, matches!(contained, Ok(true)))?;
+            contained?;
+            Ok(decided)
+        };
+        match decide() {
+            Ok(decided) => self.granted_before(&spec.name, &decided).unwrap_or(decided.decision),
             Err(Refusal { decision: Some(decision), .. }) => *decision,
             Err(refusal) => Decision::deny(refusal.error.kind.name(), refusal.error.message),
         }
     }
 
     /// What the policy says of each command.
-    fn judge(&self, spec: &ToolSpec, access: &Access) -> Result<Vec<Judged>, Refusal> {
+    fn judge(
+        &self,
+        spec: &ToolSpec,
+        access: &Access,
+        contained: &Result<bool, ToolError>,
+    ) -> Result<Vec<Judged>, Refusal> {
         let limit = self.policy.limits().command_bytes;
         if let Some(long) = access.commands.iter().find(|one| one.command.len() as u64 > limit) {
             let message = format!("The command is {} bytes long; the limit is {limit}.", long.command.len());
@@ -207,7 +223,15 @@ impl Authority {
                 .hint("Its author has to name the command in access().")
                 .into());
         }
-        Ok(access.commands.iter().map(|command| judge(&self.policy, command, &self.workspace)).collect())
+        // Where there is no sandbox to be had nothing runs, and what is refused anyway is refused for that.
+        let contained = spec.lane != Lane::Sandbox || *contained.as_ref().unwrap_or(&true);
+        let judged = |command| judge(&self.policy, command, &self.workspace, contained);
+        Ok(access.commands.iter().map(judged).collect())
+    }
+
+    /// Whether the owner's own wrapper is around commands.
+    fn is_wrapped(&self) -> bool {
+        matches!(self.policy.sandbox(), SandboxChoice::Wrapper { .. })
     }
 
     /// What guard and approval say; the strictest wins.
@@ -217,7 +241,7 @@ impl Authority {
         rule: &ToolRule,
         judged: Vec<Judged>,
         declared: ApprovalNeed,
-        shell: impl FnOnce() -> Result<Arc<dyn ShellBackend>, ToolError>,
+        contained: bool,
     ) -> Result<Decided, Refusal> {
         let mut guard: Option<Decision> = None;
         for one in &judged {
@@ -232,23 +256,29 @@ impl Authority {
                 None => one.decision.clone(),
             });
         }
-        let contained = if spec.lane == Lane::Sandbox { shell()?.contains() } else { false };
         let mut asking: Vec<Asking> = judged.iter().flat_map(|one| one.asking.iter().cloned()).collect();
-        let decision = match (guard, self.need(spec, rule, declared, contained)) {
-            (guard, Need::Asked { decision, every }) => {
-                let more = match only(&judged).filter(|_| every) {
-                    Some(one) => judge::every_run(&decision, &one.analysis),
-                    None => vec![Asking::whole(&decision)],
-                };
-                let asked =
-                    |part: &Asking| part.run.is_some() && asking.iter().any(|one| one.run == part.run);
-                let more: Vec<Asking> = more.into_iter().filter(|part| !asked(part)).collect();
-                asking.extend(more);
-                guard.filter(|guard| guard.verdict == Verdict::Ask).unwrap_or(decision)
-            }
-            (Some(ask), _) if ask.verdict == Verdict::Ask => ask,
+        let need = self.need(spec, rule, declared, contained);
+        if matches!(need, Need::None(_)) {
+            // The owner has answered the question whether it may run bare.
+            asking.retain(|part| part.rule != BARE);
+            guard = guard.filter(|guard| guard.rule != BARE);
+        }
+        if let Need::Asked { decision, every } = &need {
+            let more = match only(&judged).filter(|_| *every) {
+                Some(one) => judge::every_run(decision, &one.analysis),
+                None => vec![Asking::whole(decision)],
+            };
+            let asked = |part: &Asking| part.run.is_some() && asking.iter().any(|one| one.run == part.run);
+            let more: Vec<Asking> = more.into_iter().filter(|part| !asked(part)).collect();
+            asking.extend(more);
+        }
+        let asks = guard.clone().filter(|guard| guard.verdict == Verdict::Ask);
+        let decision = match (asks, need) {
+            (Some(asks), _) => asks,
+            (None, Need::Asked { decision, .. }) => decision,
+            (None, Need::Guarded) => Decision { reason: Some(READS.to_owned()), ..Decision::allow(BARE) },
             // What the guard found is worth knowing where it is more than that nothing was found.
-            (guard, Need::None(rule)) => Decision {
+            (None, Need::None(rule)) => Decision {
                 reason: guard.map(|allowed| allowed.rule).filter(|rule| rule != "guard.default"),
                 ..Decision::allow(rule)
             },
@@ -296,6 +326,9 @@ impl Authority {
             ApprovalNeed::UnlessAutoApproved if self.policy.auto_approve() => {
                 Need::None("auto_approve".to_owned())
             }
+            ApprovalNeed::UnlessAutoApproved if spec.lane == Lane::Sandbox && !self.is_wrapped() => {
+                Need::Guarded
+            }
             ApprovalNeed::UnlessAutoApproved => {
                 let reason = match spec.lane {
                     Lane::Sandbox => {
@@ -326,6 +359,17 @@ fn contained_call<T>(spec: &ToolSpec, ask: impl FnOnce() -> T) -> Result<T, Refu
     })
 }
 
+/// Whether a sandbox contains what the tool runs; tools that run no commands have nothing to contain.
+fn contained(
+    spec: &ToolSpec,
+    shell: impl FnOnce() -> Result<Arc<dyn ShellBackend>, ToolError>,
+) -> Result<bool, ToolError> {
+    match spec.lane {
+        Lane::Sandbox => Ok(shell()?.contains()),
+        _ => Ok(false),
+    }
+}
+
 /// Refuses a tool that the owner switched off.
 fn enabled(spec: &ToolSpec, rule: &ToolRule) -> Result<(), Refusal> {
     if rule.enabled {
@@ -343,6 +387,8 @@ fn enabled(spec: &ToolSpec, rule: &ToolRule) -> Result<(), Refusal> {
 /// Whether a person must agree, by which rule and why.
 enum Need {
     None(String),
+    /// The guard asks about what does more than read.
+    Guarded,
     /// `every`: about each command that is started; else about the call as a whole.
     Asked {
         decision: Decision,

@@ -16,7 +16,7 @@ use helve_store::StoreError;
 use serde_json::{Value, json};
 
 use super::judge::{Asking, Judged};
-use super::{Authority, Permit, Refusal};
+use super::{Authority, Decided, Permit, Refusal, only};
 use crate::approval::breaker::Stop;
 use crate::approval::grants::{Bound, Given, Wish};
 use crate::approval::note::ApprovalNote;
@@ -57,8 +57,7 @@ impl Authority {
         let raw = judged.map(|judged| judged.command.command.as_str());
         let command = raw.map(|raw| (shown.text)(raw));
         let same = command.as_deref() == raw;
-        let longest =
-            if asking.iter().any(|part| part.ceiling) { Lasting::Once } else { self.longest(&asking) };
+        let longest = self.longest(&asking);
         let mut bound = Vec::with_capacity(asking.len());
         let mut parts = Vec::with_capacity(asking.len());
         for part in asking {
@@ -111,8 +110,9 @@ impl Authority {
 
     /// The longest that an answer may hold.
     fn longest(&self, asking: &[Asking]) -> Lasting {
-        // Where the call as a whole asks, by the owner's word or because it runs no command, it will ask again anyway.
-        let whole = asking.iter().any(|part| part.run.is_none() && part.span.is_none());
+        // Where the call as a whole asks, by the owner's word or because it runs no command, it will ask again anyway. So
+        // does what a rule of the machine's ceiling asks about.
+        let whole = asking.iter().any(|part| part.ceiling || (part.run.is_none() && part.span.is_none()));
         match self.policy.longest_approval() {
             _ if whole => Lasting::Once,
             ApprovalLength::Once => Lasting::Once,
@@ -128,7 +128,14 @@ impl Authority {
 
     /// Lets a question go ahead on what was granted before, if that covers every part of it.
     pub(super) fn covered(&self, mut question: Question) -> Result<Permit, Box<Question>> {
-        let found = off_async(|| self.grants_for(&question, true));
+        let request = &question.request;
+        let found = match (&request.analysis, &request.cwd) {
+            (Some(analysis), Some(cwd)) => {
+                let wish = wish(request, analysis, cwd);
+                off_async(|| self.granted(&wish, &question.bound, &request.decision.rule, true))
+            }
+            _ => Ok(None),
+        };
         match found {
             Ok(Some((decision, ids))) => {
                 question.note.answer = "stored";
@@ -145,35 +152,37 @@ impl Authority {
         }
     }
 
-    /// The decision by earlier grants, where they cover every part; `uses` notes that a call goes ahead on them.
-    pub(super) fn grants_for(
+    /// The decision by earlier grants, where they cover every part. Nothing is noted.
+    pub(super) fn granted_before(&self, tool: &str, decided: &Decided) -> Option<Decision> {
+        let judged = only(&decided.judged).filter(|_| decided.decision.verdict == Verdict::Ask)?;
+        let longest = self.longest(&decided.asking);
+        let wish = Wish { tool, analysis: &judged.analysis, cwd: &judged.cwd, longest };
+        let bound: Vec<Option<Bound>> =
+            decided.asking.iter().map(|part| self.bind(judged, part.run?)).collect();
+        let found = off_async(|| self.granted(&wish, &bound, &decided.decision.rule, false));
+        found.ok().flatten().map(|(decision, _)| decision)
+    }
+
+    /// The decision by earlier grants and their ids; `uses` notes that a call goes ahead on them.
+    fn granted(
         &self,
-        question: &Question,
+        wish: &Wish<'_>,
+        bound: &[Option<Bound>],
+        asked_by: &str,
         uses: bool,
     ) -> Result<Option<(Decision, Vec<String>)>, StoreError> {
-        let request = &question.request;
-        let bound: Option<Vec<Bound>> = question.bound.iter().cloned().collect();
-        let (Some(bound), Some(analysis), Some(cwd)) = (bound, &request.analysis, &request.cwd) else {
-            return Ok(None);
-        };
-        let wish = wish(request, analysis, cwd);
-        let Some(grants) = self.grants.covering(&wish, &bound)? else { return Ok(None) };
+        let bound: Option<Vec<Bound>> = bound.iter().cloned().collect();
+        let Some(bound) = bound.filter(|_| wish.longest > Lasting::Once) else { return Ok(None) };
+        let Some(grants) = self.grants.covering(wish, &bound)? else { return Ok(None) };
         if uses && !self.grants.touch(&grants)? {
             return Ok(None);
         }
         let mut ids: Vec<String> = grants.iter().map(|grant| grant.id.clone()).collect();
         ids.dedup();
         let given: Vec<String> = grants.iter().map(|grant| format!("`{}`", grant.granted.pattern)).collect();
-        let reason =
-            format!("the owner allowed {}, which {} asks about", given.join(", "), request.decision.rule);
-        let decision = Decision {
-            verdict: Verdict::Allow,
-            rule: format!("approval {}", ids.join(" ")),
-            reason: Some(reason),
-            span: None,
-            grant: None,
-        };
-        Ok(Some((decision, ids)))
+        let reason = format!("the owner allowed {}, which {asked_by} asks about", given.join(", "));
+        let rule = format!("approval {}", ids.join(" "));
+        Ok(Some((Decision { reason: Some(reason), ..Decision::allow(rule) }, ids)))
     }
 
     /// Asks all questions of one batch together; the results stand in their order.

@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use helve_core::{CommandUse, Decision, Verdict};
-use helve_policy::Policy;
+use helve_core::{CommandUse, Decision, SandboxChoice, Verdict};
+use helve_policy::{PartDecision, Policy};
 use helve_shell::Span;
-use helve_shell::analysis::{
-    Analysis, Arg, ArgPart, Departure, DepartureKind, Input, More, Opaque, OpaqueReason, Run, RunKind,
-};
+use helve_shell::analysis::{Analysis, EffectKind};
 
 use crate::approval::binding;
+
+/// The guard's rule that asks about a command only because nothing contains it.
+pub(super) const BARE: &str = "guard.bare";
 
 /// One command as the policy sees it.
 pub(super) struct Judged {
@@ -45,20 +46,36 @@ impl Asking {
             ceiling: false,
         }
     }
+
+    fn part(part: &PartDecision) -> Self {
+        Asking {
+            span: Some(Span { start: part.span.0, end: part.span.1 }),
+            run: part.run,
+            rule: part.rule.clone(),
+            reason: part.reason.clone().unwrap_or_default(),
+            ceiling: part.ceiling,
+        }
+    }
 }
 
-/// Judges a command.
-pub(super) fn judge(policy: &Policy, command: &CommandUse, workspace: &Path) -> Judged {
-    let decision = policy.check(command, workspace);
-    let analysis = analyze(&command.command);
-    let asking = match decision.verdict {
-        Verdict::Ask => asking(&decision, &analysis),
-        Verdict::Allow | Verdict::Deny => Vec::new(),
-    };
+/// Judges a command. A wrapper of the owner's is around it like a sandbox, although Helve does not vouch for it.
+pub(super) fn judge(policy: &Policy, command: &CommandUse, workspace: &Path, contained: bool) -> Judged {
+    let around = contained || matches!(policy.sandbox(), SandboxChoice::Wrapper { .. });
+    let judgement = policy.judge(command, workspace, around);
+    let parts = judgement.parts.iter().filter(|part| part.verdict == Verdict::Ask);
+    let mut asking: Vec<Asking> = parts.map(Asking::part).collect();
+    if asking.is_empty() && judgement.decision.verdict == Verdict::Ask {
+        asking.push(Asking::whole(&judgement.decision));
+    }
     let directory = command.working_dir.as_deref().filter(|directory| !directory.is_empty());
     let directory = directory.or_else(|| policy.working_dir()).unwrap_or(".");
-    let cwd = binding::normal(&workspace.join(directory));
-    Judged { command: command.clone(), cwd, decision, analysis: Arc::new(analysis), asking }
+    Judged {
+        command: command.clone(),
+        cwd: binding::normal(&workspace.join(directory)),
+        decision: judgement.decision,
+        analysis: Arc::new(judgement.analysis),
+        asking,
+    }
 }
 
 /// Every command that is started, where the question is about all of them.
@@ -67,54 +84,13 @@ pub(super) fn every_run(decision: &Decision, analysis: &Analysis) -> Vec<Asking>
     let runs = analysis.runs.iter().enumerate();
     let mut parts: Vec<Asking> =
         runs.map(|(at, run)| Asking { span: Some(run.span), run: Some(at), ..whole.clone() }).collect();
-    if parts.is_empty() {
+    // What is hidden outside every run, or redirected without a command, is not allowed by allowing the runs.
+    let hidden = |span: Span| {
+        !analysis.runs.iter().any(|run| run.span.start <= span.start && span.end <= run.span.end)
+    };
+    let alone = analysis.effects.iter().any(|effect| effect.run.is_none() && effect.kind != EffectKind::Read);
+    if parts.is_empty() || alone || analysis.opaque.iter().any(|part| hidden(part.span)) {
         parts.push(whole);
     }
     parts
-}
-
-/// The runs that the decision's span touches.
-fn asking(decision: &Decision, analysis: &Analysis) -> Vec<Asking> {
-    let whole = Asking::whole(decision);
-    let Some((start, end)) = decision.span else { return vec![whole] };
-    let touched = |run: &Run| run.span.start < end && start < run.span.end;
-    let runs = analysis.runs.iter().enumerate().filter(|(_, run)| touched(run));
-    let parts: Vec<Asking> =
-        runs.map(|(at, run)| Asking { span: Some(run.span), run: Some(at), ..whole.clone() }).collect();
-    if parts.is_empty() { vec![whole] } else { parts }
-}
-
-fn analyze(text: &str) -> Analysis {
-    let command = helve_shell::read(text);
-    let mut analysis = Analysis::default();
-    for segment in &command.segments {
-        let arg = |word: &helve_shell::Word| {
-            let known = word.known && !word.glob;
-            let part = if known { ArgPart::Known(word.text.clone()) } else { ArgPart::Unknown };
-            Arg { parts: vec![part], span: word.span, splits: !known }
-        };
-        let Some(name) = segment.name() else { continue };
-        let argv: Vec<Arg> = std::iter::once(name).chain(segment.arguments()).map(arg).collect();
-        let extra = segment.words.len() != argv.len() || !segment.here_documents.is_empty();
-        let departure = Departure { kind: DepartureKind::Output, span: segment.span };
-        let program = argv[0].text().map(|name| name.rsplit('/').next().unwrap_or(name).to_owned());
-        analysis.runs.push(Run {
-            program,
-            argv,
-            kind: RunKind::Program,
-            span: segment.span,
-            via: Vec::new(),
-            environment: Vec::new(),
-            input: Input::Inherited,
-            departures: if extra { vec![departure] } else { Vec::new() },
-            more: More::Nothing,
-            directory: None,
-            understood: false,
-        });
-    }
-    if let Some(opaque) = &command.opaque {
-        let span = Span { start: opaque.span.start, end: text.len() };
-        analysis.opaque.push(Opaque { reason: OpaqueReason::TooComplex, span });
-    }
-    analysis
 }

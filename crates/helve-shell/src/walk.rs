@@ -111,8 +111,8 @@ struct Call {
     background: usize,
     piped: usize,
     conditional: usize,
-    /// How often it calls itself in a pipeline.
-    piped_calls: usize,
+    /// Where it calls itself in a pipeline.
+    piped_calls: Vec<Span>,
     /// The definition.
     span: Span,
     /// Variables to be restored at its end.

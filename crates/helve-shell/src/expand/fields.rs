@@ -52,7 +52,7 @@ impl<'a> Fields<'a> {
             self.literal(text);
             return;
         }
-        if let Some(ArgPart::Glob(open)) = self.parts.last_mut() {
+        if let (Some(ArgPart::Glob(open)), true) = (self.parts.last_mut(), self.mode != Mode::One) {
             open.push_str(text);
             return;
         }
@@ -72,7 +72,12 @@ impl<'a> Fields<'a> {
         }
         for part in text.parts() {
             match part {
-                ArgPart::Known(known) | ArgPart::Glob(known) => {
+                // A pattern inside a value stands for the names that it matched before.
+                ArgPart::Glob(_) => {
+                    self.started = true;
+                    self.parts.push(part.clone());
+                }
+                ArgPart::Known(known) => {
                     if quoted {
                         self.literal(known);
                     } else if self.mode == Mode::Fields {

@@ -28,15 +28,10 @@ impl Text {
         Text { parts: vec![ArgPart::Unknown] }
     }
 
-    /// The parts of an argument; a pattern that finds no file stays as it is written, but may as well be anything.
+    /// The parts of an argument. A pattern in it stays one: it stands for whatever matches.
     pub(crate) fn of(arg: &Arg) -> Self {
         let mut made = Text::default();
-        for part in &arg.parts {
-            match part {
-                ArgPart::Known(text) => made.push(text),
-                ArgPart::Glob(_) | ArgPart::Unknown => made.push_unknown(),
-            }
-        }
+        arg.parts.iter().for_each(|part| made.push_part(part));
         made
     }
 
@@ -73,11 +68,14 @@ impl Text {
     }
 
     pub(crate) fn append(&mut self, other: &Text) {
-        for part in &other.parts {
-            match part {
-                ArgPart::Known(text) | ArgPart::Glob(text) => self.push(text),
-                ArgPart::Unknown => self.push_unknown(),
-            }
+        other.parts.iter().for_each(|part| self.push_part(part));
+    }
+
+    fn push_part(&mut self, part: &ArgPart) {
+        match part {
+            ArgPart::Known(text) => self.push(text),
+            ArgPart::Glob(text) if self.len() + text.len() <= MAX_KNOWN => self.parts.push(part.clone()),
+            ArgPart::Glob(_) | ArgPart::Unknown => self.push_unknown(),
         }
     }
 
@@ -101,7 +99,13 @@ impl Text {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.parts.iter().map(|part| if let ArgPart::Known(text) = part { text.len() } else { 1 }).sum()
+        self.parts
+            .iter()
+            .map(|part| match part {
+                ArgPart::Known(text) | ArgPart::Glob(text) => text.len(),
+                ArgPart::Unknown => 1,
+            })
+            .sum()
     }
 
     pub(crate) fn parts(&self) -> &[ArgPart] {

@@ -234,7 +234,7 @@ impl Walker<'_> {
             }
             Some((_, None)) => Directory::unknown(),
         };
-        if let Some(arg) = operand {
+        if let Some(arg) = operand.filter(|arg| !matches!(arg.text(), Some("-" | ""))) {
             for target in self.targets(arg, 0, false) {
                 self.effect(EffectKind::Read, target, arg.span, run);
             }

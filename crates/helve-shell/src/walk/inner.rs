@@ -15,7 +15,7 @@ use super::spans::Origin;
 use super::{Feed, Flow, MAX_INNER, Walker, names};
 
 /// What stands for text that is not known when a text with such parts is read.
-const HOLE: &str = "${UNKNOWN}";
+pub(super) const HOLE: &str = "${UNKNOWN}";
 
 impl Walker<'_> {
     /// Follows what a program starts in turn; gives what the last one prints.
@@ -215,7 +215,7 @@ impl Walker<'_> {
                 ArgPart::Unknown => written.push_str(HOLE),
             }
         }
-        (written != HOLE).then_some((written, Origin::Whole(text.span)))
+        (written.trim() != HOLE).then_some((written, Origin::Whole(text.span)))
     }
 
     /// Text that stands as if between double quotes, such as a subscript that a builtin evaluates.

@@ -316,8 +316,10 @@ impl Walker<'_> {
             }
             Input::File(arg) if shell => {
                 self.opaque(OpaqueReason::Script);
-                for target in self.targets(arg, 0, true) {
-                    self.effect(EffectKind::Execute, target, arg.span, run);
+                if arg.text().and_then(places::network).is_none() {
+                    for target in self.targets(arg, 0, true) {
+                        self.effect(EffectKind::Execute, target, arg.span, run);
+                    }
                 }
             }
             Input::Pipe(_) if shell => self.opaque(OpaqueReason::UnknownText),

@@ -135,35 +135,21 @@ impl Walker<'_> {
                 self.opaque(OpaqueReason::UnknownText);
                 continue;
             };
-            let script = crate::parse(text, self.dialect);
-            let origin = std::mem::replace(&mut self.origin, super::spans::Origin::Whole(self.current));
-            let first = match script.statements.as_slice() {
-                [statement] => match statement.pipelines.as_slice() {
-                    [(_, pipeline)] => match pipeline.commands.as_slice() {
-                        [crate::tree::Command { kind: crate::tree::CommandKind::Simple(simple), .. }]
-                            if !simple.words.is_empty() =>
-                        {
-                            Some(simple)
-                        }
-                        _ => None,
-                    },
-                    _ => None,
-                },
-                _ => None,
-            };
-            if let Some(simple) = first {
-                let mut argv = Vec::new();
-                for word in &simple.words {
-                    self.expand_fields(word, &mut argv);
+            let mut written = text.to_owned();
+            for arg in start.argv.iter().skip(1) {
+                written.push(' ');
+                match arg.text() {
+                    Some(text) => written.push_str(&crate::quote(text)),
+                    None => written.push_str(super::inner::HOLE),
                 }
-                argv.extend(start.argv.iter().skip(1).cloned());
-                let aliased = Start { argv, ..start.clone() };
-                self.origin = origin;
-                self.start(aliased);
-            } else {
-                self.script(&script, &start.feed, false);
-                self.origin = origin;
             }
+            let size = written.len();
+            let script = crate::parse(&written, self.dialect);
+            let origin = std::mem::replace(&mut self.origin, super::spans::Origin::Whole(self.current));
+            if self.step(size / 8) {
+                self.script(&script, &start.feed, false);
+            }
+            self.origin = origin;
         }
         self.inner -= 1;
         self.start(start)
@@ -199,8 +185,10 @@ impl Walker<'_> {
         self.redirect_effects(start.effects.clone(), run);
         if let Some(call) = self.calls.iter_mut().find(|call| call.name == name) {
             let piped = self.piped > call.piped;
-            call.piped_calls += usize::from(piped);
-            let certain = self.conditional == call.conditional || call.piped_calls > 1;
+            if piped && !call.piped_calls.contains(&self.current) {
+                call.piped_calls.push(self.current);
+            }
+            let certain = self.conditional == call.conditional || call.piped_calls.len() > 1;
             let span = call.span;
             if self.background > call.background || (piped && certain) {
                 self.effect(EffectKind::ForkBomb, Target::Machine, span, run);
@@ -230,7 +218,7 @@ impl Walker<'_> {
                 background: self.background,
                 piped: self.piped,
                 conditional: self.conditional,
-                piped_calls: 0,
+                piped_calls: Vec::new(),
                 span: function.span,
                 locals: Vec::new(),
                 mark: self.environment.mark(),
@@ -240,8 +228,10 @@ impl Walker<'_> {
             let body = self.command(&function.body, &start.feed, start.captures);
             self.inner -= 1;
             if let Some(call) = self.calls.pop() {
-                for outcome in call.returns {
-                    self.environment.join(outcome);
+                if !call.returns.is_empty() {
+                    let mut outcomes = call.returns;
+                    outcomes.push(self.environment.take_back(call.mark));
+                    self.environment.join_all(outcomes);
                 }
                 for (name, variable) in call.locals.into_iter().rev() {
                     self.environment.restore(&name, variable);

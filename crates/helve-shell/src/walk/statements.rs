@@ -6,7 +6,7 @@ use crate::analysis::{Arg, Input, OpaqueReason, RunKind};
 use crate::expand::{Mode, Text};
 use crate::tree::{Command, CommandKind, Joint, Pipeline, Statement, Word};
 
-use super::environment::{Function, Outcome, Value, Variable};
+use super::environment::{Function, MAX_VALUES, Outcome, Value, Variable};
 use super::redirect::Redirected;
 use super::{Feed, Flow, MAX_LEVELS, Round, Walker, names};
 
@@ -327,13 +327,14 @@ impl Walker<'_> {
         let exact = fields.len() <= MAX_ROUNDS
             && fields.iter().all(|field| !field.splits && Text::of(field).whole().is_some());
         if !exact {
-            // A pattern keeps its directory: what the loop does happens below it.
-            let single = match fields.as_slice() {
-                [only] if !only.splits => Value::Text(Text::of(only)),
-                _ => Value::Unknown,
+            // A pattern stays one: what the loop does happens to all that match.
+            let values = match fields.iter().all(|field| !field.splits) && fields.len() <= MAX_VALUES {
+                true => fields.iter().map(|field| Value::Text(Text::of(field))).collect(),
+                false => vec![Value::Unknown],
             };
             return self.repeat(|walker| {
-                let mut variable = Variable::new(single.clone());
+                let mut variable = Variable::new(Value::Unknown);
+                variable.values.clone_from(&values);
                 variable.download = download;
                 walker.assign(name, variable);
                 walker.statements(body, feed, false)
@@ -348,8 +349,11 @@ impl Walker<'_> {
             self.assign(name, variable);
             self.rounds.push(Round { mark: self.environment.mark(), exits: Vec::new() });
             flow.download |= self.statements(body, feed, false).download;
-            let exits = self.rounds.pop().map(|round| round.exits).unwrap_or_default();
-            exits.into_iter().for_each(|exit| self.environment.join(exit));
+            if let Some(round) = self.rounds.pop().filter(|round| !round.exits.is_empty()) {
+                let mut outcomes = round.exits;
+                outcomes.push(self.environment.take_back(round.mark));
+                self.environment.join_all(outcomes);
+            }
         }
         self.conditional -= 1;
         flow

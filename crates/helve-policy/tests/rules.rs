@@ -124,6 +124,18 @@ fn a_difference_shows_settings_and_verdicts() {
 }
 
 #[test]
+fn a_rule_may_be_about_any_tool() {
+    let policy =
+        Policy::from_toml("[[rules]]\nverdict = 'ask'\ntool = ['json', 'exec']\nname = 'tools'").unwrap();
+    let of = |tool: &str| {
+        policy.check_tool(tool, Path::new("/w"), None).map(|decision| (decision.verdict, decision.rule))
+    };
+    assert_eq!(of("json"), Some((Verdict::Ask, "tools".to_owned())));
+    assert_eq!(of("echo"), None);
+    assert_eq!(policy.check_text("ls", Path::new("/w")).rule, "tools");
+}
+
+#[test]
 fn what_was_learnt_allows_what_was_seen() {
     let seen =
         ["cargo test -q", "git status && wc -l a.txt", "wc -l b.txt", "wc -l src/c.txt", "python3 x.py"];

@@ -1,8 +1,10 @@
 //! The owner's rules as part of a policy: gathered from all layers, held below the ceiling, shown to people.
 
 use std::path::Path;
+use std::time::SystemTime;
 
-use helve_core::Verdict;
+use helve_core::{Decision, Verdict};
+use helve_shell::analysis::Analysis;
 use serde::Serialize;
 
 use super::{Policy, flag, text};
@@ -11,7 +13,7 @@ use crate::config::layers::{Collector, ConfigError, Layer, Origin, Settings, Wor
 use crate::config::tighten;
 use crate::config::value::Value;
 use crate::profiles;
-use crate::rules::{Rule, Rules};
+use crate::rules::{Rule, Rules, Subject};
 
 /// How long an approval may hold at the most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -56,6 +58,18 @@ impl Policy {
             ceiling: rule.ceiling,
         };
         self.rules().iter().map(shown).collect()
+    }
+
+    /// What the rules say about a call of a tool as a whole, whatever its arguments: the strictest of those that name the
+    /// tool and nothing else. `workspace` is an absolute path. Judging a command includes it.
+    pub fn check_tool(&self, tool: &str, workspace: &Path, session: Option<&str>) -> Option<Decision> {
+        let analysis = Analysis::default();
+        let now = SystemTime::now();
+        let found =
+            self.rules().judge(&Subject { tool, text: "", analysis: &analysis, workspace, session, now });
+        let finding = found.strictest()?;
+        let reason = Some(finding.reason.clone());
+        Some(Decision { verdict: finding.verdict, reason, ..Decision::allow(finding.rule.clone()) })
     }
 
     /// What happens to a command that no rule is about.

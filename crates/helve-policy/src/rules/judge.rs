@@ -57,7 +57,7 @@ impl Found {
 struct Scene<'a> {
     subject: &'a Subject<'a>,
     /// The effects of each run.
-    effects: Vec<Vec<(usize, &'a Effect)>>,
+    effects: Vec<Vec<&'a Effect>>,
     /// Where reading cannot tell what happens: sorted, without overlaps.
     opaque: Vec<Span>,
 }
@@ -66,9 +66,9 @@ impl<'a> Scene<'a> {
     fn new(subject: &'a Subject<'a>) -> Self {
         let analysis: &Analysis = subject.analysis;
         let mut effects = vec![Vec::new(); analysis.runs.len()];
-        for (index, effect) in analysis.effects.iter().enumerate() {
+        for effect in &analysis.effects {
             if let Some(list) = effect.run.and_then(|run| effects.get_mut(run)) {
-                list.push((index, effect));
+                list.push(effect);
             }
         }
         let mut spans: Vec<Span> = analysis.opaque.iter().map(|opaque| opaque.span).collect();
@@ -89,7 +89,7 @@ impl<'a> Scene<'a> {
         self.opaque.get(first).is_some_and(|span| span.start <= run.span.end)
     }
 
-    fn effects_of(&self, run: usize) -> &[(usize, &'a Effect)] {
+    fn effects_of(&self, run: usize) -> &[&'a Effect] {
         self.effects.get(run).map_or(&[], Vec::as_slice)
     }
 
@@ -144,12 +144,10 @@ impl<'a> Scene<'a> {
         if rule.verdict != Verdict::Allow {
             return patterns.iter().any(|pattern| pattern.finds(run))
                 && (!matchers.limits_effects()
-                    || own.iter().any(|(_, effect)| self.names_effect(matchers, effect, false)));
+                    || own.iter().any(|effect| self.names_effect(matchers, effect, false)));
         }
-        let effects: Vec<&Effect> = own.iter().map(|(_, effect)| *effect).collect();
-        let near = Near { workspace: self.subject.workspace, effects: &effects, opaque: self.is_opaque(run) };
-        patterns.iter().any(|pattern| pattern.vouches_for(run, &near))
-            && self.stays_within(matchers, &effects)
+        let near = Near { workspace: self.subject.workspace, effects: own, opaque: self.is_opaque(run) };
+        patterns.iter().any(|pattern| pattern.vouches_for(run, &near)) && self.stays_within(matchers, own)
     }
 
     /// Whether all that a run does is named by the effects, paths and hosts of a rule that allows it. Without a list of

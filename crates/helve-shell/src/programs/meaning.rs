@@ -1,6 +1,6 @@
 //! How tables write down what they found.
 
-use super::options::{Item, Place, may_hide_option};
+use super::options::{Item, Place};
 use super::{Deed, Inner, Invocation, Meaning, On};
 use crate::Span;
 use crate::analysis::{Arg, ArgPart, DepartureKind, EffectKind, More, OpaqueReason};
@@ -157,12 +157,6 @@ impl Invocation<'_> {
     /// The arguments from one on.
     pub(super) fn from(&self, at: usize) -> &[Arg] {
         self.args.get(at..).unwrap_or_default()
-    }
-
-    /// Whether any argument from one on may turn out to be an option.
-    pub(super) fn hides_option(&self, at: usize) -> Option<usize> {
-        let hidden = self.from(at).iter().position(may_hide_option).map(|found| at + found);
-        hidden.or((self.more == More::Anything).then_some(self.args.len()))
     }
 }
 

@@ -57,7 +57,6 @@ pub(super) const TABLES: &[Table] = &[
         // It writes a compiled magic file beside the one that it reads.
         flags: &[("C", DepartureKind::Output), ("compile", DepartureKind::Output)],
         operands: Operands::Paths,
-        ..Table::NONE
     },
     Table {
         names: &["du"],

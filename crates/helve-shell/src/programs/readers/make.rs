@@ -2,7 +2,7 @@
 
 use crate::analysis::{DepartureKind, OpaqueReason};
 use crate::programs::options::{Grammar, Item, read};
-use crate::programs::{Invocation, Meaning, On};
+use crate::programs::{Invocation, Meaning};
 
 const MAKE: Grammar = Grammar {
     flags: "bBdeiknmpqrRsStvwhL",

@@ -38,8 +38,6 @@ pub(super) enum Does {
     Shell,
     /// Takes configuration from it.
     Configure,
-    /// Takes code from it that can run programs.
-    Code,
 }
 
 /// What operands are.
@@ -126,7 +124,6 @@ fn value(
         Does::Run => meaning.runs_program(args, place),
         Does::Shell => meaning.runs_option_text(args, place),
         Does::Configure => meaning.departs(DepartureKind::Configuration, place.option),
-        Does::Code => meaning.departs(DepartureKind::Code, place.option),
     }
 }
 

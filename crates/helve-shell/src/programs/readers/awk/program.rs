@@ -222,10 +222,8 @@ impl Finder<'_, '_> {
             Token::Mark(")") | Token::HeadEnd => self.depth = self.depth.saturating_sub(1),
             Token::Mark("|" | "|&") => self.pipe(at),
             Token::Mark(">" | ">>") if self.print == Some(self.depth) => self.output(at),
-            Token::Mark("@") => {
-                if !matches!(self.tokens.get(at + 1), Some(Token::Name("namespace"))) {
-                    self.acts.push(Act::RunSomething);
-                }
+            Token::Mark("@") if self.tokens.get(at + 1) != Some(&Token::Name("namespace")) => {
+                self.acts.push(Act::RunSomething);
             }
             _ => {}
         }

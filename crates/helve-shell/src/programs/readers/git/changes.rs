@@ -90,11 +90,9 @@ pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
         "config" => configuration(call, meaning),
         "format-patch" => format_patch(call, meaning),
         "bundle" => {
-            if verb(call) == Some("create") {
-                if let Some(at) = operands(call).nth(1) {
-                    meaning.departs(DepartureKind::Output, at);
-                    meaning.writes(call.operand(at));
-                }
+            if let Some(at) = operands(call).nth(1).filter(|_| verb(call) == Some("create")) {
+                meaning.departs(DepartureKind::Output, at);
+                meaning.writes(call.operand(at));
             }
         }
         "difftool" | "mergetool" | "gui" | "citool" | "gitk" | "instaweb" | "web--browse" | "daemon"

@@ -147,11 +147,8 @@ impl<'a> Reader<'a> {
                     }
                 }
                 (_, Some(_)) if next == delimiter => self.ambiguous = true,
-                (_, Some(_)) => {
-                    if next == '\n' && is_pattern {
-                        return None;
-                    }
-                }
+                ('\n', Some(_)) if is_pattern => return None,
+                (_, Some(_)) => {}
                 ('\\', None) => {
                     self.take()?;
                 }

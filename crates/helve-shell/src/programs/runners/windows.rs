@@ -1,0 +1,162 @@
+//! `powershell` and `cmd`.
+
+use crate::analysis::{Arg, DepartureKind, Input, OpaqueReason};
+use crate::programs::meaning::joined;
+use crate::programs::options::{Place, tail};
+use crate::programs::{Inner, Invocation, Meaning, On};
+
+/// What such a shell does, if the program is one.
+pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
+    let name = invocation.program.to_ascii_lowercase();
+    match name.strip_suffix(".exe").unwrap_or(&name) {
+        "powershell" | "pwsh" => Some(powershell(invocation)),
+        "cmd" => Some(cmd(invocation)),
+        _ => None,
+    }
+}
+
+/// Parameters of `powershell` that take a value, in lower case.
+const VALUES: &[&str] = &[
+    "executionpolicy",
+    "ex",
+    "ep",
+    "outputformat",
+    "of",
+    "inputformat",
+    "if",
+    "windowstyle",
+    "w",
+    "psconsolefile",
+    "version",
+    "v",
+    "configurationname",
+    "config",
+    "workingdirectory",
+    "wd",
+    "custompipename",
+    "settingsfile",
+];
+
+/// `-Command TEXT`, `-EncodedCommand BASE64`, `-File PATH`; names may be cut short and have any case.
+fn powershell(invocation: &Invocation<'_>) -> Meaning {
+    let args = invocation.args;
+    let mut meaning = Meaning::default();
+    let mut at = 0;
+    while let Some(arg) = args.get(at) {
+        let lower = arg.prefix().to_ascii_lowercase();
+        let Some(name) = lower.strip_prefix(['-', '/']) else {
+            // Without a parameter, Windows PowerShell takes commands, its successor a file.
+            if invocation.program.to_ascii_lowercase().starts_with("pwsh") {
+                meaning.runs_script(On::Arg(at), at);
+            } else {
+                text(&mut meaning, joined(invocation.from(at)), at);
+            }
+            return meaning;
+        };
+        let name = name.trim_start_matches('-');
+        let short_for = |whole: &str, least: usize| name.len() >= least && whole.starts_with(name);
+        if short_for("command", 1) || short_for("commandwithargs", 9) || name == "cwa" {
+            if invocation.text(at + 1) == Some("-") {
+                stdin(&mut meaning, invocation);
+            } else {
+                text(&mut meaning, joined(invocation.from(at + 1)), at);
+            }
+            return meaning;
+        }
+        if short_for("encodedcommand", 1) || name == "ec" {
+            let decoded = invocation.text(at + 1).and_then(decode);
+            match (decoded, args.get(at + 1)) {
+                (Some(decoded), Some(arg)) => text(&mut meaning, Some(Arg::known(decoded, arg.span)), at),
+                _ => text(&mut meaning, None, at),
+            }
+            return meaning;
+        }
+        if short_for("file", 1) {
+            if at + 1 < args.len() {
+                meaning.runs_script(On::Arg(at + 1), at + 1);
+            }
+            return meaning;
+        }
+        at += if VALUES.contains(&name) { 2 } else { 1 };
+    }
+    stdin(&mut meaning, invocation);
+    meaning
+}
+
+fn text(meaning: &mut Meaning, text: Option<Arg>, at: usize) {
+    meaning.departs(DepartureKind::Code, at);
+    match text {
+        Some(text) => {
+            meaning.inner.push(Inner::Code { language: "powershell", text });
+            meaning.hides(OpaqueReason::Code, None);
+        }
+        None => meaning.hides(OpaqueReason::UnknownText, Some(at)),
+    }
+}
+
+fn stdin(meaning: &mut Meaning, invocation: &Invocation<'_>) {
+    match invocation.input {
+        Input::Inherited => {}
+        Input::Text(known) => text(meaning, Some(known.clone()), invocation.args.len()),
+        Input::Pipe(_) | Input::File(_) => text(meaning, None, invocation.args.len()),
+    }
+}
+
+/// Text from base64 of UTF-16, as `-EncodedCommand` takes it.
+fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    let mut bits: u32 = 0;
+    let mut count = 0;
+    for byte in text.trim_end_matches('=').bytes() {
+        let value = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = (bits << 6) | u32::from(value);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+            bits &= (1 << count) - 1;
+        }
+    }
+    let (units, rest) = bytes.as_chunks::<2>();
+    if !rest.is_empty() {
+        return None;
+    }
+    char::decode_utf16(units.iter().map(|unit| u16::from_le_bytes(*unit))).collect::<Result<String, _>>().ok()
+}
+
+/// `cmd /c TEXT`, `/k TEXT`, also attached: `/cdel`.
+fn cmd(invocation: &Invocation<'_>) -> Meaning {
+    let args = invocation.args;
+    let mut meaning = Meaning::default();
+    for (at, arg) in args.iter().enumerate() {
+        let known = arg.prefix();
+        // Shells that change paths want `//c`.
+        let letters = known.trim_start_matches('/');
+        if letters.len() == known.len() {
+            continue;
+        }
+        if !letters.starts_with(['c', 'C', 'k', 'K', 'r', 'R']) {
+            continue;
+        }
+        let place = Place { option: at, arg: at, skip: known.len() - letters.len() + 1 };
+        let mut words: Vec<Arg> = Vec::new();
+        if place.skip < known.len() || arg.text().is_none() {
+            words.push(tail(arg, place.skip));
+        }
+        words.extend(invocation.from(at + 1).iter().cloned());
+        meaning.departs(DepartureKind::Code, at);
+        meaning.hides(OpaqueReason::Code, None);
+        if let Some(text) = joined(&words) {
+            meaning.inner.push(Inner::Code { language: "cmd", text });
+        }
+        return meaning;
+    }
+    meaning
+}

@@ -105,8 +105,8 @@ fn deeds_within(family: Family, text: &str, evaluations: &mut Evaluations) -> Ve
             found.push(CodeDeed { kind: EffectKind::Connect, range: call.span.clone(), on: host });
         } else if let Some((kind, path)) = file_access(&code, &call) {
             found.push(CodeDeed { kind, range: call.span.clone(), on: Some(path) });
-        } else if call.is_called && call.name == "reboot" && !call.is_bare_word(&code) {
-            found.push(CodeDeed { kind: EffectKind::Power, range: call.span.clone(), on: None });
+        } else if let Some(kind) = on_machine(&code, &call) {
+            found.push(CodeDeed { kind, range: call.span.clone(), on: None });
         } else if let Some(inner) = evaluations.enter(&code, &call) {
             let inside = deeds_within(family, &inner, evaluations);
             evaluations.leave();
@@ -118,10 +118,24 @@ fn deeds_within(family: Family, text: &str, evaluations: &mut Evaluations) -> Ve
     found
 }
 
-impl Call<'_> {
-    /// Whether its arguments stand without brackets, as a sentence of some other kind might.
-    fn is_bare_word(&self, code: &Code<'_>) -> bool {
-        code.kind(self.token + 1) != Some(Kind::Mark(b'('))
+/// Calls that stop the machine or end processes.
+fn on_machine(code: &Code<'_>, call: &Call<'_>) -> Option<EffectKind> {
+    let has_brackets = code.kind(call.token + 1) == Some(Kind::Mark(b'('));
+    let next = code.word(call.token + 1);
+    let previous = call.token.checked_sub(1).map_or("", |before| code.word(before));
+    match (call.qualifier, call.name) {
+        (_, "reboot") if has_brackets => Some(EffectKind::Power),
+        (_, "shut") if code.family == Family::AppleScript && next == "down" => Some(EffectKind::Power),
+        (_, "restart") if code.family == Family::AppleScript && previous == "to" => Some(EffectKind::Power),
+        // Signal 0 only asks whether a process is there.
+        ("os" | "process" | "Process" | "posix", "kill") if has_brackets => {
+            let asks = call
+                .arguments
+                .get(1)
+                .is_some_and(|signal| signal.len() == 1 && code.word(signal.start) == "0");
+            (!asks).then_some(EffectKind::Kill)
+        }
+        _ => None,
     }
 }
 
@@ -154,6 +168,7 @@ fn deletion(code: &Code<'_>, call: &Call<'_>) -> Option<EffectKind> {
         (Family::Ruby, "FileUtils", "rm" | "rm_f" | "remove" | "rmdir" | "safe_unlink") => Some(Delete),
         (Family::Ruby, _, "rm_f") => Some(Delete),
         (Family::Node, _, "rimraf" | "rimrafSync") | (Family::Node, "rimraf", "sync") => Some(DeleteTree),
+        (Family::Node, _, "require") if requires_rimraf(code, call) => Some(DeleteTree),
         (Family::Node, "fse" | "fsExtra", "remove" | "removeSync" | "emptyDir" | "emptyDirSync") => {
             Some(DeleteTree)
         }
@@ -176,6 +191,12 @@ fn deletion(code: &Code<'_>, call: &Call<'_>) -> Option<EffectKind> {
     }
 }
 
+/// `require('rimraf')(x)`, `require('rimraf').sync(x)`: used where it is loaded.
+fn requires_rimraf(code: &Code<'_>, call: &Call<'_>) -> bool {
+    call.arguments.first().and_then(|name| code.value(name)).as_deref() == Some("rimraf")
+        && matches!(code.kind(call.list.end + 1), Some(Kind::Mark(b'(' | b'.')))
+}
+
 /// Whether the arguments say `recursive` and not that it is off.
 fn is_recursive(code: &Code<'_>, call: &Call<'_>) -> bool {
     call.list.clone().any(|index| {
@@ -185,6 +206,9 @@ fn is_recursive(code: &Code<'_>, call: &Call<'_>) -> bool {
 
 /// The first argument, or the path of `Path('x').unlink()`, if it is written out.
 fn first_path(code: &Code<'_>, call: &Call<'_>) -> Option<String> {
+    if call.name == "require" {
+        return None;
+    }
     let first = call.arguments.first();
     let value = first.and_then(|part| code.value(part));
     let value = value.or_else(|| match code.items(first?)?.as_slice() {

@@ -39,8 +39,10 @@ pub(super) fn understand(program: &str, invocation: &Invocation<'_>) -> Option<M
         }),
         "parted" | "partprobe" => program == "parted" && parted_changes(args),
         "wipefs" => has_letter(args, 'a') || has_letter(args, 'o') || has_long(args, &["--all", "--offset"]),
-        "blkdiscard" | "sg_format" | "lvremove" | "vgremove" | "pvremove" | "pvcreate" | "vgreduce"
-        | "lvreduce" | "grub-install" | "grub2-install" => !mentions(args, &["-h", "-V", "-t", "--test"]),
+        "blkdiscard" | "nwipe" | "sg_format" | "lvremove" | "vgremove" | "pvremove" | "pvcreate"
+        | "vgreduce" | "lvreduce" | "grub-install" | "grub2-install" => {
+            !mentions(args, &["-h", "-V", "-t", "--test"])
+        }
         "hdparm" => has_long(
             args,
             &[

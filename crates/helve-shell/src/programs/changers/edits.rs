@@ -121,7 +121,7 @@ pub(super) fn understand(program: &str, invocation: &Invocation<'_>) -> Option<M
         "truncate" => reference(invocation, &TRUNCATE, &["r", "reference"]),
         "touch" => reference(invocation, &TOUCH, &["r", "reference"]),
         "fallocate" => reference(invocation, &FALLOCATE, &[]),
-        "dd" | "dcfldd" | "gdd" => dd(invocation),
+        "dd" | "dcfldd" | "dc3dd" | "gdd" => dd(invocation),
         "split" => split(invocation),
         "csplit" => csplit(invocation),
         "patch" => patch(invocation),

@@ -6,7 +6,7 @@ mod sockets;
 mod wget;
 
 use super::super::options::{Grammar, Place, tail};
-use super::reading::{Reading, asks_for_help, base_name, long};
+use super::reading::{Reading, asks_for_help, base_name, deeds, long};
 use super::{Invocation, Meaning, On, hosts};
 use crate::analysis::{Arg, DepartureKind, EffectKind};
 
@@ -26,8 +26,26 @@ pub(super) fn understand(program: &str, invocation: &Invocation<'_>) -> Option<M
         "dig" | "host" | "nslookup" | "ping" | "ping6" | "fping" | "traceroute" | "traceroute6"
         | "tracepath" | "mtr" | "whois" | "nmap" | "ssh-keyscan" | "ssh-copy-id" | "mosh" | "rclone"
         | "smbclient" | "drill" | "kdig" => named_host(program, invocation),
+        "aws" | "gcloud" | "az" | "gh" | "glab" | "heroku" | "vercel" | "netlify" | "flyctl" | "fly"
+        | "doctl" | "twine" | "ansible" | "ansible-playbook" | "helm" => {
+            let asks = asks_for_help(invocation.args) || invocation.args.is_empty();
+            Some(deeds((!asks).then_some((EffectKind::Connect, On::Unknown(None)))))
+        }
+        "ssh-keygen" => ssh_keygen(invocation),
         _ => None,
     }
+}
+
+fn ssh_keygen(invocation: &Invocation<'_>) -> Option<Meaning> {
+    let grammar =
+        Grammar { flags: "ABcegHhikKLlpQqUuvy", values: "abCDEFfIJjMmNnOPRrSsTtVWYZzw", ..Grammar::NONE };
+    let mut reading = Reading::new(invocation, &grammar);
+    // These print what a key file holds.
+    let prints = reading.has(&["l", "y", "e", "i", "F", "B", "L", "Q"]);
+    reading.each_value(if prints { EffectKind::Read } else { EffectKind::Write }, &["f"]);
+    // A library for tokens is code.
+    reading.depart(DepartureKind::Code, &["D", "w"]);
+    reading.done()
 }
 
 /// The host that a URL names, also one that is known only as far as its host.

@@ -8,9 +8,13 @@ pub(super) fn understand(program: &str, invocation: &Invocation<'_>) -> Option<M
     let args = invocation.args;
     let power = |is: bool| deeds((is && !asks_for_help(args)).then_some((EffectKind::Power, On::Machine)));
     Some(match program {
-        "shutdown" => power(!mentions(args, &["-c", "-k", "--show", "-h --help"])),
+        "shutdown" => power(!mentions(args, &["-c", "-k", "--show"])),
         "reboot" | "poweroff" | "halt" => power(!mentions(args, &["-w", "--wtmp-only"])),
         "pm-suspend" | "pm-hibernate" | "pm-suspend-hybrid" => power(true),
+        "gnome-session-quit" | "xfce4-session-logout" => power(mentions(
+            args,
+            &["--power-off", "--reboot", "--halt", "--suspend", "--hibernate", "-h", "-r"],
+        )),
         "init" | "telinit" => power(matches!(first_word(args), Some((_, "0" | "6" | "")))),
         "kexec" => {
             power(args.iter().any(|arg| matches!(arg.text(), Some("-e" | "--exec" | "-f" | "--force"))))

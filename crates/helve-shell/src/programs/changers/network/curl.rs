@@ -353,7 +353,7 @@ fn uploads(reading: &mut Reading<'_>) {
         _ => None,
     });
     if let Some(at) = netrc {
-        reading.add(EffectKind::Read, On::Path("~/.netrc".to_owned(), Some(at)));
+        reading.add(EffectKind::Secret, On::Unknown(Some(at)));
     }
 }
 

@@ -93,11 +93,12 @@ impl Walker<'_> {
     fn expand_pieces(&mut self, pieces: &[Piece], span: crate::Span, mode: Mode, done: &mut Vec<Arg>) {
         let mut fields = Fields::new(done, span, mode);
         let mut rest = pieces;
-        if let Some((Piece { kind: PieceKind::Text(text), .. }, after)) = pieces.split_first() {
-            if text.starts_with('~') && mode != Mode::Pattern {
-                rest = after;
-                self.tilde(text, after.is_empty(), &mut fields);
-            }
+        if let Some((Piece { kind: PieceKind::Text(text), .. }, after)) = pieces.split_first()
+            && text.starts_with('~')
+            && mode != Mode::Pattern
+        {
+            rest = after;
+            self.tilde(text, after.is_empty(), &mut fields);
         }
         self.pieces(rest, false, &mut fields);
         fields.finish();

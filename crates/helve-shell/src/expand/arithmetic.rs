@@ -50,10 +50,10 @@ impl Walker<'_> {
             }
             return None;
         };
-        if whole.len() <= MAX_COMPUTED {
-            if let Some(value) = Computation::new(self, whole).run() {
-                return Some(value);
-            }
+        if whole.len() <= MAX_COMPUTED
+            && let Some(value) = Computation::new(self, whole).run()
+        {
+            return Some(value);
         }
         let whole = whole.to_owned();
         let mut seen = HashSet::new();

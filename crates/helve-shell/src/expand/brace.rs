@@ -141,7 +141,6 @@ fn sequence<'a>(
 }
 
 /// What stands between one pair of braces; the inner none means that these braces are plain text.
-#[expect(clippy::type_complexity, reason = "too many, or not a brace expansion, or its words")]
 fn alternatives<'a>(
     atoms: &[Atom<'a>],
     partners: &[Option<usize>],

@@ -68,12 +68,11 @@ impl Walker<'_> {
                     self.opaque(OpaqueReason::Redefinition);
                 }
             }
-            "bind" | "complete" | "compgen" | "fc" => {
+            "bind" | "complete" | "compgen" | "fc"
                 // Each can be given a command to run; without options they only show something.
-                if args.iter().any(|arg| arg.may_be_option()) {
+                if args.iter().any(|arg| arg.may_be_option()) => {
                     self.opaque(OpaqueReason::UnknownText);
                 }
-            }
             "break" | "continue" => {
                 for index in 0..self.rounds.len() {
                     let mark = self.rounds[index].mark;
@@ -84,14 +83,13 @@ impl Walker<'_> {
                 }
             }
             "return" => {
-                if let Some(mark) = self.calls.last().map(|call| call.mark) {
-                    if self.step(self.environment.changes_since(mark)) {
+                if let Some(mark) = self.calls.last().map(|call| call.mark)
+                    && self.step(self.environment.changes_since(mark)) {
                         let outcome = self.environment.look_back(mark);
                         if let Some(call) = self.calls.last_mut() {
                             call.returns.push(outcome);
                         }
                     }
-                }
             }
             _ => {}
         }

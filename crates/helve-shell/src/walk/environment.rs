@@ -324,7 +324,7 @@ pub(crate) struct Names {
     aliases: HashMap<String, Meanings<Text>>,
 }
 
-pub(super) fn put<T>(map: &mut HashMap<String, T>, name: &str, value: Option<T>) -> Option<T> {
+fn put<T>(map: &mut HashMap<String, T>, name: &str, value: Option<T>) -> Option<T> {
     match value {
         Some(value) => map.insert(name.to_owned(), value),
         None => map.remove(name),

@@ -127,7 +127,10 @@ impl Walker<'_> {
         let mut scripts: Vec<(Dialect, Script)> = Vec::new();
         for dialect in names::dialects(shell) {
             let script = crate::parse(&written, *dialect);
-            // Where both shells read the same there is no need to follow it twice.
+            // A shell that cannot read the text runs none of it, and where both read the same one is enough.
+            if script.fault.is_some() && !scripts.is_empty() {
+                continue;
+            }
             if scripts.iter().all(|(_, other)| *other != script) || written.contains('{') {
                 scripts.push((*dialect, script));
             }
@@ -245,7 +248,11 @@ impl Walker<'_> {
 
     /// Code in another language: opaque, with what it plainly says.
     fn code(&mut self, language: &str, text: &Arg, run: Option<usize>) {
-        self.opaque_at(OpaqueReason::Code, text.span);
+        let within = |span: Span| self.current.start <= span.start && span.end <= self.current.end;
+        let said = self.opaque.iter().rev().take(8);
+        if !said.into_iter().any(|opaque| opaque.reason == OpaqueReason::Code && within(opaque.span)) {
+            self.opaque_at(OpaqueReason::Code, text.span);
+        }
         let Some(written) = text.text().map(str::to_owned) else { return };
         if !self.step(1 + written.len() / 16) {
             return;

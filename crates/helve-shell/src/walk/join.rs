@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
 use super::environment::{
-    Change, Environment, MAX_VALUES, Mark, Meanings, Outcome, Parameters, Value, Variable, put,
+    Change, Environment, MAX_VALUES, Mark, Meanings, Outcome, Parameters, Value, Variable,
 };
 
 impl Environment {
@@ -31,28 +31,6 @@ impl Environment {
         }
         for outcome in earlier {
             self.join(outcome);
-        }
-    }
-
-    /// Takes an outcome as what certainly happens.
-    pub(crate) fn apply(&mut self, outcome: Outcome) {
-        for (name, variable) in outcome.variables {
-            self.restore(&name, variable);
-        }
-        for (name, meanings) in outcome.functions {
-            let before = put(&mut self.functions, &name, meanings);
-            self.log.push(Change::Function(name, before));
-        }
-        for (name, meanings) in outcome.aliases {
-            let before = put(&mut self.aliases, &name, meanings);
-            self.log.push(Change::Alias(name, before));
-        }
-        if let Some(directory) = outcome.directory {
-            self.change_directory(directory);
-        }
-        if let Some(parameters) = outcome.parameters {
-            let before = std::mem::replace(&mut self.parameters, parameters);
-            self.log.push(Change::Parameters(before));
         }
     }
 
@@ -83,10 +61,10 @@ impl Environment {
                 self.change_directory(joined);
             }
         }
-        if let Some(parameters) = outcome.parameters {
-            if *parameters != *self.parameters {
-                self.set_parameters(Parameters { zero: self.parameters.zero.clone(), rest: None });
-            }
+        if let Some(parameters) = outcome.parameters
+            && *parameters != *self.parameters
+        {
+            self.set_parameters(Parameters { zero: self.parameters.zero.clone(), rest: None });
         }
     }
 

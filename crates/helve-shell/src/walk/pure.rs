@@ -13,10 +13,10 @@ pub(super) fn output(
     input: Option<&Text>,
     directory: Option<&Path>,
 ) -> Option<Text> {
-    if matches!(program, "echo" | "printf") {
-        if let Some(text) = partly_known(program, args) {
-            return Some(text);
-        }
+    if matches!(program, "echo" | "printf")
+        && let Some(text) = partly_known(program, args)
+    {
+        return Some(text);
     }
     let args: Vec<&str> = args.iter().map(Arg::text).collect::<Option<_>>()?;
     let text = match program {

@@ -75,7 +75,7 @@ impl Walker<'_> {
                 self.forget_variables();
                 continue;
             };
-            self.subscripted_name(&text.to_owned());
+            self.subscripted_name(text);
             let value = match &whole {
                 Some(line) if single => {
                     let line = line.split('\n').next().unwrap_or("").trim_matches([' ', '\t']);
@@ -130,11 +130,11 @@ impl Walker<'_> {
                 }
             }
             "wait" => {
-                if let Some(at) = args.iter().position(|arg| arg.text() == Some("-p")) {
-                    if let Some(name) = args.get(at + 1) {
-                        let text = Text::literally(name);
-                        self.subscripted_text(&text);
-                    }
+                if let Some(at) = args.iter().position(|arg| arg.text() == Some("-p"))
+                    && let Some(name) = args.get(at + 1)
+                {
+                    let text = Text::literally(name);
+                    self.subscripted_text(&text);
                 }
             }
             _ => {}

@@ -140,10 +140,11 @@ impl Walker<'_> {
             return;
         }
         for target in self.targets(name, 0, true) {
-            if let Target::Path { path, inside } = &target {
-                if !inside && places::is_system_program(&path.to_string_lossy()) {
-                    continue;
-                }
+            if let Target::Path { path, inside } = &target
+                && !inside
+                && places::is_system_program(&path.to_string_lossy())
+            {
+                continue;
             }
             self.opaque(OpaqueReason::Script);
             if self.is_downloaded(&target) {
@@ -204,6 +205,11 @@ impl Walker<'_> {
             self.departs(run, *kind, span_of(Some(*at)).unwrap_or(self.current));
         }
         for (reason, at) in &meaning.opaque {
+            let arg = at.and_then(|at| args.get(at));
+            if *reason == OpaqueReason::Script && arg.is_some_and(|arg| self.process_of(arg).is_some()) {
+                // What the process substitution gives is looked at by itself.
+                continue;
+            }
             self.opaque_at(*reason, span_of(*at).unwrap_or(self.current));
         }
         let copied = downloads::copies(base)
@@ -263,11 +269,12 @@ impl Walker<'_> {
             if !self.step(1 + size / 64) {
                 return;
             }
-            if deed.kind == EffectKind::Write && fetched {
-                if let Target::Path { path, .. } = &target {
-                    let path = path.clone();
-                    self.downloaded_to(&[path]);
-                }
+            if deed.kind == EffectKind::Write
+                && fetched
+                && let Target::Path { path, .. } = &target
+            {
+                let path = path.clone();
+                self.downloaded_to(&[path]);
             }
             if deed.kind == EffectKind::Execute && self.is_downloaded(&target) {
                 self.runs_download(run);

@@ -202,7 +202,7 @@ fn exit_codes_tell_the_kind_of_error() {
         (&["call", "echo"], 2, Some("invalid_params")),
         (&["run", "rm -rf x"], 3, Some("blocked")),
         (&["call", "echo", "message=x", "--set", "tools.echo.enabled=false"], 3, Some("blocked")),
-        (&["run", "true", "--set", "sandbox=none"], 4, Some("approval_required")),
+        (&["run", "touch x", "--set", "sandbox=none"], 4, Some("approval_required")),
         (&["call", "echo", "message=x", "--set", "tools.echo.approval=always"], 4, Some("approval_required")),
         (
             &["run", "sleep 9", "--timeout", "1", "--set", "sandbox=none", "--set", "auto_approve=true"],
@@ -354,20 +354,63 @@ fn check_says_what_the_call_would_meet() {
 fn check_decides_and_runs_nothing() {
     let world = World::new();
     let allowed = world.run_with(&BARE, &["check", "touch made"]);
-    assert_eq!(allowed.quiet(), (Some(0), "allow: auto_approve\n".into()));
-    let asked = world.run(&["check", "--json", "git push --force"]);
+    let (code, told) = allowed.quiet();
+    assert_eq!(code, Some(0));
+    assert!(told.starts_with("allow: auto_approve\n  | touch made\n  programs     touch\n"), "{told}");
+    let asked = world.run_with(&["--set", "sandbox=none"], &["check", "--json", "git push --force"]);
     assert_eq!((asked.code, &asked.json()["verdict"]), (Some(4), &json!("ask")));
     let denied = world.run(&["check", "--json", "ls; rm -rf x"]);
     assert_eq!(denied.code, Some(3));
     let denied = denied.json();
     let keys: Vec<&str> = denied.as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(keys, ["verdict", "rule", "reason", "span", "grant", "effects"]);
-    assert_eq!(denied["effects"], json!({"commands": ["ls", "rm"], "opaque": false}));
+    assert_eq!(keys, ["verdict", "rule", "reason", "span", "grant", "effects", "parts"]);
     assert_eq!((&denied["rule"], &denied["span"]), (&json!("guard.rm-recursive"), &json!([4, 12])));
-    let text = world.run(&["check", "ls; rm -rf x"]);
-    assert!(text.stdout.contains("\n  ls; rm -rf x\n      ^^^^^^^^\n"), "{text:?}");
+    let text = world.run(&["check", "ls; rm -rf x"]).stdout;
+    assert!(text.contains("\n  | ls; rm -rf x\n  |     ^^^^^^^^\n"), "{text}");
     let outside = world.run(&["check", "ls", "--working-dir", "/var/lib"]);
     assert_eq!(outside.code, Some(3), "{outside:?}");
     assert!(!world.path("state").exists(), "checking records nothing");
     assert!(!world.workspace().join("made").exists());
+}
+
+#[test]
+fn check_says_what_a_command_does_part_by_part() {
+    let world = World::new();
+    let command = "cat notes.txt > copy; curl -s https://example.org/x; python3 -c 'print(1)'; rm -r old";
+    let checked = world.run(&["check", "--json", command]).json();
+    let effects = &checked["effects"];
+    assert_eq!(effects["programs"], json!(["cat", "curl", "python3", "rm"]));
+    let below = |name: &str| json!([world.workspace().canonicalize().unwrap().join(name)]);
+    assert_eq!((&effects["reads"], &effects["writes"]), (&below("notes.txt"), &below("copy")));
+    assert_eq!((&effects["hosts"], &effects["deletes"]), (&json!(["example.org"]), &below("old/**")));
+    for list in ["privilege", "persistence", "secrets", "executes", "machine"] {
+        assert_eq!(effects[list], json!([]), "{list}");
+    }
+    let opaque = &effects["opaque"][0];
+    let (from, to) = (opaque["span"][0].as_u64().unwrap(), opaque["span"][1].as_u64().unwrap());
+    assert!(command[from as usize..to as usize].contains("print(1)"), "{opaque}");
+    let runs = effects["runs"].as_array().unwrap();
+    assert_eq!((&runs[3]["argv"], &runs[3]["span"]), (&json!(["rm", "-r", "old"]), &json!([76, 85])));
+    let parts = checked["parts"].as_array().unwrap();
+    let verdicts: Vec<&str> = parts.iter().filter_map(|part| part["verdict"].as_str()).collect();
+    assert_eq!(verdicts, ["allow", "allow", "allow", "deny"]);
+    let told = world.run(&["check", command]).stdout;
+    for part in [
+        "  deny   rm -r old  ",
+        "  network      example.org\n",
+        "  cannot tell  it runs code",
+        "To allow it: ",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+}
+
+#[test]
+fn check_shows_what_hides() {
+    let world = World::new();
+    let told = world.run(&["check", "echo \u{202e}x\u{200b}\u{a0}; \trm -rf y"]).stdout;
+    assert!(told.contains("  | echo \\u{202e}x\\u{200b}\\u{a0}; \\trm -rf y\n"), "{told}");
+    let carets = told.lines().find(|line| line.contains('^')).unwrap();
+    let below = told.lines().find(|line| line.contains("rm -rf y")).unwrap().find("rm -rf y").unwrap();
+    assert_eq!(carets.find('^'), Some(below), "{told}");
 }

@@ -134,6 +134,11 @@ impl CommandPattern {
     pub(super) fn vouches_for(&self, run: &Run, near: &Near<'_>) -> bool {
         let Some((name, args)) = run.argv.split_first() else { return false };
         let Some((first, words)) = self.words.split_first() else { return false };
+        let skipped = match words.first() {
+            Some(word) if word.is_plain() && !word.is_option() => harmless_before(run, args, near),
+            _ => 0,
+        };
+        let args = args.get(skipped..).unwrap_or_default();
         !near.opaque
             && run.kind != RunKind::Function
             && self.is_program(first, run, name, true)
@@ -323,6 +328,20 @@ fn leads_out(effect: &Effect, arg: &Arg) -> bool {
         Target::Host(_) | Target::Machine => true,
     };
     !inside && arg.span.start <= effect.span.start && effect.span.end <= arg.span.end
+}
+
+/// How many arguments before the subcommand change nothing about what it does: no pager, a directory of the workspace.
+fn harmless_before(run: &Run, args: &[Arg], near: &Near<'_>) -> usize {
+    let path = WordPattern::Slot { before: String::new(), slot: Slot::Path };
+    let mut at = 0;
+    while run.program.as_deref() == Some("git") {
+        match args.get(at).and_then(Arg::text) {
+            Some("--no-pager" | "-P" | "--no-optional-locks") => at += 1,
+            Some("-C") if args.get(at + 1).is_some_and(|arg| path.takes_surely(arg, run, near)) => at += 2,
+            _ => break,
+        }
+    }
+    at
 }
 
 /// How many arguments before the subcommand are options of the program as a whole, with their values.

@@ -7,7 +7,7 @@
 //! | module | what it judges |
 //! |---|---|
 //! | `rules` | the table of built-in rules |
-//! | `families` | what falls under those that refuse |
+//! | `families` | what falls under those that refuse; `guess` where a name is a pattern |
 //! | `asked` | what falls under those that ask |
 //! | `pattern` | one entry of a list: a built-in rule by name, or the owner's regular expression |
 //! | `allow` | whether the owner's allow list holds all of a command |
@@ -29,6 +29,7 @@ mod asked;
 mod bare;
 mod disk;
 mod families;
+mod guess;
 mod judgement;
 mod message;
 mod options;
@@ -39,12 +40,12 @@ mod spelling;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use helve_core::{Decision, Verdict};
 use helve_shell::Span;
-use helve_shell::analysis::{Analysis, OpaqueReason};
-use helve_shell::tree::{Dialect, FaultReason};
+use helve_shell::analysis::{Analysis, EffectKind, OpaqueReason, Setting};
+use helve_shell::tree::FaultReason;
 
 use crate::config::keys::{EXEC_ALLOW, EXEC_ASK, EXEC_DENY};
 use crate::rules::{Findings, OTHERWISE, Part};
@@ -102,10 +103,8 @@ pub(crate) struct Opened {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case<'a> {
     pub(crate) text: &'a str,
-    pub(crate) dialect: Dialect,
+    pub(crate) setting: Setting<'a>,
     pub(crate) analysis: &'a Analysis,
-    /// An absolute path in its normal form.
-    pub(crate) workspace: &'a Path,
     /// Whether a sandbox contains what runs.
     pub(crate) contained: bool,
 }
@@ -125,7 +124,8 @@ impl Guard {
             let decision = Decision::deny(NUL, opaque.1.to_string()).at(bytes(opaque.0));
             return (allowance, vec![Mark::new(decision, None)]);
         }
-        let hits = families::look(self, case);
+        let mut hits = families::look(self, case);
+        hits.extend(guess::look(self, case));
         let mut marks: Vec<Mark> = directory.into_iter().map(|decision| Mark::new(decision, None)).collect();
         marks.extend(listed(case, &hits, &self.deny, EXEC_DENY, Verdict::Deny));
         marks.extend(self.unread(case.analysis));
@@ -208,7 +208,7 @@ fn owners(case: &Case<'_>, findings: &Findings, otherwise: Verdict) -> Vec<Mark>
         })
         .collect();
     if otherwise > Verdict::Allow {
-        let alone = case.analysis.effects.iter().enumerate().filter(|(_, effect)| effect.run.is_none());
+        let alone = case.analysis.effects.iter().enumerate().filter(|(_, effect)| effect.run.is_none() && effect.kind != EffectKind::Read);
         for (_, effect) in alone.filter(|(index, _)| findings.of(Part::Effect(*index)).is_none()) {
             let decision = Decision {
                 verdict: otherwise,

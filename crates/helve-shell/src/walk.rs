@@ -334,11 +334,15 @@ impl<'a> Walker<'a> {
         result
     }
 
-    /// Adds an effect, unless what does it is somewhere else.
+    /// Adds an effect. Of what happens somewhere else only connections count, and what destroys a machine: whose paths
+    /// they are is not known.
     fn effect(&mut self, kind: EffectKind, target: Target, span: Span, run: Option<usize>) {
-        if self.elsewhere && kind != EffectKind::Connect {
-            return;
-        }
+        let target = match kind {
+            _ if !self.elsewhere => target,
+            EffectKind::Connect | EffectKind::Power | EffectKind::ForkBomb | EffectKind::RunsDownload => target,
+            EffectKind::DeleteTree | EffectKind::Device => Target::Unknown,
+            _ => return,
+        };
         let once = matches!(kind, EffectKind::ForkBomb | EffectKind::RunsDownload);
         if once && self.effects.iter().rev().take(64).any(|other| other.kind == kind && other.span == span) {
             return;

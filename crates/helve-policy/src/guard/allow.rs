@@ -22,7 +22,7 @@ use crate::config::keys::EXEC_ALLOW;
 
 /// What keeps a command from being on the list.
 pub(super) fn judge(patterns: &[Pattern], case: &Case<'_>) -> Vec<Mark> {
-    let script = helve_shell::parse(case.text, case.dialect);
+    let script = helve_shell::parse(case.text, case.setting.dialect);
     if let Some(fault) = script.fault {
         return vec![refusal(
             format!("the command cannot be read to its end: {}", fault.reason),

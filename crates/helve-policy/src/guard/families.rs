@@ -64,6 +64,8 @@ fn of_effect(guard: &Guard, case: &Case<'_>, effect: &Effect) -> Option<&'static
         EffectKind::Device if copies(&name) || run.is_none() || is_redirected(run, effect) => {
             Some(DEVICE_WRITE)
         }
+        // Many projects have a script of such a name.
+        EffectKind::Device | EffectKind::Power if run.is_some_and(is_of_the_project) => None,
         EffectKind::Device => Some(DISK_FORMAT),
         EffectKind::Power => Some(POWER),
         EffectKind::ForkBomb => Some(FORK_BOMB),
@@ -71,6 +73,12 @@ fn of_effect(guard: &Guard, case: &Case<'_>, effect: &Effect) -> Option<&'static
         EffectKind::Write => is_protected(guard, &name, &effect.target).then_some(PROTECTED_WRITE),
         _ => None,
     }
+}
+
+/// Whether the name is a relative path, so that it is no program of the system.
+fn is_of_the_project(run: &Run) -> bool {
+    let name = run.argv.first().and_then(|arg| arg.text()).unwrap_or_default();
+    name.contains('/') && !name.starts_with('/')
 }
 
 /// Programs that write what they are given to the path that they are given.
@@ -121,6 +129,8 @@ fn of_run(run: &Run) -> Option<&'static str> {
         {
             Some(DD)
         }
+        // Which disk shows only when it runs.
+        name if run.more != More::Nothing && (name == "mkfs" || name.starts_with("mkfs.")) => Some(DISK_FORMAT),
         // Whoever hides the name of a program and gives it these options means rm.
         "" if hides_rm(run) && argv.options().any(is_cluster) => Some(RM_RECURSIVE),
         _ => None,
@@ -188,11 +198,11 @@ fn is_plain_inside(case: &Case<'_>, effect: &Effect) -> bool {
         return false;
     }
     let strictly_inside = |path: &Path| {
-        path != case.workspace
+        path != case.setting.workspace
             && path
-                .strip_prefix(case.workspace)
+                .strip_prefix(case.setting.workspace)
                 .is_ok_and(|below| !below.components().any(|part| part == Component::Normal(".git".as_ref())))
-            && disk::stays_inside(path, case.workspace)
+            && disk::stays_inside(path, case.setting.workspace)
     };
     match &effect.target {
         Target::Path { path, .. } => strictly_inside(path),

@@ -58,7 +58,7 @@ pub(super) fn judge_paths(guard: &Guard, case: &Case<'_>) -> Vec<Mark> {
         None => Some(lift),
     };
     let mark = |outside: Outside| {
-        let workspace = case.workspace.display();
+        let workspace = case.setting.workspace.display();
         let reason = match outside.shown.as_str() {
             home if home.starts_with('~') || home.starts_with("$HOME") || home.starts_with("${HOME") => {
                 format!("{home} is in a home directory, outside the workspace")
@@ -177,6 +177,10 @@ impl Search<'_> {
             return;
         }
         let certain = path.split(spelling::UNKNOWN).next().unwrap_or_default();
+        if certain == "/" && certain.len() < path.len() && !spelling::has_parent(path) {
+            // Somewhere below the root, as $PATH is.
+            return;
+        }
         let full = match (&run.directory, path.starts_with('/')) {
             (_, true) => PathBuf::from(certain),
             (Some(directory), false) if certain.len() == path.len() => directory.join(path),
@@ -232,7 +236,7 @@ impl Search<'_> {
         if is_stream(textual) {
             return false;
         }
-        if !self.guard.opened_or_inside(textual, self.case.workspace) {
+        if !self.guard.opened_or_inside(textual, self.case.setting.workspace) {
             return true;
         }
         if let Some(outside) = self.followed.get(physical) {
@@ -243,7 +247,7 @@ impl Search<'_> {
         }
         let roots =
             self.guard.opened.read_only.iter().chain(&self.guard.opened.read_write).map(PathBuf::as_path);
-        let outside = !roots.chain([self.case.workspace]).any(|root| disk::stays_inside(physical, root));
+        let outside = !roots.chain([self.case.setting.workspace]).any(|root| disk::stays_inside(physical, root));
         self.followed.insert(physical.to_owned(), outside);
         outside
     }

@@ -22,9 +22,7 @@ impl Policy {
         let directory = directory.or_else(|| self.working_dir()).unwrap_or(".");
         let directory = guard::normal(&workspace.join(directory));
         let text = command.command.as_str();
-        let dialect = self.dialect();
-        let setting = Setting {
-            dialect,
+        let setting = Setting { dialect: self.dialect(),
             directory: &directory,
             workspace: &workspace,
             home: inner.guard.home.as_deref(),
@@ -40,7 +38,7 @@ impl Policy {
             now: SystemTime::now(),
         };
         let findings = self.rules().judge(&subject);
-        let case = Case { text, dialect, analysis: &analysis, workspace: &workspace, contained };
+        let case = Case { text, setting, analysis: &analysis, contained };
         let refusal = self.check_directory(&directory, &workspace);
         let (allowance, marks) = inner.guard.judge(&case, &findings, self.rules_otherwise(), refusal);
         guard::assemble(allowance, marks, analysis)

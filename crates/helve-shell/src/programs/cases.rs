@@ -4,6 +4,7 @@
 //! Words are split at blanks; `'…'` and `"…"` quote, `$x` is unknown, `*` and `?` outside quotes are patterns. `stdin` is
 //! known input, `more` is what is added: `paths` or `anything`.
 
+use proptest::prelude::*;
 use serde::Deserialize;
 
 use super::{Deed, Inner, Invocation, Meaning, On, understand};
@@ -43,7 +44,8 @@ pub(super) fn check(file: &str) {
             Some(other) => panic!("{file}:{}: no such more: {other}", index + 1),
         };
         let invocation = Invocation { program: &program, args: &words[1..], input: &input, more };
-        let meaning = understand(&invocation).unwrap_or_else(|| panic!("{file}:{}: no table knows it", index + 1));
+        let meaning =
+            understand(&invocation).unwrap_or_else(|| panic!("{file}:{}: no table knows it", index + 1));
         let found = Shown::of(&meaning, &words[1..]);
         let deeds = case.deeds.clone().unwrap_or_else(|| found.deeds.clone());
         let expected = Shown { departs: case.departs, inner: case.inner, opaque: case.opaque, deeds };
@@ -172,4 +174,76 @@ fn push(word: &mut Arg, text: &str) {
         Some(ArgPart::Known(last)) => last.push_str(text),
         _ => word.parts.push(ArgPart::Known(text.to_owned())),
     }
+}
+
+/// Arguments that look like what programs take, with parts that are not known.
+pub(super) fn any_args() -> impl Strategy<Value = Vec<Arg>> {
+    let words = proptest::sample::select(vec![
+        "-c",
+        "-e",
+        "-S",
+        "-exec",
+        "-o",
+        "--",
+        "-",
+        "--output=x",
+        "-C",
+        "status",
+        "diff",
+        "config",
+        "clone",
+        "-name",
+        ";",
+        "+",
+        "{}",
+        "run",
+        "exec",
+        "-lne",
+        "czf",
+        "-I{}",
+        ":::",
+        "A=b",
+        "ext::sh -c x",
+        "-i",
+        "-f",
+        "-x",
+        "é",
+    ]);
+    let part = prop_oneof![
+        3 => words.prop_map(|word| ArgPart::Known(word.to_owned())),
+        2 => "[-+a-zé=/{}*'\"$ ;|!@:.,0-9\n\\\\]{0,8}".prop_map(ArgPart::Known),
+        1 => "[-a-z*?=é/]{0,5}".prop_map(ArgPart::Glob),
+        1 => Just(ArgPart::Unknown),
+    ];
+    let arg = (proptest::collection::vec(part, 0..3), any::<bool>()).prop_map(|(parts, splits)| Arg {
+        parts,
+        span: NOWHERE,
+        splits,
+    });
+    proptest::collection::vec(arg, 0..7)
+}
+
+/// Asks the tables about an argv with every kind of input and addition, and checks that what they say points into it.
+pub(super) fn understands(program: &str, args: &[Arg]) -> Result<(), TestCaseError> {
+    let text = Arg::known("id", NOWHERE);
+    let inputs = [Input::Inherited, Input::Pipe(None), Input::Text(text.clone()), Input::File(text)];
+    for (input, more) in inputs.iter().zip([More::Nothing, More::Paths, More::Anything, More::Nothing]) {
+        let Some(meaning) = understand(&Invocation { program, args, input, more }) else { continue };
+        for deed in &meaning.deeds {
+            match &deed.on {
+                On::Arg(at) => prop_assert!(*at < args.len(), "{deed:?}"),
+                On::Tail(at, skip) => {
+                    prop_assert!(*at < args.len() && args[*at].parts.len() + skip > 0, "{deed:?}")
+                }
+                _ => {}
+            }
+        }
+        for (kind, at) in &meaning.departures {
+            prop_assert!(*at <= args.len(), "{kind:?} at {at}");
+        }
+        for (reason, at) in &meaning.opaque {
+            prop_assert!(at.is_none_or(|at| at <= args.len()), "{reason:?} at {at:?}");
+        }
+    }
+    Ok(())
 }

@@ -145,3 +145,9 @@ fn note_program(meaning: &mut Meaning, at: usize, program: Option<Arg>) {
         meaning.inner.push(Inner::Code { language: "awk", text: program.clone() });
     }
 }
+
+/// What a text says, for tests.
+#[cfg(test)]
+pub(super) fn program_acts(text: &str) -> impl std::fmt::Debug + use<> {
+    program::read(text)
+}

@@ -120,3 +120,9 @@ fn note_scripts(meaning: &mut Meaning, scripts: &[(usize, Option<Arg>)]) {
         }
     }
 }
+
+/// What a text says, for tests.
+#[cfg(test)]
+pub(super) fn script_acts(text: &str) -> impl std::fmt::Debug + use<> {
+    script::read(text)
+}

@@ -20,7 +20,7 @@
 //! | `builtins`, `reading` | what the shell itself does; `names` has its tables |
 //! | `runs` | programs: what they mean, and what they start in turn |
 //! | `inner` | texts and argvs inside others |
-//! | `downloads` | interpreters that are fed from a network |
+//! | `downloads`, `files` | interpreters that are fed from a network, or with files that the script wrote |
 //! | `pure` | what `echo`, `base64 -d` and other plain filters print |
 //! | `places`, `targets` | which paths matter, and which are meant |
 //! | `variables` | which environment variables matter |
@@ -33,6 +33,7 @@ mod builtins;
 mod directory;
 mod downloads;
 mod environment;
+mod files;
 mod inner;
 mod join;
 mod names;
@@ -170,6 +171,7 @@ pub(crate) struct Walker<'a> {
     processes: HashMap<u32, Flow>,
     next_process: u32,
     downloaded: HashSet<PathBuf>,
+    written: HashMap<PathBuf, files::Written>,
     /// Texts that run at the end: traps.
     traps: Vec<(Arg, Origin)>,
     errors_end: bool,
@@ -191,7 +193,7 @@ impl<'a> Walker<'a> {
             opaque: Vec::new(),
             opaque_seen: HashSet::new(),
             environment: Environment::new(Directory::at(setting.directory), parameters),
-            origin: Origin::Shifted(0),
+            origin: Origin::Written(Span { start: 0, end: source.len() }),
             dialect: setting.dialect,
             via: Vec::new(),
             elsewhere: false,
@@ -209,6 +211,7 @@ impl<'a> Walker<'a> {
             processes: HashMap::new(),
             next_process: 63,
             downloaded: HashSet::new(),
+            written: HashMap::new(),
             traps: Vec::new(),
             errors_end: false,
             repeated: false,
@@ -339,7 +342,9 @@ impl<'a> Walker<'a> {
     fn effect(&mut self, kind: EffectKind, target: Target, span: Span, run: Option<usize>) {
         let target = match kind {
             _ if !self.elsewhere => target,
-            EffectKind::Connect | EffectKind::Power | EffectKind::ForkBomb | EffectKind::RunsDownload => target,
+            EffectKind::Connect | EffectKind::Power | EffectKind::ForkBomb | EffectKind::RunsDownload => {
+                target
+            }
             EffectKind::DeleteTree | EffectKind::Device => Target::Unknown,
             _ => return,
         };

@@ -196,6 +196,9 @@ impl Walker<'_> {
                         if self.is_downloaded(&target) {
                             self.runs_download(run);
                         }
+                        if let Some(text) = self.written_text(&target) {
+                            flow = self.shell_text(&text);
+                        }
                         self.effect(EffectKind::Execute, target, first.span, run);
                     }
                 }

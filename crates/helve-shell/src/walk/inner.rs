@@ -64,6 +64,7 @@ impl Walker<'_> {
                     Some(self.shell_script(&text, &shell, &parameters, elsewhere, &start.feed))
                 }
                 Inner::Code { language, text } => {
+                    self.downloaded_text(&text, start.taint, run);
                     self.code(language, &text, run);
                     None
                 }

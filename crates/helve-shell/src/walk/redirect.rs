@@ -24,14 +24,21 @@ pub(super) struct Redirected {
     pub(super) effects: Vec<Pending>,
     /// Set if standard output leads elsewhere: to these files.
     pub(super) output: Option<Vec<PathBuf>>,
+    /// Whether it is added to what is there.
+    pub(super) appends: bool,
     pub(super) departures: Vec<Departure>,
 }
 
 impl Walker<'_> {
     /// Follows redirections in their order.
     pub(super) fn redirects(&mut self, redirects: &[Redirect], feed: &Feed) -> Redirected {
-        let mut made =
-            Redirected { feed: feed.clone(), effects: Vec::new(), output: None, departures: Vec::new() };
+        let mut made = Redirected {
+            feed: feed.clone(),
+            effects: Vec::new(),
+            output: None,
+            appends: false,
+            departures: Vec::new(),
+        };
         for redirect in redirects {
             if self.step(1) {
                 self.redirect(redirect, &mut made);
@@ -138,6 +145,7 @@ impl Walker<'_> {
                 _ => None,
             });
             made.output = Some(paths.collect());
+            made.appends = matches!(operator, Operator::Append | Operator::AppendBoth);
         }
         if arg.text().is_some_and(places::is_harmless_device) {
             return;

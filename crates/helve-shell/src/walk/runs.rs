@@ -80,7 +80,7 @@ impl Walker<'_> {
         let run = self.list(&start, kind, Some(base.clone()));
         let effects = std::mem::take(&mut start.effects);
         self.redirect_effects(effects, run);
-        self.executed_file(&name, run);
+        self.executed_file(&name, &start.argv, run);
         self.checked_environment(&start, run);
         self.known_more(&mut start);
         let invocation =
@@ -134,7 +134,7 @@ impl Walker<'_> {
     }
 
     /// A program that is named by its path: one of the system, or a file that nobody has read.
-    fn executed_file(&mut self, name: &Arg, run: Option<usize>) {
+    fn executed_file(&mut self, name: &Arg, argv: &[Arg], run: Option<usize>) {
         let Some(text) = name.text() else { return };
         if !text.contains('/') {
             return;
@@ -150,6 +150,7 @@ impl Walker<'_> {
             if self.is_downloaded(&target) {
                 self.runs_download(run);
             }
+            self.follow_file(&target, "", argv);
             self.effect(EffectKind::Execute, target, name.span, run);
         }
     }
@@ -216,7 +217,7 @@ impl Walker<'_> {
             && (start.feed.flow.download || meaning.deeds.iter().any(|deed| self.reads_download(deed, args)));
         let fetched = names::is_downloader(base) || copied;
         for deed in &meaning.deeds {
-            self.deed(deed, args, run, fetched);
+            self.deed(deed, start, base, run, fetched);
         }
     }
 
@@ -232,7 +233,8 @@ impl Walker<'_> {
         }
     }
 
-    fn deed(&mut self, deed: &Deed, args: &[Arg], run: Option<usize>, fetched: bool) {
+    fn deed(&mut self, deed: &Deed, start: &Start, base: &str, run: Option<usize>, fetched: bool) {
+        let args = &start.argv[1..];
         let changes = deed.kind != EffectKind::Read;
         let current = self.current;
         let span_of = |at: &Option<usize>| at.and_then(|at| args.get(at)).map_or(current, |arg| arg.span);
@@ -276,8 +278,18 @@ impl Walker<'_> {
                 let path = path.clone();
                 self.downloaded_to(&[path]);
             }
-            if deed.kind == EffectKind::Execute && self.is_downloaded(&target) {
-                self.runs_download(run);
+            if deed.kind == EffectKind::Execute {
+                if self.is_downloaded(&target) {
+                    self.runs_download(run);
+                }
+                if let (On::Arg(at), true) = (&deed.on, names::is_shell(base)) {
+                    self.follow_file(&target, base, args.get(*at..).unwrap_or_default());
+                }
+            }
+            if let (EffectKind::Write, "tee", Target::Path { path, .. }) = (deed.kind, base, &target) {
+                let appends = args.iter().any(|arg| arg.prefix().starts_with("-"));
+                let (path, text) = (path.clone(), start.feed.flow.text.clone());
+                self.wrote(&path, text.as_ref(), appends);
             }
             self.placed_effect(deed.kind, target, span, run);
         }
@@ -325,6 +337,7 @@ impl Walker<'_> {
                 self.opaque(OpaqueReason::Script);
                 if arg.text().and_then(places::network).is_none() {
                     for target in self.targets(arg, 0, true) {
+                        self.follow_file(&target, base, &[]);
                         self.effect(EffectKind::Execute, target, arg.span, run);
                     }
                 }

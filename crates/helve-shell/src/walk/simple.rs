@@ -88,7 +88,7 @@ impl Walker<'_> {
             return Flow { text: captures.then(Text::default), ..Flow::default() };
         }
         let environment = self.prefix_assignments(simple, declares);
-        let Redirected { feed, effects, output, departures } = self.redirects(redirects, feed);
+        let Redirected { feed, effects, output, appends, departures } = self.redirects(redirects, feed);
         self.self_start(simple);
         let taint = self.taint;
         let alias = simple
@@ -105,7 +105,7 @@ impl Walker<'_> {
             effects,
             departures,
             taint,
-            captures: captures && output.is_none(),
+            captures: output.as_ref().map_or(captures, |paths| paths.len() == 1),
             shell: true,
             functions: true,
         };
@@ -116,6 +116,9 @@ impl Walker<'_> {
         if let Some(output) = output {
             if flow.download {
                 self.downloaded_to(&output);
+            }
+            for path in &output {
+                self.wrote(path, flow.text.as_ref(), appends);
             }
             flow = Flow { text: captures.then(Text::default), run: flow.run, ..Flow::default() };
         }

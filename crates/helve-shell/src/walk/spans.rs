@@ -6,8 +6,8 @@ use crate::analysis::Arg;
 /// How places of a text map to the command that was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// The text is a stretch of the command, from this offset on.
-    Shifted(usize),
+    /// The text is this stretch of the command; a line end may follow in the text alone.
+    Written(Span),
     /// The text is made out of this stretch; it has no places of its own.
     Whole(Span),
 }
@@ -16,7 +16,10 @@ impl Origin {
     /// The stretch of the command that a stretch of the text stands for.
     pub(crate) fn map(self, span: Span) -> Span {
         match self {
-            Origin::Shifted(offset) => Span { start: span.start + offset, end: span.end + offset },
+            Origin::Written(written) => Span {
+                start: (written.start + span.start).min(written.end),
+                end: (written.start + span.end).min(written.end),
+            },
             Origin::Whole(whole) => whole,
         }
     }
@@ -24,13 +27,17 @@ impl Origin {
     /// The origin of a text that an argument holds: its own place if it is written out in one stretch.
     pub(crate) fn of(text: &str, arg: &Arg, source: &str) -> Self {
         let whole = Origin::Whole(arg.span);
+        // `echo` adds a line end that is not written anywhere.
+        let text = text.trim_end_matches('\n');
         let Some(written) = source.get(arg.span.range()) else { return whole };
-        if text.is_empty() || written.len() > text.len() + 4096 {
+        if text.is_empty() {
             return whole;
         }
-        // A text may also be a part of what the argument's word says, as in a command with more arguments around it.
         match written.find(text) {
-            Some(offset) => Origin::Shifted(arg.span.start + offset),
+            Some(offset) => {
+                let start = arg.span.start + offset;
+                Origin::Written(Span { start, end: start + text.len() })
+            }
             None => whole,
         }
     }

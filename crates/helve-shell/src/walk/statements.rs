@@ -167,12 +167,16 @@ impl Walker<'_> {
     fn redirected_compound(&mut self, command: &Command, feed: &Feed, captures: bool) -> Flow {
         self.taint = false;
         let redirected = self.redirects(&command.redirects, feed);
-        let Redirected { feed, effects, output, .. } = redirected;
+        let Redirected { feed, effects, output, appends, .. } = redirected;
         self.redirect_effects(effects, None);
-        let mut flow = self.compound(command, &feed, captures && output.is_none());
+        let captures = output.as_ref().map_or(captures, |paths| paths.len() == 1);
+        let mut flow = self.compound(command, &feed, captures);
         if let Some(output) = output {
             if flow.download {
                 self.downloaded_to(&output);
+            }
+            for path in &output {
+                self.wrote(path, flow.text.as_ref(), appends);
             }
             flow = Flow { run: flow.run, ..Flow::default() };
         }

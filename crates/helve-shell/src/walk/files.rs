@@ -1,0 +1,71 @@
+//! Files that the script itself writes with text that is known, so that running one of them hides nothing.
+
+use std::path::PathBuf;
+
+use crate::Span;
+use crate::analysis::{Arg, Target};
+use crate::expand::Text;
+
+use super::{Feed, Walker, names};
+
+/// So many files are remembered.
+const MAX_FILES: usize = 64;
+
+/// A file with the text that was written to it, and by which command.
+#[derive(Debug, Clone)]
+pub(super) struct Written {
+    text: Text,
+    span: Span,
+}
+
+impl Walker<'_> {
+    /// Remembers what was written to a file; none for text that is not known.
+    pub(super) fn wrote(&mut self, path: &PathBuf, text: Option<&Text>, appends: bool) {
+        let Some(text) = text.filter(|text| text.whole().is_some()) else {
+            self.written.remove(path);
+            return;
+        };
+        let room = self.written.len() < MAX_FILES;
+        match self.written.get_mut(path) {
+            Some(written) if appends => {
+                written.text.append(text);
+                written.span = written.span.to(self.current);
+            }
+            Some(written) => *written = Written { text: text.clone(), span: self.current },
+            // What was in the file before is not known where text is added to it.
+            None if appends || !room => {}
+            None => {
+                self.written.insert(path.clone(), Written { text: text.clone(), span: self.current });
+            }
+        }
+    }
+
+    /// The text of a file that the script wrote before.
+    pub(super) fn written_text(&self, target: &Target) -> Option<Arg> {
+        let Target::Path { path, .. } = target else { return None };
+        let written = self.written.get(path)?;
+        Some(written.text.clone().into_arg(written.span))
+    }
+
+    /// Follows a file that is run, if its text is known and a shell reads it.
+    pub(super) fn follow_file(&mut self, target: &Target, program: &str, parameters: &[Arg]) {
+        let Some(text) = self.written_text(target) else { return };
+        let first = text.text().and_then(|text| text.lines().next()).unwrap_or_default();
+        let shell = match first.strip_prefix("#!") {
+            _ if names::is_shell(program) => program,
+            Some(interpreter) => {
+                let mut words = interpreter.split_ascii_whitespace();
+                let name =
+                    |word: &'static str, path: &str| (path.rsplit('/').next() == Some(word)).then_some(word);
+                let path = words.next().unwrap_or_default();
+                let path = if path.ends_with("/env") { words.next().unwrap_or_default() } else { path };
+                match name("sh", path).or_else(|| name("bash", path)).or_else(|| name("dash", path)) {
+                    Some(shell) => shell,
+                    None => return,
+                }
+            }
+            None => "sh",
+        };
+        self.shell_script(&text, shell, parameters, false, &Feed::inherited());
+    }
+}

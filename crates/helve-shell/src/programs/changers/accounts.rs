@@ -77,13 +77,6 @@ fn persisting(program: &str, invocation: &Invocation<'_>, verb: &str) -> Option<
             }
             meaning
         }
-        "at" | "batch" => {
-            let mut meaning = persist(!mentions(args, &["-l", "-V", "-c"]));
-            let file = args.iter().position(|arg| arg.text() == Some("-f")).map(|at| at + 1);
-            let file = file.filter(|at| *at < args.len());
-            meaning.deeds.extend(deeds(file.map(|at| (EffectKind::Read, On::Arg(at)))).deeds);
-            meaning
-        }
         "launchctl" => persist(matches!(
             verb,
             "load"

@@ -63,11 +63,6 @@ pub(super) fn understand(program: &str, invocation: &Invocation<'_>) -> Option<M
         | "unlzma" | "zstd" | "unzstd" | "lz4" | "unlz4" | "compress" | "uncompress" | "brotli" => {
             compress(invocation)
         }
-        "zcat" | "bzcat" | "xzcat" | "lzcat" | "zstdcat" | "gzcat" | "zless" | "zmore" => {
-            let mut reading = Reading::new(invocation, &COMPRESS);
-            reading.each(EffectKind::Read, &reading.operands());
-            reading.done()
-        }
         "unzip" => unzip(invocation),
         "zip" => zip(invocation),
         "7z" | "7za" | "7zr" | "7zz" | "rar" | "unrar" => seven_zip(invocation),

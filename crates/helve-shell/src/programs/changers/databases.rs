@@ -3,7 +3,7 @@
 use super::super::options::{Grammar, Takes};
 use super::reading::{Reading, asks_for_help, long};
 use super::{Invocation, Meaning, On, hosts};
-use crate::analysis::{DepartureKind, EffectKind, Input, OpaqueReason};
+use crate::analysis::{Arg, DepartureKind, EffectKind, Input, OpaqueReason};
 
 pub(super) fn understand(program: &str, invocation: &Invocation<'_>) -> Option<Meaning> {
     if !matches!(program, "sqlite3" | "psql" | "mysql" | "mariadb" | "redis-cli" | "mongosh" | "mongo") {
@@ -72,6 +72,12 @@ fn sqlite(invocation: &Invocation<'_>) -> Option<Meaning> {
     for at in commands {
         if reading.args.get(at).is_some_and(|arg| sqlite_runs(arg.prefix())) && !reading.has(&["safe"]) {
             reading.meaning.departures.push((DepartureKind::Code, at));
+            let span = reading.args[at].span;
+            let lines = reading.text(at).into_iter().flat_map(shell_lines);
+            reading
+                .meaning
+                .inner
+                .extend(lines.filter_map(|line| super::shell_inner(Some(Arg::known(line, span)))));
         }
     }
     reading.depart(DepartureKind::Code, &["init"]);
@@ -101,6 +107,14 @@ fn is_query(text: &str) -> bool {
     starts.iter().any(|start| lower.starts_with(start))
         && !lower.contains("insert")
         && !lower.contains("delete")
+}
+
+/// What `.shell` and `.system` give to a shell.
+fn shell_lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| {
+        let (command, rest) = line.trim_start().split_once(' ')?;
+        matches!(command, ".shell" | ".system").then_some(rest)
+    })
 }
 
 /// Whether a line of the text is a command of sqlite that starts a program or loads code.

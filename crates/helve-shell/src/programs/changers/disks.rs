@@ -109,7 +109,12 @@ pub(super) fn understand(program: &str, invocation: &Invocation<'_>) -> Option<M
     Some(match targets.as_slice() {
         [] if args.is_empty() && !no_target_needed => Meaning::default(),
         [] => deeds([(EffectKind::Device, On::Machine)]),
-        targets => deeds(targets.iter().map(|target| (EffectKind::Device, On::Arg(*target)))),
+        // What is not below `/dev` is an image file to the programs that make file systems, a name to the others.
+        targets => deeds(targets.iter().map(|target| {
+            let is_path = program.starts_with("mk") || args[*target].prefix().starts_with("/dev/");
+            let is_path = is_path || args[*target].text().is_none();
+            (EffectKind::Device, if is_path { On::Arg(*target) } else { On::Machine })
+        })),
     })
 }
 

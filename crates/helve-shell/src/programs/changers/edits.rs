@@ -3,7 +3,7 @@
 use super::super::options::Grammar;
 use super::reading::{Reading, long};
 use super::{Invocation, Meaning, On};
-use crate::analysis::{DepartureKind, EffectKind, OpaqueReason};
+use crate::analysis::{DepartureKind, EffectKind};
 
 const TRUNCATE: Grammar = Grammar {
     flags: "co",
@@ -125,7 +125,6 @@ pub(super) fn understand(program: &str, invocation: &Invocation<'_>) -> Option<M
         "split" => split(invocation),
         "csplit" => csplit(invocation),
         "patch" => patch(invocation),
-        "ed" | "red" => editor(invocation),
         "rename" | "prename" | "file-rename" => rename(invocation),
         _ => None,
     }
@@ -214,33 +213,6 @@ fn patch(invocation: &Invocation<'_>) -> Option<Meaning> {
         }
         None => {}
     }
-    reading.done()
-}
-
-fn editor(invocation: &Invocation<'_>) -> Option<Meaning> {
-    let grammar = Grammar {
-        flags: "GlErsvz",
-        values: "p",
-        long: long![
-            "extended-regexp",
-            "traditional",
-            "loose-exit-status",
-            "prompt" = Value,
-            "restricted",
-            "quiet",
-            "silent",
-            "verbose",
-            "strip-trailing-cr"
-        ],
-        ..Grammar::NONE
-    };
-    let mut reading = Reading::new(invocation, &grammar);
-    if reading.only_informs() {
-        return Some(Meaning::default());
-    }
-    reading.each(EffectKind::Write, &reading.operands());
-    // Its standard input can start programs by `!`.
-    reading.meaning.opaque.push((OpaqueReason::Code, None));
     reading.done()
 }
 

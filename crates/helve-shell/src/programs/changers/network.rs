@@ -24,8 +24,8 @@ pub(super) fn understand(program: &str, invocation: &Invocation<'_>) -> Option<M
         "fetch" | "axel" | "lynx" | "links" | "elinks" | "w3m" | "lftp" | "ftp" | "telnet" | "tftp"
         | "openssl" => plain(program, invocation),
         "dig" | "host" | "nslookup" | "ping" | "ping6" | "fping" | "traceroute" | "traceroute6"
-        | "tracepath" | "mtr" | "whois" | "nmap" | "ssh-keyscan" | "ssh-copy-id" | "mosh" | "rclone"
-        | "smbclient" | "drill" | "kdig" => named_host(program, invocation),
+        | "tracepath" | "mtr" | "whois" | "nmap" | "ssh-keyscan" | "ssh-copy-id" | "rclone" | "smbclient"
+        | "drill" | "kdig" => named_host(program, invocation),
         "aws" | "gcloud" | "az" | "gh" | "glab" | "heroku" | "vercel" | "netlify" | "flyctl" | "fly"
         | "doctl" | "twine" | "ansible" | "ansible-playbook" | "helm" => {
             let asks = asks_for_help(invocation.args) || invocation.args.is_empty();

@@ -257,12 +257,7 @@ fn judge(words: &[String]) -> Vec<(EffectKind, Where)> {
                 by_switch || name == "deltree" || words.iter().skip(1).any(|word| is_recurse(word));
             each(if recursive { DeleteTree } else { Delete }, &operands(words))
         }
-        "format" => {
-            let drive = |word: &String| {
-                word.len() == 2 && word.ends_with(':') && word.as_bytes()[0].is_ascii_alphabetic()
-            };
-            words.iter().position(drive).map(|at| (Device, Where::Word(at))).into_iter().collect()
-        }
+        "format" if words.iter().any(|word| is_drive(word)) => machine(Device),
         "diskpart" | "format-volume" | "clear-disk" | "initialize-disk" | "remove-partition" => {
             machine(Device)
         }
@@ -289,6 +284,11 @@ fn judge(words: &[String]) -> Vec<(EffectKind, Where)> {
         | "start-bitstransfer" => each(Connect, &operands(words)[..operands(words).len().min(1)]),
         _ => Vec::new(),
     }
+}
+
+/// `c:`
+fn is_drive(word: &str) -> bool {
+    word.len() == 2 && word.ends_with(':') && word.starts_with(|letter: char| letter.is_ascii_alphabetic())
 }
 
 /// A deed on each place, or on something unknown where a pipe delivers it.

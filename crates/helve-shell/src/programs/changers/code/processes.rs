@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::calls::{Call, Code};
-use super::strings::{GAP, shell_line, shell_text};
+use super::strings::{GAP, UNKNOWN, shell_line, shell_text};
 use super::tokens::{Family, Kind, Quote};
 use super::{Evaluations, MAX_FINDS, ShellText};
 
@@ -58,6 +58,8 @@ pub(super) fn shell_texts(family: Family, text: &str, evaluations: &mut Evaluati
             _ => {}
         }
     }
+    // The table of awk follows what its programs write out; here is left what they put together.
+    found.retain(|line| family != Family::Awk || line.text.contains(UNKNOWN));
     found
 }
 

@@ -7,6 +7,9 @@ use crate::quote;
 /// Stands for a part of a string that only shows when the code runs.
 pub(super) const GAP: char = '\u{1}';
 
+/// What a gap is to a shell: a variable of which nothing is known.
+pub(super) const UNKNOWN: &str = "${UNKNOWN}";
+
 /// How many bytes of a string are looked at.
 const MAX_VALUE: usize = 1 << 16;
 
@@ -169,8 +172,8 @@ pub(super) fn shell_text(text: &str) -> String {
     let (mut single, mut double, mut escaped) = (false, false, false);
     for ch in text.chars() {
         match ch {
-            GAP if single => out.push_str("'${UNKNOWN}'"),
-            GAP => out.push_str("${UNKNOWN}"),
+            GAP if single => out.extend(["'", UNKNOWN, "'"]),
+            GAP => out.push_str(UNKNOWN),
             _ => out.push(ch),
         }
         let was_escaped = std::mem::take(&mut escaped);

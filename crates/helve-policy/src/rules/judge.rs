@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use helve_core::Verdict;
 use helve_shell::Span;
-use helve_shell::analysis::{Analysis, DepartureKind, Effect, EffectKind, Run, Target};
+use helve_shell::analysis::{Analysis, DepartureKind, Effect, EffectKind, Opaque, Run, Target};
 
 use super::effect::EffectName;
 use super::pattern::Near;
@@ -58,8 +58,10 @@ struct Scene<'a> {
     subject: &'a Subject<'a>,
     /// The effects of each run.
     effects: Vec<Vec<&'a Effect>>,
-    /// Where reading cannot tell what happens: sorted, without overlaps.
-    opaque: Vec<Span>,
+    /// The opaque parts of each run: those that lie in it and in no smaller one.
+    opaque: Vec<Vec<(usize, &'a Opaque)>>,
+    /// Where other opaque parts lie: sorted, without overlaps.
+    hidden: Vec<Span>,
 }
 
 impl<'a> Scene<'a> {
@@ -71,22 +73,38 @@ impl<'a> Scene<'a> {
                 list.push(effect);
             }
         }
-        let mut spans: Vec<Span> = analysis.opaque.iter().map(|opaque| opaque.span).collect();
-        spans.sort();
-        let mut opaque: Vec<Span> = Vec::new();
-        for span in spans {
-            match opaque.last_mut() {
-                Some(last) if span.start <= last.end => last.end = last.end.max(span.end),
-                _ => opaque.push(span),
+        let mut opaque = vec![Vec::new(); analysis.runs.len()];
+        let mut spans: Vec<Span> = Vec::new();
+        for (index, part) in analysis.opaque.iter().enumerate() {
+            let owners = owners(&analysis.runs, part.span);
+            if owners.is_empty() {
+                spans.push(part.span);
+            }
+            for owner in owners {
+                if let Some(list) = opaque.get_mut(owner) {
+                    list.push((index, part));
+                }
             }
         }
-        Scene { subject, effects, opaque }
+        spans.sort();
+        let mut hidden: Vec<Span> = Vec::new();
+        for span in spans {
+            match hidden.last_mut() {
+                Some(last) if span.start <= last.end => last.end = last.end.max(span.end),
+                _ => hidden.push(span),
+            }
+        }
+        Scene { subject, effects, opaque, hidden }
     }
 
-    /// Whether a part of the run is opaque.
-    fn is_opaque(&self, run: &Run) -> bool {
-        let first = self.opaque.partition_point(|span| span.end < run.span.start);
-        self.opaque.get(first).is_some_and(|span| span.start <= run.span.end)
+    /// Whether something opaque lies around the run.
+    fn is_hidden(&self, run: &Run) -> bool {
+        let first = self.hidden.partition_point(|span| span.end < run.span.start);
+        self.hidden.get(first).is_some_and(|span| span.start <= run.span.end)
+    }
+
+    fn opaque_of(&self, run: usize) -> &[(usize, &'a Opaque)] {
+        self.opaque.get(run).map_or(&[], Vec::as_slice)
     }
 
     fn effects_of(&self, run: usize) -> &[&'a Effect] {
@@ -101,6 +119,12 @@ impl<'a> Scene<'a> {
             for (index, run) in self.subject.analysis.runs.iter().enumerate() {
                 if self.is_about_run(rule, index, run) {
                     found.add(finding(rule, Part::Run(index), run.span, || said(rule)));
+                    // What it vouches for includes the project's own code, which a task of it runs.
+                    for (part, opaque) in
+                        self.opaque_of(index).iter().filter(|_| rule.verdict == Verdict::Allow)
+                    {
+                        found.add(finding(rule, Part::Opaque(*part), opaque.span, || said(rule)));
+                    }
                 }
             }
         } else {
@@ -146,7 +170,13 @@ impl<'a> Scene<'a> {
                 && (!matchers.limits_effects()
                     || own.iter().any(|effect| self.names_effect(matchers, effect, false)));
         }
-        let near = Near { workspace: self.subject.workspace, effects: own, opaque: self.is_opaque(run) };
+        let opaque: Vec<&Opaque> = self.opaque_of(index).iter().map(|(_, part)| *part).collect();
+        let near = Near {
+            workspace: self.subject.workspace,
+            effects: own,
+            opaque: &opaque,
+            hidden: self.is_hidden(run),
+        };
         patterns.iter().any(|pattern| pattern.vouches_for(run, &near)) && self.stays_within(matchers, own)
     }
 
@@ -209,7 +239,7 @@ impl<'a> Scene<'a> {
             }
         };
         for (index, run) in analysis.runs.iter().enumerate() {
-            let opaque = self.is_opaque(run);
+            let opaque = self.is_hidden(run) || !self.opaque_of(index).is_empty();
             if !steering::needs_no_rule(run, opaque) {
                 add(Part::Run(index), run.span, unlisted(run, opaque));
             }
@@ -223,6 +253,20 @@ impl<'a> Scene<'a> {
             add(Part::Opaque(index), opaque.span, format!("no rule can allow it: {}", opaque.reason));
         }
     }
+}
+
+/// The runs that a stretch belongs to: the smallest that hold it, several where they stand at the same place.
+fn owners(runs: &[Run], span: Span) -> Vec<usize> {
+    /// As far as is looked back; a part that belongs to no run is on no list at all.
+    const MAX_BACK: usize = 64;
+    let behind = runs.partition_point(|run| run.span.start <= span.start);
+    let from = behind.saturating_sub(MAX_BACK);
+    let near = runs.iter().enumerate().take(behind).skip(from);
+    let holding: Vec<(usize, Span)> =
+        near.map(|(index, run)| (index, run.span)).filter(|(_, run)| span.end <= run.end).collect();
+    let smallest = holding.iter().map(|(_, run)| run.end - run.start).min();
+    let is_smallest = |run: &Span| Some(run.end - run.start) == smallest;
+    holding.iter().filter(|(_, run)| is_smallest(run)).map(|(index, _)| *index).collect()
 }
 
 impl Matchers {

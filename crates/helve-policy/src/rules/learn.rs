@@ -86,7 +86,9 @@ fn plain_words(analysis: &Analysis, index: usize, run: &Run, workspace: &Path) -
     let words: Vec<String> =
         run.argv.iter().map(|arg| arg.text().map(str::to_owned)).collect::<Option<_>>()?;
     let ordinary = |kind| matches!(kind, DepartureKind::Change | DepartureKind::Network);
+    // What another program starts needs that program's rule first, and that is never proposed.
     if never_offered(&words)
+        || !run.via.is_empty()
         || steering::needs_no_rule(run, false)
         || !run.departures.iter().all(|departure| ordinary(departure.kind))
     {

@@ -16,7 +16,8 @@ use std::path::Path;
 
 use helve_shell::Span;
 use helve_shell::analysis::{
-    Analysis, Arg, ArgPart, Departure, DepartureKind, Effect, More, Run, RunKind, Target,
+    Analysis, Arg, ArgPart, Departure, DepartureKind, Effect, EffectKind, More, Opaque, OpaqueReason, Run,
+    RunKind, Target,
 };
 
 /// The longest pattern, in bytes.
@@ -81,8 +82,10 @@ pub(super) struct Near<'a> {
     pub(super) workspace: &'a Path,
     /// What the run does.
     pub(super) effects: &'a [&'a Effect],
-    /// Whether a part of it is opaque.
-    pub(super) opaque: bool,
+    /// Its own opaque parts.
+    pub(super) opaque: &'a [&'a Opaque],
+    /// Whether something opaque lies around it.
+    pub(super) hidden: bool,
 }
 
 impl fmt::Display for CommandPattern {
@@ -103,9 +106,11 @@ impl CommandPattern {
         let effects = analysis.effects.iter().filter(|effect| effect.run == Some(run));
         let effects: Vec<&Effect> = effects.collect();
         let touches = |span: Span| span.start <= found.span.end && found.span.start <= span.end;
-        let opaque = analysis.opaque.iter().find(|part| touches(part.span));
-        let near = Near { workspace, effects: &effects, opaque: opaque.is_some() };
-        match opaque {
+        let within = |span: Span| found.span.start <= span.start && span.end <= found.span.end;
+        let touching = analysis.opaque.iter().filter(|part| touches(part.span));
+        let (own, around): (Vec<&Opaque>, Vec<&Opaque>) = touching.partition(|part| within(part.span));
+        let near = Near { workspace, effects: &effects, opaque: &own, hidden: !around.is_empty() };
+        match around.first().or(own.first()) {
             _ if self.vouches_for(found, &near) => Ok(()),
             Some(part) => Err(format!("no pattern can vouch for it: {}", part.reason)),
             None => Err(match found.departures.first() {
@@ -139,13 +144,14 @@ impl CommandPattern {
             _ => 0,
         };
         let args = args.get(skipped..).unwrap_or_default();
-        !near.opaque
+        !near.hidden
             && run.kind != RunKind::Function
             && self.is_program(first, run, name, true)
             && (run.more == More::Nothing || self.rest)
             && (args.len() == words.len() || (self.rest && args.len() > words.len()))
             && words.iter().zip(args).all(|(word, arg)| word.takes_surely(arg, run, near))
             && run.departures.iter().all(|departure| self.spells_out(departure, name, args))
+            && near.opaque.iter().all(|part| self.names_script(part, name, args, near))
     }
 
     /// Whether a departure is what the owner wrote down. A word such as `push` or `-i` that is spelled out vouches for
@@ -162,6 +168,19 @@ impl CommandPattern {
             }
             _ => self.is_exact() && args.iter().any(spelled),
         }
+    }
+
+    /// Whether an opaque part is the project's own code, which a subcommand that is spelled out runs: `cargo test`,
+    /// `npm run`. A script that is named by its path is not: its content may be anything.
+    fn names_script(&self, part: &Opaque, name: &Arg, args: &[Arg], near: &Near<'_>) -> bool {
+        let within = |arg: &Arg, span: Span| arg.span.start <= span.start && span.end <= arg.span.end;
+        let executes = |effect: &&&Effect| effect.kind == EffectKind::Execute;
+        let plain = |(word, arg): (&WordPattern, &Arg)| {
+            word.is_plain() && !word.is_option() && within(arg, part.span)
+        };
+        part.reason == OpaqueReason::Script
+            && near.effects.iter().find(executes).is_none()
+            && self.words.iter().zip(std::iter::once(name).chain(args)).any(plain)
     }
 
     /// Whether a rule that asks or denies is about the run. Options of the pattern may stand anywhere after the program,

@@ -350,3 +350,35 @@ proptest! {
         prop_assert!(before.0 != Verdict::Deny || after == before);
     }
 }
+
+/// `cargo test` runs the project's own code; a script that is named by its path may be anything.
+#[test]
+fn a_task_that_is_spelled_out_is_vouched_for_and_a_script_is_not() {
+    let script = |command: &str, at: usize| {
+        let run = run(command);
+        let span = run.argv[at].span;
+        Analysis { opaque: vec![Opaque { reason: OpaqueReason::Script, span }], ..analysis(run) }
+    };
+    let list = |command: &str| format!("[[rules]]\nverdict = 'allow'\ncommand = '{command}'");
+    for (pattern, analysis, expected) in [
+        ("cargo test *", script("cargo test -q", 1), Verdict::Allow),
+        ("cargo *", script("cargo test -q", 1), Verdict::Ask),
+        ("cargo <name> *", script("cargo test -q", 1), Verdict::Ask),
+        ("awk -f x", script("awk -f x", 1), Verdict::Ask),
+        ("tox", script("tox", 0), Verdict::Allow),
+        ("bash x", with_effect(script("bash x", 1), EffectKind::Execute, "x"), Verdict::Ask),
+        ("cargo test *", with_opaque(analysis(run("cargo test")), 1), Verdict::Ask),
+    ] {
+        assert_eq!(verdict(&list(pattern), &analysis).0, expected, "{pattern} {analysis:?}");
+    }
+    // The code belongs to the inner run: the outer one is vouched for by its own rule.
+    let mut nested = script("echo tox", 1);
+    nested.runs.push(Run {
+        span: nested.runs[0].argv[1].span,
+        argv: nested.runs[0].argv[1..].to_vec(),
+        ..run("tox")
+    });
+    assert_eq!(verdict(&list("echo *"), &nested).0, Verdict::Ask);
+    let both = format!("{}\n{}", list("echo *"), list("tox"));
+    assert_eq!(verdict(&both, &nested).0, Verdict::Allow);
+}

@@ -5,13 +5,13 @@ use helve_shell::tree::Dialect;
 
 use super::*;
 
-/// What is offered for the last run of a command.
+/// What is offered for the last run that no other starts.
 fn offered(command: &str) -> Option<String> {
     let workspace = Path::new("/home/user/project");
     let home = Some(Path::new("/home/user"));
     let setting = Setting { dialect: Dialect::Bash, directory: workspace, workspace, home };
     let analysis = helve_shell::analyze(command, &setting);
-    let last = analysis.runs.len().checked_sub(1)?;
+    let last = analysis.runs.iter().rposition(|run| run.via.is_empty())?;
     propose(&analysis, last, workspace)
 }
 

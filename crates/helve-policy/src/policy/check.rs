@@ -3,11 +3,13 @@
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::SystemTime;
 
 use super::{Policy, list, paths, secret_sources};
 use crate::config::keys;
 use crate::config::layers::ConfigError;
 use crate::guarded;
+use crate::rules::Rule;
 use crate::secrets::SecretSource;
 
 impl Policy {
@@ -17,8 +19,8 @@ impl Policy {
         Ok(self.warnings())
     }
 
-    /// What works but is hardly meant, each with what to change: paths of the view that are not there, and files of the
-    /// configuration that others can write.
+    /// What works but is hardly meant, each with what to change: paths of the view that are not there, rules that
+    /// have expired, and files of the configuration that others can write.
     pub fn warnings(&self) -> Vec<String> {
         let settings = &self.inner.settings;
         let mut warnings = Vec::new();
@@ -33,8 +35,18 @@ impl Policy {
             }));
         }
         warnings.extend(self.passed_secrets());
+        warnings.extend(self.expired_rules(SystemTime::now()));
         warnings.extend(self.inner.files.iter().filter_map(|file| open_to_others(file)));
         warnings
+    }
+
+    /// Rules whose end has come say nothing any more.
+    fn expired_rules(&self, now: SystemTime) -> Vec<String> {
+        let expired = self.rules().iter().filter(|rule| rule.scope.expires.is_some_and(|end| end <= now));
+        let warn = |rule: &Rule| {
+            format!("`{}` in {}: it has expired; take it out or renew it", rule.name, rule.origin)
+        };
+        expired.map(warn).collect()
     }
 
     /// What commands may write must not hold what the policy is made from.

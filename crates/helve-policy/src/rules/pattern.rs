@@ -151,7 +151,9 @@ impl CommandPattern {
             && (args.len() == words.len() || (self.rest && args.len() > words.len()))
             && words.iter().zip(args).all(|(word, arg)| word.takes_surely(arg, run, near))
             && run.departures.iter().all(|departure| self.spells_out(departure, name, args))
-            && near.opaque.iter().all(|part| self.names_script(part, name, args, near))
+            && near.opaque.iter().all(|part| self.names_script(part, name, args))
+            && (near.opaque.is_empty()
+                || !near.effects.iter().any(|effect| effect.kind == EffectKind::Execute))
     }
 
     /// Whether a departure is what the owner wrote down. A word such as `push` or `-i` that is spelled out vouches for
@@ -172,15 +174,11 @@ impl CommandPattern {
 
     /// Whether an opaque part is the project's own code, which a subcommand that is spelled out runs: `cargo test`,
     /// `npm run`. A script that is named by its path is not: its content may be anything.
-    fn names_script(&self, part: &Opaque, name: &Arg, args: &[Arg], near: &Near<'_>) -> bool {
-        let within = |arg: &Arg, span: Span| arg.span.start <= span.start && span.end <= arg.span.end;
-        let executes = |effect: &&&Effect| effect.kind == EffectKind::Execute;
-        let plain = |(word, arg): (&WordPattern, &Arg)| {
-            word.is_plain() && !word.is_option() && within(arg, part.span)
-        };
+    fn names_script(&self, part: &Opaque, name: &Arg, args: &[Arg]) -> bool {
+        let holds = |arg: &Arg| arg.span.start <= part.span.start && part.span.end <= arg.span.end;
+        let mut words = self.words.iter().zip(std::iter::once(name).chain(args));
         part.reason == OpaqueReason::Script
-            && near.effects.iter().find(executes).is_none()
-            && self.words.iter().zip(std::iter::once(name).chain(args)).any(plain)
+            && words.any(|(word, arg)| word.is_plain() && !word.is_option() && holds(arg))
     }
 
     /// Whether a rule that asks or denies is about the run. Options of the pattern may stand anywhere after the program,

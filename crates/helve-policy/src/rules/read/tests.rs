@@ -137,6 +137,14 @@ fn examples_are_checked_at_load() {
     }
 }
 
+#[test]
+fn an_expired_rule_is_a_warning() {
+    let rule = |day: &str| format!("[[rules]]\nverdict = 'deny'\ncommand = 'x'\nexpires = {day}\n");
+    let text = format!("{}{}", rule("1980-01-01"), rule("9999-01-01"));
+    let warnings = Policy::from_toml(&text).unwrap().warnings();
+    assert_eq!(warnings, ["`rules[0]` in the given text line 1: it has expired; take it out or renew it"]);
+}
+
 proptest! {
     #[test]
     fn no_table_makes_it_panic(

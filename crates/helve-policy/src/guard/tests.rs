@@ -18,7 +18,7 @@ fn first_line(policy: &str, command: &str) -> String {
 fn a_refusal_says_the_kind_then_the_rule_then_the_remedy() {
     let policy = "tools.exec.deny_patterns = ['guard.rm-recursive', 'guard.power']";
     let expected = "Error: Command blocked by safety guard (dangerous pattern detected)\n\
-        Rule guard.rm-recursive: rm with a recursive option deletes whole directory trees. Found: rm -rf /\n\
+        Rule guard.rm-recursive: it deletes whole directory trees. Found: rm -rf /\n\
         The owner can allow it in helve.toml: tools.exec.deny_patterns = [\"guard.power\"]";
     assert_eq!(message(policy, "ls; rm -rf /"), expected);
 }
@@ -34,8 +34,8 @@ fn the_first_line_names_the_kind() {
         (restricted, "tar --file=\"../x\"", "path traversal detected"),
         ("tools.exec.allow_patterns = []", "ls", "not in allowlist"),
         ("tools.exec.working_dir = '/etc'", "ls", "working_dir outside the view"),
-        ("", "eval eval eval eval eval ls", "cannot be read"),
-        ("", &format!("echo {}ls{}", "$(".repeat(17), ")".repeat(17)), "cannot be read"),
+        ("", "eval eval eval eval eval eval eval eval eval eval eval ls", "cannot be read"),
+        ("", &format!("echo {}ls{}", "$(".repeat(45), ")".repeat(45)), "cannot be read"),
     ] {
         let expected = format!("Error: Command blocked by safety guard ({kind})");
         assert_eq!(first_line(policy, command), expected, "{command}");
@@ -70,8 +70,8 @@ fn reasons_and_grants_are_cut_at_a_length_that_can_be_read() {
 fn the_span_points_at_the_part() {
     for (command, part) in [
         ("ls && sudo rm -rf x | cat", "sudo rm -rf x"),
-        ("ls; sh -c 'a; rm -rf x'", "'a; rm -rf x'"),
-        ("echo é; bash <<E\nrm -rf x\nE", "rm -rf x\n"),
+        ("ls; sh -c 'a; rm -rf x'", "rm -rf x"),
+        ("echo é; bash <<E\nrm -rf x\nE", "rm -rf x"),
     ] {
         let decision = Policy::builtin().check_text(command, Path::new("/w"));
         assert_eq!(decision.span.and_then(|(start, end)| command.get(start..end)), Some(part));
@@ -98,7 +98,7 @@ fn a_command_that_cannot_be_read_is_allowed_with_a_word_about_it() {
 /// An owner may raise `limits.command_bytes` above what is read.
 #[test]
 fn a_command_that_is_too_long_to_read_is_refused_unless_the_list_is_empty() {
-    let long = format!("{}; rm -rf x", "x".repeat(helve_shell::MAX_LENGTH));
+    let long = format!("{}; rm -rf x", "x".repeat(helve_shell::MAX_TEXT));
     let rule = |policy: &str| {
         let decision = Policy::from_toml(policy).unwrap().check_text(&long, Path::new("/w"));
         (decision.verdict, decision.rule, decision.reason.unwrap_or_default())

@@ -128,7 +128,7 @@ impl Meaning {
     pub(super) fn notes_doubts(&mut self, items: &[Item], invocation: &Invocation<'_>) {
         self.notes_unknown(items);
         for item in items {
-            if let Item::Maybe(at) = item {
+            if let Item::Maybe(at) | Item::Open(at) = item {
                 self.departs(DepartureKind::PossibleOption, *at);
             }
         }

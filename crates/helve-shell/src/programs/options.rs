@@ -3,7 +3,7 @@
 //! It follows GNU `getopt_long`: clusters (`-rfv`), attached values (`-n5`, `--file=x`), values in the next argument,
 //! unambiguous abbreviations of long options, `--`, and options behind operands unless the table says [`Order::First`].
 //! An argument of which only the start is known is read as far as that start reaches; what may or may not be an option is
-//! [`Item::Maybe`]. What options mean is the business of the table's owner.
+//! [`Item::Maybe`] or [`Item::Open`]. What options mean is the business of the table's owner.
 
 #[cfg(test)]
 mod tests;
@@ -84,6 +84,8 @@ pub(super) enum Item {
     Unknown(usize),
     /// An argument that may be an option or an operand: its start is not known. It stands where an operand would.
     Maybe(usize),
+    /// An option or a value whose end is not known: further letters or arguments may follow. It is no operand.
+    Open(usize),
 }
 
 /// Where the value of an option stands.
@@ -243,8 +245,7 @@ impl<'a> Reader<'a> {
             None => (text, None),
         };
         if attached.is_none() && !complete {
-            // The rest of the name is unknown.
-            self.items.push(Item::Maybe(at));
+            self.items.push(Item::Open(at));
             return;
         }
         let item = match (self.find(name, abbreviated), attached) {
@@ -313,8 +314,7 @@ impl<'a> Reader<'a> {
             }
         }
         if !complete {
-            // Further letters may follow.
-            self.items.push(Item::Maybe(at));
+            self.items.push(Item::Open(at));
         }
     }
 
@@ -331,7 +331,7 @@ impl<'a> Reader<'a> {
     /// A value that splits may bring further arguments along.
     fn hidden(&mut self, at: usize) {
         if self.args.get(at).is_some_and(|arg| arg.splits && arg.parts.contains(&ArgPart::Unknown)) {
-            self.items.push(Item::Maybe(at));
+            self.items.push(Item::Open(at));
         }
     }
 }

@@ -125,7 +125,7 @@ impl<'a> Reading<'a> {
     /// Notes that what is not certain may be an option, for programs of which one option changes much.
     pub(super) fn doubt(&mut self) {
         for item in &self.items {
-            if let Item::Maybe(arg) = item {
+            if let Item::Maybe(arg) | Item::Open(arg) = item {
                 self.meaning.departures.push((DepartureKind::PossibleOption, *arg));
             }
         }

@@ -167,8 +167,8 @@ fn partly_known_arguments_are_read_as_far_as_they_reach() {
             value("o", 0, 0, 2),
             value("compress-program", 1, 1, 19),
             Item::Flag("r", 2),
-            Item::Maybe(2),
-            Item::Maybe(3),
+            Item::Open(2),
+            Item::Open(3),
             Item::Maybe(4),
             Item::Operand(5),
             Item::Maybe(6),
@@ -187,7 +187,7 @@ fn partly_known_arguments_are_read_as_far_as_they_reach() {
 #[test]
 fn a_value_that_splits_may_bring_options_along() {
     let args = vec![Arg::known("-k", NOWHERE), Arg::unknown(NOWHERE), Arg::known("file", NOWHERE)];
-    assert_eq!(read(&args, &SORT), [value("k", 0, 1, 0), Item::Maybe(1), Item::Operand(2)]);
+    assert_eq!(read(&args, &SORT), [value("k", 0, 1, 0), Item::Open(1), Item::Operand(2)]);
 }
 
 #[test]
@@ -221,7 +221,7 @@ proptest! {
         let mut seen = vec![false; args.len() + 1];
         for item in items {
             match item {
-                Item::Flag(_, at) | Item::Operand(at) | Item::End(at) | Item::Unknown(at) | Item::Maybe(at) => seen[at] = true,
+                Item::Flag(_, at) | Item::Operand(at) | Item::End(at) | Item::Unknown(at) | Item::Maybe(at) | Item::Open(at) => seen[at] = true,
                 Item::Value(_, place) => {
                     seen[place.option] = true;
                     seen[place.arg] = true;

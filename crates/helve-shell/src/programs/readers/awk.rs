@@ -63,6 +63,7 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Meaning {
             Item::Flag("D" | "debug", at) => meaning.departs(DepartureKind::Code, at),
             Item::Value("D" | "debug", place) => meaning.departs(DepartureKind::Code, place.option),
             Item::Operand(at) => operands.push(at),
+            Item::Open(at) => meaning.departs(DepartureKind::PossibleOption, at),
             Item::Maybe(at) => {
                 meaning.departs(DepartureKind::PossibleOption, at);
                 operands.push(at);

@@ -165,7 +165,7 @@ fn leading_options(invocation: &Invocation<'_>, meaning: &mut Meaning) -> usize 
     let mut at = 0;
     while let Some(text) = invocation.text(at) {
         match text {
-            "-H" | "-L" | "-P" | "-E" | "-X" | "-s" | "--" => at += 1,
+            "-H" | "-L" | "-P" | "-E" | "-X" | "-s" | "-x" | "-d" | "--" => at += 1,
             "-D" => at += 2,
             "-f" if at + 1 < invocation.args.len() => {
                 meaning.reads(On::Arg(at + 1));
@@ -224,6 +224,8 @@ impl Expression<'_> {
                     }
                     2
                 }
+                // On BSD, a depth may be given.
+                "-depth" | "-d" if self.invocation.text(at + 1).is_some_and(is_number) => 2,
                 _ if ALONE.contains(&text) => 1,
                 _ if WITH_ARGUMENT.contains(&text) || is_newer_than(text) => {
                     // An unknown value may split into further arguments.
@@ -340,6 +342,11 @@ impl Expression<'_> {
         }
         self.meaning
     }
+}
+
+fn is_number(text: &str) -> bool {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// `-newerXY`.

@@ -95,6 +95,7 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Meaning {
                 meaning.reads(place.on(args));
             }
             Item::Unknown(at) => meaning.departs(DepartureKind::UnknownOption, at),
+            Item::Open(at) => meaning.departs(DepartureKind::PossibleOption, at),
             Item::Maybe(at) => {
                 meaning.departs(DepartureKind::PossibleOption, at);
                 meaning.hides(OpaqueReason::UnknownProgram, Some(at));

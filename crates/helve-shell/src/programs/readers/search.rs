@@ -3,7 +3,7 @@
 use super::table::{Does, Operands, Table, apply};
 use crate::Span;
 use crate::analysis::{Arg, ArgPart, DepartureKind, More};
-use crate::programs::options::{Grammar, Item, Order, may_hide_option, read, tail};
+use crate::programs::options::{Grammar, Item, Order, read, tail};
 use crate::programs::{Invocation, Meaning, On};
 
 /// `rg`.
@@ -76,7 +76,7 @@ pub(super) fn fd(invocation: &Invocation<'_>) -> Meaning {
     for item in &items {
         match *item {
             Item::Unknown(at) if at < end => meaning.departs(DepartureKind::UnknownOption, at),
-            Item::Maybe(at) if at < end && may_hide_option(&args[at]) => {
+            Item::Maybe(at) | Item::Open(at) if at < end => {
                 meaning.departs(DepartureKind::PossibleOption, at);
             }
             _ => {}

@@ -64,7 +64,7 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Meaning {
             Item::Flag(name, at) => function(&mut meaning, &mut request, name, at),
             Item::Value(name, place) => value(&mut meaning, &mut request, args, name, place),
             Item::Operand(at) | Item::Maybe(at) => request.members.push(at),
-            Item::End(_) | Item::Unknown(_) => {}
+            Item::End(_) | Item::Unknown(_) | Item::Open(_) => {}
         }
     }
     finish(&mut meaning, &request, invocation);

@@ -48,6 +48,7 @@ fn env(invocation: &Invocation<'_>, depth: usize) -> Meaning {
                 meaning.hides(OpaqueReason::Redefinition, Some(place.option));
             }
             Item::Operand(at) => first = first.min(at),
+            Item::Open(at) => meaning.departs(DepartureKind::PossibleOption, at),
             Item::Maybe(at) => {
                 meaning.departs(DepartureKind::PossibleOption, at);
                 first = first.min(at);

@@ -91,6 +91,7 @@ fn sudo(invocation: &Invocation<'_>) -> Meaning {
             Item::Value("D" | "chdir", place) => directory = place.value(args),
             Item::Value("R" | "chroot" | "h" | "host", _) => elsewhere = true,
             Item::Operand(at) => first = first.min(at),
+            Item::Open(at) => meaning.departs(DepartureKind::PossibleOption, at),
             Item::Maybe(at) => {
                 meaning.departs(DepartureKind::PossibleOption, at);
                 first = first.min(at);
@@ -149,6 +150,7 @@ fn wrapped(invocation: &Invocation<'_>, grammar: &Grammar, shells: &[&str]) -> M
         match item {
             Item::Flag(name, _) => shell |= shells.contains(&name),
             Item::Operand(at) => first = first.min(at),
+            Item::Open(at) => meaning.departs(DepartureKind::PossibleOption, at),
             Item::Maybe(at) => {
                 meaning.departs(DepartureKind::PossibleOption, at);
                 first = first.min(at);

@@ -50,6 +50,7 @@ fn xargs(invocation: &Invocation<'_>) -> Meaning {
             Item::Flag("i" | "replace", _) => mark = Some("{}".to_owned()),
             Item::Value("a" | "arg-file", place) => meaning.reads(place.on(args)),
             Item::Operand(at) => first = first.min(at),
+            Item::Open(at) => meaning.departs(DepartureKind::PossibleOption, at),
             Item::Maybe(at) => {
                 meaning.departs(DepartureKind::PossibleOption, at);
                 first = first.min(at);

@@ -297,6 +297,7 @@ fn wrapped(wrapper: &Wrapper, invocation: &Invocation<'_>) -> Meaning {
                 }
             }
             Item::Operand(at) => operands.push(at),
+            Item::Open(at) => meaning.departs(DepartureKind::PossibleOption, at),
             Item::Maybe(at) => {
                 meaning.departs(DepartureKind::PossibleOption, at);
                 operands.push(at);

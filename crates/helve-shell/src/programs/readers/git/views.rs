@@ -159,7 +159,7 @@ pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
             Item::Flag(name, at) => departs(call, meaning, name, at),
             Item::Value(name, place) => value(call, meaning, name, place),
             Item::Operand(at) | Item::Maybe(at) => operands.push(at),
-            Item::End(_) | Item::Unknown(_) => {}
+            Item::End(_) | Item::Unknown(_) | Item::Open(_) => {}
         }
     }
     match call.name {

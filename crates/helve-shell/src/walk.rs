@@ -367,6 +367,9 @@ impl<'a> Walker<'a> {
 
     /// Puts the runs in the order of their texts and leaves out what was found twice.
     fn finish(mut self) -> Analysis {
+        if !self.repeated && self.runs.is_sorted_by_key(|run| run.span.start) {
+            return Analysis { runs: self.runs, effects: self.effects, opaque: self.opaque };
+        }
         let mut order: Vec<usize> = (0..self.runs.len()).collect();
         order.sort_by_key(|index| self.runs[*index].span.start);
         let mut moved = vec![0; self.runs.len()];

@@ -237,3 +237,61 @@ fn range(atoms: &[Atom<'_>]) -> Option<Option<Vec<String>>> {
     }
     Some(Some(texts))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Span;
+
+    fn shown(text: &str) -> Option<Vec<String>> {
+        let span = Span { start: 0, end: text.len() };
+        let word = Word { pieces: vec![Piece { kind: PieceKind::Text(text.to_owned()), span }], span };
+        match expand(&word) {
+            Braces::None => Some(vec![text.to_owned()]),
+            Braces::TooMany => None,
+            Braces::Words(words) => {
+                let one = |pieces: Vec<Piece>| {
+                    let text = |piece: Piece| match piece.kind {
+                        PieceKind::Text(text) => text,
+                        other => panic!("{other:?}"),
+                    };
+                    pieces.into_iter().map(text).collect::<String>()
+                };
+                Some(words.into_iter().map(one).collect())
+            }
+        }
+    }
+
+    #[test]
+    fn braces_expand_as_in_bash() {
+        let rows = [
+            ("a{b,c}d", "abd acd"),
+            ("{a,b}{c,d}", "ac ad bc bd"),
+            ("{a,{b,c}}", "a b c"),
+            ("{a,}", "a "),
+            ("{a}", "{a}"),
+            ("{}", "{}"),
+            ("a{b", "a{b"),
+            ("a}b{c,d}", "a}bc a}bd"),
+            ("{1..4}", "1 2 3 4"),
+            ("{4..1..2}", "4 2"),
+            ("{01..03}", "01 02 03"),
+            ("{-1..1}", "-1 0 1"),
+            ("{a..c}", "a b c"),
+            ("{r..r}m", "rm"),
+            ("{1..a}", "{1..a}"),
+            ("{{a,b}", "{a {b"),
+            ("x{a,b{1..2}}", "xa xb1 xb2"),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(shown(text).map(|words| words.join(" ")).as_deref(), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn too_many_words_are_not_written_down() {
+        for text in ["{a,b}".repeat(20), "{1..100000}".to_owned(), "{a,".repeat(5000) + &"}".repeat(5000)] {
+            assert_eq!(shown(&text), None, "{text:.40}");
+        }
+    }
+}

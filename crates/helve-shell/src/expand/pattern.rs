@@ -177,3 +177,57 @@ fn named_class(characters: &[char]) -> Option<(Ranges, usize)> {
         .find(|(name, _)| name.chars().eq(characters.iter().copied().take(name.len())))
         .map(|(name, ranges)| (*ranges, name.len()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Span;
+
+    fn pattern(text: &str) -> Pattern {
+        let span = Span { start: 0, end: 0 };
+        let arg = Arg { parts: vec![ArgPart::Glob(text.to_owned())], span, splits: false };
+        Pattern::of(&arg).expect("a known pattern")
+    }
+
+    #[test]
+    fn patterns_match_as_in_the_shell() {
+        let rows = [
+            ("*", "", true),
+            ("*", "abc", true),
+            ("a*c", "abbc", true),
+            ("a*c", "abbd", false),
+            ("?", "a", true),
+            ("?", "", false),
+            ("[abc]", "b", true),
+            ("[!abc]", "b", false),
+            ("[^a-c]x", "dx", true),
+            ("[a-c]*[0-9]", "bxx7", true),
+            ("[]]", "]", true),
+            ("[[:digit:]]", "7", true),
+            ("[[:digit:]]", "x", false),
+            ("[", "[", true),
+            ("*a*b*", "xxaxxbxx", true),
+            ("*a*b*", "xxbxxaxx", false),
+        ];
+        for (text, against, expected) in rows {
+            let against: Vec<char> = against.chars().collect();
+            assert_eq!(pattern(text).matches(&against), expected, "{text} {against:?}");
+        }
+    }
+
+    #[test]
+    fn ends_are_found_shortest_and_longest() {
+        let text: Vec<char> = "a/b/c.tar.gz".chars().collect();
+        assert_eq!(pattern("*/").prefix(&text, false), Some(Some(2)));
+        assert_eq!(pattern("*/").prefix(&text, true), Some(Some(4)));
+        assert_eq!(pattern(".*").suffix(&text, false), Some(Some(9)));
+        assert_eq!(pattern(".*").suffix(&text, true), Some(Some(5)));
+        assert_eq!(pattern("x*").prefix(&text, true), Some(None));
+    }
+
+    #[test]
+    fn what_costs_too_much_is_not_computed() {
+        let text = vec!['a'; 60_000];
+        assert_eq!(pattern("*a*b").prefix(&text, true), None);
+    }
+}

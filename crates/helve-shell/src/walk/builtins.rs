@@ -68,11 +68,19 @@ impl Walker<'_> {
                     self.opaque(OpaqueReason::Redefinition);
                 }
             }
-            "bind" | "complete" | "compgen" | "fc"
-                // Each can be given a command to run; without options they only show something.
-                if args.iter().any(|arg| arg.may_be_option()) => {
+            "bind" | "complete" | "fc" => {
+                // Each can be given a command to run or a file to read; otherwise they only show something.
+                let runs = match name {
+                    "bind" => "xf",
+                    "complete" => "CF",
+                    _ => "es",
+                };
+                let given =
+                    |text: &str| text.starts_with('-') && text[1..].contains(|letter| runs.contains(letter));
+                if args.iter().any(|arg| arg.text().is_none_or(given)) {
                     self.opaque(OpaqueReason::UnknownText);
                 }
+            }
             "break" | "continue" => {
                 for index in 0..self.rounds.len() {
                     let mark = self.rounds[index].mark;
@@ -84,12 +92,13 @@ impl Walker<'_> {
             }
             "return" => {
                 if let Some(mark) = self.calls.last().map(|call| call.mark)
-                    && self.step(self.environment.changes_since(mark)) {
-                        let outcome = self.environment.look_back(mark);
-                        if let Some(call) = self.calls.last_mut() {
-                            call.returns.push(outcome);
-                        }
+                    && self.step(self.environment.changes_since(mark))
+                {
+                    let outcome = self.environment.look_back(mark);
+                    if let Some(call) = self.calls.last_mut() {
+                        call.returns.push(outcome);
                     }
+                }
             }
             _ => {}
         }

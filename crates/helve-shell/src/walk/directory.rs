@@ -146,7 +146,7 @@ fn add(places: &mut Vec<Rc<Path>>, place: &Rc<Path>) {
 
 /// The path without `.`, `..` and doubled slashes, by its text alone.
 pub(crate) fn normal(path: &Path) -> PathBuf {
-    let mut made = PathBuf::new();
+    let mut made = PathBuf::with_capacity(path.as_os_str().len());
     for component in path.components() {
         match component {
             Component::CurDir => {}
@@ -157,4 +157,38 @@ pub(crate) fn normal(path: &Path) -> PathBuf {
         }
     }
     made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places<'a>(places: impl Iterator<Item = &'a Rc<Path>>) -> Vec<&'a str> {
+        places.map(|place| place.to_str().unwrap_or_default()).collect()
+    }
+
+    #[test]
+    fn a_change_may_fail_until_it_is_known_to_have_worked() {
+        let start = Directory::at(Path::new("/w"));
+        let moved = start.changed(Path::new("a"), false);
+        assert_eq!(places(moved.likely().iter()), ["/w/a"]);
+        assert_eq!(places(moved.possible()), ["/w/a", "/w"]);
+        let (sure, stayed) = moved.after_success();
+        assert_eq!(places(sure.possible()), ["/w/a"]);
+        assert_eq!(places(sure.or_stayed(&stayed).possible()), ["/w/a", "/w"]);
+        assert_eq!(places(start.changed(Path::new("a"), true).possible()), ["/w/a"]);
+        let twice = moved.changed(Path::new(".."), false);
+        assert_eq!(places(twice.likely().iter()), ["/w"]);
+        assert_eq!(places(twice.possible()), ["/w", "/", "/w/a"]);
+    }
+
+    #[test]
+    fn too_many_possibilities_are_unknown() {
+        let mut directory = Directory::at(Path::new("/w"));
+        for index in 0..10 {
+            directory = directory.joined(&Directory::at(Path::new(&format!("/{index}"))));
+        }
+        assert!(directory.is_unknown());
+        assert!(Directory::at(Path::new("/w")).changed(Path::new(&"a/".repeat(2000)), true).is_unknown());
+    }
 }

@@ -121,3 +121,54 @@ pub(super) fn copies(program: &str) -> bool {
             | "base64"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Span;
+
+    #[test]
+    fn programs_from_standard_input_are_recognized() {
+        let reads = |line: &str| {
+            let mut words = line.split(' ');
+            let program = words.next().unwrap_or_default();
+            let args: Vec<Arg> = words.map(|word| Arg::known(word, Span { start: 0, end: 0 })).collect();
+            reads_code(program, &args)
+        };
+        for line in [
+            "sh",
+            "bash -s -- a",
+            "bash -e",
+            "bash -o pipefail",
+            "python3",
+            "python3 -u -",
+            "python3.12 -",
+            "perl",
+            "perl -w",
+            "node",
+            "ruby -",
+            "sh /dev/stdin",
+            "php",
+            "bash --norc",
+        ] {
+            assert!(reads(line), "{line}");
+        }
+        for line in [
+            "sh -c x",
+            "bash x.sh",
+            "bash -lc x",
+            "python3 -c x",
+            "python3 -m json.tool",
+            "python3 x.py",
+            "perl -ne x",
+            "perl -pe x",
+            "node -e x",
+            "ruby -ne x",
+            "jq .",
+            "php -r x",
+            "node --eval x",
+        ] {
+            assert!(!reads(line), "{line}");
+        }
+    }
+}

@@ -176,3 +176,60 @@ pub(super) fn is_system_program(path: &str) -> bool {
 fn last(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_told_apart() {
+        for path in [
+            "/dev/sda",
+            "/dev/sdb1",
+            "/dev/nvme0n1",
+            "/dev/vda",
+            "/dev/mapper/x",
+            "/dev/disk/by-id/x",
+            "/dev/mem",
+            "/dev/sd*",
+        ] {
+            assert!(is_raw_device(path), "{path}");
+        }
+        for path in ["/dev/null", "/dev/shm/x", "/dev/stdout", "/dev/pts/0", "/dev/ttyS0", "sda", "/dev/std"]
+        {
+            assert!(!is_raw_device(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn start_files_and_credentials_are_known() {
+        for path in [
+            "/h/.bashrc",
+            "/w/.git/hooks/x",
+            "/w/.git/config",
+            "/etc/cron.d/x",
+            "/h/.config/autostart/x",
+            "/h/.ssh/authorized_keys",
+        ] {
+            assert!(starts_by_itself(path), "{path}");
+        }
+        for path in ["/w/bashrc", "/w/.gitignore", "/w/git/config", "/w/src/profile.rs"] {
+            assert!(!starts_by_itself(path), "{path}");
+        }
+        for path in [
+            "/h/.ssh/id_ed25519",
+            "/h/.aws/credentials",
+            "/w/.env",
+            "/w/.env.local",
+            "/x/key.pem",
+            "/etc/shadow",
+            "/proc/7/environ",
+        ] {
+            assert!(holds_credentials(path), "{path}");
+        }
+        for path in ["/h/.ssh/known_hosts", "/h/.ssh/id_rsa.pub", "/w/.env.example", "/w/env", "/etc/passwd"]
+        {
+            assert!(!holds_credentials(path), "{path}");
+        }
+    }
+}

@@ -422,3 +422,6 @@ fn substitute(script: &str, input: &str) -> Option<String> {
     });
     Some(lines.collect())
 }
+
+#[cfg(test)]
+mod tests;

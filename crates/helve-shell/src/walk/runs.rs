@@ -37,6 +37,13 @@ pub(super) struct Start {
 impl Walker<'_> {
     /// Lists a run; none if there are too many.
     pub(super) fn list(&mut self, start: &Start, kind: RunKind, program: Option<String>) -> Option<usize> {
+        let run = self.reserve(start, kind, program)?;
+        self.fill(Some(run), start.clone());
+        Some(run)
+    }
+
+    /// Takes the place of a run whose arguments are still needed; [`Self::fill`] follows.
+    fn reserve(&mut self, start: &Start, kind: RunKind, program: Option<String>) -> Option<usize> {
         if self.runs.len() >= MAX_RUNS {
             self.opaque(OpaqueReason::TooComplex);
             return None;
@@ -47,18 +54,28 @@ impl Walker<'_> {
         };
         self.runs.push(Run {
             program,
-            argv: start.argv.clone(),
+            argv: Vec::new(),
             kind,
             span: self.current,
             via: self.via.clone(),
-            environment: start.environment.clone(),
-            input: start.feed.input.clone(),
+            environment: Vec::new(),
+            input: Input::Inherited,
             departures: start.departures.clone(),
             more: start.more,
             directory,
             understood: kind != RunKind::Program,
         });
         Some(self.runs.len() - 1)
+    }
+
+    /// Gives a run what it is started with.
+    fn fill(&mut self, run: Option<usize>, start: Start) {
+        if let Some(run) = run.and_then(|run| self.runs.get_mut(run)) {
+            run.argv = start.argv;
+            run.environment = start.environment;
+            run.input = start.feed.input;
+            run.more = start.more;
+        }
     }
 
     /// Starts a program, or a builtin that needs nothing of the shell's own state.
@@ -77,7 +94,7 @@ impl Walker<'_> {
             self.redirect_effects(std::mem::take(&mut start.effects), run);
             return Flow { download: start.feed.flow.download || start.taint, run, ..Flow::default() };
         };
-        let run = self.list(&start, kind, Some(base.clone()));
+        let run = self.reserve(&start, kind, Some(base.clone()));
         let effects = std::mem::take(&mut start.effects);
         self.redirect_effects(effects, run);
         self.executed_file(&name, &start.argv, run);
@@ -93,7 +110,9 @@ impl Walker<'_> {
         self.meant(&meaning, &start, &base, run);
         self.fed_code(&base, &start, run);
         let inside = self.inner_commands(meaning, &start, &base, run);
-        self.output(&base, &start, run, inside)
+        let flow = self.output(&base, &start, run, inside);
+        self.fill(run, start);
+        flow
     }
 
     /// Variables that the script exports reach every program.

@@ -209,3 +209,32 @@ const CODE: [&str; 101] = [
 ];
 
 const CODE_STARTS: [&str; 6] = ["LD_", "DYLD_", "BASH_FUNC_", "ERL_", "LUA_INIT", "CARGO_BUILD_"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_weigh_what_they_can_do() {
+        let rows = [
+            ("LC_ALL", Some("C"), Weight::Harmless),
+            ("PAGER", Some("cat"), Weight::Harmless),
+            ("PAGER", Some("less -R"), Weight::Harmless),
+            ("PAGER", Some("less; rm x"), Weight::Code),
+            ("GIT_PAGER", Some("evil"), Weight::Code),
+            ("PAGER", None, Weight::Code),
+            ("EDITOR", Some("true"), Weight::Harmless),
+            ("LD_PRELOAD", Some("x"), Weight::Code),
+            ("GIT_CONFIG_KEY_0", Some("x"), Weight::Code),
+            ("GIT_CONFIG_NOSYSTEM", Some("1"), Weight::Harmless),
+            ("CARGO_TARGET_X_RUNNER", Some("x"), Weight::Code),
+            ("CARGO_TARGET_DIR", Some("x"), Weight::Notable),
+            ("PS4", Some("+ "), Weight::Notable),
+            ("PS4", Some("$(x)"), Weight::Code),
+            ("FOO", Some("1"), Weight::Notable),
+        ];
+        for (name, value, expected) in rows {
+            assert_eq!(weight(name, value), expected, "{name}={value:?}");
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! The guard on a table of commands: `tests/cases/guard.jsonl`, one case a line.
 //!
 //! `command`, `verdict` and `rule`; where they matter, `policy` (the text of a `helve.toml`) and `working_dir`. The
-//! workspace is `/home/user/project` everywhere; nothing is looked up on the disk.
+//! workspace is `/home/user/project` everywhere, which need not exist.
 
 use std::path::Path;
 
@@ -205,7 +205,7 @@ fn judging_takes_linear_time() {
 
 /// The command that was found to take 19 seconds: small, and every level reads the one below it many times.
 #[test]
-fn shells_that_share_an_input_read_it_once() {
+fn shells_that_share_an_input_do_not_multiply() {
     let text = here_documents(&format!("find {}", "-exec sh \\; ".repeat(25)), 4, "rm -rf x");
     assert!(text.len() < 1_400);
     let decision = Policy::builtin().check_text(&text, Path::new(WORKSPACE));
@@ -214,7 +214,8 @@ fn shells_that_share_an_input_read_it_once() {
     let start = std::time::Instant::now();
     let decision = Policy::builtin().check_text(&harmless, Path::new(WORKSPACE));
     assert!(start.elapsed().as_secs_f64() < 5.0, "took {:?}", start.elapsed());
-    assert_eq!((decision.verdict, decision.rule.as_str()), (Verdict::Allow, "guard.default"));
+    // Followed or given up, but never for long.
+    assert!(["guard.default", "guard.too-complex"].contains(&decision.rule.as_str()), "{decision:?}");
 }
 
 proptest::proptest! {

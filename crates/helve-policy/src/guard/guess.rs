@@ -28,15 +28,19 @@ pub(super) fn look(guard: &Guard, case: &Case<'_>) -> Vec<Hit> {
     for (index, run, pattern) in
         runs.filter_map(|(index, run)| Some((index, run, pattern(run)?))).take(MAX_TRIED)
     {
-        for name in NAMES.iter().filter(|name| disk::matches(&pattern, name)) {
-            let rules = read_again(guard, case, run, name);
+        let (directory, last) = pattern.rsplit_once('/').map_or(("", pattern.as_str()), |(directory, last)| {
+            // A relative path stays one: it names a file of the project.
+            (if directory.starts_with('/') || directory.is_empty() { "" } else { "./" }, last)
+        });
+        for name in NAMES.iter().filter(|name| disk::matches(last, name)) {
+            let rules = read_again(guard, case, run, &format!("{directory}{name}"));
             hits.extend(rules.into_iter().map(|rule| Hit { rule, span: run.span, run: Some(index) }));
         }
     }
     hits
 }
 
-/// The last part of a name that is a pattern.
+/// A name that is a pattern.
 fn pattern(run: &Run) -> Option<String> {
     let mut text = String::new();
     let mut active = false;
@@ -51,7 +55,7 @@ fn pattern(run: &Run) -> Option<String> {
             ArgPart::Unknown => return None,
         }
     }
-    active.then(|| text.rsplit('/').next().unwrap_or_default().to_owned())
+    active.then_some(text)
 }
 
 /// The rules that the command falls under with another name in the place of the pattern.

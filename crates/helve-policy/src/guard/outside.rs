@@ -78,7 +78,7 @@ pub(super) fn judge_paths(guard: &Guard, case: &Case<'_>) -> Vec<Mark> {
 }
 
 /// The most paths of one command whose links are followed; one with more is refused.
-const MAX_FOLLOWED: usize = 4096;
+const MAX_FOLLOWED: usize = 16_384;
 
 struct Search<'a> {
     guard: &'a Guard,
@@ -161,6 +161,7 @@ impl Search<'_> {
                     self.path(path, arg.span, index, run);
                 }
                 self.home(arg.span, Some(index));
+                self.link(spelling::value(&text), arg.span, index, run);
             }
         }
         if let (true, Input::Text(text)) = (code, &run.input) {
@@ -202,6 +203,18 @@ impl Search<'_> {
                 absolute: absolute.map(Path::to_owned),
                 shown,
             });
+        }
+    }
+
+    /// An argument that stays inside by its text, and may be a link that does not.
+    fn link(&mut self, value: &str, span: Span, index: usize, run: &Run) {
+        let Some(directory) = &run.directory else { return };
+        if value.is_empty() || value.starts_with('/') || value.contains(spelling::UNKNOWN) || spelling::has_parent(value) {
+            return;
+        }
+        let full = directory.join(value);
+        if self.is_outside(&full, &full) {
+            self.found.push(Outside { span, run: Some(index), absolute: None, shown: value.to_owned() });
         }
     }
 

@@ -35,6 +35,15 @@ pub(super) fn paths(text: &str) -> Vec<&str> {
     }
 }
 
+/// What stands behind the names of an argument: `x` of `--file=x`.
+pub(super) fn value(text: &str) -> &str {
+    let mut value = text;
+    while let Some(rest) = behind_name(value) {
+        value = rest;
+    }
+    value
+}
+
 /// The paths of a list such as the value of `PATH`.
 pub(super) fn list(text: &str) -> Vec<&str> {
     // `//` behind a colon is the rest of a URL.

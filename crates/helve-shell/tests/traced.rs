@@ -27,6 +27,9 @@ const STARTERS: &[&str] = &[
     "ionice", "flock", "watch", "script", "chroot",
 ];
 
+/// The image of whatever a program started on its own account.
+const FOREIGN: &str = "(foreign)";
+
 const COMMANDS: &[&str] = &[
     "ls | head -1; cat words.txt | sort | uniq -c",
     "find . -name '*.txt' -exec wc -l {} + ; find . -type f | xargs -n1 basename",
@@ -156,10 +159,8 @@ fn programs(log: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut inside = false;
     for (pid, event) in &lines {
-        let Some(path) = event.trim_start().strip_prefix("execve(\"").and_then(|rest| rest.split('"').next())
-        else {
-            continue;
-        };
+        let path = event.trim_start().strip_prefix("execve(\"").and_then(|rest| rest.split('"').next());
+        let Some(path) = path else { continue };
         if event.ends_with(')') || event.contains(") = -1") {
             continue;
         }
@@ -179,7 +180,13 @@ fn programs(log: &str) -> BTreeSet<String> {
                 None => break String::new(),
             }
         };
-        if STARTERS.contains(&image.as_str()) {
+        if !STARTERS.contains(&image.as_str()) {
+            images.insert(pid, FOREIGN.to_owned());
+            continue;
+        }
+        // The shell between these and the command that they are given is their own.
+        if !(matches!(image.as_str(), "script" | "watch") && matches!(name.as_str(), "sh" | "bash" | "dash"))
+        {
             found.insert(name.clone());
         }
         images.insert(pid, name);

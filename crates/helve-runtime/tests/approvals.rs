@@ -277,6 +277,20 @@ async fn a_grant_is_bound_to_the_content_of_the_script_and_to_the_directory() {
     assert!(below.call(call("cargo build")).await.ok);
     assert_eq!(yes.count(), 6, "also where no script is run");
 
+    write("echo three");
+    for _ in 0..2 {
+        assert!(runtime.call(call("bash build.sh")).await.ok);
+    }
+    assert_eq!((yes.count(), yes.last().parts[0].offer.as_deref()), (7, Some("bash build.sh")));
+    for other in
+        ["A=1 bash build.sh", "bash -x build.sh", "bash build.sh < x", "bash build.sh > x", "bash < build.sh"]
+    {
+        let before = yes.count();
+        assert!(runtime.call(call(other)).await.ok);
+        assert_eq!(yes.count(), before + 1, "{other}");
+        assert_eq!(yes.last().parts.iter().find_map(|part| part.offer.clone()), None, "{other}");
+    }
+
     std::fs::write(place.path("outside.sh"), "x").unwrap();
     std::os::unix::fs::symlink("../outside.sh", place.path("w/link.sh")).unwrap();
     std::fs::write(place.path("w/large.sh"), vec![b'#'; (1 << 20) + 1]).unwrap();
@@ -432,6 +446,7 @@ async fn a_grant_for_a_command_does_not_cover_more_than_the_command() {
         "sudo cargo build",
         "./cargo build",
         "cargo build | sh",
+        "xargs cargo build",
     ]
     .into_iter()
     .enumerate()

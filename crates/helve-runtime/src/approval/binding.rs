@@ -4,10 +4,10 @@
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
-use helve_shell::analysis::{Analysis, EffectKind, OpaqueReason, Run, Target};
+use helve_shell::analysis::{Analysis, EffectKind, Opaque, OpaqueReason, Run, Target};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 
-use super::Script;
+use super::{Script, pattern};
 
 /// The largest script that a grant can be bound to.
 const MAX_BYTES: u64 = 1 << 20;
@@ -48,15 +48,15 @@ fn script_paths(analysis: &Analysis, index: usize, cwd: &Path) -> Option<Vec<Pat
     Some(paths)
 }
 
+/// Whether the command names a script. A task such as `make test` runs code of the workspace too, but names no file of
+/// it; whether that can be allowed for longer is for the patterns to say.
 fn runs_a_script(analysis: &Analysis, run: &Run) -> bool {
     let by_path = run.argv.first().and_then(|name| name.text()).is_some_and(|name| name.contains('/'));
+    let inside = |part: &Opaque| part.span.start <= run.span.end && run.span.start <= part.span.end;
     let mut opaque = analysis.opaque.iter();
     by_path
-        || opaque.any(|part| {
-            part.reason == OpaqueReason::Script
-                && part.span.start <= run.span.end
-                && run.span.start <= part.span.end
-        })
+        || (pattern::is_interpreter(run)
+            && opaque.any(|part| part.reason == OpaqueReason::Script && inside(part)))
 }
 
 /// The program itself where it is named by a path, else its first argument that is no option.

@@ -67,7 +67,8 @@ impl Grants {
             Lasting::Always => &[Scope::Session, Scope::Workspace, Scope::User],
         };
         let mut store = self.store();
-        if store.is_none() {
+        // To look makes nothing: where there is no state directory, nothing was granted.
+        if store.is_none() && self.home.exists() {
             *store = Approvals::open_existing(&Home::open(&self.home)?)?;
         }
         let Some(store) = store.as_ref() else { return Ok(None) };

@@ -22,6 +22,11 @@ const MAX_STARTS: usize = 256;
 const INTERPRETERS: &[&str] =
     &["bash", "dash", "ksh", "lua", "node", "perl", "php", "python", "python3", "ruby", "sh", "zsh"];
 
+/// Whether the program runs the script that it is given.
+pub(crate) fn is_interpreter(run: &Run) -> bool {
+    run.program.as_deref().is_some_and(|program| INTERPRETERS.contains(&program))
+}
+
 /// The argv of a run as a shell reads it back; none if a part of it shows only when it runs.
 pub(crate) fn exact(run: &Run) -> Option<String> {
     let words: Option<Vec<_>> = run.argv.iter().map(|arg| arg.text().map(quote)).collect();
@@ -55,8 +60,7 @@ fn exact_script(analysis: &Analysis, run: usize, scripts: &[Script]) -> Option<S
     let run = analysis.runs.get(run)?;
     let (name, args) = run.argv.split_first()?;
     let direct = name.text().is_some_and(|name| name.contains('/'));
-    let interpreted = run.program.as_deref().is_some_and(|program| INTERPRETERS.contains(&program))
-        && args.first().is_some_and(|first| !first.may_be_option());
+    let interpreted = is_interpreter(run) && args.first().is_some_and(|first| !first.may_be_option());
     let touches = |start: usize, end: usize| start <= run.span.end && run.span.start <= end;
     let mut opaque = analysis.opaque.iter().filter(|part| touches(part.span.start, part.span.end));
     let plain = run.departures.is_empty()

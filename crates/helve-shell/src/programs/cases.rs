@@ -136,7 +136,8 @@ fn shown(arg: &Arg) -> String {
 
 const NOWHERE: Span = Span { start: 0, end: 0 };
 
-fn split(text: &str) -> Vec<Arg> {
+/// The words of a command line, as described above.
+pub(super) fn split(text: &str) -> Vec<Arg> {
     let mut words: Vec<Arg> = Vec::new();
     let mut open = false;
     let mut quote = None;

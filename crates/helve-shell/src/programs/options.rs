@@ -46,6 +46,12 @@ impl Grammar {
         numbers: false,
         single_dash: false,
     };
+
+    /// All long options.
+    fn options(&self) -> impl Iterator<Item = (&'static str, Takes)> + use<> {
+        let named = self.names.iter().flat_map(|list| list.split_ascii_whitespace()).map(described);
+        self.long.iter().chain(EVERYWHERE).copied().chain(named)
+    }
 }
 
 /// Whether a long option has a value.
@@ -174,7 +180,8 @@ pub(super) fn read(args: &[Arg], grammar: &Grammar) -> Vec<Item> {
 
 /// Says what each argument from one on is, as for a subcommand.
 pub(super) fn read_from(args: &[Arg], first: usize, grammar: &Grammar) -> Vec<Item> {
-    let mut reader = Reader { args, grammar, items: Vec::with_capacity(args.len()), next: first };
+    let items = Vec::with_capacity(args.len());
+    let mut reader = Reader { args, grammar, items, next: first, lookups: 0, sorted: None };
     reader.run();
     reader.items
 }
@@ -187,7 +194,14 @@ struct Reader<'a> {
     grammar: &'a Grammar,
     items: Vec<Item>,
     next: usize,
+    /// How often a long option was looked for.
+    lookups: usize,
+    /// All long options by name, once they were looked for often.
+    sorted: Option<Vec<(&'static str, Takes)>>,
 }
+
+/// How many long options are looked for before it pays to sort them.
+const FEW_LOOKUPS: usize = 12;
 
 impl<'a> Reader<'a> {
     fn run(&mut self) {
@@ -233,7 +247,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether a text behind a single dash is a long option, with or without `=value`.
-    fn has_single(&self, behind: &str) -> bool {
+    fn has_single(&mut self, behind: &str) -> bool {
         let name = behind.split('=').next().unwrap_or(behind);
         self.find(name, false).is_some()
     }
@@ -261,12 +275,14 @@ impl<'a> Reader<'a> {
     }
 
     /// The declared option of that name, or the only one that starts with it.
-    fn find(&self, name: &str, abbreviated: bool) -> Option<(&'static str, Takes)> {
-        let declared = self.grammar.long.iter().chain(EVERYWHERE).copied();
-        let named = self.grammar.names.iter().flat_map(|list| list.split_ascii_whitespace()).map(described);
+    fn find(&mut self, name: &str, abbreviated: bool) -> Option<(&'static str, Takes)> {
+        self.lookups += 1;
+        if self.lookups > FEW_LOOKUPS {
+            return self.find_sorted(name, abbreviated);
+        }
         let mut short_for = None;
         let mut ambiguous = name.is_empty() || !abbreviated;
-        for option in declared.chain(named) {
+        for option in self.grammar.options() {
             if option.0 == name {
                 return Some(option);
             }
@@ -277,6 +293,22 @@ impl<'a> Reader<'a> {
             }
         }
         short_for.filter(|_| !ambiguous)
+    }
+
+    /// The same for an argv with many options, which pays for a sorted list.
+    fn find_sorted(&mut self, name: &str, abbreviated: bool) -> Option<(&'static str, Takes)> {
+        let grammar = self.grammar;
+        let sorted = self.sorted.get_or_insert_with(|| {
+            let mut options: Vec<_> = grammar.options().collect();
+            options.sort_unstable_by_key(|(name, _)| *name);
+            options.dedup();
+            options
+        });
+        let at = sorted.partition_point(|(known, _)| *known < name);
+        let found = *sorted.get(at)?;
+        let short = abbreviated && !name.is_empty() && found.0.starts_with(name);
+        let ambiguous = sorted.get(at + 1).is_some_and(|(other, _)| other.starts_with(name));
+        (found.0 == name || (short && !ambiguous)).then_some(found)
     }
 
     /// `-rfv`, `-n5`, `-n 5`, `-20`; `text` starts with its dash.

@@ -10,7 +10,8 @@
 //! | `wrappers` | those that run their operands as they stand: `nice`, `timeout`, `nohup`, `strace` |
 //! | `env` | `env` |
 //! | `privilege` | `sudo`, `doas`, `su`, `pkexec` and their kind |
-//! | `repeaters` | `xargs`, `parallel`, `watch`, `entr`, `flock`, `script`, terminal multiplexers |
+//! | `repeaters` | `xargs`, `parallel`, `watch`, `entr`, `flock`, `hyperfine` |
+//! | `sessions` | `script`, `tmux`, `screen`, `at` |
 //! | `elsewhere` | `ssh`, containers, other roots and namespaces |
 //! | `interpreters` | code in other languages |
 //! | `packages` | `npx`, `npm run`, `uv run`, `cargo run` |
@@ -22,6 +23,7 @@ mod interpreters;
 mod packages;
 mod privilege;
 mod repeaters;
+mod sessions;
 mod shells;
 #[cfg(test)]
 mod tests;
@@ -38,6 +40,7 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
         env::understand,
         privilege::understand,
         repeaters::understand,
+        sessions::understand,
         elsewhere::understand,
         interpreters::understand,
         packages::understand,

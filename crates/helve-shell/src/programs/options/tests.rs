@@ -111,6 +111,27 @@ fn lists_that_programs_share_count_as_one() {
 }
 
 #[test]
+fn many_options_are_found_as_few_are() {
+    let names =
+        ["--comp=x", "--random", "--rev", "--check", "--c", "--compress-program=y", "--", "--bogus", "--h"];
+    for name in names {
+        let mut args = known(&[name]);
+        let few = read(&args, &SORT);
+        for _ in 0..=FEW_LOOKUPS {
+            args.insert(0, Arg::known("--reverse", NOWHERE));
+        }
+        let many = read(&args, &SORT);
+        let kind = |item: Option<&Item>| match item {
+            Some(Item::Value(name, _) | Item::Flag(name, _)) => (*name).to_owned(),
+            Some(Item::Unknown(_)) => "unknown".to_owned(),
+            Some(Item::End(_)) => "end".to_owned(),
+            other => panic!("{name} is {other:?}"),
+        };
+        assert_eq!(kind(few.last()), kind(many.last()), "{name}");
+    }
+}
+
+#[test]
 fn options_stand_anywhere_or_only_in_front() {
     let args = known(&["a", "-r", "--", "-o", "b"]);
     assert_eq!(

@@ -1,6 +1,6 @@
 //! `find`: starting points, then an expression of tests and actions.
 
-use crate::analysis::{Arg, ArgPart, DepartureKind, EffectKind, More};
+use crate::analysis::{Arg, ArgPart, DepartureKind, EffectKind, More, OpaqueReason};
 use crate::programs::options::may_hide_option;
 use crate::programs::{Invocation, Meaning, On};
 
@@ -155,6 +155,7 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Meaning {
         choices: false,
         name: None,
         deletes: None,
+        commands: 0,
     };
     expression.read(at);
     expression.finish()
@@ -196,7 +197,19 @@ struct Expression<'a> {
     /// The pattern of the first `-name`.
     name: Option<String>,
     deletes: Option<usize>,
+    /// How many commands were followed.
+    commands: usize,
 }
+
+/// How many commands of one expression are followed; a person types a few.
+const MAX_COMMANDS: usize = 32;
+
+/// How many starting points, and how long, are worth a list of paths below them.
+const MAX_STARTS: usize = 16;
+const MAX_START_LENGTH: usize = 512;
+
+/// How often `{}` in one command stands for that list.
+const MAX_MARKS: usize = 4;
 
 impl Expression<'_> {
     fn read(&mut self, mut at: usize) {
@@ -292,12 +305,21 @@ impl Expression<'_> {
             _ => false,
         };
         let length = (0..args.len()).find(ends).unwrap_or(args.len());
+        self.commands += 1;
+        if self.commands > MAX_COMMANDS {
+            self.meaning.hides(OpaqueReason::TooComplex, Some(at));
+            return length + 2;
+        }
         let here = matches!(self.invocation.text(at), Some("-execdir" | "-okdir"));
         let found = self.found(here);
         let (command, _) = with_paths(&args[..length], &found);
         let more = if length == args.len() { self.invocation.more } else { More::Nothing };
-        if !command.is_empty() || more != More::Nothing {
+        let asks = matches!(self.invocation.text(at), Some("-ok" | "-okdir"));
+        if asks && (!command.is_empty() || more != More::Nothing) {
+            // Its standard input is for the answers.
             self.meaning.runs_detached(command, more);
+        } else {
+            self.meaning.runs(&command, more);
         }
         length + 2
     }
@@ -305,7 +327,7 @@ impl Expression<'_> {
     /// What `{}` stands for: paths below each starting point.
     fn found(&self, in_directory: bool) -> Vec<Arg> {
         let pattern = match (&self.name, self.choices) {
-            (Some(name), false) => format!("**/{name}"),
+            (Some(name), false) if name.len() <= MAX_START_LENGTH => format!("**/{name}"),
             _ => "**".to_owned(),
         };
         let span = self.invocation.args.first().map_or(crate::Span { start: 0, end: 0 }, |arg| arg.span);
@@ -317,13 +339,10 @@ impl Expression<'_> {
             parts.push(ArgPart::Glob(pattern.clone()));
             Arg { parts: merged(parts), span: start.span, splits: true }
         };
-        // More starting points than a person types are not worth a list.
-        if in_directory || self.starts.len() > 16 {
-            return vec![Arg {
-                parts: vec![ArgPart::Known("./".to_owned()), ArgPart::Unknown],
-                span,
-                splits: false,
-            }];
+        let long = |start: &Arg| start.parts.len() > 8 || start.prefix().len() > MAX_START_LENGTH;
+        if in_directory || self.starts.len() > MAX_STARTS || self.starts.iter().any(long) {
+            let parts = vec![ArgPart::Known("./".to_owned()), ArgPart::Unknown];
+            return vec![Arg { parts, span, splits: false }];
         }
         match self.starts {
             [] => vec![below(&Arg::known(".", span))],
@@ -360,10 +379,12 @@ fn is_newer_than(text: &str) -> bool {
 /// are paths.
 pub(super) fn with_paths(command: &[Arg], paths: &[Arg]) -> (Vec<Arg>, bool) {
     let mut named = false;
+    let mut marks = 0;
     let mut argv = Vec::with_capacity(command.len());
     for arg in command {
-        if arg.text() == Some("{}") && !paths.is_empty() {
+        if arg.text() == Some("{}") && !paths.is_empty() && marks < MAX_MARKS {
             named = true;
+            marks += 1;
             argv.extend(paths.iter().cloned());
             continue;
         }

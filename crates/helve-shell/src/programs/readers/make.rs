@@ -69,7 +69,16 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Meaning {
             Item::Value("I" | "include-dir", place) => {
                 meaning.departs(DepartureKind::Configuration, place.option)
             }
-            Item::Value("C" | "directory", place) => meaning.reads(place.on(args)),
+            Item::Value("C" | "directory", place) => {
+                meaning.reads(place.on(args));
+                // The makefile of a directory below is the project's own; one from elsewhere is not.
+                if place.text(args).is_none_or(|path| {
+                    path.starts_with(['/', '~']) || path.split('/').any(|part| part == "..")
+                }) {
+                    meaning.departs(DepartureKind::Code, place.option);
+                    meaning.hides(OpaqueReason::Script, Some(place.option));
+                }
+            }
             Item::Operand(at) | Item::Maybe(at) => assignment(&mut meaning, invocation, at),
             _ => {}
         }

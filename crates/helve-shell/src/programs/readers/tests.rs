@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::{awk, sed};
-use crate::programs::cases::{any_args, check, understands};
+use crate::programs::cases::{any_args, check, split, understands};
 
 #[test]
 fn readers_do_what_their_cases_say() {
@@ -23,5 +23,38 @@ proptest! {
     fn any_script_is_read(text in "[ -~\n]{0,40}") {
         let _ = sed::script_acts(&text);
         let _ = awk::program_acts(&text);
+    }
+}
+
+#[test]
+fn hostile_arguments_cost_little() {
+    let many = |start: &str, repeated: &str| format!("{start}{}", repeated.repeat(100_000 / repeated.len()));
+    let commands = [
+        many("sed '", "s/[/"),
+        many("sed '", "[^"),
+        many("sed '", "{e"),
+        many("awk '", "(\"/"),
+        many("awk '", "print >"),
+        many("sort -", "r"),
+        many("tar ", "fC"),
+        many("find ", "-exec {} ; "),
+        many("find . -exec ", "{} "),
+        many("find ", "a "),
+        many("git ", "-C a "),
+        many("git clone ", "a "),
+        many("git log ", "--outp "),
+        many("make ", "A=b "),
+        many("jq ", "--arg "),
+        many("env -S '", "-S "),
+        many("xargs -Ia ", "a"),
+        many("parallel ", "{"),
+    ];
+    for command in commands {
+        let words = split(&command.replace('\'', ""));
+        let started = std::time::Instant::now();
+        let program = words[0].text().expect("a known program").to_owned();
+        understands(&program, &words[1..]).expect("it is understood");
+        let took = started.elapsed();
+        assert!(took.as_secs() < 5, "{} took {took:?}", &command[..20]);
     }
 }

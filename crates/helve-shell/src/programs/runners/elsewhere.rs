@@ -1,5 +1,6 @@
 //! Programs that run a command on another host, in a container, under another root or in other namespaces.
 
+use super::repeaters::first_operand;
 use crate::analysis::{Arg, DepartureKind, EffectKind, OpaqueReason};
 use crate::programs::meaning::joined;
 use crate::programs::options::{Grammar, Item, Order, Place, read, read_from};
@@ -109,14 +110,6 @@ fn ssh_option(meaning: &mut Meaning, args: &[Arg], place: Place) {
         }
         _ => {}
     }
-}
-
-fn first_operand(items: &[Item], invocation: &Invocation<'_>) -> usize {
-    let operand = items.iter().find_map(|item| match item {
-        Item::Operand(at) | Item::Maybe(at) => Some(*at),
-        _ => None,
-    });
-    operand.unwrap_or(invocation.args.len())
 }
 
 const DOCKER: Grammar = Grammar {

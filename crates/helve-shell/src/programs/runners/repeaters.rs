@@ -1,8 +1,8 @@
-//! Programs that run a command repeatedly, under a lock, in a terminal of its own, or later.
+//! Programs that run a command repeatedly or under a lock.
 
 use crate::analysis::{Arg, ArgPart, DepartureKind, EffectKind, Input, More, OpaqueReason};
 use crate::programs::meaning::joined;
-use crate::programs::options::{Grammar, Item, Order, Place, read, read_from};
+use crate::programs::options::{Grammar, Item, Order, read};
 use crate::programs::{Invocation, Meaning, On};
 
 /// What such a program does, if it is one.
@@ -13,11 +13,7 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
         "watch" => watch(invocation),
         "entr" => entr(invocation),
         "flock" => flock(invocation),
-        "script" => script(invocation),
         "hyperfine" => hyperfine(invocation),
-        "tmux" | "byobu" => tmux(invocation),
-        "screen" => screen(invocation),
-        "at" | "batch" => at(invocation),
         _ => return None,
     })
 }
@@ -217,7 +213,8 @@ fn watch(invocation: &Invocation<'_>) -> Meaning {
     meaning
 }
 
-fn first_operand(items: &[Item], invocation: &Invocation<'_>) -> usize {
+/// The index of the first operand; past the end if there is none.
+pub(super) fn first_operand(items: &[Item], invocation: &Invocation<'_>) -> usize {
     let operand = items.iter().find_map(|item| match item {
         Item::Operand(at) | Item::Maybe(at) => Some(*at),
         _ => None,
@@ -282,56 +279,6 @@ fn flock(invocation: &Invocation<'_>) -> Meaning {
     meaning
 }
 
-const SCRIPT: Grammar = Grammar {
-    flags: "aefkqrdpF",
-    values: "cBEImoOTt",
-    names: &[
-        "append command= return flush force log-in= log-io= log-out= logging-format= output-limit= echo= quiet \
-         log-timing= timing?",
-    ],
-    order: Order::First,
-    ..Grammar::NONE
-};
-
-/// `script -qec TEXT FILE`; on BSD `script FILE COMMAND …`.
-fn script(invocation: &Invocation<'_>) -> Meaning {
-    let args = invocation.args;
-    let mut meaning = Meaning::default();
-    let grammar = Grammar { order: Order::Mixed, ..SCRIPT };
-    let has_text = read(args, &grammar).iter().any(|item| matches!(item, Item::Value("c" | "command", _)));
-    let items = read(args, if has_text { &grammar } else { &SCRIPT });
-    meaning.notes_unknown(&items);
-    let mut operands = Vec::new();
-    let mut named = false;
-    for item in items {
-        match item {
-            Item::Value("c" | "command", place) => match place.value(args) {
-                Some(text) => meaning.runs_text(text, "sh"),
-                None => meaning.hides(OpaqueReason::UnknownText, Some(place.option)),
-            },
-            Item::Value("B" | "I" | "O" | "T" | "log-in" | "log-io" | "log-out" | "log-timing", place) => {
-                named = true;
-                meaning.writes_option(args, place);
-            }
-            Item::Operand(at) | Item::Maybe(at) => operands.push(at),
-            _ => {}
-        }
-    }
-    match operands.first() {
-        Some(file) if !invocation.text(*file).is_some_and(crate::programs::meaning::is_stream) => {
-            meaning.departs(DepartureKind::Output, *file);
-            meaning.writes(On::Arg(*file));
-        }
-        Some(_) => {}
-        None if named => {}
-        None => meaning.writes(On::Path("typescript".to_owned(), None)),
-    }
-    if let Some(first) = operands.get(1).filter(|_| !has_text) {
-        meaning.runs(invocation.from(*first), invocation.more);
-    }
-    meaning
-}
-
 const HYPERFINE: Grammar = Grammar {
     flags: "iNhV",
     values: "wmMrspcPDLSun",
@@ -363,121 +310,6 @@ fn hyperfine(invocation: &Invocation<'_>) -> Meaning {
             Item::Operand(at) | Item::Maybe(at) => meaning.runs_text(args[at].clone(), "sh"),
             _ => {}
         }
-    }
-    meaning
-}
-
-const TMUX: Grammar = Grammar { flags: "2CDlNuvV", values: "cfLST", order: Order::First, ..Grammar::NONE };
-const TMUX_NEW: Grammar =
-    Grammar { flags: "AdDEPXkabhvIZ", values: "cenFstxylpf", order: Order::First, ..Grammar::NONE };
-
-/// `tmux new -d TEXT`, and the other subcommands that start something or type for somebody.
-fn tmux(invocation: &Invocation<'_>) -> Meaning {
-    let args = invocation.args;
-    let mut meaning = Meaning::default();
-    let items = read(args, &TMUX);
-    for item in &items {
-        match item {
-            Item::Value("f", place) => meaning.departs(DepartureKind::Configuration, place.option),
-            Item::Value("c", place) => {
-                place.value(args).into_iter().for_each(|text| meaning.runs_text(text, "sh"));
-            }
-            _ => {}
-        }
-    }
-    let name = first_operand(&items, invocation);
-    match invocation.text(name) {
-        Some(
-            "new" | "new-session" | "neww" | "new-window" | "splitw" | "split-window" | "respawnp"
-            | "respawn-pane" | "respawnw" | "respawn-window" | "popup" | "display-popup",
-        ) => {
-            let items = read_from(args, name + 1, &TMUX_NEW);
-            match invocation.from(first_operand(&items, invocation)) {
-                [] => meaning.departs(DepartureKind::Change, name),
-                [only] => meaning.runs_text(only.clone(), "sh"),
-                argv => meaning.runs_detached(argv.to_vec(), invocation.more),
-            }
-        }
-        Some("run" | "run-shell" | "if" | "if-shell" | "pipep" | "pipe-pane") => {
-            meaning.departs(DepartureKind::Program, name);
-            let text = invocation.from(name + 1).iter().find(|arg| !arg.prefix().starts_with('-'));
-            text.into_iter().for_each(|text| meaning.runs_text(text.clone(), "sh"));
-        }
-        Some("send" | "send-keys" | "set-hook" | "bind" | "bind-key" | "source" | "source-file") => {
-            meaning.departs(DepartureKind::Code, name);
-            meaning.hides(OpaqueReason::UnknownText, Some(name));
-        }
-        None
-        | Some(
-            "ls" | "list-sessions" | "lsw" | "list-windows" | "lsp" | "list-panes" | "capturep"
-            | "capture-pane" | "display" | "display-message" | "has" | "has-session" | "info" | "show"
-            | "show-options",
-        ) => {}
-        Some(_) => meaning.departs(DepartureKind::Change, name),
-    }
-    meaning
-}
-
-const SCREEN: Grammar = Grammar {
-    flags: "aAdDlLmOqrRUvwxifn",
-    values: "cehpsStTX",
-    order: Order::First,
-    single_dash: true,
-    names: &["ls list wipe? Logfile="],
-    ..Grammar::NONE
-};
-
-/// `screen -dm COMMAND …`.
-fn screen(invocation: &Invocation<'_>) -> Meaning {
-    let mut meaning = Meaning::default();
-    let items = read(invocation.args, &SCREEN);
-    for item in &items {
-        match item {
-            Item::Value("c" | "s", place) => meaning.departs(DepartureKind::Configuration, place.option),
-            Item::Value("X", place) => {
-                meaning.departs(DepartureKind::Code, place.option);
-                meaning.hides(OpaqueReason::UnknownText, Some(place.option));
-                return meaning;
-            }
-            _ => {}
-        }
-    }
-    let command = invocation.from(first_operand(&items, invocation));
-    if !command.is_empty() {
-        meaning.runs_detached(command.to_vec(), invocation.more);
-    }
-    meaning
-}
-
-/// `at TIME`: what it reads runs later.
-fn at(invocation: &Invocation<'_>) -> Meaning {
-    let mut meaning = Meaning::default();
-    let args = invocation.args;
-    for (index, arg) in args.iter().enumerate() {
-        match arg.text() {
-            Some("-l" | "-c" | "-V") => return meaning,
-            Some("-d" | "-r") => {
-                meaning.departs(DepartureKind::Change, index);
-                return meaning;
-            }
-            _ => {}
-        }
-    }
-    meaning.does(EffectKind::Persist, On::Machine);
-    let file = (0..args.len()).find(|index| args[*index].prefix().starts_with("-f"));
-    match (file, invocation.input) {
-        (Some(index), _) => {
-            let attached = args[index].prefix().len() > 2;
-            let place = if attached {
-                Place { option: index, arg: index, skip: 2 }
-            } else {
-                Place { option: index, arg: index + 1, skip: 0 }
-            };
-            meaning.reads(place.on(args));
-            meaning.hides(OpaqueReason::Script, Some(index));
-        }
-        (None, Input::Text(text)) => meaning.runs_text(text.clone(), "sh"),
-        (None, _) => meaning.hides(OpaqueReason::UnknownText, None),
     }
     meaning
 }

@@ -87,7 +87,7 @@ pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
                 changes(call, meaning, &Repository);
             }
         }
-        "config" => configuration(call, meaning),
+        "config" => config::change(call, meaning),
         "format-patch" => format_patch(call, meaning),
         "bundle" => {
             if let Some(at) = operands(call).nth(1).filter(|_| verb(call) == Some("create")) {
@@ -122,7 +122,7 @@ fn args<'a>(call: &'a Call<'_>) -> &'a [Arg] {
 }
 
 /// The arguments behind the subcommand that are no options.
-fn operands<'a>(call: &'a Call<'_>) -> impl Iterator<Item = usize> + 'a {
+pub(super) fn operands<'a>(call: &'a Call<'_>) -> impl Iterator<Item = usize> + 'a {
     let ended = args(call).iter().position(|arg| arg.text() == Some("--")).unwrap_or(usize::MAX);
     args(call).iter().enumerate().filter_map(move |(index, arg)| {
         let option =
@@ -135,7 +135,8 @@ fn verb<'a>(call: &'a Call<'_>) -> Option<&'a str> {
     operands(call).next().and_then(|at| call.text(at))
 }
 
-fn has(call: &Call<'_>, option: &str) -> bool {
+/// Whether an option stands behind the subcommand as it is.
+pub(super) fn has(call: &Call<'_>, option: &str) -> bool {
     args(call).iter().any(|arg| arg.text() == Some(option))
 }
 
@@ -415,55 +416,6 @@ fn format_patch(call: &Call<'_>, meaning: &mut Meaning) {
         }
     }
     meaning.writes(directory.unwrap_or_else(|| call.path(".")));
-}
-
-/// `git config`: it prints, unless there is a value to set or a verb that changes.
-fn configuration(call: &Call<'_>, meaning: &mut Meaning) {
-    let words: Vec<usize> = operands(call)
-        .filter(|at| {
-            !matches!(
-                call.text(at - 1),
-                Some("-f" | "--file" | "--blob" | "--type" | "--default" | "--comment")
-            )
-        })
-        .collect();
-    let reads = [
-        "--get",
-        "--get-all",
-        "--get-regexp",
-        "--get-urlmatch",
-        "--get-color",
-        "--get-colorbool",
-        "--list",
-        "-l",
-        "get",
-        "list",
-    ];
-    let asks = reads.iter().any(|option| has(call, option));
-    let edits = ["--edit", "-e", "edit"].iter().any(|option| has(call, option));
-    let removes =
-        ["--unset", "--unset-all", "--remove-section", "--rename-section", "unset", "remove-section"]
-            .iter()
-            .any(|option| has(call, option));
-    let sets = words.len() > 1 || has(call, "--add") || has(call, "--replace-all") || removes || edits;
-    if asks || !sets {
-        return;
-    }
-    meaning.departs(DepartureKind::Change, call.at);
-    if edits {
-        meaning.departs(DepartureKind::Program, call.at);
-    }
-    let elsewhere = has(call, "--global") || has(call, "--system");
-    let file = if elsewhere { On::Unknown(Some(call.at)) } else { call.path(".git/config") };
-    let steered =
-        words.iter().any(|at| call.text(*at).is_none_or(|key| config::steers(&key.to_ascii_lowercase())));
-    // A plain setting does not make the file one that starts things later.
-    let plain = !steered && !elsewhere;
-    meaning.writes(if plain { call.path(".git") } else { file.clone() });
-    if steered {
-        meaning.departs(DepartureKind::Configuration, call.at);
-        meaning.does(EffectKind::Persist, file);
-    }
 }
 
 /// The texts that `filter-branch` has a shell run.

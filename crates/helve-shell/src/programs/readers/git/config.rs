@@ -1,8 +1,10 @@
 //! Settings of git: which of them name programs, and which are plain.
 
-use crate::analysis::{Arg, DepartureKind};
-use crate::programs::Meaning;
+use super::Call;
+use super::changes::{has, operands};
+use crate::analysis::{Arg, DepartureKind, EffectKind};
 use crate::programs::options::Place;
+use crate::programs::{Meaning, On};
 
 /// Settings that change nothing but how things look, and who commits.
 const PLAIN: &[&str] = &[
@@ -167,10 +169,58 @@ pub(super) fn holds_command(name: &str) -> bool {
 
 /// Whether a setting, in lower case, decides which code runs later: a command, a directory of hooks, another file of
 /// settings, a transport.
-pub(super) fn steers(name: &str) -> bool {
+fn steers(name: &str) -> bool {
     holds_command(name)
         || ["include.", "includeif.", "protocol.", "url.", "safe."]
             .iter()
             .any(|section| name.starts_with(section))
         || matches!(name, "core.hookspath" | "core.attributesfile" | "init.templatedir" | "core.worktree")
+}
+
+/// `git config`: it prints, unless there is a value to set or a verb that changes.
+pub(super) fn change(call: &Call<'_>, meaning: &mut Meaning) {
+    let words: Vec<usize> = operands(call)
+        .filter(|at| {
+            !matches!(
+                call.text(at - 1),
+                Some("-f" | "--file" | "--blob" | "--type" | "--default" | "--comment")
+            )
+        })
+        .collect();
+    let reads = [
+        "--get",
+        "--get-all",
+        "--get-regexp",
+        "--get-urlmatch",
+        "--get-color",
+        "--get-colorbool",
+        "--list",
+        "-l",
+        "get",
+        "list",
+    ];
+    let asks = reads.iter().any(|option| has(call, option));
+    let edits = ["--edit", "-e", "edit"].iter().any(|option| has(call, option));
+    let removes =
+        ["--unset", "--unset-all", "--remove-section", "--rename-section", "unset", "remove-section"]
+            .iter()
+            .any(|option| has(call, option));
+    let sets = words.len() > 1 || has(call, "--add") || has(call, "--replace-all") || removes || edits;
+    if asks || !sets {
+        return;
+    }
+    meaning.departs(DepartureKind::Change, call.at);
+    if edits {
+        meaning.departs(DepartureKind::Program, call.at);
+    }
+    let elsewhere = has(call, "--global") || has(call, "--system");
+    let file = if elsewhere { On::Unknown(Some(call.at)) } else { call.path(".git/config") };
+    let steered = words.iter().any(|at| call.text(*at).is_none_or(|key| steers(&key.to_ascii_lowercase())));
+    // A plain setting does not make the file one that starts things later.
+    let plain = !steered && !elsewhere;
+    meaning.writes(if plain { call.path(".git") } else { file.clone() });
+    if steered {
+        meaning.departs(DepartureKind::Configuration, call.at);
+        meaning.does(EffectKind::Persist, file);
+    }
 }

@@ -141,7 +141,8 @@ impl<'a> Reader<'a> {
                     self.class();
                 }
                 (']', Some(start)) => {
-                    let inside = self.text[start..self.at - 1].trim_start_matches('^');
+                    let inside = &self.text[start..self.at - 1];
+                    let inside = inside.strip_prefix('^').unwrap_or(inside);
                     if !inside.is_empty() {
                         bracket = None;
                     }

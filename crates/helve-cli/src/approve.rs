@@ -140,6 +140,13 @@ fn run<D, A>(
     draw: impl Fn(&mut D, Size) -> Screen,
     take: impl Fn(&mut D, &[Event]) -> Option<A>,
 ) -> io::Result<Option<A>> {
+    // First only what is asked about; the choices come when they can be made.
+    let screen = draw(dialog, terminal.size());
+    let shown = screen.rows.get(..screen.page_rows).unwrap_or(&screen.rows);
+    terminal.draw(shown, None)?;
+    if !terminal.settle()? {
+        return Ok(None);
+    }
     loop {
         let screen = draw(dialog, terminal.size());
         terminal.draw(&screen.rows, screen.cursor)?;

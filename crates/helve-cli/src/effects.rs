@@ -3,7 +3,7 @@
 use helve::EffectSummary;
 
 /// Names and values, in order. Each value may hold text from outside.
-pub(crate) fn lines(effects: &EffectSummary, command: &str) -> Vec<(&'static str, String)> {
+pub(crate) fn lines<'e>(effects: &'e EffectSummary, command: &str) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     let lists: [(&'static str, &[String]); 10] = [
         ("programs", &effects.programs),
@@ -19,10 +19,11 @@ pub(crate) fn lines(effects: &EffectSummary, command: &str) -> Vec<(&'static str
     ];
     for (name, list) in lists {
         if !list.is_empty() {
-            let entries: Vec<&str> = list
-                .iter()
-                .map(|entry| if entry == "?" { "(shows only when it runs)" } else { entry })
-                .collect();
+            let shown = |entry: &'e String| match entry.as_str() {
+                "?" | "?/**" => "(shows only when it runs)",
+                known => known,
+            };
+            let entries: Vec<&str> = list.iter().map(shown).collect();
             lines.push((name, entries.join(", ")));
         }
     }

@@ -99,6 +99,13 @@ mod tests {
         let why = place.run(&["why", call["call"].as_str().unwrap()]).stdout;
         assert!(why.contains(&format!("allowed earlier ({id})")), "{why}");
 
+        let rule = serde_json::from_str::<Value>(
+            &place.run(&["why", call["call"].as_str().unwrap(), "--json"]).stdout,
+        );
+        let rule = rule.unwrap()["rule"].as_str().unwrap().to_owned();
+        let explained = place.run(&["policy", "explain", &rule]).stdout;
+        assert!(explained.starts_with(&format!("{id}  exec touch made\n")), "{rule}: {explained}");
+
         assert_eq!(place.run(&["approvals", "revoke", id]).code, 0);
         assert_eq!(headless(&place, "another", "touch made"), 4);
         assert_eq!(place.run(&["approvals", "list", "--json"]).stdout, "[]\n");
@@ -210,6 +217,16 @@ mod tests {
     }
 
     #[test]
+    fn a_request_to_end_gives_the_terminal_back() {
+        let place = Place::new();
+        let Some(screen) = ask(&place, "touch made") else { return };
+        screen.end_program();
+        screen.wait_for("EXIT:130");
+        assert!(!place.has("made"));
+        screen.is_as_before();
+    }
+
+    #[test]
     fn the_shell_gets_the_terminal_back_while_the_question_waits() {
         let place = Place::new();
         let line = format!("{BARE} 'touch made'");
@@ -274,7 +291,8 @@ mod tests {
         place.put("calls.jsonl", &format!("[{},{},{}]\n", call("one"), call("two"), call("three")));
         let line = "batch calls.jsonl --session tests --set sandbox=none";
         let Some(screen) = Screen::start(&place, line, (100, 50)) else { return };
-        screen.wait_for("Question 3 of 3: open");
+        screen.wait_for("[n]o to all");
+        assert!(screen.text().contains("Question 3 of 3: open"), "{}", screen.text());
         for name in ["one", "two", "three"] {
             assert!(screen.text().contains(&format!("  | touch {name}\n")), "{}", screen.text());
         }

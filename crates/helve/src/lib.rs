@@ -35,8 +35,9 @@ pub use helve_core::{
     typed,
 };
 pub use helve_policy::{
-    ApprovalLength, CaseOutcome, Change, ConfigError, Layer, Observation, Origin, Policy, PolicyCase,
-    ProposedRule, RuleShown, Setting, Sources, WORKSPACE_FILE, WorkspaceFile, diff, learn, starter,
+    ApprovalLength, CaseOutcome, Change, ConfigError, Judgement, Layer, Observation, Origin, PartDecision,
+    Policy, PolicyCase, ProposedRule, RuleShown, Setting, Sources, WORKSPACE_FILE, WorkspaceFile, diff,
+    learn, starter,
 };
 pub use helve_runtime::{
     Answer, Approval, ApprovalRequest, Approver, AskedPart, BuildError, Caller, Channel, EffectSummary,
@@ -53,7 +54,12 @@ pub mod harmless {
 
 /// What a shell command says, without an opinion on whether it may run.
 pub mod shell {
-    pub use helve_shell::{Command, Opaque, Segment, Word, read};
+    pub use helve_shell::analysis::{
+        Analysis, Arg, ArgPart, Departure, DepartureKind, Effect, EffectKind, Input, More, Opaque,
+        OpaqueReason, Run, RunKind, Setting, Target,
+    };
+    pub use helve_shell::tree::Dialect;
+    pub use helve_shell::{Span, analyze};
 }
 
 /// Specs in the shapes that model APIs want.

@@ -39,7 +39,7 @@ impl Document {
     /// A name and its value, further rows below the value.
     pub(super) fn entry(&mut self, name: &str, value: &str) {
         let value = harmless(value).replace(['\n', '\t'], " ");
-        let pieces = vec![(ui::FAINT, format!("  {name:13}")), (Style::new(), value)];
+        let pieces = vec![(ui::FAINT, format!("  {name:15}")), (Style::new(), value)];
         self.lines.push(Line { margin: "", pieces, prose: true });
     }
 

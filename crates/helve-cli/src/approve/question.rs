@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(
             shown(&request, 80),
             "exec wants to run:\n  | true\\x1b[2K\n  | [o]nce  [n]o\\u{202e}\n  timeout:\n  | 5\n  \
-             working_dir:\n  | src\n\n  in           /ws\n  programs     true\n\
+             working_dir:\n  | src\n\n  in             /ws\n  programs       true\n\
              Asked by some.rule: It removes\\r things."
         );
     }

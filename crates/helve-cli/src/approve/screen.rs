@@ -15,6 +15,8 @@ pub(super) struct Screen {
     pub(super) cursor: Option<(usize, usize)>,
     /// How many rows of the document there was room for.
     pub(super) page_height: usize,
+    /// How many of the rows are the document's.
+    pub(super) page_rows: usize,
 }
 
 /// The line between the document and what is ours: where the page is, and a notice.
@@ -60,17 +62,19 @@ fn compose(
     let page_height = size.rows.saturating_sub(below).max(1);
     let page = pager.page(&rows, page_height);
     let mut rows = page.rows;
-    rows.extend(wrapped(footer(page.position.as_deref(), pager.seen_end()), size.columns));
+    let page_rows = rows.len();
+    let mut ours = wrapped(footer(page.position.as_deref(), pager.seen_end()), size.columns);
+    let edited = editor.map(|editor| edited(editor, size.columns));
+    // On a screen of a few rows what is asked about stays, and of what is ours the end.
+    let room = size.rows.saturating_sub(rows.len() + usize::from(edited.is_some()));
+    ours.drain(..ours.len().saturating_sub(room));
+    rows.extend(ours);
     let mut cursor = None;
-    if let Some(editor) = editor {
-        let (text, column) = edited(editor, size.columns);
-        cursor = Some((rows.len().min(size.rows.saturating_sub(1)), column));
+    if let Some((text, column)) = edited.filter(|_| rows.len() < size.rows) {
+        cursor = Some((rows.len(), column));
         rows.push(text);
     }
-    // On a screen of a few rows what is ours stays.
-    let surplus = rows.len().saturating_sub(size.rows);
-    rows.drain(..surplus);
-    Screen { rows, cursor, page_height }
+    Screen { rows, cursor, page_height, page_rows }
 }
 
 /// Rows of ours, broken between words where the screen is narrow. A row has one style.

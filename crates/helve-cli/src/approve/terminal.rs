@@ -25,6 +25,9 @@ const LEAVE: &[u8] = b"\x1b[?2004l\x1b[?25h\x1b[?1049l";
 /// Keys that follow each other faster than this come from no hand.
 const BURST: Timespec = Timespec { tv_sec: 0, tv_nsec: 25_000_000 };
 
+/// So long a question stands before it can be answered.
+const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 300_000_000 };
+
 /// A process that was told to stop has stopped by then.
 const STOP: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
@@ -144,6 +147,15 @@ impl Terminal {
             out.push_str(&format!("\x1b[{};{}H\x1b[?25h", row + 1, column + 1));
         }
         self.tty.write_all(out.as_bytes())
+    }
+
+    /// Lets a moment pass in which no key counts: whoever was typing when the question came up did not mean it. Whether
+    /// the question still stands.
+    pub(super) fn settle(&mut self) -> io::Result<bool> {
+        let mut fds = [PollFd::new(&self.taken_back, PollFlags::IN)];
+        let taken_back = poll(&mut fds, Some(&MOMENT)).is_ok_and(|ready| ready > 0);
+        tcflush(&self.tty, QueueSelector::IFlush)?;
+        Ok(!taken_back)
     }
 
     /// Waits for something to happen.

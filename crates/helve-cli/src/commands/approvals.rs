@@ -71,6 +71,20 @@ fn list(global: &Global, store: Option<&Approvals>, all: bool) -> Result<(), Fai
     ui::print_styled(&text)
 }
 
+/// Prints one approval by its id, whether it still holds or not.
+pub(crate) fn show(global: &Global, id: &str) -> Result<(), Failure> {
+    let store = Approvals::open_existing(&setup::home()?)?;
+    let approval = store.map(|store| store.get(id)).transpose()?.flatten();
+    match approval {
+        Some(approval) if global.json => ui::print_json(&approval),
+        Some(approval) => ui::print_styled(&described(&approval)),
+        None => Err(Failure::not_found(format!(
+            "no approval is called {}. `helve approvals list --all` shows them",
+            one_line(id, 80)
+        ))),
+    }
+}
+
 /// One approval on two lines: what is allowed, then where it comes from.
 fn described(approval: &StoredApproval) -> String {
     let granted = &approval.granted;

@@ -134,7 +134,7 @@ impl<'a> Past<'a> {
         }
         if let Some(summary) = &self.effects {
             for (name, value) in effects::lines(summary, self.command.unwrap_or_default()) {
-                let name = ui::styled(ui::FAINT, &format!("{name:13}"));
+                let name = ui::styled(ui::FAINT, &format!("{name:15}"));
                 let _ = writeln!(text, "  {name}{}", one_line(&value, usize::MAX));
             }
         }

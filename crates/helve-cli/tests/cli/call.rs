@@ -356,7 +356,10 @@ fn check_decides_and_runs_nothing() {
     let allowed = world.run_with(&BARE, &["check", "touch made"]);
     let (code, told) = allowed.quiet();
     assert_eq!(code, Some(0));
-    assert!(told.starts_with("allow: auto_approve\n  | touch made\n  programs     touch\n"), "{told}");
+    assert!(
+        told.starts_with("allow: auto_approve\n  | touch made\n  programs       touch\n  writes "),
+        "{told}"
+    );
     let asked = world.run_with(&["--set", "sandbox=none"], &["check", "--json", "git push --force"]);
     assert_eq!((asked.code, &asked.json()["verdict"]), (Some(4), &json!("ask")));
     let denied = world.run(&["check", "--json", "ls; rm -rf x"]);
@@ -397,8 +400,8 @@ fn check_says_what_a_command_does_part_by_part() {
     let told = world.run(&["check", command]).stdout;
     for part in [
         "  deny   rm -r old  ",
-        "  network      example.org\n",
-        "  cannot tell  it runs code",
+        "  network        example.org\n",
+        "  cannot tell    it runs code",
         "To allow it: ",
     ] {
         assert!(told.contains(part), "{part}: {told}");

@@ -148,6 +148,15 @@ impl Screen {
         }
     }
 
+    /// Asks the program on the terminal to end, from outside.
+    pub(crate) fn end_program(&self) {
+        let shell = String::from_utf8(self.tmux(&["display-message", "-p", "#{pane_pid}"]).stdout).unwrap();
+        let shell = shell.trim();
+        let children = std::fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
+        let ended = Command::new("kill").args(["-TERM", children.trim()]).status().unwrap();
+        assert!(ended.success(), "{children}");
+    }
+
     /// The terminal is as a shell expects it: the usual screen, visible cursor, no marks around pastes, cooked mode.
     #[track_caller]
     pub(crate) fn is_as_before(&self) {

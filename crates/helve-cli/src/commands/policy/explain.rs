@@ -7,6 +7,7 @@ use anstyle::Style;
 use serde::{Deserialize, Serialize};
 
 use crate::args::Global;
+use crate::commands::approvals;
 use crate::failure::Failure;
 use crate::harmless::{harmless, one_line};
 use crate::{setup, ui};
@@ -42,9 +43,12 @@ pub(super) fn explain(global: &Global, name: Option<&str>) -> Result<(), Failure
     let Some(name) = name else { return list(global, &rules) };
     let wanted = name.to_lowercase();
     let short = format!("guard.{wanted}");
-    let fits = |rule: &&Explained| rule.rule == wanted || rule.rule == short;
-    if let Some(rule) = rules.iter().find(fits) {
+    let named = |name: &str| rules.iter().find(|rule| rule.rule == name);
+    if let Some(rule) = named(&wanted).or_else(|| named(&short)) {
         return if global.json { ui::print_json(rule) } else { ui::print_styled(&told(rule)) };
+    }
+    if let Some(id) = name.strip_prefix("approval ").or(Some(name)).filter(|id| id.starts_with("a_")) {
+        return approvals::show(global, id);
     }
     let policy = setup::policy(global)?;
     if let Some(rule) = policy.rules_shown().into_iter().find(|rule| rule.name == name) {

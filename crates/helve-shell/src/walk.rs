@@ -167,11 +167,13 @@ pub(crate) struct Walker<'a> {
     choices: Choices,
     /// Whether an expansion of the current command holds what came from a network.
     taint: bool,
-    /// What process substitutions give, by the number of their descriptor.
+    /// What process substitutions and here-documents give, by the number of their descriptor.
     processes: HashMap<u32, Flow>,
     next_process: u32,
     downloaded: HashSet<PathBuf>,
     written: HashMap<PathBuf, files::Written>,
+    /// Whether a redirection opened a connection.
+    connected: bool,
     /// Texts that run at the end: traps.
     traps: Vec<(Arg, Origin)>,
     errors_end: bool,
@@ -212,6 +214,7 @@ impl<'a> Walker<'a> {
             next_process: 63,
             downloaded: HashSet::new(),
             written: HashMap::new(),
+            connected: false,
             traps: Vec::new(),
             errors_end: false,
             repeated: false,

@@ -1,5 +1,7 @@
 //! What the analysis says about commands: a table of cases, and what must hold for any text.
 
+#![allow(clippy::expect_used, reason = "a test fails loudly")]
+
 mod support;
 
 use std::collections::BTreeSet;

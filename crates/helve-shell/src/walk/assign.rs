@@ -160,7 +160,7 @@ impl Walker<'_> {
             Value::Text(text) => text.whole(),
             _ => None,
         };
-        if name == "PATH" {
+        if matches!(name, "PATH" | "BASH_CMDS" | "BASH_ALIASES") {
             self.opaque_at(OpaqueReason::Redefinition, span);
         } else if variables::weight(name, text) == Weight::Code {
             self.opaque_at(OpaqueReason::Environment, span);

@@ -6,7 +6,7 @@ use crate::analysis::{Arg, ArgPart, EffectKind, OpaqueReason, RunKind};
 use crate::expand::Text;
 
 use super::directory::Directory;
-use super::environment::{Parameters, Value};
+use super::environment::{Parameters, Value, Variable};
 use super::runs::Start;
 use super::{Flow, MAX_INNER, Walker};
 
@@ -157,6 +157,11 @@ impl Walker<'_> {
         };
         let Some(first) = args.first() else { return Flow { run, ..Flow::default() } };
         let mut flow = Flow::default();
+        let mut before = Vec::with_capacity(start.environment.len());
+        for (variable, value) in &start.environment {
+            before.push((variable, self.environment.own_variable(variable).cloned()));
+            self.assign(variable, Variable::new(Value::Text(Text::of(value))));
+        }
         match name {
             "eval" => {
                 let text = joined(args);
@@ -212,6 +217,9 @@ impl Walker<'_> {
                     }
                 }
             },
+        }
+        for (variable, value) in before {
+            self.environment.restore(variable, value);
         }
         flow.run = run;
         flow

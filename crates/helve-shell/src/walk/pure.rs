@@ -34,7 +34,9 @@ pub(super) fn output(
             filter(program, &args, input)?
         }
     };
-    (text.len() <= MAX_KNOWN).then(|| Text::known(text))
+    // The shell drops NUL characters, and what was no text is not kept either.
+    let plain = !text.contains(['\0', char::REPLACEMENT_CHARACTER]);
+    (plain && text.len() <= MAX_KNOWN).then(|| Text::known(text))
 }
 
 /// `echo "$x"` prints what is not known, but nothing else: a shell behind it runs that.
@@ -135,7 +137,7 @@ fn echo(args: &[&str]) -> String {
     }
     let mut text = rest.join(" ");
     if escapes {
-        let (decoded, stops) = decode(&text, true);
+        let (decoded, stops) = decode(&text, Escapes::Echo);
         text = decoded;
         newline &= !stops;
     }
@@ -156,7 +158,7 @@ fn printf(args: &[&str]) -> Option<String> {
         let before = values.len();
         let mut rest = format;
         while let Some(at) = rest.find('%') {
-            text.push_str(&decode(&rest[..at], false).0);
+            text.push_str(&decode(&rest[..at], Escapes::Format).0);
             let specification = &rest[at + 1..];
             let end = specification
                 .find(|character: char| !matches!(character, '0'..='9' | '-' | '.' | '+' | ' ' | '#'))?;
@@ -177,7 +179,7 @@ fn printf(args: &[&str]) -> Option<String> {
             match conversion {
                 's' => text.push_str(value.unwrap_or("")),
                 'b' => {
-                    let (decoded, stops) = decode(value.unwrap_or(""), true);
+                    let (decoded, stops) = decode(value.unwrap_or(""), Escapes::Argument);
                     text.push_str(&decoded);
                     if stops {
                         return Some(text);
@@ -194,7 +196,7 @@ fn printf(args: &[&str]) -> Option<String> {
                 return None;
             }
         }
-        let (decoded, stops) = decode(rest, false);
+        let (decoded, stops) = decode(rest, Escapes::Format);
         text.push_str(&decoded);
         if stops || values.is_empty() || values.len() == before || text.len() > MAX_KNOWN {
             return Some(text);
@@ -213,8 +215,19 @@ fn number(text: &str) -> Option<i64> {
     }
 }
 
-/// Decodes backslash escapes; says whether `\c` ends the output. Octal escapes need a leading zero for `echo` and `%b`.
-fn decode(text: &str, leading_zero: bool) -> (String, bool) {
+/// Who decodes escapes; they differ in what counts as octal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Escapes {
+    /// `echo -e`: `\0162`.
+    Echo,
+    /// `%b`: `\162` or `\0162`.
+    Argument,
+    /// The format of `printf`, a set of `tr`: `\162`.
+    Format,
+}
+
+/// Decodes backslash escapes; says whether `\c` ends the output.
+fn decode(text: &str, escapes: Escapes) -> (String, bool) {
     let mut bytes: Vec<u8> = Vec::with_capacity(text.len());
     let mut characters = text.chars().peekable();
     while let Some(character) = characters.next() {
@@ -250,9 +263,11 @@ fn decode(text: &str, leading_zero: bool) -> (String, bool) {
             'x' => bytes.push(digits(16, 2, 0) as u8),
             'u' => push_character(digits(16, 4, 0), &mut bytes),
             'U' => push_character(digits(16, 8, 0), &mut bytes),
-            '0' if leading_zero => bytes.push(digits(8, 3, 0) as u8),
-            '0'..='7' => bytes.push(digits(8, 2, escape.to_digit(8).unwrap_or(0)) as u8),
-            '"' | '\'' if !leading_zero => bytes.push(escape as u8),
+            '0' if escapes != Escapes::Format => bytes.push(digits(8, 3, 0) as u8),
+            '0'..='7' if escapes != Escapes::Echo => {
+                bytes.push(digits(8, 2, escape.to_digit(8).unwrap_or(0)) as u8)
+            }
+            '"' | '\'' if escapes == Escapes::Format => bytes.push(escape as u8),
             other => {
                 bytes.push(b'\\');
                 bytes.extend_from_slice(other.encode_utf8(&mut [0; 4]).as_bytes());
@@ -286,16 +301,25 @@ fn basename(args: &[&str]) -> Option<String> {
 fn base64(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
     let (mut buffer, mut bits) = (0_u32, 0);
+    let mut padded = false;
     for byte in text.bytes() {
         let value = match byte {
             b'A'..=b'Z' => byte - b'A',
             b'a'..=b'z' => byte - b'a' + 26,
             b'0'..=b'9' => byte - b'0' + 52,
-            b'+' | b'-' => 62,
-            b'/' | b'_' => 63,
-            b'=' | b'\n' | b'\r' | b' ' => continue,
+            b'+' => 62,
+            b'/' => 63,
+            b'\n' => continue,
+            b'=' => {
+                padded = true;
+                continue;
+            }
             _ => return None,
         };
+        // What follows the padding is read differently by different programs.
+        if padded {
+            return None;
+        }
         buffer = (buffer << 6 | u32::from(value)) & 0xff_ffff;
         bits += 6;
         if bits >= 8 {
@@ -349,7 +373,7 @@ fn characters(set: &str) -> Option<Vec<char>> {
     if set.contains("[:") || set.contains("[=") {
         return None;
     }
-    let decoded: Vec<char> = decode(set, false).0.chars().collect();
+    let decoded: Vec<char> = decode(set, Escapes::Format).0.chars().collect();
     let mut made = Vec::new();
     let mut at = 0;
     while at < decoded.len() {

@@ -88,6 +88,9 @@ impl Walker<'_> {
                 input: Input::Text(arg),
                 flow: Flow { text: Some(text), download, ..Flow::default() },
             };
+        } else if let Some(number) = descriptor {
+            let flow = Flow { text: Some(text), download: self.taint, ..Flow::default() };
+            self.processes.insert(number, flow);
         }
     }
 
@@ -109,6 +112,15 @@ impl Walker<'_> {
                 {
                     made.output = Some(Vec::new());
                 }
+                let standard = match operator {
+                    Operator::DuplicateIn => matches!(descriptor, None | Some(0)),
+                    _ => descriptor == Some(0),
+                };
+                if standard && !matches!(digits, Some("" | "0")) {
+                    // What was opened under the other number is not followed.
+                    let flow = Flow { download: self.connected, ..Flow::default() };
+                    made.feed = Feed { input: Input::Pipe(None), flow };
+                }
                 return;
             }
             if arg.text().is_none() && descriptor.is_some() {
@@ -119,6 +131,7 @@ impl Walker<'_> {
             let target = Target::Host(host);
             made.effects.push(Pending { kind: EffectKind::Connect, target, span: arg.span });
             made.departures.push(Departure { kind: DepartureKind::Network, span: arg.span });
+            self.connected = true;
             if reads && matches!(descriptor, None | Some(0)) {
                 let flow = Flow { download: true, ..Flow::default() };
                 made.feed = Feed { input: Input::File(arg.clone()), flow };

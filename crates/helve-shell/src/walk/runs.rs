@@ -5,6 +5,7 @@ use crate::analysis::{
 };
 use crate::expand::Text;
 use crate::programs::{self, Deed, Invocation, Meaning, On};
+use crate::tree::Dialect;
 
 use super::downloads::{self, reads_code};
 use super::redirect::Pending;
@@ -383,7 +384,18 @@ impl Walker<'_> {
         let size = feed.text.as_ref().map_or(0, Text::len);
         if start.captures && start.more == More::Nothing && self.step(size / 16) {
             let directory = self.environment.directory().single();
-            flow.text = pure::output(base, &start.argv[1..], feed.text.as_ref(), directory);
+            // Some shells' own `echo` decodes escapes, others' does not.
+            let differs = base == "echo"
+                && (self.dialect == Dialect::Posix
+                    || self.via.iter().any(|via| matches!(via.as_str(), "sh" | "dash" | "ash")))
+                && start.argv.iter().any(|arg| {
+                    arg.parts.iter().any(|part| matches!(part, ArgPart::Known(text) if text.contains('\\')))
+                });
+            flow.text = if differs {
+                None
+            } else {
+                pure::output(base, &start.argv[1..], feed.text.as_ref(), directory)
+            };
         }
         if !self.downloaded.is_empty() && !flow.download {
             let args = &start.argv[1..];

@@ -1,6 +1,6 @@
 //! One simple command: its words expanded, then an alias, a builtin, a function or a program.
 
-use crate::analysis::{Arg, ArgPart, EffectKind, More, OpaqueReason, RunKind, Target};
+use crate::analysis::{Arg, ArgPart, EffectKind, Input, More, OpaqueReason, RunKind, Target};
 use crate::tree::{PieceKind, Redirect, Simple, Word};
 
 use super::environment::Parameters;
@@ -83,9 +83,16 @@ impl Walker<'_> {
             for assignment in &simple.assignments {
                 self.assignment(assignment);
             }
-            let redirected = self.redirects(redirects, feed);
+            let inherited = Feed::inherited();
+            let redirected = self.redirects(redirects, &inherited);
             self.redirect_effects(redirected.effects, None);
-            return Flow { text: captures.then(Text::default), ..Flow::default() };
+            // `$(< file)` is what the file holds at that time.
+            return match redirected.feed.input {
+                Input::Inherited => Flow { text: captures.then(Text::default), ..Flow::default() },
+                Input::Text(_) | Input::File(_) | Input::Pipe(_) => {
+                    Flow { text: None, ..redirected.feed.flow }
+                }
+            };
         }
         let environment = self.prefix_assignments(simple, declares);
         let Redirected { feed, effects, output, appends, departures } = self.redirects(redirects, feed);

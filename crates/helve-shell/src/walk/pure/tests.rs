@@ -13,11 +13,14 @@ fn printed(line: &[&str], input: Option<&str>) -> Option<String> {
 
 #[test]
 fn filters_print_what_the_programs_print() {
-    let rows: [(&[&str], Option<&str>, &str); 30] = [
+    let rows: [(&[&str], Option<&str>, &str); 33] = [
         (&["echo", "a", "b"], None, "a b\n"),
         (&["echo", "-n", "a"], None, "a"),
         (&["echo", "-e", "a\\tb\\x41\\0102"], None, "a\tbAB\n"),
         (&["echo", "-e", "a\\cb"], None, "a"),
+        (&["echo", "-e", "\\162m"], None, "\\162m\n"),
+        (&["printf", "%b", "\\162m"], None, "rm"),
+        (&["printf", "\\0101m"], None, "\u{8}1m"),
         (&["echo", "-ne", "\\n"], None, "\n"),
         (&["echo", "-x"], None, "-x\n"),
         (&["printf", "%s-%s\\n", "a", "b"], None, "a-b\n"),
@@ -52,7 +55,7 @@ fn filters_print_what_the_programs_print() {
 
 #[test]
 fn anything_else_prints_what_is_not_known() {
-    let rows: [(&[&str], Option<&str>); 8] = [
+    let rows: [(&[&str], Option<&str>); 12] = [
         (&["date"], None),
         (&["cat", "f"], Some("a")),
         (&["cat"], None),
@@ -61,6 +64,10 @@ fn anything_else_prints_what_is_not_known() {
         (&["printf", "-v", "x", "a"], None),
         (&["sed", "s/a.*/b/"], Some("abc")),
         (&["tr", "-c", "a", "b"], Some("abc")),
+        (&["printf", "a\\0b"], None),
+        (&["printf", "\\xff"], None),
+        (&["base64", "-d"], Some("cm0=cm0=")),
+        (&["base64", "-d"], Some("cm 0=")),
     ];
     for (line, input) in rows {
         assert_eq!(printed(line, input), None, "{line:?}");

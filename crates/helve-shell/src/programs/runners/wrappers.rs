@@ -307,6 +307,12 @@ fn wrapped(wrapper: &Wrapper, invocation: &Invocation<'_>) -> Meaning {
     }
     if has_command {
         let first = operands.get(wrapper.before).copied().unwrap_or(args.len());
+        let mut first = first;
+        // The shell's own `time` may be read as a program's name: what it times may start with assignments.
+        let assigns = |at: usize| invocation.text(at).is_some_and(|text| text.contains('='));
+        while invocation.program == "time" && assigns(first) {
+            first += 1;
+        }
         meaning.runs(invocation.from(first), invocation.more);
     }
     meaning

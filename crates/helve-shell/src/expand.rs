@@ -94,11 +94,12 @@ impl Walker<'_> {
         let mut fields = Fields::new(done, span, mode);
         let mut rest = pieces;
         if let Some((Piece { kind: PieceKind::Text(text), .. }, after)) = pieces.split_first()
-            && text.starts_with('~')
             && mode != Mode::Pattern
+            && let Some(tilde) = tilde_at(text)
         {
             rest = after;
-            self.tilde(text, after.is_empty(), &mut fields);
+            fields.plain(&text[..tilde]);
+            self.tilde(&text[tilde..], after.is_empty(), &mut fields);
         }
         self.pieces(rest, false, &mut fields);
         fields.finish();
@@ -165,4 +166,11 @@ impl Walker<'_> {
         self.pieces(pieces, true, &mut fields);
         fields.finish();
     }
+}
+
+/// Where the `~` stands that is a directory: at the start, or behind the `=` of what looks like an assignment.
+fn tilde_at(text: &str) -> Option<usize> {
+    let at = text.find('~')?;
+    let before = text[..at].strip_suffix('=');
+    (at == 0 || before.is_some_and(is_name)).then_some(at)
 }

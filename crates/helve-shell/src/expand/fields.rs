@@ -141,10 +141,23 @@ impl<'a> Fields<'a> {
             let length = rest.find(|character| separators.contains(character)).unwrap_or(rest.len());
             self.plain(&rest[..length]);
             rest = &rest[length..];
-            let Some(separator) = rest.chars().next() else { break };
-            rest = &rest[separator.len_utf8()..];
-            if !separator.is_whitespace() {
-                self.started = true;
+            if rest.is_empty() {
+                break;
+            }
+            // One delimiter is any whitespace with at most one other separator in it.
+            let blanks = |text: &str| -> usize {
+                let end = text
+                    .find(|character: char| !(character.is_whitespace() && separators.contains(character)));
+                end.unwrap_or(text.len())
+            };
+            rest = &rest[blanks(rest)..];
+            match rest.chars().next().filter(|next| separators.contains(*next)) {
+                Some(other) => {
+                    self.started = true;
+                    rest = &rest[other.len_utf8()..];
+                    rest = &rest[blanks(rest)..];
+                }
+                None => {}
             }
             self.finish_field();
         }

@@ -73,7 +73,12 @@ pub(super) fn replace(text: &Text, pattern: Option<&Pattern>, which: Replaced, w
     made
 }
 
-pub(super) fn substring(found: Found, offset: Option<i64>, length: Option<Option<i64>>) -> Found {
+pub(super) fn substring(
+    found: Found,
+    offset: Option<i64>,
+    length: Option<Option<i64>>,
+    positional: bool,
+) -> Found {
     let cut = |size: usize| -> Option<std::ops::Range<usize>> {
         let size = i64::try_from(size).ok()?;
         let offset = offset?;
@@ -115,10 +120,18 @@ pub(super) fn substring(found: Found, offset: Option<i64>, length: Option<Option
                 None => Found::One(Text::unknown()),
             }
         }
-        Found::Many(texts, joined) => match (offset, length) {
-            (Some(1), None) => Found::Many(texts, joined),
-            _ => Found::Unknown,
-        },
+        Found::Many(texts, joined) => {
+            // `${@:1}` counts from `$0` on, which is not among the texts.
+            let first = i64::from(positional);
+            match (offset.and_then(|offset| usize::try_from(offset - first).ok()), length) {
+                (Some(start), None) => Found::Many(texts.get(start..).unwrap_or_default().to_vec(), joined),
+                (Some(start), Some(Some(length))) if length >= 0 => {
+                    let kept = texts.into_iter().skip(start).take(usize::try_from(length).unwrap_or(0));
+                    Found::Many(kept.collect(), joined)
+                }
+                _ => Found::Unknown,
+            }
+        }
         other => other,
     }
 }

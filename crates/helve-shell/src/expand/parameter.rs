@@ -278,7 +278,7 @@ impl Walker<'_> {
             Operation::Substring { offset, length } => {
                 let offset = self.number(offset);
                 let length = length.as_ref().map(|length| self.number(length));
-                substring(found, offset, length)
+                substring(found, offset, length, parameter.subscript.is_none())
             }
             Operation::ChangeCase { to, all, pattern } => {
                 let any = pattern.pieces.is_empty();

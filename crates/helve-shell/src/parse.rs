@@ -77,8 +77,10 @@ struct Parser<'a, 's> {
     done: usize,
     dialect: Dialect,
     depth: usize,
-    /// Whether a `)` closes the list that is being read.
-    inside: bool,
+    /// The depth of the list inside the innermost substitution, which its end closes; 0 outside of all.
+    inside: usize,
+    /// The position of the first token of the innermost substitution.
+    opened: Option<usize>,
     /// Whether the command that was just read ends in such a way that a keyword may follow it.
     keyword_may_follow: bool,
     /// Here-documents whose bodies start behind the next newline.
@@ -105,7 +107,8 @@ impl<'a, 's> Parser<'a, 's> {
             done: 0,
             dialect,
             depth,
-            inside: false,
+            inside: 0,
+            opened: None,
             keyword_may_follow: false,
             pending: Vec::new(),
             bodies: Vec::new(),
@@ -119,7 +122,8 @@ impl<'a, 's> Parser<'a, 's> {
         let mut statements = Vec::new();
         let stopped = self.whole(&mut statements).err();
         heredoc::fill(&mut statements, &mut self.bodies);
-        Script { statements, fault: stopped.or(self.noted) }
+        // What was noted stands before what stopped the reading.
+        Script { statements, fault: self.noted.or(stopped) }
     }
 
     fn whole(&mut self, statements: &mut Vec<Statement>) -> Parsed<()> {
@@ -155,6 +159,3 @@ impl<'a, 's> Parser<'a, 's> {
         self.depth -= 1;
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -417,7 +417,7 @@ pub enum FaultReason {
     /// Something stands where the shell's grammar has no place for it.
     #[error("the shell's grammar does not allow what stands here; check operators and keywords")]
     Unexpected,
-    /// A `${…}` that no shell takes.
+    /// A `${…}` or `$((…))` that no shell can expand. It runs what stands before, and perhaps what stands behind.
     #[error("this ${{…}} is not one that the shell knows; check its operator")]
     BadSubstitution,
     /// A NUL character.

@@ -78,3 +78,30 @@ fn number(mut value: u32, mut rest: &[u8], radix: u32, most: usize) -> (u32, &[u
 fn low_byte(value: u32) -> u8 {
     value.to_le_bytes()[0]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::decode;
+
+    #[test]
+    fn escapes_are_decoded_as_bash_decodes_them() {
+        for (raw, decoded) in [
+            ("plain é", "plain é"),
+            (r#"\a\b\e\E\f\n\r\t\v\\\'\"\?"#, "\u{7}\u{8}\u{1b}\u{1b}\u{c}\n\r\t\u{b}\\'\"?"),
+            (r"\x72m\x4z\x", "rm\u{4}z\\x"),
+            (r"\162\1624\8", "rr4\\8"),
+            (r"\u72\U0001F600\uzz", "r\u{1f600}\\uzz"),
+            (r"\xc3\xa9", "é"),
+            (r"\xff", "\u{fffd}"),
+            (r"\cA\ca\c?\c\\x", "\u{1}\u{1}\u{7f}\u{1c}x"),
+            (r"a\0b", "a"),
+            (r"a\x00b", "a"),
+            (r"a\u0000b", "a"),
+            (r"a\400b", "a"),
+            (r"\q\é", "\\q\\é"),
+            ("a\\", "a\\"),
+        ] {
+            assert_eq!(decode(raw), decoded, "{raw}");
+        }
+    }
+}

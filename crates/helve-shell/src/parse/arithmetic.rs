@@ -4,7 +4,7 @@ use super::dollar::word_of;
 use super::pieces::Pieces;
 use super::quotes::Quoting;
 use super::{Parsed, Parser};
-use crate::tree::{FaultReason, PieceKind, Word};
+use crate::tree::{Fault, FaultReason, PieceKind, Word};
 
 /// What kind of text stands between brackets.
 #[derive(Clone, Copy)]
@@ -132,13 +132,24 @@ impl Parser<'_, '_> {
     fn expression(&mut self, start: usize, end: usize) -> Parsed<Word> {
         self.bump();
         self.take(b'(');
-        let expression = self.bracketed(start, EXPRESSION)?;
+        let expression = self.bracketed(start, EXPRESSION).map_err(found_when_run)?;
         if self.pos != end {
-            return Err(self.fault(FaultReason::Unexpected, start));
+            return Err(self.fault(FaultReason::BadSubstitution, start));
         }
         self.bump();
         self.take(b')');
         Ok(expression)
+    }
+}
+
+/// The fault as it is where the shell has found the end already, so that it runs what stands before.
+pub(super) fn found_when_run(fault: Fault) -> Fault {
+    match fault.reason {
+        FaultReason::UnterminatedQuote
+        | FaultReason::UnterminatedSubstitution
+        | FaultReason::UnterminatedCommand
+        | FaultReason::Unexpected => Fault { reason: FaultReason::BadSubstitution, ..fault },
+        _ => fault,
     }
 }
 

@@ -5,7 +5,7 @@ use super::cursor::{continues_name, starts_name};
 use super::pieces::Pieces;
 use super::word::Context;
 use super::{Parsed, Parser};
-use crate::tree::{AssignedValue, Assignment, FaultReason, Word};
+use crate::tree::{AssignedValue, Assignment, FaultReason, Piece, PieceKind, Word};
 
 /// A word at the start of a command.
 pub(super) enum Leading {
@@ -92,6 +92,26 @@ impl Parser<'_, '_> {
         self.word_from(pieces, start, Context::Plain).map(Leading::Word)
     }
 
+    /// `NAME[…]` and what follows it as one word.
+    pub(super) fn subscripted_word(&mut self) -> Parsed<Word> {
+        let start = self.offset();
+        let name = self.name();
+        let mut pieces = Pieces::new();
+        self.plain(&mut pieces, &name, start);
+        self.subscript_as_text(&mut pieces, start)?;
+        self.word_from(pieces, start, Context::Plain)
+    }
+
+    /// `[…]` as a part of a word.
+    fn subscript_as_text(&mut self, pieces: &mut Pieces, start: usize) -> Parsed<()> {
+        self.peek();
+        self.plain_byte(pieces);
+        let subscript = self.bracketed(start, SUBSCRIPT)?;
+        pieces.append(subscript.pieces);
+        self.plain_byte(pieces);
+        Ok(())
+    }
+
     /// Behind the name and the subscript, where `=` or `+=` stands.
     fn assigned(&mut self, name: String, subscript: Option<Word>, start: usize) -> Parsed<Assignment> {
         let append = self.take(b'+');
@@ -137,7 +157,13 @@ impl Parser<'_, '_> {
             if !self.at_word() {
                 return Err(self.unexpected());
             }
-            elements.push(self.element()?);
+            let element = self.element()?;
+            let is_escaped = |piece: &Piece| matches!(piece.kind, PieceKind::Escaped(_));
+            if self.inside > 0 && element.pieces.iter().any(is_escaped) {
+                // bash 5.2 forgets the backslash and reads the text again.
+                return Err(self.fault(FaultReason::BadSubstitution, start));
+            }
+            elements.push(element);
         }
     }
 
@@ -147,10 +173,7 @@ impl Parser<'_, '_> {
         }
         let start = self.offset();
         let mut pieces = Pieces::new();
-        self.plain_byte(&mut pieces);
-        let subscript = self.bracketed(start, SUBSCRIPT)?;
-        pieces.append(subscript.pieces);
-        self.plain_byte(&mut pieces);
+        self.subscript_as_text(&mut pieces, start)?;
         self.word_from(pieces, start, Context::Plain)
     }
 }

@@ -17,7 +17,6 @@ impl Parser<'_, '_> {
             Some(Keyword::Coproc) => self.coproc(start),
             // Behind a `|` it is the name of a program.
             Some(Keyword::Time) => self.simple(start),
-            Some(Keyword::In) if !self.is_bash() => self.simple(start),
             Some(_) => Err(self.unexpected()),
             None if self.peek() == b'(' => self.compound(start),
             None => self.simple(start),
@@ -285,7 +284,7 @@ impl Parser<'_, '_> {
         self.enter(start)?;
         let body = if self.at_compound() {
             self.compound(at)?
-        } else if self.keyword().is_some() {
+        } else if self.keyword().is_some_and(|keyword| keyword != Keyword::Time) {
             return Err(self.unexpected());
         } else {
             self.named_coproc(at)?
@@ -308,10 +307,13 @@ impl Parser<'_, '_> {
                     let start = self.offset();
                     return self.compound(start);
                 }
-                if self.keyword().is_some() || self.subscript_follows() {
+                if self.keyword().is_some_and(|keyword| keyword != Keyword::Time) {
                     return Err(self.unexpected());
                 }
                 simple.words.push(word);
+                if self.subscript_follows() {
+                    simple.words.push(self.subscripted_word()?);
+                }
             }
         }
         self.simple_from(simple, at)

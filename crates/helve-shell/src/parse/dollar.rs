@@ -1,5 +1,6 @@
 //! What starts with `$` or a backtick.
 
+use super::arithmetic::found_when_run;
 use super::cursor::{Offsets, continues_name, starts_name};
 use super::pieces::Pieces;
 use super::quotes::Quoting;
@@ -50,18 +51,21 @@ impl Parser<'_, '_> {
         let doubled = self.is_bash() && self.peek_second() == b'(';
         let paired = if doubled { self.pairing(start, true)?.outer } else { None };
         self.bump();
-        let script = self.enclosed(start, |parser| parser.take(b')'))?;
-        if paired.is_some_and(|outer| outer + 1 != self.pos) {
-            return Err(self.fault(FaultReason::Unexpected, start));
+        let script = self.enclosed(start, |parser| parser.take(b')'));
+        match paired {
+            None => script,
+            Some(outer) if script.is_err() || outer + 1 == self.pos => script.map_err(found_when_run),
+            Some(_) => Err(self.fault(FaultReason::BadSubstitution, start)),
         }
-        Ok(script)
     }
 
     /// A script up to what `close` takes.
     pub(super) fn enclosed(&mut self, start: usize, close: impl Fn(&mut Self) -> bool) -> Parsed<Script> {
         self.enter(start)?;
         let pending = std::mem::take(&mut self.pending);
-        let inside = std::mem::replace(&mut self.inside, true);
+        let inside = std::mem::replace(&mut self.inside, self.depth);
+        self.blanks();
+        self.opened = Some(self.pos);
         let mut statements = Vec::new();
         self.statements(&mut statements)?;
         if !self.pending.is_empty() {

@@ -3,6 +3,7 @@
 //! A redirection is made when its operator is read, its body when the line ends. In between the redirection holds the
 //! number of its body; `fill` puts the bodies in their places when the script around them is complete.
 
+use super::arithmetic::found_when_run;
 use super::cursor::Offsets;
 use super::word::{Context, literal};
 use super::{Parsed, Parser};
@@ -102,7 +103,7 @@ impl Parser<'_, '_> {
             Ok(pieces) => Ok(Word { pieces: pieces.finish(), span }),
             Err(fault) => {
                 // A shell finds this out only when it expands the body.
-                self.noted.get_or_insert(fault);
+                self.noted.get_or_insert(found_when_run(fault));
                 Ok(Word { pieces: Vec::new(), span })
             }
         }
@@ -152,7 +153,7 @@ impl Parser<'_, '_> {
             if line == wanted && !joined {
                 return Ok(true);
             }
-            let closes = self.inside && line.strip_prefix(wanted).is_some_and(|rest| rest.contains(')'));
+            let closes = self.inside > 0 && line.strip_prefix(wanted).is_some_and(|rest| rest.contains(')'));
             if line == wanted || closes {
                 return Err(self.fault(FaultReason::AmbiguousHereDocument, start));
             }

@@ -106,6 +106,10 @@ impl Parser<'_, '_> {
         loop {
             let byte = self.byte(pos);
             if is_meta(byte) {
+                if matches!(byte, b'<' | b'>') && self.is_bash() && self.byte(self.joined(pos + 1)) == b'(' {
+                    // The word goes on with a process substitution.
+                    return None;
+                }
                 let keyword = Keyword::of(word.get(..length)?, self.is_bash())?;
                 return Some((keyword, pos));
             }

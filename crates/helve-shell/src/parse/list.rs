@@ -77,8 +77,12 @@ impl Parser<'_, '_> {
     fn pipeline(&mut self) -> Parsed<Pipeline> {
         self.blanks();
         let start = self.offset();
-        let mut pipeline =
-            Pipeline { negated: false, timed: false, commands: Vec::new(), span: self.span_from(start) };
+        let mut pipeline = Pipeline {
+            negated: false,
+            timed: false,
+            commands: Vec::with_capacity(1),
+            span: self.span_from(start),
+        };
         let mut prefixed = false;
         loop {
             self.blanks();
@@ -87,20 +91,24 @@ impl Parser<'_, '_> {
                     return Err(self.unexpected());
                 }
                 pipeline.negated = !pipeline.negated;
-            } else if self.take_keyword(Keyword::Time) {
+            } else {
+                let first = self.opened == Some(self.pos);
+                if !self.take_keyword(Keyword::Time) {
+                    break;
+                }
                 pipeline.timed = true;
                 self.time_options();
-            } else {
-                break;
+                self.blanks();
+                // As the first word of a substitution bash takes it for a program's name when it looks for the end, and
+                // for the keyword when it runs: so what follows has to be both.
+                let compound = |keyword: Keyword| keyword.opens() && keyword != Keyword::OpenTest;
+                if first && (self.peek() == b'(' || self.keyword().is_some_and(compound)) {
+                    return Err(self.unexpected());
+                }
             }
             prefixed = true;
         }
-        if pipeline.timed && self.inside && self.array_follows() {
-            // bash takes no array here.
-            return Err(self.unexpected());
-        }
-        let bare = prefixed && self.is_bash() && matches!(self.peek(), 0 | b'\n' | b';');
-        if bare && !self.ends_case_branch() {
+        if prefixed && self.is_bash() && self.bare_prefix_ends() {
             self.keyword_may_follow = false;
             pipeline.span = self.span_from(start);
             return Ok(pipeline);
@@ -119,6 +127,15 @@ impl Parser<'_, '_> {
                 return Ok(pipeline);
             }
             self.newlines()?;
+        }
+    }
+
+    /// Whether nothing has to follow `time` or `!` here.
+    fn bare_prefix_ends(&mut self) -> bool {
+        match self.peek() {
+            0 | b'\n' => true,
+            b';' => !self.ends_case_branch(),
+            _ => false,
         }
     }
 

@@ -1,6 +1,6 @@
 //! `${…}`.
 
-use super::arithmetic::{OFFSET, SUBSCRIPT};
+use super::arithmetic::{OFFSET, SUBSCRIPT, found_when_run};
 use super::cursor::starts_name;
 use super::dollar::{is_special, word_of};
 use super::keyword::Keyword;
@@ -26,10 +26,12 @@ impl Parser<'_, '_> {
     pub(super) fn braces(&mut self, start: usize, quoting: Quoting) -> Parsed<PieceKind> {
         self.bump();
         if self.is_bash() && matches!(self.peek(), b' ' | b'\t' | b'\n' | b'|') {
-            // Newer versions of bash run the commands in here.
+            // Newer versions of bash run the commands in here, older ones find no parameter.
             self.take(b'|');
-            let script = self.enclosed(start, |parser| parser.take_keyword(Keyword::CloseBrace))?;
-            return Ok(PieceKind::Command(script));
+            let fault = self.fault(FaultReason::BadSubstitution, start);
+            self.noted.get_or_insert(fault);
+            let script = self.enclosed(start, |parser| parser.take_keyword(Keyword::CloseBrace));
+            return script.map(PieceKind::Command).map_err(found_when_run);
         }
         self.enter(start)?;
         let parameter = self.parameter(start, quoting)?;
@@ -64,7 +66,7 @@ impl Parser<'_, '_> {
         let Some(name) = self.parameter_name() else { return Err(self.bad_substitution(start)) };
         let subscript = if self.is_bash() && self.peek() == b'[' {
             self.bump();
-            let subscript = self.bracketed(start, SUBSCRIPT)?;
+            let subscript = self.bracketed(start, SUBSCRIPT).map_err(found_when_run)?;
             self.bump();
             Some(subscript)
         } else {
@@ -123,8 +125,12 @@ impl Parser<'_, '_> {
             }
             b':' if bash => {
                 self.bump();
-                let offset = self.bracketed(start, OFFSET)?;
-                let length = if self.take(b':') { Some(self.bracketed(start, OFFSET)?) } else { None };
+                let offset = self.bracketed(start, OFFSET).map_err(found_when_run)?;
+                let length = if self.take(b':') {
+                    Some(self.bracketed(start, OFFSET).map_err(found_when_run)?)
+                } else {
+                    None
+                };
                 Ok(Operation::Substring { offset, length })
             }
             b'/' if bash => self.replace(start, quoting),

@@ -30,7 +30,15 @@ impl Pieces {
     /// Adds any other piece.
     pub(super) fn push(&mut self, kind: PieceKind, span: Span) {
         self.flush();
-        self.list.push(Piece { kind, span });
+        self.add(Piece { kind, span });
+    }
+
+    fn add(&mut self, piece: Piece) {
+        if self.list.is_empty() {
+            // Most words are one piece; a vector that grows by itself starts with room for four.
+            self.list.reserve_exact(1);
+        }
+        self.list.push(piece);
     }
 
     /// Adds the pieces of another word behind these.
@@ -51,7 +59,7 @@ impl Pieces {
     fn flush(&mut self) {
         if !self.text.is_empty() {
             let text = std::mem::take(&mut self.text);
-            self.list.push(Piece { kind: PieceKind::Text(text), span: self.span });
+            self.add(Piece { kind: PieceKind::Text(text), span: self.span });
         }
     }
 }

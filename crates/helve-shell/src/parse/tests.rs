@@ -1,1 +1,0 @@
-//! Faults and spans of single texts; the tables of cases live beside the crate.

@@ -151,13 +151,10 @@ impl<'a> Fields<'a> {
                 end.unwrap_or(text.len())
             };
             rest = &rest[blanks(rest)..];
-            match rest.chars().next().filter(|next| separators.contains(*next)) {
-                Some(other) => {
-                    self.started = true;
-                    rest = &rest[other.len_utf8()..];
-                    rest = &rest[blanks(rest)..];
-                }
-                None => {}
+            if let Some(other) = rest.chars().next().filter(|next| separators.contains(*next)) {
+                self.started = true;
+                rest = &rest[other.len_utf8()..];
+                rest = &rest[blanks(rest)..];
             }
             self.finish_field();
         }

@@ -136,6 +136,46 @@ mod tests {
     }
 
     #[test]
+    fn an_edited_rule_allows_what_it_says() {
+        let place = Place::new();
+        let Some(screen) = ask(&place, "touch made") else { return };
+        screen.keys("a");
+        screen.wait_for("from now on allow without asking:");
+        screen.keys("e");
+        screen.wait_for("> touch made");
+        for _ in "made".chars() {
+            screen.key("BSpace");
+        }
+        screen.paste("<path>\n");
+        screen.wait_for("> touch <path>");
+        screen.key("Enter");
+        screen.wait_for("[y] allow and run");
+        assert!(screen.text().contains("  | touch <path>\n"), "{}", screen.text());
+        screen.keys("y");
+        screen.wait_for("EXIT:0");
+        assert_eq!(headless(&place, "another", "touch other"), 0);
+        assert_eq!(headless(&place, "another", "touch ../outside/other"), 4);
+        assert_eq!(headless(&place, "another", "touch other; mkdir more"), 4, "every part must be allowed");
+    }
+
+    #[test]
+    fn what_would_give_away_everything_is_never_offered() {
+        for command in
+            ["bash -c \"touch made\"", "python3 -c pass", "sudo touch made", "cat list | xargs touch"]
+        {
+            let place = Place::new();
+            let Some(screen) = ask(&place, command) else { return };
+            assert!(screen.text().contains("[o]nce  [n]o  [v]iew again  [?]"), "{}", screen.text());
+            screen.keys("a");
+            screen.keys("s");
+            screen.keys("y");
+            assert!(screen.text().contains("[o]nce  [n]o  [v]iew again  [?]"), "{}", screen.text());
+            screen.key("C-c");
+            screen.wait_for("EXIT:130");
+        }
+    }
+
+    #[test]
     fn a_no_tells_the_model_why() {
         let place = Place::new();
         let Some(screen) = ask(&place, "touch made") else { return };

@@ -84,6 +84,7 @@ impl Parser<'_, '_> {
             span: self.span_from(start),
         };
         let mut prefixed = false;
+        let mut named = false;
         loop {
             self.blanks();
             if self.take_keyword(Keyword::Bang) {
@@ -105,10 +106,11 @@ impl Parser<'_, '_> {
                 if first && (self.peek() == b'(' || self.keyword().is_some_and(compound)) {
                     return Err(self.unexpected());
                 }
+                named = first;
             }
             prefixed = true;
         }
-        if prefixed && self.is_bash() && self.bare_prefix_ends() {
+        if prefixed && self.is_bash() && (self.bare_prefix_ends() || named && self.peek() == b')') {
             self.keyword_may_follow = false;
             pipeline.span = self.span_from(start);
             return Ok(pipeline);

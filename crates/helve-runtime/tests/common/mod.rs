@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test program uses its own part")]
 #![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot set up must fail loudly")]
 
+pub(crate) mod asking;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

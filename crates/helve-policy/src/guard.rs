@@ -181,7 +181,11 @@ fn fault(analysis: &Analysis, matches: impl Fn(FaultReason) -> bool) -> Option<(
 fn may_run(reason: FaultReason) -> bool {
     matches!(
         reason,
-        FaultReason::TooDeep | FaultReason::TooLong | FaultReason::Nul | FaultReason::AmbiguousHereDocument
+        FaultReason::TooDeep
+            | FaultReason::TooLong
+            | FaultReason::Nul
+            | FaultReason::AmbiguousHereDocument
+            | FaultReason::BadSubstitution
     )
 }
 

@@ -1,15 +1,26 @@
-//! Shell commands: no panic, and every span lies in the text.
+//! Shell commands, parsed and analyzed: no panic, and every span lies in the text.
 #![no_main]
 
-use helve_shell::{path_words, read};
+use std::path::Path;
+
+use helve_shell::analysis::Setting;
+use helve_shell::tree::Dialect;
+use helve_shell::{analyze, parse};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    let command = read(text);
-    for word in command.words() {
-        assert!(text.get(word.span.range()).is_some());
-    }
-    for path in path_words(&command) {
-        assert!(path.span.end <= text.len());
+    for dialect in [Dialect::Bash, Dialect::Posix] {
+        let script = parse(text, dialect);
+        for statement in &script.statements {
+            assert!(text.get(statement.span.range()).is_some());
+        }
+        if let Some(fault) = script.fault {
+            assert!(text.get(fault.span.range()).is_some());
+        }
+        let workspace = Path::new("/srv/workspace");
+        let setting = Setting { dialect, directory: workspace, workspace, home: Some(Path::new("/home/user")) };
+        for run in analyze(text, &setting).runs {
+            assert!(text.get(run.span.range()).is_some());
+        }
     }
 });

@@ -16,6 +16,7 @@ use crate::commands::{
 First steps:
   helve run 'uname -a'             a shell command, in the sandbox
   helve call echo message=hello    any tool, by its name
+  helve check 'rm -rf build'       what a command does and whether it may run, without running it
   helve log                        what was called, and what came of it
 
 `helve COMMAND --help` explains a command and gives examples.")]

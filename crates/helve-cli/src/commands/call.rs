@@ -22,7 +22,8 @@ use crate::{harmless, ui};
 Call one tool and print what a model would read.
 
 The arguments are one JSON object, @FILE, - for standard input, or any number of KEY=VALUE (text) and KEY:=JSON. \
-Without arguments the tool gets an empty object. Standard output carries the result only; notes go to standard error.
+Without arguments the tool gets an empty object. Standard output carries the result only; notes go to standard error. A \
+call that needs a person's agreement asks on the terminal; where there is none, it ends with approval_required.
 
 Exit code: 0 ok; 1 the tool failed; 2 unknown tool, wrong arguments or bad configuration; 3 blocked or refused by a person; 4 approval \
 needed; 5 no sandbox; 6 rate limit; 70 Helve itself failed; 124 timeout; 130 cancelled.")]

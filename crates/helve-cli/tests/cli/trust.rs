@@ -26,6 +26,9 @@ fn only_what_was_trusted_counts() {
     for part in ["  | command = \"touch *\"\n", "It tightens\n", "denies", "No new files here."] {
         assert!(trusted.stdout.contains(part), "{part}: {}", trusted.stdout);
     }
+    let denied = world.run(&["check", "--json", "ls; touch x"]);
+    assert_eq!((denied.code, denied.stderr.as_str()), (Some(3), ""), "{denied:?}");
+    assert_eq!(denied.json()["reason"], "No new files here.");
     let quiet = world.run(&["config", "check"]);
     assert_eq!((quiet.code, quiet.stderr.as_str()), (Some(0), ""));
     let listed = world.run(&["trust", "--list", "--json"]).json();
@@ -34,6 +37,7 @@ fn only_what_was_trusted_counts() {
     put(&world, &format!("{STRICT}\n"));
     let changed = world.run(&["config", "check"]);
     assert!(changed.stderr.contains("is not trusted and ignored"), "{changed:?}");
+    assert_eq!(world.run(&["check", "ls; touch x"]).code, Some(0), "a changed file counts for nothing");
     assert!(world.run(&["trust", "--list"]).stdout.contains("which has changed since"));
     put(&world, STRICT);
     assert_eq!(world.run(&["config", "check"]).stderr, "");

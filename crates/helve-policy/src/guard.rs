@@ -212,7 +212,12 @@ fn owners(case: &Case<'_>, findings: &Findings, otherwise: Verdict) -> Vec<Mark>
         })
         .collect();
     if otherwise > Verdict::Allow {
-        let alone = case.analysis.effects.iter().enumerate().filter(|(_, effect)| effect.run.is_none() && effect.kind != EffectKind::Read);
+        let alone = case
+            .analysis
+            .effects
+            .iter()
+            .enumerate()
+            .filter(|(_, effect)| effect.run.is_none() && effect.kind != EffectKind::Read);
         for (_, effect) in alone.filter(|(index, _)| findings.of(Part::Effect(*index)).is_none()) {
             let decision = Decision {
                 verdict: otherwise,

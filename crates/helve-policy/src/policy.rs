@@ -5,8 +5,8 @@
 
 mod approval;
 mod check;
-mod judge;
 mod compare;
+mod judge;
 mod rules;
 
 use std::collections::BTreeMap;

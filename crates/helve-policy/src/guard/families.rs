@@ -130,15 +130,22 @@ fn of_run(run: &Run) -> Option<&'static str> {
             Some(DD)
         }
         // Which disk shows only when it runs.
-        name if run.more != More::Nothing && (name == "mkfs" || name.starts_with("mkfs.")) => Some(DISK_FORMAT),
+        name if run.more != More::Nothing && (name == "mkfs" || name.starts_with("mkfs.")) => {
+            Some(DISK_FORMAT)
+        }
         // Whoever hides the name of a program and gives it these options means rm.
         "" if hides_rm(run) && argv.options().any(is_cluster) => Some(RM_RECURSIVE),
         _ => None,
     }
 }
 
+/// rm gives up at a letter that it does not know; what stands before one that is no letter is meant.
 fn is_recursive(argv: &Argv<'_>) -> bool {
-    argv.short('r') || argv.short('R') || argv.long("--recursive", "--r")
+    let cluster = |option: &str| {
+        let known = option.bytes().skip(1).take_while(|letter| b"dfiIrRvPWx".contains(letter));
+        !option.starts_with("--") && known.into_iter().any(|letter| matches!(letter, b'r' | b'R'))
+    };
+    argv.options().any(cluster) || argv.long("--recursive", "--r")
 }
 
 /// `-rf`, `-fr`, `-Rf`, also with further letters.

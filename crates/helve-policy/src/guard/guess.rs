@@ -10,7 +10,19 @@ use super::{Case, Guard, disk};
 
 /// Programs that destroy, or that start what does.
 const NAMES: &[&str] = &[
-    "bash", "busybox", "dash", "dd", "env", "halt", "mkfs", "mkfs.ext4", "poweroff", "reboot", "rm", "sh", "shutdown",
+    "bash",
+    "busybox",
+    "dash",
+    "dd",
+    "env",
+    "halt",
+    "mkfs",
+    "mkfs.ext4",
+    "poweroff",
+    "reboot",
+    "rm",
+    "sh",
+    "shutdown",
     "sudo",
 ];
 
@@ -28,10 +40,11 @@ pub(super) fn look(guard: &Guard, case: &Case<'_>) -> Vec<Hit> {
     for (index, run, pattern) in
         runs.filter_map(|(index, run)| Some((index, run, pattern(run)?))).take(MAX_TRIED)
     {
-        let (directory, last) = pattern.rsplit_once('/').map_or(("", pattern.as_str()), |(directory, last)| {
-            // A relative path stays one: it names a file of the project.
-            (if directory.starts_with('/') || directory.is_empty() { "" } else { "./" }, last)
-        });
+        let (directory, last) =
+            pattern.rsplit_once('/').map_or(("", pattern.as_str()), |(directory, last)| {
+                // A relative path stays one: it names a file of the project.
+                (if directory.starts_with('/') || directory.is_empty() { "" } else { "./" }, last)
+            });
         for name in NAMES.iter().filter(|name| disk::matches(last, name)) {
             let rules = read_again(guard, case, run, &format!("{directory}{name}"));
             hits.extend(rules.into_iter().map(|rule| Hit { rule, span: run.span, run: Some(index) }));
@@ -47,7 +60,9 @@ fn pattern(run: &Run) -> Option<String> {
     for part in &run.argv.first()?.parts {
         match part {
             // What is quoted matches itself; none of the names has such a character.
-            ArgPart::Known(known) => text.extend(known.chars().map(|ch| if "*?[".contains(ch) { '\u{0}' } else { ch })),
+            ArgPart::Known(known) => {
+                text.extend(known.chars().map(|ch| if "*?[".contains(ch) { '\u{0}' } else { ch }))
+            }
             ArgPart::Glob(glob) => {
                 active = true;
                 text.push_str(glob);

@@ -209,7 +209,11 @@ impl Search<'_> {
     /// An argument that stays inside by its text, and may be a link that does not.
     fn link(&mut self, value: &str, span: Span, index: usize, run: &Run) {
         let Some(directory) = &run.directory else { return };
-        if value.is_empty() || value.starts_with('/') || value.contains(spelling::UNKNOWN) || spelling::has_parent(value) {
+        if value.is_empty()
+            || value.starts_with('/')
+            || value.contains(spelling::UNKNOWN)
+            || spelling::has_parent(value)
+        {
             return;
         }
         let full = directory.join(value);
@@ -260,7 +264,8 @@ impl Search<'_> {
         }
         let roots =
             self.guard.opened.read_only.iter().chain(&self.guard.opened.read_write).map(PathBuf::as_path);
-        let outside = !roots.chain([self.case.setting.workspace]).any(|root| disk::stays_inside(physical, root));
+        let outside =
+            !roots.chain([self.case.setting.workspace]).any(|root| disk::stays_inside(physical, root));
         self.followed.insert(physical.to_owned(), outside);
         outside
     }

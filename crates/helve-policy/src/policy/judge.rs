@@ -22,7 +22,8 @@ impl Policy {
         let directory = directory.or_else(|| self.working_dir()).unwrap_or(".");
         let directory = guard::normal(&workspace.join(directory));
         let text = command.command.as_str();
-        let setting = Setting { dialect: self.dialect(),
+        let setting = Setting {
+            dialect: self.dialect(),
             directory: &directory,
             workspace: &workspace,
             home: inner.guard.home.as_deref(),

@@ -23,8 +23,8 @@ pub(super) fn is_harmless_device(path: &str) -> bool {
 /// Disks, memory and what maps to them.
 pub(super) fn is_raw_device(path: &str) -> bool {
     const WITH_LETTER: [&str; 4] = ["sd", "hd", "vd", "xvd"];
-    const WITH_DIGIT: [&str; 11] =
-        ["nvme", "mmcblk", "loop", "md", "ram", "zram", "nbd", "disk", "rdisk", "sr", "st"];
+    const WITH_DIGIT: [&str; 12] =
+        ["fd", "nvme", "mmcblk", "loop", "md", "ram", "zram", "nbd", "disk", "rdisk", "sr", "st"];
     const DIRECTORIES: [&str; 4] = ["disk/", "mapper/", "md/", "block/"];
     let Some(name) = path.strip_prefix("/dev/") else { return false };
     let starts = |prefixes: &[&str], next: fn(u8) -> bool| {

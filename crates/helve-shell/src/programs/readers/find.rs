@@ -90,7 +90,7 @@ const WITH_ARGUMENT: &[&str] = &[
     "-flags",
 ];
 
-/// Tests that narrow down what an action is done to. `-type` does not: a tree has files in it.
+/// Tests that narrow down what an action is done to. `-type f` and `-type d` do not: a tree is made of them.
 const NARROWING: &[&str] = &[
     "-empty",
     "-executable",
@@ -152,6 +152,8 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Meaning {
         starts,
         first,
         narrowed: false,
+        shallow: false,
+        flat: false,
         choices: false,
         name: None,
         deletes: None,
@@ -192,6 +194,10 @@ struct Expression<'a> {
     first: usize,
     /// Whether a test narrows down what actions are done to.
     narrowed: bool,
+    /// Whether it looks at one level only.
+    shallow: bool,
+    /// Whether it finds no directories.
+    flat: bool,
     /// Whether there are alternatives or negations, so that a name does not hold for all that is found.
     choices: bool,
     /// The pattern of the first `-name`.
@@ -268,15 +274,25 @@ impl Expression<'_> {
                     texts.find(|(_, text)| matches!(text, Some(";" | "+")));
                 }
                 Some("-o" | "-or" | "-not" | "!" | ",") => self.choices = true,
-                Some("-maxdepth") => {
-                    self.narrowed |= matches!(texts.next(), Some((_, Some("0"))));
+                Some("-maxdepth") => match texts.next() {
+                    Some((_, Some("0"))) => self.narrowed = true,
+                    Some((_, Some("1"))) => self.shallow = true,
+                    _ => {}
+                },
+                Some("-type" | "-xtype") => {
+                    let kinds = texts.next().and_then(|(_, value)| value).unwrap_or("d");
+                    self.flat |= !kinds.contains('d');
+                    // Links, pipes and sockets hold nothing.
+                    self.narrowed |= !kinds.contains(['d', 'f']);
                 }
                 Some(test) if NARROWING.contains(&test) || is_newer_than(test) => {
-                    self.narrowed = true;
                     if test == "-empty" {
+                        self.narrowed = true;
                         continue;
                     }
                     let value = texts.next().and_then(|(_, value)| value);
+                    // A pattern that everything matches narrows nothing.
+                    self.narrowed |= value.is_none_or(|text| text.is_empty() || text.chars().any(|ch| ch != '*'));
                     if matches!(test, "-name" | "-iname") && self.name.is_none() {
                         self.name = value.map(str::to_owned);
                     }
@@ -352,7 +368,9 @@ impl Expression<'_> {
 
     fn finish(mut self) -> Meaning {
         let Some(at) = self.deletes else { return self.meaning };
-        let kind = if self.narrowed { EffectKind::Delete } else { EffectKind::DeleteTree };
+        // The files of one level are no tree.
+        let narrowed = self.narrowed || self.shallow && self.flat;
+        let kind = if narrowed { EffectKind::Delete } else { EffectKind::DeleteTree };
         if self.starts.is_empty() {
             self.meaning.does(kind, On::Path(".".to_owned(), Some(at)));
         }

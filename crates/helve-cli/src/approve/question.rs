@@ -6,6 +6,7 @@ use helve::{ApprovalRequest, AskedPart};
 use serde_json::Value;
 
 use super::page::Document;
+use crate::harmless::one_line;
 use crate::marked::{Mark, Stretch};
 use crate::{effects, ui};
 
@@ -13,16 +14,16 @@ use crate::{effects, ui};
 pub(super) fn document(request: &ApprovalRequest) -> Document {
     let mut page = Document::default();
     let verb = if request.command.is_some() { "wants to run:" } else { "wants to be called with:" };
-    page.prose(ui::STRONG, &format!("{} {verb}", request.tool));
+    page.prose(ui::STRONG, &format!("{} {verb}", one_line(&request.tool, usize::MAX)));
     if let Some(command) = &request.command {
         page.quoted(command, &marks(request));
     }
-    for (key, value) in request.args.as_object().into_iter().flatten() {
+    for (key, value) in request.args.as_object().into_iter().flatten().filter(|(_, value)| !is_short(value)) {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         if key == "command" && request.command.as_deref() == Some(text.as_str()) {
             continue;
         }
-        page.prose(ui::FAINT, &format!("  {key}:"));
+        page.prose(ui::FAINT, &format!("  {}:", one_line(key, usize::MAX)));
         page.quoted(&text, &[]);
     }
     if request.args.as_object().is_none() && request.args != Value::Null {
@@ -46,7 +47,10 @@ fn who_asks(page: &mut Document, request: &ApprovalRequest) {
     }
     let alone = groups.len() == 1;
     for (part, texts) in groups {
-        page.prose(Style::new(), &format!("Asked by {}: {}", part.rule, sentence(&part.reason)));
+        page.prose(
+            Style::new(),
+            &one_line(&format!("Asked by {}: {}", part.rule, sentence(&part.reason)), usize::MAX),
+        );
         if !alone {
             texts.iter().for_each(|text| page.quoted(text, &[]));
         }
@@ -56,6 +60,9 @@ fn who_asks(page: &mut Document, request: &ApprovalRequest) {
 fn what_it_does(page: &mut Document, request: &ApprovalRequest) {
     if let Some(cwd) = &request.cwd {
         page.entry("in", &cwd.display().to_string());
+    }
+    for (key, value) in request.args.as_object().into_iter().flatten().filter(|(_, value)| is_short(value)) {
+        page.entry(&one_line(key, usize::MAX), &value.to_string());
     }
     if let Some(summary) = &request.effects {
         for (name, value) in effects::lines(summary, request.command.as_deref().unwrap_or_default()) {
@@ -71,6 +78,11 @@ fn marks(request: &ApprovalRequest) -> Vec<(Stretch, Mark)> {
     let rules = request.parts.iter().filter_map(|part| part.span).map(|span| (span, Mark::Rule));
     let opaque = request.effects.iter().flat_map(|effects| &effects.opaque);
     rules.chain(opaque.map(|part| (part.span, Mark::Unknown))).collect()
+}
+
+/// Numbers and the like cannot imitate anything and need no bar.
+fn is_short(value: &Value) -> bool {
+    matches!(value, Value::Null | Value::Bool(_) | Value::Number(_))
 }
 
 /// Reasons come with and without their full stop.
@@ -99,9 +111,9 @@ mod tests {
         request.effects = Some(EffectSummary { programs: vec!["true".into()], ..EffectSummary::default() });
         assert_eq!(
             shown(&request, 80),
-            "exec wants to run:\n  | true\\x1b[2K\n  | [o]nce  [n]o\\u{202e}\n  timeout:\n  | 5\n  \
-             working_dir:\n  | src\n\n  in             /ws\n  programs       true\n\
-             Asked by some.rule: It removes\\r things."
+            "exec wants to run:\n  | true\\x1b[2K\n  | [o]nce  [n]o\\u{202e}\n  working_dir:\n  | src\n\n\
+             \x20 in             /ws\n  timeout        5\n  programs       true\n\
+             Asked by some.rule: It removes things."
         );
     }
 
@@ -122,6 +134,19 @@ mod tests {
         let request = request(&format!("{}; the end", "x".repeat(100_000)), &[None]);
         let whole = shown(&request, 10_000).replace("\n  | ", "");
         assert!(whole.contains("; the end\n"));
+    }
+
+    #[test]
+    fn no_name_or_reason_can_pass_for_a_line_of_ours() {
+        let mut request = request("true", &[None]);
+        request.tool = "x\n[o]nce".into();
+        request.args = json!({"a\n[o]nce": "b", "c\n[o]nce": 1});
+        request.parts[0].reason = "because\n[o]nce".into();
+        assert!(
+            shown(&request, 80).lines().all(|line| !line.starts_with("[o]nce")),
+            "{}",
+            shown(&request, 80)
+        );
     }
 
     #[test]

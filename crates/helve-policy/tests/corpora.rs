@@ -8,6 +8,8 @@
 //!
 //! The workspace is `/home/user/project`; nothing is looked up on the disk.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 

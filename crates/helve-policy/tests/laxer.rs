@@ -3,6 +3,8 @@
 //! Every simple command of the collections is put behind wrappers, inside control structures and quoted in other ways;
 //! under each policy the verdict is at least as strict as for the plain command.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
 use std::path::Path;
 
 use helve_core::{CommandUse, Verdict};

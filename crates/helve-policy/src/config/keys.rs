@@ -181,7 +181,7 @@ fn plain_keys() -> Vec<Key> {
             RESTRICT,
             Kind::Bool,
             flag(false),
-            "Whether commands that name a path outside the workspace are refused, for all tools. Reads the text only: the sandbox is the boundary.",
+            "Whether commands that name a path outside the workspace are refused, for all tools. Links that exist are followed; the sandbox is the boundary.",
         ),
         key(
             EXEC_TIMEOUT,
@@ -205,13 +205,13 @@ fn plain_keys() -> Vec<Key> {
             EXEC_ASK,
             Kind::AskPatterns,
             rules(Verdict::Ask),
-            "Commands that a person has to agree to each time, in the same form. Setting it replaces the list; [] asks about nothing.",
+            "Commands that a person has to agree to each time, in the same form. Setting it replaces the list; [] asks about nothing. While it is not set, the list counts only for commands that run without a sandbox: there everything that does more than read is asked about (guard.bare).",
         ),
         key(
             EXEC_ALLOW,
             Kind::WholePatterns,
             None,
-            "If set, only commands whose every part matches one of these regular expressions as a whole, with words that are written out or plain $NAME: no substitution, no other expansion, no file written by redirection. [] allows no command. Not set: no such list.",
+            "If set, only commands whose every part matches one of these regular expressions as a whole, with words that are written out or plain $NAME: no substitution, no other expansion, no file written by redirection, no control structure, nothing whose effect cannot be read. What a command starts in turn has to match too. [] allows no command. Not set: no such list.",
         ),
         key(
             EXEC_RESTRICT,

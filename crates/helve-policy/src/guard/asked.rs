@@ -7,23 +7,35 @@ use helve_shell::analysis::Run;
 
 use super::argv::Argv;
 
-/// The name of each rule, why it asks, and what it is about.
-pub(super) static ASKED: &[(&str, &str, fn(&Argv<'_>) -> bool)] = &[
-    ("guard.destructive.git-push-force", "a forced push overwrites what others see", git_push_force),
-    ("guard.destructive.git-reset-hard", "git reset --hard throws away uncommitted work", git_reset_hard),
-    ("guard.destructive.git-clean", "git clean deletes files that git does not know", git_clean),
-    ("guard.destructive.chmod-open", "it lets everybody write whole directory trees", chmod_open),
-    ("guard.destructive.kill-all", "it ends every process that it may", kill_all),
-    ("guard.destructive.find-delete", "find deletes everything that it finds", find_delete),
-    ("guard.destructive.shred", "it destroys the contents of files for good", shred),
-    ("guard.destructive.truncate", "it empties files", truncate),
-    ("guard.destructive.rsync-delete", "rsync deletes what the source does not have", rsync_delete),
+/// A built-in rule that asks.
+pub(super) struct Asked {
+    pub(super) name: &'static str,
+    /// Why, in a sentence without its full stop.
+    pub(super) reason: &'static str,
+    is_about: fn(&Argv<'_>) -> bool,
+}
+
+const fn ask(name: &'static str, reason: &'static str, is_about: fn(&Argv<'_>) -> bool) -> Asked {
+    Asked { name, reason, is_about }
+}
+
+/// All of them.
+pub(super) static ASKED: &[Asked] = &[
+    ask("guard.destructive.git-push-force", "a forced push overwrites what others see", git_push_force),
+    ask("guard.destructive.git-reset-hard", "git reset --hard throws away uncommitted work", git_reset_hard),
+    ask("guard.destructive.git-clean", "git clean deletes files that git does not know", git_clean),
+    ask("guard.destructive.chmod-open", "it lets everybody write whole directory trees", chmod_open),
+    ask("guard.destructive.kill-all", "it ends every process that it may", kill_all),
+    ask("guard.destructive.find-delete", "find deletes everything that it finds", find_delete),
+    ask("guard.destructive.shred", "it destroys the contents of files for good", shred),
+    ask("guard.destructive.truncate", "it empties files", truncate),
+    ask("guard.destructive.rsync-delete", "rsync deletes what the source does not have", rsync_delete),
 ];
 
 /// The names of the rules that a run falls under.
 pub(super) fn look(run: &Run) -> impl Iterator<Item = &'static str> {
     let argv = Argv::of(run);
-    ASKED.iter().filter(move |(.., is_about)| is_about(&argv)).map(|(name, ..)| *name)
+    ASKED.iter().filter(move |rule| (rule.is_about)(&argv)).map(|rule| rule.name)
 }
 
 fn git_push_force(argv: &Argv<'_>) -> bool {

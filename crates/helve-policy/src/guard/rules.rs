@@ -46,7 +46,11 @@ const DENIED: &[(&str, &str)] = &[
 /// All rules: first those that refuse, then those that ask.
 fn all() -> impl Iterator<Item = Rule> {
     let denied = DENIED.iter().map(|(name, reason)| Rule { name, reason, verdict: Verdict::Deny });
-    denied.chain(ASKED.iter().map(|(name, reason, _)| Rule { name, reason, verdict: Verdict::Ask }))
+    denied.chain(ASKED.iter().map(|rule| Rule {
+        name: rule.name,
+        reason: rule.reason,
+        verdict: Verdict::Ask,
+    }))
 }
 
 /// A rule by its name.

@@ -208,7 +208,7 @@ fn owners(case: &Case<'_>, findings: &Findings, otherwise: Verdict) -> Vec<Mark>
                 span: Some(bytes(finding.span)),
                 grant: None,
             };
-            Mark { decision, run, ceiling: finding.ceiling }
+            Mark { ceiling: finding.ceiling, ..Mark::new(decision, run) }
         })
         .collect();
     if otherwise > Verdict::Allow {

@@ -1,6 +1,8 @@
 //! The guard where it looks at the disk, and where the answer depends on the workspace: links, names that look like
 //! options, deletion inside the workspace, bare runs.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -222,6 +224,22 @@ fn every_run_has_a_part_with_its_own_verdict() {
         ]
     );
     assert_eq!(judgement.decision.span, Some((4, 8)));
+}
+
+/// Who runs bare on purpose must not lose the questions that have another cause.
+#[test]
+fn what_asks_only_because_nothing_contains_it_is_marked() {
+    let (_around, workspace) = workspace();
+    let judged = |policy: &str, command: &str, contained: bool| {
+        let judgement = judge(policy, command, &workspace, contained);
+        (judgement.bare, judgement.parts.iter().map(|part| part.bare).collect::<Vec<_>>())
+    };
+    assert_eq!(judged("", "ls; make > out", false), (true, vec![false, true]));
+    assert_eq!(judged("", "> out", false), (true, vec![true]));
+    assert_eq!(judged("", "make", true), (false, vec![false]));
+    let rule = "[[rules]]\nverdict = 'ask'\ncommand = 'make *'";
+    assert_eq!(judged(rule, "make; touch x", false), (false, vec![false, true]));
+    assert_eq!(judged("", "rm -rf x", false), (false, vec![false]));
 }
 
 /// Helve's own files, wherever they lie.

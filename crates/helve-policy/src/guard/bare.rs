@@ -147,7 +147,10 @@ pub(super) fn judge(analysis: &Analysis, findings: &Findings) -> Vec<Mark> {
     let mut changing: HashSet<usize> = HashSet::new();
     let mut marks = Vec::new();
     let grant = "sandbox = \"bwrap\"";
-    let ask = |reason: String, span| Decision::ask(BARE, reason).at(bytes(span)).grant(grant);
+    let ask = |reason: String, span, run| {
+        let decision = Decision::ask(BARE, reason).at(bytes(span)).grant(grant);
+        Mark { bare: true, ..Mark::new(decision, run) }
+    };
     for (index, effect) in analysis.effects.iter().enumerate() {
         if effect.kind == EffectKind::Read || allowed(findings, Part::Effect(index)) {
             continue;
@@ -157,24 +160,22 @@ pub(super) fn judge(analysis: &Analysis, findings: &Findings) -> Vec<Mark> {
                 changing.insert(run);
             }
             None => {
-                marks.push(Mark::new(ask("it runs without a sandbox and writes".into(), effect.span), None))
+                marks.push(ask("it runs without a sandbox and writes".into(), effect.span, None));
             }
         }
     }
     for opaque in &analysis.opaque {
         let run = enclosing(analysis, opaque.span);
         if !run.is_some_and(|run| allowed(findings, Part::Run(run))) {
-            marks.push(Mark::new(
-                ask(format!("it runs without a sandbox, and {}", opaque.reason), opaque.span),
-                run,
-            ));
+            let reason = format!("it runs without a sandbox, and {}", opaque.reason);
+            marks.push(ask(reason, opaque.span, run));
         }
     }
     for (index, run) in analysis.runs.iter().enumerate() {
         let reads = !changing.contains(&index) && run.departures.is_empty() && is_reader(run);
         if !reads && !allowed(findings, Part::Run(index)) {
             let reason = "it runs without a sandbox and may do more than read";
-            marks.push(Mark::new(ask(reason.into(), run.span), Some(index)));
+            marks.push(ask(reason.into(), run.span, Some(index)));
         }
     }
     marks

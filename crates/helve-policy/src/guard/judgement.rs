@@ -12,6 +12,8 @@ use super::short;
 pub struct Judgement {
     /// The strictest of all that was found.
     pub decision: Decision,
+    /// Whether the decision asks only because nothing contains the command.
+    pub bare: bool,
     /// What was found about each run, in the order of [`Analysis::runs`], and behind them what belongs to no run: a part
     /// that cannot be read, a redirection without a command, an expression of the owner that matches across commands.
     pub parts: Vec<PartDecision>,
@@ -37,6 +39,9 @@ pub struct PartDecision {
     pub reason: Option<String>,
     /// Whether it comes from the machine's ceiling, which no approval exceeds.
     pub ceiling: bool,
+    /// Whether it asks only because nothing contains the command. Names of rules do not say so: an owner's rule may have
+    /// any.
+    pub bare: bool,
 }
 
 /// Something that a check found: a decision about a part, before it is known whether it is the strictest.
@@ -45,11 +50,12 @@ pub(crate) struct Mark {
     pub(super) decision: Decision,
     pub(super) run: Option<usize>,
     pub(super) ceiling: bool,
+    pub(super) bare: bool,
 }
 
 impl Mark {
     pub(super) fn new(decision: Decision, run: Option<usize>) -> Self {
-        Mark { decision, run, ceiling: false }
+        Mark { decision, run, ceiling: false, bare: false }
     }
 }
 
@@ -65,23 +71,27 @@ pub(crate) fn assemble(allowance: Decision, marks: Vec<Mark>, analysis: Analysis
             rule: allowance.rule.clone(),
             reason: None,
             ceiling: false,
+            bare: false,
         })
         .collect();
-    let mut strictest: Option<&Decision> = None;
+    let mut decided = vec![false; parts.len()];
+    let mut strictest: Option<&Mark> = None;
     for mark in &marks {
         let decision = &mark.decision;
-        if strictest.is_none_or(|so_far| decision.verdict > so_far.verdict) {
-            strictest = Some(decision);
+        if strictest.is_none_or(|so_far| decision.verdict > so_far.decision.verdict) {
+            strictest = Some(mark);
         }
-        let part = mark.run.and_then(|run| parts.get_mut(run));
+        let part = mark.run.and_then(|run| Some((parts.get_mut(run)?, decided.get_mut(run)?)));
         match part {
-            Some(part) if decision.verdict > part.verdict || part.rule == allowance.rule => {
+            Some((part, decided)) if decision.verdict > part.verdict || !*decided => {
+                *decided = true;
                 part.verdict = decision.verdict;
                 part.rule.clone_from(&decision.rule);
                 part.reason.clone_from(&decision.reason);
                 part.ceiling = mark.ceiling;
+                part.bare = mark.bare;
             }
-            Some(part) => part.ceiling |= mark.ceiling && decision.verdict == part.verdict,
+            Some((part, _)) => part.ceiling |= mark.ceiling && decision.verdict == part.verdict,
             None => parts.push(PartDecision {
                 span: decision.span.unwrap_or_default(),
                 run: None,
@@ -90,14 +100,15 @@ pub(crate) fn assemble(allowance: Decision, marks: Vec<Mark>, analysis: Analysis
                 rule: decision.rule.clone(),
                 reason: decision.reason.clone(),
                 ceiling: mark.ceiling,
+                bare: mark.bare,
             }),
         }
     }
-    let decision = match strictest {
-        Some(decision) if decision.verdict > Verdict::Allow => decision.clone(),
-        _ => allowance,
+    let (decision, bare) = match strictest {
+        Some(mark) if mark.decision.verdict > Verdict::Allow => (mark.decision.clone(), mark.bare),
+        _ => (allowance, false),
     };
-    Judgement { decision: short(decision), parts, analysis }
+    Judgement { decision: short(decision), bare, parts, analysis }
 }
 
 pub(super) fn bytes(span: Span) -> (usize, usize) {

@@ -47,6 +47,14 @@ const MAX_ENTRIES: usize = 1000;
 const MAX_NAME: usize = 100;
 const MAX_REASON: usize = 500;
 
+/// Names of decisions by Helve itself, whole or before a dot: a rule that took one would be taken for something else.
+const RESERVED: &[&str] =
+    &["approval", "auto_approve", "default", "guard", "rate_limit", "rules_otherwise", "sandbox"];
+
+/// What such names, and those of rules without one of their own, start with before a dot or a bracket.
+const RESERVED_STARTS: &[&str] =
+    &["ceiling", "profile", "profiles", "rules", "set", "system", "tools", "view", "workspace"];
+
 /// Where a list of rules stands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
@@ -163,7 +171,7 @@ impl Reader<'_> {
             asks: self.texts("asks", example).unwrap_or_default(),
             denies: self.texts("denies", example).unwrap_or_default(),
         };
-        let name = self.line("name", MAX_NAME).unwrap_or(name);
+        let name = self.own_name().unwrap_or(name);
         let reason = self.line("reason", MAX_REASON);
         Some(Rule {
             verdict: verdict?,
@@ -247,6 +255,23 @@ impl Reader<'_> {
                 None
             }
         }
+    }
+
+    /// The name that the rule gives itself.
+    fn own_name(&mut self) -> Option<String> {
+        let name = self.line("name", MAX_NAME)?;
+        let (first, alone) = match name.split_once(['.', '[']) {
+            Some((first, _)) => (first.trim(), false),
+            None => (name.trim(), true),
+        };
+        let is_in = |words: &[&str]| words.iter().any(|word| first.eq_ignore_ascii_case(word));
+        if is_in(RESERVED) || !alone && is_in(RESERVED_STARTS) {
+            self.problems.push(format!(
+                "`name`: {name:?} looks like a decision of Helve's own, whose names start with {first:?}; choose another"
+            ));
+            return None;
+        }
+        Some(name)
     }
 
     /// One line of text.

@@ -37,6 +37,34 @@ fn every_key_of_a_rule_is_read() {
     assert_eq!(again.rules_shown()[0].rule, rule.rule);
 }
 
+/// A rule of a workspace's own file must not pass for a decision of Helve's own.
+#[test]
+fn names_of_helves_own_decisions_are_not_for_rules() {
+    let named = |name: &str| problems(&format!("[[rules]]\nverdict = 'ask'\ncommand = 'x'\nname = '{name}'"));
+    for name in [
+        "guard.bare",
+        "Guard.default",
+        "guard",
+        " guard.bare",
+        "approval.exec",
+        "sandbox.contains",
+        "tools.exec.approval",
+        "default",
+        "rules_otherwise",
+        "rules[0]",
+        "profile.coding.rules[0]",
+        "ceiling.rules[0]",
+        "view.working_dir",
+        "auto_approve",
+    ] {
+        let found = named(name);
+        assert!(found.first().is_some_and(|problem| problem.contains("choose another")), "{name}: {found:?}");
+    }
+    for name in ["guards", "my.guard", "defaults", "push to main", "approvals", "no-tools", "tools", "set"] {
+        assert_eq!(named(name), Vec::<String>::new(), "{name}");
+    }
+}
+
 #[test]
 fn what_is_wrong_with_a_rule_says_where_and_what_to_change() {
     for (rule, part) in [

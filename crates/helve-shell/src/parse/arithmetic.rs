@@ -59,7 +59,7 @@ impl Parser<'_, '_> {
                 b'$' => self.dollar(pieces, if kind.quotes { Quoting::Bare } else { Quoting::Operand })?,
                 b'`' => self.backticks(pieces, Quoting::Double)?,
                 b'<' | b'>' if kind.processes && self.peek_second() == b'(' => {
-                    self.process_substitution(pieces)?
+                    self.process_substitution(pieces).map_err(found_when_run)?
                 }
                 b'<' | b'>' => self.plain_byte(pieces),
                 b':' | b'?' | b'\'' => {

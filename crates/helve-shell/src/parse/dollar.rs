@@ -2,6 +2,7 @@
 
 use super::arithmetic::found_when_run;
 use super::cursor::{Offsets, continues_name, starts_name};
+use super::keyword::Keyword;
 use super::pieces::Pieces;
 use super::quotes::Quoting;
 use super::{Parsed, Parser, heredoc};
@@ -61,10 +62,17 @@ impl Parser<'_, '_> {
 
     /// A script up to what `close` takes.
     pub(super) fn enclosed(&mut self, start: usize, close: impl Fn(&mut Self) -> bool) -> Parsed<Script> {
+        self.blanks();
+        // bash takes this first word for a program's name until it runs the script.
+        let timed = self.keyword() == Some(Keyword::Time);
+        let script = self.list_until(start, close);
+        if timed { script.map_err(found_when_run) } else { script }
+    }
+
+    fn list_until(&mut self, start: usize, close: impl Fn(&mut Self) -> bool) -> Parsed<Script> {
         self.enter(start)?;
         let pending = std::mem::take(&mut self.pending);
         let inside = std::mem::replace(&mut self.inside, self.depth);
-        self.blanks();
         self.opened = Some(self.pos);
         let mut statements = Vec::new();
         self.statements(&mut statements)?;

@@ -1,5 +1,6 @@
 //! Lists: statements, the pipelines in them, the commands in those.
 
+use super::cursor::is_meta;
 use super::keyword::Keyword;
 use super::{Parsed, Parser};
 use crate::tree::{Joint, Pipeline, Statement};
@@ -143,12 +144,12 @@ impl Parser<'_, '_> {
 
     /// Takes the `-p` and `--` that belong to the keyword `time`.
     fn time_options(&mut self) {
-        for option in ["-p", "--"] {
+        for letter in [b'p', b'-'] {
             self.blanks();
-            let rest = self.text.get(self.pos..).unwrap_or_default();
-            if rest.starts_with(option) && super::cursor::is_meta(self.byte(self.pos + 2)) {
+            let behind = self.joined(self.joined(self.pos + 1) + 1);
+            if self.peek() == b'-' && self.peek_second() == letter && is_meta(self.byte(behind)) {
                 self.bump();
-                self.bump();
+                self.take(letter);
             }
         }
     }

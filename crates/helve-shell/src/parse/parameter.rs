@@ -211,7 +211,9 @@ impl Parser<'_, '_> {
                 b'"' => self.double(&mut pieces)?,
                 b'$' => self.dollar(&mut pieces, inside)?,
                 b'`' => self.backticks(&mut pieces, inside)?,
-                _ if self.at_process_substitution(byte) => self.process_substitution(&mut pieces)?,
+                _ if self.at_process_substitution(byte) => {
+                    self.process_substitution(&mut pieces).map_err(found_when_run)?
+                }
                 b'\'' | b'/' | b'<' | b'>' => self.plain_byte(&mut pieces),
                 _ => {
                     let at = self.offset();

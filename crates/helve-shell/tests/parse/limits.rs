@@ -244,11 +244,16 @@ fn the_longest_text_of_anything_is_parsed_in_linear_time() {
         for (prefix, suffix) in
             [("", ""), ("echo \"", "\""), ("x=$(", ")"), ("cat <<E\n", "\nE\n"), ("`", "`"), ("((", "))")]
         {
-            let (long, short) = times(piece, prefix, suffix, Dialect::Bash);
-            assert!(long < most, "{prefix}{piece}…{suffix} takes {long:?}");
-            // Small times are mostly noise.
-            let bound = short.max(Duration::from_micros(500)) * factor;
-            assert!(long < bound, "{prefix}{piece}…{suffix} takes {long:?} against {short:?}");
+            // Caches and memory are shared with whatever else runs, so one bad measurement says nothing; and small times
+            // are mostly noise.
+            let linear = |(long, short): (Duration, Duration)| {
+                long < most && long < short.max(Duration::from_millis(1)) * factor
+            };
+            let measured: Vec<_> = (0..5)
+                .map(|_| times(piece, prefix, suffix, Dialect::Bash))
+                .take_while(|it| !linear(*it))
+                .collect();
+            assert!(measured.len() < 5, "{prefix}{piece}…{suffix} takes {measured:?}");
         }
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! Not here: what the program does, and which rule a pattern belongs to.
 
+mod find;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -182,7 +183,7 @@ impl CommandPattern {
     }
 
     /// Whether a rule that asks or denies is about the run. Options of the pattern may stand anywhere after the program,
-    /// and options before a subcommand are passed over.
+    /// and options before and between subcommands are passed over, with their values.
     pub(super) fn finds(&self, run: &Run) -> bool {
         let Some((name, args)) = run.argv.split_first() else { return false };
         let Some((first, words)) = self.words.split_first() else { return false };
@@ -195,15 +196,7 @@ impl CommandPattern {
             let Some(at) = args.iter().position(|arg| option.takes(arg)) else { return false };
             args.remove(at);
         }
-        let skipped = match words.first() {
-            Some(word) if word.is_plain() => {
-                options_before(run.program.as_deref().unwrap_or_default(), &args)
-            }
-            _ => 0,
-        };
-        let args = args.get(skipped..).unwrap_or_default();
-        (args.len() == words.len() || (self.rest && args.len() > words.len()))
-            && words.iter().zip(args).all(|(word, arg)| word.takes(arg))
+        find::stands_in(&words, self.rest, run.program.as_deref().unwrap_or_default(), &args)
     }
 
     /// A name without a slash is compared with the name of the program, one with a slash with what is written. `sure`
@@ -356,36 +349,6 @@ fn harmless_before(run: &Run, args: &[Arg], near: &Near<'_>) -> usize {
             Some("--no-pager" | "-P" | "--no-optional-locks") => at += 1,
             Some("-C") if args.get(at + 1).is_some_and(|arg| path.takes_surely(arg, run, near)) => at += 2,
             _ => break,
-        }
-    }
-    at
-}
-
-/// How many arguments before the subcommand are options of the program as a whole, with their values.
-fn options_before(program: &str, args: &[&Arg]) -> usize {
-    let with_value: &[&str] = match program {
-        "git" => &["-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"],
-        "docker" | "podman" => &["-H", "--host", "-c", "--context", "-l", "--log-level", "--config"],
-        "kubectl" => {
-            &["-n", "--namespace", "--context", "--kubeconfig", "-s", "--server", "--cluster", "--user"]
-        }
-        "npm" | "pnpm" | "yarn" => {
-            &["--prefix", "-C", "--dir", "--cwd", "-w", "--workspace", "--filter", "-F"]
-        }
-        "cargo" => &["--config", "-Z", "-C", "--color"],
-        "systemctl" => &["-H", "--host", "-M", "--machine", "-t", "--type"],
-        "make" => &["-C", "-f", "-I", "-j"],
-        _ => &[],
-    };
-    let mut at = 0;
-    while let Some(arg) = args.get(at) {
-        let text = arg.prefix();
-        if with_value.contains(&text) {
-            at += 2;
-        } else if text.starts_with('-') || (program == "cargo" && text.starts_with('+')) {
-            at += 1;
-        } else {
-            break;
         }
     }
     at

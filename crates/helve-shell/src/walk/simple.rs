@@ -1,5 +1,6 @@
 //! One simple command: its words expanded, then an alias, a builtin, a function or a program.
 
+use crate::Span;
 use crate::analysis::{Arg, ArgPart, EffectKind, Input, More, OpaqueReason, RunKind, Target};
 use crate::tree::{PieceKind, Redirect, Simple, Word};
 
@@ -12,6 +13,9 @@ use crate::expand::Text;
 
 /// A command with alternatives is followed so many times.
 const MAX_TRIES: usize = 8;
+
+/// A function that calls itself is followed in itself so many times.
+const MAX_ACTIVE: usize = 2;
 
 impl Walker<'_> {
     /// Follows a simple command, once for each value that its variables may have.
@@ -193,7 +197,12 @@ impl Walker<'_> {
         }
         let run = self.list(&start, RunKind::Function, Some(name.to_owned()));
         self.redirect_effects(start.effects.clone(), run);
-        if let Some(call) = self.calls.iter_mut().find(|call| call.name == name) {
+        let rest: Option<Vec<Text>> =
+            start.argv[1..].iter().map(|arg| (!arg.splits).then(|| Text::of(arg))).collect();
+        let spans: Vec<Span> = meanings.iter().flatten().map(|function| function.span).collect();
+        let is_same = |call: &Call| call.name == name && spans.contains(&call.span);
+        let active = self.calls.iter().filter(|call| is_same(call)).count();
+        if let Some(call) = self.calls.iter_mut().find(|call| is_same(call)) {
             let piped = self.piped > call.piped;
             if piped && !call.piped_calls.contains(&self.current) {
                 call.piped_calls.push(self.current);
@@ -203,6 +212,10 @@ impl Walker<'_> {
             if self.background > call.background || (piped && certain) {
                 self.effect(EffectKind::ForkBomb, Target::Machine, span, run);
             }
+        }
+        // A function that calls itself is followed again where it gets other arguments, and then once for all others.
+        let rest = if active > 1 { None } else { rest };
+        if active > MAX_ACTIVE || active > 0 && self.environment.parameters().rest == rest {
             return Flow { run, ..Flow::default() };
         }
         if self.inner >= MAX_INNER {
@@ -215,9 +228,7 @@ impl Walker<'_> {
         let mut flow = Flow { text: None, download: start.taint, paths: false, run };
         for function in meanings.into_iter().flatten() {
             let before = self.environment.parameters().clone();
-            let rest: Option<Vec<Text>> =
-                start.argv[1..].iter().map(|arg| (!arg.splits).then(|| Text::of(arg))).collect();
-            self.environment.set_parameters(Parameters { zero: before.zero.clone(), rest });
+            self.environment.set_parameters(Parameters { zero: before.zero.clone(), rest: rest.clone() });
             for (name, value) in &start.environment {
                 self.assign(name, super::Variable::new(super::Value::Text(Text::of(value))));
             }

@@ -29,6 +29,7 @@ use crate::secrets::{self, Secret, SecretSource};
 use crate::view::{self, Surroundings, Wishes};
 
 pub use compare::{CaseOutcome, Change, PolicyCase, diff};
+pub use judge::RunBy;
 pub use rules::{ApprovalLength, RuleShown};
 
 /// What the owner allows. Clones share one compiled policy.
@@ -52,7 +53,7 @@ struct Inner {
     rules: Rules,
     /// The files of the configuration that were looked for.
     files: Vec<PathBuf>,
-    /// The files that configure this policy or hold a secret, as written.
+    /// The files that configure this policy, hold a secret or answer for the owner, as written.
     guarded: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
     shell: OnceLock<PathBuf>,
@@ -180,6 +181,8 @@ impl Policy {
         }
         let mut hidden = paths(&settings, keys::VIEW_HIDDEN);
         hidden.extend(guarded.iter().cloned());
+        // Commands may run the programs that a hook is made of, but not change them.
+        guarded.extend(approval::hook_files(list(&settings, keys::APPROVAL_HOOK)));
         let guard = Guard {
             deny: patterns(&settings, keys::EXEC_DENY).unwrap_or_default(),
             ask: patterns(&settings, keys::EXEC_ASK).unwrap_or_default(),
@@ -257,9 +260,10 @@ impl Policy {
         view::compile(wishes, workspace, &inner.around)
     }
 
-    /// Every place from which a file that configures this policy or holds a secret can be changed or planted, absolute:
-    /// the machine's file, the user's (the standard one and the one that stands in for it), the files of `secrets`, each
-    /// with the links that lead to it. A directory that commands may write must hold none of them.
+    /// Every place from which a file that configures this policy, holds a secret or answers for the owner can be changed
+    /// or planted, absolute: the machine's file, the user's (the standard one and the one that stands in for it), the files
+    /// of `secrets` and of `approval.hook`, each with the links that lead to it. A directory that commands may write must
+    /// hold none of them.
     pub fn guarded_files(&self) -> Vec<PathBuf> {
         let mut places: Vec<PathBuf> =
             self.inner.guarded.iter().flat_map(|file| guarded::places(file)).collect();

@@ -1,5 +1,6 @@
 //! Who answers for the owner where no person is at a terminal.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Policy;
@@ -24,6 +25,16 @@ impl Policy {
     }
 }
 
+/// The files that a hook is made of: its program, and every absolute path among its arguments, also behind `=`.
+pub(super) fn hook_files(words: &[String]) -> impl Iterator<Item = PathBuf> {
+    let path = |word: &String| {
+        let value = word.split_once('=').map_or(word.as_str(), |(_, value)| value);
+        let path = if word.starts_with('/') { word } else { value };
+        path.starts_with('/').then(|| PathBuf::from(path))
+    };
+    words.iter().filter_map(path)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,5 +52,19 @@ mod tests {
         let timeout = |text: &str| Policy::from_toml(text).unwrap().approval_hook_timeout();
         assert_eq!(timeout(""), Duration::from_secs(120));
         assert_eq!(timeout("approval.hook_timeout = 3"), Duration::from_secs(3));
+    }
+
+    /// Whoever can change the hook answers every question.
+    #[test]
+    fn the_files_of_a_hook_are_guarded_and_stay_visible() {
+        let hook = "approval.hook = ['/opt/x/bin/ask', '/opt/y/a=b.py', '--with=/opt/z/rules', 'word', '-v']";
+        let policy = Policy::from_toml(hook).unwrap();
+        let expected = ["/opt/x/bin/ask", "/opt/y/a=b.py", "/opt/z/rules"].map(PathBuf::from);
+        assert_eq!(policy.guarded_files(), expected);
+        assert_eq!(policy.inner.hidden, Vec::<PathBuf>::new());
+        let check = |command: &str| policy.check_text(command, "/w".as_ref()).rule;
+        assert_eq!(check("cp x /opt/z/rules"), "guard.protected-write");
+        let error = Policy::from_toml(&format!("{hook}\nview.read_write = ['/opt/y']")).unwrap_err();
+        assert!(error.to_string().contains("name a smaller directory"), "{error}");
     }
 }

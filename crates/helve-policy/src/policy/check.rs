@@ -56,8 +56,8 @@ impl Policy {
         for root in &self.inner.guard.opened.read_write {
             if let Some(file) = guarded::inside(root, &files) {
                 return Err(ConfigError::one(format!(
-                    "`{}` in {origin}: {} holds {}, which configures Helve or is a file of `secrets`, so a command \
-                     could change it; name a smaller directory, or keep that file elsewhere",
+                    "`{}` in {origin}: {} holds {}, which configures Helve or is a file of `secrets` or of \
+                     `approval.hook`, so a command could change it; name a smaller directory, or keep that file elsewhere",
                     keys::VIEW_READ_WRITE,
                     root.display(),
                     file.display()

@@ -12,15 +12,40 @@ use crate::guard::{self, Case, Judgement};
 use crate::rules::Subject;
 use crate::view;
 
+/// Which call runs a command, as far as rules are concerned.
+#[derive(Clone, Copy, Debug)]
+pub struct RunBy<'a> {
+    /// The tool.
+    pub tool: &'a str,
+    /// The session of the call, where it has a name.
+    pub session: Option<&'a str>,
+}
+
 impl Policy {
-    /// Judges a command before it is wrapped or run. `workspace` is an absolute path; `contained` says whether a sandbox
-    /// or the owner's wrapper is around it.
+    /// Judges a command of the tool `exec` in the session that the policy names.
     pub fn judge(&self, command: &CommandUse, workspace: &Path, contained: bool) -> Judgement {
-        let inner = &self.inner;
-        let workspace = guard::normal(workspace);
+        self.judge_run(RunBy { tool: "exec", session: self.session() }, command, workspace, contained)
+    }
+
+    /// The directory in which a command starts, in its normal form.
+    pub fn directory_of(&self, command: &CommandUse, workspace: &Path) -> PathBuf {
         let directory = command.working_dir.as_deref().filter(|directory| !directory.is_empty());
         let directory = directory.or_else(|| self.working_dir()).unwrap_or(".");
-        let directory = guard::normal(&workspace.join(directory));
+        guard::normal(&guard::normal(workspace).join(directory))
+    }
+
+    /// Judges a command before it is wrapped or run. `workspace` is an absolute path; `contained` says whether a sandbox
+    /// or the owner's wrapper is around it.
+    pub fn judge_run(
+        &self,
+        by: RunBy<'_>,
+        command: &CommandUse,
+        workspace: &Path,
+        contained: bool,
+    ) -> Judgement {
+        let inner = &self.inner;
+        let workspace = guard::normal(workspace);
+        let directory = self.directory_of(command, &workspace);
         let text = command.command.as_str();
         let setting = Setting {
             dialect: self.dialect(),
@@ -31,11 +56,11 @@ impl Policy {
         let mut analysis = helve_shell::analyze(text, &setting);
         guard::settle(&mut analysis);
         let subject = Subject {
-            tool: "exec",
+            tool: by.tool,
             text,
             analysis: &analysis,
             workspace: &workspace,
-            session: self.session(),
+            session: by.session,
             now: SystemTime::now(),
         };
         let findings = self.rules().judge(&subject);

@@ -176,6 +176,7 @@ impl<'a> Scene<'a> {
             effects: own,
             opaque: &opaque,
             hidden: self.is_hidden(run),
+            skips: true,
         };
         patterns.iter().any(|pattern| pattern.vouches_for(run, &near)) && self.stays_within(matchers, own)
     }

@@ -87,6 +87,8 @@ pub(super) struct Near<'a> {
     pub(super) opaque: &'a [&'a Opaque],
     /// Whether something opaque lies around it.
     pub(super) hidden: bool,
+    /// Whether options before the subcommand that change nothing about it are passed over.
+    pub(super) skips: bool,
 }
 
 impl fmt::Display for CommandPattern {
@@ -103,6 +105,16 @@ impl CommandPattern {
 
     /// Whether a rule that allows this pattern would allow one run of a command; the error says why not.
     pub fn covers(&self, analysis: &Analysis, run: usize, workspace: &Path) -> Result<(), String> {
+        self.holds(analysis, run, workspace, true)
+    }
+
+    /// The same for a pattern that stands for what a person was shown: no option is passed over, for `git -C dir` works
+    /// elsewhere.
+    pub fn covers_as_shown(&self, analysis: &Analysis, run: usize, workspace: &Path) -> Result<(), String> {
+        self.holds(analysis, run, workspace, false)
+    }
+
+    fn holds(&self, analysis: &Analysis, run: usize, workspace: &Path, skips: bool) -> Result<(), String> {
         let Some(found) = analysis.runs.get(run) else { return Err("there is no such part".to_owned()) };
         let effects = analysis.effects.iter().filter(|effect| effect.run == Some(run));
         let effects: Vec<&Effect> = effects.collect();
@@ -110,7 +122,7 @@ impl CommandPattern {
         let within = |span: Span| found.span.start <= span.start && span.end <= found.span.end;
         let touching = analysis.opaque.iter().filter(|part| touches(part.span));
         let (own, around): (Vec<&Opaque>, Vec<&Opaque>) = touching.partition(|part| within(part.span));
-        let near = Near { workspace, effects: &effects, opaque: &own, hidden: !around.is_empty() };
+        let near = Near { workspace, effects: &effects, opaque: &own, hidden: !around.is_empty(), skips };
         match around.first().or(own.first()) {
             _ if self.vouches_for(found, &near) => Ok(()),
             Some(part) => Err(format!("no pattern can vouch for it: {}", part.reason)),
@@ -141,7 +153,9 @@ impl CommandPattern {
         let Some((name, args)) = run.argv.split_first() else { return false };
         let Some((first, words)) = self.words.split_first() else { return false };
         let skipped = match words.first() {
-            Some(word) if word.is_plain() && !word.is_option() => harmless_before(run, args, near),
+            Some(word) if near.skips && word.is_plain() && !word.is_option() => {
+                harmless_before(run, args, near)
+            }
             _ => 0,
         };
         let args = args.get(skipped..).unwrap_or_default();

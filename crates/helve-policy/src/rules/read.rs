@@ -19,7 +19,7 @@ use crate::config::suggest::nearest;
 /// The keys of a rule, in the order of the manual, with what they take.
 const KEYS: &[(&str, &str)] = &[
     ("verdict", "\"allow\", \"ask\" or \"deny\"; required"),
-    ("tool", "names of tools; without it exec for rules with `command`, any tool for others"),
+    ("tool", "names of tools; without it any tool"),
     ("command", "command patterns such as \"git push *\" or \"npm run {test,build}\""),
     ("effect", "names of effects, such as \"network\" or \"deletes\""),
     ("path", "path globs; relative ones lie in the workspace"),

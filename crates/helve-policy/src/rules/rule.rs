@@ -10,7 +10,7 @@ use super::pattern::CommandPattern;
 use super::place::{HostPattern, PathGlob};
 use crate::config::layers::Origin;
 
-/// The tool that a rule about commands means where it names none.
+/// The tool that the examples of a rule are held against where it names none.
 pub(crate) const EXEC: &str = "exec";
 
 /// One rule. All matchers that are given have to match; a matcher with several entries matches when one of them does.
@@ -67,7 +67,8 @@ impl Rule {
     pub(super) fn holds(&self, subject: &Subject<'_>) -> bool {
         let of_tool = match &self.matchers.tools {
             Some(tools) => tools.iter().any(|tool| tool == subject.tool),
-            None => self.matchers.commands.is_none() || subject.tool == EXEC,
+            // Whatever tool runs a command, a rule about commands means it.
+            None => true,
         };
         let scope = &self.scope;
         of_tool

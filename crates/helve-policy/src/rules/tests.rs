@@ -251,7 +251,7 @@ fn scopes_and_expiry_bind_a_rule() {
     assert_eq!(judge("c x", &|subject| subject.workspace = Path::new("/home/me/work/p")), Verdict::Deny);
     assert_eq!(judge("", &|subject| subject.tool = "json"), Verdict::Deny);
     assert_eq!(judge("", &|subject| subject.tool = "echo"), Verdict::Allow);
-    assert_eq!(judge("a x", &|subject| subject.tool = "job"), Verdict::Allow);
+    assert_eq!(judge("a x", &|subject| subject.tool = "job"), Verdict::Deny);
     assert_eq!(judge("d x", &|subject| subject.tool = "job"), Verdict::Ask);
 }
 

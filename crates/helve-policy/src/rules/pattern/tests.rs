@@ -127,6 +127,15 @@ const TABLE: &[(&str, &str, bool, bool)] = &[
 ];
 
 #[test]
+fn what_a_person_was_shown_passes_over_nothing() {
+    let moved = analysis(run("git -C evil tag v1"));
+    assert!(pattern("git tag v1").covers(&moved, 0, Path::new("/w")).is_ok());
+    assert!(pattern("git tag v1").covers_as_shown(&moved, 0, Path::new("/w")).is_err());
+    let here = analysis(run("git tag v1"));
+    assert!(pattern("git tag v1").covers_as_shown(&here, 0, Path::new("/w")).is_ok());
+}
+
+#[test]
 fn every_row_of_the_table_holds() {
     for (text, command, allows, finds) in TABLE {
         assert_eq!(vouches(text, command), *allows, "{text:?} vouches for {command:?}");

@@ -292,7 +292,8 @@ impl Expression<'_> {
                     }
                     let value = texts.next().and_then(|(_, value)| value);
                     // A pattern that everything matches narrows nothing.
-                    self.narrowed |= value.is_none_or(|text| text.is_empty() || text.chars().any(|ch| ch != '*'));
+                    self.narrowed |=
+                        value.is_none_or(|text| text.is_empty() || text.chars().any(|ch| ch != '*'));
                     if matches!(test, "-name" | "-iname") && self.name.is_none() {
                         self.name = value.map(str::to_owned);
                     }

@@ -192,8 +192,10 @@ proptest! {
         let commands = commands();
         let plain = pick.get(&commands);
         let spelled = respelled(plain, way, at);
-        let wrapped = format!("{} {spelled}", wrapper.get(BEFORE));
-        let once = dressed(first.get::<&str>(AROUND), &wrapped);
+        let wrapped = format!("{} {spelled}", wrapper.get::<&str>(BEFORE));
+        // The echo of some shells reads backslashes, so that it prints something else.
+        let kept = if spelled.contains('\\') { plain } else { &wrapped };
+        let once = dressed(first.get::<&str>(AROUND), kept);
         let twice = dressed(second.get::<&str>(AROUND), &once);
         let policies = policies();
         for dressed in [spelled, wrapped, once, twice] {

@@ -132,7 +132,7 @@ impl Walker<'_> {
             if script.fault.is_some() && !scripts.is_empty() {
                 continue;
             }
-            if scripts.iter().all(|(_, other)| *other != script) || written.contains(['{', '\\']) {
+            if scripts.iter().all(|(_, other)| *other != script) || written.contains('{') {
                 scripts.push((*dialect, script));
             }
         }

@@ -99,7 +99,7 @@ impl Parser<'_, '_> {
     /// `$[…]`, the cursor at the `[`.
     pub(super) fn dollar_bracket(&mut self, start: usize) -> Parsed<PieceKind> {
         self.bump();
-        let expression = self.bracketed(start, BRACKET)?;
+        let expression = self.bracketed(start, BRACKET).map_err(found_when_run)?;
         self.bump();
         Ok(PieceKind::Arithmetic(Box::new(expression)))
     }

@@ -1,6 +1,6 @@
 //! Assignments: `NAME=value`, `NAME+=value`, `NAME[subscript]=value`, `NAME=(…)`.
 
-use super::arithmetic::SUBSCRIPT;
+use super::arithmetic::{SUBSCRIPT, found_when_run};
 use super::cursor::{continues_name, starts_name};
 use super::pieces::Pieces;
 use super::word::Context;
@@ -79,7 +79,7 @@ impl Parser<'_, '_> {
         let mut pieces = Pieces::new();
         self.plain(&mut pieces, &name, start);
         self.plain_byte(&mut pieces);
-        let subscript = self.bracketed(start, SUBSCRIPT)?;
+        let subscript = self.bracketed(start, SUBSCRIPT).map_err(found_when_run)?;
         if self.byte(self.joined(self.pos + 1)) == b'='
             || self.byte(self.joined(self.pos + 1)) == b'+'
                 && self.byte(self.joined(self.joined(self.pos + 1) + 1)) == b'='
@@ -106,7 +106,7 @@ impl Parser<'_, '_> {
     fn subscript_as_text(&mut self, pieces: &mut Pieces, start: usize) -> Parsed<()> {
         self.peek();
         self.plain_byte(pieces);
-        let subscript = self.bracketed(start, SUBSCRIPT)?;
+        let subscript = self.bracketed(start, SUBSCRIPT).map_err(found_when_run)?;
         pieces.append(subscript.pieces);
         self.plain_byte(pieces);
         Ok(())

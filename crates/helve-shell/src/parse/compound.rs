@@ -307,10 +307,16 @@ impl Parser<'_, '_> {
                     let start = self.offset();
                     return self.compound(start);
                 }
-                if self.keyword().is_some_and(|keyword| keyword != Keyword::Time) {
-                    return Err(self.unexpected());
-                }
                 simple.words.push(word);
+                match self.keyword() {
+                    None | Some(Keyword::Time) => {}
+                    Some(keyword) if keyword.closes() => {
+                        // bash looks for keywords here, and one that closes a list ends the command.
+                        self.keyword_may_follow = true;
+                        return Ok(self.made(CommandKind::Simple(simple), Vec::new(), at));
+                    }
+                    Some(_) => return Err(self.unexpected()),
+                }
                 if self.subscript_follows() {
                     simple.words.push(self.subscripted_word()?);
                 }

@@ -12,7 +12,7 @@
 //! | `pattern` | one entry of a list: a built-in rule by name, or the owner's regular expression |
 //! | `allow` | whether the owner's allow list holds all of a command |
 //! | `outside` | paths and a working directory outside the workspace; `spelling` how they are written, `disk` where they lead |
-//! | `bare` | what is asked about where nothing contains a command |
+//! | `bare` | what is asked about where nothing contains a command; `repository` whether git only reads there |
 //! | `options` | whether a pattern can turn out to be an option |
 //! | `judgement` | how the findings become one decision |
 //! | `message` | a decision in the words that a person or a model reads |
@@ -35,6 +35,7 @@ mod message;
 mod options;
 mod outside;
 mod pattern;
+mod repository;
 mod rules;
 mod spelling;
 #[cfg(test)]

@@ -204,6 +204,35 @@ fn bare_commands_are_asked_about_unless_they_only_read() {
     assert_eq!(judge(rule, "make clean", &workspace, false).decision.verdict, Verdict::Ask);
 }
 
+/// A repository that somebody else wrote names programs, which git starts when it only reads.
+#[test]
+fn git_is_a_reader_where_its_repository_names_no_program() {
+    let (_around, workspace) = workspace();
+    let bare = |command: &str| judge("", command, &workspace, false).decision.verdict;
+    let commands = [
+        "git status",
+        "git --no-pager log -3",
+        "git -C src diff",
+        "cd src && git show",
+        "git -C sub/.. status",
+    ];
+    for command in commands {
+        assert_eq!(bare(command), Verdict::Allow, "{command}");
+    }
+    for command in
+        ["git --git-dir=x status", "GIT_DIR=x git status", "export GIT_DIR=x; git status", "git -c a=b log"]
+    {
+        assert_eq!(bare(command), Verdict::Ask, "{command}");
+    }
+    fs::create_dir_all(workspace.join(".git")).unwrap();
+    fs::write(workspace.join(".git/config"), "[core]\n\tfsmonitor = ./evil\n").unwrap();
+    for command in commands {
+        assert_eq!(bare(command), Verdict::Ask, "{command}");
+        assert_eq!(judge("", command, &workspace, true).decision.verdict, Verdict::Allow, "{command}");
+    }
+    assert_eq!(bare("cat notes.txt"), Verdict::Allow);
+}
+
 /// Who asks a person shows each part by itself.
 #[test]
 fn every_run_has_a_part_with_its_own_verdict() {

@@ -9,8 +9,9 @@ use helve_core::{Decision, Verdict};
 use helve_shell::analysis::{Analysis, EffectKind, Run, RunKind};
 
 use super::argv::Argv;
-use super::enclosing;
 use super::judgement::{Mark, bytes};
+use super::repository::Seen;
+use super::{disk, enclosing};
 use crate::rules::{Findings, Part};
 
 /// The rule that asks about what runs without a sandbox.
@@ -126,7 +127,6 @@ const GIT: &[&str] = &[
     "diff-tree",
     "for-each-ref",
     "grep",
-    "help",
     "log",
     "ls-files",
     "ls-tree",
@@ -146,6 +146,7 @@ const GIT: &[&str] = &[
 pub(super) fn judge(analysis: &Analysis, findings: &Findings) -> Vec<Mark> {
     let mut changing: HashSet<usize> = HashSet::new();
     let mut marks = Vec::new();
+    let mut seen = Seen::default();
     let grant = "sandbox = \"bwrap\"";
     let ask = |reason: String, span, run| {
         let decision = Decision::ask(BARE, reason).at(bytes(span)).grant(grant);
@@ -172,7 +173,7 @@ pub(super) fn judge(analysis: &Analysis, findings: &Findings) -> Vec<Mark> {
         }
     }
     for (index, run) in analysis.runs.iter().enumerate() {
-        let reads = !changing.contains(&index) && run.departures.is_empty() && is_reader(run);
+        let reads = !changing.contains(&index) && run.departures.is_empty() && is_reader(run, &mut seen);
         if !reads && !allowed(findings, Part::Run(index)) {
             let reason = "it runs without a sandbox and may do more than read";
             marks.push(ask(reason.into(), run.span, Some(index)));
@@ -186,13 +187,34 @@ fn allowed(findings: &Findings, part: Part) -> bool {
     findings.of(part).is_some_and(|finding| finding.verdict == Verdict::Allow)
 }
 
-fn is_reader(run: &Run) -> bool {
+fn is_reader(run: &Run, seen: &mut Seen) -> bool {
     let argv = Argv::of(run);
     let name = run.program.as_deref().unwrap_or_default();
     match run.kind {
         RunKind::Function => true,
         RunKind::Builtin => BUILTINS.contains(&name),
-        RunKind::Program if name == "git" => argv.git().is_some_and(|git| GIT.contains(&git.name.as_str())),
+        RunKind::Program if name == "git" => {
+            argv.git().is_some_and(|git| GIT.contains(&git.name.as_str())) && reads_plainly(run, seen)
+        }
         RunKind::Program => READERS.contains(&name),
     }
+}
+
+/// Whether git reads a repository that starts no program on the way, and is told nothing else about where to look.
+fn reads_plainly(run: &Run, seen: &mut Seen) -> bool {
+    let Some(mut directory) = run.directory.clone() else { return false };
+    let mut args = run.argv.iter().skip(1);
+    while let Some(option) = args.next() {
+        match option.text() {
+            Some("--no-pager" | "-P" | "--no-optional-locks" | "--version") => {}
+            Some("-C") => match args.next().and_then(|arg| arg.text()) {
+                Some(path) => directory.push(path),
+                None => return false,
+            },
+            Some(word) if !word.starts_with('-') => break,
+            _ => return false,
+        }
+    }
+    let told = run.environment.iter().any(|(name, _)| name.starts_with("GIT_"));
+    !told && disk::resolve(&directory).is_some_and(|directory| seen.is_plain(&directory))
 }

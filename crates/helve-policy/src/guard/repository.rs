@@ -1,0 +1,304 @@
+//! Whether a repository makes git start other programs when it only reads.
+//!
+//! Settings of a repository name programs (`core.fsmonitor`, `diff.external`, …), and so does a hook that runs when the
+//! index is refreshed; whoever can write the repository chooses them. Only settings that are known to name none count as
+//! plain, and what cannot be read to its end is not.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// The most directories of one command in which a repository is looked for.
+const MAX_DIRECTORIES: usize = 16;
+
+/// The most directories that are looked at on the way up.
+const MAX_LEVELS: usize = 128;
+
+/// The largest file of settings and the largest index that are read, in bytes.
+const MAX_CONFIG: u64 = 64 << 10;
+const MAX_INDEX: u64 = 8 << 20;
+
+/// Sections whose settings matter only to commands that change something, or name no program.
+const SECTIONS: &[&str] = &[
+    "advice",
+    "author",
+    "branch",
+    "color",
+    "column",
+    "commit",
+    "committer",
+    "fetch",
+    "gc",
+    "init",
+    "lfs",
+    "maintenance",
+    "merge",
+    "pull",
+    "push",
+    "rebase",
+    "rerere",
+    "tag",
+    "user",
+];
+
+/// Single settings of other sections that name none.
+const SETTINGS: &[(&str, &[&str])] = &[
+    (
+        "core",
+        &[
+            "abbrev",
+            "autocrlf",
+            "bare",
+            "eol",
+            "filemode",
+            "ignorecase",
+            "logallrefupdates",
+            "precomposeunicode",
+            "quotepath",
+            "repositoryformatversion",
+            "symlinks",
+            "untrackedcache",
+        ],
+    ),
+    ("diff", &["algorithm", "colormoved", "context", "mnemonicprefix", "renames"]),
+    ("log", &["abbrevcommit", "date", "decorate"]),
+    ("remote", &["fetch", "gh-resolved", "prune", "pushurl", "tagopt", "url"]),
+];
+
+/// What was found in the directories of one command.
+#[derive(Default)]
+pub(super) struct Seen(HashMap<PathBuf, bool>);
+
+impl Seen {
+    /// [`is_plain`], looked up once a directory; beyond the most of them nothing is.
+    pub(super) fn is_plain(&mut self, directory: &Path) -> bool {
+        if let Some(known) = self.0.get(directory) {
+            return *known;
+        }
+        let plain = self.0.len() < MAX_DIRECTORIES && is_plain(directory);
+        if self.0.len() < MAX_DIRECTORIES {
+            self.0.insert(directory.to_owned(), plain);
+        }
+        plain
+    }
+}
+
+/// Whether git that reads in `directory` starts nothing that the repository names. Without a repository it starts
+/// nothing at all.
+fn is_plain(directory: &Path) -> bool {
+    for (level, above) in directory.ancestors().enumerate() {
+        if level >= MAX_LEVELS {
+            return false;
+        }
+        let git = above.join(".git");
+        // A link or a file leads to a repository elsewhere.
+        match git.symlink_metadata() {
+            Ok(found) => return found.is_dir() && is_plain_repository(&git),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(_) => return false,
+        }
+        // A repository without a work tree is its own directory.
+        if ["HEAD", "objects", "refs"].iter().all(|name| above.join(name).exists()) {
+            return false;
+        }
+    }
+    true
+}
+
+fn is_plain_repository(git: &Path) -> bool {
+    let absent = |name: &str| git.join(name).symlink_metadata().is_err();
+    let config = match read(&git.join("config"), MAX_CONFIG) {
+        Found::Nothing => Ok(String::new()),
+        Found::Bytes(bytes) => String::from_utf8(bytes),
+        Found::TooMuch => return false,
+    };
+    let links = match read(&git.join("index"), MAX_INDEX) {
+        Found::Nothing => false,
+        Found::Bytes(index) => holds_repositories(&index),
+        Found::TooMuch => true,
+    };
+    config.is_ok_and(|text| names_no_program(&text))
+        && !links
+        && ["config.worktree", "modules", "commondir", "hooks/post-index-change"].into_iter().all(absent)
+}
+
+enum Found {
+    Nothing,
+    Bytes(Vec<u8>),
+    /// It is too large, no plain file, or cannot be read.
+    TooMuch,
+}
+
+fn read(path: &Path, most: u64) -> Found {
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Found::Nothing,
+        Ok(found) if found.is_file() && found.len() <= most => {}
+        _ => return Found::TooMuch,
+    }
+    let mut bytes = Vec::new();
+    match File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes)) {
+        Ok(_) if bytes.len() as u64 <= most => Found::Bytes(bytes),
+        _ => Found::TooMuch,
+    }
+}
+
+/// Whether an index may hold another repository, whose settings count too: its entries have a mode of their own. Other
+/// bytes may look like it, which costs a question.
+fn holds_repositories(index: &[u8]) -> bool {
+    index.windows(4).any(|mode| mode == [0, 0, 0xe0, 0])
+}
+
+/// Whether every setting is one that is known to name no program.
+fn names_no_program(text: &str) -> bool {
+    let mut section = String::new();
+    let mut has_subsection = false;
+    for line in text.lines() {
+        // A line that goes on in the next hides where a section starts.
+        if line.ends_with('\\') || line.chars().any(|ch| ch.is_control() && ch != '\t') {
+            return false;
+        }
+        let mut rest = line.trim_start();
+        if let Some(header) = rest.strip_prefix('[') {
+            let Some((name, has_more, behind)) = read_header(header) else { return false };
+            (section, has_subsection) = (name, has_more);
+            rest = behind.trim_start();
+        }
+        if rest.is_empty() || rest.starts_with(['#', ';']) {
+            continue;
+        }
+        let end = rest.find(|ch: char| !ch.is_ascii_alphanumeric() && ch != '-').unwrap_or(rest.len());
+        let setting = rest.get(..end).unwrap_or_default().to_ascii_lowercase();
+        let section = section.as_str();
+        // Such settings of a remote are its own; those of `diff` and others are drivers.
+        let known = |(name, settings): &(&str, &[&str])| {
+            *name == section
+                && settings.contains(&setting.as_str())
+                && (has_subsection == (section == "remote"))
+        };
+        if setting.is_empty() || !(SECTIONS.contains(&section) || SETTINGS.iter().any(known)) {
+            return false;
+        }
+    }
+    true
+}
+
+/// The name of a section in lower case, whether it has a second part, and what stands behind the bracket.
+fn read_header(header: &str) -> Option<(String, bool, &str)> {
+    let end = header.find(|ch: char| !ch.is_ascii_alphanumeric() && ch != '-')?;
+    let (name, rest) = (header.get(..end)?.to_ascii_lowercase(), header.get(end..)?);
+    if let Some(behind) = rest.strip_prefix(']') {
+        return Some((name, false, behind));
+    }
+    let quoted = rest.trim_start().strip_prefix('"')?;
+    let mut chars = quoted.char_indices();
+    while let Some((at, ch)) = chars.next() {
+        match ch {
+            '\\' => {
+                chars.next();
+            }
+            '"' => {
+                let behind = quoted.get(at + 1..)?.strip_prefix(']')?;
+                return Some((name, true, behind));
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn only_known_settings_name_no_program() {
+        let usual = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n# a comment\n\
+             [remote \"origin\"]\n\turl = https://example.org/x\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n\
+             [branch \"main\"]\n\tremote = origin\n[user] name = \"Ann\" ; me\n\n[color]\n\tui\n";
+        assert!(names_no_program(usual));
+        assert!(names_no_program(""));
+        assert!(!names_no_program("fsmonitor = x"));
+        for more in [
+            "[core]\nfsmonitor = ./x",
+            "[CORE] FsMonitor=./x",
+            "[core] hooksPath = x",
+            "[core] pager = x",
+            "[core] sshCommand = x",
+            "[core] worktree = /x",
+            "[core \"x\"] bare = true",
+            "[diff] external = x",
+            "[diff \"x\"] textconv = y",
+            "[diff \"x\"] renames = y",
+            "[diff.x] command = y",
+            "[alias] st = !x",
+            "[filter \"x\"] clean = y",
+            "[gpg] program = x",
+            "[include] path = x",
+            "[includeIf \"gitdir:/\"] path = x",
+            "[credential] helper = x",
+            "[remote \"origin\"] promisor = true",
+            "[remote \"a]b\"] uploadpack = x",
+            "[extensions] partialClone = origin",
+            "[submodule \"x\"] url = y",
+            // The section starts inside a value, as git reads it.
+            "[core]\nabbrev = 7 \\\n[user]\nfsmonitor = x",
+            "[core]\nabbrev = 7 \\\r\n[user]\nfsmonitor = x",
+            "[core",
+            "[remote \"x]\nurl = y",
+            "\u{feff}[user]\nname = x",
+        ] {
+            assert!(!names_no_program(&format!("{usual}{more}\n")), "{more}");
+        }
+    }
+
+    #[test]
+    fn the_repository_around_a_directory_counts() {
+        let around = tempfile::tempdir().unwrap();
+        let root = around.path();
+        fs::create_dir_all(root.join("repo/src/deep")).unwrap();
+        let deep = root.join("repo/src/deep");
+        assert!(is_plain(&deep));
+        assert!(is_plain(&root.join("not/there")));
+        fs::create_dir_all(root.join("repo/.git/hooks")).unwrap();
+        assert!(is_plain(&deep));
+        let put = |name: &str, text: &[u8]| fs::write(root.join("repo/.git").join(name), text).unwrap();
+        put("config", b"[core]\n\tbare = false\n");
+        assert!(is_plain(&deep));
+        let plain_again = |name: &str| {
+            assert!(!is_plain(&deep), "{name}");
+            fs::remove_file(root.join("repo/.git").join(name)).unwrap();
+            assert!(name == "config" || is_plain(&deep), "{name}");
+        };
+        for name in ["hooks/post-index-change", "commondir"] {
+            put(name, b"");
+            plain_again(name);
+            fs::rename(root.join("repo/.git/config"), root.join("config")).unwrap();
+            put(name, b"");
+            plain_again(name);
+            fs::rename(root.join("config"), root.join("repo/.git/config")).unwrap();
+        }
+        put("config.worktree", b"");
+        plain_again("config.worktree");
+        put("index", b"DIRC\0\0\0\x02\0\0\x81\xa4\0\0\xe0\0");
+        plain_again("index");
+        put("index", b"DIRC\0\0\0\x02\0\0\x81\xa4");
+        assert!(is_plain(&deep));
+        put("config", b"[core]\n\tfsmonitor = ./evil\n");
+        plain_again("config");
+        put("config", &vec![b'\n'; MAX_CONFIG as usize + 1]);
+        assert!(!is_plain(&deep));
+        // Another repository that a file names, and one without a work tree.
+        fs::write(root.join("repo/src/.git"), "gitdir: ../.git").unwrap();
+        assert!(!is_plain(&deep));
+        let bare = root.join("bare");
+        for name in ["objects", "refs"] {
+            fs::create_dir_all(bare.join(name)).unwrap();
+        }
+        assert!(is_plain(&bare));
+        fs::write(bare.join("HEAD"), "ref: refs/heads/main").unwrap();
+        assert!(!is_plain(&bare));
+    }
+}

@@ -20,7 +20,7 @@ fn bash() -> Setting<'static> {
         dialect: Dialect::Bash,
         directory: Path::new("/ws"),
         workspace: Path::new("/ws"),
-        home: Some(Path::new("/home/u")),
+        home: Some(Path::new("/home/me")),
     }
 }
 

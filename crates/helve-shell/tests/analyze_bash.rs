@@ -19,13 +19,13 @@ fn words_become_what_bash_makes_of_them() {
         dialect: Dialect::Bash,
         directory: directory.path(),
         workspace: directory.path(),
-        home: Some(Path::new("/home/u")),
+        home: Some(Path::new("/home/me")),
     };
     for row in support::rows(include_str!("cases/analyze_expansions.jsonl")) {
         let line = row["run"].as_str().expect("run is text");
         let shell = Command::new("bash")
             .args(["--norc", "-c", line])
-            .env("HOME", "/home/u")
+            .env("HOME", "/home/me")
             .current_dir(directory.path())
             .stdin(Stdio::null())
             .stderr(Stdio::null())

@@ -353,7 +353,7 @@ fn plain_keys() -> Vec<Key> {
             CEILING_APPROVAL,
             Kind::Choice(APPROVAL_LENGTHS),
             text("always"),
-            "How long an approval may hold at the most.",
+            "How long an approval may hold at the most. Below \"always\", auto_approve and an approval of \"never\" in a later layer are errors.",
         ),
         key(
             CEILING_SANDBOX,
@@ -361,6 +361,11 @@ fn plain_keys() -> Vec<Key> {
             flag(false),
             "Whether commands must run in a sandbox: a later layer that runs them bare or in a wrapper of its own is an error.",
         ),
-        key(CEILING_NETWORK, Kind::Bool, flag(true), "Whether tools.exec.network may be switched on."),
+        key(
+            CEILING_NETWORK,
+            Kind::Bool,
+            flag(true),
+            "Whether tools.exec.network may be switched on. If not, commands must run in a sandbox, which alone keeps it closed.",
+        ),
     ]
 }

@@ -134,35 +134,61 @@ pub(super) fn gather(
 /// A later layer that goes past the machine's ceiling is an error that names both.
 fn check_ceiling(settings: &Settings) -> Result<(), ConfigError> {
     let mut problems = Vec::new();
-    let later = |key: &str| settings.written(key).filter(|(_, origin)| origin.layer != Layer::System);
-    if let Some((Value::Bool(true), ceiling)) = settings.written(keys::CEILING_SANDBOX) {
-        if let Some((Value::Text(word), origin)) = later(keys::SANDBOX)
-            && word == "none"
-        {
-            problems.push(format!(
-                "`{}` in {origin}: {ceiling} wants every command in a sandbox (`{}`); take the line out",
-                keys::SANDBOX,
-                keys::CEILING_SANDBOX
-            ));
+    let later: Vec<(&str, &Value, &Origin)> =
+        settings.all_written().filter(|(.., origin)| origin.layer != Layer::System).collect();
+    let mut past = |key: &str, origin: &Origin, ceiling: &Origin, wants: &str, by: &str, remedy: &str| {
+        problems.push(format!("`{key}` in {origin}: {ceiling} {wants} (`{by}`); {remedy}"));
+    };
+    // Only a sandbox of Helve's own keeps the network closed.
+    let sandbox = match (settings.written(keys::CEILING_SANDBOX), settings.written(keys::CEILING_NETWORK)) {
+        (Some((Value::Bool(true), ceiling)), _) => Some((ceiling, keys::CEILING_SANDBOX)),
+        (_, Some((Value::Bool(false), ceiling))) => Some((ceiling, keys::CEILING_NETWORK)),
+        _ => None,
+    };
+    let closed = match settings.written(keys::CEILING_NETWORK) {
+        Some((Value::Bool(false), ceiling)) => Some(ceiling),
+        _ => None,
+    };
+    let bounded = match settings.written(keys::CEILING_APPROVAL) {
+        Some((Value::Text(word), ceiling)) if word != "always" => Some(ceiling),
+        _ => None,
+    };
+    for (key, value, origin) in later {
+        match (key, value) {
+            (keys::SANDBOX, Value::Text(word)) if word == "none" => {
+                if let Some((ceiling, by)) = sandbox {
+                    past(key, origin, ceiling, "wants every command in a sandbox", by, "take the line out");
+                }
+            }
+            (keys::EXEC_WRAPPER, Value::Text(template)) if !template.trim().is_empty() => {
+                if let Some((ceiling, by)) = sandbox {
+                    let wants = "wants every command in Helve's own sandbox";
+                    past(key, origin, ceiling, wants, by, "take the line out");
+                }
+            }
+            (keys::EXEC_NETWORK, Value::Bool(true)) => {
+                if let Some(ceiling) = closed {
+                    let wants = "keeps the network closed";
+                    past(key, origin, ceiling, wants, keys::CEILING_NETWORK, "set it to false");
+                }
+            }
+            (key, value) => {
+                if let (true, Some(ceiling)) = (answers_for_ever(key, value), bounded) {
+                    let wants = "lets no answer hold for ever";
+                    past(key, origin, ceiling, wants, keys::CEILING_APPROVAL, "take the line out");
+                }
+            }
         }
-        if let Some((Value::Text(template), origin)) = later(keys::EXEC_WRAPPER)
-            && !template.trim().is_empty()
-        {
-            problems.push(format!(
-                "`{}` in {origin}: {ceiling} wants every command in Helve's own sandbox (`{}`); take the line out",
-                keys::EXEC_WRAPPER,
-                keys::CEILING_SANDBOX
-            ));
-        }
-    }
-    if let Some((Value::Bool(false), ceiling)) = settings.written(keys::CEILING_NETWORK)
-        && let Some((Value::Bool(true), origin)) = later(keys::EXEC_NETWORK)
-    {
-        problems.push(format!(
-            "`{}` in {origin}: {ceiling} keeps the network closed (`{}`); set it to false",
-            keys::EXEC_NETWORK,
-            keys::CEILING_NETWORK
-        ));
     }
     if problems.is_empty() { Ok(()) } else { Err(ConfigError::all(problems)) }
+}
+
+/// Whether a setting answers every question of a kind in advance.
+fn answers_for_ever(key: &str, value: &Value) -> bool {
+    let of_tool = key.strip_prefix("tools.").and_then(|rest| rest.split_once('.'));
+    match value {
+        Value::Bool(true) => key == keys::AUTO_APPROVE,
+        Value::Text(word) => word == "never" && matches!(of_tool, Some((_, "approval"))),
+        _ => false,
+    }
 }

@@ -136,6 +136,33 @@ fn the_ceiling_comes_before_the_owners_rules() {
 }
 
 #[test]
+fn a_closed_network_needs_the_sandbox_and_a_bounded_approval_an_answer() {
+    for (ceiling, user) in [
+        ("ceiling.network = false", "sandbox = 'none'"),
+        ("ceiling.network = false", "tools.exec.commandWrapper = 'box {command}'"),
+        ("ceiling.longest_approval = 'once'", "auto_approve = true"),
+        ("ceiling.longest_approval = 'session'", "tools.exec.approval = 'never'"),
+        ("ceiling.longest_approval = 'once'", "tools.json.approval = 'never'"),
+    ] {
+        let (_directory, mut sources) = written([("system.toml", ceiling), ("user.toml", user)]);
+        let error = Policy::load(&sources).unwrap_err().to_string();
+        let by = ceiling.split(' ').next().unwrap();
+        assert!(error.contains("user.toml") && error.contains(by), "{ceiling}, {user}: {error}");
+        sources.system = None;
+        assert!(Policy::load(&sources).is_ok(), "{user}");
+    }
+    for (ceiling, user) in [
+        ("ceiling.network = false", "tools.exec.network = false"),
+        ("ceiling.longest_approval = 'always'", "auto_approve = true"),
+        ("ceiling.longest_approval = 'once'", "auto_approve = false\ntools.exec.approval = 'always'"),
+        ("ceiling.longest_approval = 'once'\nauto_approve = true", ""),
+    ] {
+        let (_directory, sources) = written([("system.toml", ceiling), ("user.toml", user)]);
+        assert!(Policy::load(&sources).is_ok(), "{ceiling}, {user}");
+    }
+}
+
+#[test]
 fn no_later_layer_goes_past_the_ceiling() {
     let ceiling = "ceiling.sandbox = true\nceiling.network = false";
     for (user, part) in [

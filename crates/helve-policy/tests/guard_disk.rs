@@ -204,6 +204,48 @@ fn bare_commands_are_asked_about_unless_they_only_read() {
     assert_eq!(judge(rule, "make clean", &workspace, false).decision.verdict, Verdict::Ask);
 }
 
+/// Deleting a directory deletes the repositories in it, whose work may be nowhere else.
+#[test]
+fn a_tree_that_holds_a_repository_is_not_deleted() {
+    let (_around, workspace) = workspace();
+    for directory in
+        ["nested/.git", "build/a/b/.git/objects", "packages/one/dist", "packages/two/.git", "dots/.g"]
+    {
+        fs::create_dir_all(workspace.join(directory)).unwrap();
+    }
+    fs::create_dir_all(workspace.join("linked")).unwrap();
+    fs::write(workspace.join("linked/.git"), "gitdir: elsewhere").unwrap();
+    symlink("../nested", workspace.join("dots/link")).unwrap();
+    let check = |command: &str| verdict("tools.exec.delete_inside = true", command, &workspace);
+    for command in [
+        "rm -rf src/.g*",
+        "rm -rf src/.gi?",
+        "rm -rf src/.[g]it",
+        "rm -rf src/.*/hooks",
+        "rm -rf nested",
+        "rm -rf nested/",
+        "rm -rf linked",
+        "rm -rf build",
+        "rm -rf build/*",
+        "rm -rf build/a/*",
+        "rm -rf packages/*",
+        "rm -rf packages/t*",
+        "rm -rf dots nested",
+    ] {
+        assert_eq!(check(command), Verdict::Deny, "{command}");
+    }
+    for command in [
+        "rm -rf src",
+        "rm -rf packages/*/dist",
+        "rm -rf packages/o*",
+        "rm -rf build/deep",
+        "rm -rf dots",
+        "rm -rf dots/*",
+    ] {
+        assert_eq!(check(command), Verdict::Allow, "{command}");
+    }
+}
+
 /// A repository that somebody else wrote names programs, which git starts when it only reads.
 #[test]
 fn git_is_a_reader_where_its_repository_names_no_program() {

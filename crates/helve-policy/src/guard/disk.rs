@@ -77,6 +77,52 @@ pub(super) fn may_hold_option(directory: &Path) -> bool {
     false
 }
 
+/// The most entries that are looked at for the trees of one command.
+pub(super) const MAX_TREE: usize = 4096;
+
+/// Whether a tree holds git's own directory or file, of those that `under` and the names and patterns below it lead to.
+/// Looks from the top down and takes each entry from `budget`; what lies deeper than it lasts is not found.
+pub(super) fn holds_git(under: &Path, names: &[&str], budget: &mut usize) -> bool {
+    let mut trees = VecDeque::from([under.to_owned()]);
+    for name in names.iter().filter(|name| !name.is_empty()) {
+        let mut next = VecDeque::new();
+        for tree in trees {
+            if !name.contains(['*', '?', '[', '\\']) {
+                next.push_back(tree.join(name));
+                continue;
+            }
+            // A pattern matches hidden names only where it starts with the dot.
+            let is_meant =
+                |entry: &str| entry.starts_with('.') == name.starts_with('.') && matches(name, entry);
+            next.extend(
+                entries(&tree, budget)
+                    .filter(|entry| is_meant(&entry.to_string_lossy()))
+                    .map(|entry| tree.join(entry)),
+            );
+        }
+        trees = next;
+    }
+    while let Some(tree) = trees.pop_front() {
+        if tree.file_name().is_some_and(|name| name == ".git") {
+            return true;
+        }
+        if tree.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+            trees.extend(entries(&tree, budget).map(|entry| tree.join(entry)));
+        }
+    }
+    false
+}
+
+/// The names in a directory, as long as the budget lasts; none if it cannot be read.
+fn entries(directory: &Path, budget: &mut usize) -> impl Iterator<Item = OsString> {
+    let read = directory.read_dir().into_iter().flatten().flatten();
+    let mut names: Vec<OsString> = read.take(*budget).map(|entry| entry.file_name()).collect();
+    *budget -= names.len();
+    // The order of a disk is that of chance.
+    names.sort_unstable();
+    names.into_iter()
+}
+
 /// Whether a shell pattern of one name may match `name`; a bracket counts as any one character.
 pub(super) fn matches(pattern: &str, name: &str) -> bool {
     let mut possible = vec![false; name.len() + 1];

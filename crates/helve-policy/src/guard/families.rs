@@ -189,17 +189,19 @@ fn lifted(guard: &Guard, case: &Case<'_>) -> Vec<bool> {
                 && !run.argv.iter().any(|arg| arg.parts.contains(&ArgPart::Unknown));
         }
     }
-    for effect in deletes.filter(|effect| !is_plain_inside(case, effect)) {
-        if let Some(lifted) = effect.run.and_then(|run| lifted.get_mut(run)) {
-            *lifted = false;
+    let mut budget = disk::MAX_TREE;
+    for effect in deletes {
+        let lifted = effect.run.and_then(|run| lifted.get_mut(run));
+        if let Some(lifted) = lifted.filter(|lifted| **lifted) {
+            *lifted = is_plain_inside(case, effect, &mut budget);
         }
     }
     lifted
 }
 
-/// A path or a pattern below a directory of the workspace: not the workspace itself, not git's own, without `..`, and not
-/// led elsewhere by a link.
-fn is_plain_inside(case: &Case<'_>, effect: &Effect) -> bool {
+/// A path or a pattern below a directory of the workspace: not the workspace itself, not git's own nor what holds it,
+/// without `..`, and not led elsewhere by a link.
+fn is_plain_inside(case: &Case<'_>, effect: &Effect, budget: &mut usize) -> bool {
     let written = case.text.get(effect.span.range()).unwrap_or_default();
     if written.contains("..") {
         return false;
@@ -212,8 +214,12 @@ fn is_plain_inside(case: &Case<'_>, effect: &Effect) -> bool {
             && disk::stays_inside(path, case.setting.workspace)
     };
     match &effect.target {
-        Target::Path { path, .. } => strictly_inside(path),
-        Target::Glob { under, pattern, .. } => strictly_inside(under) && !pattern.contains(".git"),
+        Target::Path { path, .. } => strictly_inside(path) && !disk::holds_git(path, &[], budget),
+        Target::Glob { under, pattern, .. } => {
+            let names: Vec<&str> = pattern.split('/').collect();
+            let is_git = |name: &&str| name.starts_with('.') && disk::matches(name, ".git");
+            strictly_inside(under) && !names.iter().any(is_git) && !disk::holds_git(under, &names, budget)
+        }
         Target::Unknown | Target::Host(_) | Target::Machine => false,
     }
 }

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use helve_core::{Network, SandboxChoice, View};
 
+use crate::config::layers::WORKSPACE_FILE;
+
 /// Where a command finds its HOME in a sandbox: under the private `/tmp`, so that it is writable and empty.
 const PRIVATE_HOME: &str = "/tmp/home";
 
@@ -181,6 +183,12 @@ pub(crate) fn compile(wishes: Wishes<'_>, workspace: &Path, around: &Surrounding
     }
     env.extend(wishes.fixed);
 
+    // Commands may look at the workspace's own file, but not choose what it will say. A link is left alone: it would lead
+    // out of the workspace.
+    let own = workspace.join(WORKSPACE_FILE);
+    if own.symlink_metadata().is_ok_and(|found| found.is_file()) {
+        read_only.push(own);
+    }
     let network = if wishes.network { Network::Host } else { Network::Off };
     View {
         workspace: workspace.to_owned(),

@@ -3,7 +3,7 @@
 //! Most of it is read off the effects. Names and options count too: a program on another host has no effects here, and
 //! one that hides its name (`$x -rf y`) has none at all.
 
-use std::path::{Component, Path};
+use std::path::{Component, Components, Path};
 
 use helve_shell::Span;
 use helve_shell::analysis::{Analysis, ArgPart, Effect, EffectKind, More, Run, Target};
@@ -15,6 +15,7 @@ use super::rules::{
     WINDOWS_DELETE,
 };
 use super::{Case, Guard};
+use crate::config::layers::WORKSPACE_FILE;
 
 /// A rule that a part falls under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +71,11 @@ fn of_effect(guard: &Guard, case: &Case<'_>, effect: &Effect) -> Option<&'static
         EffectKind::Power => Some(POWER),
         EffectKind::ForkBomb => Some(FORK_BOMB),
         EffectKind::RunsDownload => Some(DOWNLOAD_RUN),
-        EffectKind::Write => is_protected(guard, &name, &effect.target).then_some(PROTECTED_WRITE),
+        EffectKind::Write => {
+            // Programs write such files for their owner; what is put there by hand is another matter.
+            let by_hand = copies(&name) || name == "sed" || run.is_none() || is_redirected(run, effect);
+            is_protected(guard, case, &name, &effect.target, by_hand).then_some(PROTECTED_WRITE)
+        }
         _ => None,
     }
 }
@@ -224,9 +229,12 @@ fn is_plain_inside(case: &Case<'_>, effect: &Effect, budget: &mut usize) -> bool
     }
 }
 
-/// Git's hooks and configuration anywhere, and Helve's own files. Git itself may, and so may who changes only modes and
-/// times.
-fn is_protected(guard: &Guard, name: &str, target: &Target) -> bool {
+/// What configures editors and agents in a workspace, whose settings name programs that they start.
+const CONFIGURING: &[&str] = &[".agents", ".claude", ".codex", ".cursor", ".idea", ".mcp.json", ".vscode"];
+
+/// Git's hooks and configuration anywhere, Helve's own files, and what is written by hand into those of editors and
+/// agents. Git itself may, and so may who changes only modes and times.
+fn is_protected(guard: &Guard, case: &Case<'_>, name: &str, target: &Target, by_hand: bool) -> bool {
     if matches!(name, "git" | "chmod" | "chown" | "chgrp" | "touch" | "setfacl" | "mkdir") {
         return false;
     }
@@ -235,9 +243,28 @@ fn is_protected(guard: &Guard, name: &str, target: &Target) -> bool {
         Target::Glob { under, .. } => under,
         Target::Unknown | Target::Host(_) | Target::Machine => return false,
     };
-    let names: Vec<&str> = path.components().filter_map(|part| part.as_os_str().to_str()).collect();
-    let of_git = names.iter().position(|name| *name == ".git").is_some_and(|at| {
-        matches!(names.get(at + 1..), Some(["hooks", ..] | ["config" | "config.worktree"]))
+    let of_git = behind(path, &[".git"]).is_some_and(|mut rest| {
+        let (first, second) = (rest.next(), rest.next());
+        let is = |name: &str| first.is_some_and(|part| part.as_os_str() == name);
+        is("hooks") || second.is_none() && (is("config") || is("config.worktree"))
     });
-    of_git || guard.own_files.iter().any(|file| path.starts_with(file))
+    let own = || {
+        guard.own_files.iter().any(|file| path.starts_with(file))
+            || *path == case.setting.workspace.join(WORKSPACE_FILE)
+    };
+    let configures = || {
+        let below = path.strip_prefix(case.setting.workspace).ok();
+        // Whole work trees lie there.
+        below
+            .and_then(|below| behind(below, CONFIGURING))
+            .is_some_and(|mut rest| rest.next().is_none_or(|first| first.as_os_str() != "worktrees"))
+    };
+    of_git || own() || by_hand && configures()
+}
+
+/// What stands behind the first part of a path that is one of the names.
+fn behind<'p>(path: &'p Path, names: &[&str]) -> Option<Components<'p>> {
+    let mut parts = path.components();
+    parts.find(|part| names.iter().any(|name| part.as_os_str() == *name))?;
+    Some(parts)
 }

@@ -39,7 +39,7 @@ const DENIED: &[(&str, &str)] = &[
     (
         PROTECTED_WRITE,
         "it changes files that run or configure programs without being asked: git's hooks and \
-     configuration, or Helve's own files",
+     configuration, settings of editors and agents, or Helve's own files",
     ),
 ];
 

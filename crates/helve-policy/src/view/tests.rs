@@ -180,3 +180,18 @@ fn the_network_is_off_unless_opened() {
     assert_eq!(view(&house, &[], &[]).network, Network::Off);
     assert_eq!(view(&house, &["tools.exec.network=true"], &[]).network, Network::Host);
 }
+
+/// A sandboxed command must not change what the owner is asked to trust.
+#[test]
+fn the_workspaces_own_file_is_read_only() {
+    let house = house();
+    let own = house.workspace.join("helve.toml");
+    let shown = || view(&house, &[], &[]).read_only.contains(&own);
+    assert!(!shown());
+    // A link would show what it leads to.
+    std::os::unix::fs::symlink(house.home.join(".cargo/registry"), &own).unwrap();
+    assert!(!shown());
+    std::fs::remove_file(&own).unwrap();
+    std::fs::write(&own, "").unwrap();
+    assert!(shown());
+}

@@ -12,8 +12,7 @@ use tokio::sync::mpsc;
 
 use crate::args::Global;
 use crate::failure::Failure;
-use crate::workspace_file::{self, Standing};
-use crate::{approve, harmless, interrupt, moment, ui};
+use crate::{approve, harmless, interrupt, moment, ui, workspace_file};
 
 /// Progress notes that wait to be printed; more are dropped.
 const PROGRESS_WAITING: usize = 64;
@@ -30,18 +29,24 @@ pub(crate) fn sources(global: &Global) -> Sources {
 
 /// What the owner allows, and what the workspace's own file tightens, if the owner trusts that.
 pub(crate) fn policy(global: &Global) -> Result<Policy, Failure> {
+    Policy::load(&all_sources(global)?).map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// Where the configuration comes from: the owner's sources, and what the owner trusted of the workspace's file. Says what
+/// there is to know about that file.
+pub(crate) fn all_sources(global: &Global) -> Result<Sources, Failure> {
     let mut sources = sources(global);
     // A workspace that cannot be used is reported where one is needed.
     if let Ok(workspace) = workspace(global)
         && !is_users_file(&workspace, &sources)
     {
-        match workspace_file::standing(&workspace)? {
-            Standing::Absent => {}
-            Standing::Trusted(file) => sources.workspace = Some(file),
-            Standing::Ignored(note) => ui::note(&harmless::harmless(&note)),
+        let standing = workspace_file::standing(&workspace)?;
+        sources.workspace = standing.trusted;
+        if let Some(note) = standing.note {
+            ui::note(&harmless::harmless(&note));
         }
     }
-    Policy::load(&sources).map_err(|error| Failure::usage(error.to_string()))
+    Ok(sources)
 }
 
 /// Whether the owner named the workspace's file with `--config`, and so chose it already.
@@ -74,6 +79,12 @@ pub(crate) fn home() -> Result<Home, Failure> {
     Ok(Home::open(&Home::default_path()?)?)
 }
 
+/// The same for a command that only looks: none where there is no state directory, which is not made.
+pub(crate) fn existing_home() -> Result<Option<Home>, Failure> {
+    let path = Home::default_path()?;
+    Ok(if path.exists() { Some(Home::open(&path)?) } else { None })
+}
+
 /// The session that was named, by option or policy.
 pub(crate) fn named_session(global: &Global, policy: &Policy) -> Option<String> {
     global.session.clone().or_else(|| policy.session().map(str::to_owned))
@@ -81,7 +92,12 @@ pub(crate) fn named_session(global: &Global, policy: &Policy) -> Option<String> 
 
 /// A runtime with every tool, for a command that only asks about them.
 pub(crate) fn runtime(global: &Global) -> Result<Runtime, Failure> {
-    build(builder(global, policy(global)?)?)
+    runtime_with(global, policy(global)?)
+}
+
+/// The same with a policy that is loaded already.
+pub(crate) fn runtime_with(global: &Global, policy: Policy) -> Result<Runtime, Failure> {
+    build(builder(global, policy)?)
 }
 
 fn builder(global: &Global, policy: Policy) -> Result<RuntimeBuilder, Failure> {

@@ -1,11 +1,12 @@
-//! The workspace's own `helve.toml`. It is read once; the bytes whose trust is looked up are the bytes that the policy gets.
+//! The workspace's own `helve.toml`. What counts is the text that the owner trusted, whatever is in the file now: commands
+//! can write to the workspace, and must not be able to lift a rule of a trusted file by changing or removing it.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use helve::store::{Home, Trust};
+use helve::store::{Home, Trust, TrustedFile};
 use helve::{WORKSPACE_FILE, WorkspaceFile};
 use rustix::fs::OFlags;
 
@@ -15,13 +16,11 @@ use crate::failure::Failure;
 const MAX_BYTES: u64 = 1 << 20;
 
 /// How it stands with the file of a workspace.
-pub(crate) enum Standing {
-    /// There is none.
-    Absent,
-    /// The owner trusts exactly what is in it.
-    Trusted(WorkspaceFile),
-    /// It counts for nothing, and why.
-    Ignored(String),
+pub(crate) struct Standing {
+    /// What counts: the text that the owner trusted.
+    pub(crate) trusted: Option<WorkspaceFile>,
+    /// What the owner should know about the file as it is now.
+    pub(crate) note: Option<String>,
 }
 
 /// Where the file of a workspace is.
@@ -47,22 +46,39 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<WorkspaceFile>> {
     Ok(Some(WorkspaceFile { path: path.to_owned(), text }))
 }
 
-/// Reads the file and asks the store about exactly that content.
+/// What the owner trusted for this file, if anything.
+pub(crate) fn trusted(path: &Path) -> Result<Option<TrustedFile>, Failure> {
+    let trust = Trust::open_existing(&Home::default_path()?)?;
+    Ok(trust.map(|trust| trust.trusted(path)).transpose()?.flatten())
+}
+
+/// How the file differs from what was trusted: a part of a sentence, or none if it does not.
+pub(crate) fn difference(trusted: &TrustedFile) -> Option<String> {
+    match read(&trusted.path) {
+        Ok(Some(now)) if now.text == trusted.text => None,
+        Ok(Some(_)) => Some("has changed since it was trusted".to_owned()),
+        Ok(None) => Some("is gone".to_owned()),
+        Err(error) => Some(format!("cannot be read: {error}")),
+    }
+}
+
+/// What counts in a workspace, and what the owner should know about its file.
 pub(crate) fn standing(workspace: &Path) -> Result<Standing, Failure> {
     let path = path(workspace);
     let shown = path.display();
-    let file = match read(&path) {
-        Ok(Some(file)) => file,
-        Ok(None) => return Ok(Standing::Absent),
-        Err(error) => return Ok(Standing::Ignored(format!("{shown} is ignored: {error}"))),
+    if let Some(trusted) = trusted(&path)? {
+        let note = difference(&trusted).map(|how| {
+            format!(
+                "{shown} {how}. What was trusted stays in force; `helve trust` trusts the file as it is now, \
+                 `helve trust --revoke` ends it"
+            )
+        });
+        return Ok(Standing { trusted: Some(WorkspaceFile { path, text: trusted.text }), note });
+    }
+    let note = match read(&path) {
+        Ok(Some(_)) => Some(format!("{shown} is not trusted and ignored. `helve trust` shows and trusts it")),
+        Ok(None) => None,
+        Err(error) => Some(format!("{shown} is ignored: {error}")),
     };
-    // To ask makes no state directory: where there is none, nothing is trusted.
-    let home = Home::default_path()?;
-    let trusted = home.exists() && Trust::new(&Home::open(&home)?).is_trusted(&path, file.text.as_bytes())?;
-    Ok(match trusted {
-        true => Standing::Trusted(file),
-        false => Standing::Ignored(format!(
-            "{shown} is not trusted and ignored. `helve trust` shows and trusts it"
-        )),
-    })
+    Ok(Standing { trusted: None, note })
 }

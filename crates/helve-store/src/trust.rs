@@ -1,12 +1,12 @@
-//! Which files of workspaces the owner trusts, each with exactly the content that was looked at.
+//! Which files of workspaces the owner trusts, each with exactly the text that was looked at.
 //!
-//! In: a path and the bytes that are there. Out: whether the owner trusted these bytes at this path. One JSON object a
-//! line in `$HELVE_HOME/trust.jsonl`: it is read at every start in a workspace that has a configuration file, where
-//! opening a database would cost more than all the rest, and a person can read it. Changes are made under a lock in a
-//! new file that replaces the old one, so that a reader sees the one or the other.
+//! In: a path and the text that is there. Out: the text that the owner trusted at this path. The text itself is kept, not
+//! a hash of it: commands can change a file of the workspace, and must not be able to lift a trusted rule by that. One
+//! JSON object a line in `$HELVE_HOME/trust.jsonl`: it is read at every start once a file is trusted, where opening a
+//! database would cost more than all the rest, and a person can read it. Changes are made under a lock in a new file that
+//! replaces the old one, so that a reader sees the one or the other.
 //!
-//! **Not here:** reading the workspace's file (whoever asks hands over the very bytes that it will use), and what a
-//! trusted file may say (the policy).
+//! **Not here:** reading the workspace's file, and what a trusted file may say (the policy).
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -22,7 +22,7 @@ const FILE: &str = "trust.jsonl";
 const NEW: &str = "trust.jsonl.new";
 const LOCK: &str = "trust.lock";
 /// More than this is not read, and not written.
-const MAX_BYTES: u64 = 4 << 20;
+const MAX_BYTES: u64 = 16 << 20;
 
 /// The trusted files of one state directory.
 #[derive(Debug, Clone)]
@@ -36,8 +36,8 @@ pub struct Trust {
 pub struct TrustedFile {
     /// Its absolute path.
     pub path: PathBuf,
-    /// The BLAKE3 hash of the trusted content, in hexadecimal.
-    pub hash: String,
+    /// What was in it when it was trusted.
+    pub text: String,
     /// When it was trusted, in microseconds since 1970 UTC.
     pub trusted_at_us: u64,
 }
@@ -48,11 +48,22 @@ impl Trust {
         Trust { home: home.clone() }
     }
 
-    /// Trusts exactly this content at this path; content that was trusted there before no longer is.
-    pub fn trust(&self, path: &Path, content: &[u8]) -> Result<TrustedFile, StoreError> {
+    /// The same for the state directory at this path; none when nothing was ever trusted there. Makes nothing.
+    pub fn open_existing(home: &Path) -> Result<Option<Trust>, StoreError> {
+        match home.join(FILE).symlink_metadata() {
+            Ok(_) => Ok(Some(Trust::new(&Home::open(home)?))),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                Ok(None)
+            }
+            Err(error) => Err(failed(FILE, error)),
+        }
+    }
+
+    /// Trusts exactly this text at this path; what was trusted there before no longer is.
+    pub fn trust(&self, path: &Path, text: &str) -> Result<TrustedFile, StoreError> {
         let path = absolute(path)?;
         let trusted_at_us = files::microseconds(files::now());
-        let new = TrustedFile { path, hash: hash(content), trusted_at_us };
+        let new = TrustedFile { path, text: text.to_owned(), trusted_at_us };
         self.change(|files| {
             files.retain(|file| file.path != new.path);
             files.push(new.clone());
@@ -61,11 +72,10 @@ impl Trust {
         Ok(new)
     }
 
-    /// Whether the owner trusts exactly this content at this path.
-    pub fn is_trusted(&self, path: &Path, content: &[u8]) -> Result<bool, StoreError> {
+    /// What the owner trusts at this path, whatever is there now.
+    pub fn trusted(&self, path: &Path) -> Result<Option<TrustedFile>, StoreError> {
         let path = absolute(path)?;
-        let hash = hash(content);
-        Ok(self.list()?.iter().any(|file| file.path == path && file.hash == hash))
+        Ok(self.list()?.into_iter().find(|file| file.path == path))
     }
 
     /// The trusted files, in the order in which they were trusted.
@@ -132,10 +142,6 @@ fn read(file: &File) -> io::Result<Vec<TrustedFile>> {
     Ok(lines.filter_map(|line| serde_json::from_slice(line).ok()).collect())
 }
 
-fn hash(content: &[u8]) -> String {
-    blake3::hash(content).to_hex().to_string()
-}
-
 fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
     let name = || path.display().to_string();
     let full = std::path::absolute(path)
@@ -164,29 +170,37 @@ mod tests {
     }
 
     #[test]
-    fn exactly_this_content_at_exactly_this_path_is_trusted() {
-        let (_dir, trust) = place();
+    fn what_was_trusted_at_exactly_this_path_is_known_until_it_is_revoked() {
+        let (dir, trust) = place();
         let path = Path::new("/w/helve.toml");
-        assert!(!trust.is_trusted(path, b"a").unwrap());
-        let file = trust.trust(path, b"a").unwrap();
-        assert_eq!(trust.list().unwrap(), [file]);
-        assert!(trust.is_trusted(path, b"a").unwrap());
-        assert!(!trust.is_trusted(path, b"a ").unwrap());
-        assert!(!trust.is_trusted(Path::new("/w2/helve.toml"), b"a").unwrap());
+        assert_eq!(trust.trusted(path).unwrap(), None);
+        let file = trust.trust(path, "a\n").unwrap();
+        assert_eq!(file.text, "a\n");
+        assert_eq!(trust.list().unwrap(), [file.clone()]);
+        assert_eq!(trust.trusted(path).unwrap(), Some(file));
+        assert_eq!(trust.trusted(Path::new("/w2/helve.toml")).unwrap(), None);
 
-        trust.trust(path, b"b").unwrap();
-        assert!(trust.is_trusted(path, b"b").unwrap());
-        assert!(!trust.is_trusted(path, b"a").unwrap(), "an older content is not trusted any more");
+        let again = trust.trust(path, "b").unwrap();
+        assert_eq!(trust.list().unwrap(), [again], "an older text is not trusted any more");
+        assert!(Trust::open_existing(&dir.path().join("home")).unwrap().is_some());
         assert!(trust.revoke(path).unwrap());
-        assert!(!trust.is_trusted(path, b"b").unwrap());
+        assert_eq!(trust.trusted(path).unwrap(), None);
         assert!(!trust.revoke(path).unwrap());
+    }
+
+    #[test]
+    fn to_ask_makes_no_state_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().join("home");
+        assert!(Trust::open_existing(&home).unwrap().is_none());
+        assert!(!home.exists());
     }
 
     #[test]
     fn the_file_is_the_owners_alone_and_a_bad_line_trusts_nothing() {
         let (dir, trust) = place();
         let path = Path::new("/w/helve.toml");
-        trust.trust(path, b"a").unwrap();
+        trust.trust(path, "a").unwrap();
         let file = dir.path().join("home/trust.jsonl");
         assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
         let line = std::fs::read_to_string(&file).unwrap();
@@ -195,7 +209,7 @@ mod tests {
         // A link in its place is not followed.
         std::fs::rename(&file, dir.path().join("moved")).unwrap();
         std::os::unix::fs::symlink(dir.path().join("moved"), &file).unwrap();
-        assert!(trust.is_trusted(path, b"a").is_err());
+        assert!(trust.trusted(path).is_err());
     }
 
     #[test]
@@ -206,7 +220,7 @@ mod tests {
                 let trust = trust.clone();
                 scope.spawn(move || {
                     for n in 0..10 {
-                        trust.trust(Path::new(&format!("/w/{thread}/{n}")), b"x").unwrap();
+                        trust.trust(Path::new(&format!("/w/{thread}/{n}")), "x").unwrap();
                     }
                 });
             }

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use clap::{Args as ClapArgs, Subcommand};
+use helve::Policy;
 use helve::store::Home;
 use serde_json::json;
 
@@ -78,12 +79,14 @@ fn show(global: &Global) -> Result<(), Failure> {
 }
 
 fn check(global: &Global) -> Result<(), Failure> {
+    let sources = setup::all_sources(global)?;
+    let policy = Policy::load(&sources).map_err(|error| Failure::usage(error.to_string()))?;
     // What only a call would run into counts too: rules for tools that do not exist, secrets that cannot be read.
-    let runtime = setup::runtime(global)?;
+    let runtime = setup::runtime_with(global, policy)?;
     let warnings = runtime.policy().check_all().map_err(|error| Failure::usage(error.to_string()))?;
-    let sources = setup::sources(global);
-    let files: Vec<_> =
-        [sources.system, sources.user].into_iter().flatten().filter(|file| file.exists()).collect();
+    let owners = [sources.system, sources.user].into_iter().flatten().filter(|file| file.exists());
+    // The trusted file counts as it was trusted, also when it is gone.
+    let files: Vec<_> = owners.chain(sources.workspace.map(|file| file.path)).collect();
     if global.json {
         return ui::print_json(&json!({"ok": true, "files": files, "warnings": warnings}));
     }

@@ -19,8 +19,9 @@ use crate::{moment, setup, ui, workspace_file};
 Trust the workspace's own helve.toml, exactly as it is now.
 
 A project can bring a helve.toml of its own. It may only tighten: rules that ask or deny, smaller limits, the restriction to \
-the workspace. It counts only after `helve trust`, which shows what is in it and what it tightens; once its content \
-changes, it is ignored again until it is trusted again.")]
+the workspace. It counts only after `helve trust`, which shows what is in it and what it tightens. What was trusted stays in \
+force when the file changes or goes away, until `helve trust` or `helve trust --revoke`: a command that writes to the \
+workspace cannot lift it.")]
 #[command(after_help = "\
 Examples:
   helve trust
@@ -45,10 +46,8 @@ pub(crate) fn trust(global: &Global, options: &Options) -> Result<u8, Failure> {
 }
 
 fn list(global: &Global) -> Result<(), Failure> {
-    let files = match Home::default_path()? {
-        home if home.exists() => Trust::new(&Home::open(&home)?).list()?,
-        _ => Vec::new(),
-    };
+    let trust = Trust::open_existing(&Home::default_path()?)?;
+    let files = trust.map(|trust| trust.list()).transpose()?.unwrap_or_default();
     if global.json {
         return ui::print_json(&files);
     }
@@ -58,11 +57,8 @@ fn list(global: &Global) -> Result<(), Failure> {
     let mut text = String::new();
     for file in &files {
         let path = one_line(&file.path.display().to_string(), usize::MAX);
-        let state = match workspace_file::read(&file.path) {
-            Ok(None) => ", which is gone",
-            Ok(Some(now)) if Trust::new(&setup::home()?).is_trusted(&file.path, now.text.as_bytes())? => "",
-            _ => ", which has changed since",
-        };
+        let state = workspace_file::difference(file).map(|how| format!(", which {}", harmless(&how)));
+        let state = state.unwrap_or_default();
         let _ = writeln!(text, "{}  {path}{state}", moment::show(file.trusted_at_us));
     }
     ui::print_styled(&text)
@@ -71,7 +67,8 @@ fn list(global: &Global) -> Result<(), Failure> {
 fn revoke(global: &Global) -> Result<(), Failure> {
     let path = workspace_file::path(&setup::workspace(global)?);
     let shown = path.display();
-    if !Trust::new(&setup::home()?).revoke(&path)? {
+    let trust = Trust::open_existing(&Home::default_path()?)?;
+    if !trust.map(|trust| trust.revoke(&path)).transpose()?.unwrap_or(false) {
         return Err(Failure::not_found(format!(
             "{shown} is not trusted. `helve trust --list` shows what is"
         )));
@@ -91,13 +88,14 @@ fn show_and_trust(global: &Global) -> Result<(), Failure> {
         .ok_or_else(|| {
             Failure::not_found(format!("there is no {shown}. Name another workspace with --workspace DIR"))
         })?;
+    let before = workspace_file::trusted(&path)?.filter(|before| before.text != file.text);
     // One that does not load, or loosens something, is an error here and not at the next call.
     let sources = helve::Sources { workspace: Some(file.clone()), ..setup::sources(global) };
     let policy = Policy::load(&sources).map_err(|error| Failure::usage(error.to_string()))?;
     let tightened = tightened(&policy, &path);
-    let trusted = Trust::new(&setup::home()?).trust(&path, file.text.as_bytes())?;
+    let trusted = Trust::new(&setup::home()?).trust(&path, &file.text)?;
     if global.json {
-        return ui::print_json(&json!({"trusted": trusted, "text": file.text, "tightens": tightened}));
+        return ui::print_json(&json!({"trusted": trusted, "tightens": tightened}));
     }
     let mut text = format!("{}\n", ui::styled(ui::STRONG, &harmless(&shown.to_string())));
     for line in harmless(&file.text).lines() {
@@ -110,9 +108,15 @@ fn show_and_trust(global: &Global) -> Result<(), Failure> {
     if tightened.is_empty() {
         let _ = writeln!(text, "  nothing: what is in force is as strict already");
     }
+    if let Some(before) = before {
+        let _ = writeln!(text, "{}", ui::styled(ui::STRONG, "It replaces what was trusted before"));
+        for line in harmless(&before.text).lines() {
+            let _ = writeln!(text, "  | {line}");
+        }
+    }
     let _ = writeln!(
         text,
-        "It is trusted as it is now; when it changes, it is ignored until it is trusted again."
+        "It is trusted as it is now and stays in force, whatever becomes of the file, until `helve trust --revoke`."
     );
     ui::print_styled(&text)
 }

@@ -1,4 +1,4 @@
-//! A workspace's own file: ignored until exactly its content is trusted, and never able to loosen anything.
+//! A workspace's own file: ignored until it is trusted, then in force as it was trusted, and never able to loosen anything.
 
 use pretty_assertions::assert_eq;
 use serde_json::json;
@@ -34,16 +34,46 @@ fn only_what_was_trusted_counts() {
     let listed = world.run(&["trust", "--list", "--json"]).json();
     assert_eq!(listed[0]["path"], json!(world.workspace().join("helve.toml")));
 
-    put(&world, &format!("{STRICT}\n"));
-    let changed = world.run(&["config", "check"]);
-    assert!(changed.stderr.contains("is not trusted and ignored"), "{changed:?}");
-    assert_eq!(world.run(&["check", "ls; touch x"]).code, Some(0), "a changed file counts for nothing");
-    assert!(world.run(&["trust", "--list"]).stdout.contains("which has changed since"));
-    put(&world, STRICT);
-    assert_eq!(world.run(&["config", "check"]).stderr, "");
     assert_eq!(world.run(&["trust", "--revoke", "--json"]).code, Some(0));
     assert!(world.run(&["config", "check"]).stderr.contains("is not trusted"));
+    assert_eq!(world.run(&["check", "ls; touch x"]).code, Some(0));
     assert_eq!(world.run(&["trust", "--revoke"]).code, Some(1));
+}
+
+#[test]
+fn what_was_trusted_stays_in_force_whatever_becomes_of_the_file() {
+    let world = World::new();
+    let file = world.workspace().join("helve.toml");
+    put(&world, STRICT);
+    assert_eq!(world.run(&["trust"]).code, Some(0));
+    let stays = |how: &str| {
+        let checked = world.run(&["config", "check", "--json"]);
+        let note = "What was trusted stays in force";
+        assert!(checked.stderr.contains(how) && checked.stderr.contains(note), "{checked:?}");
+        assert_eq!(checked.json()["files"], json!([file]), "it is among the files that count");
+        assert_eq!(world.run(&["check", "ls; touch x"]).code, Some(3), "{how}");
+        let listed = world.run(&["trust", "--list"]);
+        assert!(listed.stdout.contains(how), "{listed:?}");
+    };
+    put(&world, "parallel = false\n");
+    stays("has changed since it was trusted");
+    put(&world, "nonsense");
+    stays("has changed since it was trusted");
+    std::fs::remove_file(&file).unwrap();
+    stays("is gone");
+    std::fs::create_dir(&file).unwrap();
+    stays("cannot be read: it is not a regular file");
+    std::fs::remove_dir(&file).unwrap();
+
+    put(&world, "parallel = false\n");
+    let again = world.run(&["trust"]);
+    for part in ["  | parallel = false\n", "It replaces what was trusted before\n  | [[rules]]\n"] {
+        assert!(again.stdout.contains(part), "{part}: {again:?}");
+    }
+    assert_eq!(world.run(&["check", "ls; touch x"]).code, Some(0));
+    let quiet = world.run(&["config", "check"]);
+    assert_eq!((quiet.code, quiet.stderr.as_str()), (Some(0), ""));
+    assert!(quiet.stdout.contains(&file.display().to_string()), "{quiet:?}");
 }
 
 #[test]

@@ -12,6 +12,12 @@ use crate::ui;
 /// The fewest columns that are drawn for; a narrower terminal wraps by itself.
 const NARROWEST: usize = 12;
 
+/// What further rows of a sentence stand behind: more than any row of ours begins with.
+const SENTENCE_HANG: usize = 4;
+
+/// The column of the values of entries, and what their further rows stand behind.
+const ENTRY_HANG: usize = 17;
+
 /// What is shown, independent of the size of the screen.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Document {
@@ -22,25 +28,25 @@ pub(super) struct Document {
 struct Line {
     /// Stands before every row of the line, so that no row can pass for one of ours.
     margin: &'static str,
+    /// So many blanks stand before every row but the first, for the same reason.
+    hang: usize,
     pieces: Vec<(Style, String)>,
     /// Whether it is broken between words.
     prose: bool,
 }
 
 impl Document {
-    /// A sentence of ours; what it holds from outside is made harmless.
+    /// A sentence of ours on one line; what it holds from outside is made harmless.
     pub(super) fn prose(&mut self, style: Style, text: &str) {
-        for line in harmless(text).replace('\t', " ").split('\n') {
-            let pieces = vec![(style, line.to_owned())];
-            self.lines.push(Line { margin: "", pieces, prose: true });
-        }
+        let pieces = vec![(style, on_one_line(text))];
+        self.lines.push(Line { margin: "", hang: SENTENCE_HANG, pieces, prose: true });
     }
 
     /// A name and its value, further rows below the value.
     pub(super) fn entry(&mut self, name: &str, value: &str) {
-        let value = harmless(value).replace(['\n', '\t'], " ");
-        let pieces = vec![(ui::FAINT, format!("  {name:15}")), (Style::new(), value)];
-        self.lines.push(Line { margin: "", pieces, prose: true });
+        let name = format!("  {:15}", on_one_line(name));
+        let pieces = vec![(ui::FAINT, name), (Style::new(), on_one_line(value))];
+        self.lines.push(Line { margin: "", hang: ENTRY_HANG, pieces, prose: true });
     }
 
     pub(super) fn gap(&mut self) {
@@ -51,7 +57,7 @@ impl Document {
     pub(super) fn quoted(&mut self, text: &str, marks: &[(Stretch, Mark)]) {
         for segments in marked::lines(text, marks) {
             let pieces = segments.into_iter().map(|segment| (segment.style(), segment.text)).collect();
-            self.lines.push(Line { margin: "  | ", pieces, prose: false });
+            self.lines.push(Line { margin: "  | ", hang: 0, pieces, prose: false });
         }
     }
 
@@ -80,22 +86,30 @@ impl Line {
     fn wrap(&self, columns: usize, rows: &mut Vec<String>) {
         let characters: Vec<(Style, char)> =
             self.pieces.iter().flat_map(|(style, text)| text.chars().map(move |ch| (*style, ch))).collect();
-        let room = columns.saturating_sub(self.margin.len()).max(2);
+        let hanging = format!("{}{}", self.margin, " ".repeat(self.hang.min(columns / 2)));
+        let mut margin = self.margin;
         let mut rest = characters.as_slice();
         loop {
+            let room = columns.saturating_sub(margin.len()).max(2);
             let fits = fitting(rest, room);
             let mut end = fits;
             if self.prose && fits < rest.len() {
                 let gap = rest[..fits].iter().rposition(|(_, ch)| *ch == ' ');
                 end = gap.map(|at| at + 1).filter(|end| *end > room / 2).unwrap_or(fits);
             }
-            rows.push(styled_row(self.margin, &rest[..end]));
+            rows.push(styled_row(margin, &rest[..end]));
             rest = &rest[end..];
             if rest.is_empty() {
                 return;
             }
+            margin = &hanging;
         }
     }
+}
+
+/// The text with nothing in it that would begin a line or move the cursor.
+fn on_one_line(text: &str) -> String {
+    harmless(text).replace('\n', "\\n").replace('\t', "\\t")
 }
 
 /// How many characters fit, at least one. A character whose width is not certain counts as wide.
@@ -191,8 +205,33 @@ mod tests {
         document.quoted("echo 0123456789\n[o]nce\u{1b}[2J", &[]);
         assert_eq!(
             plain(&document, 16),
-            ["exec wants to ", "run something", "  | echo 0123456", "  | 789", "  | [o]nce\\x1b[2", "  | J",]
+            [
+                "exec wants to ",
+                "    run somethin",
+                "    g",
+                "  | echo 0123456",
+                "  | 789",
+                "  | [o]nce\\x1b[2",
+                "  | J",
+            ]
         );
+    }
+
+    #[test]
+    fn no_row_of_an_entry_or_a_sentence_can_pass_for_one_of_ours() {
+        let mut document = Document::default();
+        document.entry("reads", &format!("/{} [o]nce  [n]o\n[o]nce", "x".repeat(40)));
+        document.entry(&format!("{}  [o]nce", "k".repeat(60)), "1");
+        document.prose(Style::new(), &format!("Asked by rule: {} [o]nce\n  reads nothing", "y".repeat(60)));
+        for columns in [20, 60, 80] {
+            let rows = plain(&document, columns);
+            let ours = ["  reads          ", "  kkk", "Asked by "];
+            let (first, further): (Vec<&String>, Vec<&String>) =
+                rows.iter().partition(|row| ours.iter().any(|beginning| row.starts_with(beginning)));
+            assert_eq!(first.len(), 3, "{columns}: {rows:#?}");
+            assert!(further.iter().all(|row| row.starts_with("    ")), "{columns}: {rows:#?}");
+        }
+        assert!(plain(&document, 200)[0].ends_with("[o]nce  [n]o\\n[o]nce"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use anstyle::Style;
 use helve::{ApprovalRequest, AskedPart};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::page::Document;
 use crate::harmless::one_line;
@@ -18,13 +18,17 @@ pub(super) fn document(request: &ApprovalRequest) -> Document {
     if let Some(command) = &request.command {
         page.quoted(command, &marks(request));
     }
-    for (key, value) in request.args.as_object().into_iter().flatten().filter(|(_, value)| !is_short(value)) {
+    for (key, value) in request.args.as_object().into_iter().flatten() {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        if key == "command" && request.command.as_deref() == Some(text.as_str()) {
+        if key == "command" && request.command.as_deref() == Some(text.as_str()) || is_short(key, value) {
             continue;
         }
-        page.prose(ui::FAINT, &format!("  {}:", one_line(key, usize::MAX)));
-        page.quoted(&text, &[]);
+        if is_name(key) {
+            page.prose(ui::FAINT, &format!("  {key}:"));
+            page.quoted(&text, &[]);
+        } else {
+            page.quoted(&json!({ key: value }).to_string(), &[]);
+        }
     }
     if request.args.as_object().is_none() && request.args != Value::Null {
         page.quoted(&request.args.to_string(), &[]);
@@ -61,8 +65,10 @@ fn what_it_does(page: &mut Document, request: &ApprovalRequest) {
     if let Some(cwd) = &request.cwd {
         page.entry("in", &cwd.display().to_string());
     }
-    for (key, value) in request.args.as_object().into_iter().flatten().filter(|(_, value)| is_short(value)) {
-        page.entry(&one_line(key, usize::MAX), &value.to_string());
+    for (key, value) in request.args.as_object().into_iter().flatten() {
+        if is_short(key, value) {
+            page.entry(key, &value.to_string());
+        }
     }
     if let Some(summary) = &request.effects {
         for (name, value) in effects::lines(summary, request.command.as_deref().unwrap_or_default()) {
@@ -77,12 +83,18 @@ fn what_it_does(page: &mut Document, request: &ApprovalRequest) {
 fn marks(request: &ApprovalRequest) -> Vec<(Stretch, Mark)> {
     let rules = request.parts.iter().filter_map(|part| part.span).map(|span| (span, Mark::Rule));
     let opaque = request.effects.iter().flat_map(|effects| &effects.opaque);
-    rules.chain(opaque.map(|part| (part.span, Mark::Unknown))).collect()
+    rules.chain(opaque.filter_map(|part| Some((part.span?, Mark::Unknown)))).collect()
 }
 
-/// Numbers and the like cannot imitate anything and need no bar.
-fn is_short(value: &Value) -> bool {
-    matches!(value, Value::Null | Value::Bool(_) | Value::Number(_))
+/// Numbers and the like behind a plain name cannot imitate anything and need no bar.
+fn is_short(key: &str, value: &Value) -> bool {
+    is_name(key) && matches!(value, Value::Null | Value::Bool(_) | Value::Number(_))
+}
+
+/// Whether a parameter has a name as tools give them; with any other it stands behind the bar.
+fn is_name(key: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    (1..=40).contains(&key.len()) && key.bytes().all(plain)
 }
 
 /// Reasons come with and without their full stop.
@@ -96,7 +108,6 @@ mod tests {
     use super::*;
     use helve::EffectSummary;
     use pretty_assertions::assert_eq;
-    use serde_json::json;
 
     fn shown(request: &ApprovalRequest, columns: usize) -> String {
         let (rows, _) = document(request).rows(columns);
@@ -140,13 +151,16 @@ mod tests {
     fn no_name_or_reason_can_pass_for_a_line_of_ours() {
         let mut request = request("true", &[None]);
         request.tool = "x\n[o]nce".into();
-        request.args = json!({"a\n[o]nce": "b", "c\n[o]nce": 1});
+        request.args = json!({"a\n[o]nce": "b", "c\n[o]nce": 1, "deletes nothing": 1, "reads ": "b"});
         request.parts[0].reason = "because\n[o]nce".into();
         assert!(
             shown(&request, 80).lines().all(|line| !line.starts_with("[o]nce")),
             "{}",
             shown(&request, 80)
         );
+        for quoted in ["\n  | {\"deletes nothing\":1}\n", "\n  | {\"reads \":\"b\"}\n"] {
+            assert!(shown(&request, 80).contains(quoted), "{}", shown(&request, 80));
+        }
     }
 
     #[test]

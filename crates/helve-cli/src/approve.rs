@@ -25,6 +25,7 @@ mod testing;
 
 use std::io::{self, IsTerminal};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
 use helve::{Answer, Approval, ApprovalRequest, Approver, BoxFuture, Cancel, CancelHandle};
 use tokio::sync::{Mutex, oneshot};
@@ -45,14 +46,28 @@ const NAME: &str = "terminal";
 pub(crate) struct Person {
     cancel: Cancel,
     canceller: CancelHandle,
-    /// One question at a time.
-    asking: Mutex<()>,
+    /// One question at a time. The thread that asks holds it, so that a question whose call was given up has left the
+    /// terminal before the next one takes it.
+    asking: Arc<Mutex<()>>,
 }
 
 /// The person at the terminal, if there is one. Ctrl-C at a question takes everything back.
 pub(crate) fn person(cancel: &Cancel, canceller: &CancelHandle) -> Option<Person> {
-    let present = io::stdin().is_terminal() && io::stderr().is_terminal();
-    present.then(|| Person { cancel: cancel.clone(), canceller: canceller.clone(), asking: Mutex::new(()) })
+    is_somebody_there().then(|| Person {
+        cancel: cancel.clone(),
+        canceller: canceller.clone(),
+        asking: Arc::default(),
+    })
+}
+
+/// Whether there is a person at a terminal.
+pub(crate) fn is_somebody_there() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Asks for a plain yes on one line. A terminal that cannot be used says no.
+pub(crate) fn confirm(question: &str) -> bool {
+    terminal::read_line(question).is_ok_and(|line| matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
 impl Approver for Person {
@@ -76,13 +91,15 @@ impl Person {
     async fn converse(&self, requests: &[ApprovalRequest]) -> Vec<Approval> {
         let count = requests.len();
         let nobody = || vec![Approval::Nobody; count];
-        let _alone = self.asking.lock().await;
+        let alone = Arc::clone(&self.asking).lock_owned().await;
         let Ok((taken_back, wait)) = UnixStream::pair() else { return nobody() };
         let shown = requests.to_vec();
         let (answer, mut answered) = oneshot::channel();
         // A thread of its own: one that waits for a person must not hold up the running calls.
         let asker = std::thread::Builder::new().name("approval".to_owned()).spawn(move || {
-            let _ = answer.send(ask_on_terminal(wait, &shown));
+            let answers = ask_on_terminal(wait, &shown);
+            drop(alone);
+            let _ = answer.send(answers);
         });
         if asker.is_err() {
             return nobody();

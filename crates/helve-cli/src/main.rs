@@ -35,7 +35,10 @@ fn main() -> ExitCode {
         Err(error) => failure::bad_usage(&error),
     };
     let json = cli.global.json && cli.command.answers_on_one_line();
-    match commands::dispatch(cli) {
+    let ended = commands::dispatch(cli);
+    // A question whose call was given up may still have the terminal.
+    approve::restore();
+    match ended {
         Ok(code) => ExitCode::from(code),
         Err(failure) => failure.report(json),
     }

@@ -4,7 +4,7 @@
 //! by [`restore`] where the process is about to end without that.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead as _, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, PoisonError};
@@ -49,6 +49,16 @@ pub(crate) fn restore() {
         let _ = tty.write_all(LEAVE);
         let _ = tcsetattr(&tty, OptionalActions::Flush, &was);
     }
+}
+
+/// A line that is typed behind a question, on the terminal as it is. What was typed before is thrown away.
+pub(super) fn read_line(question: &str) -> io::Result<String> {
+    let mut tty = File::options().read(true).write(true).open("/dev/tty")?;
+    tcflush(&tty, QueueSelector::IFlush)?;
+    tty.write_all(question.as_bytes())?;
+    let mut line = String::new();
+    io::BufReader::new(tty.take(READ_BYTES as u64)).read_line(&mut line)?;
+    Ok(line)
 }
 
 /// What happened.
@@ -98,8 +108,9 @@ impl Terminal {
         let was = tcgetattr(&self.tty)?;
         let mut raw = was.clone();
         raw.make_raw();
-        *SAVED.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(Saved { tty: self.tty.try_clone()?, was });
+        let tty = self.tty.try_clone()?;
+        // What is raw already is not what it has to become again.
+        SAVED.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(Saved { tty, was });
         tcsetattr(&self.tty, OptionalActions::Flush, &raw)?;
         self.tty.write_all(ENTER)?;
         self.decoder = Decoder::default();
@@ -191,38 +202,85 @@ impl Terminal {
         Ok(Input::Resized)
     }
 
-    /// What was typed: one key, or all that came without a pause in which a hand could have moved.
     fn events(&mut self) -> io::Result<Input> {
-        let mut events = Vec::new();
-        let mut bytes = [0; READ_BYTES];
-        loop {
-            let count = self.tty.read(&mut bytes)?;
-            if count == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            // More than a few events are a burst like any other; the rest need not be kept.
-            self.decoder.push(&bytes[..count], &mut events);
-            events.truncate(READ_BYTES);
-            if !more_comes(&self.tty)? {
-                break;
-            }
-        }
-        self.decoder.settle(&mut events);
-        Ok(Input::Events(events))
+        gather(&mut self.tty, &self.taken_back, &mut self.decoder)
     }
 }
 
-fn more_comes(tty: impl AsFd) -> io::Result<bool> {
-    let mut fds = [PollFd::new(&tty, PollFlags::IN)];
-    match poll(&mut fds, Some(&BURST)) {
-        Err(Errno::INTR) => Ok(false),
-        polled => Ok(polled? > 0),
+/// What was typed: one key, or all that came without a pause in which a hand could have moved. Input without an end does
+/// not hold up the taking back of the question.
+fn gather(tty: &mut (impl Read + AsFd), taken_back: &UnixStream, decoder: &mut Decoder) -> io::Result<Input> {
+    let mut events = Vec::new();
+    let mut bytes = [0; READ_BYTES];
+    loop {
+        let count = tty.read(&mut bytes)?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        // More than a few events are a burst like any other; the rest need not be kept.
+        decoder.push(&bytes[..count], &mut events);
+        events.truncate(READ_BYTES);
+        let mut fds =
+            [PollFd::new(&*tty, PollFlags::IN), PollFd::from_borrowed_fd(taken_back.as_fd(), PollFlags::IN)];
+        match poll(&mut fds, Some(&BURST)) {
+            Err(Errno::INTR) => break,
+            polled => polled?,
+        };
+        if !fds[1].revents().is_empty() {
+            return Ok(Input::TakenBack);
+        }
+        if fds[0].revents().is_empty() {
+            break;
+        }
     }
+    decoder.settle(&mut events);
+    Ok(Input::Events(events))
 }
 
 impl Drop for Terminal {
     fn drop(&mut self) {
         restore();
         signal_hook::low_level::unregister(self.winch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::approve::keys::Key;
+    use pretty_assertions::assert_eq;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn what_comes_without_a_pause_comes_together() {
+        let (mut tty, mut hand) = UnixStream::pair().unwrap();
+        let (_asker, taken_back) = UnixStream::pair().unwrap();
+        hand.write_all(b"ab").unwrap();
+        let got = gather(&mut tty, &taken_back, &mut Decoder::default()).unwrap();
+        let key = |ch| Event::Key(Key::Char(ch));
+        assert_eq!(got, Input::Events(vec![key('a'), key('b')]));
+    }
+
+    #[test]
+    fn a_question_is_taken_back_also_while_input_keeps_coming() {
+        let (mut tty, mut hand) = UnixStream::pair().unwrap();
+        let (asker, taken_back) = UnixStream::pair().unwrap();
+        let typing = std::thread::spawn(move || {
+            let began = Instant::now();
+            // Ends when nobody reads any more, or when the question was not taken back.
+            while began.elapsed() < Duration::from_secs(10) && hand.write_all(b"x").is_ok() {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            began.elapsed()
+        });
+        let taking_back = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            drop(asker);
+        });
+        let got = gather(&mut tty, &taken_back, &mut Decoder::default()).unwrap();
+        drop(tty);
+        taking_back.join().unwrap();
+        assert_eq!(got, Input::TakenBack);
+        assert!(typing.join().unwrap() < Duration::from_secs(9));
     }
 }

@@ -264,7 +264,7 @@ impl RuntimeBuilder {
             scheduler: Scheduler::new(policy.parallel(), policy.limits().workers),
             executor,
             governor,
-            recorder: Recorder::new(home.clone(), session.clone(), policy.fsync()),
+            recorder: Recorder::new(home.clone(), session.clone(), &workspace, policy.fsync()),
             lanes,
             authority: Authority {
                 approver: approver(self.approver, &policy, &workspace)?,

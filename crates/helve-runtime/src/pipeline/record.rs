@@ -1,6 +1,6 @@
 //! Record: the call's whole story into the journal, planned before, outcome after. No secret enters it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -20,13 +20,14 @@ use crate::off_async;
 pub(crate) struct Recorder {
     home: PathBuf,
     session: String,
+    workspace: String,
     fsync: bool,
     journal: OnceLock<Journal>,
 }
 
 /// What is written before a call runs. The members of both bodies stand in the order of canonical JSON, so that writing
 /// them needs no sorting.
-#[derive(Clone, Serialize)]
+#[derive(Serialize)]
 pub(crate) struct Planned<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) approval: Option<&'a ApprovalNote>,
@@ -43,6 +44,14 @@ pub(crate) struct Planned<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lane: Option<&'a str>,
     pub(crate) tool: &'a str,
+}
+
+/// The same with the workspace, which is the same for all calls of a runtime.
+#[derive(Serialize)]
+struct Placed<'a> {
+    #[serde(flatten)]
+    planned: Planned<'a>,
+    workspace: &'a str,
 }
 
 /// What is written after it: the result as the wire has it, and what only the journal keeps.
@@ -112,18 +121,19 @@ impl<'a> Outcome<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Body<'a> {
-    Planned(Planned<'a>),
+    Planned(Placed<'a>),
     Outcome(Outcome<'a>),
 }
 
 impl Recorder {
-    pub(crate) fn new(home: PathBuf, session: String, fsync: bool) -> Self {
-        Recorder { home, session, fsync, journal: OnceLock::new() }
+    pub(crate) fn new(home: PathBuf, session: String, workspace: &Path, fsync: bool) -> Self {
+        let workspace = workspace.to_string_lossy().into_owned();
+        Recorder { home, session, workspace, fsync, journal: OnceLock::new() }
     }
 
     /// Before the call.
     pub(crate) fn planned(&self, planned: Planned<'_>) -> Result<(), ToolError> {
-        self.append(&[planned_entry(planned)])
+        self.append(&[self.planned_entry(planned)])
     }
 
     /// After the call.
@@ -133,7 +143,12 @@ impl Recorder {
 
     /// Both at once, for a call that was refused before it could run.
     pub(crate) fn refused(&self, planned: Planned<'_>, result: &CallResult) -> Result<(), ToolError> {
-        self.append(&[planned_entry(planned), outcome_entry(result, None)])
+        self.append(&[self.planned_entry(planned), outcome_entry(result, None)])
+    }
+
+    fn planned_entry<'a>(&'a self, planned: Planned<'a>) -> Entry<Body<'a>> {
+        let call = planned.call;
+        entry(EntryKind::Planned, call, Body::Planned(Placed { planned, workspace: &self.workspace }))
     }
 
     fn append(&self, entries: &[Entry<Body<'_>>]) -> Result<(), ToolError> {
@@ -162,10 +177,6 @@ fn unrecorded(error: &StoreError) -> ToolError {
     };
     ToolError::internal(format!("The journal cannot be written: {error}"))
         .hint(format!("Nothing runs unrecorded.{remedy}"))
-}
-
-fn planned_entry(planned: Planned<'_>) -> Entry<Body<'_>> {
-    entry(EntryKind::Planned, planned.call, Body::Planned(planned.clone()))
 }
 
 fn outcome_entry<'a>(result: &'a CallResult, raw: Option<&'a str>) -> Entry<Body<'a>> {

@@ -159,6 +159,54 @@ mod tests {
     }
 
     #[test]
+    fn a_part_that_can_be_allowed_only_once_hides_no_rule_of_the_others() {
+        let place = Place::new();
+        let Some(screen) = ask(&place, "touch made; bash -c \"touch more\"") else { return };
+        assert!(screen.text().contains(CHOICES), "{}", screen.text());
+        screen.keys("a");
+        screen.wait_for("ask about it again:");
+        let text = screen.text();
+        let (kept, again) = text.split_once("ask about it again:").unwrap();
+        assert!(kept.contains("  | touch made\n  only in        /"), "{text}");
+        assert!(again.contains("  | bash -c") && again.contains("  | touch more\n"), "{text}");
+        screen.keys("y");
+        screen.wait_for("EXIT:0");
+        assert_eq!(headless(&place, "another", "touch made"), 0);
+        assert_eq!(headless(&place, "another", "touch more"), 4);
+        let listed = place.run(&["approvals", "list"]).stdout;
+        let directory = format!("; only in {};", place.workspace().display());
+        assert!(listed.contains(&directory), "{directory}: {listed}");
+    }
+
+    #[test]
+    fn what_was_allowed_once_is_learned_as_a_comment() {
+        let place = Place::new();
+        for (command, answer) in [("touch once", "o"), ("touch kept", "s")] {
+            let Some(screen) = ask(&place, command) else { return };
+            screen.keys(answer);
+            if answer == "s" {
+                screen.wait_for("[y] allow and run");
+                screen.keys("y");
+            }
+            screen.wait_for("EXIT:0");
+        }
+        let learned = place.run(&["policy", "learn"]).stdout;
+        assert!(learned.contains("\ncommand = \"touch kept\"\n"), "{learned}");
+        assert!(learned.contains("\n# command = \"touch once\"\n"), "{learned}");
+
+        // Rules are written after a yes, and only those that are no comments.
+        for (answer, written) in [("n", false), ("y", true)] {
+            let Some(screen) = Screen::start(&place, "policy learn --write", (100, 30)) else { return };
+            screen.wait_for("[y/N]");
+            screen.keys(&format!("{answer}\n"));
+            screen.wait_for("EXIT:0");
+            let rules = place.run(&["policy", "show", "--json"]).stdout;
+            assert_eq!(rules.contains("touch kept"), written, "{rules}");
+            assert!(!rules.contains("touch once"), "{rules}");
+        }
+    }
+
+    #[test]
     fn what_would_give_away_everything_is_never_offered() {
         for command in
             ["bash -c \"touch made\"", "python3 -c pass", "sudo touch made", "cat list | xargs touch"]

@@ -8,7 +8,7 @@ use anstyle::Style;
 use helve::{Approval, ApprovalRequest, Lasting};
 
 use super::editor::{Edit, Editor};
-use super::form::{Form, Step};
+use super::form::{Form, SESSION_MEANS, Step, can_last};
 use super::keys::{Event, Key};
 use super::page::{Document, Pager};
 use super::question;
@@ -180,27 +180,34 @@ impl<'a> Dialog<'a> {
         }
         line.push_str("  [n]o  [v]iew again  [?]");
         let mut rows = Vec::new();
-        if let Some(why) = only_once(self.request) {
-            rows.push(ui::styled(ui::FAINT, why));
+        if let Some(why) = not_longer(self.request) {
+            rows.push(ui::styled(ui::FAINT, &why));
         }
         rows.push(ui::styled(ui::STRONG, &line));
         rows
     }
 }
 
-/// The longest answer that can be given: all parts must have a rule, and the owner's ceiling holds.
+/// The longest answer that can be given: some part must have a rule, and the owner's ceiling holds.
 fn longest(request: &ApprovalRequest) -> Lasting {
-    let offered = !request.parts.is_empty() && request.parts.iter().all(|part| part.offer.is_some());
+    let offered = request.parts.iter().any(|part| can_last(request, part));
     if offered { request.longest } else { Lasting::Once }
 }
 
-fn only_once(request: &ApprovalRequest) -> Option<&'static str> {
-    if longest(request) > Lasting::Once {
-        None
-    } else if request.longest == Lasting::Once {
-        Some("Every answer to this holds only once.")
-    } else {
-        Some("No rule for this would be safe to keep, so an answer holds only once.")
+/// Why, or for which parts, an answer cannot hold longer.
+fn not_longer(request: &ApprovalRequest) -> Option<String> {
+    if request.longest == Lasting::Once {
+        return Some("Every answer to this holds only once.".to_owned());
+    }
+    let parts = request.parts.len();
+    match request.parts.iter().filter(|part| !can_last(request, part)).count() {
+        0 => None,
+        all if all == parts => {
+            Some("No rule for this would be safe to keep, so an answer holds only once.".to_owned())
+        }
+        some => {
+            Some(format!("{some} of {parts} parts can be allowed only once and will be asked about again."))
+        }
     }
 }
 
@@ -214,7 +221,10 @@ fn help() -> Document {
     let mut page = Document::default();
     let mut entry = |name: &str, text: &str| page.entry(name, text);
     entry("o  once", "this call, now, and nothing else");
-    entry("s  session", "this call, and calls of the shown rules until the session ends");
+    entry(
+        "s  session",
+        "this call, and calls of the shown rules in the session of the shown name, for at most 24 hours",
+    );
     entry(
         "a  always",
         "this call, and calls of the shown rules until they expire or `helve approvals revoke`",
@@ -228,6 +238,7 @@ fn help() -> Document {
     entry("Ctrl-C", "take the call back");
     entry("Ctrl-Z", "back to the shell; the question waits");
     page.gap();
+    page.prose(Style::new(), SESSION_MEANS);
     page.prose(
         Style::new(),
         "A rule allows a command as it is shown and no more: another option that names a program or a file to write asks \

@@ -50,13 +50,18 @@ enum Action {
 }
 
 pub(crate) fn approvals(global: &Global, options: &Options) -> Result<u8, Failure> {
-    // Looking must not make a file.
-    let store = Approvals::open_existing(&setup::home()?)?;
+    let store = existing()?;
     match &options.action {
         Action::List { all } => list(global, store.as_ref(), *all)?,
         Action::Revoke { ids, all } => revoke(global, store, ids, *all)?,
     }
     Ok(0)
+}
+
+/// The approvals that are there. To look makes neither the file nor the state directory.
+fn existing() -> Result<Option<Approvals>, Failure> {
+    let home = setup::existing_home()?;
+    Ok(home.map(|home| Approvals::open_existing(&home)).transpose()?.flatten())
 }
 
 fn list(global: &Global, store: Option<&Approvals>, all: bool) -> Result<(), Failure> {
@@ -73,7 +78,7 @@ fn list(global: &Global, store: Option<&Approvals>, all: bool) -> Result<(), Fai
 
 /// Prints one approval by its id, whether it still holds or not.
 pub(crate) fn show(global: &Global, id: &str) -> Result<(), Failure> {
-    let store = Approvals::open_existing(&setup::home()?)?;
+    let store = existing()?;
     let approval = store.map(|store| store.get(id)).transpose()?.flatten();
     match approval {
         Some(approval) if global.json => ui::print_json(&approval),
@@ -99,7 +104,12 @@ fn described(approval: &StoredApproval) -> String {
         harmless(&granted.tool),
         one_line(&granted.pattern, usize::MAX),
     );
-    let mut facts = vec![place];
+    let directory = match (&granted.scope, granted.cwd.as_str()) {
+        (ApprovalScope::User, ".") => "only in the top directory of a workspace".to_owned(),
+        (ApprovalScope::User, below) if !below.starts_with('/') => format!("only in {below} of a workspace"),
+        (_, directory) => format!("only in {directory}"),
+    };
+    let mut facts = vec![place, directory];
     facts.push(match (approval.revoked_at_us, granted.expires_at_us) {
         (Some(at), _) => format!("revoked {}", moment::show(at)),
         (None, Some(at)) => format!("until {}", moment::show(at)),

@@ -58,21 +58,24 @@ enum Action {
         a: PathBuf,
         /// The second
         b: PathBuf,
-        /// The commands to decide, one a line [default: those of the journal]
+        /// The commands to decide, one a line [default: those of this workspace in the journal]
         #[arg(long, value_name = "FILE")]
         commands: Option<PathBuf>,
     },
-    /// Propose rules that would have allowed what was run, as TOML
+    /// Propose rules that would have allowed what was run in this workspace, as TOML; what was allowed only once as comments
     Learn {
         /// Only calls from then on: 2h, 3d (ago), 2026-01-31, "2026-01-31 13:00"
         #[arg(long, value_name = "WHEN", value_parser = moment::parse_since, conflicts_with = "commands")]
         since: Option<u64>,
-        /// Learn from these commands, one a line [default: those of the journal]
+        /// Learn from these commands, one a line [default: those of this workspace in the journal]
         #[arg(long, value_name = "FILE")]
         commands: Option<PathBuf>,
-        /// Add the rules to the user's configuration file
+        /// Add the rules to the user's configuration file, after a question on the terminal
         #[arg(long)]
         write: bool,
+        /// Write without the question
+        #[arg(long, requires = "write")]
+        yes: bool,
     },
 }
 
@@ -82,8 +85,13 @@ pub(crate) fn policy(global: &Global, options: &Options) -> Result<u8, Failure> 
         Action::Explain { rule } => explain::explain(global, rule.as_deref())?,
         Action::Test { file } => return test::test(global, file.as_deref()),
         Action::Diff { a, b, commands } => diff::diff(global, a, b, commands.as_deref())?,
-        Action::Learn { since, commands, write } => {
-            learn::learn(global, *since, commands.as_deref(), *write)?
+        Action::Learn { since, commands, write, yes } => {
+            let write = match (write, yes) {
+                (false, _) => learn::Write::No,
+                (true, false) => learn::Write::Asked,
+                (true, true) => learn::Write::Now,
+            };
+            learn::learn(global, *since, commands.as_deref(), write)?;
         }
     }
     Ok(0)

@@ -166,7 +166,11 @@ fn rules_are_learned_from_what_was_run_and_written_only_when_told() {
     assert!(!file.exists(), "nothing is written unless that is asked for");
 
     world.configure("parallel = false\n");
-    let written = world.run(&["policy", "learn", "--write"]);
+    let unasked = world.run(&["policy", "learn", "--write"]);
+    assert_eq!((unasked.code, unasked.stdout.as_str()), (Some(2), ""), "nobody can be asked: {unasked:?}");
+    assert!(unasked.stderr.contains("add --yes"), "{unasked:?}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "parallel = false\n");
+    let written = world.run(&["policy", "learn", "--write", "--yes"]);
     assert_eq!(written.code, Some(0), "{written:?}");
     assert!(written.stdout.contains("[[rules]]") && written.stderr.contains("are added to"), "{written:?}");
     let text = std::fs::read_to_string(&file).unwrap();
@@ -181,6 +185,41 @@ fn rules_are_learned_from_what_was_run_and_written_only_when_told() {
         json!([])
     );
     world.configure("{\"parallel\": false}");
-    assert_eq!(world.run(&["policy", "learn", "--write"]).code, Some(2), "TOML cannot be added to JSON");
+    assert_eq!(
+        world.run(&["policy", "learn", "--write", "--yes"]).code,
+        Some(2),
+        "TOML cannot be added to JSON"
+    );
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "{\"parallel\": false}");
+}
+
+#[test]
+fn nothing_is_learned_from_another_workspace() {
+    let world = World::new();
+    let other = world.path("other");
+    std::fs::create_dir(&other).unwrap();
+    let there =
+        ["--set", "sandbox=none", "--set", "auto_approve=true", "--workspace", other.to_str().unwrap()];
+    assert_eq!(world.run_with(&there, &["run", "touch theirs"]).code, Some(0));
+    let bare = ["--set", "sandbox=none", "--set", "auto_approve=true"];
+    assert_eq!(world.run_with(&bare, &["run", "touch ours"]).code, Some(0));
+    let learned = world.run(&["policy", "learn"]).quiet().1;
+    assert!(learned.contains("touch ours") && !learned.contains("theirs"), "{learned}");
+    let empty = world.path("empty.toml");
+    std::fs::write(&empty, "").unwrap();
+    let empty = empty.to_str().unwrap();
+    assert!(world.run(&["policy", "diff", empty, empty]).quiet().1.contains("of 1 commands"));
+}
+
+#[test]
+fn to_look_makes_no_state_directory() {
+    let world = World::new();
+    for looks in [["policy", "learn"], ["approvals", "list"], ["trust", "--list"]] {
+        let looked = world.run(&looks);
+        assert_eq!(looked.code, Some(0), "{looked:?}");
+    }
+    assert_eq!(world.run(&["approvals", "revoke", "a_0000000000"]).code, Some(1));
+    assert_eq!(world.run(&["approvals", "revoke", "--all"]).code, Some(0));
+    assert_eq!(world.run(&["policy", "explain", "approval:a_0000000000"]).code, Some(1));
+    assert!(!world.path("state").exists());
 }

@@ -115,7 +115,7 @@ fn a_longer_yes_shows_its_rules_first() {
     let mut dialog = Dialog::new(&request);
     assert_eq!(steps(&mut dialog, &[keys("s")]), None);
     let screen = shown(&dialog.draw(SIZE));
-    for part in ["in the session tests allow", "> rule 1\n  | touch a\n", "  rule 2\n  | touch b\n"] {
+    for part in ["in the session tests allow", "> rule 1\n  | touch a\n", "\n  rule 2\n  | touch b\n"] {
         assert!(screen.contains(part), "{part}: {screen}");
     }
     assert!(!screen.contains("where:"), "{screen}");
@@ -156,7 +156,7 @@ fn a_rule_that_would_not_be_taken_stays_in_the_editor() {
 
 #[test]
 fn only_what_may_be_kept_is_offered() {
-    let mut none = request("a; b", &[Some("a"), None]);
+    let mut none = request("a; b", &[None, None]);
     let mut dialog = Dialog::new(&none);
     let screen = shown(&dialog.draw(SIZE));
     assert!(screen.contains("No rule for this") && screen.contains("[o]nce  [n]o"), "{screen}");
@@ -168,6 +168,51 @@ fn only_what_may_be_kept_is_offered() {
     none.longest = Lasting::Once;
     let screen = shown(&Dialog::new(&none).draw(SIZE));
     assert!(screen.contains("Every answer to this") && screen.contains("[o]nce  [n]o"), "{screen}");
+}
+
+#[test]
+fn a_part_without_a_rule_hides_no_rule_of_the_others() {
+    let mut request = request("a; bash -c x; b", &[Some("a"), None, Some("b")]);
+    request.parts[1].text = "bash -c x".into();
+    let mut dialog = Dialog::new(&request);
+    let screen = shown(&dialog.draw(SIZE));
+    assert!(
+        screen.contains("1 of 3 parts can be allowed only once and will be asked about again."),
+        "{screen}"
+    );
+    assert!(screen.contains("[o]nce  [s]ession  [a]lways"), "{screen}");
+    assert_eq!(steps(&mut dialog, &[keys("a")]), None);
+    let screen = shown(&dialog.draw(SIZE));
+    assert!(screen.contains("ask about it again:\n  | bash -c x\n"), "{screen}");
+    let grants = vec![grant("a", Scope::Workspace), Grant { part: 2, ..grant("b", Scope::Workspace) }];
+    assert_eq!(dialog.take(&keys("y")), Some(Approval::Always { grants }));
+}
+
+#[test]
+fn what_a_rule_is_bound_to_stands_below_it() {
+    let mut request = request("touch a", &[Some("touch a")]);
+    request.cwd = Some("/ws/sub".into());
+    request.scripts = vec![helve::Script { path: "run.sh".into(), hash: "0".into() }];
+    let mut dialog = Dialog::new(&request);
+    assert_eq!(steps(&mut dialog, &[keys("a")]), None);
+    let screen = shown(&dialog.draw(SIZE));
+    for bound in ["\n  only in        /ws/sub\n", "\n  only while     run.sh is as it is now\n"] {
+        assert!(screen.contains(bound), "{bound}: {screen}");
+    }
+    assert_eq!(steps(&mut dialog, &[key(Key::Down), key(Key::Right)]), None);
+    let screen = shown(&dialog.draw(SIZE));
+    assert!(screen.contains("\n  only in        sub of any workspace\n"), "{screen}");
+}
+
+#[test]
+fn a_session_is_explained_as_a_name() {
+    let request = request("touch a", &[Some("touch a")]);
+    let mut dialog = Dialog::new(&request);
+    assert_eq!(steps(&mut dialog, &[keys("s")]), None);
+    let screen = shown(&dialog.draw(SIZE)).replace("\n    ", "");
+    for part in ["in every process that uses the name", "at most 24 hours", "the day's date (UTC)"] {
+        assert!(screen.contains(part), "{part}: {screen}");
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::{setup, ui, verdict};
 pub(super) fn diff(global: &Global, a: &Path, b: &Path, commands: Option<&Path>) -> Result<(), Failure> {
     let commands = match commands {
         Some(file) => past::from_file(file)?,
-        None => past::from_journal(global, None, false)?,
+        None => past::from_journal(global)?,
     };
     let commands: Vec<String> = commands.into_iter().map(|seen| seen.command).collect();
     let (before, after) = (load(global, a)?, load(global, b)?);

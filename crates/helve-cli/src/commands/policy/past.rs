@@ -1,4 +1,4 @@
-//! Commands to try rules on: those of a file, else those that the journal remembers.
+//! Commands to try rules on: those of a file, else those of this workspace that the journal remembers.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -56,29 +56,56 @@ pub(super) fn from_file(file: &Path) -> Result<Vec<Seen>, Failure> {
     Ok(counted(seen))
 }
 
-/// The commands that the journal remembers, each once, the newest first; all, or those that went well.
-pub(super) fn from_journal(
-    global: &Global,
-    since: Option<u64>,
-    went_well: bool,
-) -> Result<Vec<Seen>, Failure> {
-    let home = setup::home()?;
+/// What went well in this workspace, by how it came to be allowed.
+#[derive(Default)]
+pub(super) struct Allowed {
+    /// By the policy, or by an answer that holds for longer than a call.
+    pub(super) lasting: Vec<Seen>,
+    /// By somebody who was asked and said yes to that one call.
+    pub(super) once: Vec<Seen>,
+}
+
+/// The commands of this workspace that the journal remembers, each once, the newest first.
+pub(super) fn from_journal(global: &Global) -> Result<Vec<Seen>, Failure> {
+    let calls = calls(global, &Filter::default())?;
+    Ok(counted(calls.into_iter().map(|(command, _)| command).collect()))
+}
+
+/// The same of those that went well.
+pub(super) fn allowed(global: &Global, since: Option<u64>) -> Result<Allowed, Failure> {
+    let calls = calls(global, &Filter { ok: Some(true), since_us: since, ..Filter::default() })?;
+    let is_once = |planned: &Value| planned["approval"]["answer"] == "once";
+    let (once, lasting): (Vec<_>, Vec<_>) = calls.into_iter().partition(|(_, planned)| is_once(planned));
+    let commands =
+        |calls: Vec<(String, Value)>| counted(calls.into_iter().map(|(command, _)| command).collect());
+    Ok(Allowed { lasting: commands(lasting), once: commands(once) })
+}
+
+/// Commands of this workspace with what the journal has about how each was planned, the newest first.
+fn calls(global: &Global, filter: &Filter) -> Result<Vec<(String, Value)>, Failure> {
+    let workspace = setup::workspace(global)?;
+    let Some(home) = setup::existing_home()? else { return Ok(Vec::new()) };
     let mut index = Index::open(&home)?;
     index.sync()?;
     let filter = Filter {
         session: global.session.clone(),
-        ok: went_well.then_some(true),
-        since_us: since,
         limit: Some(MOST_CALLS),
         newest_first: true,
-        ..Filter::default()
+        ..filter.clone()
     };
     let command = |args: &str| {
         let args: Value = serde_json::from_str(args).ok()?;
         args["command"].as_str().map(str::to_owned)
     };
-    let rows = index.query(&filter)?;
-    Ok(counted(rows.iter().filter_map(|row| command(row.args.as_deref()?)).collect()))
+    let mut found = Vec::new();
+    for row in index.query(&filter)? {
+        let Some(command) = row.args.as_deref().and_then(command) else { continue };
+        let Some(story) = index.story(&row.call)? else { continue };
+        if story.planned["workspace"].as_str().map(Path::new) == Some(&workspace) {
+            found.push((command, story.planned));
+        }
+    }
+    Ok(found)
 }
 
 fn counted(commands: Vec<String>) -> Vec<Seen> {

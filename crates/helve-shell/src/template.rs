@@ -11,16 +11,18 @@
 //! | either as all of `"…"` or `'…'`, and `{cwd}` as a part of it | escaped for these quotes |
 //! | `{command:raw}`, `{cwd:raw}` | the text as it is |
 //!
-//! A template in which a second shell would read a placeholder again, without its quotes, is refused (`reread`).
-//! A brace behind a backslash is left alone. Not here: running anything, and which wrapper is a good one.
+//! A template in which a second shell would read a placeholder again, without its quotes, is refused (`reread`), and so
+//! is one that bash and other shells read differently, since either may be `sh` (`parse`). A brace behind a backslash is
+//! left alone. Not here: running anything, and which wrapper is a good one.
 
 mod parse;
 mod reread;
+mod words;
 
 use std::borrow::Cow;
 
-use crate::command::OpaqueReason;
 use crate::quote::{quote, quote_double, quote_single_inner};
+use crate::tree::FaultReason;
 
 /// The shell that runs a command where the template does not name one.
 const DEFAULT_SHELL: &str = "sh";
@@ -60,16 +62,22 @@ enum Style {
 pub enum TemplateError {
     /// The shell could not read the template.
     #[error("the wrapper template is not a complete shell command: {0}")]
-    Unreadable(OpaqueReason),
+    Unreadable(FaultReason),
     /// The command would never run.
     #[error(
         "the wrapper template has no {{command}}, so the command would never run; add {{command}} where it belongs"
     )]
     NoCommand,
-    /// A placeholder in a substitution or here-document.
+    /// Another shell reads it differently from bash.
     #[error(
-        "{placeholder} stands inside a substitution or here-document, where it cannot be quoted safely; move it out, \
-         or write {raw} to have it replaced as plain text"
+        "the wrapper template is run by sh, which need not be bash, and other shells read this one differently; write \
+         it without [[, &>, <<<, $'…' and whatever else only bash knows, or call bash, as in bash -c '…' _ {{command}}"
+    )]
+    OnlyBash,
+    /// A placeholder in a substitution, arithmetic or a here-document.
+    #[error(
+        "{placeholder} stands inside a substitution, arithmetic or a here-document, where it cannot be quoted safely; \
+         move it out, or write {raw} to have it replaced as plain text"
     )]
     NotQuotable {
         /// The placeholder as it is written.

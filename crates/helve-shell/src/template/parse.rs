@@ -1,12 +1,15 @@
 //! Finding the placeholders of a template and how each must be written.
 //!
 //! The template is read like any command; a placeholder's style follows from the part of the word in which it stands.
-//! Whether any style is safe there is decided in `reread`.
+//! Whether any style is safe there is decided in `reread`. The filled line is run by `sh`, which is bash on one machine
+//! and a smaller shell on the next, so it is read in both dialects, and both must come to the same.
 
 use super::reread::{self, Context};
+use super::words::{self, Part, PartKind, Reading, Role, Word};
 use super::{Piece, Style, TemplateError, Value};
-use crate::command::{Command, Joint, Part, PartKind, Position, Redirect, Span, Word};
-use crate::read::read;
+use crate::Span;
+use crate::parse::parse;
+use crate::tree::Dialect;
 
 /// Names for the two values that people write by habit.
 const HABITS: [(&str, &str); 12] = [
@@ -26,12 +29,20 @@ const HABITS: [(&str, &str); 12] = [
 
 /// Cuts a template into text and slots.
 pub(super) fn pieces(text: &str) -> Result<Vec<Piece>, TemplateError> {
-    let command = read(text);
-    if let Some(opaque) = command.opaque {
-        return Err(TemplateError::Unreadable(opaque.reason));
+    let pieces = pieces_in(text, Dialect::Bash)?;
+    match pieces_in(text, Dialect::Posix) {
+        Ok(same) if same == pieces => Ok(pieces),
+        _ => Err(TemplateError::OnlyBash),
     }
-    let places = places(&command);
-    let pipes = command.segments.iter().any(|segment| segment.joint == Joint::Pipe);
+}
+
+fn pieces_in(text: &str, dialect: Dialect) -> Result<Vec<Piece>, TemplateError> {
+    let script = parse(text, dialect);
+    if let Some(fault) = script.fault {
+        return Err(TemplateError::Unreadable(fault.reason));
+    }
+    let reading = words::read(text, &script);
+    let places = places(&reading);
     let mut quoted = Vec::new();
     let mut pieces = Vec::new();
     let mut kept = 0;
@@ -45,53 +56,53 @@ pub(super) fn pieces(text: &str) -> Result<Vec<Piece>, TemplateError> {
         if escaped(text, at) && !place.is_some_and(|place| place.kind == PartKind::Single) {
             continue;
         }
-        let style = if raw { Style::Raw } else { style(&command, at, braced, value, place)? };
+        let style = if raw { Style::Raw } else { style(&reading, at, braced, value, place)? };
         if let Some(place) = place.filter(|_| !raw) {
-            if !reread::is_safe(place.word, place.context, braced, value, pipes) {
+            if place.word.role == Role::Test {
+                return Err(TemplateError::OnlyBash);
+            }
+            if !reread::is_safe(place.word, place.context, braced, value, reading.pipes) {
                 return Err(read_again(braced));
             }
             quoted.push(at);
         }
-        runs_command |= value == Value::Command && !place.is_some_and(Place::is_file);
+        runs_command |= value == Value::Command && !place.is_some_and(|place| place.word.role == Role::File);
         pieces.push(Piece::Text(text.get(kept..at).unwrap_or_default().to_owned()));
         pieces.push(Piece::Slot { value, style });
         kept = at + braced.len();
     }
     pieces.push(Piece::Text(text.get(kept..).unwrap_or_default().to_owned()));
-    if reread::stored_and_read_again(&command, &quoted) {
+    if reread::stored_and_read_again(&reading, &quoted) {
         return Err(read_again("{command}"));
     }
-    if runs_command { Ok(pieces) } else { Err(TemplateError::NoCommand) }
+    match runs_command {
+        true if reading.redirects_both => Err(TemplateError::OnlyBash),
+        true => Ok(pieces),
+        false => Err(TemplateError::NoCommand),
+    }
 }
 
 /// A part of a word of the template itself, with what decides how a placeholder in it is written.
-struct Place<'c> {
+struct Place<'r> {
     span: Span,
     kind: PartKind,
-    word: &'c Word,
+    word: &'r Word,
     context: Context,
 }
 
-impl Place<'_> {
-    fn is_file(&self) -> bool {
-        matches!(self.word.position, Position::Redirect(operator) if operator != Redirect::HereString)
-    }
-}
-
-/// The parts of all words outside of substitutions, in source order.
-fn places(command: &Command) -> Vec<Place<'_>> {
+/// The parts of all words, in source order.
+fn places(reading: &Reading) -> Vec<Place<'_>> {
     let mut places = Vec::new();
-    for segment in command.segments.iter().filter(|segment| !segment.substituted) {
-        for (word, context) in segment.words.iter().zip(reread::contexts(segment)) {
-            let place = |part: &Part| Place { span: part.span, kind: part.kind, word, context };
-            places.extend(word.parts.iter().map(place));
-        }
+    for (word, context) in reading.calls.iter().flat_map(reread::contexts) {
+        let place = |part: &Part| Place { span: part.span, kind: part.kind, word, context };
+        places.extend(word.parts.iter().map(place));
     }
+    places.sort_by_key(|place| place.span.start);
     places
 }
 
 /// The part that holds the offset.
-fn find<'p, 'c>(places: &'p [Place<'c>], at: usize) -> Option<&'p Place<'c>> {
+fn find<'p, 'r>(places: &'p [Place<'r>], at: usize) -> Option<&'p Place<'r>> {
     let behind = places.partition_point(|place| place.span.start <= at);
     places.get(behind.checked_sub(1)?).filter(|place| place.span.end > at)
 }
@@ -122,14 +133,14 @@ fn escaped(text: &str, at: usize) -> bool {
 }
 
 fn style(
-    command: &Command,
+    reading: &Reading,
     at: usize,
     braced: &str,
     value: Value,
     place: Option<&Place<'_>>,
 ) -> Result<Style, TemplateError> {
     let placeholder = braced.to_owned();
-    let Some(place) = place else { return Err(outside_words(command, at, placeholder)) };
+    let Some(place) = place else { return Err(outside_words(reading, at, placeholder)) };
     match place.kind {
         PartKind::Bare | PartKind::Escaped => Ok(bare_style(place, braced, value)),
         PartKind::Double => Ok(Style::InDouble),
@@ -141,24 +152,22 @@ fn style(
 }
 
 fn bare_style(place: &Place<'_>, braced: &str, value: Value) -> Style {
-    let is_argument = matches!(place.word.position, Position::Name | Position::Argument);
-    let own_word = place.word.text == braced && place.word.parts.len() == 1;
-    if value == Value::Command && is_argument && own_word && !place.context.behind_c && !place.context.joined
-    {
+    let Place { word, context, .. } = place;
+    let own_argument = word.role == Role::Argument && word.is_all(braced);
+    if value == Value::Command && own_argument && !context.behind_c && !context.joined {
         Style::ShellCall
     } else {
         Style::Word
     }
 }
 
-/// Outside of all words stand comments and here-documents.
-fn outside_words(command: &Command, at: usize, placeholder: String) -> TemplateError {
-    let in_body = command
-        .segments
-        .iter()
-        .flat_map(|segment| &segment.here_documents)
-        .any(|document| document.span.range().contains(&at));
-    if in_body { not_quotable(&placeholder) } else { TemplateError::NotInWord { placeholder } }
+/// Outside of all words stand comments, the names of here-documents, and what cannot be quoted.
+fn outside_words(reading: &Reading, at: usize, placeholder: String) -> TemplateError {
+    if reading.unquotable.iter().any(|span| span.range().contains(&at)) {
+        not_quotable(&placeholder)
+    } else {
+        TemplateError::NotInWord { placeholder }
+    }
 }
 
 fn read_again(braced: &str) -> TemplateError {
@@ -176,8 +185,7 @@ fn check_spelling(
     braced: &str,
     place: Option<&Place<'_>>,
 ) -> Result<(), TemplateError> {
-    let kind = place.map(|place| place.kind);
-    if escaped(text, at) || matches!(kind, None | Some(PartKind::Variable | PartKind::Expansion)) {
+    if escaped(text, at) || !place.is_some_and(|place| place.kind.is_literal()) {
         return Ok(());
     }
     match nearest(braced) {

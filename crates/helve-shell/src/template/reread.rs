@@ -9,7 +9,7 @@
 //! in the template does with its own parameters (`eval "$1"`) is not judged here.
 
 use super::Value;
-use crate::command::{Command, PartKind, Position, Redirect, Segment, Word};
+use super::words::{Call, Reading, Role, Word};
 
 /// Programs that join their arguments and have a shell read the result: they take the command as one word.
 const JOINING: [&str; 4] = ["eval", "parallel", "ssh", "watch"];
@@ -21,8 +21,11 @@ const PRINTING: [&str; 2] = ["echo", "printf"];
 const SHELLS: [&str; 11] =
     ["ash", "bash", "busybox", "dash", "fish", "ksh", "mksh", "runuser", "sh", "su", "zsh"];
 
-/// Builtins and keywords that put their words into variables.
-const STORING: [&str; 8] = ["declare", "export", "for", "local", "readonly", "select", "set", "typeset"];
+/// Builtins that put their words into variables.
+const STORING: [&str; 6] = ["declare", "export", "local", "readonly", "set", "typeset"];
+
+/// Builtins that put what they read into variables.
+const READING: [&str; 3] = ["mapfile", "read", "readarray"];
 
 /// Characters that a path or an option seldom has and a script nearly always.
 const SCRIPT: [char; 11] = [' ', '\t', '\n', ';', '&', '|', '<', '>', '(', ')', '`'];
@@ -43,38 +46,41 @@ pub(super) struct Context {
     stored: bool,
 }
 
-/// The context of each word of a segment.
-pub(super) fn contexts(segment: &Segment) -> Vec<Context> {
-    let is_argument = |word: &&Word| matches!(word.position, Position::Name | Position::Argument);
-    let arguments: Vec<&Word> = segment.words.iter().filter(is_argument).collect();
-    let is_one_of = |word: &Word, names: &[&str]| {
-        let path = word.position == Position::Name;
-        let name = word.text.rsplit('/').next().filter(|_| path).unwrap_or(&word.text);
+/// Each word of a command with its context.
+pub(super) fn contexts(call: &Call) -> impl Iterator<Item = (&Word, Context)> {
+    let arguments = &call.arguments;
+    let is_one_of = |index: usize, word: &Word, names: &[&str]| {
+        let is_name = index == 0;
+        let name = word.text.rsplit('/').next().filter(|_| is_name).unwrap_or(&word.text);
         names.contains(&name)
     };
-    let joiner = arguments.iter().position(|word| is_one_of(word, &JOINING) || is_one_of(word, &PRINTING));
-    let shell = arguments.iter().position(|word| is_one_of(word, &SHELLS));
-    let stores = segment.words.iter().any(|word| STORING.contains(&word.text.as_str()) && word.is_bare());
-    let mut index: usize = 0;
-    let context = |word: &Word| {
-        let mut context =
-            Context { stored: stores || word.position == Position::Assignment, ..Context::default() };
-        context.behind_c = arguments.get(index.wrapping_sub(1)).is_some_and(|word| takes_script(word));
-        if is_argument(&word) {
-            if let Some(at) = joiner.filter(|at| *at < index) {
-                let program = arguments.get(at).map_or("", |word| word.text.rsplit('/').next().unwrap_or(""));
-                context.joined = true;
-                context.printed = PRINTING.contains(&program);
-                context.alone = index + 1 == arguments.len()
-                    && operands(program, arguments.get(at + 1..index).unwrap_or_default())
-                        == usize::from(program == "ssh");
-            }
-            context.behind_shell = shell.is_some_and(|at| at < index);
-            index += 1;
+    let position =
+        |names: &[&str]| (0..).zip(arguments).position(|(index, word)| is_one_of(index, word, names));
+    let joiner = [position(&JOINING), position(&PRINTING)].into_iter().flatten().min();
+    let shell = position(&SHELLS);
+    let stored = uses(call, &STORING);
+    let argument = move |index: usize| {
+        let mut context = Context { stored, ..Context::default() };
+        context.behind_c = index.checked_sub(1).and_then(|at| arguments.get(at)).is_some_and(takes_script);
+        if let Some(at) = joiner.filter(|at| *at < index) {
+            let program = arguments.get(at).map_or("", |word| word.text.rsplit('/').next().unwrap_or(""));
+            context.joined = true;
+            context.printed = PRINTING.contains(&program);
+            context.alone = index + 1 == arguments.len()
+                && operands(program, arguments.get(at + 1..index).unwrap_or_default())
+                    == usize::from(program == "ssh");
         }
+        context.behind_shell = shell.is_some_and(|at| at < index);
         context
     };
-    segment.words.iter().map(context).collect()
+    let other = |word: &Word| Context { stored: word.role == Role::Stored, ..Context::default() };
+    let arguments = arguments.iter().enumerate().map(move |(index, word)| (word, argument(index)));
+    arguments.chain(call.others.iter().map(move |word| (word, other(word))))
+}
+
+/// Whether one of the builtins stands in the command.
+fn uses(call: &Call, builtins: &[&str]) -> bool {
+    call.arguments.iter().any(|word| builtins.contains(&word.text.as_str()) && word.is_bare())
 }
 
 /// Whether the argument after this one is a script for a shell, as after `-c`, `-lc` or `--command`.
@@ -84,7 +90,7 @@ fn takes_script(word: &Word) -> bool {
 }
 
 /// How many words are no options of a joining program, nor values of options.
-fn operands(program: &str, words: &[&Word]) -> usize {
+fn operands(program: &str, words: &[Word]) -> usize {
     let takes_value = |option: &str| match program {
         "ssh" => option.len() == 2 && option.ends_with(|last| "BbcDEeFIiJLlmOopQRSWw".contains(last)),
         "watch" => matches!(option, "-n" | "--interval" | "-q" | "--equexit"),
@@ -104,18 +110,18 @@ fn operands(program: &str, words: &[&Word]) -> usize {
 
 /// Whether a placeholder in this word stays in the quotes that it is given.
 pub(super) fn is_safe(word: &Word, context: Context, braced: &str, value: Value, pipes: bool) -> bool {
-    let here_string = word.position == Position::Redirect(Redirect::HereString);
-    if matches!(word.position, Position::Redirect(_)) && !here_string {
+    let here_string = word.role == Role::HereString;
+    if word.role == Role::File {
         return true;
     }
-    let whole = word.text == braced && word.parts.len() == 1;
+    let whole = word.is_all(braced);
     let option = word.text.strip_suffix(braced).and_then(|option| option.strip_suffix('='));
     let option = option.filter(|option| {
         !option.is_empty() && option.chars().all(|ch| ch.is_ascii_alphanumeric() || "-_.".contains(ch))
     });
     match value {
         Value::Command if whole => !context.joined || context.alone,
-        Value::Command => option.is_some() && !context.joined && !context.behind_c,
+        Value::Command => option.is_some() && !context.joined && !context.behind_c && !here_string,
         Value::Cwd => {
             let read = context.joined && (pipes || !context.printed);
             let script = if whole { context.behind_c && context.behind_shell } else { context.behind_c };
@@ -128,26 +134,25 @@ pub(super) fn is_safe(word: &Word, context: Context, braced: &str, value: Value,
 
 /// Whether the literal text of a word has what scripts have. What is only printed may have it.
 fn looks_like_script(word: &Word, context: Context) -> bool {
-    let literal = |kind| !matches!(kind, PartKind::Variable | PartKind::Expansion);
-    let mut texts = word.parts.iter().filter(|part| literal(part.kind));
+    let mut texts = word.parts.iter().filter(|part| part.kind.is_literal());
     !context.printed
         && texts.any(|part| word.text.get(part.text.clone()).is_some_and(|text| text.contains(SCRIPT)))
 }
 
 /// Whether a variable that may hold a placeholder's value is written into a script.
-pub(super) fn stored_and_read_again(command: &Command, at: &[usize]) -> bool {
-    let outside = || command.segments.iter().filter(|segment| !segment.substituted);
-    let words = || outside().flat_map(|segment| segment.words.iter().zip(contexts(segment)));
+pub(super) fn stored_and_read_again(reading: &Reading, at: &[usize]) -> bool {
+    let words = || reading.calls.iter().flat_map(contexts);
     let holds = |word: &Word| {
         let first = at.partition_point(|at| *at < word.span.start);
         at.get(first).is_some_and(|at| *at < word.span.end)
     };
-    let defines = words().any(|(word, _)| word.position == Position::FunctionName);
-    if !defines && !words().any(|(word, context)| context.stored && holds(word)) {
+    // What a function is called with, and what `read` is given, is not followed.
+    let anything = reading.defines || reading.calls.iter().any(|call| uses(call, &READING));
+    if !anything && !words().any(|(word, context)| context.stored && holds(word)) {
         return false;
     }
     words().any(|(word, context)| {
         let lone = word.parts.len() == 1 && (context.alone || !context.joined);
-        (context.behind_c || context.joined) && !word.known && !lone
+        (context.behind_c || context.joined) && !word.is_literal() && !lone
     })
 }

@@ -28,8 +28,10 @@ pub(crate) fn lines<'e>(effects: &'e EffectSummary, command: &str) -> Vec<(&'sta
         }
     }
     for part in &effects.opaque {
-        let (from, to) = part.span;
-        let about = command.get(from..to).filter(|text| !text.is_empty() && text.len() < command.len());
+        let about = part
+            .span
+            .and_then(|(from, to)| command.get(from..to))
+            .filter(|text| !text.is_empty() && text.len() < command.len());
         let value = match about {
             Some(text) => format!("{}: {text}", part.reason),
             None => part.reason.clone(),
@@ -63,8 +65,8 @@ mod tests {
             secrets: list("/f"),
             machine: list("stops it"),
             opaque: vec![
-                OpaquePart { reason: "unknown".into(), span: (3, 5) },
-                OpaquePart { reason: "whole".into(), span: (0, 5) },
+                OpaquePart { reason: "unknown".into(), span: Some((3, 5)) },
+                OpaquePart { reason: "whole".into(), span: Some((0, 5)) },
             ],
             more: 3,
         };

@@ -9,7 +9,8 @@
 //! |---|---|
 //! | `effects` | [`EffectSummary`]: what a command does, short enough to read |
 //! | `pattern` | which command patterns a grant may have |
-//! | `binding` | what a grant is bound to: the directory and the content of scripts |
+//! | `binding` | what a grant is bound to: the directory, the content of scripts and of task files |
+//! | `tasks` | which files say what a task does |
 //! | `grants` | finds and keeps what was granted for longer than a call |
 //! | `note` | what the journal keeps of a question |
 //! | `breaker` | how often a person may be asked, and when to stop |
@@ -26,6 +27,7 @@ pub(crate) mod grants;
 pub(crate) mod hook;
 pub(crate) mod note;
 pub(crate) mod pattern;
+mod tasks;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -67,7 +69,7 @@ pub struct ApprovalRequest {
     /// What the command does, as far as reading can tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effects: Option<EffectSummary>,
-    /// The scripts of the workspace that the command names and that a grant is bound to.
+    /// The scripts and task files of the workspace that its parts are bound to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scripts: Vec<Script>,
     /// The hash of all that is shown: tool, arguments, directory, argv of each part, content of the scripts.
@@ -83,9 +85,10 @@ impl ApprovalRequest {
     /// Whether a grant of `pattern` for this part would be taken; the error says why not.
     pub fn accepts(&self, part: usize, pattern: &str) -> Result<(), String> {
         let part = self.parts.get(part).ok_or("there is no such part")?;
-        match (&self.analysis, part.run) {
-            (Some(analysis), Some(run)) if part.offer.is_some() => {
-                pattern::covers(pattern, analysis, run, &self.workspace, &self.scripts)
+        match (&self.analysis, part.run, &part.offer) {
+            (_, _, Some(offer)) if offer == pattern => Ok(()),
+            (Some(analysis), Some(run), Some(_)) => {
+                pattern::read(pattern)?.covers_as_shown(analysis, run, &self.workspace)
             }
             _ => Err("this part can be allowed only this once".to_owned()),
         }
@@ -111,12 +114,18 @@ pub struct AskedPart {
     /// The command pattern that a longer answer would allow; none if it can be allowed only this once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offer: Option<String>,
+    /// The directory that a longer answer is bound to: where this part works.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directory: Option<PathBuf>,
+    /// The scripts and task files that a longer answer is bound to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub scripts: Vec<Script>,
     /// The run behind it, an index into the runs of [`ApprovalRequest::analysis`].
     #[serde(skip)]
     pub run: Option<usize>,
 }
 
-/// A script of the workspace that a command names.
+/// A script of the workspace that a command names, or a file that says what a task of it does.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Script {
     /// Its path below the workspace.
@@ -142,12 +151,12 @@ pub enum Lasting {
 pub enum Approval {
     /// Yes, this once.
     Once,
-    /// Yes, and these patterns for the rest of the session. Their scope and a later expiry do not matter.
+    /// Yes, and these patterns for the rest of the session, whatever their scope.
     Session {
         /// What is allowed from now on.
         grants: Vec<Grant>,
     },
-    /// Yes, and these patterns until they expire or are revoked.
+    /// Yes, and these patterns where their scope says, until they expire or are revoked.
     Always {
         /// What is allowed from now on.
         grants: Vec<Grant>,
@@ -230,5 +239,13 @@ pub struct Headless;
 impl Approver for Headless {
     fn ask<'a>(&'a self, _request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
         Box::pin(async { Answer::new("nobody", Approval::Nobody) })
+    }
+}
+
+/// The first characters of a text.
+pub(crate) fn short(text: &str, chars: usize) -> String {
+    match text.char_indices().nth(chars) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
     }
 }

@@ -8,7 +8,7 @@ use common::asking::{Place, Scripted, always, call, kind, offers, once, planned,
 use helve_core::{ErrorKind, Verdict};
 use helve_policy::{Policy, Sources};
 use helve_runtime::{Approval, ApprovalRequest, Grant, Lasting, Scope};
-use helve_store::{ApprovalScope, NewApproval};
+use helve_store::{ApprovalScope, NewApproval, Within};
 use pretty_assertions::assert_eq;
 
 #[tokio::test]
@@ -230,8 +230,11 @@ async fn no_approval_lifts_a_refusal() {
     for pattern in ["rm -rf x", "sh -c ls", "bash"] {
         let row = NewApproval {
             pattern: pattern.into(),
-            exact: true,
             tool: "sh".into(),
+            caller: "library".into(),
+            rule: "guard.bare".into(),
+            reason: "it runs without a sandbox and may do more than read".into(),
+            within: Within::Nothing,
             scope: ApprovalScope::User,
             cwd: ".".into(),
             scripts: Vec::new(),

@@ -343,7 +343,10 @@ async fn check_says_what_the_call_would_get() {
     let home = Home::open(&dir.path().join("state")).unwrap();
     let granted = helve_store::NewApproval {
         pattern: "touch x".into(),
-        exact: true,
+        caller: "library".into(),
+        rule: "guard.bare".into(),
+        reason: "it runs without a sandbox and may do more than read".into(),
+        within: helve_store::Within::Nothing,
         tool: "exec".into(),
         scope: helve_store::ApprovalScope::Session("test".into()),
         cwd: dir.path().canonicalize().unwrap().to_str().unwrap().into(),

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, TransactionBehavior, params};
 
-pub use row::{ApprovalScope, BoundScript, NewApproval, StoredApproval};
+pub use row::{ApprovalScope, BoundScript, NewApproval, StoredApproval, Within};
 
 use crate::{Home, StoreError, files};
 
@@ -53,9 +53,21 @@ impl Approvals {
         let transaction =
             self.database.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
         tidy(&transaction, now)?;
-        let same = "SELECT id FROM approvals WHERE tool = ?1 AND scope = ?2 AND pattern = ?3 AND exact = ?4 \
-                    AND cwd = ?5 AND scripts = ?6 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?7)";
-        let known = params![new.tool, scope, new.pattern, new.exact, new.cwd, scripts, row::number(now)];
+        let same = "SELECT id FROM approvals WHERE tool = ?1 AND caller = ?2 AND rule = ?3 AND reason = ?4 AND \
+                    within = ?5 AND scope = ?6 AND pattern = ?7 AND cwd = ?8 AND scripts = ?9 AND revoked_at IS NULL \
+                    AND (expires_at IS NULL OR expires_at > ?10)";
+        let known = params![
+            new.tool,
+            new.caller,
+            new.rule,
+            new.reason,
+            new.within.name(),
+            scope,
+            new.pattern,
+            new.cwd,
+            scripts,
+            row::number(now)
+        ];
         let same: Option<String> = optional(transaction.query_row(same, known, |row| row.get(0)))?;
         let id = match same {
             Some(id) => {
@@ -73,22 +85,23 @@ impl Approvals {
                     return Err(StoreError::TooManyApprovals { limit: MOST });
                 }
                 let id = fresh_id(now);
-                let insert = "INSERT INTO approvals (id, pattern, exact, tool, scope, cwd, scripts, expires_at, \
-                              created_at, created_by, call, shown) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, \
-                              ?11, ?12)";
-                let expires = new.expires_at_us.map(row::number);
-                let (pattern, by) = (&new.pattern, &new.created_by);
+                let insert = "INSERT INTO approvals (id, pattern, tool, caller, rule, reason, within, scope, cwd, \
+                              scripts, expires_at, created_at, created_by, call, shown) VALUES (?1, ?2, ?3, ?4, ?5, \
+                              ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
                 let values = params![
                     id,
-                    pattern,
-                    new.exact,
+                    new.pattern,
                     new.tool,
+                    new.caller,
+                    new.rule,
+                    new.reason,
+                    new.within.name(),
                     scope,
                     new.cwd,
                     scripts,
-                    expires,
+                    new.expires_at_us.map(row::number),
                     row::number(now),
-                    by,
+                    new.created_by,
                     new.call,
                     new.shown
                 ];
@@ -145,16 +158,28 @@ impl Approvals {
         Ok(ended == 1)
     }
 
-    /// Forgets what ended long ago; how many that were.
-    pub fn gc(&mut self) -> Result<usize, StoreError> {
-        tidy(&self.database, now_us())
+    /// Forgets what ended long ago; how many that were, or with `dry_run` would be.
+    pub fn gc(&mut self, dry_run: bool) -> Result<usize, StoreError> {
+        if !dry_run {
+            return tidy(&self.database, now_us());
+        }
+        let count = format!("SELECT count(*) FROM approvals WHERE {ENDED_BEFORE}");
+        let count =
+            self.database.query_row(&count, params![ended_before(now_us())], |row| row.get::<_, i64>(0));
+        count.map(|count| usize::try_from(count).unwrap_or_default()).map_err(failed)
     }
 }
 
+const ENDED_BEFORE: &str = "revoked_at < ?1 OR expires_at < ?1";
+
+/// What ended before this moment is forgotten.
+fn ended_before(now: u64) -> i64 {
+    row::number(now.saturating_sub(files::microseconds(KEPT)))
+}
+
 fn tidy(database: &Connection, now: u64) -> Result<usize, StoreError> {
-    let before = row::number(now.saturating_sub(files::microseconds(KEPT)));
-    let delete = "DELETE FROM approvals WHERE revoked_at < ?1 OR expires_at < ?1";
-    database.execute(delete, params![before]).map_err(failed)
+    let delete = format!("DELETE FROM approvals WHERE {ENDED_BEFORE}");
+    database.execute(&delete, params![ended_before(now)]).map_err(failed)
 }
 
 fn failed(error: rusqlite::Error) -> StoreError {

@@ -1,8 +1,8 @@
 //! Keeping the state directory within its budget.
 //!
-//! In: a budget. Out: what was removed. Three steps, in this order: temporary files that their writers left behind,
-//! the oldest blobs until the rest fits, and, only when asked, whole sessions in which nothing has happened for long.
-//! Blobs of the last minute and sessions that a process has open are never touched. A blob that is gone leaves its
+//! In: a budget. Out: what was removed. In this order: temporary files that their writers left behind, the oldest blobs
+//! until the rest fits, only when asked whole sessions in which nothing has happened for long, and approvals that ended
+//! long ago. Blobs of the last minute and sessions that a process has open are never touched. A blob that is gone leaves its
 //! journal entry intact: only the long form of that output can no longer be read.
 
 use std::fs::File;
@@ -18,7 +18,7 @@ use crate::files::{self, Lock, microseconds, modified, now};
 use crate::head::remove_witness;
 use crate::journal::{HEAD, JOURNAL};
 use crate::tail::last_line_end;
-use crate::{Home, StoreError};
+use crate::{Approvals, Home, StoreError};
 
 /// Temporary files older than this have no living writer.
 const STALE_TEMPORARY: Duration = Duration::from_secs(3600);
@@ -54,6 +54,8 @@ pub struct GcReport {
     pub blobs: Vec<Removed>,
     /// Sessions.
     pub sessions: Vec<Removed>,
+    /// How many approvals that ended long ago were forgotten.
+    pub approvals: usize,
     /// Bytes freed in all.
     pub freed_bytes: u64,
     /// Bytes that the remaining blobs take.
@@ -74,6 +76,9 @@ pub fn gc(home: &Home, options: &GcOptions) -> Result<GcReport, StoreError> {
         for session in home.sessions()? {
             remove_session(home, &session, age, options.dry_run, &mut report)?;
         }
+    }
+    if let Some(mut approvals) = Approvals::open_existing(home)? {
+        report.approvals = approvals.gc(options.dry_run)?;
     }
     let removed = report.temporaries.iter().chain(&report.blobs).chain(&report.sessions);
     report.freed_bytes = removed.map(|removed| removed.bytes).sum();

@@ -68,7 +68,7 @@ mod tail;
 mod trust;
 mod verify;
 
-pub use approvals::{ApprovalScope, Approvals, BoundScript, NewApproval, StoredApproval};
+pub use approvals::{ApprovalScope, Approvals, BoundScript, NewApproval, StoredApproval, Within};
 pub use blobs::{BlobRef, BlobWriter, Blobs};
 pub use canonical::{MAX_DEPTH, canonical_json};
 pub use error::StoreError;

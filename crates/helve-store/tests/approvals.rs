@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use helve_store::{ApprovalScope, Approvals, BoundScript, Home, NewApproval, Trust};
+use helve_store::{ApprovalScope, Approvals, BoundScript, Home, NewApproval, Trust, Within};
 use pretty_assertions::assert_eq;
 
 const HOME: &str = "HELVE_STORE_TEST_HOME";
@@ -20,8 +20,11 @@ const COUNT: &str = "HELVE_STORE_TEST_COUNT";
 fn grant(pattern: String) -> NewApproval {
     NewApproval {
         pattern,
-        exact: true,
         tool: "exec".to_owned(),
+        caller: "owner".to_owned(),
+        rule: "guard.bare".to_owned(),
+        reason: "it runs bare".to_owned(),
+        within: Within::Nothing,
         scope: ApprovalScope::User,
         cwd: ".".to_owned(),
         scripts: vec![BoundScript { path: "x".repeat(3000), hash: "00".to_owned() }],
@@ -61,7 +64,7 @@ fn worker_process() {
         }
         if number % 5 == 0 {
             let path = format!("/w/{pid}/{number}");
-            Trust::new(&home).trust(Path::new(&path), b"x").unwrap();
+            Trust::new(&home).trust(Path::new(&path), "x").unwrap();
             out.write_all(format!("\ntrusted {path}\n").as_bytes()).unwrap();
         }
     }

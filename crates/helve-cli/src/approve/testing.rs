@@ -15,6 +15,8 @@ pub(super) fn request(command: &str, offers: &[Option<&str>]) -> ApprovalRequest
         rule: "some.rule".into(),
         reason: "it asks".into(),
         offer: offer.map(str::to_owned),
+        directory: None,
+        scripts: Vec::new(),
         run: None,
     };
     ApprovalRequest {

@@ -57,6 +57,9 @@ fn describe(report: &GcReport, dry_run: bool) -> String {
     list("temporary file", &report.temporaries);
     list("output", &report.blobs);
     list("session", &report.sessions);
+    if report.approvals > 0 {
+        let _ = writeln!(text, "{verb} {} approvals that ended long ago", report.approvals);
+    }
     for note in &report.notes {
         let _ = writeln!(text, "{note}");
     }

@@ -175,7 +175,7 @@ impl<'a> Past<'a> {
         let rules = parts.map(|part| &part["span"]).chain([&self.decision["span"]]);
         let rules = rules.filter_map(|value| Some((span(value)?, Mark::Rule)));
         let opaque = self.effects.iter().flat_map(|effects| &effects.opaque);
-        rules.chain(opaque.map(|part| (part.span, Mark::Unknown))).collect()
+        rules.chain(opaque.filter_map(|part| Some((part.span?, Mark::Unknown)))).collect()
     }
 }
 

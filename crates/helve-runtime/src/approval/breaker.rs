@@ -1,5 +1,5 @@
 //! How often a person may be asked. A question too many teaches people to say yes, so there is a most a minute; and
-//! whoever said no again and again is not asked any more.
+//! whoever said no again and again is left alone for a while, then asked one question, and so on until a yes comes.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,6 +13,8 @@ const IN_A_ROW: usize = 3;
 /// So many denials among the last answers end them too.
 const AMONG_LAST: usize = 10;
 const LAST: usize = 50;
+/// So long nobody is asked after that.
+const REST: Duration = Duration::from_secs(10 * 60);
 
 /// Counts the questions and answers of one process.
 #[derive(Default)]
@@ -26,6 +28,8 @@ struct State {
     asked: VecDeque<Instant>,
     /// The last answers, the newest at the end: whether each was a no.
     denied: VecDeque<bool>,
+    /// When the last no came, or the one question after a rest was asked.
+    rests_since: Option<Instant>,
 }
 
 /// Why a question is not asked.
@@ -33,8 +37,8 @@ struct State {
 pub(crate) enum Stop {
     /// There were too many in the last minute; one may be asked after this long.
     TooMany(Duration),
-    /// The owner said no too often.
-    Denied,
+    /// The owner said no too often; one may be asked after this long.
+    Denied(Duration),
 }
 
 impl Breaker {
@@ -42,7 +46,10 @@ impl Breaker {
     pub(crate) fn ask(&self, per_minute: u64, now: Instant) -> Result<(), Stop> {
         let mut state = self.state();
         if state.is_broken() {
-            return Err(Stop::Denied);
+            let rested = state.rests_since.map_or(REST, |since| now.saturating_duration_since(since));
+            if rested < REST {
+                return Err(Stop::Denied(REST - rested));
+            }
         }
         while state.asked.front().is_some_and(|at| now.duration_since(*at) >= MINUTE) {
             state.asked.pop_front();
@@ -52,11 +59,14 @@ impl Breaker {
             return Err(Stop::TooMany(MINUTE.saturating_sub(first)));
         }
         state.asked.push_back(now);
+        if state.is_broken() {
+            state.rests_since = Some(now);
+        }
         Ok(())
     }
 
     /// Notes what came back. Where nobody was there, nobody was bothered either.
-    pub(crate) fn answered(&self, approval: &Approval) {
+    pub(crate) fn answered(&self, approval: &Approval, now: Instant) {
         let mut state = self.state();
         match approval {
             Approval::Once | Approval::Session { .. } | Approval::Always { .. } => {
@@ -66,7 +76,10 @@ impl Breaker {
                 }
                 state.note(false);
             }
-            Approval::Denied { .. } => state.note(true),
+            Approval::Denied { .. } => {
+                state.note(true);
+                state.rests_since = Some(now);
+            }
             Approval::Nobody => {
                 state.asked.pop_back();
             }
@@ -107,11 +120,11 @@ mod tests {
         let start = Instant::now();
         for second in 0..5 {
             assert_eq!(breaker.ask(3, start + Duration::from_secs(second)), Ok(()));
-            breaker.answered(&Approval::Nobody);
+            breaker.answered(&Approval::Nobody, start);
         }
         for second in 0..3 {
             assert_eq!(breaker.ask(3, start + Duration::from_secs(second)), Ok(()));
-            breaker.answered(&Approval::Once);
+            breaker.answered(&Approval::Once, start);
         }
         let after = |seconds| start + Duration::from_secs(seconds);
         assert_eq!(breaker.ask(3, after(10)), Err(Stop::TooMany(Duration::from_secs(50))));
@@ -125,13 +138,13 @@ mod tests {
         let now = Instant::now();
         for answer in [no(), no(), Approval::Once, no(), no(), Approval::TimedOut] {
             assert_eq!(breaker.ask(100, now), Ok(()));
-            breaker.answered(&answer);
+            breaker.answered(&answer, now);
         }
         assert_eq!(breaker.ask(100, now), Ok(()), "two in a row, and a timeout is no answer");
-        breaker.answered(&no());
-        assert_eq!(breaker.ask(100, now), Err(Stop::Denied));
+        breaker.answered(&no(), now);
+        assert_eq!(breaker.ask(100, now), Err(Stop::Denied(REST)));
         // A question that was open meanwhile.
-        breaker.answered(&Approval::Session { grants: Vec::new() });
+        breaker.answered(&Approval::Session { grants: Vec::new() }, now);
         assert_eq!(breaker.ask(100, now), Ok(()));
     }
 
@@ -141,18 +154,40 @@ mod tests {
         let now = Instant::now();
         for round in 0..10 {
             assert_eq!(breaker.ask(1000, now), Ok(()), "{round}");
-            breaker.answered(&Approval::Once);
-            breaker.answered(&no());
+            breaker.answered(&Approval::Once, now);
+            breaker.answered(&no(), now);
         }
-        assert_eq!(breaker.ask(1000, now), Err(Stop::Denied));
+        assert_eq!(breaker.ask(1000, now), Err(Stop::Denied(REST)));
         let patient = Breaker::default();
         for _ in 0..40 {
             assert_eq!(patient.ask(1000, now), Ok(()));
-            patient.answered(&no());
+            patient.answered(&no(), now);
             for _ in 0..5 {
-                patient.answered(&Approval::Once);
+                patient.answered(&Approval::Once, now);
             }
         }
         assert_eq!(patient.ask(1000, now), Ok(()), "nine among the last fifty");
+    }
+
+    #[test]
+    fn after_a_rest_one_question_is_asked_and_a_yes_opens_the_rest() {
+        let breaker = Breaker::default();
+        let start = Instant::now();
+        for _ in 0..IN_A_ROW {
+            assert_eq!(breaker.ask(100, start), Ok(()));
+            breaker.answered(&no(), start);
+        }
+        let minute = Duration::from_secs(60);
+        assert_eq!(breaker.ask(100, start + minute), Err(Stop::Denied(REST - minute)));
+        let rested = start + REST;
+        assert_eq!(breaker.ask(100, rested), Ok(()));
+        assert_eq!(breaker.ask(100, rested), Err(Stop::Denied(REST)), "one alone");
+        breaker.answered(&no(), rested + minute);
+        assert_eq!(breaker.ask(100, rested + REST), Err(Stop::Denied(minute)));
+        assert_eq!(breaker.ask(100, rested + minute + REST), Ok(()));
+        breaker.answered(&Approval::Once, rested + minute + REST);
+        for _ in 0..3 {
+            assert_eq!(breaker.ask(100, rested + minute + REST), Ok(()));
+        }
     }
 }

@@ -4,6 +4,8 @@
 use helve_shell::analysis::{Analysis, Effect, EffectKind, Target};
 use serde::{Deserialize, Serialize};
 
+use super::short;
+
 /// So many entries of each list are kept.
 const MOST: usize = 24;
 /// So much of each entry is kept.
@@ -56,8 +58,9 @@ pub struct EffectSummary {
 pub struct OpaquePart {
     /// Why.
     pub reason: String,
-    /// Which bytes of the command.
-    pub span: (usize, usize),
+    /// Which bytes of the command; none where a secret was taken out of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span: Option<(usize, usize)>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
@@ -93,7 +96,7 @@ impl EffectSummary {
             push(list, describe(effect, analysis), &mut more);
         }
         for part in &analysis.opaque {
-            let span = (part.span.start, part.span.end);
+            let span = Some((part.span.start, part.span.end));
             let part = OpaquePart { reason: part.reason.to_string(), span };
             if summary.opaque.len() < MOST {
                 summary.opaque.push(part);
@@ -105,8 +108,11 @@ impl EffectSummary {
         summary
     }
 
-    /// The same with each text passed through `clean`.
-    pub(crate) fn cleaned(mut self, clean: impl Fn(&str) -> String) -> Self {
+    /// The same with each text passed through `clean`, and without places in a command that is shown in `other` words.
+    pub(crate) fn cleaned(mut self, clean: impl Fn(&str) -> String, other: bool) -> Self {
+        if other {
+            self.opaque.iter_mut().for_each(|part| part.span = None);
+        }
         let lists = [
             &mut self.programs,
             &mut self.reads,
@@ -120,7 +126,7 @@ impl EffectSummary {
             &mut self.machine,
         ];
         for text in lists.into_iter().flatten() {
-            *text = short(clean(text));
+            *text = short(&clean(text), MAX_CHARS);
         }
         self
     }
@@ -138,13 +144,6 @@ fn push(list: &mut Vec<String>, entry: String, more: &mut usize) {
     }
 }
 
-fn short(text: String) -> String {
-    match text.char_indices().nth(MAX_CHARS) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text,
-    }
-}
-
 fn describe(effect: &Effect, analysis: &Analysis) -> String {
     let program = || {
         let run = effect.run.and_then(|run| analysis.runs.get(run));
@@ -158,7 +157,7 @@ fn describe(effect: &Effect, analysis: &Analysis) -> String {
         Target::Machine => program(),
     };
     match effect.kind {
-        EffectKind::DeleteTree => format!("{target}/**"),
+        EffectKind::DeleteTree => format!("{}/**", target.trim_end_matches('/')),
         EffectKind::Privilege => program(),
         EffectKind::Device => format!("writes to the device {target}"),
         EffectKind::Power => "stops or restarts the machine".to_owned(),
@@ -166,5 +165,23 @@ fn describe(effect: &Effect, analysis: &Analysis) -> String {
         EffectKind::ForkBomb => "starts processes without end".to_owned(),
         EffectKind::RunsDownload => "runs what it got from a network".to_owned(),
         _ => target,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use helve_shell::analysis::Setting;
+    use helve_shell::tree::Dialect;
+    use std::path::Path;
+
+    #[test]
+    fn what_is_deleted_with_all_that_is_in_it_ends_in_two_stars() {
+        let (directory, workspace) = (Path::new("/ws"), Path::new("/ws"));
+        let setting = Setting { dialect: Dialect::Bash, directory, workspace, home: None };
+        for (command, shown) in [("rm -rf /", "/**"), ("rm -rf /a", "/a/**"), ("rm -rf $x", "?/**")] {
+            let analysis = helve_shell::analyze(command, &setting);
+            assert_eq!(EffectSummary::of(&analysis).deletes, [shown], "{command}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! A program of the owner's that answers questions: `approval.hook` names it. It gets the request as one line of JSON on
 //! its standard input and answers with one line of JSON: `{"answer": "once" | "session" | "always" | "deny" | "nobody",
-//! "reason": …, "grants": [{"part": 0, "pattern": …, "scope": "workspace" | "user", "expires_in": seconds}]}`. Without
-//! `grants`, "session" and "always" mean every pattern that was offered, in this workspace.
+//! "reason": …, "grants": [{"part": 0, "pattern": …, "scope": "session" | "workspace" | "user", "expires_in":
+//! seconds}]}`. Without `grants`, "session" and "always" mean every pattern that was offered, in this workspace.
 //!
 //! Everything else fails closed: an answer that is no such line, an exit code other than 0 or an answer that is too long
 //! mean that nobody is there, and the program is ended when its time is up. It runs in `/` with an environment of a few
@@ -250,8 +250,10 @@ fn read(line: &[u8], request: &ApprovalRequest) -> Option<Approval> {
     // A list would be taken for the members in their order.
     let line: Line =
         serde_json::from_slice(line.trim_ascii()).ok().filter(|_| line.trim_ascii().starts_with(b"{"))?;
-    let given = line.grants.map(|grants| grants.into_iter().map(grant).collect());
-    let grants = given.unwrap_or_else(|| offered(request));
+    let grants = match line.grants {
+        Some(grants) => grants.into_iter().map(grant).collect::<Option<Vec<Grant>>>()?,
+        None => offered(request),
+    };
     Some(match line.answer {
         Word::Once => Approval::Once,
         Word::Session => Approval::Session { grants },
@@ -263,10 +265,13 @@ fn read(line: &[u8], request: &ApprovalRequest) -> Option<Approval> {
     })
 }
 
-fn grant(line: LineGrant) -> Grant {
-    let expires =
-        line.expires_in.and_then(|seconds| SystemTime::now().checked_add(Duration::from_secs(seconds)));
-    Grant { pattern: line.pattern, scope: line.scope, expires, part: line.part }
+/// None where it would end at a moment that no clock shows: that is not to say "never".
+fn grant(line: LineGrant) -> Option<Grant> {
+    let expires = match line.expires_in {
+        Some(seconds) => Some(SystemTime::now().checked_add(Duration::from_secs(seconds))?),
+        None => None,
+    };
+    Some(Grant { pattern: line.pattern, scope: line.scope, expires, part: line.part })
 }
 
 /// Every pattern that was offered.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Answer, Approval, ApprovalRequest};
+use super::{Answer, Approval, ApprovalRequest, short};
 
 /// So many parts are kept.
 const MOST: usize = 32;
@@ -46,10 +46,10 @@ impl ApprovalNote {
     /// The note on a question, before its answer is known.
     pub(crate) fn of(request: &ApprovalRequest) -> Self {
         let parts = request.parts.iter().take(MOST).map(|part| PartNote {
-            reason: short(&part.reason),
+            reason: short(&part.reason, MAX_CHARS),
             rule: part.rule.clone(),
             span: part.span,
-            text: short(&part.text),
+            text: short(&part.text, MAX_CHARS),
         });
         ApprovalNote {
             answer: "stopped",
@@ -70,7 +70,7 @@ impl ApprovalNote {
             Approval::Session { .. } => "session",
             Approval::Always { .. } => "always",
             Approval::Denied { reason } => {
-                self.reason = Some(short(reason));
+                self.reason = Some(short(reason, MAX_CHARS));
                 "denied"
             }
             Approval::Nobody => "nobody",
@@ -78,12 +78,5 @@ impl ApprovalNote {
             Approval::TimedOut => "timed_out",
         };
         self
-    }
-}
-
-fn short(text: &str) -> String {
-    match text.char_indices().nth(MAX_CHARS) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_owned(),
     }
 }

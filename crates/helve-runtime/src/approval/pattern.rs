@@ -8,10 +8,10 @@
 use std::path::Path;
 
 use helve_policy::{CommandPattern, never_offered, propose};
-use helve_shell::analysis::{Analysis, Input, More, OpaqueReason, Run};
+use helve_shell::analysis::{Analysis, Input, More, Run};
 use helve_shell::quote;
 
-use super::Script;
+use super::binding::Bound;
 
 /// The longest pattern that is kept.
 const MAX_BYTES: usize = 4096;
@@ -22,11 +22,6 @@ const MAX_STARTS: usize = 256;
 const INTERPRETERS: &[&str] =
     &["bash", "dash", "ksh", "lua", "node", "perl", "php", "python", "python3", "ruby", "sh", "zsh"];
 
-/// Whether the program runs the script that it is given.
-pub(crate) fn is_interpreter(run: &Run) -> bool {
-    run.program.as_deref().is_some_and(|program| INTERPRETERS.contains(&program))
-}
-
 /// The argv of a run as a shell reads it back; none if a part of it shows only when it runs.
 pub(crate) fn exact(run: &Run) -> Option<String> {
     let words: Option<Vec<_>> = run.argv.iter().map(|arg| arg.text().map(quote)).collect();
@@ -36,39 +31,27 @@ pub(crate) fn exact(run: &Run) -> Option<String> {
 }
 
 /// What a longer answer would allow; none if the run can be allowed only this once.
-pub(crate) fn offer(analysis: &Analysis, run: usize, workspace: &Path, scripts: &[Script]) -> Option<String> {
-    propose(analysis, run, workspace).or_else(|| exact_script(analysis, run, scripts))
+pub(crate) fn offer(analysis: &Analysis, bound: &Bound, workspace: &Path) -> Option<String> {
+    propose(analysis, bound.run, workspace).or_else(|| bound.exact.clone())
 }
 
-/// Whether a pattern covers a run; the error says why not.
-pub(crate) fn covers(
-    pattern: &str,
-    analysis: &Analysis,
-    run: usize,
-    workspace: &Path,
-    scripts: &[Script],
-) -> Result<(), String> {
-    if exact_script(analysis, run, scripts).as_deref() == Some(pattern) {
-        return Ok(());
-    }
+/// A pattern that a grant may have; the error says what is wrong with it.
+pub(crate) fn read(pattern: &str) -> Result<CommandPattern, String> {
     says_enough(pattern)?;
-    CommandPattern::parse(pattern)?.covers(analysis, run, workspace)
+    CommandPattern::parse(pattern)
 }
 
-/// The exact argv of a run that executes a script whose content is known, if nothing else reaches the script.
-fn exact_script(analysis: &Analysis, run: usize, scripts: &[Script]) -> Option<String> {
-    let run = analysis.runs.get(run)?;
+/// The exact argv of a run that executes a script, if nothing else reaches the script.
+pub(super) fn exact_script(run: &Run) -> Option<String> {
     let (name, args) = run.argv.split_first()?;
     let direct = name.text().is_some_and(|name| name.contains('/'));
-    let interpreted = is_interpreter(run) && args.first().is_some_and(|first| !first.may_be_option());
-    let touches = |start: usize, end: usize| start <= run.span.end && run.span.start <= end;
-    let mut opaque = analysis.opaque.iter().filter(|part| touches(part.span.start, part.span.end));
+    let interpreter = run.program.as_deref().is_some_and(|program| INTERPRETERS.contains(&program));
+    let interpreted = interpreter && args.first().is_some_and(|first| !first.may_be_option());
     let plain = run.departures.is_empty()
         && run.environment.is_empty()
         && run.input == Input::Inherited
-        && run.more == More::Nothing
-        && opaque.all(|part| part.reason == OpaqueReason::Script);
-    (!scripts.is_empty() && (direct || interpreted) && plain).then(|| exact(run)).flatten()
+        && run.more == More::Nothing;
+    ((direct || interpreted) && plain).then(|| exact(run)).flatten()
 }
 
 /// Whether a pattern starts with words that say what it allows. Only words that are written out count, each of those in

@@ -1,16 +1,20 @@
 //! Authorize: valid arguments and the owner's policy in, a [`Permit`] out, or a refusal that names its rule.
 //!
-//! In order: is the tool enabled, what does the guard say of its commands, has the caller calls left, must a person
+//! In order: is the tool enabled, what do the rules say of it, what does the guard say of its commands, has the caller calls left, must a person
 //! agree, and did one agree before. The strictest rule wins. A permit can be made nowhere else, and execute takes nothing
 //! else.
 //!
 //! | module | does |
 //! |---|---|
 //! | `judge` | what the policy says of the commands of a call |
+//! | `need` | whether a person must agree |
 //! | `ask` | the question to a person, and what the answer is worth |
+//! | `shown` | what is shown of a call: no known secrets |
 
 mod ask;
 mod judge;
+mod need;
+mod shown;
 
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
@@ -21,7 +25,8 @@ use helve_core::{
     Access, ApprovalNeed, CallId, Cancel, CommandUse, Decision, ErrorKind, Lane, RateLimit, SandboxChoice,
     ShellBackend, ToolError, ToolSpec, Verdict,
 };
-use helve_policy::{Policy, RateLimiter, Ticket, ToolRule, blocked_message};
+use helve_policy::{Policy, RateLimiter, RunBy, Ticket, ToolRule, blocked_message};
+use helve_store::Within;
 use serde_json::Value;
 
 use crate::Caller;
@@ -29,11 +34,16 @@ use crate::approval::breaker::Breaker;
 use crate::approval::grants::Grants;
 use crate::approval::note::ApprovalNote;
 use crate::approval::{Approver, EffectSummary};
+use crate::off_async;
 use crate::registry::Entry;
-pub(crate) use ask::{Question, Shown};
-use judge::{Asking, BARE, Judged, judge};
+use ask::Held;
+pub(crate) use ask::Question;
+use judge::{Asking, Judged, judge};
+use need::Need;
+pub(crate) use shown::Shown;
 
-/// Why a bare command is allowed without a question.
+/// The rule that allows a bare command without a question, and why.
+const BARE: &str = "guard.bare";
 const READS: &str = "it only reads";
 
 /// The proof that a call may happen. Its fields are private to this module.
@@ -47,6 +57,8 @@ pub(crate) struct Permit {
     effects: Option<EffectSummary>,
     /// How the owner agreed, where that was needed.
     approval: Option<Box<ApprovalNote>>,
+    /// What the answer was bound to.
+    held: Option<Box<Held>>,
     /// What the reader of the result should know.
     notes: Vec<String>,
 }
@@ -158,7 +170,8 @@ impl Authority {
         let (access, declared) =
             contained_call(spec, || (entry.tool.access(&args), entry.tool.approval(&args)))?;
         let contained = contained(spec, shell);
-        let judged = self.judge(spec, &access, &contained)?;
+        let mut judged = self.judge(spec, &access, &contained)?;
+        judged.iter_mut().for_each(|one| one.hide_secrets(shown));
         let effects = summary(&judged, shown);
         let decided = self.decide(spec, rule, judged, declared, matches!(contained, Ok(true)));
         let decided =
@@ -167,14 +180,18 @@ impl Authority {
         let ticket = self.reserve(spec, rule)?;
         let Decided { decision, judged, asking } = decided;
         let (entry, notes) = (Arc::clone(entry), Vec::new());
-        let permit = Permit { entry, args, access, decision, ticket, effects, approval: None, notes };
+        let (approval, held) = (None, None);
+        let permit = Permit { entry, args, access, decision, ticket, effects, approval, held, notes };
         if permit.decision.verdict == Verdict::Allow {
             return Ok(Authorized::Permit(Box::new(permit)));
         }
-        let question = self.question(call, permit, asking, only(&judged), shown);
-        Ok(match self.covered(question) {
-            Ok(permit) => Authorized::Permit(Box::new(permit)),
-            Err(question) => Authorized::Question(question),
+        // Scripts and the store of approvals are read.
+        off_async(|| {
+            let question = self.question(call, permit, asking, only(&judged), shown);
+            Ok(match self.covered(question) {
+                Ok(permit) => Authorized::Permit(Box::new(permit)),
+                Err(question) => Authorized::Question(question),
+            })
         })
     }
 
@@ -225,7 +242,13 @@ impl Authority {
         }
         // Where there is no sandbox to be had nothing runs, and what is refused anyway is refused for that.
         let contained = spec.lane != Lane::Sandbox || *contained.as_ref().unwrap_or(&true);
-        let judged = |command| judge(&self.policy, command, &self.workspace, contained);
+        let within = match contained {
+            true => Within::Sandbox,
+            false if self.is_wrapped() => Within::Wrapper,
+            false => Within::Nothing,
+        };
+        let by = RunBy { tool: &spec.name, session: Some(&self.session) };
+        let judged = |command| judge(&self.policy, by, command, &self.workspace, within);
         Ok(access.commands.iter().map(judged).collect())
     }
 
@@ -234,22 +257,35 @@ impl Authority {
         matches!(self.policy.sandbox(), SandboxChoice::Wrapper { .. })
     }
 
-    /// What guard and approval say; the strictest wins.
+    /// What rules, guard and approval say; the strictest wins.
     fn decide(
         &self,
         spec: &ToolSpec,
         rule: &ToolRule,
-        judged: Vec<Judged>,
+        mut judged: Vec<Judged>,
         declared: ApprovalNeed,
         contained: bool,
     ) -> Result<Decided, Refusal> {
+        let of_tool = self.by_rules(spec, &judged)?;
+        let need = match (self.need(spec, rule, declared, contained), of_tool) {
+            (Need::None(_), Some(asks)) if asks.verdict == Verdict::Ask => {
+                Need::Asked { decision: asks, every: false }
+            }
+            // Only a question that an answer of the owner's could have spared.
+            (Need::Asked { every: true, .. }, Some(allows)) if allows.verdict == Verdict::Allow => {
+                Need::None(allows.rule)
+            }
+            (need, _) => need,
+        };
+        if matches!(need, Need::None(_)) {
+            // The owner has answered the question whether it may run bare.
+            judged.iter_mut().for_each(Judged::forget_bare);
+        }
         let mut guard: Option<Decision> = None;
         for one in &judged {
             if one.decision.verdict == Verdict::Deny {
-                let message = blocked_message(&one.decision, &one.command.command);
-                let error = ToolError::new(ErrorKind::Blocked, message)
-                    .hint("Do not try the same by other means; choose another way or ask the owner.");
-                return Err(Refusal::new(error, one.decision.clone()));
+                let message = blocked_message(&one.decision, &one.text);
+                return Err(blocked(message, one.decision.clone()));
             }
             guard = Some(match guard {
                 Some(before) => before.stricter(one.decision.clone()),
@@ -257,33 +293,42 @@ impl Authority {
             });
         }
         let mut asking: Vec<Asking> = judged.iter().flat_map(|one| one.asking.iter().cloned()).collect();
-        let need = self.need(spec, rule, declared, contained);
-        if matches!(need, Need::None(_)) {
-            // The owner has answered the question whether it may run bare.
-            asking.retain(|part| part.rule != BARE);
-            guard = guard.filter(|guard| guard.rule != BARE);
-        }
         if let Need::Asked { decision, every } = &need {
             let more = match only(&judged).filter(|_| *every) {
                 Some(one) => judge::every_run(decision, &one.analysis),
                 None => vec![Asking::whole(decision)],
             };
-            let asked = |part: &Asking| part.run.is_some() && asking.iter().any(|one| one.run == part.run);
-            let more: Vec<Asking> = more.into_iter().filter(|part| !asked(part)).collect();
-            asking.extend(more);
+            judge::extend(&mut asking, more);
         }
-        let asks = guard.clone().filter(|guard| guard.verdict == Verdict::Ask);
+        let asks = guard.filter(|guard| guard.verdict == Verdict::Ask);
+        let allowed_by = judged.iter().find_map(|one| one.allowed_by.clone());
         let decision = match (asks, need) {
             (Some(asks), _) => asks,
             (None, Need::Asked { decision, .. }) => decision,
-            (None, Need::Guarded) => Decision { reason: Some(READS.to_owned()), ..Decision::allow(BARE) },
+            (None, Need::Guarded) => allowed_by
+                .unwrap_or_else(|| Decision { reason: Some(READS.to_owned()), ..Decision::allow(BARE) }),
             // What the guard found is worth knowing where it is more than that nothing was found.
-            (None, Need::None(rule)) => Decision {
-                reason: guard.map(|allowed| allowed.rule).filter(|rule| rule != "guard.default"),
-                ..Decision::allow(rule)
-            },
+            (None, Need::None(rule)) => {
+                Decision { reason: allowed_by.map(|allowed| allowed.rule), ..Decision::allow(rule) }
+            }
         };
         Ok(Decided { decision, judged, asking })
+    }
+
+    /// What the owner's rules say of the tool as a whole. Judging a command includes that.
+    fn by_rules(&self, spec: &ToolSpec, judged: &[Judged]) -> Result<Option<Decision>, Refusal> {
+        if !judged.is_empty() {
+            return Ok(None);
+        }
+        let said = self.policy.check_tool(&spec.name, &self.workspace, Some(&self.session));
+        match said {
+            Some(denied) if denied.verdict == Verdict::Deny => {
+                let reason = denied.reason.clone().unwrap_or_default();
+                let message = format!("Tool '{}' is blocked by {}: {reason}", spec.name, denied.rule);
+                Err(blocked(message, denied))
+            }
+            said => Ok(said),
+        }
     }
 
     fn reserve(&self, spec: &ToolSpec, rule: &ToolRule) -> Result<Option<Ticket>, Refusal> {
@@ -313,40 +358,12 @@ impl Authority {
         };
         rule.rate(declared)
     }
+}
 
-    fn need(&self, spec: &ToolSpec, rule: &ToolRule, declared: ApprovalNeed, contained: bool) -> Need {
-        let by_policy = rule.approval;
-        let name = || match by_policy {
-            Some(_) => format!("tools.{}.approval", spec.name),
-            None => format!("approval.{}", spec.name),
-        };
-        match by_policy.unwrap_or(declared) {
-            ApprovalNeed::Never => Need::None("default".to_owned()),
-            ApprovalNeed::UnlessAutoApproved if contained => Need::None("sandbox.contains".to_owned()),
-            ApprovalNeed::UnlessAutoApproved if self.policy.auto_approve() => {
-                Need::None("auto_approve".to_owned())
-            }
-            ApprovalNeed::UnlessAutoApproved if spec.lane == Lane::Sandbox && !self.is_wrapped() => {
-                Need::Guarded
-            }
-            ApprovalNeed::UnlessAutoApproved => {
-                let reason = match spec.lane {
-                    Lane::Sandbox => {
-                        "the command would run without a sandbox that Helve vouches for".to_owned()
-                    }
-                    _ => format!("'{}' asks for approval", spec.name),
-                };
-                let decision = Decision::ask(name(), reason).grant("auto_approve = true");
-                Need::Asked { decision, every: true }
-            }
-            ApprovalNeed::Always => {
-                let grant = format!("tools.{}.approval = \"unless_auto_approved\"", spec.name);
-                let decision =
-                    Decision::ask(name(), format!("'{}' always asks for approval", spec.name)).grant(grant);
-                Need::Asked { decision, every: false }
-            }
-        }
-    }
+fn blocked(message: String, decision: Decision) -> Refusal {
+    let error = ToolError::new(ErrorKind::Blocked, message)
+        .hint("Do not try the same by other means; choose another way or ask the owner.");
+    Refusal::new(error, decision)
 }
 
 /// Runs a tool's own code that is not its work; a crash in it refuses the call and touches nothing else.
@@ -384,18 +401,6 @@ fn enabled(spec: &ToolSpec, rule: &ToolRule) -> Result<(), Refusal> {
     Err(Refusal::new(error, decision))
 }
 
-/// Whether a person must agree, by which rule and why.
-enum Need {
-    None(String),
-    /// The guard asks about what does more than read.
-    Guarded,
-    /// `every`: about each command that is started; else about the call as a whole.
-    Asked {
-        decision: Decision,
-        every: bool,
-    },
-}
-
 /// The command, where there is one and no other.
 fn only(judged: &[Judged]) -> Option<&Judged> {
     match judged {
@@ -406,5 +411,5 @@ fn only(judged: &[Judged]) -> Option<&Judged> {
 
 /// What the commands do, without secrets.
 fn summary(judged: &[Judged], shown: &Shown<'_>) -> Option<EffectSummary> {
-    only(judged).map(|one| EffectSummary::of(&one.analysis).cleaned(shown.text))
+    only(judged).map(|one| EffectSummary::of(&one.analysis).cleaned(shown.text, !one.is_shown_as_it_is()))
 }

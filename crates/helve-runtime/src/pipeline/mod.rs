@@ -333,6 +333,10 @@ impl Pipeline {
     pub(crate) async fn finish(&self, ready: Ready) -> CallResult {
         let Ready { mut story, permit, place } = ready;
         let _worker = place.turn().await;
+        // A call before this one may have changed what was approved.
+        if let Err(error) = self.authority.still_holds(&permit) {
+            return self.refuse(story, error);
+        }
         if let Err(error) = self.recorder.planned(self.planned(&story)) {
             return story.result(Err(error)).0;
         }

@@ -49,7 +49,34 @@ impl ApprovalScope {
     }
 }
 
-/// A script that an approval is bound to: with other content it does not hold.
+/// What is around a command when it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Within {
+    /// A sandbox that contains it.
+    Sandbox,
+    /// A wrapper of the owner's.
+    Wrapper,
+    /// Nothing.
+    Nothing,
+}
+
+impl Within {
+    /// Its form in the table and in JSON.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Within::Sandbox => "sandbox",
+            Within::Wrapper => "wrapper",
+            Within::Nothing => "nothing",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Within> {
+        [Within::Sandbox, Within::Wrapper, Within::Nothing].into_iter().find(|one| one.name() == text)
+    }
+}
+
+/// A script or a task file that an approval is bound to: with other content it does not hold.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct BoundScript {
     /// The path below the workspace.
@@ -63,15 +90,21 @@ pub struct BoundScript {
 pub struct NewApproval {
     /// The command pattern, or an argv as a shell reads it.
     pub pattern: String,
-    /// Whether the pattern stands for exactly one argv, with nothing in it that is a slot.
-    pub exact: bool,
     /// The tool.
     pub tool: String,
+    /// Who may use it: the caller that was asked about.
+    pub caller: String,
+    /// The rule that asked; what another rule asks about is another question.
+    pub rule: String,
+    /// Why it asked, in its own words.
+    pub reason: String,
+    /// What was around the command.
+    pub within: Within,
     /// Where it holds.
     pub scope: ApprovalScope,
-    /// The directory that it is bound to.
+    /// The directory that it is bound to: where the command runs, not where the shell starts.
     pub cwd: String,
-    /// The scripts that it is bound to, sorted by path.
+    /// The files that it is bound to, sorted by path.
     pub scripts: Vec<BoundScript>,
     /// When it ends, in microseconds since 1970 UTC; none for never.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -138,35 +171,41 @@ pub(super) fn select(
     Ok(found)
 }
 
-const COLUMNS: &str = "SELECT id, pattern, exact, tool, scope, cwd, scripts, expires_at, created_by, call, shown, \
-                       created_at, last_used_at, uses, revoked_at FROM approvals";
+const COLUMNS: &str = "SELECT id, pattern, tool, caller, rule, reason, within, scope, cwd, scripts, expires_at, \
+                       created_by, call, shown, created_at, last_used_at, uses, revoked_at FROM approvals";
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Option<StoredApproval>> {
     let count = |at: usize| -> rusqlite::Result<Option<u64>> {
         Ok(row.get::<_, Option<i64>>(at)?.map(|number| u64::try_from(number).unwrap_or_default()))
     };
-    let (scope, scripts): (String, String) = (row.get(4)?, row.get(6)?);
-    let (Some(scope), Ok(scripts)) = (ApprovalScope::parse(&scope), serde_json::from_str(&scripts)) else {
+    let (scope, scripts): (String, String) = (row.get(7)?, row.get(9)?);
+    let within = Within::parse(&row.get::<_, String>(6)?);
+    let (Some(scope), Some(within), Ok(scripts)) =
+        (ApprovalScope::parse(&scope), within, serde_json::from_str(&scripts))
+    else {
         return Ok(None);
     };
     let granted = NewApproval {
         pattern: row.get(1)?,
-        exact: row.get(2)?,
-        tool: row.get(3)?,
+        tool: row.get(2)?,
+        caller: row.get(3)?,
+        rule: row.get(4)?,
+        reason: row.get(5)?,
+        within,
         scope,
-        cwd: row.get(5)?,
+        cwd: row.get(8)?,
         scripts,
-        expires_at_us: count(7)?,
-        created_by: row.get(8)?,
-        call: row.get(9)?,
-        shown: row.get(10)?,
+        expires_at_us: count(10)?,
+        created_by: row.get(11)?,
+        call: row.get(12)?,
+        shown: row.get(13)?,
     };
     Ok(Some(StoredApproval {
         id: row.get(0)?,
         granted,
-        created_at_us: count(11)?.unwrap_or_default(),
-        last_used_at_us: count(12)?,
-        uses: count(13)?.unwrap_or_default(),
-        revoked_at_us: count(14)?,
+        created_at_us: count(14)?.unwrap_or_default(),
+        last_used_at_us: count(15)?,
+        uses: count(16)?.unwrap_or_default(),
+        revoked_at_us: count(17)?,
     }))
 }

@@ -15,8 +15,11 @@ const MIGRATIONS: &[&str] = &["
     CREATE TABLE approvals (
         id TEXT PRIMARY KEY,
         pattern TEXT NOT NULL,
-        exact INTEGER NOT NULL,
         tool TEXT NOT NULL,
+        caller TEXT NOT NULL,
+        rule TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        within TEXT NOT NULL,
         scope TEXT NOT NULL,
         cwd TEXT NOT NULL,
         scripts TEXT NOT NULL,

@@ -11,8 +11,11 @@ fn place() -> (tempfile::TempDir, Home) {
 fn grant(pattern: &str) -> NewApproval {
     NewApproval {
         pattern: pattern.to_owned(),
-        exact: false,
         tool: "exec".to_owned(),
+        caller: "owner".to_owned(),
+        rule: "guard.bare".to_owned(),
+        reason: "it runs bare".to_owned(),
+        within: Within::Nothing,
         scope: ApprovalScope::Workspace("/w".to_owned()),
         cwd: "/w".to_owned(),
         scripts: vec![BoundScript { path: "run.sh".to_owned(), hash: "00".to_owned() }],
@@ -83,10 +86,12 @@ fn what_expired_does_not_hold_and_is_forgotten_in_the_end() {
     assert_eq!(patterns(&approvals.find("exec", &here).unwrap()), ["later"]);
     assert!(!approvals.touch(&[&gone.id]).unwrap());
     assert!(!approvals.revoke(&gone.id).unwrap());
-    assert_eq!(approvals.gc().unwrap(), 0, "kept for a while, so that the past can be explained");
+    assert_eq!(approvals.gc(false).unwrap(), 0, "kept for a while, so that the past can be explained");
     let old = i64::try_from(now - 31 * day).unwrap();
     approvals.database.execute("UPDATE approvals SET expires_at = ?1 WHERE pattern = 'gone'", [old]).unwrap();
-    assert_eq!(approvals.gc().unwrap(), 1);
+    assert_eq!(approvals.gc(true).unwrap(), 1);
+    assert_eq!(patterns(&approvals.list(true).unwrap()).len(), 2, "only asked what it would be");
+    assert_eq!(approvals.gc(false).unwrap(), 1);
     assert_eq!(patterns(&approvals.list(true).unwrap()), ["later"]);
 }
 
@@ -101,8 +106,16 @@ fn the_same_again_changes_the_expiry_and_makes_no_second_one() {
     approvals.revoke(&first.id).unwrap();
     let anew = approvals.add(&grant("a")).unwrap();
     assert_ne!(anew.id, first.id, "a revoked one stays revoked");
-    let bound = approvals.add(&NewApproval { scripts: Vec::new(), ..grant("a") }).unwrap();
-    assert_ne!(bound.id, anew.id);
+    for other in [
+        NewApproval { scripts: Vec::new(), ..grant("a") },
+        NewApproval { caller: "mcp".to_owned(), ..grant("a") },
+        NewApproval { rule: "rules[0]".to_owned(), ..grant("a") },
+        NewApproval { reason: "another".to_owned(), ..grant("a") },
+        NewApproval { within: Within::Sandbox, ..grant("a") },
+        NewApproval { cwd: "/w/sub".to_owned(), ..grant("a") },
+    ] {
+        assert_ne!(approvals.add(&other).unwrap().id, anew.id, "{other:?}");
+    }
 }
 
 #[test]
@@ -145,8 +158,8 @@ fn there_is_a_most() {
     approvals.add(&grant("a")).unwrap();
     let many = format!(
         "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < {MOST})
-         INSERT INTO approvals SELECT 'a_' || x, 'p' || x, exact, tool, scope, cwd, scripts, expires_at, created_at,
-         created_by, call, shown, last_used_at, uses, revoked_at FROM approvals, n LIMIT {MOST} - 1"
+         INSERT INTO approvals SELECT 'a_' || x, 'p' || x, tool, caller, rule, reason, within, scope, cwd, scripts,
+         expires_at, created_at, created_by, call, shown, last_used_at, uses, revoked_at FROM approvals, n LIMIT {MOST} - 1"
     );
     approvals.database.execute_batch(&many).unwrap();
     assert!(matches!(approvals.add(&grant("b")), Err(StoreError::TooManyApprovals { .. })));

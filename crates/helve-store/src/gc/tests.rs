@@ -6,7 +6,9 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::*;
-use crate::{Blobs, Entry, EntryKind, Journal, JournalOptions, verify};
+use crate::{
+    ApprovalScope, Approvals, Blobs, Entry, EntryKind, Journal, JournalOptions, NewApproval, Within, verify,
+};
 
 fn home() -> (tempfile::TempDir, Home) {
     let dir = tempfile::tempdir().unwrap();
@@ -129,4 +131,36 @@ fn old_sessions_go_only_when_asked_and_never_while_open() {
 
     drop(open);
     assert_eq!(names(&gc(&home, &asked).unwrap().sessions), ["open"]);
+}
+
+#[test]
+fn approvals_that_ended_long_ago_are_forgotten() {
+    let (_dir, home) = home();
+    assert_eq!(gc(&home, &options(0)).unwrap().approvals, 0);
+    assert!(Approvals::open_existing(&home).unwrap().is_none(), "cleaning makes no file");
+    let mut approvals = Approvals::open(&home).unwrap();
+    for days in [1, 31] {
+        let ended = now().saturating_sub(Duration::from_secs(days * 24 * 3600));
+        let approval = NewApproval {
+            pattern: format!("ended {days} days ago"),
+            tool: "exec".to_owned(),
+            caller: "owner".to_owned(),
+            rule: "guard.bare".to_owned(),
+            reason: String::new(),
+            within: Within::Nothing,
+            scope: ApprovalScope::User,
+            cwd: ".".to_owned(),
+            scripts: Vec::new(),
+            expires_at_us: Some(microseconds(ended)),
+            created_by: "test".to_owned(),
+            call: "c_1".to_owned(),
+            shown: String::new(),
+        };
+        approvals.add(&approval).unwrap();
+    }
+    let dry = GcOptions { dry_run: true, ..options(0) };
+    assert_eq!(gc(&home, &dry).unwrap().approvals, 1);
+    assert_eq!(gc(&home, &options(0)).unwrap().approvals, 1);
+    let left = approvals.list(true).unwrap();
+    assert_eq!(left.iter().map(|row| row.granted.pattern.as_str()).collect::<Vec<_>>(), ["ended 1 days ago"]);
 }

@@ -5,42 +5,56 @@
 //! must have been offered or still match what was shown, never holds longer than the owner's ceiling, and what the
 //! command would run must be what it was when the person looked.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use helve_core::{CallId, Decision, ErrorKind, ToolError, Verdict};
 use helve_policy::ApprovalLength;
 use helve_shell::analysis::Analysis;
-use helve_store::StoreError;
-use serde_json::{Value, json};
+use helve_store::{StoreError, Within};
+use serde_json::json;
 
 use super::judge::{Asking, Judged};
-use super::{Authority, Decided, Permit, Refusal, only};
+use super::{Authority, Decided, Permit, Refusal, Shown, only};
+use crate::approval::binding::{Binder, Bound};
 use crate::approval::breaker::Stop;
-use crate::approval::grants::{Bound, Given, Wish};
+use crate::approval::grants::{Given, Part, Wish};
 use crate::approval::note::ApprovalNote;
 use crate::approval::{
-    Answer, Approval, ApprovalRequest, AskedPart, Grant, Lasting, Scope, Script, binding, pattern,
+    Answer, Approval, ApprovalRequest, AskedPart, Grant, Lasting, Scope, Script, pattern, short,
 };
 use crate::off_async;
 
 /// How long an approver has to end by itself when the calls are taken back.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// A question with more parts than these is answered for this once only: nobody reads so many rules.
+const MOST_PARTS: usize = 64;
+/// So many grants that a call goes ahead on are named in its decision, each so long; the journal has the ids of all.
+const MOST_NAMED: usize = 3;
+const MAX_NAMED_CHARS: usize = 80;
+
 /// A call that may happen if the owner agrees.
 pub(crate) struct Question {
     permit: Permit,
     request: ApprovalRequest,
-    /// For each part, what a grant for it is bound to; none if it can be allowed only this once.
-    bound: Vec<Option<Bound>>,
+    held: Vec<Option<HeldPart>>,
+    within: Within,
     note: ApprovalNote,
 }
 
-/// How arguments and texts are shown: without secrets.
-pub(crate) struct Shown<'a> {
-    pub(crate) args: &'a dyn Fn(&Value) -> Value,
-    pub(crate) text: &'a dyn Fn(&str) -> String,
+/// What one part of a question is bound to.
+#[derive(Clone)]
+struct HeldPart {
+    bound: Bound,
+    /// Whether the part can be granted for longer: nothing else in the command changes what it is bound to.
+    steady: bool,
+}
+
+/// What an answer was given for: it holds as long as that has not changed.
+pub(crate) struct Held {
+    analysis: Arc<Analysis>,
+    bound: Vec<Bound>,
 }
 
 impl Authority {
@@ -54,37 +68,36 @@ impl Authority {
         shown: &Shown<'_>,
     ) -> Question {
         let tool = permit.entry.spec().name.clone();
-        let raw = judged.map(|judged| judged.command.command.as_str());
-        let command = raw.map(|raw| (shown.text)(raw));
-        let same = command.as_deref() == raw;
+        let same = judged.is_none_or(Judged::is_shown_as_it_is);
         let longest = self.longest(&asking);
-        let mut bound = Vec::with_capacity(asking.len());
+        let held = self.hold(judged, &asking, longest);
         let mut parts = Vec::with_capacity(asking.len());
-        for part in asking {
-            let found = judged.and_then(|judged| Some((judged, part.run?)));
-            let run = found.and_then(|(judged, run)| judged.analysis.runs.get(run));
-            let text = match (run, raw, part.span) {
-                (Some(run), ..) if pattern::exact(run).is_some() => pattern::exact(run).unwrap_or_default(),
-                (_, Some(raw), Some(span)) => raw.get(span.range()).unwrap_or(raw).to_owned(),
+        for (part, held) in asking.into_iter().zip(&held) {
+            let raw = judged.map(|judged| judged.command.command.as_str());
+            let run = judged.zip(part.run).and_then(|(judged, run)| judged.analysis.runs.get(run));
+            let text = match (run.and_then(pattern::exact), raw, part.span) {
+                (Some(exact), ..) => exact,
+                (None, Some(raw), Some(span)) => raw.get(span.range()).unwrap_or(raw).to_owned(),
                 _ => tool.clone(),
             };
-            let can =
-                found.filter(|_| longest > Lasting::Once).and_then(|(judged, run)| self.bind(judged, run));
-            let offer = can.as_ref().zip(judged).and_then(|(bound, judged)| {
-                pattern::offer(&judged.analysis, bound.run, &self.workspace, &bound.scripts)
-            });
+            let steady = held.as_ref().filter(|held| held.steady).map(|held| &held.bound);
+            let offer = steady
+                .zip(judged)
+                .and_then(|(bound, judged)| pattern::offer(&judged.analysis, bound, &self.workspace));
             // A pattern that holds a secret would be kept in the clear.
-            let offer = offer.filter(|offer| (shown.text)(offer) == *offer);
+            let offer = offer.filter(|offer| shown.cleaned(offer).as_ref() == Some(offer));
+            let bound = steady.filter(|_| offer.is_some());
             parts.push(AskedPart {
                 span: part.span.filter(|_| same).map(|span| (span.start, span.end)),
                 text: (shown.text)(&text),
                 program: run.and_then(|run| run.program.clone()).map(|name| (shown.text)(&name)),
                 rule: part.rule,
-                reason: (shown.text)(&part.reason),
+                reason: part.reason,
                 offer,
+                directory: bound.map(|bound| bound.directory.clone()),
+                scripts: bound.map(|bound| bound.scripts.clone()).unwrap_or_default(),
                 run: part.run,
             });
-            bound.push(can);
         }
         let mut request = ApprovalRequest {
             call: call.clone(),
@@ -93,19 +106,32 @@ impl Authority {
             workspace: self.workspace.clone(),
             tool,
             args: (shown.args)(&permit.args),
-            command,
+            command: judged.map(|judged| judged.text.clone()),
             cwd: judged.map(|judged| judged.cwd.clone()),
             decision: permit.decision.clone(),
             parts,
             effects: permit.effects.clone(),
-            scripts: all_scripts(&bound),
+            scripts: all_scripts(&held),
             shown: String::new(),
             longest,
             analysis: judged.map(|judged| Arc::clone(&judged.analysis)),
         };
         request.shown = shown_hash(&request);
         let note = ApprovalNote::of(&request);
-        Question { permit, request, bound, note }
+        let within = judged.map_or(Within::Nothing, |judged| judged.within);
+        Question { permit, request, held, within, note }
+    }
+
+    /// What each part is bound to; none for one of which that is not known.
+    fn hold(&self, judged: Option<&Judged>, asking: &[Asking], longest: Lasting) -> Vec<Option<HeldPart>> {
+        let Some(judged) = judged else { return asking.iter().map(|_| None).collect() };
+        let binder = Binder::new(&judged.analysis, &self.workspace);
+        let hold = |part: &Asking| {
+            let bound = binder.bind(part.run?)?;
+            let steady = longest > Lasting::Once && binder.is_steady(&bound);
+            Some(HeldPart { bound, steady })
+        };
+        asking.iter().map(hold).collect()
     }
 
     /// The longest that an answer may hold.
@@ -114,35 +140,30 @@ impl Authority {
         // does what a rule of the machine's ceiling asks about.
         let whole = asking.iter().any(|part| part.ceiling || (part.run.is_none() && part.span.is_none()));
         match self.policy.longest_approval() {
-            _ if whole => Lasting::Once,
+            _ if whole || asking.len() > MOST_PARTS => Lasting::Once,
             ApprovalLength::Once => Lasting::Once,
             ApprovalLength::Session => Lasting::Session,
             ApprovalLength::Always => Lasting::Always,
         }
     }
 
-    fn bind(&self, judged: &Judged, run: usize) -> Option<Bound> {
-        let scripts = binding::scripts(&judged.analysis, run, &judged.cwd, &self.workspace)?;
-        Some(Bound { run, scripts })
-    }
-
     /// Lets a question go ahead on what was granted before, if that covers every part of it.
     pub(super) fn covered(&self, mut question: Question) -> Result<Permit, Box<Question>> {
         let request = &question.request;
-        let found = match (&request.analysis, &request.cwd) {
-            (Some(analysis), Some(cwd)) => {
-                let wish = wish(request, analysis, cwd);
-                off_async(|| self.granted(&wish, &question.bound, &request.decision.rule, true))
+        let found = match self.wish(&question) {
+            Some(wish) => {
+                let asked = request.parts.iter().map(|part| (part.rule.as_str(), part.reason.as_str()));
+                let parts = parts(&question.held, asked);
+                self.granted(&wish, parts, &request.decision.rule, true)
             }
-            _ => Ok(None),
+            None => Ok(None),
         };
         match found {
             Ok(Some((decision, ids))) => {
                 question.note.answer = "stored";
                 question.note.ids = ids;
                 question.permit.decision = decision;
-                question.permit.approval = Some(Box::new(question.note));
-                Ok(question.permit)
+                Ok(question.go_ahead())
             }
             Ok(None) => Err(Box::new(question)),
             Err(error) => {
@@ -156,10 +177,11 @@ impl Authority {
     pub(super) fn granted_before(&self, tool: &str, decided: &Decided) -> Option<Decision> {
         let judged = only(&decided.judged).filter(|_| decided.decision.verdict == Verdict::Ask)?;
         let longest = self.longest(&decided.asking);
-        let wish = Wish { tool, analysis: &judged.analysis, cwd: &judged.cwd, longest };
-        let bound: Vec<Option<Bound>> =
-            decided.asking.iter().map(|part| self.bind(judged, part.run?)).collect();
-        let found = off_async(|| self.granted(&wish, &bound, &decided.decision.rule, false));
+        let caller = self.caller.name();
+        let wish = Wish { tool, caller, within: judged.within, analysis: &judged.analysis, longest };
+        let held = self.hold(Some(judged), &decided.asking, longest);
+        let asked = decided.asking.iter().map(|part| (part.rule.as_str(), part.reason.as_str()));
+        let found = self.granted(&wish, parts(&held, asked), &decided.decision.rule, false);
         found.ok().flatten().map(|(decision, _)| decision)
     }
 
@@ -167,21 +189,27 @@ impl Authority {
     fn granted(
         &self,
         wish: &Wish<'_>,
-        bound: &[Option<Bound>],
+        parts: Option<Vec<Part<'_>>>,
         asked_by: &str,
         uses: bool,
     ) -> Result<Option<(Decision, Vec<String>)>, StoreError> {
-        let bound: Option<Vec<Bound>> = bound.iter().cloned().collect();
-        let Some(bound) = bound.filter(|_| wish.longest > Lasting::Once) else { return Ok(None) };
-        let Some(grants) = self.grants.covering(wish, &bound)? else { return Ok(None) };
-        if uses && !self.grants.touch(&grants)? {
+        let Some(parts) = parts.filter(|_| wish.longest > Lasting::Once) else { return Ok(None) };
+        let Some(mut grants) = self.grants.covering(wish, &parts)? else { return Ok(None) };
+        grants.sort_by(|a, b| a.id.cmp(&b.id));
+        grants.dedup_by(|a, b| a.id == b.id);
+        let ids: Vec<String> = grants.iter().map(|grant| grant.id.clone()).collect();
+        if uses && !self.grants.touch(&ids)? {
             return Ok(None);
         }
-        let mut ids: Vec<String> = grants.iter().map(|grant| grant.id.clone()).collect();
-        ids.dedup();
-        let given: Vec<String> = grants.iter().map(|grant| format!("`{}`", grant.granted.pattern)).collect();
-        let reason = format!("the owner allowed {}, which {asked_by} asks about", given.join(", "));
-        let rule = format!("approval {}", ids.join(" "));
+        let named = grants.iter().take(MOST_NAMED);
+        let given: Vec<String> =
+            named.map(|grant| format!("`{}`", short(&grant.granted.pattern, MAX_NAMED_CHARS))).collect();
+        let more = match ids.len().saturating_sub(MOST_NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let reason = format!("the owner allowed {}{more}, which {asked_by} asks about", given.join(", "));
+        let rule = format!("approval {}{more}", ids[..ids.len().min(MOST_NAMED)].join(" "));
         Ok(Some((Decision { reason: Some(reason), ..Decision::allow(rule) }, ids)))
     }
 
@@ -197,7 +225,7 @@ impl Authority {
             Some(stop) => Err(stopped(question, stop)),
             None => {
                 let answer = answers.next().unwrap_or_else(|| Answer::new("nobody", Approval::Nobody));
-                self.breaker.answered(&answer.approval);
+                self.breaker.answered(&answer.approval, Instant::now());
                 off_async(|| self.settle(question, &answer))
             }
         });
@@ -231,22 +259,18 @@ impl Authority {
                 return Err(refusal(question, error));
             }
         };
-        let bound: Vec<Option<Bound>> = question
-            .bound
-            .iter()
-            .map(|bound| bound.as_ref().and_then(|bound| self.rebind(&question.request, bound.run)))
-            .collect();
-        if bound != question.bound {
-            let error = ToolError::new(
-                ErrorKind::Conflict,
-                "A script that the command runs changed while the owner was asked, so the answer does not hold.",
-            )
-            .hint("Make the call again; the owner is asked about the new content.");
+        if let Some(held) = question.held()
+            && let Err(error) = self.has_not_changed(&held)
+        {
             return Err(refusal(question, error));
         }
+        let mut widest = None;
         for grant in given {
             match self.keep(&question, &grant, &answer.by) {
-                Ok(id) => question.note.ids.push(id),
+                Ok(id) => {
+                    question.note.ids.push(id);
+                    widest = widest.max(Some(lasting(grant.scope)));
+                }
                 Err(why) => {
                     let note = format!(
                         "the answer holds for this call only: `{}` is not kept, {why}",
@@ -256,61 +280,109 @@ impl Authority {
                 }
             }
         }
-        if question.note.ids.is_empty() {
-            question.note.answer = "once";
-        }
-        question.permit.approval = Some(Box::new(question.note));
-        Ok(question.permit)
+        question.note.answer = match widest {
+            None | Some(Lasting::Once) => "once",
+            Some(Lasting::Session) => "session",
+            Some(Lasting::Always) => "always",
+        };
+        Ok(question.go_ahead())
     }
 
-    fn rebind(&self, request: &ApprovalRequest, run: usize) -> Option<Bound> {
-        let (analysis, cwd) = (request.analysis.as_deref()?, request.cwd.as_deref()?);
-        Some(Bound { run, scripts: binding::scripts(analysis, run, cwd, &self.workspace)? })
+    /// Whether what an answer was given for is still what the command would run.
+    pub(crate) fn still_holds(&self, permit: &Permit) -> Result<(), ToolError> {
+        permit.held.as_deref().map_or(Ok(()), |held| off_async(|| self.has_not_changed(held)))
+    }
+
+    fn has_not_changed(&self, held: &Held) -> Result<(), ToolError> {
+        let binder = Binder::new(&held.analysis, &self.workspace);
+        if held.bound.iter().all(|bound| binder.bind(bound.run).as_ref() == Some(bound)) {
+            return Ok(());
+        }
+        let message = "A script or a file that says what the command does changed since it was approved, so the approval \
+                       does not hold.";
+        Err(ToolError::new(ErrorKind::Conflict, message)
+            .hint("Make the call again; the owner is asked about the new content."))
+    }
+
+    /// The call as far as grants are concerned; none if it runs no command.
+    fn wish<'a>(&'a self, question: &'a Question) -> Option<Wish<'a>> {
+        let Question { request, within, .. } = question;
+        let analysis = request.analysis.as_deref()?;
+        let (tool, caller) = (&request.tool, self.caller.name());
+        Some(Wish { tool, caller, within: *within, analysis, longest: request.longest })
     }
 
     /// Keeps a grant if it may be kept; its id, or why not.
     fn keep(&self, question: &Question, grant: &Grant, by: &str) -> Result<String, String> {
         let request = &question.request;
-        let needed = if grant.scope == Scope::Session { Lasting::Session } else { Lasting::Always };
-        if needed > request.longest {
-            return Err("because the owner's ceiling does not let an answer hold so long".to_owned());
+        if lasting(grant.scope) > request.longest {
+            return Err("because an answer to this question does not hold so long".to_owned());
         }
-        let bound = question.bound.get(grant.part).and_then(Option::as_ref);
-        let (Some(bound), Some(analysis), Some(cwd)) = (bound, &request.analysis, &request.cwd) else {
+        let held = question.held.get(grant.part).and_then(Option::as_ref).filter(|held| held.steady);
+        let (Some(held), Some(asked), Some(wish)) =
+            (held, request.parts.get(grant.part), self.wish(question))
+        else {
             return Err("because it can be allowed only this once".to_owned());
         };
         request.accepts(grant.part, &grant.pattern)?;
-        pattern::covers(&grant.pattern, analysis, bound.run, &self.workspace, &bound.scripts)?;
         let given = Given {
             pattern: &grant.pattern,
             scope: grant.scope,
             expires: grant.expires,
-            bound,
+            part: Part { bound: &held.bound, rule: &asked.rule, reason: &asked.reason },
             by,
             call: request.call.as_str(),
             shown: &request.shown,
         };
-        let kept = self.grants.keep(&wish(request, analysis, cwd), &given);
+        let kept = self.grants.keep(&wish, &given);
         kept.map(|kept| kept.id).map_err(|error| error.to_string())
     }
 }
 
-fn wish<'a>(request: &'a ApprovalRequest, analysis: &'a Analysis, cwd: &'a Path) -> Wish<'a> {
-    Wish { tool: &request.tool, analysis, cwd, longest: request.longest }
+impl Question {
+    /// What an answer is given for; none if nothing is bound.
+    fn held(&self) -> Option<Held> {
+        let bound: Vec<Bound> = self.held.iter().flatten().map(|held| held.bound.clone()).collect();
+        let analysis = self.request.analysis.clone().filter(|_| !bound.is_empty())?;
+        Some(Held { analysis, bound })
+    }
+
+    /// The permit of a call that the owner agreed to.
+    fn go_ahead(mut self) -> Permit {
+        self.permit.held = self.held().map(Box::new);
+        self.permit.approval = Some(Box::new(self.note));
+        self.permit
+    }
 }
 
-/// The grants with the scope that the answer gives them.
-fn scoped(grants: &[Grant], lasting: Lasting) -> Vec<Grant> {
-    let scope = |grant: &Grant| match (lasting, grant.scope) {
-        (Lasting::Always, Scope::User) => Scope::User,
-        (Lasting::Always, _) => Scope::Workspace,
-        _ => Scope::Session,
+/// The parts as grants see them; none if one of them can be allowed only once.
+fn parts<'a>(
+    held: &'a [Option<HeldPart>],
+    asked: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Option<Vec<Part<'a>>> {
+    let part = |(held, (rule, reason)): (&'a Option<HeldPart>, _)| {
+        let held = held.as_ref().filter(|held| held.steady)?;
+        Some(Part { bound: &held.bound, rule, reason })
     };
+    held.iter().zip(asked).map(part).collect()
+}
+
+/// How long a grant of this scope holds.
+fn lasting(scope: Scope) -> Lasting {
+    match scope {
+        Scope::Session => Lasting::Session,
+        Scope::Workspace | Scope::User => Lasting::Always,
+    }
+}
+
+/// The grants with the scope that the answer gives them: one for the session is never widened.
+fn scoped(grants: &[Grant], lasting: Lasting) -> Vec<Grant> {
+    let scope = |grant: &Grant| if lasting == Lasting::Always { grant.scope } else { Scope::Session };
     grants.iter().map(|grant| Grant { scope: scope(grant), ..grant.clone() }).collect()
 }
 
-fn all_scripts(bound: &[Option<Bound>]) -> Vec<Script> {
-    let scripts = bound.iter().flatten().flat_map(|bound| bound.scripts.iter().cloned());
+fn all_scripts(held: &[Option<HeldPart>]) -> Vec<Script> {
+    let scripts = held.iter().flatten().flat_map(|held| held.bound.scripts.iter().cloned());
     let mut scripts: Vec<Script> = scripts.collect();
     scripts.sort();
     scripts.dedup();
@@ -319,8 +391,8 @@ fn all_scripts(bound: &[Option<Bound>]) -> Vec<Script> {
 
 /// The hash of all that is shown.
 fn shown_hash(request: &ApprovalRequest) -> String {
-    let texts: Vec<&str> = request.parts.iter().map(|part| part.text.as_str()).collect();
-    let all = json!([request.tool, request.args, request.command, request.cwd, texts, request.scripts]);
+    let parts: Vec<_> = request.parts.iter().map(|part| (&part.text, &part.directory)).collect();
+    let all = json!([request.tool, request.args, request.command, request.cwd, parts, request.scripts]);
     blake3::hash(all.to_string().as_bytes()).to_hex().to_string()
 }
 
@@ -341,13 +413,14 @@ fn stopped(question: Question, stop: Stop) -> Refusal {
             ToolError::new(ErrorKind::ApprovalRequired, message)
                 .hint(format!("Wait {} seconds, or do what needs no approval.", wait.as_secs() + 1))
         }
-        Stop::Denied => ToolError::new(
-            ErrorKind::ApprovalDenied,
-            "The owner said no so often that no more questions are asked.",
-        )
-        .hint(
-            "Stop trying what needs approval; tell the owner what you wanted and why, and do something else.",
-        ),
+        Stop::Denied(wait) => {
+            let minutes = wait.as_secs() / 60 + 1;
+            let message = format!(
+                "The owner said no so often that no questions are asked for the next {minutes} minutes."
+            );
+            let hint = "Stop trying what needs approval; tell the owner what you wanted and why, and do something else.";
+            ToolError::new(ErrorKind::ApprovalDenied, message).hint(hint)
+        }
     };
     refusal(question, error)
 }

@@ -12,6 +12,7 @@
 //! | `pattern` | one entry of a list: a built-in rule by name, or the owner's regular expression |
 //! | `allow` | whether the owner's allow list holds all of a command |
 //! | `outside` | paths and a working directory outside the workspace; `spelling` how they are written, `disk` where they lead |
+//! | `owners` | what the owner's rules found |
 //! | `bare` | what is asked about where nothing contains a command; `repository` whether git only reads there |
 //! | `options` | whether a pattern can turn out to be an option |
 //! | `judgement` | how the findings become one decision |
@@ -34,6 +35,7 @@ mod judgement;
 mod message;
 mod options;
 mod outside;
+mod owners;
 mod pattern;
 mod repository;
 mod rules;
@@ -45,11 +47,11 @@ use std::path::PathBuf;
 
 use helve_core::{Decision, Verdict};
 use helve_shell::Span;
-use helve_shell::analysis::{Analysis, EffectKind, OpaqueReason, Setting};
+use helve_shell::analysis::{Analysis, OpaqueReason, Setting};
 use helve_shell::tree::FaultReason;
 
 use crate::config::keys::{EXEC_ALLOW, EXEC_ASK, EXEC_DENY};
-use crate::rules::{Findings, OTHERWISE, Part};
+use crate::rules::Findings;
 use families::Hit;
 pub(crate) use judgement::assemble;
 pub use judgement::{Judgement, PartDecision};
@@ -111,16 +113,15 @@ pub(crate) struct Case<'a> {
 }
 
 impl Guard {
-    /// Judges a command. `findings` is what the owner's rules say about it, `otherwise` what they say about the rest;
-    /// `directory` is the refusal of its working directory, if there is one.
+    /// Judges a command. `findings` is what the owner's rules say about it, `directory` the refusal of its working
+    /// directory, if there is one.
     pub(crate) fn judge(
         &self,
         case: &Case<'_>,
         findings: &Findings,
-        otherwise: Verdict,
         directory: Option<Decision>,
     ) -> (Decision, Vec<Mark>) {
-        let allowance = self.allowance(case.analysis);
+        let allowance = self.allowance(case, findings);
         if let Some(opaque) = fault(case.analysis, |reason| reason == FaultReason::Nul) {
             let decision = Decision::deny(NUL, opaque.1.to_string()).at(bytes(opaque.0));
             return (allowance, vec![Mark::new(decision, None)]);
@@ -134,7 +135,7 @@ impl Guard {
         if let Some(patterns) = self.allow.as_deref() {
             marks.extend(allow::judge(patterns, case));
         }
-        marks.extend(owners(case, findings, otherwise));
+        marks.extend(owners::judge(case, findings));
         if self.asks_inside || !case.contained {
             marks.extend(listed(case, &hits, &self.ask, EXEC_ASK, Verdict::Ask));
         }
@@ -160,10 +161,13 @@ impl Guard {
         Some(Mark::new(decision, None))
     }
 
-    fn allowance(&self, analysis: &Analysis) -> Decision {
+    fn allowance(&self, case: &Case<'_>, findings: &Findings) -> Decision {
         let rule = if self.allow.is_some() { EXEC_ALLOW } else { DEFAULT };
         let allowed = Decision::allow(rule);
-        let Some((span, reason)) = fault(analysis, |_| true) else { return allowed };
+        let Some((span, reason)) = fault(case.analysis, |_| true) else {
+            let by_rule = owners::allowance(case, findings).filter(|_| self.allow.is_none());
+            return by_rule.unwrap_or(allowed);
+        };
         let reason = format!("only what comes before was judged: {reason}");
         Decision { reason: Some(reason), ..allowed }.at(bytes(span))
     }
@@ -188,47 +192,6 @@ fn may_run(reason: FaultReason) -> bool {
             | FaultReason::AmbiguousHereDocument
             | FaultReason::BadSubstitution
     )
-}
-
-/// What the owner's rules found, as marks. A redirection without a command belongs to no run, so that the rules are silent
-/// about it unless one names its effect.
-fn owners(case: &Case<'_>, findings: &Findings, otherwise: Verdict) -> Vec<Mark> {
-    let mut marks: Vec<Mark> = findings
-        .iter()
-        .map(|finding| {
-            let run = match finding.part {
-                Part::Run(run) => Some(run),
-                Part::Effect(effect) => case.analysis.effects.get(effect).and_then(|effect| effect.run),
-                Part::Opaque(_) => enclosing(case.analysis, finding.span),
-                Part::Whole => None,
-            };
-            let decision = Decision {
-                verdict: finding.verdict,
-                rule: finding.rule.clone(),
-                reason: Some(finding.reason.clone()),
-                span: Some(bytes(finding.span)),
-                grant: None,
-            };
-            Mark { ceiling: finding.ceiling, ..Mark::new(decision, run) }
-        })
-        .collect();
-    if otherwise > Verdict::Allow {
-        let alone = case
-            .analysis
-            .effects
-            .iter()
-            .enumerate()
-            .filter(|(_, effect)| effect.run.is_none() && effect.kind != EffectKind::Read);
-        for (_, effect) in alone.filter(|(index, _)| findings.of(Part::Effect(*index)).is_none()) {
-            let decision = Decision {
-                verdict: otherwise,
-                reason: Some("no rule of the owner is about this redirection".to_owned()),
-                ..Decision::allow(OTHERWISE)
-            };
-            marks.push(Mark::new(decision.at(bytes(effect.span)), None));
-        }
-    }
-    marks
 }
 
 /// The innermost run whose text holds the stretch.

@@ -49,6 +49,9 @@ pub use offer::{never_offered, propose};
 pub use pattern::CommandPattern;
 pub use read::rule_keys;
 pub(crate) use rule::Rule;
+pub(crate) use steering::needs_no_rule;
+
+use crate::config::layers::Origin;
 
 /// The rule that speaks where an allow list is silent.
 pub(crate) const OTHERWISE: &str = "rules_otherwise";
@@ -101,6 +104,8 @@ pub(crate) struct Finding {
     pub(crate) reason: String,
     pub(crate) span: Span,
     pub(crate) part: Part,
+    /// Where the rule stands; none where an allow list is silent.
+    pub(crate) origin: Option<Origin>,
     /// Whether no approval may lift it.
     pub(crate) ceiling: bool,
 }

@@ -74,6 +74,59 @@ fn a_decision_names_the_rule_and_the_part() {
 }
 
 #[test]
+fn an_allowance_names_the_owners_rule_that_speaks_for_all_of_it() {
+    let policy = Policy::from_toml(RULES).unwrap();
+    let decision = policy.check_text("cd src && echo a | git log", Path::new("/w"));
+    assert_eq!((decision.verdict, decision.rule.as_str()), (Verdict::Allow, "list"));
+    assert_eq!(decision.reason.unwrap(), "the owner's rules allow commands like `echo *`, `git *`");
+    let open = Policy::from_toml(&format!("rules_otherwise = 'allow'\n{RULES}")).unwrap();
+    let rule = |command: &str| open.check_text(command, Path::new("/w")).rule;
+    assert_eq!(rule("echo a"), "list");
+    assert_eq!(rule("echo a; touch x"), "guard.default");
+    assert_eq!(rule("echo a; > x"), "guard.default");
+    assert_eq!(rule("true"), "guard.default");
+}
+
+#[test]
+fn what_the_list_lacks_comes_with_the_rule_that_would_allow_it() {
+    for text in [RULES, "profile = 'guarded'"] {
+        let policy = Policy::from_toml(text).unwrap();
+        for command in ["touch x", "mkdir a && touch a/b; touch x", "npm run build", "git log; touch 'a b'"] {
+            let decision = policy.check_text(command, Path::new("/w"));
+            assert_eq!((decision.verdict, decision.rule.as_str()), (Verdict::Ask, "rules_otherwise"));
+            let grant = decision.grant.unwrap_or_else(|| panic!("no grant for {command:?}"));
+            let granted = Policy::from_toml(&format!("{text}\n{grant}\n")).unwrap();
+            assert_eq!(
+                granted.check_text(command, Path::new("/w")).verdict,
+                Verdict::Allow,
+                "{command}\n{grant}"
+            );
+            assert_eq!(
+                granted.check_text("touch elsewhere", Path::new("/w")).verdict,
+                Verdict::Ask,
+                "{grant}"
+            );
+        }
+        for command in ["python3 x.py", "touch x; python3 x.py", "$x", "> x", "touch x > y"] {
+            assert_eq!(policy.check_text(command, Path::new("/w")).grant, None, "{command}");
+        }
+    }
+}
+
+#[test]
+fn what_a_rule_refuses_comes_with_the_place_of_that_rule() {
+    let policy = Policy::from_toml(RULES).unwrap();
+    let grant = |policy: &Policy, command: &str| policy.check_text(command, Path::new("/w")).grant.unwrap();
+    assert_eq!(grant(&policy, "git push"), "take out or narrow the rule push in the given text line 8");
+    let profile = Policy::from_toml("profile = 'readonly'").unwrap();
+    let expected = "choose another profile: the rule profile.readonly.rules[0] is part of this one";
+    assert_eq!(grant(&profile, "touch x"), expected);
+    let tool = Policy::from_toml("[[rules]]\nverdict = 'deny'\ntool = 'json'").unwrap();
+    let decision = tool.check_tool("json", Path::new("/w"), None).unwrap();
+    assert_eq!(decision.grant.unwrap(), "take out or narrow the rule rules[0] in the given text line 1");
+}
+
+#[test]
 fn examples_and_cases_are_tested_under_the_whole_policy() {
     let policy = Policy::from_toml(RULES).unwrap();
     let case = |command: &str, verdict, rule: Option<&str>| PolicyCase {

@@ -66,7 +66,7 @@ impl Policy {
         let findings = self.rules().judge(&subject);
         let case = Case { text, setting, analysis: &analysis, contained };
         let refusal = self.check_directory(&directory, &workspace);
-        let (allowance, marks) = inner.guard.judge(&case, &findings, self.rules_otherwise(), refusal);
+        let (allowance, marks) = inner.guard.judge(&case, &findings, refusal);
         guard::assemble(allowance, marks, analysis)
     }
 

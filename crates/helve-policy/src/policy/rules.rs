@@ -69,7 +69,8 @@ impl Policy {
             self.rules().judge(&Subject { tool, text: "", analysis: &analysis, workspace, session, now });
         let finding = found.strictest()?;
         let reason = Some(finding.reason.clone());
-        Some(Decision { verdict: finding.verdict, reason, ..Decision::allow(finding.rule.clone()) })
+        let grant = finding.change().filter(|_| finding.verdict > Verdict::Allow);
+        Some(Decision { verdict: finding.verdict, reason, grant, ..Decision::allow(finding.rule.clone()) })
     }
 
     /// What happens to a command that no rule is about.

@@ -72,7 +72,7 @@ impl Alone {
             session: None,
             now: SystemTime::UNIX_EPOCH,
         });
-        let own = findings.iter().any(|finding| finding.rule != super::OTHERWISE);
+        let own = findings.iter().any(|finding| finding.origin.is_some());
         let strictest = findings.strictest();
         let is_about = match self.verdict {
             Verdict::Allow => own && strictest.is_none_or(|finding| finding.verdict == Verdict::Allow),

@@ -236,7 +236,7 @@ impl<'a> Scene<'a> {
         let mut add = |part, span, reason: String| {
             if !found.allowed.contains(&part) {
                 let rule = OTHERWISE.to_owned();
-                found.add(Finding { verdict, rule, reason, span, part, ceiling: false });
+                found.add(Finding { verdict, rule, reason, span, part, origin: None, ceiling: false });
             }
         };
         for (index, run) in analysis.runs.iter().enumerate() {
@@ -294,6 +294,7 @@ fn finding(rule: &Rule, part: Part, span: Span, reason: impl FnOnce() -> String)
         reason: rule.reason.clone().unwrap_or_else(reason),
         span,
         part,
+        origin: Some(rule.origin.clone()),
         ceiling: rule.ceiling,
     }
 }

@@ -13,7 +13,7 @@ const PLAIN: &[&str] = &[
 const SET_OPTIONS: &[&str] = &["errexit", "nounset", "pipefail", "noglob", "noclobber"];
 
 /// Whether a run needs no rule of its own. A function needs none either: what its body runs is listed by itself.
-pub(super) fn needs_no_rule(run: &Run, opaque: bool) -> bool {
+pub(crate) fn needs_no_rule(run: &Run, opaque: bool) -> bool {
     if opaque || !run.departures.is_empty() {
         return false;
     }

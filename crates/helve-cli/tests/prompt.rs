@@ -176,6 +176,8 @@ mod tests {
         let listed = place.run(&["approvals", "list"]).stdout;
         let directory = format!("; only in {};", place.workspace().display());
         assert!(listed.contains(&directory), "{directory}: {listed}");
+        let asked = "for what guard.bare asks about calls by owner without a sandbox\n";
+        assert!(listed.contains(asked), "{listed}");
     }
 
     #[test]

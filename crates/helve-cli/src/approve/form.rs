@@ -36,6 +36,8 @@ struct Rule {
     pattern: String,
     /// The directory that it is bound to.
     directory: Option<PathBuf>,
+    /// The files whose content it is bound to.
+    scripts: Vec<String>,
 }
 
 /// The rules of an answer that is being given.
@@ -46,8 +48,6 @@ pub(super) struct Form {
     rules: Vec<Rule>,
     /// The parts that have no rule.
     asked_again: Vec<String>,
-    /// The scripts that the rules are bound to.
-    scripts: Vec<String>,
     scope: Scope,
     until: Until,
     /// Which row the cursor is on: the rules, then where, then until when.
@@ -74,7 +74,8 @@ impl Form {
         for (at, part) in request.parts.iter().enumerate() {
             match part.offer.clone().filter(|_| can_last(request, part)) {
                 Some(pattern) => {
-                    rules.push(Rule { part: at, pattern, directory: directory(request, part) });
+                    let scripts = part.scripts.iter().map(|script| script.path.clone()).collect();
+                    rules.push(Rule { part: at, pattern, directory: part.directory.clone(), scripts });
                 }
                 None => asked_again.push(part.text.clone()),
             }
@@ -85,7 +86,6 @@ impl Form {
             workspace: request.workspace.clone(),
             rules,
             asked_again,
-            scripts: request.scripts.iter().map(|script| script.path.clone()).collect(),
             scope: Scope::Workspace,
             until: Until::Revoked,
             row: 0,
@@ -152,9 +152,9 @@ impl Form {
             if let Some(directory) = &rule.directory {
                 page.entry("only in", &self.place(directory));
             }
-        }
-        for script in &self.scripts {
-            page.entry("only while", &format!("{script} is as it is now"));
+            for script in &rule.scripts {
+                page.entry("only while", &format!("{script} is as it is now"));
+            }
         }
         if !self.asked_again.is_empty() {
             page.gap();
@@ -285,15 +285,7 @@ impl Form {
 /// Whether a longer answer can hold for a part. A rule for what another program starts is no use as long as that program
 /// has none.
 pub(super) fn can_last(request: &ApprovalRequest, part: &AskedPart) -> bool {
-    let alone = run(request, part).is_none_or(|run| run.via.is_empty());
+    let run = request.analysis.as_ref().zip(part.run).and_then(|(analysis, run)| analysis.runs.get(run));
+    let alone = run.is_none_or(|run| run.via.is_empty());
     part.offer.is_some() && (alone || request.parts.iter().all(|part| part.offer.is_some()))
-}
-
-/// Where a part runs.
-fn directory(request: &ApprovalRequest, part: &AskedPart) -> Option<PathBuf> {
-    run(request, part).and_then(|run| run.directory.clone()).or_else(|| request.cwd.clone())
-}
-
-fn run<'a>(request: &'a ApprovalRequest, part: &AskedPart) -> Option<&'a helve::shell::Run> {
-    request.analysis.as_deref()?.runs.get(part.run?)
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::{Args as ClapArgs, Subcommand};
-use helve::store::{ApprovalScope, Approvals, StoredApproval};
+use helve::store::{ApprovalScope, Approvals, StoredApproval, Within};
 use serde_json::json;
 
 use crate::args::Global;
@@ -90,7 +90,7 @@ pub(crate) fn show(global: &Global, id: &str) -> Result<(), Failure> {
     }
 }
 
-/// One approval on two lines: what is allowed, then where it comes from.
+/// One approval on a few lines: what is allowed, where it comes from, what it is bound to.
 fn described(approval: &StoredApproval) -> String {
     let granted = &approval.granted;
     let place = match &granted.scope {
@@ -123,6 +123,14 @@ fn described(approval: &StoredApproval) -> String {
     });
     let facts = one_line(&facts.join("; "), usize::MAX);
     let _ = writeln!(text, "              {}", ui::styled(ui::FAINT, &facts));
+    let within = match granted.within {
+        Within::Sandbox => "in the sandbox",
+        Within::Wrapper => "in the wrapper",
+        Within::Nothing => "without a sandbox",
+    };
+    let asked = format!("for what {} asks about calls by {} {within}", granted.rule, granted.caller);
+    let asked = one_line(&asked, usize::MAX);
+    let _ = writeln!(text, "              {}", ui::styled(ui::FAINT, &asked));
     for script in &granted.scripts {
         let script = format!("with {} as it was then", one_line(&script.path, usize::MAX));
         let _ = writeln!(text, "              {}", ui::styled(ui::FAINT, &script));

@@ -191,8 +191,8 @@ fn a_part_without_a_rule_hides_no_rule_of_the_others() {
 #[test]
 fn what_a_rule_is_bound_to_stands_below_it() {
     let mut request = request("touch a", &[Some("touch a")]);
-    request.cwd = Some("/ws/sub".into());
-    request.scripts = vec![helve::Script { path: "run.sh".into(), hash: "0".into() }];
+    request.parts[0].directory = Some("/ws/sub".into());
+    request.parts[0].scripts = vec![helve::Script { path: "run.sh".into(), hash: "0".into() }];
     let mut dialog = Dialog::new(&request);
     assert_eq!(steps(&mut dialog, &[keys("a")]), None);
     let screen = shown(&dialog.draw(SIZE));

@@ -10,6 +10,8 @@ pub(crate) const MAX_KNOWN: usize = 64 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Text {
     parts: Vec<ArgPart>,
+    /// The size of all parts, kept so that adding one costs nothing for those before it.
+    size: usize,
 }
 
 impl Text {
@@ -17,15 +19,16 @@ impl Text {
         let mut made = Text::default();
         let text = text.into();
         if text.len() > MAX_KNOWN {
-            made.parts.push(ArgPart::Unknown);
+            made.push_unknown();
         } else if !text.is_empty() {
+            made.size = text.len();
             made.parts.push(ArgPart::Known(text));
         }
         made
     }
 
     pub(crate) fn unknown() -> Self {
-        Text { parts: vec![ArgPart::Unknown] }
+        Text { parts: vec![ArgPart::Unknown], size: 1 }
     }
 
     /// The parts of an argument. A pattern in it stays one: it stands for whatever matches.
@@ -51,10 +54,12 @@ impl Text {
         if text.is_empty() {
             return;
         }
-        if self.len() + text.len() > MAX_KNOWN {
-            self.parts.clear();
-            self.parts.push(ArgPart::Unknown);
-        } else if let Some(ArgPart::Known(last)) = self.parts.last_mut() {
+        if self.size + text.len() > MAX_KNOWN {
+            *self = Text::unknown();
+            return;
+        }
+        self.size += text.len();
+        if let Some(ArgPart::Known(last)) = self.parts.last_mut() {
             last.push_str(text);
         } else {
             self.parts.push(ArgPart::Known(text.to_owned()));
@@ -63,6 +68,7 @@ impl Text {
 
     pub(crate) fn push_unknown(&mut self) {
         if self.parts.last() != Some(&ArgPart::Unknown) {
+            self.size += 1;
             self.parts.push(ArgPart::Unknown);
         }
     }
@@ -74,7 +80,10 @@ impl Text {
     fn push_part(&mut self, part: &ArgPart) {
         match part {
             ArgPart::Known(text) => self.push(text),
-            ArgPart::Glob(text) if self.len() + text.len() <= MAX_KNOWN => self.parts.push(part.clone()),
+            ArgPart::Glob(text) if self.size + text.len() <= MAX_KNOWN => {
+                self.size += text.len();
+                self.parts.push(part.clone());
+            }
             ArgPart::Glob(_) | ArgPart::Unknown => self.push_unknown(),
         }
     }
@@ -99,13 +108,7 @@ impl Text {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.parts
-            .iter()
-            .map(|part| match part {
-                ArgPart::Known(text) | ArgPart::Glob(text) => text.len(),
-                ArgPart::Unknown => 1,
-            })
-            .sum()
+        self.size
     }
 
     pub(crate) fn parts(&self) -> &[ArgPart] {
@@ -115,7 +118,9 @@ impl Text {
     /// Takes the line ends away that a substitution does not keep.
     pub(crate) fn trim_newlines(&mut self) {
         if let Some(ArgPart::Known(last)) = self.parts.last_mut() {
-            last.truncate(last.trim_end_matches('\n').len());
+            let kept = last.trim_end_matches('\n').len();
+            self.size -= last.len() - kept;
+            last.truncate(kept);
             if last.is_empty() {
                 self.parts.pop();
             }

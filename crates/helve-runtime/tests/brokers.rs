@@ -127,6 +127,8 @@ async fn a_hook_that_does_not_answer_as_agreed_answers_nothing() {
         "echo '[\"once\"]'",
         "echo; echo '{\"answer\": \"once\"}'",
         "echo '{\"answer\": \"nobody\"}'",
+        "echo '{\"answer\": \"always\", \"grants\": [{\"part\": 0, \"pattern\": \"cargo build\", \
+         \"expires_in\": 18446744073709551615}]}'",
         "head -c 300000 /dev/zero | tr '\\0' x",
         "yes | tr -d '\\n'",
     ] {
@@ -135,6 +137,7 @@ async fn a_hook_that_does_not_answer_as_agreed_answers_nothing() {
         assert_eq!(kind(&result), Some(ErrorKind::ApprovalRequired), "{bad}");
         assert!(started.elapsed() < Duration::from_secs(30), "{bad}");
     }
+    assert!(!place.path("state/approvals.sqlite").exists());
     let missing = "approval.hook = ['/nowhere/at/all']";
     let result = place.builder(missing).build().unwrap().call(call("cargo build")).await;
     assert_eq!(kind(&result), Some(ErrorKind::ApprovalRequired));

@@ -99,6 +99,31 @@ async fn no_secret_reaches_a_question_a_grant_or_the_journal() {
 }
 
 #[tokio::test]
+async fn no_secret_reaches_a_refusal_or_a_place_that_it_moved() {
+    let place = Place::new();
+    std::fs::write(place.path("token"), "hunter2-hunter2").unwrap();
+    let secrets = format!("secrets = [{{ file = \"{}\" }}]\n", place.path("token").display());
+    let nobody = Scripted::new(|_| Approval::Nobody);
+    let command = "cargo login hunter2-hunter2 && $X";
+    for list in ["tools.exec.allow_patterns = ['^ls$']\n", "tools.exec.ask_patterns = ['log.n']\n", ""] {
+        let policy = format!("{list}{secrets}");
+        let runtime = place.builder(&policy).approver(nobody.clone()).build().unwrap();
+        let result = runtime.call(call(command)).await;
+        assert!(kind(&result).is_some(), "{list}");
+        assert_eq!(result.decision.as_ref().unwrap().span, None, "{list}");
+        let json = serde_json::to_string(&result).unwrap();
+        assert!(!json.contains("hunter2-") && !json.contains("hunter2\\"), "{list}: {json}");
+    }
+    let request = nobody.last();
+    let effects = request.effects.unwrap();
+    assert!(!effects.opaque.is_empty());
+    assert!(effects.opaque.iter().all(|part| part.span.is_none()), "{effects:?}");
+    assert_eq!((request.decision.span, request.parts[0].span), (None, None));
+    let journal = journal(place.dir.path());
+    assert!(!journal.contains("hunter2-") && !journal.contains("hunter2\\"), "{journal}");
+}
+
+#[tokio::test]
 async fn the_journal_says_who_answered_and_on_which_approval_a_call_went_ahead() {
     let place = Place::new();
     let yes = Scripted::new(always);

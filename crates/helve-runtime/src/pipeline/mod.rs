@@ -5,9 +5,11 @@
 //! ```
 //!
 //! One stage is one module. [`Pipeline::admit`] takes a batch through authorize and into the line, in call order;
-//! [`Pipeline::finish`] runs one of them to its result. What is refused on the way is recorded like what ran.
+//! [`Pipeline::finish`] runs one of them to its result. What is refused on the way is recorded like what ran. `clean` is no
+//! stage: it keeps secrets out of what is shown on the way.
 
 pub(crate) mod authorize;
+mod clean;
 mod execute;
 pub(crate) mod govern;
 pub(crate) mod normalize;
@@ -21,7 +23,7 @@ use std::time::Instant;
 
 use helve_core::{
     Args, Call, CallId, CallResult, CommandUse, Content, Decision, ErrorKind, Lane, Output, SandboxReport,
-    ToolError, ToolSpec, WireError,
+    ToolError, WireError,
 };
 use serde_json::Value;
 
@@ -32,6 +34,7 @@ use crate::lanes::Lanes;
 use crate::off_async;
 use crate::registry::{Entry, Registry};
 use authorize::{Authority, Authorized, Permit, Refusal, Shown};
+use clean::{REDACTED, hidden};
 pub(crate) use execute::Executor;
 use execute::Notes;
 use govern::Governor;
@@ -39,15 +42,8 @@ use record::Planned;
 pub(crate) use record::Recorder;
 use schedule::{Claim, Place, Scheduler};
 
-/// What stands for the value of a sensitive parameter outside its tool.
-const REDACTED: &str = "[REDACTED]";
 /// So much of an unknown tool's name is kept.
 const MAX_NAME_CHARS: usize = 64;
-/// So much of arguments that could not be read is kept.
-const MAX_UNREAD_CHARS: usize = 2_000;
-/// So much of an error is shown.
-const MAX_ERROR_CHARS: usize = 4_000;
-
 /// The stages with what each needs.
 pub(crate) struct Pipeline {
     pub(crate) registry: Registry,
@@ -295,40 +291,6 @@ impl Pipeline {
         Ok(normalized)
     }
 
-    /// The arguments without secrets; none where they are too many to keep a copy.
-    fn redacted(&self, args: &Args) -> Option<Args> {
-        match args {
-            Args::Text(text) if text.len() as u64 > self.governor.limits.args_bytes => None,
-            Args::Text(text) => Some(Args::Text(self.governor.redact(text))),
-            Args::Value(value) => {
-                let mut value = value.clone();
-                self.governor.clean_value(&mut value);
-                Some(Args::Value(value))
-            }
-        }
-    }
-
-    /// A refusal that shows nothing of a sensitive parameter, nor of an unknown key that may be one misspelt.
-    fn without_sensitive(&self, spec: &ToolSpec, mut error: ToolError) -> ToolError {
-        if spec.sensitive.is_empty() {
-            return error;
-        }
-        let open = |pointer: &str| {
-            let first = pointer.split('/').nth(1).unwrap_or_default();
-            let known = spec.parameters["properties"].get(first).is_some();
-            known && !spec.sensitive.iter().any(|name| name == first)
-        };
-        for problem in &mut error.problems {
-            if !open(&problem.pointer) {
-                problem.received = REDACTED.to_owned();
-            }
-        }
-        let (kind, hint) = (error.kind, error.hint.take());
-        let message = if error.problems.is_empty() { REDACTED.to_owned() } else { String::new() };
-        let told = ToolError::invalid(&spec.name, std::mem::take(&mut error.problems));
-        ToolError { kind, hint, message: told.message + &message, ..told }
-    }
-
     /// Schedule to record.
     pub(crate) async fn finish(&self, ready: Ready) -> CallResult {
         let Ready { mut story, permit, place } = ready;
@@ -402,59 +364,11 @@ impl Pipeline {
             }
         }
     }
-
-    fn clean_error(&self, mut error: ToolError) -> ToolError {
-        let chars =
-            usize::try_from(self.governor.limits.output_chars / 2).unwrap_or(usize::MAX).min(MAX_ERROR_CHARS);
-        let clean = |text: &str| self.governor.clean_short(text, chars);
-        error.message = clean(&error.message);
-        error.hint = error.hint.map(|hint| clean(&hint));
-        for problem in &mut error.problems {
-            problem.pointer = clean(&problem.pointer);
-            problem.expected = clean(&problem.expected);
-            problem.received = clean(&problem.received);
-        }
-        error
-    }
-
-    /// Arguments as the journal, a prompt or a log may show them.
-    fn shown_args(&self, spec: &ToolSpec, args: &Value) -> Value {
-        let mut shown = args.clone();
-        for name in &spec.sensitive {
-            if let Some(value) = shown.get_mut(name) {
-                *value = Value::String(REDACTED.to_owned());
-            }
-        }
-        self.governor.clean_value(&mut shown);
-        shown
-    }
-
-    /// Arguments that no stage could read: kept as text, short, so that a refusal can be understood later. Read as JSON
-    /// where they are JSON, so that a secret behind an escape is found too.
-    fn unread_args(&self, args: &Args) -> Value {
-        let mut value = match args {
-            Args::Text(text) => {
-                serde_json::from_str(text).unwrap_or_else(|_| Value::String(self.governor.redact(text)))
-            }
-            Args::Value(value) => value.clone(),
-        };
-        self.governor.clean_value(&mut value);
-        let text = match value {
-            Value::String(text) => text,
-            value => value.to_string(),
-        };
-        Value::String(self.governor.clean_short(&text, MAX_UNREAD_CHARS))
-    }
 }
 
 /// Each question has its answer; one without is no yes.
 fn unanswered() -> Result<Permit, Refusal> {
     Err(ToolError::internal("The answer to the question about the call was lost.").into())
-}
-
-/// A refusal whose own words may show part of a secret.
-fn hidden(error: ToolError) -> ToolError {
-    ToolError::new(error.kind, "The arguments do not fit, and showing why would show a secret.")
 }
 
 /// An error as the model reads it.

@@ -1,0 +1,97 @@
+//! What the journal, a prompt or a model sees of arguments and errors: nothing secret, nothing too long.
+
+use helve_core::{Args, ToolError, ToolSpec};
+use serde_json::Value;
+
+use super::Pipeline;
+
+/// What stands for the value of a sensitive parameter outside its tool.
+pub(super) const REDACTED: &str = "[REDACTED]";
+/// So much of arguments that could not be read is kept.
+const MAX_UNREAD_CHARS: usize = 2_000;
+/// So much of an error is shown.
+const MAX_ERROR_CHARS: usize = 4_000;
+
+impl Pipeline {
+    /// The arguments without secrets; none where they are too many to keep a copy.
+    pub(super) fn redacted(&self, args: &Args) -> Option<Args> {
+        match args {
+            Args::Text(text) if text.len() as u64 > self.governor.limits.args_bytes => None,
+            Args::Text(text) => Some(Args::Text(self.governor.redact(text))),
+            Args::Value(value) => {
+                let mut value = value.clone();
+                self.governor.clean_value(&mut value);
+                Some(Args::Value(value))
+            }
+        }
+    }
+
+    /// A refusal that shows nothing of a sensitive parameter, nor of an unknown key that may be one misspelt.
+    pub(super) fn without_sensitive(&self, spec: &ToolSpec, mut error: ToolError) -> ToolError {
+        if spec.sensitive.is_empty() {
+            return error;
+        }
+        let open = |pointer: &str| {
+            let first = pointer.split('/').nth(1).unwrap_or_default();
+            let known = spec.parameters["properties"].get(first).is_some();
+            known && !spec.sensitive.iter().any(|name| name == first)
+        };
+        for problem in &mut error.problems {
+            if !open(&problem.pointer) {
+                problem.received = REDACTED.to_owned();
+            }
+        }
+        let (kind, hint) = (error.kind, error.hint.take());
+        let message = if error.problems.is_empty() { REDACTED.to_owned() } else { String::new() };
+        let told = ToolError::invalid(&spec.name, std::mem::take(&mut error.problems));
+        ToolError { kind, hint, message: told.message + &message, ..told }
+    }
+
+    pub(super) fn clean_error(&self, mut error: ToolError) -> ToolError {
+        let chars =
+            usize::try_from(self.governor.limits.output_chars / 2).unwrap_or(usize::MAX).min(MAX_ERROR_CHARS);
+        let clean = |text: &str| self.governor.clean_short(text, chars);
+        error.message = clean(&error.message);
+        error.hint = error.hint.map(|hint| clean(&hint));
+        for problem in &mut error.problems {
+            problem.pointer = clean(&problem.pointer);
+            problem.expected = clean(&problem.expected);
+            problem.received = clean(&problem.received);
+        }
+        error
+    }
+
+    /// Arguments as the journal, a prompt or a log may show them.
+    pub(super) fn shown_args(&self, spec: &ToolSpec, args: &Value) -> Value {
+        let mut shown = args.clone();
+        for name in &spec.sensitive {
+            if let Some(value) = shown.get_mut(name) {
+                *value = Value::String(REDACTED.to_owned());
+            }
+        }
+        self.governor.clean_value(&mut shown);
+        shown
+    }
+
+    /// Arguments that no stage could read: kept as text, short, so that a refusal can be understood later. Read as JSON
+    /// where they are JSON, so that a secret behind an escape is found too.
+    pub(super) fn unread_args(&self, args: &Args) -> Value {
+        let mut value = match args {
+            Args::Text(text) => {
+                serde_json::from_str(text).unwrap_or_else(|_| Value::String(self.governor.redact(text)))
+            }
+            Args::Value(value) => value.clone(),
+        };
+        self.governor.clean_value(&mut value);
+        let text = match value {
+            Value::String(text) => text,
+            value => value.to_string(),
+        };
+        Value::String(self.governor.clean_short(&text, MAX_UNREAD_CHARS))
+    }
+}
+
+/// A refusal whose own words may show part of a secret.
+pub(super) fn hidden(error: ToolError) -> ToolError {
+    ToolError::new(error.kind, "The arguments do not fit, and showing why would show a secret.")
+}

@@ -11,6 +11,7 @@
 //! | `guard` | judges the text of a command |
 //! | `rules` | the owner's rules, judged on what a command does |
 //! | `profiles` | named sets of rules and settings |
+//! | `readers` | programs that only read |
 //! | `guarded` | the places from which a file that configures Helve can be changed |
 //! | `file` | reads a file that the owner names, without waiting |
 //! | `view` | what a sandboxed command sees |
@@ -26,6 +27,7 @@ mod guarded;
 mod policy;
 mod profiles;
 pub mod rate;
+mod readers;
 mod rules;
 mod secrets;
 mod view;

@@ -2,7 +2,7 @@
 //!
 //! In come settings in which `profile` may name one, out come the rules of its whole chain, and the settings with what
 //! the chain sets wherever no layer of the configuration does. Built-in profiles are files of this folder, in the form
-//! in which an owner writes one.
+//! in which an owner writes one; `@readers` in them stands for the programs that only read.
 
 use std::path::Path;
 
@@ -10,6 +10,7 @@ use crate::config::keys;
 use crate::config::layers::{Collector, ConfigError, Layer, Origin, Settings};
 use crate::config::suggest::nearest;
 use crate::config::value::Value;
+use crate::readers;
 use crate::rules::Rule;
 
 /// The built-in profiles, strictest first.
@@ -21,8 +22,9 @@ pub(crate) const BUILT_IN: [(&str, &str); 4] = [
 ];
 
 /// The keys of a profile and those that they set.
-const SETTINGS: [(&str, &str); 4] = [
+const SETTINGS: [(&str, &str); 5] = [
     ("rules_otherwise", keys::RULES_OTHERWISE),
+    ("rules_otherwise_bare", keys::RULES_OTHERWISE_BARE),
     ("delete_inside", keys::EXEC_DELETE_INSIDE),
     ("restrict_to_workspace", keys::RESTRICT),
     ("network", keys::EXEC_NETWORK),
@@ -133,7 +135,7 @@ fn built_in(name: &str) -> Option<&'static str> {
 
 fn read(text: &str, home: Option<&Path>) -> Result<Settings, ConfigError> {
     let mut collector = Collector::new(home);
-    collector.text(text, false, Origin { layer: Layer::Profile, file: None, line: None });
+    collector.text(&readers::fill_in(text), false, Origin { layer: Layer::Profile, file: None, line: None });
     collector.finish()
 }
 

@@ -62,6 +62,8 @@ pub(crate) struct Rules {
     rules: Vec<Rule>,
     /// What happens to a run that no rule is about.
     otherwise: Verdict,
+    /// The same where nothing contains it.
+    otherwise_bare: Verdict,
 }
 
 /// What is judged.
@@ -79,6 +81,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) session: Option<&'a str>,
     /// What expiry is compared with.
     pub(crate) now: SystemTime,
+    /// Whether a sandbox contains what runs.
+    pub(crate) contained: bool,
 }
 
 /// What a finding is about. The numbers are indices into the analysis.
@@ -141,7 +145,13 @@ impl Rules {
         // A rule that no longer holds still makes it a list: its end must not open everything.
         let listed = rules.iter().any(Rule::lists_commands);
         let otherwise = otherwise.unwrap_or(if listed { Verdict::Ask } else { Verdict::Allow });
-        Rules { rules, otherwise }
+        Rules { rules, otherwise, otherwise_bare: otherwise }
+    }
+
+    /// The same rules, stricter where nothing contains a command.
+    pub(crate) fn stricter_bare(mut self, verdict: Option<Verdict>) -> Self {
+        self.otherwise_bare = self.otherwise.max(verdict.unwrap_or(self.otherwise));
+        self
     }
 
     /// For each run, effect and opaque part: the strictest verdict of the rules that are about it. Where the rest is not
@@ -168,6 +178,6 @@ impl Rules {
 
     /// Whether nothing can be found: no rule, and the rest is allowed.
     pub(crate) fn is_empty(&self) -> bool {
-        self.rules.is_empty() && self.otherwise == Verdict::Allow
+        self.rules.is_empty() && self.otherwise_bare == Verdict::Allow
     }
 }

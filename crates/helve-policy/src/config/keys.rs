@@ -64,6 +64,7 @@ pub(crate) const EXEC_DELETE_INSIDE: &str = "tools.exec.delete_inside";
 pub(crate) const PROFILE: &str = "profile";
 pub(crate) const RULES: &str = "rules";
 pub(crate) const RULES_OTHERWISE: &str = "rules_otherwise";
+pub(crate) const RULES_OTHERWISE_BARE: &str = "rules_otherwise_bare";
 pub(crate) const PROFILES: &str = "profiles";
 pub(crate) const CEILING_RULES: &str = "ceiling.rules";
 pub(crate) const CEILING_APPROVAL: &str = "ceiling.longest_approval";
@@ -170,6 +171,12 @@ fn plain_keys() -> Vec<Key> {
             Kind::Choice(VERDICTS),
             None,
             "What happens to a command that no rule is about. Not set: \"ask\" if a rule allows commands, else \"allow\".",
+        ),
+        key(
+            RULES_OTHERWISE_BARE,
+            Kind::Choice(VERDICTS),
+            None,
+            "The same where no sandbox contains the command; counts if it is stricter. Not set: as rules_otherwise.",
         ),
         key(
             SECRETS,
@@ -312,6 +319,12 @@ fn plain_keys() -> Vec<Key> {
             Kind::Choice(VERDICTS),
             None,
             "As rules_otherwise, where the configuration does not set it.",
+        ),
+        key(
+            "profiles.<profile>.rules_otherwise_bare",
+            Kind::Choice(VERDICTS),
+            None,
+            "As rules_otherwise_bare, where the configuration does not set it.",
         ),
         key(
             "profiles.<profile>.delete_inside",

@@ -123,6 +123,7 @@ fn example(name: &str) -> &'static str {
         Some("hook") => r#"["/usr/local/bin/ask-me"]"#,
         Some("profile" | "extends") => r#""coding""#,
         Some("rules_otherwise") => r#""ask""#,
+        Some("rules_otherwise_bare") => r#""deny""#,
         _ => r#""""#,
     }
 }

@@ -334,7 +334,7 @@ fn example(key: &Key) -> String {
         "shell" => "'sh'".into(),
         "hook" => "['/usr/bin/ask']".into(),
         "profile" => "'coding'".into(),
-        "rules_otherwise" => "'ask'".into(),
+        "rules_otherwise" | "rules_otherwise_bare" => "'ask'".into(),
         _ => "'work'".into(),
     })
 }

@@ -57,6 +57,7 @@ fn stricter(settings: &Settings, name: &str, value: &Value) -> Outcome {
             ("ask", _) => Outcome::Set(value.clone()),
             _ => Outcome::Looser("`rules_otherwise` may be \"ask\" or \"deny\" here"),
         },
+        (keys::RULES_OTHERWISE_BARE, Value::Text(word)) if word == "deny" => Outcome::Set(value.clone()),
         (
             keys::EXEC_DELETE_INSIDE | keys::EXEC_NETWORK | keys::AUTO_APPROVE | keys::PARALLEL,
             Value::Bool(false),

@@ -1,6 +1,6 @@
 //! Commands that run bare: whatever is more than plain reading is asked about.
 //!
-//! Plainly read-only is a run of a program on the list below, with options whose effect is known, that only reads; and a
+//! Plainly read-only is a run of a program on the list of `readers`, with options whose effect is known, that only reads; and a
 //! command of which every run is one and nothing is opaque.
 
 use std::collections::HashSet;
@@ -12,134 +12,17 @@ use super::argv::Argv;
 use super::judgement::{Mark, bytes};
 use super::repository::Seen;
 use super::{disk, enclosing};
+use crate::readers;
 use crate::rules::{Findings, Part};
 
 /// The rule that asks about what runs without a sandbox.
 pub(super) const BARE: &str = "guard.bare";
-
-/// Programs that only read, or only start what is listed by itself.
-const READERS: &[&str] = &[
-    "awk",
-    "b2sum",
-    "basename",
-    "cal",
-    "cat",
-    "cksum",
-    "cmp",
-    "column",
-    "comm",
-    "cut",
-    "date",
-    "df",
-    "diff",
-    "dirname",
-    "du",
-    "echo",
-    "egrep",
-    "env",
-    "expand",
-    "expr",
-    "factor",
-    "false",
-    "fgrep",
-    "file",
-    "find",
-    "fmt",
-    "fold",
-    "gawk",
-    "grep",
-    "groups",
-    "head",
-    "hexdump",
-    "hostname",
-    "id",
-    "join",
-    "jq",
-    "ls",
-    "lsblk",
-    "mawk",
-    "md5sum",
-    "nice",
-    "nl",
-    "nproc",
-    "od",
-    "paste",
-    "pgrep",
-    "printenv",
-    "printf",
-    "ps",
-    "pwd",
-    "readlink",
-    "realpath",
-    "rev",
-    "rg",
-    "sed",
-    "seq",
-    "sha1sum",
-    "sha256sum",
-    "sha512sum",
-    "shuf",
-    "sleep",
-    "sort",
-    "stat",
-    "stdbuf",
-    "strings",
-    "sum",
-    "tac",
-    "tail",
-    "test",
-    "time",
-    "timeout",
-    "tr",
-    "tree",
-    "true",
-    "tsort",
-    "uname",
-    "unexpand",
-    "uniq",
-    "uptime",
-    "wc",
-    "which",
-    "who",
-    "whoami",
-    "xargs",
-    "xxd",
-    "zcat",
-    "zgrep",
-];
 
 /// Builtins that change nothing outside the shell.
 const BUILTINS: &[&str] = &[
     ":", "[", "[[", "break", "cd", "command", "continue", "declare", "dirs", "echo", "exit", "export",
     "false", "getopts", "let", "local", "popd", "printf", "pushd", "pwd", "read", "readonly", "return",
     "set", "shift", "test", "time", "times", "true", "type", "typeset", "umask", "unset", "wait",
-];
-
-/// Subcommands of git that only read.
-const GIT: &[&str] = &[
-    "blame",
-    "cat-file",
-    "check-ignore",
-    "cherry",
-    "count-objects",
-    "describe",
-    "diff",
-    "diff-tree",
-    "for-each-ref",
-    "grep",
-    "log",
-    "ls-files",
-    "ls-tree",
-    "merge-base",
-    "name-rev",
-    "rev-list",
-    "rev-parse",
-    "shortlog",
-    "show",
-    "show-ref",
-    "status",
-    "version",
-    "whatchanged",
 ];
 
 /// What has to be asked about because nothing contains it.
@@ -194,9 +77,9 @@ fn is_reader(run: &Run, seen: &mut Seen) -> bool {
         RunKind::Function => true,
         RunKind::Builtin => BUILTINS.contains(&name),
         RunKind::Program if name == "git" => {
-            argv.git().is_some_and(|git| GIT.contains(&git.name.as_str())) && reads_plainly(run, seen)
+            argv.git().is_some_and(|git| readers::is_git_reader(&git.name)) && reads_plainly(run, seen)
         }
-        RunKind::Program => READERS.contains(&name),
+        RunKind::Program => readers::is_reader(name),
     }
 }
 

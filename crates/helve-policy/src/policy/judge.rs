@@ -62,6 +62,7 @@ impl Policy {
             workspace: &workspace,
             session: by.session,
             now: SystemTime::now(),
+            contained,
         };
         let findings = self.rules().judge(&subject);
         let case = Case { text, setting, analysis: &analysis, contained };

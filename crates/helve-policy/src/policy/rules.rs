@@ -65,8 +65,15 @@ impl Policy {
     pub fn check_tool(&self, tool: &str, workspace: &Path, session: Option<&str>) -> Option<Decision> {
         let analysis = Analysis::default();
         let now = SystemTime::now();
-        let found =
-            self.rules().judge(&Subject { tool, text: "", analysis: &analysis, workspace, session, now });
+        let found = self.rules().judge(&Subject {
+            tool,
+            text: "",
+            analysis: &analysis,
+            workspace,
+            session,
+            now,
+            contained: true,
+        });
         let finding = found.strictest()?;
         let reason = Some(finding.reason.clone());
         let grant = finding.change().filter(|_| finding.verdict > Verdict::Allow);
@@ -121,12 +128,15 @@ pub(super) fn gather(
         }
     }
     rules.extend(of_profile);
-    let otherwise = text(settings, keys::RULES_OTHERWISE).map(|word| match word {
-        "allow" => Verdict::Allow,
-        "ask" => Verdict::Ask,
-        _ => Verdict::Deny,
-    });
-    let rules = Rules::new(rules, otherwise);
+    let verdict = |key| {
+        text(settings, key).map(|word| match word {
+            "allow" => Verdict::Allow,
+            "ask" => Verdict::Ask,
+            _ => Verdict::Deny,
+        })
+    };
+    let rules =
+        Rules::new(rules, verdict(keys::RULES_OTHERWISE)).stricter_bare(verdict(keys::RULES_OTHERWISE_BARE));
     // Those of the built-in profiles are held by a test.
     let problems = rules.example_problems(home, |rule| rule.origin.layer != Layer::Profile);
     if problems.is_empty() { Ok(rules) } else { Err(ConfigError::all(problems)) }

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use helve_core::Verdict;
+use helve_core::{CommandUse, Verdict};
 use pretty_assertions::assert_eq;
 
 use super::*;
@@ -36,6 +36,27 @@ fn a_profile_holds_where_the_configuration_is_silent() {
     assert_eq!(in_force(&policy, "tools.exec.delete_inside"), (false.into(), Layer::User));
     assert!(!Policy::builtin().delete_inside());
     assert_eq!(Policy::from_toml("profile = 'guarded'").unwrap().rules_otherwise(), Verdict::Ask);
+}
+
+/// Nothing holds back what a program does that nobody knows.
+#[test]
+fn readonly_refuses_what_it_cannot_vouch_for_in_a_bare_run() {
+    let verdict = |text: &str, command: &str, contained| {
+        let command = CommandUse { command: command.to_owned(), working_dir: None };
+        Policy::from_toml(text).unwrap().judge(&command, Path::new("/w"), contained).decision.verdict
+    };
+    for command in ["make", "python3 x.py", "./run.sh", "ls; mytool", "$x"] {
+        assert_eq!(verdict("profile = 'readonly'", command, true), Verdict::Ask, "{command}");
+        assert_eq!(verdict("profile = 'readonly'", command, false), Verdict::Deny, "{command}");
+        assert_eq!(verdict("profile = 'guarded'", command, false), Verdict::Ask, "{command}");
+    }
+    assert_eq!(verdict("profile = 'readonly'", "ls | sort && git log", false), Verdict::Allow);
+    assert_eq!(verdict("rules_otherwise_bare = 'deny'", "make", true), Verdict::Allow);
+    assert_eq!(verdict("rules_otherwise_bare = 'deny'", "make", false), Verdict::Deny);
+    assert_eq!(
+        verdict("rules_otherwise = 'deny'\nrules_otherwise_bare = 'allow'", "ls", false),
+        Verdict::Deny
+    );
 }
 
 #[test]

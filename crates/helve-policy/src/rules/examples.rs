@@ -71,6 +71,7 @@ impl Alone {
             workspace,
             session: None,
             now: SystemTime::UNIX_EPOCH,
+            contained: true,
         });
         let own = findings.iter().any(|finding| finding.origin.is_some());
         let strictest = findings.strictest();

@@ -20,8 +20,9 @@ pub(super) fn judge(rules: &Rules, subject: &Subject<'_>) -> Findings {
     for rule in rules.iter().filter(|rule| rule.holds(subject)) {
         scene.apply(rule, &mut found);
     }
-    if rules.otherwise != Verdict::Allow {
-        scene.fill(rules.otherwise, &mut found);
+    let otherwise = if subject.contained { rules.otherwise } else { rules.otherwise_bare };
+    if otherwise != Verdict::Allow {
+        scene.fill(otherwise, &mut found);
     }
     found.finish()
 }

@@ -94,5 +94,6 @@ pub(super) fn findings(rules: &Rules, analysis: &Analysis) -> Findings {
         workspace: Path::new(WORKSPACE),
         session: None,
         now: SystemTime::UNIX_EPOCH,
+        contained: true,
     })
 }

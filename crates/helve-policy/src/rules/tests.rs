@@ -238,6 +238,7 @@ fn scopes_and_expiry_bind_a_rule() {
             workspace: Path::new(WORKSPACE),
             session: None,
             now: SystemTime::UNIX_EPOCH,
+            contained: true,
         };
         change(&mut subject);
         rules.judge(&subject).strictest().map_or(Verdict::Allow, |found| found.verdict)
@@ -269,6 +270,7 @@ fn an_expired_list_is_still_a_list() {
         workspace: Path::new(WORKSPACE),
         session: None,
         now: SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000),
+        contained: true,
     };
     assert_eq!(rules.judge(&subject).strictest().map(|found| found.verdict), Some(Verdict::Ask));
 }

@@ -93,6 +93,20 @@ const TABLE: &[(&str, &str)] = &[
     ("mytool > out", ""),
 ];
 
+/// Shells, interpreters and starters of every kind.
+#[test]
+fn what_gives_away_everything_is_never_offered() {
+    let names = "rbash rksh java javaw ts-node tsx valgrind fakeroot gosu su-exec setuidgid proot qemu-x86_64 guile jruby
+        octave sshpass prlimit numactl runcon nix-shell systemd-nspawn watchexec nodemon perf ld-linux-x86-64.so.2 mkfs.ext4
+        python3.12 ruby3.2 bash.exe wipefs setcap s6-setuidgid unbuffer rlwrap proxychains4 swipl R/bin/Rscript";
+    for name in names.split_whitespace() {
+        assert!(never_offered(&[name, "x"]), "{name}");
+    }
+    for name in ["cat", "pytest", "javac", "rustc", "tsc", "views", "opening", "gcc-13", "mkdir", "cp"] {
+        assert!(!never_offered(&[name, "x"]), "{name}");
+    }
+}
+
 #[test]
 fn every_row_of_the_table_holds() {
     let mut wrong = Vec::new();

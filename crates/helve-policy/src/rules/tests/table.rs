@@ -48,6 +48,7 @@ fn verdict(rules: &Rules, command: &str) -> (Verdict, String) {
         workspace,
         session: None,
         now: SystemTime::UNIX_EPOCH,
+        contained: true,
     });
     for finding in found.iter() {
         assert!(command.get(finding.span.range()).is_some(), "{command:?}: {finding:?}");

@@ -69,7 +69,7 @@ pub struct ApprovalRequest {
     /// What the command does, as far as reading can tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effects: Option<EffectSummary>,
-    /// The scripts and task files of the workspace that its parts are bound to.
+    /// The scripts and task files of the workspace that the answer is bound to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scripts: Vec<Script>,
     /// The hash of all that is shown: tool, arguments, directory, argv of each part, content of the scripts.

@@ -80,14 +80,18 @@ async fn a_grant_holds_where_the_command_worked_and_nowhere_else() {
 
 #[tokio::test]
 async fn what_an_earlier_call_of_the_batch_changes_is_not_run() {
-    for (answer, stored) in [(once as fn(&_) -> _, false), (always, true)] {
+    // A tool that always asks is asked about as a whole.
+    let as_a_whole = "tools.sh.approval = 'always'";
+    for (policy, answer, stored) in
+        [("", once as fn(&_) -> _, false), (as_a_whole, once, false), ("", always, true)]
+    {
         let place = Place::new();
         let script = place.path("w/run.sh");
         std::fs::write(&script, "good").unwrap();
         let changed = script.clone();
         let shell = Acting(Box::new(move || std::fs::write(&changed, "evil").unwrap()));
         let yes = Scripted::new(answer);
-        let runtime = place.builder("").shell(Arc::new(shell)).approver(yes.clone()).build().unwrap();
+        let runtime = place.builder(policy).shell(Arc::new(shell)).approver(yes.clone()).build().unwrap();
         let kinds: Vec<_> =
             runtime.batch(["cp a.sh run.sh", "./run.sh"].map(call).into()).await.iter().map(kind).collect();
         assert_eq!(kinds, [None, Some(ErrorKind::Conflict)]);

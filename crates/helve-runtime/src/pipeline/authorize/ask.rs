@@ -39,6 +39,8 @@ pub(crate) struct Question {
     permit: Permit,
     request: ApprovalRequest,
     held: Vec<Option<HeldPart>>,
+    /// What all runs of the command are bound to, whether they ask or not.
+    bound: Vec<Bound>,
     within: Within,
     note: ApprovalNote,
 }
@@ -70,7 +72,7 @@ impl Authority {
         let tool = permit.entry.spec().name.clone();
         let same = judged.is_none_or(Judged::is_shown_as_it_is);
         let longest = self.longest(&asking);
-        let held = self.hold(judged, &asking, longest);
+        let (held, bound) = self.hold(judged, &asking, longest);
         let mut parts = Vec::with_capacity(asking.len());
         for (part, held) in asking.into_iter().zip(&held) {
             let raw = judged.map(|judged| judged.command.command.as_str());
@@ -111,7 +113,7 @@ impl Authority {
             decision: permit.decision.clone(),
             parts,
             effects: permit.effects.clone(),
-            scripts: all_scripts(&held),
+            scripts: all_scripts(&bound),
             shown: String::new(),
             longest,
             analysis: judged.map(|judged| Arc::clone(&judged.analysis)),
@@ -119,19 +121,25 @@ impl Authority {
         request.shown = shown_hash(&request);
         let note = ApprovalNote::of(&request);
         let within = judged.map_or(Within::Nothing, |judged| judged.within);
-        Question { permit, request, held, within, note }
+        Question { permit, request, held, bound, within, note }
     }
 
-    /// What each part is bound to; none for one of which that is not known.
-    fn hold(&self, judged: Option<&Judged>, asking: &[Asking], longest: Lasting) -> Vec<Option<HeldPart>> {
-        let Some(judged) = judged else { return asking.iter().map(|_| None).collect() };
+    /// What each part is bound to, none for one of which that is not known; and what all runs are.
+    fn hold(
+        &self,
+        judged: Option<&Judged>,
+        asking: &[Asking],
+        longest: Lasting,
+    ) -> (Vec<Option<HeldPart>>, Vec<Bound>) {
+        let Some(judged) = judged else { return (asking.iter().map(|_| None).collect(), Vec::new()) };
         let binder = Binder::new(&judged.analysis, &self.workspace);
+        let bound: Vec<Option<Bound>> = (0..judged.analysis.runs.len()).map(|run| binder.bind(run)).collect();
         let hold = |part: &Asking| {
-            let bound = binder.bind(part.run?)?;
+            let bound = bound.get(part.run?)?.clone()?;
             let steady = longest > Lasting::Once && binder.is_steady(&bound);
             Some(HeldPart { bound, steady })
         };
-        asking.iter().map(hold).collect()
+        (asking.iter().map(hold).collect(), bound.iter().flatten().cloned().collect())
     }
 
     /// The longest that an answer may hold.
@@ -179,7 +187,7 @@ impl Authority {
         let longest = self.longest(&decided.asking);
         let caller = self.caller.name();
         let wish = Wish { tool, caller, within: judged.within, analysis: &judged.analysis, longest };
-        let held = self.hold(Some(judged), &decided.asking, longest);
+        let (held, _) = self.hold(Some(judged), &decided.asking, longest);
         let asked = decided.asking.iter().map(|part| (part.rule.as_str(), part.reason.as_str()));
         let found = self.granted(&wish, parts(&held, asked), &decided.decision.rule, false);
         found.ok().flatten().map(|(decision, _)| decision)
@@ -342,9 +350,8 @@ impl Authority {
 impl Question {
     /// What an answer is given for; none if nothing is bound.
     fn held(&self) -> Option<Held> {
-        let bound: Vec<Bound> = self.held.iter().flatten().map(|held| held.bound.clone()).collect();
-        let analysis = self.request.analysis.clone().filter(|_| !bound.is_empty())?;
-        Some(Held { analysis, bound })
+        let analysis = self.request.analysis.clone().filter(|_| !self.bound.is_empty())?;
+        Some(Held { analysis, bound: self.bound.clone() })
     }
 
     /// The permit of a call that the owner agreed to.
@@ -381,9 +388,8 @@ fn scoped(grants: &[Grant], lasting: Lasting) -> Vec<Grant> {
     grants.iter().map(|grant| Grant { scope: scope(grant), ..grant.clone() }).collect()
 }
 
-fn all_scripts(held: &[Option<HeldPart>]) -> Vec<Script> {
-    let scripts = held.iter().flatten().flat_map(|held| held.bound.scripts.iter().cloned());
-    let mut scripts: Vec<Script> = scripts.collect();
+fn all_scripts(bound: &[Bound]) -> Vec<Script> {
+    let mut scripts: Vec<Script> = bound.iter().flat_map(|bound| bound.scripts.iter().cloned()).collect();
     scripts.sort();
     scripts.dedup();
     scripts

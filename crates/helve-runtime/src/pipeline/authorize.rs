@@ -9,11 +9,13 @@
 //! | `judge` | what the policy says of the commands of a call |
 //! | `need` | whether a person must agree |
 //! | `ask` | the question to a person, and what the answer is worth |
+//! | `refuse` | the words for a question that brought no yes |
 //! | `shown` | what is shown of a call: no known secrets |
 
 mod ask;
 mod judge;
 mod need;
+mod refuse;
 mod shown;
 
 use std::panic::AssertUnwindSafe;

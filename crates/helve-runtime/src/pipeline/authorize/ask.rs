@@ -15,6 +15,7 @@ use helve_store::{StoreError, Within};
 use serde_json::json;
 
 use super::judge::{Asking, Judged};
+use super::refuse::{refused, stopped};
 use super::{Authority, Decided, Permit, Refusal, Shown, only};
 use crate::approval::binding::{Binder, Bound};
 use crate::approval::breaker::Stop;
@@ -230,7 +231,7 @@ impl Authority {
         let requests: Vec<ApprovalRequest> = open.map(|(question, _)| question.request.clone()).collect();
         let mut answers = self.answers(&requests).await.into_iter();
         let results = questions.into_iter().zip(stops).map(|(question, stop)| match stop {
-            Some(stop) => Err(stopped(question, stop)),
+            Some(stop) => Err(refusal(question, stopped(stop))),
             None => {
                 let answer = answers.next().unwrap_or_else(|| Answer::new("nobody", Approval::Nobody));
                 self.breaker.answered(&answer.approval, Instant::now());
@@ -409,53 +410,5 @@ fn refusal(question: Question, error: ToolError) -> Refusal {
         decision: Some(Box::new(permit.decision.clone())),
         effects: permit.effects.take().map(Box::new),
         approval: Some(Box::new(note)),
-    }
-}
-
-fn stopped(question: Question, stop: Stop) -> Refusal {
-    let error = match stop {
-        Stop::TooMany(wait) => {
-            let message = "Too many questions: the owner was asked as often as a minute allows.";
-            ToolError::new(ErrorKind::ApprovalRequired, message)
-                .hint(format!("Wait {} seconds, or do what needs no approval.", wait.as_secs() + 1))
-        }
-        Stop::Denied(wait) => {
-            let minutes = wait.as_secs() / 60 + 1;
-            let message = format!(
-                "The owner said no so often that no questions are asked for the next {minutes} minutes."
-            );
-            let hint = "Stop trying what needs approval; tell the owner what you wanted and why, and do something else.";
-            ToolError::new(ErrorKind::ApprovalDenied, message).hint(hint)
-        }
-    };
-    refusal(question, error)
-}
-
-fn refused(approval: &Approval, decision: &Decision) -> ToolError {
-    let mut way = String::new();
-    if let Some(grant) = &decision.grant {
-        way = format!(", or allow it with: {grant}");
-    }
-    match approval {
-        Approval::Denied { reason } => {
-            ToolError::new(ErrorKind::ApprovalDenied, format!("The owner said no: {reason}"))
-                .hint("Do not try the same by other means; choose another way or ask what is wanted.")
-        }
-        Approval::TimedOut => {
-            let message = format!("Approval required by {}, and nobody answered in time.", decision.rule);
-            ToolError::new(ErrorKind::ApprovalRequired, message)
-                .hint(format!("The owner can answer when the call is made again{way}"))
-        }
-        Approval::Cancelled => {
-            ToolError::new(ErrorKind::Cancelled, "The call was cancelled before the owner answered.")
-        }
-        _ => {
-            let reason = decision.reason.clone().unwrap_or_default();
-            ToolError::new(
-                ErrorKind::ApprovalRequired,
-                format!("Approval required by {}: {reason}.", decision.rule),
-            )
-            .hint(format!("Nobody is there to ask. The owner can make the call on a terminal{way}"))
-        }
     }
 }

@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(trust.trusted(path).unwrap(), None);
         let file = trust.trust(path, "a\n").unwrap();
         assert_eq!(file.text, "a\n");
-        assert_eq!(trust.list().unwrap(), [file.clone()]);
+        assert_eq!(trust.list().unwrap(), std::slice::from_ref(&file));
         assert_eq!(trust.trusted(path).unwrap(), Some(file));
         assert_eq!(trust.trusted(Path::new("/w2/helve.toml")).unwrap(), None);
 

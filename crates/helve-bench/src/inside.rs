@@ -26,6 +26,7 @@ pub(crate) fn measure(quick: bool) -> Measured<Vec<Row>> {
     Ok(vec![
         arguments(&runtime, rounds)?,
         decision(&runtime, rounds)?,
+        hostile_decision(&runtime, rounds.min(20))?,
         echo(&runtime, &async_runtime, root.path(), rounds)?,
         exec_true(&runtime, &async_runtime, rounds)?,
     ])
@@ -88,6 +89,30 @@ fn decision(runtime: &Runtime, rounds: usize) -> Measured<Row> {
         subject: pair.subject,
         reference: Some(("serde_json parse of the same bytes", pair.reference)),
         promise: Promise::Ratio(50.0),
+        mib: None,
+    })
+}
+
+/// What the policy says of a long text that is made to take long, each kB of it, beside a parse of the same bytes.
+fn hostile_decision(runtime: &Runtime, rounds: usize) -> Measured<Row> {
+    const KILOBYTES: u32 = 60;
+    let calls = "f;".repeat(KILOBYTES as usize * 500);
+    let command = format!("f(){{ g;}};g(){{ a;}};{calls}");
+    let call = json!({"command": command}).to_string();
+    let ours = || -> Measured<()> {
+        black_box(runtime.check(black_box(&command), None));
+        Ok(())
+    };
+    let parse = || -> Measured<()> {
+        black_box(serde_json::from_str::<Value>(black_box(&call))?);
+        Ok(())
+    };
+    let pair = in_turns(rounds, KILOBYTES, ours, parse)?;
+    Ok(Row {
+        name: "decide on hostile text, each kB",
+        subject: pair.subject,
+        reference: Some(("serde_json parse of the same bytes", pair.reference)),
+        promise: Promise::PerSecond(1000.0),
         mib: None,
     })
 }

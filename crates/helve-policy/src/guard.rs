@@ -59,7 +59,7 @@ use judgement::{Mark, bytes};
 pub use message::blocked_message;
 pub(crate) use message::short;
 pub(crate) use options::settle;
-pub(crate) use outside::{WORKING_DIR, judge_working_dir, normal};
+pub(crate) use outside::{WORKING_DIR, judge_working_dir};
 pub(crate) use pattern::Pattern;
 pub(crate) use rules::names as rule_names;
 
@@ -207,6 +207,9 @@ fn enclosing(analysis: &Analysis, span: Span) -> Option<usize> {
 
 /// The entries of a list that match, in the order of the list. The grant leaves out every entry that does.
 fn listed(case: &Case<'_>, hits: &[Hit], list: &[Pattern], key: &str, verdict: Verdict) -> Vec<Mark> {
+    if hits.is_empty() && list.iter().all(|pattern| matches!(pattern, Pattern::Rule(_))) {
+        return Vec::new();
+    }
     let of_entry = |pattern: &Pattern| -> Vec<Hit> {
         match pattern {
             Pattern::Rule(rule) => hits.iter().filter(|hit| hit.rule == rule.name).copied().collect(),

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::guard::normal;
+use helve_shell::normal;
 
 /// As many links as the kernel follows.
 const MAX_LINKS: usize = 40;

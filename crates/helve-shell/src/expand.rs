@@ -55,7 +55,7 @@ impl Walker<'_> {
                 }
                 Braces::Words(words) => {
                     for pieces in words {
-                        if !self.step(1) {
+                        if !self.step(4) {
                             break;
                         }
                         self.expand_pieces(&pieces, span, Mode::Fields, fields);

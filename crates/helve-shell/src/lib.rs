@@ -40,4 +40,4 @@ pub use parse::parse;
 pub use quote::{quote, quote_double, quote_single_inner};
 pub use span::Span;
 pub use template::{RenderError, Template, TemplateError};
-pub use walk::analyze;
+pub use walk::{analyze, normal};

@@ -57,12 +57,15 @@ use crate::expand::Text;
 use crate::tree::{Dialect, Script};
 
 use directory::Directory;
+pub use directory::normal;
 use environment::{Environment, Mark, Outcome, Parameters};
 pub(crate) use environment::{Value, Variable};
 use spans::Origin;
 
-/// So many steps are taken for any text, and four more for each of its bytes.
-const MIN_STEPS: usize = 5_000;
+/// So many steps are taken for any text. A step costs about a quarter of a microsecond.
+const MIN_STEPS: usize = 3_200;
+/// So many steps are taken for each byte of a longer text.
+const STEPS_A_BYTE: usize = 3;
 /// More runs than this are not listed.
 const MAX_RUNS: usize = 1 << 16;
 /// So deep may commands be nested in all texts together.
@@ -200,7 +203,7 @@ impl<'a> Walker<'a> {
             via: Vec::new(),
             elsewhere: false,
             current: Span { start: 0, end: source.len() },
-            steps: MIN_STEPS + 4 * source.len(),
+            steps: MIN_STEPS.max(STEPS_A_BYTE * source.len()),
             levels: 0,
             inner: 0,
             background: 0,

@@ -1,23 +1,27 @@
 //! The words of a run as the built-in rules ask for them: the name, and the arguments that are certain.
 
-use helve_shell::analysis::Run;
+use std::borrow::Cow;
+
+use helve_shell::analysis::{Arg, Run};
 
 /// A run by its name and its certain arguments.
 pub(super) struct Argv<'a> {
     /// The name without its directory, in lower case; empty if it is not known.
-    pub(super) name: String,
-    texts: Vec<&'a str>,
+    pub(super) name: Cow<'a, str>,
+    args: &'a [Arg],
 }
 
 impl<'a> Argv<'a> {
     pub(super) fn of(run: &'a Run) -> Self {
-        let name = run.program.as_deref().unwrap_or_default().to_lowercase();
-        Argv { name, texts: run.argv.iter().skip(1).filter_map(|arg| arg.text()).collect() }
+        Argv {
+            name: lower(run.program.as_deref().unwrap_or_default()),
+            args: run.argv.get(1..).unwrap_or_default(),
+        }
     }
 
     /// All arguments that are certain.
     pub(super) fn texts(&self) -> impl Iterator<Item = &'a str> {
-        self.texts.iter().copied()
+        self.args.iter().filter_map(Arg::text)
     }
 
     /// Whether one of the arguments is one of these.
@@ -49,15 +53,20 @@ impl<'a> Argv<'a> {
         if self.name != "git" {
             return None;
         }
-        let mut at = 0;
-        while let Some(text) = self.texts.get(at) {
-            at += match *text {
-                text if VALUED.contains(&text) => 2,
-                text if text.starts_with('-') => 1,
-                _ => break,
-            };
+        let mut texts = self.args.iter().enumerate().filter_map(|(at, arg)| Some((at, arg.text()?)));
+        while let Some((at, text)) = texts.next() {
+            if VALUED.contains(&text) {
+                texts.next();
+            } else if !text.starts_with('-') {
+                return Some(Argv { name: text.into(), args: self.args.get(at + 1..).unwrap_or_default() });
+            }
         }
-        let (subcommand, rest) = self.texts.get(at..)?.split_first()?;
-        Some(Argv { name: (*subcommand).to_owned(), texts: rest.to_vec() })
+        None
     }
+}
+
+/// A name in lower case; most are already.
+pub(super) fn lower(name: &str) -> Cow<'_, str> {
+    let plain = name.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());
+    if plain { Cow::Borrowed(name) } else { Cow::Owned(name.to_lowercase()) }
 }

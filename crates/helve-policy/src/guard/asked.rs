@@ -3,8 +3,6 @@
 //! Short on purpose: a question about an everyday command teaches people to answer without reading. A sandbox contains
 //! all of it, so by default these are asked about only where a command runs bare.
 
-use helve_shell::analysis::Run;
-
 use super::argv::Argv;
 
 /// A built-in rule that asks.
@@ -33,9 +31,8 @@ pub(super) static ASKED: &[Asked] = &[
 ];
 
 /// The names of the rules that a run falls under.
-pub(super) fn look(run: &Run) -> impl Iterator<Item = &'static str> {
-    let argv = Argv::of(run);
-    ASKED.iter().filter(move |rule| (rule.is_about)(&argv)).map(|rule| rule.name)
+pub(super) fn look(argv: &Argv<'_>) -> impl Iterator<Item = &'static str> {
+    ASKED.iter().filter(|rule| (rule.is_about)(argv)).map(|rule| rule.name)
 }
 
 fn git_push_force(argv: &Argv<'_>) -> bool {

@@ -8,7 +8,7 @@ use std::path::{Component, Components, Path};
 use helve_shell::Span;
 use helve_shell::analysis::{Analysis, ArgPart, Effect, EffectKind, More, Run, Target};
 
-use super::argv::Argv;
+use super::argv::{Argv, lower};
 use super::disk;
 use super::rules::{
     DD, DEVICE_WRITE, DISK_FORMAT, DOWNLOAD_RUN, FORK_BOMB, POWER, PROTECTED_WRITE, RM_RECURSIVE,
@@ -39,8 +39,11 @@ pub(super) fn look(guard: &Guard, case: &Case<'_>) -> Vec<Hit> {
     }
     for (index, run) in analysis.runs.iter().enumerate() {
         let hit = |rule| Hit { rule, span: run.span, run: Some(index) };
-        hits.extend(of_run(run).map(hit).filter(|hit| hit.rule != RM_RECURSIVE || !is_lifted(hit.run)));
-        hits.extend(super::asked::look(run).map(hit));
+        let argv = Argv::of(run);
+        hits.extend(
+            of_run(run, &argv).map(hit).filter(|hit| hit.rule != RM_RECURSIVE || !is_lifted(hit.run)),
+        );
+        hits.extend(super::asked::look(&argv).map(hit));
     }
     hits
 }
@@ -56,10 +59,10 @@ fn place(analysis: &Analysis, effect: &Effect) -> Span {
 
 fn of_effect(guard: &Guard, case: &Case<'_>, effect: &Effect) -> Option<&'static str> {
     let run = effect.run.and_then(|run| case.analysis.runs.get(run));
-    let name = run.and_then(|run| run.program.as_deref()).unwrap_or_default().to_lowercase();
+    let name = lower(run.and_then(|run| run.program.as_deref()).unwrap_or_default());
     match effect.kind {
         // What these delete they put in order again: a mirror, or a work tree that git keeps.
-        EffectKind::DeleteTree if matches!(name.as_str(), "rsync" | "git") => None,
+        EffectKind::DeleteTree if matches!(name.as_ref(), "rsync" | "git") => None,
         EffectKind::DeleteTree if is_windows(&name) => Some(WINDOWS_DELETE),
         EffectKind::DeleteTree => Some(RM_RECURSIVE),
         EffectKind::Device if copies(&name) || run.is_none() || is_redirected(run, effect) => {
@@ -122,11 +125,10 @@ fn is_windows(name: &str) -> bool {
 }
 
 /// What the name and the options alone say.
-fn of_run(run: &Run) -> Option<&'static str> {
-    let argv = Argv::of(run);
+fn of_run(run: &Run, argv: &Argv<'_>) -> Option<&'static str> {
     let switch = |letters: &[&str]| argv.texts().any(|text| letters.contains(&text.to_lowercase().as_str()));
-    match argv.name.as_str() {
-        "rm" | "grm" if is_recursive(&argv) => Some(RM_RECURSIVE),
+    match argv.name.as_ref() {
+        "rm" | "grm" if is_recursive(argv) => Some(RM_RECURSIVE),
         "del" | "erase" if switch(&["/f", "/q", "/s"]) => Some(WINDOWS_DELETE),
         "rmdir" | "rd" if switch(&["/s", "/q"]) => Some(WINDOWS_DELETE),
         "dd" if argv.texts().any(|text| text.starts_with("if="))

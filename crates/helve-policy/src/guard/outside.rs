@@ -5,11 +5,11 @@
 //! the command runs is not refused: the sandbox is the boundary, this says the plain mistake before anything runs.
 
 use std::collections::HashMap;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use helve_core::Decision;
-use helve_shell::Span;
 use helve_shell::analysis::{Arg, ArgPart, Effect, EffectKind, Input, OpaqueReason, Run, Target};
+use helve_shell::{Span, normal};
 
 use super::judgement::{Mark, bytes};
 use super::{Case, Guard, assignment, disk, spelling};
@@ -385,19 +385,4 @@ pub(crate) fn judge_working_dir(
 pub(super) fn is_traversal(text: &str) -> bool {
     !text.starts_with(['/', '~'])
         && text.split(['/', '\\', ' ', '"', '\'', '=', ':']).any(|part| part == "..")
-}
-
-/// The path without `.` and `..`, by its text alone.
-pub(crate) fn normal(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                normal.pop();
-            }
-            part => normal.push(part),
-        }
-    }
-    normal
 }

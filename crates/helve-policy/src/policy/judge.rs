@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use helve_core::{CommandUse, Decision, SandboxChoice};
 use helve_shell::analysis::Setting;
+use helve_shell::normal;
 use helve_shell::tree::Dialect;
 
 use super::Policy;
@@ -31,7 +32,10 @@ impl Policy {
     pub fn directory_of(&self, command: &CommandUse, workspace: &Path) -> PathBuf {
         let directory = command.working_dir.as_deref().filter(|directory| !directory.is_empty());
         let directory = directory.or_else(|| self.working_dir()).unwrap_or(".");
-        guard::normal(&guard::normal(workspace).join(directory))
+        match directory {
+            "." => normal(workspace),
+            directory => normal(&normal(workspace).join(directory)),
+        }
     }
 
     /// Judges a command before it is wrapped or run. `workspace` is an absolute path; `contained` says whether a sandbox
@@ -44,7 +48,7 @@ impl Policy {
         contained: bool,
     ) -> Judgement {
         let inner = &self.inner;
-        let workspace = guard::normal(workspace);
+        let workspace = normal(workspace);
         let directory = self.directory_of(command, &workspace);
         let text = command.command.as_str();
         let setting = Setting {

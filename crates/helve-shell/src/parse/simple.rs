@@ -3,7 +3,7 @@
 use super::array::Leading;
 use super::word::{Context, literal};
 use super::{Parsed, Parser};
-use crate::tree::{Command, CommandKind, Simple, Word};
+use crate::tree::{Command, CommandKind, Piece, PieceKind, Simple, Word};
 
 /// Builtins whose arguments may assign arrays.
 const DECLARING: [&str; 8] = ["alias", "declare", "eval", "export", "let", "local", "readonly", "typeset"];
@@ -21,7 +21,7 @@ impl Parser<'_, '_> {
         loop {
             self.blanks();
             if let Some(redirect) = self.redirect()? {
-                redirects.push(redirect);
+                push_first_exact(&mut redirects, redirect);
             } else if self.at_word() {
                 let named = !simple.words.is_empty();
                 let leading = match named {
@@ -29,7 +29,7 @@ impl Parser<'_, '_> {
                     true => self.argument(declares)?,
                 };
                 match leading {
-                    Leading::Assignment(assignment) => simple.assignments.push(assignment),
+                    Leading::Assignment(assignment) => push_first_exact(&mut simple.assignments, assignment),
                     Leading::Word(word) => {
                         declares = declares || self.is_bash() && !named && is_declaring(&word);
                         simple.words.push(word);
@@ -72,11 +72,22 @@ impl Parser<'_, '_> {
     }
 }
 
+/// Most commands have one redirection or assignment at most; a vector that grows by itself starts with room for four.
+fn push_first_exact<T>(list: &mut Vec<T>, item: T) {
+    if list.is_empty() {
+        list.reserve_exact(1);
+    }
+    list.push(item);
+}
+
 fn is_name(text: &str) -> bool {
     text.bytes().next().is_some_and(super::cursor::starts_name)
         && text.bytes().all(super::cursor::continues_name)
 }
 
 fn is_declaring(word: &Word) -> bool {
-    DECLARING.contains(&literal(word).as_str())
+    match word.pieces.as_slice() {
+        [Piece { kind: PieceKind::Text(text), .. }] => DECLARING.contains(&text.as_str()),
+        _ => DECLARING.contains(&literal(word).as_str()),
+    }
 }

@@ -113,6 +113,12 @@ pub(crate) enum Inner {
     },
 }
 
+/// Whether a program is one of those that a table names. Most tables name others, which their first bytes show.
+fn is_named(names: &[&str], program: &str) -> bool {
+    let first = program.as_bytes().first();
+    names.iter().any(|name| name.as_bytes().first() == first && *name == program)
+}
+
 /// What an argv means, if a table knows the program.
 pub(crate) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
     let tables = [runners::understand, readers::understand, changers::understand];

@@ -27,7 +27,7 @@ mod tar;
 mod tests;
 
 use super::meaning::is_stream;
-use super::{Invocation, Meaning};
+use super::{Invocation, Meaning, is_named};
 
 /// What the argv means, if this table knows the program.
 pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
@@ -45,14 +45,14 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
         "date" => system::date(invocation),
         "hostname" => system::hostname(invocation),
         "dc" => system::dc(invocation),
-        _ if system::HARMLESS.contains(&program) => Meaning::default(),
+        _ if is_named(system::HARMLESS, program) => Meaning::default(),
         _ => by_table(invocation)?,
     })
 }
 
 fn by_table(invocation: &Invocation<'_>) -> Option<Meaning> {
     let tables = [filters::TABLES, files::TABLES, system::TABLES];
-    let known = |table: &&table::Table| table.names.contains(&invocation.program);
+    let known = |table: &&table::Table| is_named(table.names, invocation.program);
     let table = tables.into_iter().flatten().find(known)?;
     let mut meaning = table::apply(table, invocation);
     if matches!(invocation.program, "less" | "more" | "zless" | "zmore" | "most") {

@@ -144,8 +144,11 @@ fn add(places: &mut Vec<Rc<Path>>, place: &Rc<Path>) {
     }
 }
 
-/// The path without `.`, `..` and doubled slashes, by its text alone.
-pub(crate) fn normal(path: &Path) -> PathBuf {
+/// An absolute path without `.`, `..` and doubled slashes, by its text alone.
+pub fn normal(path: &Path) -> PathBuf {
+    if is_normal(path) {
+        return path.to_path_buf();
+    }
     let mut made = PathBuf::with_capacity(path.as_os_str().len());
     for component in path.components() {
         match component {
@@ -157,6 +160,20 @@ pub(crate) fn normal(path: &Path) -> PathBuf {
         }
     }
     made
+}
+
+/// Whether an absolute path is in its normal form already, as most are.
+fn is_normal(path: &Path) -> bool {
+    let mut parts = path.as_os_str().as_encoded_bytes().split(|byte| *byte == b'/');
+    let is_plain = |part: &[u8]| !matches!(part, b"" | b"." | b"..");
+    parts.next() == Some(b"") && parts.all(is_plain)
+}
+
+/// Whether a path is a directory or lies in it. Both are in their normal form, so that comparing text is enough.
+pub(crate) fn lies_in(path: &Path, directory: &Path) -> bool {
+    let (path, directory) = (path.as_os_str().as_encoded_bytes(), directory.as_os_str().as_encoded_bytes());
+    let directory = directory.strip_suffix(b"/").unwrap_or(directory);
+    path.strip_prefix(directory).is_some_and(|rest| matches!(rest.first(), None | Some(b'/')))
 }
 
 #[cfg(test)]
@@ -180,6 +197,31 @@ mod tests {
         let twice = moved.changed(Path::new(".."), false);
         assert_eq!(places(twice.likely().iter()), ["/w"]);
         assert_eq!(places(twice.possible()), ["/w", "/", "/w/a"]);
+    }
+
+    #[test]
+    fn normal_paths_are_compared_as_text() {
+        for (written, plain) in [
+            ("/w", "/w"),
+            ("/", "/"),
+            ("/w/", "/w"),
+            ("/w//a/./b/../c", "/w/a/c"),
+            ("/..", "/"),
+            ("//w", "/w"),
+        ] {
+            assert_eq!(normal(Path::new(written)), Path::new(plain), "{written}");
+            assert_eq!(normal(Path::new(written)).as_os_str(), plain, "{written}");
+        }
+        for (path, directory, inside) in [
+            ("/w/a", "/w", true),
+            ("/w", "/w", true),
+            ("/wa", "/w", false),
+            ("/w", "/w/a", false),
+            ("/a", "/", true),
+            ("/", "/", true),
+        ] {
+            assert_eq!(lies_in(Path::new(path), Path::new(directory)), inside, "{path} {directory}");
+        }
     }
 
     #[test]

@@ -2,36 +2,6 @@
 
 use crate::tree::Dialect;
 
-/// Builtins of every shell.
-const BUILTINS: [&str; 48] = [
-    ".", ":", "[", "alias", "bg", "break", "cd", "command", "continue", "echo", "eval", "exec", "exit",
-    "export", "false", "fc", "fg", "getopts", "hash", "jobs", "kill", "local", "newgrp", "printf", "pwd",
-    "read", "readonly", "return", "set", "shift", "test", "times", "trap", "true", "type", "ulimit", "umask",
-    "unalias", "unset", "wait", "chdir", "source", "builtin", "declare", "typeset", "let", "shopt", "enable",
-];
-
-/// Those of them that only bash and its like have.
-const BASH_ONLY: [&str; 7] = ["source", "builtin", "declare", "typeset", "let", "shopt", "enable"];
-
-/// Further builtins of bash.
-const BASH_MORE: [&str; 15] = [
-    "bind",
-    "caller",
-    "compgen",
-    "complete",
-    "compopt",
-    "dirs",
-    "disown",
-    "help",
-    "history",
-    "logout",
-    "mapfile",
-    "popd",
-    "pushd",
-    "readarray",
-    "suspend",
-];
-
 /// Programs whose names a script cannot give another meaning without anybody noticing.
 const WELL_KNOWN: [&str; 92] = [
     "awk", "base64", "basename", "bash", "bat", "bun", "busybox", "bzip2", "cargo", "cat", "chmod", "chown",
@@ -45,10 +15,19 @@ const WELL_KNOWN: [&str; 92] = [
 ];
 
 /// Whether the shell does it itself.
+#[rustfmt::skip]
 pub(super) fn is_builtin(name: &str, dialect: Dialect) -> bool {
-    match dialect {
-        Dialect::Bash => (BUILTINS.contains(&name) && name != "chdir") || BASH_MORE.contains(&name),
-        Dialect::Posix => BUILTINS.contains(&name) && !BASH_ONLY.contains(&name),
+    let bash = dialect == Dialect::Bash;
+    match name {
+        "." | ":" | "[" | "alias" | "bg" | "break" | "cd" | "command" | "continue" | "echo" | "eval" | "exec"
+        | "exit" | "export" | "false" | "fc" | "fg" | "getopts" | "hash" | "jobs" | "kill" | "local" | "newgrp"
+        | "printf" | "pwd" | "read" | "readonly" | "return" | "set" | "shift" | "test" | "times" | "trap" | "true"
+        | "type" | "ulimit" | "umask" | "unalias" | "unset" | "wait" => true,
+        "chdir" => !bash,
+        "bind" | "builtin" | "caller" | "compgen" | "complete" | "compopt" | "declare" | "dirs" | "disown" | "enable"
+        | "help" | "history" | "let" | "logout" | "mapfile" | "popd" | "pushd" | "readarray" | "shopt" | "source"
+        | "suspend" | "typeset" => bash,
+        _ => false,
     }
 }
 

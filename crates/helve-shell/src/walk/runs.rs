@@ -49,6 +49,9 @@ impl Walker<'_> {
             self.opaque(OpaqueReason::TooComplex);
             return None;
         }
+        if !self.step(2) {
+            return None;
+        }
         let directory = match self.elsewhere {
             true => None,
             false => self.environment.directory().single().map(std::path::Path::to_path_buf),
@@ -81,11 +84,11 @@ impl Walker<'_> {
 
     /// Starts a program, or a builtin that needs nothing of the shell's own state.
     pub(super) fn program(&mut self, mut start: Start, kind: RunKind) -> Flow {
-        let Some(name) = start.argv.first().cloned() else { return Flow::default() };
         if kind == RunKind::Program {
             self.exported_variables(&mut start);
         }
-        let base = base_name(&name);
+        let Some(name) = start.argv.first() else { return Flow::default() };
+        let base = base_name(name);
         if name.text().is_none() {
             self.opaque(OpaqueReason::UnknownProgram);
             self.without_holes(&start);
@@ -98,7 +101,7 @@ impl Walker<'_> {
         let run = self.reserve(&start, kind, Some(base.clone()));
         let effects = std::mem::take(&mut start.effects);
         self.redirect_effects(effects, run);
-        self.executed_file(&name, &start.argv, run);
+        self.executed_file(&start.argv, run);
         self.checked_environment(&start, run);
         self.known_more(&mut start);
         let invocation =
@@ -154,9 +157,9 @@ impl Walker<'_> {
     }
 
     /// A program that is named by its path: one of the system, or a file that nobody has read.
-    fn executed_file(&mut self, name: &Arg, argv: &[Arg], run: Option<usize>) {
-        let Some(text) = name.text() else { return };
-        if !text.contains('/') {
+    fn executed_file(&mut self, argv: &[Arg], run: Option<usize>) {
+        let Some(name) = argv.first() else { return };
+        if !name.text().is_some_and(|text| text.contains('/')) {
             return;
         }
         for target in self.targets(name, 0, true) {

@@ -171,17 +171,19 @@ impl Walker<'_> {
 
     /// Starts what an argv names, in the shell.
     pub(super) fn start(&mut self, start: Start) -> Flow {
-        let Some(name) = start.argv.first().and_then(Arg::text).map(str::to_owned) else {
+        let Some(name) = start.argv.first().and_then(Arg::text) else {
             return self.program(start, RunKind::Program);
         };
         if name.is_empty() {
             self.redirect_effects(start.effects, None);
             return Flow::default();
         }
-        if start.functions && self.is_function(&name) {
+        if start.functions && self.is_function(name) {
+            let name = name.to_owned();
             return self.call(&name, start);
         }
-        if start.shell && !name.contains('/') && kind_of(&name, self.dialect) == RunKind::Builtin {
+        if start.shell && !name.contains('/') && kind_of(name, self.dialect) == RunKind::Builtin {
+            let name = name.to_owned();
             return self.builtin(&name, start);
         }
         self.program(start, RunKind::Program)

@@ -331,24 +331,14 @@ impl Walker<'_> {
         let exact = fields.len() <= MAX_ROUNDS
             && fields.iter().all(|field| !field.splits && Text::of(field).whole().is_some());
         if !exact {
-            // A pattern stays one: what the loop does happens to all that match.
-            let values = match fields.iter().all(|field| !field.splits) && fields.len() <= MAX_VALUES {
-                true => fields.iter().map(|field| Value::Text(Text::of(field))).collect(),
-                false => vec![Value::Unknown],
-            };
-            return self.repeat(|walker| {
-                let mut variable = Variable::new(Value::Unknown);
-                variable.values.clone_from(&values);
-                variable.download = download;
-                walker.assign(name, variable);
-                walker.statements(body, feed, false)
-            });
+            return self.for_any(name, &fields, download, body, feed);
         }
         let mut flow = Flow::default();
         self.conditional += 1;
         self.repeated |= fields.len() > 1;
-        for field in fields {
-            let mut variable = Variable::new(Value::Text(Text::of(&field)));
+        for (index, field) in fields.iter().enumerate() {
+            let steps = self.steps;
+            let mut variable = Variable::new(Value::Text(Text::of(field)));
             variable.download = download;
             self.assign(name, variable);
             self.rounds.push(Round { mark: self.environment.mark(), exits: Vec::new() });
@@ -358,9 +348,39 @@ impl Walker<'_> {
                 outcomes.push(self.environment.take_back(round.mark));
                 self.environment.join_all(outcomes);
             }
+            // Loops inside loops would use up all steps; the rest is then followed for any of the words at once.
+            let rest = fields.get(index + 1..).unwrap_or_default();
+            let used = steps.saturating_sub(self.steps);
+            if used.saturating_mul(rest.len()) > self.steps / 4 {
+                flow.download |= self.for_any(name, rest, download, body, feed).download;
+                break;
+            }
         }
         self.conditional -= 1;
         flow
+    }
+
+    /// Follows the body of a loop with a variable that may be any of the words.
+    fn for_any(
+        &mut self,
+        name: &str,
+        words: &[Arg],
+        download: bool,
+        body: &[Statement],
+        feed: &Feed,
+    ) -> Flow {
+        // A pattern stays one: what the loop does happens to all that match.
+        let values = match words.iter().all(|word| !word.splits) && words.len() <= MAX_VALUES {
+            true => words.iter().map(|word| Value::Text(Text::of(word))).collect(),
+            false => vec![Value::Unknown],
+        };
+        self.repeat(|walker| {
+            let mut variable = Variable::new(Value::Unknown);
+            variable.values.clone_from(&values);
+            variable.download = download;
+            walker.assign(name, variable);
+            walker.statements(body, feed, false)
+        })
     }
 
     /// `[[ … ]]`: operands are expanded; those of `-v` and of the comparisons of numbers are evaluated.

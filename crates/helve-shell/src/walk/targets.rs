@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::Span;
 use crate::analysis::{Arg, ArgPart, EffectKind, Target};
 
-use super::directory::normal;
+use super::directory::{lies_in, normal};
 use super::{Walker, places};
 
 impl Walker<'_> {
@@ -53,7 +53,7 @@ impl Walker<'_> {
     fn target(&self, directory: &Path, text: &str, pattern: Option<&str>) -> Target {
         let Some(pattern) = pattern else {
             let path = normal(&directory.join(text));
-            let inside = path.starts_with(self.setting.workspace);
+            let inside = lies_in(&path, self.setting.workspace);
             return Target::Path { path, inside };
         };
         // Behind a pattern `..` leads out of whatever matched.
@@ -66,7 +66,7 @@ impl Walker<'_> {
             return Target::Unknown;
         }
         let under = normal(&directory.join(before));
-        let inside = under.starts_with(self.setting.workspace);
+        let inside = lies_in(&under, self.setting.workspace);
         Target::Glob { under, pattern, inside }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::analysis::{Arg, DepartureKind, Input, More, OpaqueReason};
 use crate::programs::options::Place;
-use crate::programs::{Inner, Invocation, Meaning, On};
+use crate::programs::{Inner, Invocation, Meaning, On, is_named};
 
 /// How an interpreter takes its code.
 struct Language {
@@ -161,7 +161,7 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
     let numberless =
         invocation.program.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
     let name = if numberless.is_empty() { invocation.program } else { numberless };
-    let language = LANGUAGES.iter().find(|language| language.names.contains(&name))?;
+    let language = LANGUAGES.iter().find(|language| is_named(language.names, name))?;
     Some(interpret(language, invocation))
 }
 

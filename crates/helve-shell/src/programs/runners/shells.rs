@@ -2,7 +2,7 @@
 
 use crate::analysis::{Arg, DepartureKind, Input, More, OpaqueReason};
 use crate::programs::options::{Place, may_hide_option};
-use crate::programs::{Inner, Invocation, Meaning, On};
+use crate::programs::{Inner, Invocation, Meaning, On, is_named};
 
 const SHELLS: &[&str] = &[
     "sh", "bash", "zsh", "dash", "ksh", "ash", "fish", "mksh", "yash", "posh", "rbash", "csh", "tcsh",
@@ -11,7 +11,7 @@ const SHELLS: &[&str] = &[
 
 /// What a shell does, if the program is one.
 pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
-    SHELLS.contains(&invocation.program).then(|| shell(invocation))
+    is_named(SHELLS, invocation.program).then(|| shell(invocation))
 }
 
 /// What the options in front say.

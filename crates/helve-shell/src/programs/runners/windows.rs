@@ -7,11 +7,12 @@ use crate::programs::{Inner, Invocation, Meaning, On};
 
 /// What such a shell does, if the program is one.
 pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
-    let name = invocation.program.to_ascii_lowercase();
-    match name.strip_suffix(".exe").unwrap_or(&name) {
-        "powershell" | "pwsh" => Some(powershell(invocation)),
-        "cmd" => Some(cmd(invocation)),
-        _ => None,
+    let (name, end) = invocation.program.split_once('.').unwrap_or((invocation.program, "exe"));
+    let is = |other: &str| name.eq_ignore_ascii_case(other) && end.eq_ignore_ascii_case("exe");
+    if is("powershell") || is("pwsh") {
+        Some(powershell(invocation))
+    } else {
+        is("cmd").then(|| cmd(invocation))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::analysis::{DepartureKind, EffectKind, OpaqueReason};
 use crate::programs::options::{Grammar, Item, Order, Place, read, read_from};
-use crate::programs::{Invocation, Meaning, On};
+use crate::programs::{Invocation, Meaning, On, is_named};
 
 /// A program that runs its operands.
 struct Wrapper {
@@ -260,7 +260,7 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
     // The loader has the machine's name in its own: ld-linux-x86-64.so.2, ld-musl-aarch64.so.1.
     let loader = invocation.program.starts_with("ld-") && invocation.program.contains(".so");
     let program = if loader { "ld.so" } else { invocation.program };
-    let wrapper = WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&program))?;
+    let wrapper = WRAPPERS.iter().find(|wrapper| is_named(wrapper.names, program))?;
     Some(wrapped(wrapper, invocation))
 }
 

@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use helve_shell::analysis::{Analysis, DepartureKind, EffectKind, Run, Setting};
+use helve_shell::analysis::{Analysis, DepartureKind, Run, Setting};
 use helve_shell::tree::Dialect;
 
-use super::offer::{fixed_words, never_offered, word};
+use super::offer::{fixed_words, never_offered, only_reads, word};
 use super::pattern::CommandPattern;
 use super::steering;
 
@@ -70,7 +70,8 @@ pub fn learn(observations: &[Observation], workspace: &Path, home: Option<&Path>
             let Some(words) = plain_words(&analysis, index, run, workspace) else { continue };
             let borrowed: Vec<&str> = words.iter().map(String::as_str).collect();
             // Only what reads may be put together; anything else is proposed word for word.
-            let fixed = if only_reads(&analysis, index, run) { fixed_words(&borrowed) } else { words.len() };
+            let reads = run.departures.is_empty() && only_reads(&analysis, index);
+            let fixed = if reads { fixed_words(&borrowed) } else { words.len() };
             let fixed = words.iter().take(fixed).cloned().collect();
             *groups.entry((fixed, words.len())).or_default().entry(words).or_default() += observation.count;
         }
@@ -96,11 +97,6 @@ fn plain_words(analysis: &Analysis, index: usize, run: &Run, workspace: &Path) -
     }
     let exact = CommandPattern::parse(&quoted(&words)).ok()?;
     exact.covers(analysis, index, workspace).ok().map(|()| words)
-}
-
-fn only_reads(analysis: &Analysis, index: usize, run: &Run) -> bool {
-    let mut effects = analysis.effects.iter().filter(|effect| effect.run == Some(index));
-    run.departures.is_empty() && effects.all(|effect| effect.kind == EffectKind::Read)
 }
 
 fn quoted(words: &[String]) -> String {

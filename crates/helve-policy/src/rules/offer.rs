@@ -144,11 +144,16 @@ pub fn propose(analysis: &Analysis, run: usize, workspace: &Path) -> Option<Stri
     };
     let fixed = fixed_words(&words);
     // What changes something is offered word for word.
-    let mut effects = analysis.effects.iter().filter(|effect| effect.run == Some(run));
-    let only_reads = effects.all(|effect| effect.kind == EffectKind::Read);
+    let only_reads = only_reads(analysis, run);
     let slotted = pattern_of(found, |at, arg| only_reads && at >= fixed && is_inside(analysis, run, arg));
     let exact = pattern_of(found, |_, _| false);
     [slotted, exact].into_iter().flatten().find(covers)
+}
+
+/// Whether all that a run is known to do is reading.
+pub(super) fn only_reads(analysis: &Analysis, run: usize) -> bool {
+    let mut effects = analysis.effects.iter().filter(|effect| effect.run == Some(run));
+    effects.all(|effect| effect.kind == EffectKind::Read)
 }
 
 /// The words of a run as a pattern, with `<path>` where `is_path` says so; none if another word is not known.

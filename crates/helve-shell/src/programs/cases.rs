@@ -2,7 +2,10 @@
 //!
 //! A row has `run` and, where they are not empty, `departs`, `inner`, `opaque`; `deeds` is compared where it is given.
 //! Words are split at blanks; `'…'` and `"…"` quote, `$x` is unknown, `*` and `?` outside quotes are patterns. `stdin` is
-//! known input, `more` is what is added: `paths` or `anything`.
+//! known input, `more` is what is added: `paths` or `anything`,
+//! `outside` says that it runs outside the workspace.
+
+use std::path::Path;
 
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -24,11 +27,16 @@ struct Case {
     deeds: Option<Vec<String>>,
     stdin: Option<String>,
     more: Option<String>,
+    #[serde(default)]
+    outside: bool,
 }
+
+/// The workspace of all cases.
+pub(super) const WORKSPACE: &str = "/home/user/project";
 
 /// Fails with all rows of a file that are not as they say.
 pub(super) fn check(file: &str) {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(file);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(file);
     let text = std::fs::read_to_string(&path).expect("the cases are there");
     let mut wrong = Vec::new();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
@@ -43,7 +51,14 @@ pub(super) fn check(file: &str) {
             Some("anything") => More::Anything,
             Some(other) => panic!("{file}:{}: no such more: {other}", index + 1),
         };
-        let invocation = Invocation { program: &program, args: &words[1..], input: &input, more };
+        let invocation = Invocation {
+            program: &program,
+            args: &words[1..],
+            input: &input,
+            more,
+            outside: case.outside,
+            workspace: Path::new(WORKSPACE),
+        };
         let meaning =
             understand(&invocation).unwrap_or_else(|| panic!("{file}:{}: no table knows it", index + 1));
         let found = Shown::of(&meaning, &words[1..]);
@@ -229,7 +244,16 @@ pub(super) fn understands(program: &str, args: &[Arg]) -> Result<(), TestCaseErr
     let text = Arg::known("id", NOWHERE);
     let inputs = [Input::Inherited, Input::Pipe(None), Input::Text(text.clone()), Input::File(text)];
     for (input, more) in inputs.iter().zip([More::Nothing, More::Paths, More::Anything, More::Nothing]) {
-        let Some(meaning) = understand(&Invocation { program, args, input, more }) else { continue };
+        let Some(meaning) = understand(&Invocation {
+            program,
+            args,
+            input,
+            more,
+            outside: more == More::Paths,
+            workspace: Path::new(WORKSPACE),
+        }) else {
+            continue;
+        };
         for deed in &meaning.deeds {
             match &deed.on {
                 On::Arg(at) => prop_assert!(*at < args.len(), "{deed:?}"),

@@ -1,9 +1,14 @@
 //! How tables write down what they found.
 
+use std::path::Path;
+
 use super::options::{Item, Place};
 use super::{Deed, Inner, Invocation, Meaning, On};
 use crate::Span;
 use crate::analysis::{Arg, ArgPart, DepartureKind, EffectKind, More, OpaqueReason};
+
+/// How many lines of one text are followed; a person types a few.
+const MAX_LINES: usize = 32;
 
 impl Meaning {
     /// Notes an effect.
@@ -96,6 +101,18 @@ impl Meaning {
         });
     }
 
+    /// Notes the lines of a text that a program hands to a shell: the function gives what of a line that is.
+    pub(super) fn runs_lines(&mut self, text: &Arg, command: impl Fn(&str) -> Option<&str>) {
+        let known = text.parts.iter().filter_map(|part| match part {
+            ArgPart::Known(known) => Some(known.lines()),
+            ArgPart::Glob(_) | ArgPart::Unknown => None,
+        });
+        let commands = known.flatten().filter_map(|line| command(line.trim_end())).map(str::trim);
+        for command in commands.filter(|command| !command.is_empty()).take(MAX_LINES) {
+            self.runs_text(Arg::known(command, text.span), "sh");
+        }
+    }
+
     /// Notes an option that names a program: a single word or a text with arguments.
     pub(super) fn runs_program(&mut self, args: &[Arg], place: Place) {
         self.departs(DepartureKind::Program, place.option);
@@ -128,8 +145,17 @@ impl Meaning {
     pub(super) fn notes_doubts(&mut self, items: &[Item], invocation: &Invocation<'_>) {
         self.notes_unknown(items);
         for item in items {
-            if let Item::Maybe(at) | Item::Open(at) = item {
-                self.departs(DepartureKind::PossibleOption, *at);
+            match item {
+                Item::Maybe(at) | Item::Open(at) => self.departs(DepartureKind::PossibleOption, *at),
+                // Versions of a program differ on which options take the next argument.
+                Item::Value(name, place) if !matches!(*name, "e" | "regexp") => {
+                    if place.arg != place.option
+                        && invocation.args.get(place.arg).is_some_and(looks_like_option)
+                    {
+                        self.departs(DepartureKind::PossibleOption, place.arg);
+                    }
+                }
+                _ => {}
             }
         }
         let ended = items.iter().any(|item| matches!(item, Item::End(_)));
@@ -154,10 +180,26 @@ impl Invocation<'_> {
         self.args.get(at)?.text()
     }
 
+    /// Whether a directory that an option names lies outside the workspace, or may do so.
+    pub(super) fn leads_outside(&self, directory: Option<&str>) -> bool {
+        let Some(directory) = directory else { return true };
+        if directory.starts_with('/') {
+            return !crate::walk::normal(Path::new(directory)).starts_with(self.workspace);
+        }
+        self.outside || directory.starts_with('~') || directory.split('/').any(|part| part == "..")
+    }
+
     /// The arguments from one on.
     pub(super) fn from(&self, at: usize) -> &[Arg] {
         self.args.get(at..).unwrap_or_default()
     }
+}
+
+/// Whether an argument is written like an option: a dash or two, and a letter.
+fn looks_like_option(arg: &Arg) -> bool {
+    let known = arg.prefix();
+    let name = known.strip_prefix("--").or_else(|| known.strip_prefix('-'));
+    name.is_some_and(|name| name.starts_with(|first: char| first.is_ascii_alphabetic()))
 }
 
 /// Whether a path is a stream that the process has anyway, or nothing.

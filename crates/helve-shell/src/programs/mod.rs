@@ -22,6 +22,8 @@ mod runners;
 
 pub(crate) use changers::code;
 
+use std::path::Path;
+
 use crate::analysis::{Arg, DepartureKind, EffectKind, Input, More, OpaqueReason};
 
 /// What a table is asked about.
@@ -35,6 +37,10 @@ pub(crate) struct Invocation<'a> {
     pub(crate) input: &'a Input,
     /// What is added behind the arguments when it runs.
     pub(crate) more: More,
+    /// Whether the directory in which it runs lies outside the workspace, or is not known.
+    pub(crate) outside: bool,
+    /// The workspace, absolute and in its normal form.
+    pub(crate) workspace: &'a Path,
 }
 
 /// What a program does with its arguments. Indices point into [`Invocation::args`]; one past their end means the run as a

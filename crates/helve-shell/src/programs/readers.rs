@@ -59,6 +59,7 @@ fn by_table(invocation: &Invocation<'_>) -> Option<Meaning> {
         for (at, arg) in invocation.args.iter().enumerate() {
             if let Some(kind) = arg.text().and_then(filters::pager_command) {
                 meaning.departs(kind, at);
+                meaning.runs_lines(arg, |line| line.trim_start_matches('+').strip_prefix('!'));
             }
         }
     }

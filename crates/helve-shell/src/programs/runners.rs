@@ -13,12 +13,14 @@
 //! | `repeaters` | `xargs`, `parallel`, `watch`, `entr`, `flock`, `hyperfine` |
 //! | `sessions` | `script`, `tmux`, `screen`, `at` |
 //! | `elsewhere` | `ssh`, containers, other roots and namespaces |
+//! | `environments` | tools that prepare surroundings: `direnv`, `mise`, `nix`, `conda`, `bwrap`, `gosu` |
 //! | `interpreters` | code in other languages |
 //! | `packages` | `npx`, `npm run`, `uv run`, `cargo run` |
 //! | `windows` | `powershell` and `cmd` |
 
 mod elsewhere;
 mod env;
+mod environments;
 mod interpreters;
 mod packages;
 mod privilege;
@@ -42,6 +44,7 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
         repeaters::understand,
         sessions::understand,
         elsewhere::understand,
+        environments::understand,
         interpreters::understand,
         packages::understand,
         windows::understand,

@@ -104,8 +104,14 @@ impl Walker<'_> {
         self.executed_file(&start.argv, run);
         self.checked_environment(&start, run);
         self.known_more(&mut start);
-        let invocation =
-            Invocation { program: &base, args: &start.argv[1..], input: &start.feed.input, more: start.more };
+        let invocation = Invocation {
+            program: &base,
+            args: &start.argv[1..],
+            input: &start.feed.input,
+            more: start.more,
+            outside: self.is_outside(),
+            workspace: self.setting.workspace,
+        };
         let meaning = programs::understand(&invocation);
         if let (Some(run), true) = (run, meaning.is_some()) {
             self.runs[run].understood = true;
@@ -202,20 +208,14 @@ impl Walker<'_> {
         }
     }
 
-    /// Arguments that are read from standard input are known if the input is.
+    /// Whether the directory may be one that is not the workspace's.
+    fn is_outside(&self) -> bool {
+        let directory = self.environment.directory();
+        directory.is_unknown() || directory.possible().any(|path| !path.starts_with(self.setting.workspace))
+    }
+
+    /// Arguments that are read from standard input may be known to be paths.
     fn known_more(&mut self, start: &mut Start) {
-        if start.more == More::Nothing {
-            return;
-        }
-        if let Some(text) = start.feed.flow.text.as_ref().and_then(Text::whole) {
-            let words: Vec<&str> = text.split_ascii_whitespace().collect();
-            if words.len() <= 64 && !text.contains(['\'', '"', '\\', '\0']) {
-                let span = self.current;
-                start.argv.extend(words.into_iter().map(|word| Arg::known(word, span)));
-                start.more = More::Nothing;
-                return;
-            }
-        }
         if start.feed.flow.paths && start.more == More::Anything {
             start.more = More::Paths;
         }

@@ -3,7 +3,7 @@
 use super::super::options::{Grammar, Order};
 use super::reading::{Reading, asks_for_help, deeds, first_word, long, mentions};
 use super::{Invocation, Meaning, On};
-use crate::analysis::{Arg, EffectKind, More};
+use crate::analysis::{Arg, EffectKind, Input, More};
 use crate::programs::Inner;
 
 pub(super) fn understand(program: &str, invocation: &Invocation<'_>) -> Option<Meaning> {
@@ -72,6 +72,11 @@ fn persisting(program: &str, invocation: &Invocation<'_>, verb: &str) -> Option<
         "crontab" => {
             let mut meaning =
                 persist(!mentions(args, &["-l", "-V", "-h", "-T"]) && !args.is_empty() || args.is_empty());
+            if let Input::Text(table) = invocation.input
+                && !meaning.deeds.is_empty()
+            {
+                meaning.runs_lines(table, scheduled);
+            }
             if let Some((file, _)) = first_word(args).filter(|_| !mentions(args, &["-u", "-l"])) {
                 meaning.deeds.extend(deeds([(EffectKind::Read, On::Arg(file))]).deeds);
             }
@@ -158,4 +163,17 @@ fn systemd_run(invocation: &Invocation<'_>) -> Option<Meaning> {
         reading.meaning.inner.push(inner);
     }
     reading.done()
+}
+
+/// The command of a line of a table for `cron`, behind five fields or one such as `@daily`.
+fn scheduled(line: &str) -> Option<&str> {
+    let mut rest = line.trim_start();
+    let fields = if rest.starts_with('@') { 1 } else { 5 };
+    if !rest.starts_with(|first: char| first.is_ascii_digit() || "*@".contains(first)) {
+        return None;
+    }
+    for _ in 0..fields {
+        rest = rest.split_once([' ', '\t'])?.1.trim_start();
+    }
+    Some(rest)
 }

@@ -85,8 +85,18 @@ fn sqlite(invocation: &Invocation<'_>) -> Option<Meaning> {
         && sqlite_runs(text.prefix())
     {
         reading.meaning.opaque.push((OpaqueReason::Code, None));
+        reading.meaning.runs_lines(text, escape);
     }
     reading.done()
+}
+
+/// The command that a line of psql or mysql hands to a shell.
+fn escape(line: &str) -> Option<&str> {
+    if let Some((_, command)) = line.split_once("\\!") {
+        return Some(command);
+    }
+    let start = line.get(.."system ".len())?;
+    start.eq_ignore_ascii_case("system ").then(|| &line[start.len()..])
 }
 
 fn is_query(text: &str) -> bool {
@@ -259,6 +269,10 @@ fn client(program: &str, invocation: &Invocation<'_>) -> Option<Meaning> {
     for place in statements {
         if starts_program(place.prefix(invocation.args)) {
             reading.meaning.departures.push((DepartureKind::Code, place.option));
+            place
+                .value(invocation.args)
+                .into_iter()
+                .for_each(|text| reading.meaning.runs_lines(&text, escape));
         }
     }
     reading.each_value(EffectKind::Read, &["f", "file"]);

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::cases::check;
+use super::super::cases::{WORKSPACE, check};
 use super::super::{Deed, Invocation, On, understand};
 use crate::Span;
 use crate::analysis::{Arg, ArgPart, Input, More};
@@ -31,7 +31,14 @@ fn commands_of_windows() {
 fn programs_of_similar_names_are_not_known() {
     for program in ["format.sh", "mkfsx", "rebooter", "rm.sh", "shutdownd", "killer", "delete"] {
         let args = [Arg::known("-rf", Span { start: 0, end: 3 })];
-        let invocation = Invocation { program, args: &args, input: &Input::Inherited, more: More::Nothing };
+        let invocation = Invocation {
+            program,
+            args: &args,
+            input: &Input::Inherited,
+            more: More::Nothing,
+            outside: false,
+            workspace: std::path::Path::new(WORKSPACE),
+        };
         assert_eq!(understand(&invocation), None, "{program}");
     }
 }
@@ -110,8 +117,14 @@ proptest! {
     ) {
         let args: Vec<Arg> = line.split(' ').map(arg).collect();
         let more = [More::Nothing, More::Paths, More::Anything][more];
-        let invocation =
-            Invocation { program: PROGRAMS[program], args: &args, input: &Input::Inherited, more };
+        let invocation = Invocation {
+            program: PROGRAMS[program],
+            args: &args,
+            input: &Input::Inherited,
+            more,
+            outside: false,
+            workspace: std::path::Path::new(WORKSPACE),
+        };
         let meaning = understand(&invocation).unwrap_or_default();
         for Deed { on, .. } in &meaning.deeds {
             match on {

@@ -2,7 +2,7 @@
 
 mod program;
 
-use crate::analysis::{Arg, DepartureKind, More, OpaqueReason};
+use crate::analysis::{Arg, ArgPart, DepartureKind, EffectKind, More, OpaqueReason};
 use crate::programs::options::{Grammar, Item, Order, read};
 use crate::programs::{Inner, Invocation, Meaning, On};
 use program::Act;
@@ -47,9 +47,10 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Meaning {
                 }
             }
             Item::Value("W", place) => {
-                let text = place.text(args).unwrap_or("exec");
-                if ["e", "d", "p", "i", "l", "f"].iter().any(|start| text.starts_with(start)) {
+                let text = place.text(args).map(str::to_ascii_lowercase);
+                if !text.is_some_and(|text| HARMLESS_W.contains(&text.as_str())) {
                     meaning.departs(DepartureKind::UnknownOption, place.option);
+                    meaning.hides(OpaqueReason::Code, Some(place.option));
                 }
             }
             Item::Flag(name @ ("d" | "dump-variables" | "o" | "pretty-print" | "p" | "profile"), at) => {
@@ -82,8 +83,13 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Meaning {
             programs.push((at, Some(args[at].clone())));
         }
     }
-    for (at, text) in programs {
+    if let Some((at, text)) = whole(programs) {
         note_program(&mut meaning, at, text);
+    }
+    let opens = |arg: &Arg| arg.prefix().rsplit('=').next().is_some_and(|path| path.starts_with("/inet"));
+    for at in (0..args.len()).filter(|at| opens(&args[*at])) {
+        meaning.departs(DepartureKind::Network, at);
+        meaning.does(EffectKind::Connect, On::Unknown(Some(at)));
     }
     for at in operands {
         let is_assignment = args[at].prefix().split_once('=').is_some_and(|(name, _)| {
@@ -97,6 +103,35 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Meaning {
         meaning.reads(On::Unknown(None));
     }
     meaning
+}
+
+/// Values of `-W` that change nothing but what is printed.
+const HARMLESS_W: &[&str] = &[
+    "version",
+    "v",
+    "help",
+    "usage",
+    "posix",
+    "traditional",
+    "compat",
+    "lint",
+    "re-interval",
+    "interactive",
+];
+
+/// Several sources are one program, a line each.
+fn whole(sources: Vec<(usize, Option<Arg>)>) -> Option<(usize, Option<Arg>)> {
+    let mut sources = sources.into_iter();
+    let (at, first) = sources.next()?;
+    let Some(mut program) = first else { return Some((at, None)) };
+    for (_, next) in sources {
+        let Some(next) = next else { return Some((at, None)) };
+        program.parts = match (program.text(), next.text()) {
+            (Some(before), Some(text)) => vec![ArgPart::Known(format!("{before}\n{text}"))],
+            _ => return Some((at, None)),
+        };
+    }
+    Some((at, Some(program)))
 }
 
 fn note_program(meaning: &mut Meaning, at: usize, program: Option<Arg>) {
@@ -133,7 +168,7 @@ fn note_program(meaning: &mut Meaning, at: usize, program: Option<Arg>) {
             }
             Act::Connect => {
                 meaning.departs(DepartureKind::Network, at);
-                meaning.does(crate::analysis::EffectKind::Connect, On::Unknown(Some(at)));
+                meaning.does(EffectKind::Connect, On::Unknown(Some(at)));
             }
             Act::Unreadable => {
                 starts_programs = true;

@@ -283,7 +283,9 @@ const SORT: Table = Table {
     names: &["sort", "gsort"],
     grammar: Grammar {
         flags: "bdfghiMnRrVcCmsuz",
-        values: "koSTty",
+        values: "koSTt",
+        // On some systems `-y` takes a number, and gives anything else back.
+        optional: "y",
         names: &[
             "ignore-leading-blanks dictionary-order ignore-case general-numeric-sort ignore-nonprinting \
             month-sort human-numeric-sort numeric-sort random-sort random-source= reverse sort= \

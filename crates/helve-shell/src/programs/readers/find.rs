@@ -1,8 +1,11 @@
 //! `find`: starting points, then an expression of tests and actions.
 
+mod narrowing;
+
 use crate::analysis::{Arg, ArgPart, DepartureKind, EffectKind, More, OpaqueReason};
 use crate::programs::options::may_hide_option;
 use crate::programs::{Invocation, Meaning, On};
+use narrowing::Tests;
 
 /// Options and tests without an argument, operators included.
 const ALONE: &[&str] = &[
@@ -90,45 +93,6 @@ const WITH_ARGUMENT: &[&str] = &[
     "-flags",
 ];
 
-/// Tests that narrow down what an action is done to. `-type f` and `-type d` do not: a tree is made of them.
-const NARROWING: &[&str] = &[
-    "-empty",
-    "-executable",
-    "-nogroup",
-    "-nouser",
-    "-amin",
-    "-anewer",
-    "-atime",
-    "-cmin",
-    "-cnewer",
-    "-ctime",
-    "-gid",
-    "-group",
-    "-ilname",
-    "-iname",
-    "-inum",
-    "-ipath",
-    "-iregex",
-    "-iwholename",
-    "-links",
-    "-lname",
-    "-mmin",
-    "-mtime",
-    "-name",
-    "-newer",
-    "-path",
-    "-perm",
-    "-regex",
-    "-samefile",
-    "-size",
-    "-uid",
-    "-used",
-    "-user",
-    "-wholename",
-    "-Bmin",
-    "-Btime",
-];
-
 /// What `find` does.
 pub(super) fn understand(invocation: &Invocation<'_>) -> Meaning {
     let args = invocation.args;
@@ -151,12 +115,12 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Meaning {
         meaning,
         starts,
         first,
-        narrowed: false,
+        tests: Tests::default(),
         shallow: false,
-        flat: false,
         choices: false,
         name: None,
         deletes: None,
+        deletes_all: false,
         commands: 0,
     };
     expression.read(at);
@@ -192,17 +156,17 @@ struct Expression<'a> {
     starts: &'a [Arg],
     /// The index of the first starting point.
     first: usize,
-    /// Whether a test narrows down what actions are done to.
-    narrowed: bool,
+    /// What the tests before an action say about what it is done to.
+    tests: Tests,
     /// Whether it looks at one level only.
     shallow: bool,
-    /// Whether it finds no directories.
-    flat: bool,
     /// Whether there are alternatives or negations, so that a name does not hold for all that is found.
     choices: bool,
     /// The pattern of the first `-name`.
     name: Option<String>,
+    /// Where it deletes, and whether nothing narrows down what.
     deletes: Option<usize>,
+    deletes_all: bool,
     /// How many commands were followed.
     commands: usize,
 }
@@ -228,11 +192,13 @@ impl Expression<'_> {
                 at += 1;
                 continue;
             };
+            self.tests.note(text, self.invocation.text(at + 1), at + 1 < args.len());
             at += match text {
                 "-exec" | "-execdir" | "-ok" | "-okdir" => self.command(at),
                 "-delete" => {
                     self.meaning.departs(DepartureKind::Change, at);
                     self.deletes = Some(at);
+                    self.deletes_all |= self.finds_all();
                     1
                 }
                 "-fprint" | "-fprint0" | "-fls" => self.output(at, 2),
@@ -274,33 +240,22 @@ impl Expression<'_> {
                     texts.find(|(_, text)| matches!(text, Some(";" | "+")));
                 }
                 Some("-o" | "-or" | "-not" | "!" | ",") => self.choices = true,
-                Some("-maxdepth") => match texts.next() {
-                    Some((_, Some("0"))) => self.narrowed = true,
-                    Some((_, Some("1"))) => self.shallow = true,
-                    _ => {}
-                },
-                Some("-type" | "-xtype") => {
-                    let kinds = texts.next().and_then(|(_, value)| value).unwrap_or("d");
-                    self.flat |= !kinds.contains('d');
-                    // Links, pipes and sockets hold nothing.
-                    self.narrowed |= !kinds.contains(['d', 'f']);
+                Some("-maxdepth") => {
+                    let depth = texts.next().and_then(|(_, value)| value);
+                    self.shallow = depth == Some("1");
+                    self.tests.everywhere |= depth == Some("0");
                 }
-                Some(test) if NARROWING.contains(&test) || is_newer_than(test) => {
-                    if test == "-empty" {
-                        self.narrowed = true;
-                        continue;
-                    }
-                    let value = texts.next().and_then(|(_, value)| value);
-                    // A pattern that everything matches narrows nothing.
-                    self.narrowed |=
-                        value.is_none_or(|text| text.is_empty() || text.chars().any(|ch| ch != '*'));
-                    if matches!(test, "-name" | "-iname") && self.name.is_none() {
-                        self.name = value.map(str::to_owned);
-                    }
+                Some("-name" | "-iname") if self.name.is_none() => {
+                    self.name = texts.next().and_then(|(_, value)| value).map(str::to_owned);
                 }
                 _ => {}
             }
         }
+    }
+
+    /// Whether nothing narrows down what the action here is done to; the files of one level are no tree.
+    fn finds_all(&self) -> bool {
+        !(self.tests.narrows() || self.shallow && self.tests.is_flat())
     }
 
     fn output(&mut self, at: usize, length: usize) -> usize {
@@ -329,7 +284,11 @@ impl Expression<'_> {
         }
         let here = matches!(self.invocation.text(at), Some("-execdir" | "-okdir"));
         let found = self.found(here);
-        let (command, _) = with_paths(&args[..length], &found);
+        let (command, named) = with_paths(&args[..length], &found);
+        if named && self.finds_all() && removes(&args[..length]) {
+            self.deletes_all = true;
+            self.deletes = self.deletes.or(Some(at));
+        }
         let more = if length == args.len() { self.invocation.more } else { More::Nothing };
         let asks = matches!(self.invocation.text(at), Some("-ok" | "-okdir"));
         if asks && (!command.is_empty() || more != More::Nothing) {
@@ -369,9 +328,7 @@ impl Expression<'_> {
 
     fn finish(mut self) -> Meaning {
         let Some(at) = self.deletes else { return self.meaning };
-        // The files of one level are no tree.
-        let narrowed = self.narrowed || self.shallow && self.flat;
-        let kind = if narrowed { EffectKind::Delete } else { EffectKind::DeleteTree };
+        let kind = if self.deletes_all { EffectKind::DeleteTree } else { EffectKind::Delete };
         if self.starts.is_empty() {
             self.meaning.does(kind, On::Path(".".to_owned(), Some(at)));
         }
@@ -380,6 +337,15 @@ impl Expression<'_> {
         }
         self.meaning
     }
+}
+
+/// Whether a command deletes what it is given.
+fn removes(command: &[Arg]) -> bool {
+    let names = command.iter().map(|word| word.text().and_then(|text| text.rsplit('/').next()));
+    let wraps =
+        |name: &Option<&str>| matches!(name, Some("sudo" | "doas" | "env" | "nice" | "command" | "busybox"));
+    let name = names.take(4).find(|name| !wraps(name)).flatten();
+    matches!(name, Some("rm" | "unlink" | "shred" | "srm" | "wipe" | "grm"))
 }
 
 fn is_number(text: &str) -> bool {

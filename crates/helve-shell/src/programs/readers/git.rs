@@ -75,12 +75,21 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Meaning {
     let mut directory: Option<String> = None;
     let mut located = true;
     let mut subcommand = None;
+    if invocation.outside {
+        // Another repository's settings name programs as well.
+        meaning.departs(DepartureKind::Configuration, args.len());
+    }
     for item in read(args, &GIT) {
         match item {
-            Item::Value("C", place) => match place.text(args) {
-                Some(text) => directory = Some(inside(directory.as_deref(), text)),
-                None => located = false,
-            },
+            Item::Value("C", place) => {
+                match place.text(args) {
+                    Some(text) => directory = Some(inside(directory.as_deref(), text)),
+                    None => located = false,
+                }
+                if invocation.leads_outside(place.text(args)) {
+                    meaning.departs(DepartureKind::Configuration, place.option);
+                }
+            }
             Item::Value("c", place) => config::note(&mut meaning, args, place),
             Item::Value("config-env", place) => meaning.departs(DepartureKind::Configuration, place.option),
             Item::Value("exec-path", place) => {

@@ -1,7 +1,7 @@
 //! `make`: its targets are the owner's; what is given on the command line is not.
 
-use crate::analysis::{DepartureKind, OpaqueReason};
-use crate::programs::options::{Grammar, Item, read};
+use crate::analysis::{DepartureKind, Input, OpaqueReason};
+use crate::programs::options::{Grammar, Item, read, tail};
 use crate::programs::{Invocation, Meaning};
 
 const MAKE: Grammar = Grammar {
@@ -50,14 +50,22 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Meaning {
     let mut meaning = Meaning::default();
     let items = read(args, &MAKE);
     meaning.notes_doubts(&items, invocation);
+    if invocation.outside {
+        meaning.departs(DepartureKind::Code, args.len());
+        meaning.hides(OpaqueReason::Script, None);
+    }
     for item in items {
         match item {
             Item::Value("E" | "eval", place) => {
                 meaning.departs(DepartureKind::Code, place.option);
                 meaning.hides(OpaqueReason::Code, Some(place.option));
+                place.value(args).into_iter().for_each(|text| meaning.runs_lines(&text, recipe));
             }
             Item::Value("f" | "file" | "makefile", place) => {
-                meaning.reads(place.on(args));
+                match (place.text(args), invocation.input) {
+                    (Some("-" | "/dev/stdin"), Input::Text(text)) => meaning.runs_lines(text, recipe),
+                    _ => meaning.reads(place.on(args)),
+                }
                 if !matches!(
                     place.text(args),
                     Some("Makefile" | "makefile" | "GNUmakefile" | "./Makefile" | "./makefile" | "/dev/null")
@@ -72,9 +80,7 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Meaning {
             Item::Value("C" | "directory", place) => {
                 meaning.reads(place.on(args));
                 // The makefile of a directory below is the project's own; one from elsewhere is not.
-                if place.text(args).is_none_or(|path| {
-                    path.starts_with(['/', '~']) || path.split('/').any(|part| part == "..")
-                }) {
+                if invocation.leads_outside(place.text(args)) {
                     meaning.departs(DepartureKind::Code, place.option);
                     meaning.hides(OpaqueReason::Script, Some(place.option));
                 }
@@ -96,12 +102,63 @@ fn assignment(meaning: &mut Meaning, invocation: &Invocation<'_>, at: usize) {
     if runs || STEERING.contains(&name) || text.is_none_or(is_code) || name.contains('$') {
         meaning.departs(DepartureKind::Code, at);
         meaning.hides(OpaqueReason::Code, Some(at));
-    } else if PROGRAMS.contains(&name) {
+        if runs || (matches!(name, "SHELL" | "MAKESHELL") && value.contains(' ')) {
+            meaning.runs_text(tail(&invocation.args[at], left.len() + 1), "sh");
+        }
+    } else if PROGRAMS.contains(&name)
+        || value.split_ascii_whitespace().any(|word| leads_away(invocation, word))
+    {
         meaning.departs(DepartureKind::Program, at);
     }
+}
+
+/// The command of a line of a makefile: behind a tab, or behind `target: sources;`.
+fn recipe(line: &str) -> Option<&str> {
+    let command = match line.strip_prefix('\t') {
+        Some(command) => command,
+        None => line.split_once(':')?.1.split_once(';')?.1,
+    };
+    Some(command.trim_start_matches([' ', '\t', '@', '-', '+']))
 }
 
 /// Whether a value can do more in a recipe than stand for a word or a list of words.
 fn is_code(value: &str) -> bool {
     value.contains(['$', '`', ';', '|', '&', '<', '>', '(', ')', '\n', '\r'])
+}
+
+/// Options of compilers, linkers and runners that load code, name a program or a file to write.
+const LOADING: &[&str] = &[
+    "-fplugin",
+    "-fpass-plugin",
+    "-B",
+    "-specs",
+    "--specs",
+    "-wrapper",
+    "-load",
+    "-Xclang",
+    "-Xlinker",
+    "-toolexec",
+    "-exec",
+    "--exec",
+    "--eval",
+    "-fuse-ld",
+    "-include",
+    "-imacros",
+    "-o",
+    "--output",
+];
+
+/// Whether a word of a value is a file that a recipe may run, a place outside, or an option that does as much.
+fn leads_away(invocation: &Invocation<'_>, word: &str) -> bool {
+    // A pattern of packages is no file.
+    if word.ends_with("/...") && !word.starts_with(['/', '~']) {
+        return false;
+    }
+    let (option, value) = word.split_once('=').unwrap_or((word, word));
+    if word.starts_with('-')
+        && (LOADING.contains(&option) || word.starts_with("-B") || word.starts_with("-Wl,"))
+    {
+        return true;
+    }
+    value.starts_with("./") || (value.starts_with(['/', '~', '.']) && invocation.leads_outside(Some(value)))
 }

@@ -26,7 +26,8 @@ const RG: Table = Table {
         ("pre", Does::Run),
         ("hostname-bin", Does::Run),
     ],
-    flags: &[],
+    // It runs the programs that decompress.
+    flags: &[("z", DepartureKind::Program), ("search-zip", DepartureKind::Program)],
     operands: Operands::PatternThenPaths(&["e", "regexp", "f", "file", "files", "type-list"]),
 };
 

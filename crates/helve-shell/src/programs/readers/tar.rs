@@ -46,7 +46,8 @@ struct Request {
     to_stdout: bool,
     absolute: bool,
     local: bool,
-    archive: Option<Place>,
+    /// A volume each.
+    archives: Vec<Place>,
     directories: Vec<Place>,
     members: Vec<usize>,
 }
@@ -119,7 +120,7 @@ fn function(meaning: &mut Meaning, request: &mut Request, name: &'static str, at
 
 fn value(meaning: &mut Meaning, request: &mut Request, args: &[Arg], name: &'static str, place: Place) {
     match name {
-        "f" | "file" => request.archive = Some(place),
+        "f" | "file" => request.archives.push(place),
         "C" | "directory" => request.directories.push(place),
         "T" | "files-from" => {
             meaning.reads(place.on(args));
@@ -160,7 +161,7 @@ fn checkpoint(meaning: &mut Meaning, args: &[Arg], place: Place) {
 
 fn finish(meaning: &mut Meaning, request: &Request, invocation: &Invocation<'_>) {
     let args = invocation.args;
-    if let Some(archive) = request.archive {
+    for archive in request.archives.iter().copied() {
         let host = archive.text(args).and_then(|text| text.split_once(':')).map(|(host, _)| host);
         if let Some(host) = host.filter(|host| !request.local && !host.contains('/')) {
             meaning.departs(DepartureKind::Network, archive.option);

@@ -1,7 +1,7 @@
 //! Programs that run a command on another host, in a container, under another root or in other namespaces.
 
 use super::repeaters::first_operand;
-use crate::analysis::{Arg, DepartureKind, EffectKind, OpaqueReason};
+use crate::analysis::{Arg, DepartureKind, EffectKind, Input, OpaqueReason};
 use crate::programs::meaning::joined;
 use crate::programs::options::{Grammar, Item, Order, Place, read, read_from};
 use crate::programs::{Inner, Invocation, Meaning, On};
@@ -79,6 +79,14 @@ fn ssh(invocation: &Invocation<'_>) -> Meaning {
     if let Some(text) = joined(invocation.from(first_operand(&behind, invocation))) {
         meaning.inner.push(Inner::Shell {
             text,
+            shell: "sh".to_owned(),
+            parameters: Vec::new(),
+            elsewhere: true,
+        });
+    } else if let Input::Text(text) = invocation.input {
+        // Without a command, the shell over there reads what comes in.
+        meaning.inner.push(Inner::Shell {
+            text: text.clone(),
             shell: "sh".to_owned(),
             parameters: Vec::new(),
             elsewhere: true,

@@ -379,6 +379,12 @@ fn vi(invocation: &Invocation<'_>) -> Meaning {
     if matches!(invocation.program, "ed" | "ex") && !matches!(invocation.input, Input::Inherited) {
         meaning.departs(DepartureKind::Code, args.len());
         meaning.hides(OpaqueReason::Code, None);
+        if let Input::Text(text) = invocation.input {
+            meaning.runs_lines(text, |line| {
+                let (before, command) = line.split_once('!')?;
+                before.bytes().all(|byte| b"0123456789,$%.;:rwe ".contains(&byte)).then_some(command)
+            });
+        }
     }
     meaning
 }
@@ -423,10 +429,31 @@ fn emacs(invocation: &Invocation<'_>) -> Meaning {
             "eval" | "execute" | "e" | "l" | "load" | "script" | "f" | "funcall" | "x" | "L" => {
                 meaning.departs(DepartureKind::Code, at - 1);
                 meaning.hides(OpaqueReason::Code, Some(at - 1));
+                let (value, skip) =
+                    if attached { (at - 1, known.find('=').unwrap_or(0) + 1) } else { (at, 0) };
+                let place = Place { option: at - 1, arg: value, skip };
+                place.value(args).into_iter().for_each(|code| lisp(&mut meaning, &code));
                 at += usize::from(!attached);
             }
             _ => {}
         }
     }
     meaning
+}
+
+/// What Lisp plainly hands to a shell: the first string behind a function that does so.
+fn lisp(meaning: &mut Meaning, code: &Arg) {
+    const STARTS: &[&str] = &["shell-command", "start-process-shell-command", "compile"];
+    let Some(text) = code.text() else { return };
+    for start in STARTS {
+        let Some((_, behind)) = text.split_once(start) else { continue };
+        let Some((_, string)) = behind.split_once('"') else { continue };
+        let mut command = String::new();
+        let mut chars = string.chars();
+        while let Some(next) = chars.next().filter(|next| *next != '"') {
+            command.extend(if next == '\\' { chars.next() } else { Some(next) });
+        }
+        meaning.runs_text(Arg::known(command, code.span), "sh");
+        return;
+    }
 }

@@ -3,7 +3,7 @@
 use crate::analysis::{Arg, ArgPart, DepartureKind, EffectKind, Input, More, OpaqueReason};
 use crate::programs::meaning::joined;
 use crate::programs::options::{Grammar, Item, Order, read};
-use crate::programs::{Invocation, Meaning, On};
+use crate::programs::{Inner, Invocation, Meaning, On};
 
 /// What such a program does, if it is one.
 pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
@@ -28,6 +28,29 @@ const XARGS: Grammar = Grammar {
     ..Grammar::NONE
 };
 
+/// How `xargs` makes arguments of what it reads.
+#[derive(Default)]
+struct Splitting {
+    /// What stands for what is read.
+    mark: Option<String>,
+    /// Whether a mark is not known.
+    unknown_mark: bool,
+    /// Whether an option behind the mark may take it back.
+    cancels_mark: bool,
+    /// Whether words are not simply divided by blanks.
+    unusual: bool,
+    /// Whether they come from elsewhere than standard input, or are cut so that a path may become an option.
+    foreign: bool,
+    /// How many go to one run.
+    count: Option<usize>,
+    /// A variable that each run gets.
+    slot: Option<String>,
+}
+
+/// How many words, and runs that get them, are followed; a person types a few.
+const MAX_WORDS: usize = 64;
+const MAX_RUNS: usize = 16;
+
 /// What is read becomes arguments: behind the command, or where a mark stands.
 fn xargs(invocation: &Invocation<'_>) -> Meaning {
     let args = invocation.args;
@@ -35,46 +58,128 @@ fn xargs(invocation: &Invocation<'_>) -> Meaning {
     let items = read(args, &XARGS);
     meaning.notes_unknown(&items);
     let mut first = args.len();
-    let mut mark: Option<String> = None;
-    let mut unknown_mark = false;
+    let mut splitting = Splitting::default();
     for item in items {
         match item {
-            Item::Value("I" | "i" | "J" | "replace", place) => {
-                mark = place.text(args).map(str::to_owned);
-                unknown_mark = mark.is_none();
-            }
-            Item::Flag("i" | "replace", _) => mark = Some("{}".to_owned()),
-            Item::Value("a" | "arg-file", place) => meaning.reads(place.on(args)),
             Item::Operand(at) => first = first.min(at),
             Item::Open(at) => meaning.departs(DepartureKind::PossibleOption, at),
             Item::Maybe(at) => {
                 meaning.departs(DepartureKind::PossibleOption, at);
                 first = first.min(at);
             }
+            Item::Value("a" | "arg-file", place) => {
+                meaning.reads(place.on(args));
+                splitting.foreign = true;
+            }
+            Item::Value("process-slot-var", place) => match place.text(args) {
+                Some(name) => splitting.slot = Some(name.to_owned()),
+                None => meaning.hides(OpaqueReason::Environment, Some(place.option)),
+            },
+            Item::Value(name, place) => splitting.value(name, place.text(args)),
+            Item::Flag(name, _) => splitting.flag(name),
             _ => {}
         }
     }
     if invocation.more == More::Anything && first == args.len() {
         meaning.departs(DepartureKind::PossibleOption, first);
     }
-    let command = invocation.from(first);
-    match mark.filter(|mark| !mark.is_empty()) {
-        Some(mark) if !command.is_empty() => {
-            meaning.runs(&command.iter().map(|arg| marked(arg, &mark)).collect::<Vec<_>>(), More::Nothing);
+    let mut command = invocation.from(first).to_vec();
+    let span = args.first().map_or(crate::Span { start: 0, end: 0 }, |arg| arg.span);
+    if command.is_empty() && invocation.more == More::Nothing {
+        // Without a command it prints what it reads.
+        command.push(Arg::known("echo", span));
+    }
+    if splitting.unknown_mark {
+        meaning.hides(OpaqueReason::UnknownText, None);
+    }
+    let mark = splitting.mark.as_ref().filter(|mark| !mark.is_empty() && first < args.len());
+    let runs: Vec<(Vec<Arg>, More)> = match (mark, splitting.words(invocation)) {
+        (Some(mark), _) => {
+            let more = if splitting.cancels_mark { More::Anything } else { More::Nothing };
+            vec![(command.iter().map(|arg| marked(arg, mark)).collect(), more)]
         }
-        _ if command.is_empty() && invocation.more == More::Nothing => {
-            // Without a command it prints what it reads.
-            let span = args.first().map_or(crate::Span { start: 0, end: 0 }, |arg| arg.span);
-            meaning.runs(&[Arg::known("echo", span)], More::Anything);
+        (None, Some(runs)) => {
+            let with = |words: Vec<&str>| {
+                let words = words.into_iter().map(|word| Arg::known(word, span));
+                command.iter().cloned().chain(words).collect()
+            };
+            runs.into_iter().map(|words| (with(words), More::Nothing)).collect()
         }
-        _ => {
-            if unknown_mark {
-                meaning.hides(OpaqueReason::UnknownText, None);
-            }
-            meaning.runs(command, More::Anything);
-        }
+        (None, None) => vec![(command, More::Anything)],
+    };
+    let environment: Vec<(String, Arg)> =
+        splitting.slot.iter().map(|name| (name.clone(), Arg::known("0", span))).collect();
+    for (argv, more) in runs {
+        meaning.inner.push(Inner::Argv {
+            argv,
+            more,
+            environment: environment.clone(),
+            keeps_input: !splitting.foreign,
+            directory: None,
+            elsewhere: false,
+        });
     }
     meaning
+}
+
+impl Splitting {
+    fn value(&mut self, name: &str, text: Option<&str>) {
+        match name {
+            "I" | "i" | "J" | "replace" => {
+                self.mark = text.map(str::to_owned);
+                self.unknown_mark = text.is_none();
+                self.cancels_mark = false;
+            }
+            "n" | "max-args" => {
+                self.count = text.and_then(|text| text.parse().ok()).filter(|count| *count > 0);
+                self.unusual |= self.count.is_none();
+                self.cancels_mark |= self.mark.is_some() && self.count != Some(1);
+            }
+            "L" | "l" | "max-lines" => {
+                self.unusual = true;
+                self.cancels_mark |= self.mark.is_some();
+            }
+            "d" | "delimiter" => {
+                self.unusual = true;
+                // Names of files that are divided elsewhere may hold what looks like an option.
+                self.foreign |= !matches!(text, Some("\n" | "\\n" | "\0" | "\\0"));
+            }
+            "P" | "max-procs" => {}
+            _ => self.unusual = true,
+        }
+    }
+
+    fn flag(&mut self, name: &str) {
+        match name {
+            "i" | "replace" => self.value("replace", Some("{}")),
+            "l" | "max-lines" => self.value("max-lines", None),
+            "0" | "null" => self.unusual = true,
+            _ => {}
+        }
+    }
+
+    /// What each run gets, where the input is known and is divided by blanks alone.
+    fn words<'a>(&self, invocation: &'a Invocation<'_>) -> Option<Vec<Vec<&'a str>>> {
+        if self.unusual || self.foreign || invocation.more != More::Nothing {
+            return None;
+        }
+        let Input::Text(arg) = invocation.input else { return None };
+        let text = arg.text()?;
+        let special =
+            |next: char| matches!(next, '\'' | '"' | '\\') || (next.is_control() && !" \t\n".contains(next));
+        if text.contains(special) {
+            return None;
+        }
+        let words: Vec<&str> = text.split([' ', '\t', '\n']).filter(|word| !word.is_empty()).collect();
+        let count = self.count.unwrap_or(MAX_WORDS);
+        if words.len() > MAX_WORDS || words.len() > count.saturating_mul(MAX_RUNS) {
+            return None;
+        }
+        if words.is_empty() {
+            return Some(vec![words]);
+        }
+        Some(words.chunks(count).map(<[&str]>::to_vec).collect())
+    }
 }
 
 /// The argument with nothing known where the mark stands.
@@ -170,9 +275,10 @@ fn split_marks(text: &str, parts: &mut Vec<ArgPart>) -> bool {
     let mut named = false;
     let mut rest = text;
     while let Some(open) = rest.find('{') {
-        let mark = rest[open..].find('}').map(|close| &rest[open + 1..open + close]);
-        let Some(mark) = mark
-            .filter(|mark| mark.len() <= 8 && mark.bytes().all(|byte| b"0123456789./%#-+".contains(&byte)))
+        // A mark is short, so that no brace is looked for far away.
+        let close = rest[open..].bytes().take(10).position(|byte| byte == b'}');
+        let mark = close.map(|close| &rest[open + 1..open + close]);
+        let Some(mark) = mark.filter(|mark| mark.bytes().all(|byte| b"0123456789./%#-+".contains(&byte)))
         else {
             parts.push(ArgPart::Known(rest[..=open].to_owned()));
             rest = &rest[open + 1..];

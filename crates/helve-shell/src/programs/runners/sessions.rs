@@ -1,7 +1,8 @@
 //! Programs that run a command in a terminal of its own, or later.
 
 use super::repeaters::first_operand;
-use crate::analysis::{DepartureKind, EffectKind, Input, OpaqueReason};
+use crate::Span;
+use crate::analysis::{Arg, DepartureKind, EffectKind, Input, OpaqueReason};
 use crate::programs::options::{Grammar, Item, Order, Place, read, read_from};
 use crate::programs::{Invocation, Meaning, On};
 
@@ -70,6 +71,18 @@ const TMUX: Grammar = Grammar { flags: "2CDlNuvV", values: "cfLST", order: Order
 const TMUX_NEW: Grammar =
     Grammar { flags: "AdDEPXkabhvIZ", values: "cenFstxylpf", order: Order::First, ..Grammar::NONE };
 
+const TMUX_SEND: Grammar = Grammar { flags: "FHKlMRX", values: "cNt", order: Order::First, ..Grammar::NONE };
+
+/// Notes what is typed for somebody, a line each: keys follow each other without blanks between them.
+fn typed(meaning: &mut Meaning, keys: &[Arg]) {
+    for line in keys.split(|key| matches!(key.text(), Some("Enter" | "C-m" | "KPEnter" | "C-j"))).take(16) {
+        let Some(span) = line.iter().map(|key| key.span).reduce(Span::to) else { continue };
+        let text: Option<String> =
+            line.iter().map(|key| key.text().map(|text| if text == "Space" { " " } else { text })).collect();
+        text.into_iter().for_each(|text| meaning.runs_text(Arg::known(text, span), "sh"));
+    }
+}
+
 /// `tmux new -d TEXT`, and the other subcommands that start something or type for somebody.
 fn tmux(invocation: &Invocation<'_>) -> Meaning {
     let args = invocation.args;
@@ -102,7 +115,13 @@ fn tmux(invocation: &Invocation<'_>) -> Meaning {
             let text = invocation.from(name + 1).iter().find(|arg| !arg.prefix().starts_with('-'));
             text.into_iter().for_each(|text| meaning.runs_text(text.clone(), "sh"));
         }
-        Some("send" | "send-keys" | "set-hook" | "bind" | "bind-key" | "source" | "source-file") => {
+        Some("send" | "send-keys") => {
+            meaning.departs(DepartureKind::Code, name);
+            meaning.hides(OpaqueReason::UnknownText, Some(name));
+            let keys = first_operand(&read_from(args, name + 1, &TMUX_SEND), invocation);
+            typed(&mut meaning, invocation.from(keys));
+        }
+        Some("set-hook" | "bind" | "bind-key" | "source" | "source-file") => {
             meaning.departs(DepartureKind::Code, name);
             meaning.hides(OpaqueReason::UnknownText, Some(name));
         }

@@ -154,7 +154,7 @@ const WRAPPERS: &[Wrapper] = &[
         ..PLAIN
     },
     Wrapper {
-        names: &["unbuffer", "caffeinate", "rlwrap", "xvfb-run", "faketime"],
+        names: &["unbuffer", "caffeinate", "rlwrap", "xvfb-run"],
         grammar: Grammar { flags: "padisuml", values: "ftwesn", order: Order::First, ..Grammar::NONE },
         ..PLAIN
     },
@@ -359,6 +359,16 @@ fn debugger(invocation: &Invocation<'_>) -> Meaning {
             | "o" | "one-line" | "s" | "source" | "k" | "O" | "S" => {
                 meaning.departs(DepartureKind::Code, at);
                 meaning.hides(OpaqueReason::Code, Some(at));
+                let place = match name.contains('=') {
+                    true => Place { option: at, arg: at, skip: arg.prefix().find('=').unwrap_or(0) + 1 },
+                    false => Place { option: at, arg: at + 1, skip: 0 },
+                };
+                place.value(invocation.args).into_iter().for_each(|text| {
+                    meaning.runs_lines(&text, |line| {
+                        let line = line.trim_start();
+                        ["shell ", "!", "platform shell "].iter().find_map(|start| line.strip_prefix(start))
+                    });
+                });
             }
             "p" | "pid" | "attach-pid" => meaning.does(EffectKind::Privilege, On::Machine),
             _ => {}

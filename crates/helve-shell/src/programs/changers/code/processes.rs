@@ -205,7 +205,7 @@ fn is_piped(code: &Code<'_>, index: usize) -> bool {
 fn started_bare(code: &Code<'_>, index: usize) -> Option<ShellText> {
     let start = code.tokens.get(index + 1)?.span.start;
     match (code.family, code.word(index)) {
-        (Family::Tcl, "exec") => {
+        (Family::Tcl, "exec" | "spawn" | "system") => {
             let end = code.tokens[index..]
                 .iter()
                 .take(MAX_LINE_TOKENS)

@@ -29,7 +29,7 @@ enum Token<'a> {
     Newline,
     /// An operator or a bracket.
     Mark(&'static str),
-    /// `)` that closes the head of an `if`, `while`, `for` or `switch`.
+    /// `)` that closes the head of an `if`, `while` or `for`.
     HeadEnd,
 }
 
@@ -39,7 +39,8 @@ pub(super) fn read(text: &str) -> Vec<Act> {
         // Whatever it means, without these marks it does nothing outside.
         return if has_marks(text) { vec![Act::Unreadable] } else { Vec::new() };
     };
-    let mut finder = Finder { tokens: &tokens, acts: Vec::new(), depth: 0, print: None };
+    let mut finder =
+        Finder { tokens: &tokens, acts: Vec::new(), depth: 0, before: None, printed: 0, print: None };
     for at in 0..tokens.len() {
         finder.token(at);
     }
@@ -90,6 +91,10 @@ fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
             }
             byte if byte.is_ascii_alphabetic() || byte == b'_' => {
                 let end = at + run(&bytes[at..], |byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+                if matches!(&text[at..end], "switch" | "case" | "default") {
+                    // Keywords to some versions, names to others: a `/` behind them is read differently.
+                    return None;
+                }
                 tokens.push(Token::Name(&text[at..end]));
                 at = end;
             }
@@ -102,10 +107,7 @@ fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
                 at += mark.len();
                 tokens.push(match *mark {
                     "(" => {
-                        heads.push(matches!(
-                            tokens.last(),
-                            Some(Token::Name("if" | "while" | "for" | "switch"))
-                        ));
+                        heads.push(matches!(tokens.last(), Some(Token::Name("if" | "while" | "for"))));
                         Token::Mark("(")
                     }
                     ")" if heads.pop() == Some(true) => Token::HeadEnd,
@@ -126,9 +128,10 @@ fn wants_operand(last: Option<&Token<'_>>) -> Option<bool> {
     Some(match last {
         None | Some(Token::Newline | Token::HeadEnd) => true,
         Some(Token::Number | Token::Text(_) | Token::Pattern) => false,
-        Some(Token::Mark(mark)) => !matches!(*mark, ")" | "]" | "++" | "--" | "$"),
+        Some(Token::Mark("$")) => return None,
+        Some(Token::Mark(mark)) => !matches!(*mark, ")" | "]" | "++" | "--"),
         Some(Token::Name(name)) => match *name {
-            "print" | "printf" | "return" | "case" | "else" | "do" | "in" | "exit" | "delete" => true,
+            "print" | "printf" | "return" | "else" | "do" | "in" | "exit" | "delete" => true,
             "getline" | "length" | "next" | "nextfile" | "break" | "continue" | "BEGIN" | "END" => {
                 return None;
             }
@@ -206,6 +209,10 @@ struct Finder<'t, 'a> {
     acts: Vec<Act>,
     /// How many parentheses are open.
     depth: usize,
+    /// The last token that is no newline.
+    before: Option<usize>,
+    /// Where the last `print` stands.
+    printed: usize,
     /// How many were open where the `print` started in which we are.
     print: Option<usize>,
 }
@@ -213,10 +220,19 @@ struct Finder<'t, 'a> {
 impl Finder<'_, '_> {
     fn token(&mut self, at: usize) {
         match &self.tokens[at] {
-            Token::Name("print" | "printf") => self.print = Some(self.depth),
+            Token::Name("print" | "printf") => {
+                self.print = Some(self.depth);
+                self.printed = at;
+            }
             Token::Name("system") => self.system(at),
             Token::Name("getline") => self.getline(at),
-            Token::Newline if !self.continues(at) => self.print = None,
+            Token::Newline => {
+                if !self.continues() {
+                    self.print = None;
+                }
+                return;
+            }
+            Token::Text(text) if text.starts_with("/inet") => self.acts.push(Act::Connect),
             Token::Mark(";" | "{" | "}") => self.print = None,
             Token::Mark("(") => self.depth += 1,
             Token::Mark(")") | Token::HeadEnd => self.depth = self.depth.saturating_sub(1),
@@ -227,13 +243,14 @@ impl Finder<'_, '_> {
             }
             _ => {}
         }
+        self.before = Some(at);
     }
 
-    /// Whether a statement goes on behind a newline.
-    fn continues(&self, at: usize) -> bool {
-        at.checked_sub(1)
-            .and_then(|before| self.tokens.get(before))
-            .is_some_and(|token| matches!(token, Token::Mark("," | "&&" | "||") | Token::Name("do" | "else")))
+    /// Whether a statement goes on behind newlines.
+    fn continues(&self) -> bool {
+        self.before.and_then(|before| self.tokens.get(before)).is_some_and(|token| {
+            matches!(token, Token::Mark("," | "&&" | "||" | "?" | ":") | Token::Name("do" | "else"))
+        })
     }
 
     /// The text that is the whole expression behind a token, if it is one.
@@ -283,6 +300,16 @@ impl Finder<'_, '_> {
             Some(text) => Act::Run(text.to_owned()),
             None => Act::RunSomething,
         };
+        let is_shell = text.and_then(|text| text.split(' ').next()?.rsplit('/').next()).is_some_and(is_shell);
+        if let (true, Some(Token::Text(script)), Some(2)) = (
+            is_shell && !reads,
+            at.checked_sub(1).and_then(|before| self.tokens.get(before)),
+            at.checked_sub(self.printed),
+        ) {
+            // A shell runs the one text that is printed to it.
+            let script = script.clone();
+            self.acts.push(Act::Run(script));
+        }
         self.acts.push(act);
     }
 
@@ -305,4 +332,8 @@ impl Finder<'_, '_> {
             self.acts.push(act);
         }
     }
+}
+
+fn is_shell(name: &str) -> bool {
+    matches!(name, "sh" | "bash" | "dash" | "zsh" | "ksh" | "ash")
 }

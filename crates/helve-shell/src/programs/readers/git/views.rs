@@ -1,12 +1,12 @@
 //! Subcommands of git that read.
 
 use super::Call;
-use crate::analysis::{DepartureKind, More};
+use crate::analysis::{Arg, ArgPart, DepartureKind, More};
 use crate::programs::Meaning;
 use crate::programs::options::{Grammar, Item, Place, read_from};
 
 /// Options of everything that shows differences.
-const DIFF: &str = "patch no-patch unified= output= output-indicator-new= output-indicator-old= \
+const DIFF: &str = "patch no-patch unified? output= output-indicator-new= output-indicator-old= \
     output-indicator-context= raw patch-with-raw indent-heuristic no-indent-heuristic minimal patience \
     histogram anchored= diff-algorithm= stat? stat-width= stat-name-width= stat-count= stat-graph-width= \
     compact-summary no-compact-summary numstat shortstat dirstat? cumulative dirstat-by-file? summary \
@@ -41,8 +41,8 @@ const LOG: &str = "follow no-follow decorate? no-decorate decorate-refs= decorat
 /// One grammar for all that show commits and differences: what one of them refuses does no harm.
 const REVIEW: Grammar = Grammar {
     flags: "psuzabwWRDtrcmiEFPgqven0dhk",
-    values: "USGOlLI",
-    optional: "MCBXw",
+    values: "SGOlLI",
+    optional: "UMCBXw",
     names: &[DIFF, LOG],
     numbers: true,
     ..Grammar::NONE
@@ -179,7 +179,9 @@ fn has(call: &Call<'_>, option: &str) -> bool {
 
 fn departs(call: &Call<'_>, meaning: &mut Meaning, name: &'static str, at: usize) {
     match (call.name, name) {
-        (_, "ext-diff" | "textconv" | "filters") | ("grep", "O" | "open-files-in-pager") => {
+        // A signature is checked by the program that `gpg.program` names, and a manual page is shown by another.
+        (_, "ext-diff" | "textconv" | "filters" | "show-signature" | "help")
+        | ("grep", "O" | "open-files-in-pager") => {
             meaning.departs(DepartureKind::Program, at);
         }
         ("help", "w" | "i" | "m") => meaning.departs(DepartureKind::Program, at),
@@ -198,7 +200,31 @@ fn value(call: &Call<'_>, meaning: &mut Meaning, name: &'static str, place: Plac
             meaning.reads(place.on(args));
         }
         (_, "upload-pack" | "exec") | ("ls-remote", "u") => super::note_command(call, meaning, place),
+        (_, "format" | "pretty") => {
+            if place.value(args).is_none_or(|format| shows_signature(&format)) {
+                meaning.departs(DepartureKind::Program, place.option);
+            }
+        }
         ("archive", "remote") => super::note_remote(call, meaning, Some(place.arg)),
         _ => {}
     }
+}
+
+/// Whether a format has a commit's signature checked, or may do so: `%G?`, `%(signature)`.
+fn shows_signature(format: &Arg) -> bool {
+    let mut last = None;
+    for part in &format.parts {
+        match part {
+            ArgPart::Known(text) | ArgPart::Glob(text) => {
+                if text.contains("%G") || text.contains("%(signature") || text.contains("%(*signature") {
+                    return true;
+                }
+                last = text.chars().last();
+            }
+            // What follows a `%` is not known.
+            ArgPart::Unknown if last == Some('%') => return true,
+            ArgPart::Unknown => last = None,
+        }
+    }
+    false
 }

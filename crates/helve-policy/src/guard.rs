@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `rules` | the table of built-in rules |
 //! | `families` | what falls under those that refuse; `guess` where a name is a pattern |
+//! | `protected` | changes of files that run or configure programs by themselves |
 //! | `asked` | what falls under those that ask |
 //! | `pattern` | one entry of a list: a built-in rule by name, or the owner's regular expression |
 //! | `allow` | whether the owner's allow list holds all of a command |
@@ -37,6 +38,7 @@ mod options;
 mod outside;
 mod owners;
 mod pattern;
+mod protected;
 mod repository;
 mod rules;
 mod spelling;

@@ -65,6 +65,11 @@ pub(super) fn stays_inside(path: &Path, root: &Path) -> bool {
     }
 }
 
+/// Whether a path is a plain file below a directory when the links on its way are followed, or nothing yet.
+pub(super) fn is_plain_file(path: &Path, root: &Path) -> bool {
+    stays_inside(path, root) && path.metadata().map_or(true, |found| found.is_file())
+}
+
 /// Whether a directory has an entry that a program could take for an option. One that cannot be read to its end may.
 pub(super) fn may_hold_option(directory: &Path) -> bool {
     let Ok(entries) = directory.read_dir() else { return true };

@@ -3,19 +3,18 @@
 //! Most of it is read off the effects. Names and options count too: a program on another host has no effects here, and
 //! one that hides its name (`$x -rf y`) has none at all.
 
-use std::path::{Component, Components, Path};
+use std::path::{Component, Path};
 
 use helve_shell::Span;
-use helve_shell::analysis::{Analysis, ArgPart, Effect, EffectKind, More, Run, Target};
+use helve_shell::analysis::{Analysis, Arg, ArgPart, Effect, EffectKind, More, Run, Target};
 
 use super::argv::{Argv, lower};
-use super::disk;
 use super::rules::{
     DD, DEVICE_WRITE, DISK_FORMAT, DOWNLOAD_RUN, FORK_BOMB, POWER, PROTECTED_WRITE, RM_RECURSIVE,
     WINDOWS_DELETE,
 };
 use super::{Case, Guard};
-use crate::config::layers::WORKSPACE_FILE;
+use super::{disk, protected};
 
 /// A rule that a part falls under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +42,7 @@ pub(super) fn look(guard: &Guard, case: &Case<'_>) -> Vec<Hit> {
         hits.extend(
             of_run(run, &argv).map(hit).filter(|hit| hit.rule != RM_RECURSIVE || !is_lifted(hit.run)),
         );
+        hits.extend(protected::names_program(run).then_some(PROTECTED_WRITE).map(hit));
         hits.extend(super::asked::look(&argv).map(hit));
     }
     hits
@@ -70,14 +70,16 @@ fn of_effect(guard: &Guard, case: &Case<'_>, effect: &Effect) -> Option<&'static
         }
         // Many projects have a script of such a name.
         EffectKind::Device | EffectKind::Power if run.is_some_and(is_of_the_project) => None,
+        EffectKind::Device if makes_image(case, &name, run, &effect.target) => None,
         EffectKind::Device => Some(DISK_FORMAT),
         EffectKind::Power => Some(POWER),
         EffectKind::ForkBomb => Some(FORK_BOMB),
         EffectKind::RunsDownload => Some(DOWNLOAD_RUN),
-        EffectKind::Write => {
+        EffectKind::Write | EffectKind::Delete => {
             // Programs write such files for their owner; what is put there by hand is another matter.
             let by_hand = copies(&name) || name == "sed" || run.is_none() || is_redirected(run, effect);
-            is_protected(guard, case, &name, &effect.target, by_hand).then_some(PROTECTED_WRITE)
+            protected::is_changed(guard, case, &name, effect.kind, &effect.target, by_hand)
+                .then_some(PROTECTED_WRITE)
         }
         _ => None,
     }
@@ -87,6 +89,16 @@ fn of_effect(guard: &Guard, case: &Case<'_>, effect: &Effect) -> Option<&'static
 fn is_of_the_project(run: &Run) -> bool {
     let name = run.argv.first().and_then(|arg| arg.text()).unwrap_or_default();
     name.contains('/') && !name.starts_with('/')
+}
+
+/// Whether a program that makes file systems makes one in a plain file of the workspace that is written out.
+fn makes_image(case: &Case<'_>, name: &str, run: Option<&Run>, target: &Target) -> bool {
+    let makes =
+        name.starts_with("mkfs.") || matches!(name, "mkfs" | "mke2fs" | "mkswap" | "mkntfs" | "mkdosfs");
+    makes
+        && run.is_some_and(|run| run.more == More::Nothing && run.directory.is_some())
+        && matches!(target, Target::Path { path, inside: true }
+            if path != case.setting.workspace && disk::is_plain_file(path, case.setting.workspace))
 }
 
 /// Programs that write what they are given to the path that they are given.
@@ -131,19 +143,31 @@ fn of_run(run: &Run, argv: &Argv<'_>) -> Option<&'static str> {
         "rm" | "grm" if is_recursive(argv) => Some(RM_RECURSIVE),
         "del" | "erase" if switch(&["/f", "/q", "/s"]) => Some(WINDOWS_DELETE),
         "rmdir" | "rd" if switch(&["/s", "/q"]) => Some(WINDOWS_DELETE),
-        "dd" if argv.texts().any(|text| text.starts_with("if="))
-            && argv.texts().any(|text| text.starts_with("of=")) =>
-        {
-            Some(DD)
-        }
+        "dd" | "gdd" if copies_raw(run) => Some(DD),
         // Which disk shows only when it runs.
         name if run.more != More::Nothing && (name == "mkfs" || name.starts_with("mkfs.")) => {
             Some(DISK_FORMAT)
         }
         // Whoever hides the name of a program and gives it these options means rm.
-        "" if hides_rm(run) && argv.options().any(is_cluster) => Some(RM_RECURSIVE),
+        "" if hides_rm(run) && starts_with_cluster(run) => Some(RM_RECURSIVE),
         _ => None,
     }
+}
+
+/// Whether dd gets both what to read and what to write, and writes more than a device that swallows everything.
+fn copies_raw(run: &Run) -> bool {
+    let swallows = |arg: &Arg| matches!(arg.text(), Some("of=/dev/null" | "of=/dev/stdout" | "of=/dev/zero"));
+    let with = |start: &str| {
+        run.argv.iter().skip(1).filter(|arg| arg.prefix().starts_with(start)).collect::<Vec<&Arg>>()
+    };
+    let outputs = with("of=");
+    !with("if=").is_empty() && outputs.iter().any(|arg| !swallows(arg))
+}
+
+/// Whether the first argument is `-rf` or its like and something to delete follows, if only later.
+fn starts_with_cluster(run: &Run) -> bool {
+    let first = run.argv.get(1).and_then(Arg::text).unwrap_or_default();
+    is_cluster(first) && (run.argv.len() > 2 || run.more != More::Nothing)
 }
 
 /// rm gives up at a letter that it does not know; what stands before one that is no letter is meant.
@@ -229,44 +253,4 @@ fn is_plain_inside(case: &Case<'_>, effect: &Effect, budget: &mut usize) -> bool
         }
         Target::Unknown | Target::Host(_) | Target::Machine => false,
     }
-}
-
-/// What configures editors and agents in a workspace, whose settings name programs that they start.
-const CONFIGURING: &[&str] = &[".agents", ".claude", ".codex", ".cursor", ".idea", ".mcp.json", ".vscode"];
-
-/// Git's hooks and configuration anywhere, Helve's own files, and what is written by hand into those of editors and
-/// agents. Git itself may, and so may who changes only modes and times.
-fn is_protected(guard: &Guard, case: &Case<'_>, name: &str, target: &Target, by_hand: bool) -> bool {
-    if matches!(name, "git" | "chmod" | "chown" | "chgrp" | "touch" | "setfacl" | "mkdir") {
-        return false;
-    }
-    let path = match target {
-        Target::Path { path, .. } => path,
-        Target::Glob { under, .. } => under,
-        Target::Unknown | Target::Host(_) | Target::Machine => return false,
-    };
-    let of_git = behind(path, &[".git"]).is_some_and(|mut rest| {
-        let (first, second) = (rest.next(), rest.next());
-        let is = |name: &str| first.is_some_and(|part| part.as_os_str() == name);
-        is("hooks") || second.is_none() && (is("config") || is("config.worktree"))
-    });
-    let own = || {
-        guard.own_files.iter().any(|file| path.starts_with(file))
-            || *path == case.setting.workspace.join(WORKSPACE_FILE)
-    };
-    let configures = || {
-        let below = path.strip_prefix(case.setting.workspace).ok();
-        // Whole work trees lie there.
-        below
-            .and_then(|below| behind(below, CONFIGURING))
-            .is_some_and(|mut rest| rest.next().is_none_or(|first| first.as_os_str() != "worktrees"))
-    };
-    of_git || own() || by_hand && configures()
-}
-
-/// What stands behind the first part of a path that is one of the names.
-fn behind<'p>(path: &'p Path, names: &[&str]) -> Option<Components<'p>> {
-    let mut parts = path.components();
-    parts.find(|part| names.iter().any(|name| part.as_os_str() == *name))?;
-    Some(parts)
 }

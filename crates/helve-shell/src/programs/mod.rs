@@ -128,5 +128,15 @@ fn is_named(names: &[&str], program: &str) -> bool {
 /// What an argv means, if a table knows the program.
 pub(crate) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
     let tables = [runners::understand, readers::understand, changers::understand];
-    tables.iter().find_map(|table| table(invocation))
+    let known = tables.iter().find_map(|table| table(invocation));
+    let name = invocation.program;
+    let without = name.len().checked_sub(".exe".len()).filter(|end| name.is_char_boundary(*end));
+    match (known, without.map(|end| name.split_at(end))) {
+        // Windows names a program by its file.
+        (None, Some((name, ending))) if ending.eq_ignore_ascii_case(".exe") && !name.is_empty() => {
+            let program = &name.to_ascii_lowercase();
+            tables.iter().find_map(|table| table(&Invocation { program, ..*invocation }))
+        }
+        (known, _) => known,
+    }
 }

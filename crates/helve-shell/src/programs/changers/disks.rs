@@ -97,7 +97,8 @@ pub(super) fn understand(program: &str, invocation: &Invocation<'_>) -> Option<M
         _ if program.starts_with("mkfs.") || program.starts_with("newfs_") => {
             !mentions(args, &["-h", "-V", "-n"])
         }
-        _ => return attach(program, args),
+        "flash_erase" | "flash_eraseall" | "scrub" => !mentions(args, &["-h", "-V"]),
+        _ => return attach(program, args).or_else(|| copies(program, args)),
     };
     if !harmful || asks_for_help(args) || mentions(args, &["--no-act"]) {
         // `cryptsetup open` and its like attach a disk without changing it.
@@ -116,6 +117,43 @@ pub(super) fn understand(program: &str, invocation: &Invocation<'_>) -> Option<M
             (EffectKind::Device, if is_path { On::Arg(*target) } else { On::Machine })
         })),
     })
+}
+
+/// Programs that copy an image, usually onto a disk: the argument that is written.
+fn copies(program: &str, args: &[Arg]) -> Option<Meaning> {
+    let operands: Vec<usize> = (0..args.len()).filter(|at| !args[*at].prefix().starts_with('-')).collect();
+    let behind = |option: &str| {
+        let at = args.iter().position(|arg| arg.text() == Some(option))?;
+        (at + 1 < args.len()).then_some(On::Arg(at + 1))
+    };
+    let named = |name: &str| {
+        let at = args.iter().position(|arg| arg.prefix().starts_with(name))?;
+        Some(On::Tail(at, name.len()))
+    };
+    let operand = |index: usize| operands.get(index).copied().map(On::Arg);
+    let written = match program {
+        "ddrescue" | "dd_rescue" => {
+            // Its options may take a value, so that a disk counts wherever it stands behind the first operand.
+            let disk = operands.iter().skip(1).find(|at| args[**at].prefix().starts_with("/dev/"));
+            disk.copied().map(On::Arg).or_else(|| operand(1))
+        }
+        "flashcp" => operand(1),
+        "nandwrite" => {
+            operands.iter().find(|at| args[**at].prefix().starts_with("/dev/")).copied().map(On::Arg)
+        }
+        "qemu-img" => match args.first().and_then(Arg::text) {
+            Some("convert") if operands.len() > 2 => operands.last().copied().map(On::Arg),
+            Some("dd") => named("of="),
+            Some("create" | "resize" | "commit" | "rebase" | "amend") => None,
+            _ => return Some(Meaning::default()),
+        },
+        _ if program.starts_with("partclone.") || program == "partimage" => behind("-o")
+            .or_else(|| behind("-O"))
+            .or_else(|| named("--output="))
+            .or_else(|| behind("--output")),
+        _ => return None,
+    };
+    Some(deeds(written.map(|on| (EffectKind::Write, on))))
 }
 
 /// Programs that make a disk's content appear or vanish.

@@ -75,6 +75,9 @@ pub(super) fn understand(program: &str, invocation: &Invocation<'_>) -> Option<M
         | "icacls" | "invoke-expression" | "invoke-webrequest" | "invoke-restmethod" | "set-content"
         | "out-file" | "format" => true,
         "rmdir" => has_switch("sq"),
+        // Elsewhere this name reads the documentation of Ruby.
+        "ri" => invocation.args.iter().any(|arg| arg.text().is_some_and(is_recurse)),
+        "robocopy" => true,
         "shutdown" => has_switch("srphgoal?"),
         "cipher" => has_switch("w"),
         "reg" | "wmic" | "net" => invocation.args.len() > 1,
@@ -147,7 +150,11 @@ fn found(lines: &[Line], depth: usize) -> Vec<CodeDeed> {
                 found.extend(inside.into_iter().map(|deed| CodeDeed { range: line.range(), ..deed }));
             }
         }
+        let fed = lists_tree(index.checked_sub(1).and_then(|before| lines.get(before)));
         for (kind, place) in judge(&texts) {
+            // What a list of a whole tree delivers is deleted, all of it.
+            let whole = kind == EffectKind::Delete && place == Where::Unknown && fed;
+            let kind = if whole { EffectKind::DeleteTree } else { kind };
             let (range, on) = match place {
                 Where::Word(at) => (words[at].range.clone(), written_out(kind, &texts[at])),
                 Where::Unknown | Where::Machine => (line.range(), None),
@@ -166,6 +173,13 @@ fn found(lines: &[Line], depth: usize) -> Vec<CodeDeed> {
     found
 }
 
+/// Whether a command lists a directory with all that is in it.
+fn lists_tree(line: Option<&Line>) -> bool {
+    let Some([first, rest @ ..]) = line.map(|line| unwrapped(&line.words)) else { return false };
+    matches!(name_of(&first.text).as_str(), "gci" | "get-childitem" | "dir" | "ls")
+        && rest.iter().any(|word| is_recurse(&word.text))
+}
+
 /// A word as a path or host, if it holds no variable.
 fn written_out(kind: EffectKind, word: &str) -> Option<String> {
     if word.contains(['$', '%']) {
@@ -179,7 +193,7 @@ fn method(line: &Line, arguments: Option<&Line>) -> Option<CodeDeed> {
     let last = line.words.last()?.text.to_ascii_lowercase();
     let arguments = arguments.map_or(&[][..], |line| &line.words);
     let kind = if last.ends_with("directory]::delete") {
-        let recursive = arguments.iter().any(|word| word.text.eq_ignore_ascii_case("$true"));
+        let recursive = arguments.iter().skip(1).any(|word| !word.text.eq_ignore_ascii_case("$false"));
         if recursive { EffectKind::DeleteTree } else { EffectKind::Delete }
     } else if last.ends_with("file]::delete") {
         EffectKind::Delete
@@ -256,6 +270,13 @@ fn judge(words: &[String]) -> Vec<(EffectKind, Where)> {
             let recursive =
                 by_switch || name == "deltree" || words.iter().skip(1).any(|word| is_recurse(word));
             each(if recursive { DeleteTree } else { Delete }, &operands(words))
+        }
+        "robocopy" if has("/mir") || has("/purge") => match operands(words).get(1) {
+            Some(target) => vec![(DeleteTree, Where::Word(*target))],
+            None => vec![(DeleteTree, Where::Unknown)],
+        },
+        "robocopy" => {
+            operands(words).get(1).map(|target| (Write, Where::Word(*target))).into_iter().collect()
         }
         "format" if words.iter().any(|word| is_drive(word)) => machine(Device),
         "diskpart" | "format-volume" | "clear-disk" | "initialize-disk" | "remove-partition" => {

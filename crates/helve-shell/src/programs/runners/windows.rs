@@ -1,6 +1,6 @@
-//! `powershell` and `cmd`.
+//! `powershell` and `cmd`, and what starts commands of theirs.
 
-use crate::analysis::{Arg, DepartureKind, Input, OpaqueReason};
+use crate::analysis::{Arg, ArgPart, DepartureKind, Input, OpaqueReason};
 use crate::programs::meaning::joined;
 use crate::programs::options::{Place, tail};
 use crate::programs::{Inner, Invocation, Meaning, On};
@@ -11,8 +11,12 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
     let is = |other: &str| name.eq_ignore_ascii_case(other) && end.eq_ignore_ascii_case("exe");
     if is("powershell") || is("pwsh") {
         Some(powershell(invocation))
+    } else if is("cmd") {
+        Some(cmd(invocation))
+    } else if is("start") {
+        Some(start(invocation))
     } else {
-        is("cmd").then(|| cmd(invocation))
+        is("forfiles").then(|| forfiles(invocation))
     }
 }
 
@@ -88,11 +92,24 @@ fn text(meaning: &mut Meaning, text: Option<Arg>, at: usize) {
     meaning.departs(DepartureKind::Code, at);
     match text {
         Some(text) => {
+            let text = with_names(text);
             meaning.inner.push(Inner::Code { language: "powershell", text });
             meaning.hides(OpaqueReason::Code, None);
         }
         None => meaning.hides(OpaqueReason::UnknownText, Some(at)),
     }
+}
+
+/// The text with a variable in place of what is not known, so that the rest can be read.
+fn with_names(text: Arg) -> Arg {
+    if text.text().is_some() || !text.parts.iter().any(|part| matches!(part, ArgPart::Known(_))) {
+        return text;
+    }
+    let part = |part: &ArgPart| match part {
+        ArgPart::Known(text) | ArgPart::Glob(text) => text.clone(),
+        ArgPart::Unknown => "$unknown".to_owned(),
+    };
+    Arg::known(text.parts.iter().map(part).collect::<String>(), text.span)
 }
 
 fn stdin(meaning: &mut Meaning, invocation: &Invocation<'_>) {
@@ -158,6 +175,34 @@ fn cmd(invocation: &Invocation<'_>) -> Meaning {
             meaning.inner.push(Inner::Code { language: "cmd", text });
         }
         return meaning;
+    }
+    meaning
+}
+
+/// `start /b COMMAND …`: a command of `cmd`.
+fn start(invocation: &Invocation<'_>) -> Meaning {
+    let mut meaning = Meaning::default();
+    let first =
+        invocation.args.iter().position(|arg| !arg.prefix().starts_with('/') && !arg.prefix().is_empty());
+    let command = invocation.from(first.unwrap_or(invocation.args.len()));
+    if let Some(text) = joined(command) {
+        meaning.departs(DepartureKind::Code, first.unwrap_or_default());
+        meaning.hides(OpaqueReason::Code, None);
+        meaning.inner.push(Inner::Code { language: "cmd", text });
+    }
+    meaning
+}
+
+/// `forfiles /c COMMAND`: once for each file.
+fn forfiles(invocation: &Invocation<'_>) -> Meaning {
+    let mut meaning = Meaning::default();
+    let is_command = |arg: &Arg| arg.text().is_some_and(|text| text.eq_ignore_ascii_case("/c"));
+    if let Some(at) = invocation.args.iter().position(is_command)
+        && let Some(text) = invocation.args.get(at + 1)
+    {
+        meaning.departs(DepartureKind::Code, at);
+        meaning.hides(OpaqueReason::Code, None);
+        meaning.inner.push(Inner::Code { language: "cmd", text: text.clone() });
     }
     meaning
 }

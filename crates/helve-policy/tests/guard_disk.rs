@@ -256,7 +256,7 @@ fn git_is_a_reader_where_its_repository_names_no_program() {
         "git --no-pager log -3",
         "git -C src diff",
         "cd src && git show",
-        "git -C sub/.. status",
+        "git -C ./src status",
     ];
     for command in commands {
         assert_eq!(bare(command), Verdict::Allow, "{command}");

@@ -113,8 +113,11 @@ fn copies(name: &str) -> bool {
 fn is_redirected(run: Option<&Run>, effect: &Effect) -> bool {
     run.is_some_and(|run| {
         let holds = |outer: Span, inner: Span| outer.start <= inner.start && inner.end <= outer.end;
+        // Arguments stand in the order of the text: only the last that starts before and the next one can touch it.
+        let behind = run.argv.partition_point(|arg| arg.span.start <= effect.span.start);
+        let mut near = run.argv.iter().skip(behind.saturating_sub(1)).take(2);
         effect.span != run.span
-            && !run.argv.iter().any(|arg| holds(arg.span, effect.span) || holds(effect.span, arg.span))
+            && !near.any(|arg| holds(arg.span, effect.span) || holds(effect.span, arg.span))
     })
 }
 

@@ -45,7 +45,7 @@ pub(super) fn judge_paths(guard: &Guard, case: &Case<'_>) -> Vec<Mark> {
         let decision = Decision::deny(EXEC_RESTRICT, reason).at(bytes(opaque.span)).grant(lift);
         return vec![Mark::new(decision, None)];
     }
-    let found = Search { guard, case, found: Vec::new(), followed: HashMap::new() }.all();
+    let found = Search::new(guard, case).all();
     // Paths that are written out can be opened alone; anything else only by lifting the restriction.
     let absolute: Option<Vec<&str>> =
         found.iter().map(|outside| outside.absolute.as_deref().and_then(Path::to_str)).collect();
@@ -86,9 +86,21 @@ struct Search<'a> {
     found: Vec<Outside>,
     /// Whether the links of a path lead outside.
     followed: HashMap<PathBuf, bool>,
+    /// The arguments of every run by where they stand: a run may have as many effects as arguments.
+    words: HashMap<(usize, usize, usize), &'a Arg>,
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    fn new(guard: &'a Guard, case: &'a Case<'a>) -> Self {
+        let mut words = HashMap::new();
+        for (index, run) in case.analysis.runs.iter().enumerate() {
+            for arg in &run.argv {
+                words.entry((index, arg.span.start, arg.span.end)).or_insert(arg);
+            }
+        }
+        Search { guard, case, found: Vec::new(), followed: HashMap::new(), words }
+    }
+
     fn all(mut self) -> Vec<Outside> {
         for effect in &self.case.analysis.effects {
             self.effect(effect);
@@ -125,7 +137,7 @@ impl Search<'_> {
         };
         // Where `..` follows a link, the text alone says too little.
         let written = run.and_then(|run| {
-            let arg = run.argv.iter().find(|arg| arg.span == effect.span)?;
+            let arg = self.words.get(&(effect.run?, effect.span.start, effect.span.end))?;
             Some(run.directory.as_deref()?.join(arg.text()?))
         });
         let physical = written.filter(|written| normal(written) == *path);

@@ -173,7 +173,13 @@ pub(crate) struct Walker<'a> {
     /// What process substitutions and here-documents give, by the number of their descriptor.
     processes: HashMap<u32, Flow>,
     next_process: u32,
+    /// Which words of the current command hold what came from a network.
+    tainted: Vec<Span>,
+    /// Whether what the current command prints or writes comes from a network.
+    outgoing: bool,
     downloaded: HashSet<PathBuf>,
+    /// Directories into which something was unpacked that came from a network, with all that they hold.
+    unpacked: HashSet<PathBuf>,
     written: HashMap<PathBuf, files::Written>,
     /// Whether a redirection opened a connection.
     connected: bool,
@@ -215,7 +221,10 @@ impl<'a> Walker<'a> {
             taint: false,
             processes: HashMap::new(),
             next_process: 63,
+            tainted: Vec::new(),
+            outgoing: false,
             downloaded: HashSet::new(),
+            unpacked: HashSet::new(),
             written: HashMap::new(),
             connected: false,
             traps: Vec::new(),
@@ -312,8 +321,8 @@ impl<'a> Walker<'a> {
 
     /// Follows a process substitution and gives the name of its file.
     pub(crate) fn process(&mut self, script: &Script, reads: bool) -> String {
-        let feed =
-            if reads { Feed::inherited() } else { Feed { input: Input::Pipe(None), flow: Flow::default() } };
+        let flow = Flow { download: self.outgoing, ..Flow::default() };
+        let feed = if reads { Feed::inherited() } else { Feed { input: Input::Pipe(None), flow } };
         let flow = self.in_subshell(|walker| walker.script(script, &feed, reads));
         let number = self.next_process;
         self.next_process = if number > 10 { number - 1 } else { 63 };

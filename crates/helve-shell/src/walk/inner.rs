@@ -12,7 +12,7 @@ use super::directory::Directory;
 use super::environment::Parameters;
 use super::runs::Start;
 use super::spans::Origin;
-use super::{Feed, Flow, MAX_INNER, Walker, names};
+use super::{Feed, Flow, MAX_INNER, Walker, downloads, names};
 
 /// What stands for text that is not known when a text with such parts is read.
 pub(super) const HOLE: &str = "${UNKNOWN}";
@@ -43,6 +43,14 @@ impl Walker<'_> {
             last = match inner {
                 Inner::Argv { argv, more, environment, keeps_input, directory, elsewhere } => {
                     let feed = if keeps_input { start.feed.clone() } else { Feed::inherited() };
+                    let fed = downloads::repeats(base) && start.feed.flow.download;
+                    if let Some(name) = argv.first().filter(|name| fed && name.text().is_none()) {
+                        // What is read takes the place of a word that is written out.
+                        let written = |arg: &Arg| arg.span == name.span && arg.text().is_some();
+                        if start.argv.iter().any(written) {
+                            self.tainted.push(name.span);
+                        }
+                    }
                     let mut all = start.environment.clone();
                     all.extend(environment);
                     let inner = Start {
@@ -52,7 +60,7 @@ impl Walker<'_> {
                         more,
                         effects: Vec::new(),
                         departures: Vec::new(),
-                        taint: start.taint,
+                        taint: start.taint || fed,
                         captures: start.captures,
                         shell: false,
                         functions: false,
@@ -81,6 +89,9 @@ impl Walker<'_> {
             let mut named = start;
             if named.more == More::Nothing {
                 return Flow::default();
+            }
+            if named.feed.flow.download {
+                self.runs_download(None);
             }
             named.argv.push(Arg::unknown(self.current));
             return self.program(named, RunKind::Program);

@@ -42,9 +42,9 @@ pub(super) fn is_raw_device(path: &str) -> bool {
         || name.strip_prefix('s').is_some_and(|rest| rest.bytes().next().is_some_and(active))
 }
 
-/// Writing a letter here stops the machine.
+/// Writing a letter or a word here stops the machine.
 pub(super) fn is_power_switch(path: &str) -> bool {
-    path == "/proc/sysrq-trigger"
+    matches!(path, "/proc/sysrq-trigger" | "/proc/acpi/sleep" | "/sys/power/state")
 }
 
 /// Whether what is written there runs later by itself.

@@ -18,6 +18,14 @@ pub(super) fn output(
     {
         return Some(text);
     }
+    if let ("which", [name]) = (program, args)
+        && let Some(name) = name.text().filter(|name| !name.contains('/') && !name.starts_with('-'))
+    {
+        // In which directory it is found is not known.
+        let mut text = Text::unknown();
+        text.push(&format!("/{name}\n"));
+        return Some(text);
+    }
     let args: Vec<&str> = args.iter().map(Arg::text).collect::<Option<_>>()?;
     let text = match program {
         "echo" => echo(&args),

@@ -95,6 +95,7 @@ impl Walker<'_> {
         }
         let Some(base) = base else {
             let run = self.list(&start, kind, None);
+            self.named_by_download(&name, run);
             self.redirect_effects(std::mem::take(&mut start.effects), run);
             return Flow { download: start.feed.flow.download || start.taint, run, ..Flow::default() };
         };
@@ -119,6 +120,7 @@ impl Walker<'_> {
         let meaning = meaning.unwrap_or_default();
         self.meant(&meaning, &start, &base, run);
         self.fed_code(&base, &start, run);
+        self.downloaded_code(&base, &start, run);
         let inside = self.inner_commands(meaning, &start, &base, run);
         let flow = self.output(&base, &start, run, inside);
         self.fill(run, start);
@@ -176,7 +178,7 @@ impl Walker<'_> {
                 continue;
             }
             self.opaque(OpaqueReason::Script);
-            if self.is_downloaded(&target) {
+            if self.is_downloaded(&target) || self.is_unpacked(&target) {
                 self.runs_download(run);
             }
             self.follow_file(&target, "", argv);
@@ -238,7 +240,7 @@ impl Walker<'_> {
         }
         let copied = downloads::copies(base)
             && (start.feed.flow.download || meaning.deeds.iter().any(|deed| self.reads_download(deed, args)));
-        let fetched = names::is_downloader(base) || copied;
+        let fetched = downloads::fetches(base, args) || copied;
         for deed in &meaning.deeds {
             self.deed(deed, start, base, run, fetched);
         }
@@ -298,11 +300,10 @@ impl Walker<'_> {
                 && fetched
                 && let Target::Path { path, .. } = &target
             {
-                let path = path.clone();
-                self.downloaded_to(&[path]);
+                self.fetched_to(base, args, path);
             }
             if deed.kind == EffectKind::Execute {
-                if self.is_downloaded(&target) {
+                if self.is_downloaded(&target) || names::is_shell(base) && self.is_unpacked(&target) {
                     self.runs_download(run);
                 }
                 if let (On::Arg(at), true) = (&deed.on, names::is_shell(base)) {
@@ -375,7 +376,7 @@ impl Walker<'_> {
         let feed = &start.feed.flow;
         let mut flow = Flow {
             text: None,
-            download: names::is_downloader(base) || feed.download || start.taint,
+            download: downloads::fetches(base, &start.argv[1..]) || feed.download || start.taint,
             paths: base == "find" || (feed.paths && names::keeps_lines(base)),
             run,
         };

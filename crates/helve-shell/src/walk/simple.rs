@@ -27,6 +27,9 @@ impl Walker<'_> {
         captures: bool,
     ) -> Flow {
         let outer = std::mem::replace(&mut self.choices, Choices { open: true, ..Choices::default() });
+        let named = |word: &Word| literal_name(word).is_some_and(names::is_downloader);
+        let outgoing = feed.flow.download || simple.words.iter().any(named);
+        let outer_outgoing = std::mem::replace(&mut self.outgoing, outgoing);
         let mark = self.environment.mark();
         let mut flow = self.simple_once(simple, redirects, feed, captures);
         if !self.choices.taken.is_empty() {
@@ -51,6 +54,7 @@ impl Walker<'_> {
             self.environment.join_all(outcomes);
         }
         self.choices = outer;
+        self.outgoing = outer_outgoing;
         flow
     }
 
@@ -69,14 +73,20 @@ impl Walker<'_> {
     fn simple_once(&mut self, simple: &Simple, redirects: &[Redirect], feed: &Feed, captures: bool) -> Flow {
         self.taint = false;
         let mut argv: Vec<Arg> = Vec::with_capacity(simple.words.len());
+        let mut tainted: Vec<Span> = Vec::new();
         let declares = simple.words.first().and_then(literal_name).is_some_and(names::is_declaration);
         for word in &simple.words {
+            let before = std::mem::take(&mut self.taint);
             if declares && is_assignment(word) {
                 let arg = self.expand_assignment(word);
                 argv.push(arg);
             } else {
                 self.expand_fields(word, &mut argv);
             }
+            if self.taint {
+                tainted.push(self.place(word.span));
+            }
+            self.taint |= before;
         }
         let size: usize =
             argv.iter().map(|arg| 1 + arg.parts.iter().map(part_size).sum::<usize>() / 16).sum();
@@ -102,6 +112,7 @@ impl Walker<'_> {
         let Redirected { feed, effects, output, appends, departures } = self.redirects(redirects, feed);
         self.self_start(simple);
         let taint = self.taint;
+        self.tainted = tainted;
         let alias = simple
             .words
             .first()

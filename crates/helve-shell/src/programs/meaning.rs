@@ -148,12 +148,12 @@ impl Meaning {
             match item {
                 Item::Maybe(at) | Item::Open(at) => self.departs(DepartureKind::PossibleOption, *at),
                 // Versions of a program differ on which options take the next argument.
-                Item::Value(name, place) if !matches!(*name, "e" | "regexp") => {
-                    if place.arg != place.option
-                        && invocation.args.get(place.arg).is_some_and(looks_like_option)
-                    {
-                        self.departs(DepartureKind::PossibleOption, place.arg);
-                    }
+                Item::Value(name, place)
+                    if !matches!(*name, "e" | "regexp")
+                        && place.arg != place.option
+                        && invocation.args.get(place.arg).is_some_and(looks_like_option) =>
+                {
+                    self.departs(DepartureKind::PossibleOption, place.arg);
                 }
                 _ => {}
             }

@@ -231,12 +231,14 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         names: &["less", "more", "zless", "zmore", "most"],
         grammar: Grammar {
-            flags: "aABcCdeEfFgGiIJKLmMnNqQrRsSuUvVwWX~lp",
-            values: "bDhjkoOPtTxyz",
+            flags: "aABcCdeEfFgGiIJKLmMnNqQrRsSuUvVwWX~l",
+            values: "bDhjkoOpPtTxyz",
             names: &["quit-if-one-screen quit-at-eof QUIT-AT-EOF chop-long-lines raw-control-chars \
                 RAW-CONTROL-CHARS no-init ignore-case IGNORE-CASE line-numbers LINE-NUMBERS \
                 squeeze-blank-lines silent force pattern= tabs= tag= tag-file= prompt= log-file= \
-                LOG-FILE= lesskey-file= lesskey-src= lesskey-content= lesskey-context="],
+                LOG-FILE= lesskey-file= lesskey-src= lesskey-content= lesskey-context= file-size \
+                follow-name incsearch line-num-width= mouse no-keypad no-histdups rscroll= save-marks \
+                status-col-width= use-backslash use-color wheel-lines="],
             numbers: true,
             ..Grammar::NONE
         },
@@ -309,8 +311,8 @@ const SORT: Table = Table {
 const DIFF: Table = Table {
     names: &["diff", "colordiff"],
     grammar: Grammar {
-        flags: "abBcdeEfiHlnNpPqrsStTuvwyZ",
-        values: "CUFIWxXDL",
+        flags: "abBcdeEfiHlnNpPqrstTuvwyZ",
+        values: "CUFIWxXDLS",
         names: &[
             "normal brief report-identical-files context? unified? ed rcs side-by-side width= left-column \
             suppress-common-lines show-c-function show-function-line= label= expand-tabs initial-tab \

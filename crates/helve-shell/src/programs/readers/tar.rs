@@ -13,7 +13,7 @@ const TAR: Grammar = Grammar {
     names: &["catenate concatenate create delete diff compare append list test-label update extract get \
         check-device no-check-device listed-incremental= incremental ignore-failed-read level= seek \
         no-seek occurrence? sparse sparse-version= hole-detection= keep-old-files keep-newer-files \
-        keep-directory-symlink no-overwrite-dir one-top-level overwrite overwrite-dir recursive-unlink \
+        keep-directory-symlink no-overwrite-dir one-top-level? overwrite overwrite-dir recursive-unlink \
         remove-files skip-old-files unlink-first verify ignore-command-error no-ignore-command-error \
         to-stdout to-command= atime-preserve? delay-directory-restore no-delay-directory-restore group= \
         group-map= mode= mtime= clamp-mtime touch owner= owner-map= numeric-owner same-owner \
@@ -31,7 +31,7 @@ const TAR: Grammar = Grammar {
         no-verbatim-files-from anchored no-anchored ignore-case no-ignore-case wildcards no-wildcards \
         wildcards-match-slash no-wildcards-match-slash strip-components= transform= xform= checkpoint? \
         checkpoint-action= full-time? index-file= check-links block-number totals? utc? verbose warning= \
-        interactive confirmation quote-chars? quoting-style= show-defaults show-omitted-dirs \
+        interactive confirmation quote-chars= no-quote-chars= quoting-style= show-defaults show-omitted-dirs \
         show-snapshot-field-ranges show-transformed-names show-stored-names restrict usage fast-read"],
     ..Grammar::NONE
 };

@@ -200,10 +200,8 @@ fn value(call: &Call<'_>, meaning: &mut Meaning, name: &'static str, place: Plac
             meaning.reads(place.on(args));
         }
         (_, "upload-pack" | "exec") | ("ls-remote", "u") => super::note_command(call, meaning, place),
-        (_, "format" | "pretty") => {
-            if place.value(args).is_none_or(|format| shows_signature(&format)) {
-                meaning.departs(DepartureKind::Program, place.option);
-            }
+        (_, "format" | "pretty") if place.value(args).is_none_or(|format| shows_signature(&format)) => {
+            meaning.departs(DepartureKind::Program, place.option);
         }
         ("archive", "remote") => super::note_remote(call, meaning, Some(place.arg)),
         _ => {}

@@ -17,10 +17,11 @@
 //! | `simple` | one simple command: assignments, words, redirections |
 //! | `assign` | assignments and their variables |
 //! | `redirect` | redirections |
-//! | `builtins`, `reading` | what the shell itself does; `names` has its tables |
+//! | `builtins`, `reading`, `handlers` | what the shell itself does; `names` has its tables |
 //! | `runs` | programs: what they mean, and what they start in turn |
 //! | `inner` | texts and argvs inside others |
 //! | `downloads`, `files` | interpreters that are fed from a network, or with files that the script wrote |
+//! | `numbers` | which programs print numbers |
 //! | `pure` | what `echo`, `base64 -d` and other plain filters print |
 //! | `places`, `targets` | which paths matter, and which are meant |
 //! | `variables` | which environment variables matter |
@@ -34,9 +35,11 @@ mod directory;
 mod downloads;
 mod environment;
 mod files;
+mod handlers;
 mod inner;
 mod join;
 mod names;
+mod numbers;
 mod places;
 mod pure;
 mod reading;
@@ -72,6 +75,8 @@ const MAX_RUNS: usize = 1 << 16;
 const MAX_LEVELS: usize = 64;
 /// So deep may texts, functions and wrappers be nested inside each other.
 const MAX_INNER: usize = 8;
+/// More texts than this that run at the end are not remembered.
+const MAX_TRAPS: usize = 256;
 
 /// What a command does, as far as its text says.
 pub fn analyze(text: &str, setting: &Setting<'_>) -> Analysis {
@@ -91,8 +96,18 @@ pub(crate) struct Flow {
     download: bool,
     /// Whether it is a list of paths none of which can be taken for an option.
     paths: bool,
+    /// Whether what is not known of it are digits, signs and blanks.
+    number: bool,
     /// The run that it comes from.
     run: Option<usize>,
+}
+
+impl Flow {
+    /// Whether all that is not known of it is certainly a number, and all of it if nothing is known.
+    fn is_number(&self) -> bool {
+        let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || b"-. \n".contains(&byte));
+        self.number || self.text.as_ref().and_then(Text::whole).is_some_and(plain)
+    }
 }
 
 /// Standard input of a command.
@@ -115,6 +130,9 @@ struct Call {
     background: usize,
     piped: usize,
     conditional: usize,
+    guarded: usize,
+    /// Whether it ends early behind a test.
+    ends: bool,
     /// Where it calls itself in a pipeline.
     piped_calls: Vec<Span>,
     /// The definition.
@@ -170,6 +188,12 @@ pub(crate) struct Walker<'a> {
     choices: Choices,
     /// Whether an expansion of the current command holds what came from a network.
     taint: bool,
+    /// Whether an expansion of the current command holds something unknown that may be anything.
+    wild: bool,
+    /// How many tests of parameters or variables there are around.
+    guarded: usize,
+    /// How many times a parameter or a variable of the script was used.
+    uses: usize,
     /// What process substitutions and here-documents give, by the number of their descriptor.
     processes: HashMap<u32, Flow>,
     next_process: u32,
@@ -195,7 +219,7 @@ impl<'a> Walker<'a> {
             Dialect::Bash => "bash",
             Dialect::Posix => "sh",
         };
-        let parameters = Parameters { zero: Text::known(zero), rest: Some(Vec::new()) };
+        let parameters = Parameters { zero: Text::known(zero), rest: Some(Vec::new()), wild: false };
         Walker {
             setting,
             source,
@@ -219,6 +243,9 @@ impl<'a> Walker<'a> {
             rounds: Vec::new(),
             choices: Choices::default(),
             taint: false,
+            wild: false,
+            guarded: 0,
+            uses: 0,
             processes: HashMap::new(),
             next_process: 63,
             tainted: Vec::new(),
@@ -283,6 +310,31 @@ impl<'a> Walker<'a> {
         self.taint = true;
     }
 
+    /// Says that an expansion holds something unknown that may be anything.
+    pub(crate) fn note_wild(&mut self) {
+        self.wild = true;
+    }
+
+    /// Says that a parameter or a variable of the script is used.
+    pub(crate) fn note_use(&mut self) {
+        self.uses += 1;
+    }
+
+    /// Whether an expansion of late held something unknown that may be anything.
+    pub(crate) fn is_wild(&self) -> bool {
+        self.wild
+    }
+
+    /// Starts to look for such things anew; gives what was found before.
+    pub(crate) fn replace_wild(&mut self, wild: bool) -> bool {
+        std::mem::replace(&mut self.wild, wild)
+    }
+
+    /// The function that is being followed.
+    pub(crate) fn function_name(&self) -> Option<&str> {
+        self.calls.last().map(|call| call.name.as_str())
+    }
+
     /// Which of several possible values to take this time; none where they are not told apart.
     pub(crate) fn choose(&mut self, count: usize) -> Option<usize> {
         if !self.choices.open {
@@ -310,10 +362,12 @@ impl<'a> Walker<'a> {
 
     /// Follows a command substitution and says what it prints.
     pub(crate) fn substitute(&mut self, script: &Script) -> Text {
+        // The shell waits for it, as for a pipe.
+        self.piped += 1;
         let flow = self.in_subshell(|walker| walker.script(script, &Feed::inherited(), true));
-        if flow.download {
-            self.taint = true;
-        }
+        self.piped -= 1;
+        self.taint |= flow.download;
+        self.wild |= !flow.is_number() && flow.text.as_ref().is_none_or(|text| text.whole().is_none());
         let mut text = flow.text.unwrap_or_else(Text::unknown);
         text.trim_newlines();
         text
@@ -323,7 +377,9 @@ impl<'a> Walker<'a> {
     pub(crate) fn process(&mut self, script: &Script, reads: bool) -> String {
         let flow = Flow { download: self.outgoing, ..Flow::default() };
         let feed = if reads { Feed::inherited() } else { Feed { input: Input::Pipe(None), flow } };
+        self.background += 1;
         let flow = self.in_subshell(|walker| walker.script(script, &feed, reads));
+        self.background -= 1;
         let number = self.next_process;
         self.next_process = if number > 10 { number - 1 } else { 63 };
         self.taint |= flow.download;
@@ -340,12 +396,14 @@ impl<'a> Walker<'a> {
         let mark = self.environment.mark();
         let (current, choices) = (self.current, std::mem::take(&mut self.choices));
         let taint = std::mem::take(&mut self.taint);
+        let wild = std::mem::take(&mut self.wild);
         let errors_end = self.errors_end;
         let rounds = std::mem::take(&mut self.rounds);
         let result = follow(self);
         self.rounds = rounds;
         self.errors_end = errors_end;
         self.taint = taint;
+        self.wild = wild;
         self.choices = choices;
         self.current = current;
         self.environment.take_back(mark);

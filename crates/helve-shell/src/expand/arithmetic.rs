@@ -3,9 +3,9 @@
 
 use std::collections::HashSet;
 
-use crate::analysis::OpaqueReason;
+use crate::analysis::{ArgPart, OpaqueReason};
 use crate::tree::Word;
-use crate::walk::{Value, Walker};
+use crate::walk::{Value, Variable, Walker};
 
 use super::parameter::is_name;
 use super::text::Text;
@@ -16,48 +16,58 @@ const MAX_COMPUTED: usize = 256;
 impl Walker<'_> {
     /// `$((…))`: its value if it can be computed.
     pub(crate) fn arithmetic(&mut self, word: &Word) -> Text {
-        let text = self.expand_quoted(word);
-        match self.evaluate(&text) {
+        match self.number(word) {
             Some(value) => Text::known(value.to_string()),
             None => Text::unknown(),
         }
     }
 
-    /// An offset or a length in `${x:offset:length}`.
-    pub(super) fn number(&mut self, word: &Word) -> Option<i64> {
+    /// The number that evaluated text of the script comes to: an offset in `${x:offset}`, a subscript, `((…))`.
+    pub(crate) fn number(&mut self, word: &Word) -> Option<i64> {
+        let outer = self.replace_wild(false);
         let text = self.expand_quoted(word);
-        self.evaluate(&text)
+        let value = self.evaluate(&text);
+        // Whatever went in, a number comes out.
+        self.replace_wild(outer);
+        value
     }
 
     /// The index that a subscript comes to, if that can be told.
     pub(super) fn subscript(&mut self, word: &Word) -> Option<i64> {
+        let outer = self.replace_wild(false);
         let text = self.expand_quoted(word);
         if text.whole().is_none() {
             self.opaque(OpaqueReason::Arithmetic);
         }
-        self.evaluate(&text)
+        let value = self.evaluate(&text);
+        self.replace_wild(outer);
+        value
     }
 
-    /// Text that the shell evaluates as arithmetic; commands in it are followed.
+    /// Text that the shell evaluates as arithmetic; commands in it are followed, and what it assigns is a number that
+    /// nobody knows. Text that may be anything may hold a subscript with a command in it.
     pub(crate) fn evaluate(&mut self, text: &Text) -> Option<i64> {
-        let Some(whole) = text.whole() else {
-            let holds_subscript = text
-                .parts()
-                .iter()
-                .any(|part| matches!(part, crate::analysis::ArgPart::Known(known) if known.contains('[')));
-            if holds_subscript {
-                self.opaque(OpaqueReason::Arithmetic);
-            }
-            return None;
-        };
-        if whole.len() <= MAX_COMPUTED
+        self.note_use();
+        if let Some(whole) = text.whole()
+            && whole.len() <= MAX_COMPUTED
             && let Some(value) = Computation::new(self, whole).run()
         {
             return Some(value);
         }
-        let whole = whole.to_owned();
+        if text.whole().is_none() && (self.is_wild() || known_parts(text).any(|known| known.contains('['))) {
+            self.opaque(OpaqueReason::Arithmetic);
+        }
         let mut seen = HashSet::new();
-        self.evaluated_names(&whole, &mut seen);
+        for known in known_parts(text) {
+            self.evaluated_names(known, &mut seen);
+        }
+        for known in known_parts(text) {
+            for name in assigned_names(known) {
+                let outer = self.replace_wild(false);
+                self.assign(name, Variable::new(Value::Unknown));
+                self.replace_wild(outer);
+            }
+        }
         None
     }
 
@@ -76,13 +86,22 @@ impl Walker<'_> {
             if seen.len() > 64 || !seen.insert(name.to_owned()) {
                 continue;
             }
-            let values: Vec<Value> =
-                self.environment().variable(name).map(|variable| variable.values.clone()).unwrap_or_default();
-            for value in values {
-                if let Value::Text(value) = value {
-                    match value.whole() {
-                        Some(value) => self.evaluated_names(value, seen),
-                        None if value.is_certainly_something() => self.opaque(OpaqueReason::Arithmetic),
+            let Some(variable) = self.environment().variable(name).cloned() else { continue };
+            if variable.wild {
+                self.opaque(OpaqueReason::Arithmetic);
+            }
+            for value in variable.values {
+                let texts = match value {
+                    Value::Text(text) => vec![text],
+                    Value::List(texts) => texts,
+                    Value::Unknown | Value::Unset | Value::Reference(_) => continue,
+                };
+                for text in texts {
+                    match text.whole() {
+                        Some(text) => self.evaluated_names(text, seen),
+                        None if known_parts(&text).any(|known| known.contains('[')) => {
+                            self.opaque(OpaqueReason::Arithmetic);
+                        }
                         None => {}
                     }
                 }
@@ -107,16 +126,56 @@ impl Walker<'_> {
                 self.subscripted_name(&name);
             }
             None => {
-                if text
-                    .parts()
-                    .iter()
-                    .any(|part| matches!(part, crate::analysis::ArgPart::Known(known) if known.contains('[')))
-                {
+                if self.is_wild() || known_parts(text).any(|known| known.contains('[')) {
                     self.opaque(OpaqueReason::Arithmetic);
                 }
             }
         }
     }
+}
+
+fn known_parts(text: &Text) -> impl Iterator<Item = &str> {
+    text.parts().iter().filter_map(|part| match part {
+        ArgPart::Known(known) => Some(known.as_str()),
+        ArgPart::Glob(_) | ArgPart::Unknown => None,
+    })
+}
+
+/// The names that an expression assigns: those before an assignment, and those beside `++` and `--`.
+fn assigned_names(text: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    if !text.contains('=') && !text.contains("++") && !text.contains("--") {
+        return names;
+    }
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        if !(bytes[at].is_ascii_alphanumeric() || bytes[at] == b'_') {
+            at += 1;
+            continue;
+        }
+        let start = at;
+        while bytes.get(at).is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_') {
+            at += 1;
+        }
+        let name = &text[start..at];
+        let before = text[..start].trim_end();
+        let after = text[at..].trim_start();
+        // What stands in a subscript is not looked through; an array is taken for assigned.
+        let assigns = after.starts_with('[')
+            || before.ends_with("++")
+            || before.ends_with("--")
+            || after.starts_with("++")
+            || after.starts_with("--")
+            || (after.starts_with('=') && !after.starts_with("=="))
+            || ["+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="]
+                .iter()
+                .any(|operator| after.starts_with(operator));
+        if assigns && is_name(name) && names.len() < MAX_COMPUTED {
+            names.push(name);
+        }
+    }
+    names
 }
 
 /// Computes an expression of numbers, names of variables with known values, and the usual operators.

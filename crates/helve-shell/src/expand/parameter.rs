@@ -41,7 +41,11 @@ impl Walker<'_> {
     }
 
     pub(super) fn parameter(&mut self, parameter: &Parameter, quoted: bool, fields: &mut Fields<'_>) {
+        let wild = self.is_wild();
         let found = self.find(parameter);
+        if parameter.operation == Operation::Length {
+            self.replace_wild(wild);
+        }
         let found = self.operate(parameter, found, quoted);
         let separators = self.separators();
         let size = match &found {
@@ -113,9 +117,19 @@ impl Walker<'_> {
                     self.subscripted_name(&other);
                     Found::Unknown
                 }
-                None => Found::Unknown,
+                None => {
+                    if self.is_wild() {
+                        self.opaque(OpaqueReason::Arithmetic);
+                    }
+                    Found::Unknown
+                }
             },
-            _ => Found::Unknown,
+            _ => {
+                if self.is_wild() {
+                    self.opaque(OpaqueReason::Arithmetic);
+                }
+                Found::Unknown
+            }
         }
     }
 
@@ -123,12 +137,17 @@ impl Walker<'_> {
     fn value_of(&mut self, name: &str) -> Found {
         match name {
             "@" | "*" => {
+                self.note_use();
+                if self.environment().parameters().wild {
+                    self.note_wild();
+                }
                 return match &self.environment().parameters().rest {
                     Some(texts) => Found::Many(texts.clone(), name == "*"),
                     None => Found::Unknown,
                 };
             }
             "#" => {
+                self.note_use();
                 return match &self.environment().parameters().rest {
                     Some(texts) => Found::One(Text::known(texts.len().to_string())),
                     None => Found::One(Text::unknown()),
@@ -136,9 +155,23 @@ impl Walker<'_> {
             }
             "0" => return Found::One(self.environment().parameters().zero.clone()),
             "?" | "-" | "$" | "!" => return Found::One(Text::unknown()),
+            "_" => {
+                self.note_wild();
+                return Found::Unknown;
+            }
+            "BASH_REMATCH" | "BASH_ARGV" => self.note_wild(),
+            "FUNCNAME" => {
+                if let Some(name) = self.function_name() {
+                    return Found::One(Text::known(name));
+                }
+            }
             _ => {}
         }
         if let Ok(index) = name.parse::<usize>() {
+            self.note_use();
+            if self.environment().parameters().wild {
+                self.note_wild();
+            }
             return match &self.environment().parameters().rest {
                 Some(texts) => texts.get(index.wrapping_sub(1)).cloned().map_or(Found::Nothing, Found::One),
                 None => Found::Unknown,
@@ -146,6 +179,11 @@ impl Walker<'_> {
         }
         if let Some(variable) = self.environment().variable(name) {
             let download = variable.download;
+            if variable.wild {
+                self.note_wild();
+            }
+            self.note_use();
+            let Some(variable) = self.environment().variable(name) else { return Found::Unknown };
             let count = variable.values.len();
             let chosen = if count > 1 { self.choose(count) } else { Some(0) };
             if download {
@@ -201,9 +239,15 @@ impl Walker<'_> {
             Some("*") => Some(true),
             _ => None,
         };
+        if name == "FUNCNAME" && literal(subscript).as_deref() == Some("0") {
+            return self.value_of(name);
+        }
         let values = self.environment().variable(name).map(|variable| variable.values.clone());
         if self.environment().variable(name).is_some_and(|variable| variable.download) {
             self.note_download();
+        }
+        if name == "BASH_REMATCH" || self.environment().variable(name).is_some_and(|variable| variable.wild) {
+            self.note_wild();
         }
         let texts = match values.as_deref() {
             Some([Value::List(texts)]) => Some(texts.clone()),
@@ -308,6 +352,8 @@ impl Walker<'_> {
                 _ => Value::Unknown,
             };
             self.assign(&parameter.name, Variable::new(value));
+        } else if assigns && parameter.subscript.is_some() {
+            self.assign(&format!("{}[", parameter.name), Variable::new(Value::Unknown));
         }
         value
     }

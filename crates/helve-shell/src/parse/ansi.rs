@@ -32,6 +32,12 @@ pub(super) fn decode(raw: &str) -> String {
                 rest = tail;
                 decoded.push(low_byte(value));
             }
+            b'x' if rest.first() == Some(&b'{') => {
+                // All digits up to the brace count, of their value the lowest byte.
+                let (value, tail) = number(0, &rest[1..], 16, usize::MAX);
+                rest = tail.strip_prefix(b"}").unwrap_or(tail);
+                decoded.push(low_byte(value));
+            }
             b'x' | b'u' | b'U' if rest.first().is_some_and(u8::is_ascii_hexdigit) => {
                 let most = match escape {
                     b'x' => 2,
@@ -92,6 +98,8 @@ mod tests {
             (r"\162\1624\8", "rr4\\8"),
             (r"\u72\U0001F600\uzz", "r\u{1f600}\\uzz"),
             (r"\xc3\xa9", "é"),
+            (r"\x{72}m\x{2d\x{0000172}x\x{4z", "rm-rx\u{4}z"),
+            (r"a\x{}b", "a"),
             (r"\xff", "\u{fffd}"),
             (r"\cA\ca\c?\c\\x", "\u{1}\u{1}\u{7f}\u{1c}x"),
             (r"a\0b", "a"),

@@ -17,10 +17,11 @@ impl Walker<'_> {
     pub(super) fn assignment(&mut self, assignment: &Assignment) {
         let span = self.place(assignment.span);
         let taint = std::mem::take(&mut self.taint);
+        let wild = std::mem::take(&mut self.wild);
         let value = self.assigned_value(assignment);
-        self.check_assigned(&assignment.name, &value, span);
-        self.assign(&assignment.name, Variable::new(value));
+        self.assign_at(&assignment.name, Variable::new(value), span);
         self.taint |= taint;
+        self.wild |= wild;
     }
 
     /// The assignments in front of a command: what the command finds in its environment.
@@ -29,12 +30,13 @@ impl Walker<'_> {
         for assignment in &simple.assignments {
             let span = self.place(assignment.span);
             let value = self.assigned_value(assignment);
-            self.check_assigned(&assignment.name, &value, span);
             if declares {
                 // `declare -a x=(…)` sets the variable itself.
-                self.assign(&assignment.name, Variable::new(value));
+                self.assign_at(&assignment.name, Variable::new(value), span);
                 continue;
             }
+            let name = self.environment.referred(&assignment.name).to_owned();
+            self.check_assigned(&name, &value, span);
             let text = match value {
                 Value::Text(text) => text,
                 _ => Text::unknown(),
@@ -49,13 +51,13 @@ impl Walker<'_> {
         match &assignment.value {
             AssignedValue::Word(word) => {
                 let text = self.expand_text(word);
-                if self.environment.variable(name).is_some_and(|variable| variable.integer) {
+                let integer = self.environment.variable(name).is_some_and(|variable| variable.integer);
+                if integer || variables::is_number(self.environment.referred(name)) {
                     let value = self.evaluate(&text);
                     return value.map_or(Value::Unknown, |value| Value::Text(Text::known(value.to_string())));
                 }
                 if let Some(subscript) = &assignment.subscript {
-                    let subscript = self.expand_quoted(subscript);
-                    let index = self.evaluate(&subscript);
+                    let index = self.number(subscript);
                     return self.changed_element(name, index, text);
                 }
                 if !assignment.append {
@@ -128,14 +130,46 @@ impl Walker<'_> {
         if self.step(elements.len() / 8) { Value::List(elements) } else { Value::Unknown }
     }
 
-    /// Sets a variable; what it keeps over assignments stays.
-    pub(crate) fn assign(&mut self, name: &str, mut variable: Variable) {
+    /// Sets a variable as [`Self::assign_at`] does, for the current command.
+    pub(crate) fn assign(&mut self, name: &str, variable: Variable) {
+        self.assign_at(name, variable, self.current);
+    }
+
+    /// Sets the variable that a name refers to; what it keeps over assignments stays. All that sets variables comes
+    /// through here, so that one that matters is noticed whatever sets it.
+    pub(super) fn assign_at(&mut self, name: &str, mut variable: Variable, span: Span) {
         let name = self.environment.referred(name).to_owned();
-        if let Some(before) = self.environment.own_variable(&name) {
+        let (name, element) = match name.split_once('[') {
+            Some((array, _)) => (array.to_owned(), true),
+            None => (name, false),
+        };
+        if let Some(before) = self.environment.own_variable(&name).cloned() {
+            let refers = before.values.iter().any(|value| matches!(value, Value::Reference(_)));
+            if before.unbound || refers {
+                self.bind(&name, &variable, span);
+                return;
+            }
             variable.exported |= before.exported;
             variable.integer |= before.integer;
+            variable.cased |= before.cased;
+            if before.fixed {
+                // The assignment fails; where that ends the shell depends on how it was made.
+                variable.join(&before);
+            }
         }
+        if element || variable.cased || variables::is_shells_own(&name) {
+            variable.values = vec![Value::Unknown];
+        }
+        let known = |value: &Value| match value {
+            Value::Text(text) => text.whole().is_some(),
+            Value::List(texts) => texts.iter().all(|text| text.whole().is_some()),
+            Value::Unset | Value::Reference(_) => true,
+            Value::Unknown => false,
+        };
+        variable.wild =
+            (variable.wild || self.wild) && !variable.integer && !variable.values.iter().all(known);
         variable.download |= self.taint;
+        variable.exported |= variables::is_usual(&name);
         let size = |value: &Value| match value {
             Value::Text(text) => text.len(),
             Value::List(texts) => texts.iter().map(|text| 16 + text.len()).sum(),
@@ -144,11 +178,29 @@ impl Walker<'_> {
         if !self.step(variable.values.iter().map(size).sum::<usize>() / 16) {
             variable.values = vec![Value::Unknown];
         }
+        for value in &variable.values {
+            self.check_assigned(&name, value, span);
+        }
         self.environment.set(&name, variable);
+    }
+
+    /// An assignment to a name that was declared as another name for nobody knows which variable: it says for which, or
+    /// it sets that one.
+    fn bind(&mut self, name: &str, variable: &Variable, span: Span) {
+        match variable.values.as_slice() {
+            [Value::Text(target)] if target.whole().is_some_and(|target| target != name) => {
+                let target = target.whole().unwrap_or_default().to_owned();
+                self.subscripted_name(&target);
+                self.environment.set(name, Variable::new(Value::Reference(target)));
+            }
+            _ => {}
+        }
+        self.opaque_at(OpaqueReason::Environment, span);
     }
 
     /// Some variable is set, and it is not known which.
     pub(super) fn forget_variables(&mut self) {
+        self.opaque(OpaqueReason::Environment);
         if self.step(4 * self.environment.size()) {
             self.environment.forget_all();
         }
@@ -164,6 +216,21 @@ impl Walker<'_> {
             self.opaque_at(OpaqueReason::Redefinition, span);
         } else if variables::weight(name, text) == Weight::Code {
             self.opaque_at(OpaqueReason::Environment, span);
+            let text = text.map(|text| Arg::known(text, span));
+            if let Some(text) = text {
+                self.shells_text(name, &text);
+            }
+        }
+    }
+
+    /// Text in a variable that the shell itself runs or expands when it shows a prompt or a trace.
+    fn shells_text(&mut self, name: &str, text: &Arg) {
+        if name == "PROMPT_COMMAND" {
+            let mark = self.environment.mark();
+            self.shell_text(text);
+            self.environment.blur_since(mark);
+        } else if let (true, Some(text)) = (variables::is_prompt(name), text.text()) {
+            self.double_quoted(text);
         }
     }
 
@@ -176,6 +243,7 @@ impl Walker<'_> {
     pub(super) fn declare(&mut self, builtin: &str, args: &[Arg]) {
         let mut exported = builtin == "export";
         let (mut integer, mut reference, mut functions, mut prints) = (false, false, false, false);
+        let (mut fixed, mut cased) = (builtin == "readonly", false);
         let mut global = false;
         for arg in args {
             let text = Text::literally(arg);
@@ -194,6 +262,8 @@ impl Walker<'_> {
                         'x' => exported = on,
                         'i' => integer = on,
                         'n' if builtin != "export" => reference = on,
+                        'r' => fixed |= on,
+                        'l' | 'u' | 'c' => cased = true,
                         'f' => functions = true,
                         'g' => global = true,
                         'p' | 'F' => prints = true,
@@ -205,6 +275,7 @@ impl Walker<'_> {
             if functions || prints {
                 if functions && exported && self.is_function(known) {
                     self.opaque(OpaqueReason::Redefinition);
+                    self.environment.export_function(known);
                 }
                 continue;
             }
@@ -224,9 +295,13 @@ impl Walker<'_> {
                 }
                 None => (known, None),
             };
-            let name = name.strip_suffix('+').unwrap_or(name).to_owned();
+            let (name, appends) = match name.strip_suffix('+') {
+                Some(name) => (name.to_owned(), true),
+                None => (name.to_owned(), false),
+            };
             if name.contains('[') {
                 self.subscripted_name(&name);
+                self.assign_at(&name, Variable::new(Value::Unknown), arg.span);
                 continue;
             }
             if !crate::expand::is_name(&name) {
@@ -247,13 +322,32 @@ impl Walker<'_> {
                         self.environment.set(&name, made);
                         continue;
                     }
-                    _ => Value::Unknown,
+                    _ => {
+                        self.opaque_at(OpaqueReason::Arithmetic, arg.span);
+                        let made = Variable { unbound: true, wild: true, ..Variable::new(Value::Unknown) };
+                        self.environment.set(&name, made);
+                        continue;
+                    }
                 },
+                None if reference => {
+                    let made = Variable { unbound: true, ..Variable::new(Value::Unknown) };
+                    self.environment.set(&name, made);
+                    continue;
+                }
                 Some(value) if integer || self.environment.variable(&name).is_some_and(|old| old.integer) => {
                     match self.evaluate(&value) {
                         Some(number) => Value::Text(Text::known(number.to_string())),
                         None => Value::Unknown,
                     }
+                }
+                Some(value) if appends => {
+                    let before = self.environment.variable(&name).map(|variable| variable.values.as_slice());
+                    let mut whole = match before {
+                        Some([Value::Text(before)]) => before.clone(),
+                        _ => Text::unknown(),
+                    };
+                    whole.append(&value);
+                    Value::Text(whole)
                 }
                 Some(value) => Value::Text(value),
                 None => match self.environment.variable(&name) {
@@ -261,8 +355,14 @@ impl Walker<'_> {
                         let mut kept = variable.clone();
                         kept.exported |= exported;
                         kept.integer |= integer;
+                        kept.fixed |= fixed;
+                        if cased {
+                            kept.cased = true;
+                            kept.values = vec![Value::Unknown];
+                        }
                         let value = kept.values.first().cloned().unwrap_or(Value::Unknown);
                         self.check_assigned(&name, &value, arg.span);
+                        let name = self.environment.referred(&name).to_owned();
                         self.environment.set(&name, kept);
                         continue;
                     }
@@ -270,11 +370,8 @@ impl Walker<'_> {
                     None => Value::Unknown,
                 },
             };
-            self.check_assigned(&name, &value, arg.span);
-            let mut variable = Variable::new(value);
-            variable.exported = exported;
-            variable.integer = integer;
-            self.assign(&name, variable);
+            let variable = Variable { exported, integer, fixed, cased, ..Variable::new(value) };
+            self.assign_at(&name, variable, arg.span);
         }
     }
 }

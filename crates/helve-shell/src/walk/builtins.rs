@@ -8,7 +8,7 @@ use crate::expand::Text;
 use super::directory::Directory;
 use super::environment::{Parameters, Value, Variable};
 use super::runs::Start;
-use super::{Flow, MAX_INNER, Walker};
+use super::{Flow, MAX_INNER, MAX_TRAPS, Walker};
 
 impl Walker<'_> {
     /// Follows a builtin.
@@ -44,12 +44,13 @@ impl Walker<'_> {
             }
             "export" | "declare" | "typeset" | "local" | "readonly" => self.declare(name, args),
             "unset" => self.unset(args),
-            "read" | "mapfile" | "readarray" | "getopts" => self.reads_variables(name, args, &start.feed),
+            "read" => self.reads(args, &start),
+            "mapfile" | "readarray" => self.reads_lines(args, &start),
+            "getopts" => self.gets_options(args),
             "let" => {
                 for arg in args {
                     let text = Text::literally(arg);
                     self.evaluate(&text);
-                    self.forget_assigned(&text);
                 }
             }
             "set" => self.sets(args),
@@ -60,7 +61,12 @@ impl Walker<'_> {
                     self.environment.define_alias(arg, None);
                 }
             }
+            "compgen" | "complete" => self.completes(args),
+            "bind" => self.binds(args),
             "enable" | "hash" => {
+                if name == "hash" {
+                    self.hashes(args);
+                }
                 let harmless = args.is_empty() || args.iter().all(|arg| matches!(arg.text(), Some("-r" | "-a" | "-p") if name == "enable" || arg.text() == Some("-r")));
                 let plain = name == "hash"
                     && args.iter().all(|arg| arg.text().is_some_and(|text| !text.starts_with('-')));
@@ -68,15 +74,9 @@ impl Walker<'_> {
                     self.opaque(OpaqueReason::Redefinition);
                 }
             }
-            "bind" | "complete" | "fc" => {
-                // Each can be given a command to run or a file to read; otherwise they only show something.
-                let runs = match name {
-                    "bind" => "xf",
-                    "complete" => "CF",
-                    _ => "es",
-                };
-                let given =
-                    |text: &str| text.starts_with('-') && text[1..].contains(|letter| runs.contains(letter));
+            "fc" => {
+                // It can be given a command to run; otherwise it only shows something.
+                let given = |text: &str| text.starts_with('-') && text[1..].contains(['e', 's']);
                 if args.iter().any(|arg| arg.text().is_none_or(given)) {
                     self.opaque(OpaqueReason::UnknownText);
                 }
@@ -90,7 +90,9 @@ impl Walker<'_> {
                     }
                 }
             }
+            "exit" => self.ends_early(),
             "return" => {
+                self.ends_early();
                 if let Some(mark) = self.calls.last().map(|call| call.mark)
                     && self.step(self.environment.changes_since(mark))
                 {
@@ -103,6 +105,14 @@ impl Walker<'_> {
             _ => {}
         }
         Flow { text: start.captures.then(Text::default), run, ..Flow::default() }
+    }
+
+    /// A function that ends behind a test does not go on for ever.
+    fn ends_early(&mut self) {
+        let guarded = self.guarded;
+        if let Some(call) = self.calls.last_mut() {
+            call.ends |= guarded > call.guarded;
+        }
     }
 
     /// `command`, `builtin`, `exec`: the same command without functions.
@@ -160,7 +170,7 @@ impl Walker<'_> {
         let mut before = Vec::with_capacity(start.environment.len());
         for (variable, value) in &start.environment {
             before.push((variable, self.environment.own_variable(variable).cloned()));
-            self.assign(variable, Variable::new(Value::Text(Text::of(value))));
+            self.assign_at(variable, Variable::new(Value::Text(Text::of(value))), value.span);
         }
         match name {
             "eval" => {
@@ -175,7 +185,7 @@ impl Walker<'_> {
                     text.is_empty() || text.starts_with('-') || text.bytes().all(|byte| byte.is_ascii_digit())
                 });
                 if !plain && args.len() > 1 {
-                    if self.traps.len() < 256 {
+                    if self.traps.len() < MAX_TRAPS {
                         self.traps.push((first.clone(), self.origin));
                     }
                     let mark = self.environment.mark();
@@ -300,7 +310,8 @@ impl Walker<'_> {
     fn set_parameters(&mut self, args: &[Arg]) {
         let rest: Option<Vec<Text>> = args.iter().map(|arg| (!arg.splits).then(|| Text::of(arg))).collect();
         let zero = self.environment.parameters().zero.clone();
-        self.environment.set_parameters(Parameters { zero, rest });
+        let wild = self.wild || args.iter().any(super::statements::holds_pattern);
+        self.environment.set_parameters(Parameters { zero, rest, wild });
     }
 
     fn shifts(&mut self, args: &[Arg]) {
@@ -318,7 +329,8 @@ impl Walker<'_> {
             }
             _ => None,
         };
-        self.environment.set_parameters(Parameters { zero: parameters.zero.clone(), rest });
+        let (zero, wild) = (parameters.zero.clone(), parameters.wild);
+        self.environment.set_parameters(Parameters { zero, rest, wild });
     }
 
     fn aliases(&mut self, args: &[Arg]) {

@@ -4,7 +4,7 @@
 //! several outcomes be joined: a variable then holds up to [`MAX_VALUES`] possible values, more count as unknown. All
 //! costs follow the number of changes, never the number of variables.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use crate::expand::Text;
@@ -45,11 +45,28 @@ pub(crate) struct Variable {
     pub(crate) integer: bool,
     /// Whether the value came from a network.
     pub(crate) download: bool,
+    /// Whether what is not known of the value may be anything, rather than digits or what the shell was started with.
+    pub(crate) wild: bool,
+    /// Whether it keeps its value: `readonly`.
+    pub(crate) fixed: bool,
+    /// Whether assigned text is changed to other letters: `declare -u`.
+    pub(crate) cased: bool,
+    /// Whether it was declared as another name, and it is not known or not yet said for what.
+    pub(crate) unbound: bool,
 }
 
 impl Variable {
     pub(crate) fn new(value: Value) -> Self {
-        Variable { values: vec![value], exported: false, integer: false, download: false }
+        Variable {
+            values: vec![value],
+            exported: false,
+            integer: false,
+            download: false,
+            wild: false,
+            fixed: false,
+            cased: false,
+            unbound: false,
+        }
     }
 
     pub(super) fn join(&mut self, other: &Variable) {
@@ -64,6 +81,10 @@ impl Variable {
         self.exported |= other.exported;
         self.integer |= other.integer;
         self.download |= other.download;
+        self.wild |= other.wild;
+        self.fixed |= other.fixed;
+        self.cased |= other.cased;
+        self.unbound |= other.unbound;
     }
 }
 
@@ -85,6 +106,8 @@ pub(crate) struct Parameters {
     pub(crate) zero: Text,
     /// `$1` and so on; none if they are unknown.
     pub(crate) rest: Option<Vec<Text>>,
+    /// Whether what is not known of them may be anything.
+    pub(crate) wild: bool,
 }
 
 /// One change, with what was there before.
@@ -129,6 +152,10 @@ pub(crate) struct Environment {
     pub(super) parameters: Rc<Parameters>,
     /// Names of variables that were exported at some time.
     exported: Vec<String>,
+    /// Whether there were more than are kept.
+    exports_more: bool,
+    /// Names of functions that other shells inherit.
+    exported_functions: HashSet<String>,
     pub(super) log: Vec<Change>,
 }
 
@@ -141,6 +168,8 @@ impl Environment {
             directory,
             parameters: Rc::new(parameters),
             exported: Vec::new(),
+            exports_more: false,
+            exported_functions: HashSet::new(),
             log: Vec::new(),
         }
     }
@@ -173,12 +202,27 @@ impl Environment {
         &self.exported
     }
 
+    /// Whether more variables reach programs than those that are kept.
+    pub(crate) fn exports_more(&self) -> bool {
+        self.exports_more
+    }
+
+    /// Whether other shells inherit a function.
+    pub(crate) fn exports_functions(&self) -> bool {
+        !self.exported_functions.is_empty()
+    }
+
+    pub(crate) fn export_function(&mut self, name: &str) {
+        self.exported_functions.insert(name.to_owned());
+    }
+
     pub(crate) fn set(&mut self, name: &str, variable: Variable) {
-        if variable.exported
-            && self.exported.len() < MAX_EXPORTED
-            && !self.exported.iter().any(|other| other == name)
-        {
-            self.exported.push(name.to_owned());
+        if variable.exported && !self.exported.iter().any(|other| other == name) {
+            if self.exported.len() < MAX_EXPORTED {
+                self.exported.push(name.to_owned());
+            } else {
+                self.exports_more = true;
+            }
         }
         let before = self.variables.insert(name.to_owned(), variable);
         self.log.push(Change::Variable(name.to_owned(), before));
@@ -205,7 +249,7 @@ impl Environment {
     pub(crate) fn forget_all(&mut self) {
         let names: Vec<String> = self.variables.keys().cloned().collect();
         for name in names {
-            self.set(&name, Variable::new(Value::Unknown));
+            self.set(&name, Variable { wild: true, ..Variable::new(Value::Unknown) });
         }
     }
 
@@ -247,7 +291,13 @@ impl Environment {
 
     /// Takes away what another shell process does not inherit, and gives it back so that it can be put in place again.
     pub(crate) fn take_names(&mut self) -> Names {
-        Names { functions: std::mem::take(&mut self.functions), aliases: std::mem::take(&mut self.aliases) }
+        let functions = std::mem::take(&mut self.functions);
+        // Almost no script exports a function; then nothing is looked through.
+        let some = if self.exported_functions.is_empty() { 0 } else { usize::MAX };
+        let inherited =
+            functions.iter().take(some).filter(|(name, _)| self.exported_functions.contains(*name));
+        self.functions = inherited.map(|(name, meanings)| (name.clone(), meanings.clone())).collect();
+        Names { functions, aliases: std::mem::take(&mut self.aliases) }
     }
 
     /// Puts functions and aliases in place again. Changes since they were taken must have been taken back.

@@ -6,7 +6,7 @@ use crate::Span;
 use crate::analysis::{Arg, Target};
 use crate::expand::Text;
 
-use super::{Feed, Walker, names};
+use super::{Feed, Walker, names, places};
 
 /// So many files are remembered.
 const MAX_FILES: usize = 64;
@@ -36,6 +36,24 @@ impl Walker<'_> {
             None if appends || !room => {}
             None => {
                 self.written.insert(path.clone(), Written { text: text.clone(), span: self.current });
+            }
+        }
+    }
+
+    /// A program of the system under another name: running the copy or the link runs it.
+    pub(super) fn renamed(&mut self, program: &str, args: &[Arg]) {
+        if !matches!(program, "cp" | "ln" | "install" | "mv") {
+            return;
+        }
+        let operands: Vec<&Arg> = args.iter().filter(|arg| !arg.prefix().starts_with('-')).collect();
+        let [from, to] = operands.as_slice() else { return };
+        let Some(source) = from.text().filter(|source| places::is_system_program(source)) else { return };
+        let text = Text::known(format!("exec {} \"$@\"", crate::quote(source)));
+        for target in self.targets(to, 0, true) {
+            if let Target::Path { path, .. } = target {
+                let inside = source.rsplit('/').next().map(|name| path.join(name));
+                self.wrote(&path, Some(&text), false);
+                inside.iter().for_each(|path| self.wrote(path, Some(&text), false));
             }
         }
     }

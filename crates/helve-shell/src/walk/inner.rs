@@ -14,8 +14,8 @@ use super::runs::Start;
 use super::spans::Origin;
 use super::{Feed, Flow, MAX_INNER, Walker, downloads, names};
 
-/// What stands for text that is not known when a text with such parts is read.
-pub(super) const HOLE: &str = "${UNKNOWN}";
+/// What stands for text that is not known, a variable that never is, when a text with such parts is read.
+pub(super) const HOLE: &str = "${_}";
 
 impl Walker<'_> {
     /// Follows what a program starts in turn; gives what the last one prints.
@@ -42,7 +42,10 @@ impl Walker<'_> {
             }
             last = match inner {
                 Inner::Argv { argv, more, environment, keeps_input, directory, elsewhere } => {
-                    let feed = if keeps_input { start.feed.clone() } else { Feed::inherited() };
+                    let mut feed = if keeps_input { start.feed.clone() } else { Feed::inherited() };
+                    if more != More::Nothing {
+                        feed.flow.paths &= names::divides_at_nul(base, &start.argv[1..]);
+                    }
                     let fed = downloads::repeats(base) && start.feed.flow.download;
                     if let Some(name) = argv.first().filter(|name| fed && name.text().is_none()) {
                         // What is read takes the place of a word that is written out.
@@ -61,6 +64,7 @@ impl Walker<'_> {
                         effects: Vec::new(),
                         departures: Vec::new(),
                         taint: start.taint || fed,
+                        wild: start.wild,
                         captures: start.captures,
                         shell: false,
                         functions: false,
@@ -154,6 +158,7 @@ impl Walker<'_> {
         };
         let rest = parameters.get(1..).unwrap_or_default();
         let rest: Option<Vec<Text>> = rest.iter().map(|arg| (!arg.splits).then(|| Text::of(arg))).collect();
+        let wild = self.wild;
         let outer_elsewhere = self.elsewhere;
         self.elsewhere |= elsewhere;
         let pushed = self.via.last().is_none_or(|via| via != shell);
@@ -171,13 +176,21 @@ impl Walker<'_> {
             let other = self.in_subshell(|walker| {
                 let names = walker.environment.take_names();
                 let mark = walker.environment.mark();
-                walker.environment.set_parameters(Parameters { zero: zero.clone(), rest: rest.clone() });
+                walker.environment.set_parameters(Parameters {
+                    zero: zero.clone(),
+                    rest: rest.clone(),
+                    wild,
+                });
                 let outer = (walker.origin, walker.dialect);
                 walker.origin = origin;
                 walker.dialect = dialect;
-                let calls = std::mem::take(&mut walker.calls);
+                // A function that the new shell inherits may call itself through it.
+                let inherits = walker.environment.exports_functions();
+                let calls = if inherits { Vec::new() } else { std::mem::take(&mut walker.calls) };
                 let flow = walker.script(&script, &feed, true);
-                walker.calls = calls;
+                if !inherits {
+                    walker.calls = calls;
+                }
                 (walker.origin, walker.dialect) = outer;
                 walker.environment.take_back(mark);
                 walker.environment.put_names(names);

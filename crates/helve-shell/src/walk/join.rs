@@ -64,7 +64,8 @@ impl Environment {
         if let Some(parameters) = outcome.parameters
             && *parameters != *self.parameters
         {
-            self.set_parameters(Parameters { zero: self.parameters.zero.clone(), rest: None });
+            let wild = parameters.wild || self.parameters.wild;
+            self.set_parameters(Parameters { zero: self.parameters.zero.clone(), rest: None, wild });
         }
     }
 

@@ -1,5 +1,6 @@
 //! Names that the shell knows itself, and names that everybody takes for a certain program.
 
+use crate::analysis::Arg;
 use crate::tree::Dialect;
 
 /// Programs whose names a script cannot give another meaning without anybody noticing.
@@ -111,21 +112,64 @@ pub(super) fn is_downloader(program: &str) -> bool {
     )
 }
 
-/// Programs that pass lines on without making an option out of a path.
-pub(super) fn keeps_lines(program: &str) -> bool {
-    matches!(
-        program,
-        "grep"
-            | "egrep"
-            | "fgrep"
-            | "rg"
-            | "sort"
-            | "head"
-            | "tail"
-            | "uniq"
-            | "tac"
-            | "shuf"
-            | "cat"
-            | "tee"
-    )
+/// Whether a program prints paths, each behind a NUL, none of which can be taken for an option; `fed` says whether that is
+/// what it reads. Divided in any other way, a name with a blank in it comes out as several.
+pub(super) fn prints_paths(program: &str, args: &[Arg], fed: bool) -> bool {
+    if program == "find" {
+        return finds_paths(args);
+    }
+    let Some(args) = args.iter().map(Arg::text).collect::<Option<Vec<&str>>>().filter(|_| fed) else {
+        return false;
+    };
+    let letters = |letters: &str| {
+        let known = |arg: &&str| arg[1..].chars().all(|letter| letters.contains(letter));
+        let mut options = args.iter().filter(|arg| arg.len() > 1 && arg.starts_with('-'));
+        options.clone().all(known) && options.any(|arg| arg.contains('z'))
+    };
+    let operands = args.iter().filter(|arg| !arg.starts_with('-')).count();
+    match program {
+        // A file that is named is read instead.
+        "cat" => args.is_empty(),
+        "tee" => true,
+        "sort" => operands == 0 && letters("zurnRVfdbs"),
+        "uniq" | "shuf" => operands == 0 && letters("zu"),
+        "head" | "tail" => operands == 0 && letters("zn0123456789"),
+        "grep" => operands == 1 && letters("zviEFPwx"),
+        _ => false,
+    }
+}
+
+/// Whether `find` prints the paths that it finds, and nothing else. None of them starts with a dash: what it starts from
+/// would be an expression otherwise.
+fn finds_paths(args: &[Arg]) -> bool {
+    let mut ends = false;
+    for (index, arg) in args.iter().enumerate() {
+        match arg.text() {
+            Some("-print0") => ends = true,
+            Some("-print" | "-printf" | "-ls" | "-files0-from") => return false,
+            Some(text) if ["-exec", "-ok", "-fprint", "-fls"].iter().any(|start| text.starts_with(start)) => {
+                return false;
+            }
+            Some(_) => {}
+            // The value of a test may be anything, but nothing else may.
+            None => {
+                let tested = index.checked_sub(1).and_then(|before| args[before].text());
+                if arg.splits || !tested.is_some_and(|text| text.starts_with('-') && text != "-print0") {
+                    return false;
+                }
+            }
+        }
+    }
+    ends
+}
+
+/// Whether a program that reads arguments divides them at NULs alone.
+pub(super) fn divides_at_nul(program: &str, args: &[Arg]) -> bool {
+    program == "xargs"
+        && args.iter().map_while(Arg::text).take_while(|text| text.starts_with('-')).any(|text| {
+            text == "--null"
+                || text
+                    .strip_prefix('-')
+                    .is_some_and(|letters| matches!(letters, "0" | "0r" | "r0" | "0t" | "t0"))
+        })
 }

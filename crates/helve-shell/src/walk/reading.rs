@@ -1,11 +1,12 @@
 //! Builtins that set variables by name: `read`, `unset`, `printf -v`, `let` and the like. A name may carry a subscript,
 //! which the shell evaluates.
 
-use crate::analysis::Arg;
+use crate::analysis::{Arg, OpaqueReason};
 use crate::expand::Text;
 
-use super::environment::{Value, Variable};
-use super::{Feed, Walker};
+use super::Walker;
+use super::environment::{MAX_VALUES, Value, Variable};
+use super::runs::Start;
 
 impl Walker<'_> {
     pub(super) fn unset(&mut self, args: &[Arg]) {
@@ -26,74 +27,122 @@ impl Walker<'_> {
             if crate::expand::is_name(&name) {
                 let unset = if name == "IFS" { Value::Text(Text::known(" \t\n")) } else { Value::Unset };
                 let name = self.environment.referred(&name).to_owned();
-                self.environment.set(&name, Variable::new(unset));
+                if matches!(name.as_str(), "PATH" | "BASH_CMDS" | "BASH_ALIASES") {
+                    // Without it, programs are looked for in the directory itself.
+                    self.opaque(OpaqueReason::Redefinition);
+                }
+                let fixed = self.environment.own_variable(&name).filter(|variable| variable.fixed).cloned();
+                let mut variable = Variable::new(unset);
+                if let Some(before) = fixed {
+                    variable.join(&before);
+                }
+                self.environment.set(&name, variable);
+            } else if name.contains('[') {
+                self.assign(&name, Variable::new(Value::Unknown));
             }
         }
     }
 
-    /// `read`, `mapfile`, `getopts`: variables that get what comes in.
-    pub(super) fn reads_variables(&mut self, builtin: &str, args: &[Arg], feed: &Feed) {
-        let mut names: Vec<&Arg> = Vec::new();
-        let mut at = 0;
-        while let Some(arg) = args.get(at) {
-            at += 1;
-            match arg.text() {
-                Some(option) if option.len() > 1 && option.starts_with('-') => {
-                    let takes = match builtin {
-                        "read" => "adinNptu",
-                        "getopts" => "",
-                        _ => "CcdnOsu",
-                    };
-                    let last = option.chars().last().unwrap_or('-');
-                    let value = (takes.contains(last) && option.chars().nth(1) == Some(last)
-                        || takes.contains(last))
-                    .then(|| args.get(at))
-                    .flatten();
-                    if last == 'a' && builtin == "read" {
-                        names.extend(value);
-                    }
-                    if last == 'C' && builtin != "read" {
-                        // What is called for every line.
-                        if let Some(text) = value {
-                            self.shell_text(text);
+    /// `read`: variables that get the words of a line.
+    pub(super) fn reads(&mut self, args: &[Arg], start: &Start) {
+        let options = Options::of(args, "adinNptu");
+        // Others change where a line ends, or how much of it is read.
+        let mut exact = options.given.iter().all(|(letter, _)| "rsepa".contains(*letter));
+        let array = options.value('a');
+        let texts = start.feed.flow.text.as_ref().and_then(Text::whole).map(str::to_owned);
+        let raw = options.has('r');
+        exact &= texts.as_ref().is_some_and(|text| raw || !text.contains('\\'));
+        let before = start.environment.iter().rev().find(|(name, _)| name == "IFS");
+        let separators = match before {
+            Some((_, value)) => value.text().map(str::to_owned),
+            None => match self.environment.variable("IFS").map(|variable| variable.values.as_slice()) {
+                None => Some(BLANKS.to_owned()),
+                Some([Value::Text(text)]) => text.whole().map(str::to_owned),
+                Some(_) => None,
+            },
+        };
+        let separators = separators.filter(|text| text.is_empty() || text == BLANKS);
+        exact &= separators.is_some();
+        let separators = separators.unwrap_or_default();
+        let reply = Arg::known("REPLY", self.current);
+        let names: Vec<&Arg> = match (array, options.names.is_empty()) {
+            (Some(array), _) => vec![array],
+            (None, true) => vec![&reply],
+            (None, false) => options.names.clone(),
+        };
+        // Each `read` of a loop takes the next line: any of them may be meant.
+        let lines: Vec<&str> = texts.as_deref().unwrap_or_default().lines().collect();
+        exact &= !lines.is_empty() && lines.len() <= MAX_VALUES;
+        for (index, name) in names.iter().enumerate() {
+            let values = if exact {
+                let value = |line: &&str| {
+                    let whole = options.names.is_empty() && array.is_none();
+                    let words = if whole { vec![*line] } else { words(line, &separators, names.len()) };
+                    match array {
+                        Some(_) => {
+                            let all = if separators.is_empty() { words } else { fields(line) };
+                            Value::List(all.into_iter().map(Text::known).collect())
                         }
+                        None => Value::Text(Text::known(words.get(index).copied().unwrap_or_default())),
                     }
-                    at += usize::from(value.is_some());
+                };
+                lines.iter().map(value).collect()
+            } else {
+                vec![Value::Unknown]
+            };
+            self.got(name, values, start);
+        }
+    }
+
+    /// `mapfile`: an array that gets all lines.
+    pub(super) fn reads_lines(&mut self, args: &[Arg], start: &Start) {
+        let options = Options::of(args, "CcdnOsu");
+        if let Some(text) = options.value('C') {
+            self.handler(text);
+        }
+        let exact = options.given.iter().all(|(letter, _)| "tcC".contains(*letter));
+        let text = start.feed.flow.text.as_ref().and_then(Text::whole).filter(|_| exact);
+        let value = match text {
+            Some(text) if text.lines().count() <= 64 => {
+                let end = if options.has('t') { "" } else { "\n" };
+                Value::List(text.lines().map(|line| Text::known(format!("{line}{end}"))).collect())
+            }
+            _ => Value::Unknown,
+        };
+        let default = Arg::known("MAPFILE", self.current);
+        let name = options.names.first().copied().unwrap_or(&default);
+        self.got(name, vec![value], start);
+    }
+
+    /// `getopts`: the letter of an option, and its argument.
+    pub(super) fn gets_options(&mut self, args: &[Arg]) {
+        let wild = self.environment.parameters().wild || self.wild;
+        if let Some(name) = args.get(1) {
+            match name.text() {
+                Some(text) => {
+                    self.subscripted_name(text);
+                    self.assign(text, Variable::new(Value::Unknown));
                 }
-                _ => names.push(arg),
+                None => self.forget_variables(),
             }
         }
-        if builtin == "getopts" {
-            names = names.into_iter().skip(1).take(1).collect();
-        }
-        let whole = feed.flow.text.as_ref().and_then(Text::whole).map(str::to_owned);
-        let single = names.len() == 1 && builtin == "read";
-        for name in &names {
-            let Some(text) = name.text() else {
-                let text = Text::literally(name);
-                self.subscripted_text(&text);
-                self.forget_variables();
-                continue;
-            };
-            self.subscripted_name(text);
-            let value = match &whole {
-                Some(line) if single => {
-                    let line = line.split('\n').next().unwrap_or("").trim_matches([' ', '\t']);
-                    Value::Text(Text::known(line))
-                }
-                _ => Value::Unknown,
-            };
-            let mut variable = Variable::new(value);
-            variable.download = feed.flow.download;
-            self.assign(text, variable);
-        }
-        if names.is_empty() {
-            let name = if builtin == "read" { "REPLY" } else { "MAPFILE" };
-            self.assign(name, Variable::new(Value::Unknown));
-        }
-        if builtin == "getopts" {
-            self.assign("OPTARG", Variable::new(Value::Unknown));
-        }
+        self.assign("OPTARG", Variable { wild, ..Variable::new(Value::Unknown) });
+    }
+
+    /// A variable gets what came in, one of several values.
+    fn got(&mut self, name: &Arg, values: Vec<Value>, start: &Start) {
+        let Some(text) = name.text() else {
+            let text = Text::literally(name);
+            self.subscripted_text(&text);
+            self.forget_variables();
+            return;
+        };
+        self.subscripted_name(text);
+        let mut variable = Variable::new(Value::Unknown);
+        variable.values = values;
+        variable.download = start.feed.flow.download;
+        variable.wild = !start.feed.flow.is_number();
+        self.assign(text, variable);
     }
 
     /// Builtins that evaluate a subscript in a name that they are given.
@@ -140,20 +189,81 @@ impl Walker<'_> {
             _ => {}
         }
     }
+}
 
-    /// Variables that an arithmetic text may assign.
-    pub(super) fn forget_assigned(&mut self, text: &Text) {
-        let Some(text) = text.whole() else { return };
-        if !text.contains('=') && !text.contains("++") && !text.contains("--") {
-            return;
+/// What unquoted words are split at if nothing else is said.
+const BLANKS: &str = " \t\n";
+
+/// The options and the other words of a builtin.
+pub(super) struct Options<'a> {
+    /// The letters, each with its value if it takes one.
+    pub(super) given: Vec<(char, Option<Arg>)>,
+    pub(super) names: Vec<&'a Arg>,
+}
+
+impl<'a> Options<'a> {
+    /// Reads options of one letter; those in `takes` have a value, in the same word or in the next.
+    pub(super) fn of(args: &'a [Arg], takes: &str) -> Self {
+        let mut made = Options { given: Vec::new(), names: Vec::new() };
+        let mut at = 0;
+        while let Some(arg) = args.get(at) {
+            let Some(letters) = arg.prefix().strip_prefix('-').filter(|letters| !letters.is_empty()) else {
+                break;
+            };
+            at += 1;
+            if letters == "-" {
+                break;
+            }
+            for (index, letter) in letters.char_indices() {
+                if !takes.contains(letter) {
+                    made.given.push((letter, None));
+                    continue;
+                }
+                let behind = 1 + index + letter.len_utf8();
+                let value = match arg.text().map(|text| &text[behind..]) {
+                    Some("") => {
+                        at += 1;
+                        args.get(at - 1).cloned()
+                    }
+                    Some(attached) => Some(Arg::known(attached, arg.span)),
+                    None => Some(Arg::unknown(arg.span)),
+                };
+                made.given.push((letter, value));
+                break;
+            }
         }
-        let assigned: Vec<String> = text
-            .split(|character: char| !(character.is_ascii_alphanumeric() || character == '_'))
-            .filter(|name| self.environment.own_variable(name).is_some())
-            .map(str::to_owned)
-            .collect();
-        for name in assigned {
-            self.assign(&name, Variable::new(Value::Unknown));
+        made.names.extend(args.get(at..).unwrap_or_default());
+        made
+    }
+
+    pub(super) fn has(&self, letter: char) -> bool {
+        self.given.iter().any(|(given, _)| *given == letter)
+    }
+
+    pub(super) fn value(&self, letter: char) -> Option<&Arg> {
+        self.given.iter().rev().find(|(given, _)| *given == letter).and_then(|(_, value)| value.as_ref())
+    }
+}
+
+fn fields(line: &str) -> Vec<&str> {
+    line.split([' ', '\t']).filter(|word| !word.is_empty()).collect()
+}
+
+/// The words of a line for so many variables; the last gets what is left of it.
+fn words<'l>(line: &'l str, separators: &str, count: usize) -> Vec<&'l str> {
+    if separators.is_empty() {
+        return vec![line];
+    }
+    let mut words = Vec::new();
+    let mut rest = line.trim_matches([' ', '\t']);
+    while words.len() + 1 < count {
+        let end = rest.find([' ', '\t']).unwrap_or(rest.len());
+        words.push(&rest[..end]);
+        rest = rest[end..].trim_start_matches([' ', '\t']);
+        if rest.is_empty() {
+            return words;
         }
     }
+    words.push(rest);
+    words
 }

@@ -12,7 +12,7 @@ use super::redirect::Pending;
 use super::simple::base_name;
 use super::spans::Origin;
 use super::variables::{self, Weight};
-use super::{Feed, Flow, MAX_RUNS, Walker, names, places, pure};
+use super::{Feed, Flow, MAX_INNER, MAX_RUNS, Walker, names, numbers, places, pure};
 
 /// A command that is about to be started.
 #[derive(Debug, Clone)]
@@ -28,6 +28,8 @@ pub(super) struct Start {
     pub(super) departures: Vec<Departure>,
     /// Whether an argument came from a network.
     pub(super) taint: bool,
+    /// Whether what is not known of an argument may be anything.
+    pub(super) wild: bool,
     /// Whether its output is of interest.
     pub(super) captures: bool,
     /// Whether the shell's own commands count, and its functions.
@@ -95,7 +97,7 @@ impl Walker<'_> {
         }
         let Some(base) = base else {
             let run = self.list(&start, kind, None);
-            self.named_by_download(&name, run);
+            self.named_by_download(name, run);
             self.redirect_effects(std::mem::take(&mut start.effects), run);
             return Flow { download: start.feed.flow.download || start.taint, run, ..Flow::default() };
         };
@@ -103,7 +105,7 @@ impl Walker<'_> {
         let effects = std::mem::take(&mut start.effects);
         self.redirect_effects(effects, run);
         self.executed_file(&start.argv, run);
-        self.checked_environment(&start, run);
+        self.checked_environment(&base, &start, run);
         self.known_more(&mut start);
         let invocation = Invocation {
             program: &base,
@@ -122,6 +124,7 @@ impl Walker<'_> {
         self.fed_code(&base, &start, run);
         self.downloaded_code(&base, &start, run);
         let inside = self.inner_commands(meaning, &start, &base, run);
+        self.renamed(&base, &start.argv[1..]);
         let flow = self.output(&base, &start, run, inside);
         self.fill(run, start);
         flow
@@ -138,6 +141,9 @@ impl Walker<'_> {
                 };
                 exported.push((name.clone(), text.into_arg(self.current)));
             }
+        }
+        if self.environment.exports_more() {
+            self.opaque(OpaqueReason::Environment);
         }
         if !exported.is_empty() && self.step(exported.len()) {
             exported.append(&mut start.environment);
@@ -186,19 +192,41 @@ impl Walker<'_> {
         }
     }
 
-    fn checked_environment(&mut self, start: &Start, run: Option<usize>) {
+    fn checked_environment(&mut self, base: &str, start: &Start, run: Option<usize>) {
         for (name, value) in &start.environment {
             let text = Text::of(value);
-            let weight = variables::weight(name, text.whole());
-            if name == "PATH" {
+            let mut weight = variables::weight(name, text.whole());
+            if matches!(base, "make" | "gmake") && text.whole().is_none_or(|text| text.contains('$')) {
+                // It expands what it finds there, commands and all.
+                weight = Weight::Code;
+            }
+            if weight == Weight::Code && variables::is_command(name) && text.whole().is_some() {
+                self.environment_command(name, value);
+            }
+            // One that the script exported was noticed where it was set.
+            let here = value.span != self.current;
+            if name == "PATH" && here {
                 self.opaque_at(OpaqueReason::Redefinition, value.span);
-            } else if weight == Weight::Code {
+            } else if weight == Weight::Code && here {
                 self.opaque_at(OpaqueReason::Environment, value.span);
             }
             if weight != Weight::Harmless {
                 self.departs(run, DepartureKind::Environment, value.span);
             }
         }
+    }
+
+    /// A command that a program finds in its environment and may run.
+    fn environment_command(&mut self, name: &str, command: &Arg) {
+        if self.inner >= MAX_INNER || !self.step(4) {
+            return;
+        }
+        self.inner += 1;
+        self.via.push(name.to_owned());
+        self.repeated = true;
+        self.shell_script(command, "sh", &[], false, &Feed::inherited());
+        self.via.pop();
+        self.inner -= 1;
     }
 
     fn departs(&mut self, run: Option<usize>, kind: DepartureKind, span: crate::Span) {
@@ -377,10 +405,12 @@ impl Walker<'_> {
         let mut flow = Flow {
             text: None,
             download: downloads::fetches(base, &start.argv[1..]) || feed.download || start.taint,
-            paths: base == "find" || (feed.paths && names::keeps_lines(base)),
+            paths: names::prints_paths(base, &start.argv[1..], feed.paths),
+            number: numbers::prints(base, &start.argv[1..], feed.is_number()),
             run,
         };
         if let Some(inside) = inside {
+            flow.number = inside.number;
             flow.text = inside.text;
             flow.download |= inside.download;
             return flow;
@@ -400,6 +430,7 @@ impl Walker<'_> {
             } else {
                 pure::output(base, &start.argv[1..], feed.text.as_ref(), directory)
             };
+            flow.number |= flow.text.is_some() && !start.wild;
         }
         if !self.downloaded.is_empty() && !flow.download {
             let args = &start.argv[1..];

@@ -7,7 +7,7 @@ use crate::tree::{PieceKind, Redirect, Simple, Word};
 use super::environment::Parameters;
 use super::redirect::Redirected;
 use super::runs::Start;
-use super::statements::kind_of;
+use super::statements::{holds_pattern, kind_of};
 use super::{Call, Choices, Feed, Flow, MAX_INNER, Walker, names};
 use crate::expand::Text;
 
@@ -72,6 +72,7 @@ impl Walker<'_> {
 
     fn simple_once(&mut self, simple: &Simple, redirects: &[Redirect], feed: &Feed, captures: bool) -> Flow {
         self.taint = false;
+        self.wild = false;
         let mut argv: Vec<Arg> = Vec::with_capacity(simple.words.len());
         let mut tainted: Vec<Span> = Vec::new();
         let declares = simple.words.first().and_then(literal_name).is_some_and(names::is_declaration);
@@ -111,7 +112,7 @@ impl Walker<'_> {
         let environment = self.prefix_assignments(simple, declares);
         let Redirected { feed, effects, output, appends, departures } = self.redirects(redirects, feed);
         self.self_start(simple);
-        let taint = self.taint;
+        let (taint, wild) = (self.taint, self.wild || argv.iter().any(holds_pattern));
         self.tainted = tainted;
         let alias = simple
             .words
@@ -127,6 +128,7 @@ impl Walker<'_> {
             effects,
             departures,
             taint,
+            wild,
             captures: output.as_ref().map_or(captures, |paths| paths.len() == 1),
             shell: true,
             functions: true,
@@ -215,7 +217,13 @@ impl Walker<'_> {
         let spans: Vec<Span> = meanings.iter().flatten().map(|function| function.span).collect();
         let is_same = |call: &Call| call.name == name && spans.contains(&call.span);
         let active = self.calls.iter().filter(|call| is_same(call)).count();
-        if let Some(call) = self.calls.iter_mut().find(|call| is_same(call)) {
+        // A call with other arguments behind a test ends some day.
+        let tested =
+            self.calls.iter().any(|call| is_same(call) && (call.ends || self.guarded > call.guarded));
+        let other = start.argv.len() > 1
+            && (self.environment.parameters().rest != rest
+                || start.argv[1..].iter().any(|arg| arg.text().is_none()));
+        if let Some(call) = self.calls.iter_mut().find(|call| is_same(call)).filter(|_| !(tested && other)) {
             let piped = self.piped > call.piped;
             if piped && !call.piped_calls.contains(&self.current) {
                 call.piped_calls.push(self.current);
@@ -238,12 +246,17 @@ impl Walker<'_> {
         if !self.step(4) {
             return Flow { run, ..Flow::default() };
         }
-        let mut flow = Flow { text: None, download: start.taint, paths: false, run };
+        let mut flow = Flow { text: None, download: start.taint, run, ..Flow::default() };
         for function in meanings.into_iter().flatten() {
             let before = self.environment.parameters().clone();
-            self.environment.set_parameters(Parameters { zero: before.zero.clone(), rest: rest.clone() });
+            self.environment.set_parameters(Parameters {
+                zero: before.zero.clone(),
+                rest: rest.clone(),
+                wild: start.wild,
+            });
             for (name, value) in &start.environment {
-                self.assign(name, super::Variable::new(super::Value::Text(Text::of(value))));
+                let variable = super::Variable::new(super::Value::Text(Text::of(value)));
+                self.assign_at(name, variable, value.span);
             }
             let origin = std::mem::replace(&mut self.origin, function.origin);
             let rounds = std::mem::take(&mut self.rounds);
@@ -252,6 +265,8 @@ impl Walker<'_> {
                 background: self.background,
                 piped: self.piped,
                 conditional: self.conditional,
+                guarded: self.guarded,
+                ends: false,
                 piped_calls: Vec::new(),
                 span: function.span,
                 locals: Vec::new(),
@@ -275,6 +290,7 @@ impl Walker<'_> {
             self.origin = origin;
             self.environment.set_parameters((*before).clone());
             flow.download |= body.download;
+            flow.number = body.number;
             flow.text = body.text;
             self.repeated = true;
         }
@@ -289,13 +305,20 @@ impl Walker<'_> {
         let itself = |word: &Word| {
             let inner = match word.pieces.as_slice() {
                 [crate::tree::Piece { kind: PieceKind::Double(inner), .. }] => inner.as_slice(),
+                [crate::tree::Piece { kind: PieceKind::Text(directory), .. }, rest @ ..]
+                    if directory == "./" =>
+                {
+                    rest
+                }
                 pieces => pieces,
             };
             matches!(inner, [crate::tree::Piece { kind: PieceKind::Parameter(parameter), .. }]
-                if parameter.name == "0" && parameter.operation == crate::tree::Operation::Value)
+                if matches!(parameter.name.as_str(), "0" | "BASH_SOURCE")
+                    && parameter.operation == crate::tree::Operation::Value)
         };
         let first = simple.words.first();
-        let again = first.is_some_and(itself)
+        // The same in the batch language of Windows.
+        let again = first.is_some_and(|word| itself(word) || literal_name(word) == Some("%0"))
             || (first.and_then(literal_name).is_some_and(names::is_shell)
                 && simple.words.get(1).is_some_and(itself));
         if again && simple.words.len() <= 2 {

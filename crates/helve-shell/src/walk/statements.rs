@@ -2,13 +2,15 @@
 
 use std::rc::Rc;
 
-use crate::analysis::{Arg, Input, OpaqueReason, RunKind};
+use crate::Span;
+use crate::analysis::{Arg, ArgPart, Input, OpaqueReason, RunKind};
 use crate::expand::{Mode, Text};
 use crate::tree::{Command, CommandKind, Joint, Pipeline, Statement, Word};
 
 use super::environment::{Function, MAX_VALUES, Outcome, Value, Variable};
 use super::redirect::Redirected;
-use super::{Feed, Flow, MAX_LEVELS, Round, Walker, names};
+use super::spans::Origin;
+use super::{Feed, Flow, MAX_LEVELS, MAX_TRAPS, Round, Walker, names};
 
 /// A loop over known words is followed word by word up to so many.
 const MAX_ROUNDS: usize = 16;
@@ -16,9 +18,10 @@ const MAX_ROUNDS: usize = 16;
 impl Walker<'_> {
     /// Follows statements one after the other.
     pub(super) fn statements(&mut self, statements: &[Statement], feed: &Feed, captures: bool) -> Flow {
-        let mut whole = Flow { text: captures.then(Text::default), ..Flow::default() };
+        let mut whole = Flow { text: captures.then(Text::default), number: true, ..Flow::default() };
         for statement in statements {
             let flow = self.statement(statement, feed, captures);
+            whole.number &= flow.is_number();
             whole.text = match (whole.text, flow.text) {
                 (Some(mut text), Some(more)) => {
                     text.append(&more);
@@ -48,11 +51,12 @@ impl Walker<'_> {
         if let [(_, only)] = statement.pipelines.as_slice() {
             return self.pipeline(only, feed, captures);
         }
-        let mut whole = Flow { text: captures.then(Text::default), ..Flow::default() };
+        let mut whole = Flow { text: captures.then(Text::default), number: true, ..Flow::default() };
         let mut mark = self.environment.mark();
         let mut before = Joint::First;
         let mut left_out = Vec::new();
         let mut failure_leaves = false;
+        let mut tested = false;
         for (index, (joint, pipeline)) in statement.pipelines.iter().enumerate() {
             if index > 0 {
                 if *joint == Joint::Or || before == Joint::Or {
@@ -75,7 +79,12 @@ impl Walker<'_> {
                 }
                 self.conditional += 1;
             }
+            let uses = self.uses;
+            self.guarded += usize::from(tested);
             let flow = self.pipeline(pipeline, feed, captures);
+            self.guarded -= usize::from(tested);
+            tested |= self.uses > uses;
+            whole.number &= flow.is_number();
             if index == 0 {
                 mark = self.environment.mark();
             } else {
@@ -166,6 +175,7 @@ impl Walker<'_> {
 
     fn redirected_compound(&mut self, command: &Command, feed: &Feed, captures: bool) -> Flow {
         self.taint = false;
+        self.wild = false;
         let redirected = self.redirects(&command.redirects, feed);
         let Redirected { feed, effects, output, appends, .. } = redirected;
         self.redirect_effects(effects, None);
@@ -194,6 +204,16 @@ impl Walker<'_> {
         let function =
             Function { body: (**body).clone(), origin: self.origin, span: self.place(command.span) };
         self.environment.define_function(name, Some(Rc::new(function)));
+        if name == "command_not_found_handle" && self.calls.iter().all(|call| call.name != *name) {
+            // It is called when a program is not there, as a trap is.
+            let text = Arg::known(format!("{name} {}", super::inner::HOLE), self.current);
+            if self.traps.len() < MAX_TRAPS {
+                self.traps.push((text.clone(), self.origin));
+            }
+            let mark = self.environment.mark();
+            self.shell_text(&text);
+            self.environment.blur_since(mark);
+        }
     }
 
     fn compound(&mut self, command: &Command, feed: &Feed, captures: bool) -> Flow {
@@ -205,8 +225,12 @@ impl Walker<'_> {
             CommandKind::Group(statements) => self.statements(statements, feed, captures),
             CommandKind::If { branches, otherwise } => self.branches(branches, otherwise, feed),
             CommandKind::Loop { condition, body } => self.repeat(|walker| {
+                let uses = walker.uses;
                 let mut flow = walker.statements(condition, feed, false);
+                let tested = usize::from(walker.uses > uses);
+                walker.guarded += tested;
                 let inside = walker.statements(body, feed, false);
+                walker.guarded -= tested;
                 flow.download |= inside.download;
                 flow
             }),
@@ -225,6 +249,7 @@ impl Walker<'_> {
                 Flow::default()
             }
             CommandKind::Coproc(inner) => {
+                self.names_coproc(command.span, inner);
                 self.background += 1;
                 self.in_subshell(|walker| walker.command(inner, &Feed::inherited(), false));
                 self.background -= 1;
@@ -233,11 +258,28 @@ impl Walker<'_> {
         }
     }
 
-    /// `((…))`: besides the commands in it, the variables that it may set are not known afterwards.
+    /// `((…))`: the commands in it, and the variables that it sets.
     fn arithmetic_statement(&mut self, word: &Word) {
-        let text = self.expand_quoted(word);
-        self.evaluate(&text);
-        self.forget_assigned(&text);
+        self.number(word);
+    }
+
+    /// `coproc NAME { …; }` sets an array of that name.
+    fn names_coproc(&mut self, span: Span, inner: &Command) {
+        if matches!(inner.kind, CommandKind::Simple(_)) {
+            return;
+        }
+        let before = self.place(Span { start: span.start, end: inner.span.start });
+        let written = match self.origin {
+            Origin::Written(_) => self.source.get(before.range()),
+            Origin::Whole(_) => None,
+        };
+        let Some(written) = written else {
+            self.forget_variables();
+            return;
+        };
+        let name = written.trim().strip_prefix("coproc").unwrap_or_default().trim();
+        let name = if crate::expand::is_name(name) { name } else { "COPROC" };
+        self.assign(name, Variable::new(Value::Unknown));
     }
 
     fn branches(
@@ -249,8 +291,11 @@ impl Walker<'_> {
         self.conditional += 1;
         let mut outcomes = Vec::with_capacity(branches.len() + 1);
         let mut flow = Flow::default();
+        let guarded = self.guarded;
         for (condition, body) in branches {
+            let uses = self.uses;
             self.statements(condition, feed, false);
+            self.guarded += usize::from(self.uses > uses);
             let mark = self.environment.mark();
             // The condition held: a `cd` in it worked.
             let (narrowed, stayed) = self.environment.directory().after_success();
@@ -264,12 +309,16 @@ impl Walker<'_> {
         flow.download |= self.statements(otherwise, feed, false).download;
         outcomes.push(self.environment.take_back(mark));
         self.conditional -= 1;
+        self.guarded = guarded;
         self.environment.join_all(outcomes);
         flow
     }
 
     fn case(&mut self, subject: &Word, branches: &[(Vec<Word>, Vec<Statement>)], feed: &Feed) -> Flow {
+        let uses = self.uses;
         self.expand_text(subject);
+        let tested = usize::from(self.uses > uses);
+        self.guarded += tested;
         self.conditional += 1;
         let mut outcomes = Vec::with_capacity(branches.len());
         let mut flow = Flow::default();
@@ -277,13 +326,14 @@ impl Walker<'_> {
         for (patterns, body) in branches {
             for pattern in patterns {
                 let pattern = self.expand_one(pattern, Mode::Pattern);
-                certain |= pattern.parts.as_slice() == [crate::analysis::ArgPart::Glob("*".to_owned())];
+                certain |= pattern.parts.as_slice() == [ArgPart::Glob("*".to_owned())];
             }
             let mark = self.environment.mark();
             flow.download |= self.statements(body, feed, false).download;
             outcomes.push(self.environment.take_back(mark));
         }
         self.conditional -= 1;
+        self.guarded -= tested;
         if !certain {
             outcomes.push(Outcome::default());
         }
@@ -320,6 +370,7 @@ impl Walker<'_> {
     fn for_each(&mut self, name: &str, words: Option<&[Word]>, body: &[Statement], feed: &Feed) -> Flow {
         let mut fields: Vec<Arg> = Vec::new();
         self.taint = false;
+        self.wild = false;
         match words {
             Some(words) => words.iter().for_each(|word| self.expand_fields(word, &mut fields)),
             None => match &self.environment.parameters().rest {
@@ -328,10 +379,12 @@ impl Walker<'_> {
             },
         }
         let download = self.taint;
+        // Nobody knows what the names of files are.
+        let wild = self.wild || fields.iter().any(holds_pattern);
         let exact = fields.len() <= MAX_ROUNDS
             && fields.iter().all(|field| !field.splits && Text::of(field).whole().is_some());
         if !exact {
-            return self.for_any(name, &fields, download, body, feed);
+            return self.for_any(name, &fields, download, wild, body, feed);
         }
         let mut flow = Flow::default();
         self.conditional += 1;
@@ -340,6 +393,7 @@ impl Walker<'_> {
             let steps = self.steps;
             let mut variable = Variable::new(Value::Text(Text::of(field)));
             variable.download = download;
+            self.wild = false;
             self.assign(name, variable);
             self.rounds.push(Round { mark: self.environment.mark(), exits: Vec::new() });
             flow.download |= self.statements(body, feed, false).download;
@@ -352,7 +406,7 @@ impl Walker<'_> {
             let rest = fields.get(index + 1..).unwrap_or_default();
             let used = steps.saturating_sub(self.steps);
             if used.saturating_mul(rest.len()) > self.steps / 4 {
-                flow.download |= self.for_any(name, rest, download, body, feed).download;
+                flow.download |= self.for_any(name, rest, download, wild, body, feed).download;
                 break;
             }
         }
@@ -366,6 +420,7 @@ impl Walker<'_> {
         name: &str,
         words: &[Arg],
         download: bool,
+        wild: bool,
         body: &[Statement],
         feed: &Feed,
     ) -> Flow {
@@ -378,6 +433,8 @@ impl Walker<'_> {
             let mut variable = Variable::new(Value::Unknown);
             variable.values.clone_from(&values);
             variable.download = download;
+            variable.wild = wild;
+            walker.wild = false;
             walker.assign(name, variable);
             walker.statements(body, feed, false)
         })
@@ -385,16 +442,26 @@ impl Walker<'_> {
 
     /// `[[ … ]]`: operands are expanded; those of `-v` and of the comparisons of numbers are evaluated.
     fn test(&mut self, words: &[Word]) {
-        let texts: Vec<Text> = words.iter().map(|word| self.expand_text(word)).collect();
-        for (index, text) in texts.iter().enumerate() {
+        let texts: Vec<(Text, bool)> = words
+            .iter()
+            .map(|word| {
+                self.wild = false;
+                let text = self.expand_text(word);
+                (text, self.wild)
+            })
+            .collect();
+        for (index, (text, _)) in texts.iter().enumerate() {
             match text.whole() {
                 Some("-v" | "-R") => {
-                    if let Some(operand) = texts.get(index + 1) {
+                    if let Some((operand, wild)) = texts.get(index + 1) {
+                        self.wild = *wild;
                         self.subscripted_text(operand);
                     }
                 }
                 Some("-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge") if index > 0 => {
-                    for operand in [texts.get(index - 1), texts.get(index + 1)].into_iter().flatten() {
+                    for (operand, wild) in [texts.get(index - 1), texts.get(index + 1)].into_iter().flatten()
+                    {
+                        self.wild = *wild;
                         self.evaluate(operand);
                     }
                 }
@@ -407,6 +474,11 @@ impl Walker<'_> {
     pub(super) fn is_function(&self, name: &str) -> bool {
         self.environment.function(name).is_some_and(|meanings| meanings.iter().any(Option::is_some))
     }
+}
+
+/// Whether file names stand in the place of a part of an argument.
+pub(super) fn holds_pattern(arg: &Arg) -> bool {
+    arg.parts.iter().any(|part| matches!(part, ArgPart::Glob(_)))
 }
 
 /// Whether a pipeline certainly ends the shell or the function.

@@ -17,12 +17,7 @@ pub(super) fn weight(name: &str, value: Option<&str>) -> Weight {
         return Weight::Harmless;
     }
     if VIEWERS.contains(&name) {
-        let plain = value.is_some_and(|value| {
-            let program = value.split_whitespace().next().unwrap_or("");
-            let base = program.rsplit('/').next().unwrap_or("");
-            matches!(base, "" | "cat" | "less" | "more" | "true" | ":")
-                && !value.contains(['|', ';', '&', '$', '`', '>', '<', '\n', '('])
-        });
+        let plain = value.is_some_and(is_plain_viewer);
         return if plain { Weight::Harmless } else { Weight::Code };
     }
     if PROMPTS.contains(&name) {
@@ -41,6 +36,152 @@ pub(super) fn weight(name: &str, value: Option<&str>) -> Weight {
     }
     Weight::Notable
 }
+
+/// A viewer that only shows text: a bare name, and of `less` the options that change how it looks.
+fn is_plain_viewer(value: &str) -> bool {
+    let mut words = value.split([' ', '\t']).filter(|word| !word.is_empty());
+    let plain = matches!(words.next(), None | Some("cat" | "less" | "more" | "true" | ":"));
+    let looks = |word: &str| {
+        word.strip_prefix('-').is_some_and(|letters| {
+            !letters.is_empty() && letters.chars().all(|letter| "EFKMNRSXeimnqrsw".contains(letter))
+        })
+    };
+    plain && words.all(looks)
+}
+
+/// Whether the variable holds a command that a shell or a program runs as text.
+pub(super) fn is_command(name: &str) -> bool {
+    VIEWERS.contains(&name)
+        || matches!(
+            name,
+            "GIT_SSH"
+                | "GIT_SSH_COMMAND"
+                | "GIT_EXTERNAL_DIFF"
+                | "GIT_ASKPASS"
+                | "GIT_PROXY_COMMAND"
+                | "SSH_ASKPASS"
+                | "SUDO_ASKPASS"
+                | "SUDO_EDITOR"
+                | "RSYNC_RSH"
+                | "CVS_RSH"
+                | "SVN_SSH"
+                | "LESSOPEN"
+                | "LESSCLOSE"
+                | "RUSTC_WRAPPER"
+                | "MAKE"
+                | "CC"
+                | "CXX"
+        )
+}
+
+/// Whether the shell expands the variable, commands and all, when it shows it.
+pub(super) fn is_prompt(name: &str) -> bool {
+    PROMPTS.contains(&name)
+}
+
+/// Whether the shell evaluates as arithmetic whatever is assigned to it.
+pub(super) fn is_number(name: &str) -> bool {
+    NUMBERS.contains(&name)
+}
+
+/// Whether the shell sets the variable itself, so that an assignment does not say what it holds later.
+pub(super) fn is_shells_own(name: &str) -> bool {
+    NUMBERS.contains(&name) || SHELLS_OWN.contains(&name)
+}
+
+/// Whether it is usually there when a shell starts: an assignment to it reaches programs without being exported.
+pub(super) fn is_usual(name: &str) -> bool {
+    USUAL.contains(&name)
+        || USUAL_STARTS.iter().any(|start| name.starts_with(start))
+        || VIEWERS.contains(&name)
+        || CODE.contains(&name)
+        || CODE_STARTS.iter().any(|start| name.starts_with(start))
+}
+
+/// Numbers of the shell's own; their values are evaluated when they are assigned.
+const NUMBERS: [&str; 12] = [
+    "RANDOM",
+    "SRANDOM",
+    "OPTIND",
+    "HISTCMD",
+    "SECONDS",
+    "LINENO",
+    "EPOCHSECONDS",
+    "BASHPID",
+    "PPID",
+    "UID",
+    "EUID",
+    "BASH_SUBSHELL",
+];
+
+/// Other variables that the shell sets by itself, again and again.
+const SHELLS_OWN: [&str; 20] = [
+    "_",
+    "FUNCNAME",
+    "BASH_REMATCH",
+    "BASH_ARGV0",
+    "BASH_ARGC",
+    "BASH_ARGV",
+    "BASH_COMMAND",
+    "BASH_EXECUTION_STRING",
+    "BASH_LINENO",
+    "BASH_SOURCE",
+    "BASH_VERSINFO",
+    "BASH_VERSION",
+    "PIPESTATUS",
+    "EPOCHREALTIME",
+    "GROUPS",
+    "DIRSTACK",
+    "HOSTNAME",
+    "PWD",
+    "OLDPWD",
+    "COMP_WORDS",
+];
+
+/// Variables that are there in most environments and that change what programs do.
+const USUAL: [&str; 24] = [
+    "HOME",
+    "PATH",
+    "PWD",
+    "OLDPWD",
+    "USER",
+    "LOGNAME",
+    "HOSTNAME",
+    "TMPDIR",
+    "TMP",
+    "TEMP",
+    "MAIL",
+    "DISPLAY",
+    "TAPE",
+    "LESS",
+    "MORE",
+    "INFOPATH",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "PKG_CONFIG_PATH",
+    "VIRTUAL_ENV",
+];
+
+const USUAL_STARTS: [&str; 14] = [
+    "XDG_",
+    "GIT_",
+    "SSH_",
+    "GPG_",
+    "DBUS_",
+    "CARGO_",
+    "RUST",
+    "PYTHON",
+    "NODE_",
+    "NPM_",
+    "npm_config_",
+    "LESS",
+    "MAN",
+    "GREP_",
+];
 
 /// They change how text looks, nothing else.
 const HARMLESS: [&str; 34] = [
@@ -220,7 +361,12 @@ mod tests {
             ("LC_ALL", Some("C"), Weight::Harmless),
             ("PAGER", Some("cat"), Weight::Harmless),
             ("PAGER", Some("less -R"), Weight::Harmless),
+            ("PAGER", Some("less -FRX"), Weight::Harmless),
+            ("PAGER", Some(""), Weight::Harmless),
             ("PAGER", Some("less; rm x"), Weight::Code),
+            ("PAGER", Some("./less"), Weight::Code),
+            ("PAGER", Some("less -ofile"), Weight::Code),
+            ("PAGER", Some("less +!id"), Weight::Code),
             ("GIT_PAGER", Some("evil"), Weight::Code),
             ("PAGER", None, Weight::Code),
             ("EDITOR", Some("true"), Weight::Harmless),

@@ -218,7 +218,9 @@ impl Walker<'_> {
 
     /// A command that a program finds in its environment and may run.
     fn environment_command(&mut self, name: &str, command: &Arg) {
-        if self.inner >= MAX_INNER || !self.step(4) {
+        // What such a command starts finds the variable, too.
+        let inside = self.via.iter().any(|via| via == name);
+        if inside || self.inner >= MAX_INNER || !self.step(4) {
             return;
         }
         self.inner += 1;

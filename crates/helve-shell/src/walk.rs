@@ -13,7 +13,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `statements` | lists, pipelines, compound commands |
+//! | `statements`, `condition` | lists, pipelines, compound commands; `[[ … ]]` |
 //! | `simple` | one simple command: assignments, words, redirections |
 //! | `assign` | assignments and their variables |
 //! | `redirect` | redirections |
@@ -26,15 +26,18 @@
 //! | `places`, `targets` | which paths matter, and which are meant |
 //! | `variables` | which environment variables matter |
 //! | `environment`, `join`, `directory`, `spans` | what is remembered on the way |
+//! | `finish` | the runs in the order of their texts, each once |
 //!
 //! Not here: what is allowed. Nothing is run and no file is looked at.
 
 mod assign;
 mod builtins;
+mod condition;
 mod directory;
 mod downloads;
 mod environment;
 mod files;
+mod finish;
 mod handlers;
 mod inner;
 mod join;
@@ -437,64 +440,4 @@ impl<'a> Walker<'a> {
             self.shell_text(&text);
         }
     }
-
-    /// Puts the runs in the order of their texts and leaves out what was found twice.
-    fn finish(mut self) -> Analysis {
-        if !self.repeated && self.runs.is_sorted_by_key(|run| run.span.start) {
-            return Analysis { runs: self.runs, effects: self.effects, opaque: self.opaque };
-        }
-        let mut order: Vec<usize> = (0..self.runs.len()).collect();
-        order.sort_by_key(|index| self.runs[*index].span.start);
-        let mut moved = vec![0; self.runs.len()];
-        let mut runs: Vec<Run> = Vec::with_capacity(self.runs.len());
-        let mut taken: Vec<Option<Run>> = self.runs.drain(..).map(Some).collect();
-        for index in order {
-            let Some(run) = taken[index].take() else { continue };
-            let twin = if self.repeated {
-                let near = runs.iter().enumerate().rev().take(16);
-                near.filter(|(_, other)| is_twin(other, &run)).map(|(place, _)| place).next()
-            } else {
-                None
-            };
-            moved[index] = twin.unwrap_or(runs.len());
-            if twin.is_none() {
-                runs.push(run);
-            }
-        }
-        for run in &mut runs {
-            if let Input::Pipe(Some(index)) = &mut run.input {
-                *index = moved[*index];
-            }
-        }
-        for effect in &mut self.effects {
-            effect.run = effect.run.map(|index| moved[index]);
-        }
-        if self.repeated {
-            let mut seen: HashMap<Span, Vec<usize>> = HashMap::new();
-            let mut effects: Vec<Effect> = Vec::with_capacity(self.effects.len());
-            for effect in self.effects {
-                let near = seen.entry(effect.span).or_default();
-                if !near.iter().rev().take(32).any(|index| effects[*index] == effect) {
-                    near.push(effects.len());
-                    effects.push(effect);
-                }
-            }
-            self.effects = effects;
-        }
-        Analysis { runs, effects: self.effects, opaque: self.opaque }
-    }
-}
-
-/// Whether two runs are the same command, found twice.
-fn is_twin(one: &Run, other: &Run) -> bool {
-    one.span == other.span
-        && one.program == other.program
-        && one.kind == other.kind
-        && one.via == other.via
-        && one.argv == other.argv
-        && one.environment == other.environment
-        && one.departures == other.departures
-        && one.more == other.more
-        && one.directory == other.directory
-        && std::mem::discriminant(&one.input) == std::mem::discriminant(&other.input)
 }

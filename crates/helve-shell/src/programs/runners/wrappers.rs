@@ -93,6 +93,13 @@ const WRAPPERS: &[Wrapper] = &[
         ..PLAIN
     },
     Wrapper {
+        // As a program of its own, as POSIX wants it; in a shell it is a builtin.
+        names: &["command"],
+        grammar: Grammar { flags: "pvV", order: Order::First, ..Grammar::NONE },
+        none: &["v", "V"],
+        ..PLAIN
+    },
+    Wrapper {
         names: &["setsid"],
         grammar: Grammar { flags: "cfwhV", names: &["ctty fork wait"], order: Order::First, ..Grammar::NONE },
         ..PLAIN

@@ -52,7 +52,7 @@ use helve_shell::Span;
 use helve_shell::analysis::{Analysis, OpaqueReason, Setting};
 use helve_shell::tree::FaultReason;
 
-use crate::config::keys::{EXEC_ALLOW, EXEC_ASK, EXEC_DENY};
+use crate::config::keys::{EXEC_ALLOW, EXEC_ASK, EXEC_DELETE_INSIDE, EXEC_DENY};
 use crate::rules::Findings;
 use families::Hit;
 pub(crate) use judgement::assemble;
@@ -218,7 +218,7 @@ fn listed(case: &Case<'_>, hits: &[Hit], list: &[Pattern], key: &str, verdict: V
             Pattern::Regex { regex, .. } => {
                 let found =
                     regex.find(case.text).map(|found| Span { start: found.start(), end: found.end() });
-                let hit = |span| Hit { rule: "", span, run: enclosing(case.analysis, span) };
+                let hit = |span| Hit { rule: "", span, run: enclosing(case.analysis, span), liftable: false };
                 found.map(hit).into_iter().collect()
             }
         }
@@ -229,7 +229,10 @@ fn listed(case: &Case<'_>, hits: &[Hit], list: &[Pattern], key: &str, verdict: V
     }
     let kept = list.iter().zip(&found).filter(|(_, hits)| hits.is_empty());
     let kept: Vec<&str> = kept.map(|(pattern, _)| pattern.source()).collect();
-    let mut grant = Some(assignment(key, &kept));
+    // A build directory can be deleted without letting everything be deleted.
+    let liftable = found.iter().flatten().all(|hit| hit.liftable);
+    let mut grant =
+        Some(if liftable { format!("{EXEC_DELETE_INSIDE} = true") } else { assignment(key, &kept) });
     let mut marks = Vec::new();
     for (index, (pattern, hits)) in list.iter().zip(&found).enumerate() {
         let (rule, reason) = match pattern {

@@ -22,26 +22,26 @@ pub(super) struct Hit {
     pub(super) rule: &'static str,
     pub(super) span: Span,
     pub(super) run: Option<usize>,
+    /// Whether `delete_inside` lets it through.
+    pub(super) liftable: bool,
 }
 
 /// Every rule that the command falls under, with the simple command that it is about.
 pub(super) fn look(guard: &Guard, case: &Case<'_>) -> Vec<Hit> {
     let analysis = case.analysis;
-    let lifted = lifted(guard, case);
-    let is_lifted = |run: Option<usize>| run.and_then(|run| lifted.get(run)) == Some(&true);
+    let plain = plain_deletions(case);
+    let is_plain = |run: Option<usize>| run.and_then(|run| plain.get(run)) == Some(&true);
+    let hit = |rule, span, run| Hit { rule, span, run, liftable: rule == RM_RECURSIVE && is_plain(run) };
+    let stays = |hit: &Hit| !(hit.liftable && guard.delete_inside);
     let mut hits = Vec::new();
     for effect in &analysis.effects {
         let rule = of_effect(guard, case, effect);
-        if let Some(rule) = rule.filter(|rule| *rule != RM_RECURSIVE || !is_lifted(effect.run)) {
-            hits.push(Hit { rule, span: place(analysis, effect), run: effect.run });
-        }
+        hits.extend(rule.map(|rule| hit(rule, place(analysis, effect), effect.run)).filter(stays));
     }
     for (index, run) in analysis.runs.iter().enumerate() {
-        let hit = |rule| Hit { rule, span: run.span, run: Some(index) };
+        let hit = |rule| hit(rule, run.span, Some(index));
         let argv = Argv::of(run);
-        hits.extend(
-            of_run(run, &argv).map(hit).filter(|hit| hit.rule != RM_RECURSIVE || !is_lifted(hit.run)),
-        );
+        hits.extend(of_run(run, &argv).map(hit).filter(stays));
         hits.extend(protected::names_program(run).then_some(PROTECTED_WRITE).map(hit));
         hits.extend(super::asked::look(&argv).map(hit));
     }
@@ -208,29 +208,25 @@ fn hides_rm(run: &Run) -> bool {
     disk::matches(last, "rm")
 }
 
-/// For each run, whether the owner lets it delete: everything it deletes is written out and lies strictly inside the
-/// workspace.
-fn lifted(guard: &Guard, case: &Case<'_>) -> Vec<bool> {
-    let mut lifted = vec![false; case.analysis.runs.len()];
-    if !guard.delete_inside {
-        return lifted;
-    }
+/// For each run, whether it deletes, and everything it deletes is written out and lies strictly inside the workspace.
+fn plain_deletions(case: &Case<'_>) -> Vec<bool> {
+    let mut plain = vec![false; case.analysis.runs.len()];
     let deletes = case.analysis.effects.iter().filter(|effect| effect.kind == EffectKind::DeleteTree);
     for index in deletes.clone().filter_map(|effect| effect.run) {
-        if let (Some(lifted), Some(run)) = (lifted.get_mut(index), case.analysis.runs.get(index)) {
-            *lifted = run.more == More::Nothing
+        if let (Some(plain), Some(run)) = (plain.get_mut(index), case.analysis.runs.get(index)) {
+            *plain = run.more == More::Nothing
                 && run.directory.is_some()
                 && !run.argv.iter().any(|arg| arg.parts.contains(&ArgPart::Unknown));
         }
     }
     let mut budget = disk::MAX_TREE;
     for effect in deletes {
-        let lifted = effect.run.and_then(|run| lifted.get_mut(run));
-        if let Some(lifted) = lifted.filter(|lifted| **lifted) {
-            *lifted = is_plain_inside(case, effect, &mut budget);
+        let plain = effect.run.and_then(|run| plain.get_mut(run));
+        if let Some(plain) = plain.filter(|plain| **plain) {
+            *plain = is_plain_inside(case, effect, &mut budget);
         }
     }
-    lifted
+    plain
 }
 
 /// A path or a pattern below a directory of the workspace: not the workspace itself, not git's own nor what holds it,

@@ -47,7 +47,12 @@ pub(super) fn look(guard: &Guard, case: &Case<'_>) -> Vec<Hit> {
             });
         for name in NAMES.iter().filter(|name| disk::matches(last, name)) {
             let rules = read_again(guard, case, run, &format!("{directory}{name}"));
-            hits.extend(rules.into_iter().map(|rule| Hit { rule, span: run.span, run: Some(index) }));
+            hits.extend(rules.into_iter().map(|rule| Hit {
+                rule,
+                span: run.span,
+                run: Some(index),
+                liftable: false,
+            }));
         }
     }
     hits

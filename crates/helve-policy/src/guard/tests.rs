@@ -129,3 +129,13 @@ fn a_misspelt_rule_is_an_error_with_the_nearest_name() {
         assert!(error.contains(remedy), "{error}");
     }
 }
+
+#[test]
+fn a_directory_inside_the_workspace_needs_no_leave_to_delete_everything() {
+    let policy = Policy::builtin();
+    let grant = |command: &str| policy.check_text(command, Path::new("/nowhere/work")).grant.unwrap();
+    assert_eq!(grant("make clean && rm -rf target"), "tools.exec.delete_inside = true");
+    for command in ["rm -rf /", "rm -rf .", "rm -rf $X", "rm -rf target; reboot"] {
+        assert!(grant(command).starts_with("tools.exec.deny_patterns = ["), "{command}");
+    }
+}

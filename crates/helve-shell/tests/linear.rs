@@ -1,50 +1,11 @@
 //! What reading a hostile text costs grows with its length and no faster. Counted in allocations and not timed, so that a
 //! busy machine fails nothing.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::path::Path;
 
+use allocation_counter::measure;
 use helve_shell::analysis::Setting;
 use helve_shell::tree::Dialect;
-
-struct Counting;
-
-thread_local! {
-    /// How often this thread allocated, and how many bytes.
-    static TAKEN: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
-}
-
-fn note(bytes: usize) {
-    TAKEN.with(|taken| {
-        let (count, sum) = taken.get();
-        taken.set((count + 1, sum + bytes as u64));
-    });
-}
-
-#[expect(unsafe_code, reason = "an allocator cannot be written without; it only counts and hands on")]
-// SAFETY: every call goes to the system's allocator unchanged, and counting allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        note(layout.size());
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the pointer comes from `alloc` above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        note(size.saturating_sub(layout.size()));
-        // SAFETY: the pointer comes from `alloc` above.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// A start, what is repeated, an end.
 const TEXTS: &[(&str, &str, &str)] = &[
@@ -79,14 +40,12 @@ const TEXTS: &[(&str, &str, &str)] = &[
     ("rm -rf ", "a ", ""),
 ];
 
+/// How often reading allocates, and how many bytes.
 fn cost(text: &str) -> (u64, u64) {
-    let place = Path::new("/home/nobody/project");
+    let place = Path::new("/home/user/project");
     let setting = Setting { dialect: Dialect::Bash, directory: place, workspace: place, home: None };
-    TAKEN.set((0, 0));
-    let analysis = helve_shell::analyze(text, &setting);
-    let taken = TAKEN.get();
-    drop(analysis);
-    taken
+    let taken = measure(|| drop(helve_shell::analyze(text, &setting)));
+    (taken.count_total, taken.bytes_total)
 }
 
 #[test]

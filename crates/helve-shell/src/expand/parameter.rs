@@ -53,7 +53,7 @@ impl Walker<'_> {
             Found::Many(texts, _) => texts.iter().map(|text| 16 + text.len()).sum(),
             Found::Nothing | Found::Unknown => 0,
         };
-        let found = if self.step(size / 8) { found } else { Found::Unknown };
+        let found = if self.step(size / 2) { found } else { Found::Unknown };
         match found {
             Found::Nothing => {
                 if quoted {

@@ -185,14 +185,14 @@ fn script_options<'a>(texts: &[&'a str]) -> Vec<&'a str> {
 
 /// The files from which a program that is no interpreter takes what it runs.
 fn script_files<'a>(program: &str, args: &'a [Arg]) -> Vec<&'a str> {
-    let texts: Vec<&str> = args.iter().filter_map(Arg::text).collect();
+    let texts = || args.iter().filter_map(Arg::text).collect::<Vec<&str>>();
     match program {
         "make" | "gmake" => {
-            let named = script_options(&texts);
+            let named = script_options(&texts());
             if named.is_empty() { vec!["GNUmakefile", "makefile", "Makefile"] } else { named }
         }
-        "awk" | "gawk" | "mawk" | "nawk" | "sed" | "gsed" | "at" | "batch" => script_options(&texts),
-        "crontab" => texts.last().copied().into_iter().collect(),
+        "awk" | "gawk" | "mawk" | "nawk" | "sed" | "gsed" | "at" | "batch" => script_options(&texts()),
+        "crontab" => texts().last().copied().into_iter().collect(),
         _ => Vec::new(),
     }
 }

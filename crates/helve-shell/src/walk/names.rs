@@ -118,9 +118,10 @@ pub(super) fn prints_paths(program: &str, args: &[Arg], fed: bool) -> bool {
     if program == "find" {
         return finds_paths(args);
     }
-    let Some(args) = args.iter().map(Arg::text).collect::<Option<Vec<&str>>>().filter(|_| fed) else {
+    if !fed {
         return false;
-    };
+    }
+    let Some(args) = args.iter().map(Arg::text).collect::<Option<Vec<&str>>>() else { return false };
     let letters = |letters: &str| {
         let known = |arg: &&str| arg[1..].chars().all(|letter| letters.contains(letter));
         let mut options = args.iter().filter(|arg| arg.len() > 1 && arg.starts_with('-'));

@@ -7,6 +7,7 @@ use crate::expand::Text;
 use crate::programs::{self, Deed, Invocation, Meaning, On};
 use crate::tree::Dialect;
 
+use super::directory::lies_in;
 use super::downloads::{self, reads_code};
 use super::redirect::Pending;
 use super::simple::base_name;
@@ -243,7 +244,7 @@ impl Walker<'_> {
     /// Whether the directory may be one that is not the workspace's.
     fn is_outside(&self) -> bool {
         let directory = self.environment.directory();
-        directory.is_unknown() || directory.possible().any(|path| !path.starts_with(self.setting.workspace))
+        directory.is_unknown() || directory.possible().any(|path| !lies_in(path, self.setting.workspace))
     }
 
     /// Arguments that are read from standard input may be known to be paths.
@@ -408,7 +409,7 @@ impl Walker<'_> {
             text: None,
             download: downloads::fetches(base, &start.argv[1..]) || feed.download || start.taint,
             paths: names::prints_paths(base, &start.argv[1..], feed.paths),
-            number: numbers::prints(base, &start.argv[1..], feed.is_number()),
+            number: start.captures && numbers::prints(base, &start.argv[1..], feed.is_number()),
             run,
         };
         if let Some(inside) = inside {

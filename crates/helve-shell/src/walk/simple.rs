@@ -173,7 +173,7 @@ impl Walker<'_> {
             let size = written.len();
             let script = crate::parse(&written, self.dialect);
             let origin = std::mem::replace(&mut self.origin, super::spans::Origin::Whole(self.current));
-            if self.step(size / 8) {
+            if self.step(4 + size / 2) {
                 self.script(&script, &start.feed, false);
             }
             self.origin = origin;

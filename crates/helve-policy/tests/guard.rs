@@ -106,6 +106,7 @@ fn hostile() -> Vec<String> {
         "eval;",
         "f(){ f|f& };",
         "{ ",
+        "rm -rf a ",
         "cp cp ",
         "../",
         "<<E ",

@@ -208,25 +208,29 @@ fn hides_rm(run: &Run) -> bool {
     disk::matches(last, "rm")
 }
 
+/// The most deleted paths of one command that are looked up on the disk; one that deletes more is not plain.
+const MAX_LOOKED_UP: usize = 256;
+
 /// For each run, whether it deletes, and everything it deletes is written out and lies strictly inside the workspace.
 fn plain_deletions(case: &Case<'_>) -> Vec<bool> {
-    let mut plain = vec![false; case.analysis.runs.len()];
+    let mut plain: Vec<Option<bool>> = vec![None; case.analysis.runs.len()];
     let deletes = case.analysis.effects.iter().filter(|effect| effect.kind == EffectKind::DeleteTree);
-    for index in deletes.clone().filter_map(|effect| effect.run) {
-        if let (Some(plain), Some(run)) = (plain.get_mut(index), case.analysis.runs.get(index)) {
-            *plain = run.more == More::Nothing
-                && run.directory.is_some()
-                && !run.argv.iter().any(|arg| arg.parts.contains(&ArgPart::Unknown));
-        }
-    }
     let mut budget = disk::MAX_TREE;
-    for effect in deletes {
-        let plain = effect.run.and_then(|run| plain.get_mut(run));
-        if let Some(plain) = plain.filter(|plain| **plain) {
-            *plain = is_plain_inside(case, effect, &mut budget);
+    for (count, effect) in deletes.enumerate() {
+        let Some(index) = effect.run else { continue };
+        if let (Some(plain), Some(run)) = (plain.get_mut(index), case.analysis.runs.get(index)) {
+            let so_far = *plain.get_or_insert_with(|| names_all(run));
+            *plain = Some(so_far && count < MAX_LOOKED_UP && is_plain_inside(case, effect, &mut budget));
         }
     }
-    plain
+    plain.into_iter().map(|plain| plain == Some(true)).collect()
+}
+
+/// Whether a run gets no more arguments than those that are written out.
+fn names_all(run: &Run) -> bool {
+    run.more == More::Nothing
+        && run.directory.is_some()
+        && !run.argv.iter().any(|arg| arg.parts.contains(&ArgPart::Unknown))
 }
 
 /// A path or a pattern below a directory of the workspace: not the workspace itself, not git's own nor what holds it,

@@ -13,8 +13,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use helve_core::Verdict;
+use helve_core::{CommandUse, Verdict};
 use helve_policy::Policy;
+use helve_shell::analysis::OpaqueReason;
 use serde::Deserialize;
 
 const WORKSPACE: &str = "/home/user/project";
@@ -23,6 +24,21 @@ fn verdict(command: &str) -> (Verdict, String, Option<String>) {
     let decision = Policy::builtin().check_text(command, Path::new(WORKSPACE));
     let marked = decision.span.and_then(|(start, end)| command.get(start..end)).map(str::to_owned);
     (decision.verdict, decision.rule, marked)
+}
+
+/// The bound on work is for hostile texts: a long script of ordinary commands is followed to its end.
+#[test]
+fn a_long_script_of_everyday_commands_is_not_too_complex() {
+    let script: String =
+        include_str!("cases/everyday.txt").lines().map(|line| format!("( {line}\n)\n")).collect();
+    assert!(script.len() > 20_000, "{}", script.len());
+    let judgement = Policy::builtin().judge(
+        &CommandUse { command: script, working_dir: None },
+        Path::new(WORKSPACE),
+        true,
+    );
+    let complex = judgement.analysis.opaque.iter().find(|part| part.reason == OpaqueReason::TooComplex);
+    assert_eq!(complex, None);
 }
 
 #[test]

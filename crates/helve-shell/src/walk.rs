@@ -69,9 +69,9 @@ pub(crate) use environment::{Value, Variable};
 use spans::Origin;
 
 /// So many steps are taken for any text. A step costs a third of a microsecond or less.
-const MIN_STEPS: usize = 2_000;
+const MIN_STEPS: usize = 1_500;
 /// So many steps are taken for each byte of a longer text.
-const STEPS_A_BYTE: usize = 2;
+const STEPS_A_BYTE: usize = 1;
 /// More runs than this are not listed.
 const MAX_RUNS: usize = 1 << 16;
 /// So deep may commands be nested in all texts together.

@@ -48,6 +48,56 @@ pub enum Exit {
     Cancelled,
 }
 
+/// Which bound ended a command, or made it fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitHit {
+    /// Its processes took more than so many bytes of memory.
+    Memory(u64),
+    /// It started more than so many processes.
+    Processes(u64),
+    /// It used more than so many seconds of processor time.
+    Cpu(u64),
+    /// The free space of the disk fell by more than so many bytes.
+    Disk(u64),
+    /// A file grew beyond so many bytes.
+    File(u64),
+    /// It made a system call that the sandbox answers by ending the process.
+    SystemCall,
+}
+
+/// A file that a command left at a protected place, and that was taken away before anybody else could read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Removed {
+    /// Its path relative to the workspace.
+    pub path: String,
+    /// Why it may not stay there, as a phrase: `a hook of git`.
+    pub why: String,
+    /// What it held, up to a bound of the sandbox.
+    pub content: Vec<u8>,
+}
+
+/// How a run ended, and what else is to be said about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// How the command ended.
+    pub exit: Exit,
+    /// The bound that it hit, if one was.
+    pub limit: Option<LimitHit>,
+    /// How many processes it had left running, which were ended with it.
+    pub left_running: u64,
+    /// What was taken away.
+    pub removed: Vec<Removed>,
+    /// The sandbox that it really ran in.
+    pub sandbox: SandboxReport,
+}
+
+impl Ended {
+    /// An ending about which nothing else is to be said.
+    pub fn plain(exit: Exit, sandbox: SandboxReport) -> Ended {
+        Ended { exit, limit: None, left_running: 0, removed: Vec::new(), sandbox }
+    }
+}
+
 /// A reference to kept output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlobRef {
@@ -67,7 +117,7 @@ pub struct ShellOutput {
     /// Standard error, bounded.
     pub stderr: Capture,
     /// How it ended.
-    pub exit: Exit,
+    pub ended: Ended,
     /// Both streams whole, when they are larger than a result may be.
     pub blob: Option<BlobRef>,
 }
@@ -84,11 +134,22 @@ pub trait OutputSink: Send {
     fn chunk(&mut self, stream: Stream, bytes: &[u8]);
 }
 
+/// What is to be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// A text for the view's shell.
+    Shell(String),
+    /// A program, looked up in the view's `PATH` where it is a bare name, and its arguments.
+    Program(Vec<String>),
+}
+
 /// What a backend runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShellJob {
-    /// The text for the shell.
-    pub command: String,
+    /// What to run.
+    pub work: Work,
+    /// What it reads from its standard input; nothing if empty.
+    pub stdin: Vec<u8>,
     /// Where it starts, relative to the workspace or absolute inside the view.
     pub working_dir: Option<String>,
     /// After how long everything that it started is ended.
@@ -110,7 +171,7 @@ pub trait ShellBackend: Send + Sync {
         job: ShellJob,
         sink: Box<dyn OutputSink>,
         cancel: Cancel,
-    ) -> BoxFuture<'a, Result<Exit, ToolError>>;
+    ) -> BoxFuture<'a, Result<Ended, ToolError>>;
 }
 
 /// What is known of a file.

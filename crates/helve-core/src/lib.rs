@@ -42,8 +42,8 @@ pub use cancel::{Cancel, CancelHandle};
 pub use context::{Context, Progress};
 pub use error::{ErrorKind, Problem, ToolError};
 pub use lane::{
-    BlobRef, Blobs, BoxFuture, Egress, Exit, Files, OutputSink, Shell, ShellBackend, ShellJob, ShellOutput,
-    ShellRequest, Stream,
+    BlobRef, Blobs, BoxFuture, Egress, Ended, Exit, Files, LimitHit, OutputSink, Removed, Shell,
+    ShellBackend, ShellJob, ShellOutput, ShellRequest, Stream, Work,
 };
 pub use limits::Limits;
 pub use output::{Content, Cost, Output, Truncated};

@@ -90,6 +90,16 @@ limits! {
     exec_open_files = 4096, "descriptors", "opening another fails inside the command";
     /// How large a file that a command writes may grow.
     exec_file_bytes = 8 << 30, "bytes", "writing further fails inside the command";
+    /// How much memory the processes of a command may take together, its `/tmp` included.
+    exec_memory_bytes = 4 << 30, "bytes", "the command is ended";
+    /// How many processes and threads a command may have at a time.
+    exec_processes = 1024, "processes", "the command is ended";
+    /// How much processor time the processes of a command may take together.
+    exec_cpu_seconds = 1800, "seconds", "the command is ended";
+    /// By how much the free space of the disk may fall while a command runs.
+    exec_disk_bytes = 8 << 30, "bytes", "the command is ended";
+    /// How much a command may keep in `/tmp` and its other private directories.
+    exec_tmp_bytes = 1 << 30, "bytes", "writing further fails inside the command";
     /// How many questions a minute a person is asked.
     prompts_per_minute = 10, "questions", "further calls that would ask are refused (approval_required)";
     /// How much one call of `read_output` gives at the most.

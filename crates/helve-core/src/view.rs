@@ -23,6 +23,10 @@ pub struct View {
     pub read_write: Vec<PathBuf>,
     /// Covered by nothingness even where a visible directory holds them.
     pub hidden: Vec<PathBuf>,
+    /// Names of files and directories that, at any depth of the workspace, run or configure programs without being
+    /// asked: a command can neither change them nor leave new ones behind. `.git` stands for what in a repository does
+    /// so (hooks, configuration), not for the whole.
+    pub protected: Vec<String>,
     /// The whole environment of the process.
     pub env: BTreeMap<String, String>,
     /// What it may reach.
@@ -34,6 +38,12 @@ pub struct View {
 /// Which sandbox the owner chose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SandboxChoice {
+    /// The strongest of Helve's own that this machine can give: native, else landlock, else none at all.
+    Auto,
+    /// Helve's own: namespaces, mounts, Landlock, a system call filter and limits.
+    Native,
+    /// Helve's own without namespaces: Landlock, a system call filter and limits.
+    Landlock,
     /// The installed bubblewrap with the view.
     Bwrap,
     /// The owner's own command template around each command.
@@ -45,11 +55,21 @@ pub enum SandboxChoice {
     None,
 }
 
-/// Bounds on one process of a command; enforced by the kernel.
+/// Bounds on a command and everything that it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessLimits {
-    /// Open descriptors.
+    /// Open descriptors of one process.
     pub open_files: u64,
     /// Bytes of any file that it writes.
     pub file_bytes: u64,
+    /// Bytes of memory of all its processes, its `/tmp` included.
+    pub memory_bytes: u64,
+    /// Processes and threads at a time.
+    pub processes: u64,
+    /// Processor time of all its processes, in seconds.
+    pub cpu_seconds: u64,
+    /// By how many bytes the free space of the disk may fall while it runs.
+    pub disk_bytes: u64,
+    /// Bytes in its `/tmp` and its other private directories.
+    pub tmp_bytes: u64,
 }

@@ -232,7 +232,15 @@ impl Policy {
     /// The bounds on each process of a command.
     pub fn process_limits(&self) -> ProcessLimits {
         let limits = self.limits();
-        ProcessLimits { open_files: limits.exec_open_files, file_bytes: limits.exec_file_bytes }
+        ProcessLimits {
+            open_files: limits.exec_open_files,
+            file_bytes: limits.exec_file_bytes,
+            memory_bytes: limits.exec_memory_bytes,
+            processes: limits.exec_processes,
+            cpu_seconds: limits.exec_cpu_seconds,
+            disk_bytes: limits.exec_disk_bytes,
+            tmp_bytes: limits.exec_tmp_bytes,
+        }
     }
 
     /// What commands in `workspace` see; `home_state`, where Helve keeps its own state, is always hidden.

@@ -168,7 +168,9 @@ pub(crate) fn compile(wishes: Wishes<'_>, workspace: &Path, around: &Surrounding
     set("PATH", path);
     set("SHELL", wishes.shell.display().to_string());
     match wishes.sandbox {
-        SandboxChoice::Bwrap => set("HOME", PRIVATE_HOME.into()),
+        SandboxChoice::Auto | SandboxChoice::Native | SandboxChoice::Landlock | SandboxChoice::Bwrap => {
+            set("HOME", PRIVATE_HOME.into())
+        }
         SandboxChoice::Wrapper { .. } | SandboxChoice::None => {
             set("HOME", around.home().unwrap_or_else(|| "/".into()).display().to_string())
         }
@@ -195,6 +197,7 @@ pub(crate) fn compile(wishes: Wishes<'_>, workspace: &Path, around: &Surrounding
         read_only,
         read_write,
         hidden: wishes.hidden,
+        protected: Vec::new(),
         env,
         network,
         shell: wishes.shell,

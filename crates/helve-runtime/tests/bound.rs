@@ -8,7 +8,8 @@ use std::sync::atomic::AtomicUsize;
 use common::Printer;
 use common::asking::{Place, Scripted, always, call, kind, offers, once};
 use helve_core::{
-    BoxFuture, Cancel, ErrorKind, Exit, OutputSink, SandboxReport, ShellBackend, ShellJob, ToolError, Verdict,
+    BoxFuture, Cancel, Ended, ErrorKind, Exit, OutputSink, SandboxReport, ShellBackend, ShellJob, ToolError,
+    Verdict,
 };
 use helve_runtime::{Approval, Caller, Lasting, RuntimeBuilder, Scope};
 use helve_store::ApprovalScope;
@@ -31,10 +32,10 @@ impl ShellBackend for Acting {
         _job: ShellJob,
         _sink: Box<dyn OutputSink>,
         _cancel: Cancel,
-    ) -> BoxFuture<'a, Result<Exit, ToolError>> {
+    ) -> BoxFuture<'a, Result<Ended, ToolError>> {
         Box::pin(async move {
             (self.0)();
-            Ok(Exit::Code(0))
+            Ok(Ended::plain(Exit::Code(0), self.report()))
         })
     }
 }

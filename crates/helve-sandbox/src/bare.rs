@@ -4,7 +4,7 @@
 //! the whole tree. What it does not give: any protection of files, network or other processes. A hostile command can
 //! kill its own supervisor, which is a process of the same user, and outlive the call.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use helve_core::{ErrorKind, Exit, ProcessLimits, ShellJob, ToolError, View};
@@ -29,16 +29,17 @@ impl Bare {
     }
 }
 
-/// The shell's path; a bare name is looked up in the command's own `PATH`.
-fn shell_path(view: &View) -> Result<PathBuf, ToolError> {
-    if view.shell.is_absolute() {
-        return Ok(view.shell.clone());
+/// Where a program lies; a bare name is looked up in the command's own `PATH`.
+fn locate(view: &View, name: &OsStr) -> Result<PathBuf, ToolError> {
+    let path = PathBuf::from(name);
+    if path.components().count() > 1 {
+        return Ok(path);
     }
-    let name = view.shell.display().to_string();
+    let name = path.display().to_string();
     let list = view.env.get("PATH").map_or("", String::as_str);
     program::find(&name, OsStr::new(list), |_| false).ok_or_else(|| {
-        ToolError::new(ErrorKind::SandboxUnavailable, format!("The shell {name} is not in PATH ({list})."))
-            .hint("Set tools.exec.shell to the absolute path of a shell.")
+        ToolError::new(ErrorKind::SandboxUnavailable, format!("The program {name} is not in PATH ({list})."))
+            .hint("Install it, or give its absolute path; a shell is set with tools.exec.shell.")
     })
 }
 
@@ -59,9 +60,11 @@ impl Sandbox for Bare {
     fn order(&self, job: &ShellJob) -> Result<Order, ToolError> {
         tree_can_be_ended()?;
         let directory = workdir::open(&self.view, job.working_dir.as_deref())?;
-        let shell = shell_path(&self.view)?;
-        let arguments = ["-c", &job.command].map(OsStr::new);
-        let program = Program::new(shell.as_os_str(), arguments, &self.view.env).map_err(spawn::bad_text)?;
+        let words = program::words(&self.view, job);
+        let (name, arguments) = words.split_first().ok_or_else(program::nothing_to_run)?;
+        let path = locate(&self.view, name)?;
+        let arguments = arguments.iter().map(OsString::as_os_str);
+        let program = Program::new(path.as_os_str(), arguments, &self.view.env).map_err(spawn::bad_text)?;
         Ok(Order::plain(program, directory.fd, self.limits))
     }
 

@@ -1,6 +1,6 @@
 //! The backend `bwrap`: the installed bubblewrap builds the view out of namespaces and mounts.
 //!
-//! In: a view. `installed` finds the program, `rules` resolves the view's paths once, `mounts` turns them into options,
+//! In: a view. `installed` finds the program, the plan of mounts becomes `options`,
 //! `filter` says which system calls are left out. The options go through a descriptor,
 //! so that `/proc/1/cmdline` inside does not show them. bwrap itself runs outside and is started with no environment at
 //! all: a variable such as `LD_PRELOAD` would have it run what the command left in the workspace. Only the command gets
@@ -11,27 +11,26 @@
 
 mod filter;
 mod installed;
-mod mounts;
-mod rules;
+mod options;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
 use helve_core::{ErrorKind, Exit, Network, ProcessLimits, ShellJob, ToolError, View};
-use rustix::fs::MemfdFlags;
 use serde_json::Value;
 
 use crate::call::Sandbox;
-use crate::drain::{self, Drained, Order};
+use crate::drain::{self, Drained, Order, memory_file};
+use crate::plan::rules::Rules;
+use crate::plan::{self, Wanted};
+use crate::program;
 use crate::spawn;
 use crate::sys::{Ending, Program};
 use crate::workdir::{self, WorkDir};
 use installed::Installed;
-use mounts::{Content, Wanted};
-use rules::Rules;
+use options::{Content, Options};
 
 /// Runs commands inside bubblewrap.
 #[derive(Debug)]
@@ -47,7 +46,7 @@ impl Bwrap {
         for (name, value) in &view.env {
             check_variable(name, value)?;
         }
-        let rules = rules::resolve(&view)?;
+        let rules = plan::rules::resolve(&view)?;
         Ok(Bwrap { view, rules, limits, installed: std::sync::OnceLock::new() })
     }
 
@@ -87,9 +86,9 @@ impl Bwrap {
             network: self.view.network,
             file_bytes: self.limits.file_bytes,
         };
-        mounts::plan(&wanted)?.write(&mut options, |content| {
+        options::write(&plan::plan(&wanted)?, &mut options, |content| {
             let file = match content {
-                Content::Bytes(bytes) => memory_file("file", bytes)?,
+                Content::Bytes(bytes) => memory_file("file", bytes).map_err(spawn::no_process)?,
                 Content::Of(path) => open_file(path)?,
             };
             let number = file.as_raw_fd();
@@ -97,7 +96,7 @@ impl Bwrap {
             Ok(number)
         })?;
         if let Some(program) = filter::program() {
-            let file = memory_file("filter", &program)?;
+            let file = memory_file("filter", &program).map_err(spawn::no_process)?;
             options.add(["--seccomp", &file.as_raw_fd().to_string()]);
             inherited.push(file);
         }
@@ -156,23 +155,19 @@ impl Sandbox for Bwrap {
         let (status, status_end) = drain::pipe().map_err(spawn::no_process)?;
         let mut inherited = vec![status_end];
         let options = self.options(installed, &start, &mut inherited)?;
-        let options = memory_file("options", &options)?;
+        let options = memory_file("options", &options).map_err(spawn::no_process)?;
         let number = options.as_raw_fd().to_string();
         inherited.push(options);
-        let arguments = [
-            OsStr::new("--args"),
-            OsStr::new(&number),
-            OsStr::new("--"),
-            self.view.shell.as_os_str(),
-            OsStr::new("-c"),
-            OsStr::new(&job.command),
-        ];
+        let words = program::words(&self.view, job);
+        let arguments = ["--args", &number, "--"].map(OsStr::new).into_iter();
+        let arguments = arguments.chain(words.iter().map(OsString::as_os_str));
         let program = Program::new(installed.path.as_os_str(), arguments, std::iter::empty());
         Ok(Order {
             program: program.map_err(spawn::bad_text)?,
             directory: None,
             inherited,
             status: Some(status),
+            stdin: None,
             limits: self.limits,
         })
     }
@@ -186,19 +181,6 @@ impl Sandbox for Bwrap {
             Ending::Signaled(signal) => Ok(Exit::Signal(signal)),
             Ending::NotStarted(stage, errno) => Err(spawn::not_started(stage, errno, "bwrap")),
             Ending::Unknown => Err(spawn::supervisor_lost()),
-        }
-    }
-}
-
-/// bwrap's options on their way to it.
-#[derive(Default)]
-struct Options(Vec<u8>);
-
-impl Options {
-    fn add<'a, T: AsRef<OsStr> + ?Sized + 'a>(&mut self, words: impl IntoIterator<Item = &'a T>) {
-        for word in words {
-            self.0.extend_from_slice(word.as_ref().as_encoded_bytes());
-            self.0.push(0);
         }
     }
 }
@@ -236,23 +218,11 @@ impl Status {
     }
 }
 
-/// A file that exists only in memory, ready to be read from its start.
-fn memory_file(name: &str, bytes: &[u8]) -> Result<OwnedFd, ToolError> {
-    let write = || {
-        let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?;
-        let mut file = File::from(drain::above_streams(file)?);
-        file.write_all(bytes)?;
-        std::io::Seek::rewind(&mut file)?;
-        Ok(OwnedFd::from(file))
-    };
-    write().map_err(spawn::no_process)
-}
-
 /// A file of the system, to be copied. One that this user cannot read is empty inside.
 fn open_file(path: &Path) -> Result<OwnedFd, ToolError> {
     match File::open(path) {
         Ok(file) => drain::above_streams(file.into()).map_err(spawn::no_process),
-        Err(_) => memory_file("file", b""),
+        Err(_) => memory_file("file", b"").map_err(spawn::no_process),
     }
 }
 

@@ -3,9 +3,11 @@
 //! In: what one [`Sandbox`] has of its own. Out: a [`ShellBackend`]. Deliberately not here: anything that only one of
 //! them does.
 
-use helve_core::{BoxFuture, Cancel, Exit, OutputSink, SandboxReport, ShellBackend, ShellJob, ToolError};
+use helve_core::{
+    BoxFuture, Cancel, Ended, Exit, OutputSink, SandboxReport, ShellBackend, ShellJob, ToolError,
+};
 
-use crate::drain::{Drained, Order};
+use crate::drain::{self, Drained, Order};
 use crate::spawn::{self, Outcome};
 
 /// What one sandbox has of its own.
@@ -48,14 +50,18 @@ impl<S: Sandbox> ShellBackend for Backend<S> {
         job: ShellJob,
         sink: Box<dyn OutputSink>,
         cancel: Cancel,
-    ) -> BoxFuture<'a, Result<Exit, ToolError>> {
+    ) -> BoxFuture<'a, Result<Ended, ToolError>> {
         Box::pin(async move {
-            let order = self.0.order(&job)?;
-            match spawn::run(order, job.timeout, sink, &cancel).await? {
-                Outcome::TimedOut => Ok(Exit::TimedOut),
-                Outcome::Cancelled => Ok(Exit::Cancelled),
-                Outcome::Ended(drained) => self.0.exit(&drained),
+            let mut order = self.0.order(&job)?;
+            if !job.stdin.is_empty() {
+                order.stdin = Some(drain::memory_file("stdin", &job.stdin).map_err(spawn::no_process)?);
             }
+            let exit = match spawn::run(order, job.timeout, sink, &cancel).await? {
+                Outcome::TimedOut => Exit::TimedOut,
+                Outcome::Cancelled => Exit::Cancelled,
+                Outcome::Ended(drained) => self.0.exit(&drained)?,
+            };
+            Ok(Ended::plain(exit, self.report()))
         })
     }
 }

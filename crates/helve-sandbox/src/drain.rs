@@ -4,12 +4,13 @@
 //! read itself. Nothing is kept beyond one read buffer. Deadlines are not here: whoever holds the other end of the
 //! lifeline cuts it.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use helve_core::{OutputSink, ProcessLimits, Stream};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{MemfdFlags, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
 use tokio::sync::oneshot;
@@ -26,6 +27,8 @@ pub(crate) struct Order {
     pub(crate) inherited: Vec<OwnedFd>,
     /// A pipe into which a sandbox program says what it did; read when everything has ended.
     pub(crate) status: Option<OwnedFd>,
+    /// What it reads; nothing if absent.
+    pub(crate) stdin: Option<OwnedFd>,
     /// Its limits.
     pub(crate) limits: ProcessLimits,
 }
@@ -33,7 +36,14 @@ pub(crate) struct Order {
 impl Order {
     /// One for a program that needs nothing besides.
     pub(crate) fn plain(program: Program, directory: OwnedFd, limits: ProcessLimits) -> Order {
-        Order { program, directory: Some(directory), inherited: Vec::new(), status: None, limits }
+        Order {
+            program,
+            directory: Some(directory),
+            inherited: Vec::new(),
+            status: None,
+            stdin: None,
+            limits,
+        }
     }
 }
 
@@ -88,11 +98,12 @@ fn follow(
     let (report, report_end) = pipe()?;
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let null = above_streams(null)?;
+    let stdin = order.stdin.unwrap_or(null);
     let inherited: Vec<_> = order.inherited.iter().map(AsFd::as_fd).collect();
     *supervisor = Some(sys::launch(&Launch {
         program: &order.program,
         directory: order.directory.as_ref().map(AsFd::as_fd),
-        stdin: null.as_fd(),
+        stdin: stdin.as_fd(),
         stdout: stdout_end.as_fd(),
         stderr: stderr_end.as_fd(),
         inherited: &inherited,
@@ -101,7 +112,7 @@ fn follow(
         limits: order.limits,
     })?);
     // Only the tree may hold the writing ends, or their end would never be seen.
-    drop((stdout_end, stderr_end, report_end, null, lifeline));
+    drop((stdout_end, stderr_end, report_end, stdin, lifeline));
     drop(inherited);
     drop(order.inherited);
 
@@ -197,6 +208,15 @@ fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     // A user who has many pipes is refused a large one; the small one works too.
     let _ = rustix::pipe::fcntl_setpipe_size(&ends.1, PIPE_BYTES);
     Ok(ends)
+}
+
+/// A file that exists only in memory, ready to be read from its start.
+pub(crate) fn memory_file(name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
+    let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?;
+    let mut file = File::from(above_streams(file)?);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file.into())
 }
 
 /// The same open file under a number that is not a standard stream's.

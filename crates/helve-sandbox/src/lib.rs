@@ -19,6 +19,7 @@ mod bare;
 mod bwrap;
 mod call;
 mod drain;
+mod plan;
 mod program;
 mod spawn;
 mod sys;
@@ -38,6 +39,12 @@ pub fn backend(
     limits: ProcessLimits,
 ) -> Result<Arc<dyn ShellBackend>, ToolError> {
     Ok(match choice {
+        SandboxChoice::Auto | SandboxChoice::Native | SandboxChoice::Landlock => {
+            return Err(ToolError::new(
+                helve_core::ErrorKind::SandboxUnavailable,
+                "There is no such sandbox.",
+            ));
+        }
         SandboxChoice::Bwrap => Arc::new(Backend(bwrap::Bwrap::new(view, limits)?)),
         SandboxChoice::Wrapper { template } => {
             Arc::new(Backend(wrapper::Wrapper::new(template, view, limits)?))

@@ -1,8 +1,23 @@
-//! Finding a program by name, without starting anything.
+//! What a job executes: its words, and where a program of a bare name lies. Nothing is started here.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+use helve_core::{ErrorKind, ShellJob, ToolError, View, Work};
+
+/// The program of a job and its arguments.
+pub(crate) fn words(view: &View, job: &ShellJob) -> Vec<OsString> {
+    match &job.work {
+        Work::Shell(text) => vec![view.shell.clone().into(), "-c".into(), text.into()],
+        Work::Program(words) => words.iter().map(OsString::from).collect(),
+    }
+}
+
+/// The error for a job without a program.
+pub(crate) fn nothing_to_run() -> ToolError {
+    ToolError::new(ErrorKind::InvalidParams, "There is no program to run.").hint("Name a program.")
+}
 
 /// The first executable regular file called `name` in a `PATH`-like list, relative entries and those that
 /// `skip` names left out.

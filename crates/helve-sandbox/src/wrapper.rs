@@ -6,7 +6,7 @@
 
 use std::ffi::OsStr;
 
-use helve_core::{ErrorKind, Exit, ProcessLimits, ShellJob, ToolError, View};
+use helve_core::{ErrorKind, Exit, ProcessLimits, ShellJob, ToolError, View, Work};
 use helve_shell::Template;
 
 use crate::bare::tree_can_be_ended;
@@ -50,7 +50,14 @@ impl Sandbox for Wrapper {
             ToolError::failed("The command wrapper cannot be given a directory whose name is not UTF-8.")
                 .hint("Rename the directory, or choose another working_dir.")
         })?;
-        let line = self.template.render(&job.command, cwd).map_err(|error| {
+        let command = match &job.work {
+            Work::Shell(text) => text.clone(),
+            Work::Program(words) => {
+                let words: Vec<_> = words.iter().map(|word| helve_shell::quote(word)).collect();
+                words.join(" ")
+            }
+        };
+        let line = self.template.render(&command, cwd).map_err(|error| {
             ToolError::new(ErrorKind::InvalidParams, format!("The command cannot be wrapped: {error}"))
         })?;
         let arguments = ["-c", &line].map(OsStr::new);

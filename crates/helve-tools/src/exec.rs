@@ -133,12 +133,12 @@ impl TypedTool for Exec {
 }
 
 fn report(ran: &ShellOutput, seconds: u64, ctx: &Context) -> Result<Output, ToolError> {
-    let (code, signal) = match ran.exit {
+    let (code, signal) = match ran.ended.exit {
         Exit::Code(code) => (Some(code), None),
         Exit::Signal(signal) => (Some(-signal), Some(signal)),
         Exit::TimedOut | Exit::Cancelled => (None, None),
     };
-    let failure = match ran.exit {
+    let failure = match ran.ended.exit {
         Exit::Code(0) => None,
         Exit::Code(code) => Some((ErrorKind::ToolFailed, format!("Command exited with code {code}"))),
         Exit::Signal(signal) => {
@@ -156,7 +156,7 @@ fn report(ran: &ShellOutput, seconds: u64, ctx: &Context) -> Result<Output, Tool
         signal,
         stdout_bytes: ran.stdout.bytes(),
         stderr_bytes: ran.stderr.bytes(),
-        timed_out: ran.exit == Exit::TimedOut,
+        timed_out: ran.ended.exit == Exit::TimedOut,
     };
     let output = written(&pieces(ran, first_line, code), ran, ctx).with_details(crate::details(&facts));
     match failure {

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use helve_core::context::{Parts, assemble};
 use helve_core::{
-    BlobRef, Blobs, BoxFuture, CallId, Cancel, Capture, Context, Exit, Limits, Output, Progress, Shell,
-    ShellOutput, ShellRequest, Tool, ToolError,
+    BlobRef, Blobs, BoxFuture, CallId, Cancel, Capture, Context, Ended, Exit, Limits, Output, Progress,
+    SandboxReport, Shell, ShellOutput, ShellRequest, Tool, ToolError,
 };
 use pretty_assertions::assert_eq;
 use serde_json::Value;
@@ -98,7 +98,7 @@ impl Fake {
         let output = ShellOutput {
             stdout: capture(&self.stdout),
             stderr: capture(&self.stderr),
-            exit: self.exit,
+            ended: Ended::plain(self.exit, SandboxReport::default()),
             blob: self.kept.map(|dropped| BlobRef { id: BLOB.into(), bytes: bytes - dropped, dropped }),
         };
         let call = CallId::from_parts(1, 1);

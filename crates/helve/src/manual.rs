@@ -22,7 +22,9 @@ pub fn manual<'s>(specs: impl IntoIterator<Item = &'s ToolSpec>, policy: &Policy
     }
     parallelism(&mut text, &specs);
     text.push_str(match policy.sandbox() {
-        SandboxChoice::Bwrap => WORKSPACE_CONTAINED,
+        SandboxChoice::Auto | SandboxChoice::Native | SandboxChoice::Landlock | SandboxChoice::Bwrap => {
+            WORKSPACE_CONTAINED
+        }
         SandboxChoice::Wrapper { .. } | SandboxChoice::None => WORKSPACE_OPEN,
     });
     text.push_str(REFUSED);

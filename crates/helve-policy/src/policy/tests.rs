@@ -14,7 +14,15 @@ fn the_defaults_are_the_documented_ones() {
     let rule = ToolRule { enabled: true, approval: None, per_minute: None, per_hour: None };
     assert_eq!(policy.tool("exec"), rule);
     assert_eq!(policy.secrets(), Ok(vec![]));
-    let process = ProcessLimits { open_files: 4096, file_bytes: 8 << 30 };
+    let process = ProcessLimits {
+        open_files: 4096,
+        file_bytes: 8 << 30,
+        memory_bytes: 4 << 30,
+        processes: 1024,
+        cpu_seconds: 1800,
+        disk_bytes: 8 << 30,
+        tmp_bytes: 1 << 30,
+    };
     assert_eq!(policy.process_limits(), process);
 }
 
@@ -52,7 +60,8 @@ fn every_setting_arrives() {
         per_hour: Some(3),
     };
     assert_eq!(policy.tool("echo"), rule);
-    assert_eq!(policy.process_limits(), ProcessLimits { open_files: 77, file_bytes: 1 << 20 });
+    let process = policy.process_limits();
+    assert_eq!((process.open_files, process.file_bytes), (77, 1 << 20));
     assert_eq!(policy.limits().blob_bytes, 0);
     assert_eq!(policy.session(), Some("work"));
     assert_eq!(policy.tools_named().into_keys().collect::<Vec<_>>(), ["echo", "exec"]);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use helve_core::context::{Parts, ProgressNote, assemble};
 use helve_core::{
     BoxFuture, CallId, Cancel, CommandUse, Context, ErrorKind, Lane, Output, Progress, Shell, ShellBackend,
-    ShellJob, ShellOutput, ShellRequest, ToolError, ToolSpec,
+    ShellJob, ShellOutput, ShellRequest, ToolError, ToolSpec, Work,
 };
 use helve_store::Blobs;
 use tokio::sync::mpsc;
@@ -188,11 +188,12 @@ impl Shell for GovernedShell {
             let drain = Drain::new(self.governor.secrets.as_ref(), keep, Arc::clone(&self.blobs));
             let sink = SharedDrain::new(drain);
             let job = ShellJob {
-                command: request.command,
+                work: Work::Shell(request.command),
+                stdin: Vec::new(),
                 working_dir: request.working_dir,
                 timeout: request.timeout.min(Duration::from_secs(self.governor.limits.exec_timeout_max)),
             };
-            let exit = self.backend.run(job, Box::new(sink.clone()), self.cancel.clone()).await?;
+            let ended = self.backend.run(job, Box::new(sink.clone()), self.cancel.clone()).await?;
             let drain = sink.take().ok_or_else(|| ToolError::internal("The command's output was lost."))?;
             let drained = off_async(|| drain.finish(budget));
             if drained.blob.is_some() {
@@ -202,7 +203,7 @@ impl Shell for GovernedShell {
                 // The command ran, and its head and tail are here: better than nothing, if the reader is told.
                 self.notes.add(format!("the whole output could not be kept: {reason}"));
             }
-            Ok(ShellOutput { stdout: drained.stdout, stderr: drained.stderr, exit, blob: drained.blob })
+            Ok(ShellOutput { stdout: drained.stdout, stderr: drained.stderr, ended, blob: drained.blob })
         })
     }
 }

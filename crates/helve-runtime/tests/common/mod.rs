@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use helve_core::{
-    Access, BoxFuture, Cancel, CommandUse, Context, Exit, Lane, Output, OutputSink, SandboxReport,
+    Access, BoxFuture, Cancel, CommandUse, Context, Ended, Exit, Lane, Output, OutputSink, SandboxReport,
     ShellBackend, ShellJob, ShellRequest, Stream, Tool, ToolError, ToolSpec,
 };
 use helve_policy::Policy;
@@ -134,13 +134,13 @@ impl ShellBackend for Printer {
         _job: ShellJob,
         mut sink: Box<dyn OutputSink>,
         _cancel: Cancel,
-    ) -> BoxFuture<'a, Result<Exit, ToolError>> {
+    ) -> BoxFuture<'a, Result<Ended, ToolError>> {
         Box::pin(async move {
             self.runs.fetch_add(1, Ordering::SeqCst);
             for piece in &self.pieces {
                 sink.chunk(Stream::Stdout, piece.as_bytes());
             }
-            Ok(Exit::Code(0))
+            Ok(Ended::plain(Exit::Code(0), self.report()))
         })
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use helve_core::{ErrorKind, ToolError};
 
-use super::rules::Rules;
+use crate::plan::rules::Rules;
 use crate::program;
 
 /// An installed bubblewrap.

@@ -11,6 +11,7 @@ fn view(workspace: &Path) -> View {
         read_only: Vec::new(),
         read_write: Vec::new(),
         hidden: Vec::new(),
+        protected: Vec::new(),
         env: BTreeMap::new(),
         network: Network::Off,
         shell: "/bin/sh".into(),

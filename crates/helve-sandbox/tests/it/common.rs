@@ -9,10 +9,18 @@ use std::time::{Duration, Instant};
 
 use helve_core::{
     Cancel, Exit, Network, OutputSink, ProcessLimits, SandboxChoice, ShellBackend, ShellJob, Stream,
-    ToolError, View,
+    ToolError, View, Work,
 };
 
-pub(crate) const LIMITS: ProcessLimits = ProcessLimits { open_files: 256, file_bytes: 1 << 30 };
+pub(crate) const LIMITS: ProcessLimits = ProcessLimits {
+    open_files: 256,
+    file_bytes: 1 << 30,
+    memory_bytes: 2 << 30,
+    processes: 512,
+    cpu_seconds: 600,
+    disk_bytes: 4 << 30,
+    tmp_bytes: 256 << 20,
+};
 
 /// A wrapper that confines nothing.
 pub(crate) const PLAIN_WRAPPER: &str = "env MARK=1 bash -c {command}";
@@ -24,6 +32,7 @@ pub(crate) fn view(workspace: &Path) -> View {
         read_only: Vec::new(),
         read_write: Vec::new(),
         hidden: Vec::new(),
+        protected: Vec::new(),
         env: env
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
@@ -34,7 +43,12 @@ pub(crate) fn view(workspace: &Path) -> View {
 }
 
 pub(crate) fn job(command: &str) -> ShellJob {
-    ShellJob { command: command.to_owned(), working_dir: None, timeout: Duration::from_secs(30) }
+    ShellJob {
+        work: Work::Shell(command.to_owned()),
+        stdin: Vec::new(),
+        working_dir: None,
+        timeout: Duration::from_secs(30),
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,7 +88,8 @@ pub(crate) fn backend(choice: &SandboxChoice, view: View) -> Arc<dyn ShellBacken
 
 pub(crate) fn run_job(choice: &SandboxChoice, view: View, job: ShellJob) -> Done {
     let collector = Collector::default();
-    let exit = block_on(backend(choice, view).run(job, Box::new(collector.clone()), Cancel::never()));
+    let ended = block_on(backend(choice, view).run(job, Box::new(collector.clone()), Cancel::never()));
+    let exit = ended.map(|ended| ended.exit);
     let collected = collector.0.lock().unwrap().clone();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Done { exit, stdout: text(&collected.stdout), stderr: text(&collected.stderr) }
@@ -198,6 +213,8 @@ pub(crate) fn role(test: &str) -> Command {
 /// The backend named by the variable that a test gives to its role.
 pub(crate) fn choice_of_role() -> SandboxChoice {
     match std::env::var("ROLE_BACKEND").unwrap().as_str() {
+        "native" => SandboxChoice::Native,
+        "landlock" => SandboxChoice::Landlock,
         "bwrap" => SandboxChoice::Bwrap,
         "wrapper" => SandboxChoice::Wrapper { template: PLAIN_WRAPPER.to_owned() },
         _ => SandboxChoice::None,
@@ -206,6 +223,9 @@ pub(crate) fn choice_of_role() -> SandboxChoice {
 
 pub(crate) fn name(choice: &SandboxChoice) -> &'static str {
     match choice {
+        SandboxChoice::Auto => "auto",
+        SandboxChoice::Native => "native",
+        SandboxChoice::Landlock => "landlock",
         SandboxChoice::Bwrap => "bwrap",
         SandboxChoice::Wrapper { .. } => "wrapper",
         SandboxChoice::None => "none",

@@ -12,7 +12,8 @@ use helve_core::{Cancel, ErrorKind, Exit, OutputSink, ProcessLimits, SandboxChoi
 use pretty_assertions::assert_eq;
 
 use crate::common::{
-    Collector, backend, block_on, choice_of_role, choices, job, name, output, role, run, view, wait_for,
+    Collector, LIMITS, backend, block_on, choice_of_role, choices, job, name, output, role, run, view,
+    wait_for,
 };
 
 #[test]
@@ -34,7 +35,9 @@ fn death_by_signal_is_told() {
     for choice in choices() {
         let done = run(&choice, view(workspace.path()), "kill -TERM $$");
         let expected = match choice {
-            SandboxChoice::None => Exit::Signal(15),
+            SandboxChoice::None | SandboxChoice::Auto | SandboxChoice::Native | SandboxChoice::Landlock => {
+                Exit::Signal(15)
+            }
             // What stands between passes it on as shells do.
             SandboxChoice::Wrapper { .. } | SandboxChoice::Bwrap => Exit::Code(128 + 15),
         };
@@ -52,7 +55,7 @@ fn both_streams_are_byte_exact() {
         let backend = backend(&choice, view(workspace.path()));
         let command = "cat data; tac -s '' data >/dev/null 2>&1; cat data >&2; printf '\\000\\377'";
         let exit = block_on(backend.run(job(command), Box::new(collector.clone()), Cancel::never()));
-        assert_eq!(exit, Ok(Exit::Code(0)), "{choice:?}");
+        assert_eq!(exit.map(|ended| ended.exit), Ok(Exit::Code(0)), "{choice:?}");
         let collected = collector.0.lock().unwrap();
         let expected = [bytes.as_slice(), &[0, 255]].concat();
         assert!(collected.stdout == expected, "{choice:?}: {} bytes on stdout", collected.stdout.len());
@@ -108,12 +111,12 @@ fn command_leads_a_session_of_its_own() {
 fn limits_hold() {
     let workspace = tempfile::tempdir().unwrap();
     for choice in choices() {
-        let limits = ProcessLimits { open_files: 64, file_bytes: 1 << 20 };
+        let limits = ProcessLimits { open_files: 64, file_bytes: 1 << 20, ..LIMITS };
         let backend = helve_sandbox::backend(&choice, view(workspace.path()), limits).unwrap();
         let collector = Collector::default();
         let command = "ulimit -c; ulimit -n; ulimit -Hn; head -c 3M /dev/zero > big; stat -c %s big";
         let run = backend.run(job(command), Box::new(collector.clone()), Cancel::never());
-        assert_eq!(block_on(run), Ok(Exit::Code(0)), "{choice:?}");
+        assert_eq!(block_on(run).map(|ended| ended.exit), Ok(Exit::Code(0)), "{choice:?}");
         let text = String::from_utf8(collector.0.lock().unwrap().stdout.clone()).unwrap();
         assert_eq!(text, "0\n64\n64\n1048576\n", "{choice:?}");
     }
@@ -124,13 +127,13 @@ fn limit_on_files_is_for_the_command_and_not_for_its_setup() {
     let workspace = tempfile::tempdir().unwrap();
     for choice in choices() {
         for file_bytes in [0, 1_000, 1 << 20] {
-            let limits = ProcessLimits { open_files: 64, file_bytes };
+            let limits = ProcessLimits { open_files: 64, file_bytes, ..LIMITS };
             let backend = helve_sandbox::backend(&choice, view(workspace.path()), limits).unwrap();
             let collector = Collector::default();
             let command =
                 "id -un > /dev/null && echo ok; head -c 2M /dev/zero > big; echo $?; stat -c %s big";
             let run = backend.run(job(command), Box::new(collector.clone()), Cancel::never());
-            assert_eq!(block_on(run), Ok(Exit::Code(0)), "{choice:?} {file_bytes}");
+            assert_eq!(block_on(run).map(|ended| ended.exit), Ok(Exit::Code(0)), "{choice:?} {file_bytes}");
             let text = String::from_utf8(collector.0.lock().unwrap().stdout.clone()).unwrap();
             let killed = 128 + libc::SIGXFSZ;
             assert_eq!(text, format!("ok\n{killed}\n{file_bytes}\n"), "{choice:?}");
@@ -210,7 +213,7 @@ fn full_pipe_is_read_after_the_command_has_ended() {
         let sink = Box::new(Slow(collector.clone(), false));
         let backend = backend(&choice, view(workspace.path()));
         let run = backend.run(job("echo; sleep 0.1; head -c 900000 /dev/zero"), sink, Cancel::never());
-        assert_eq!(block_on(run), Ok(Exit::Code(0)), "{choice:?}");
+        assert_eq!(block_on(run).map(|ended| ended.exit), Ok(Exit::Code(0)), "{choice:?}");
         assert_eq!(collector.0.lock().unwrap().stdout.len(), 900_001, "{choice:?}");
     }
 }
@@ -233,7 +236,7 @@ fn stranger_who_holds_the_pipe_is_not_waited_for() {
     });
     let command = "echo $$; until [ -e held ]; do sleep 0.05; done";
     let exit = block_on(backend.run(job(command), Box::new(sink), Cancel::never()));
-    assert_eq!(exit, Ok(Exit::Code(0)));
+    assert_eq!(exit.map(|ended| ended.exit), Ok(Exit::Code(0)));
     // The stranger may have given up and gone, which its answer tells.
     let _ = over.send(());
     assert!(!stranger.join().unwrap(), "the call waited for the stranger");
@@ -278,7 +281,7 @@ fn role_flood() {
     let backend = backend(&choice_of_role(), view(workspace.path()));
     let command = "head -c 100000000 /dev/zero & head -c 50000000 /dev/zero >&2; wait";
     let exit = block_on(backend.run(job(command), Box::new(Counter(count.clone())), Cancel::never()));
-    assert_eq!(exit, Ok(Exit::Code(0)));
+    assert_eq!(exit.map(|ended| ended.exit), Ok(Exit::Code(0)));
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     let peak = peak.trim().trim_end_matches(" kB");
@@ -302,7 +305,7 @@ fn async_runtime_is_not_blocked() {
         };
         let call = backend.run(job(command), Box::new(Counter(count.clone())), Cancel::never());
         let (exit, ()) = block_on(async { tokio::join!(call, let_it_go) });
-        assert_eq!(exit, Ok(Exit::Code(0)), "{choice:?}");
+        assert_eq!(exit.map(|ended| ended.exit), Ok(Exit::Code(0)), "{choice:?}");
         std::fs::remove_file(workspace.path().join("go")).unwrap();
     }
 }

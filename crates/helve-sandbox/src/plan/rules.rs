@@ -18,24 +18,24 @@ const MOST_LINKS: u32 = 40;
 
 /// One path of the view.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Rule {
+pub(crate) struct Rule {
     /// As the view names it.
-    pub(super) given: PathBuf,
+    pub(crate) given: PathBuf,
     /// Without links.
-    pub(super) real: PathBuf,
+    pub(crate) real: PathBuf,
 }
 
 /// Every path of the view.
 #[derive(Debug)]
-pub(super) struct Rules {
-    pub(super) workspace: Rule,
-    pub(super) read_only: Vec<Rule>,
-    pub(super) read_write: Vec<Rule>,
-    pub(super) hidden: Vec<Rule>,
+pub(crate) struct Rules {
+    pub(crate) workspace: Rule,
+    pub(crate) read_only: Vec<Rule>,
+    pub(crate) read_write: Vec<Rule>,
+    pub(crate) hidden: Vec<Rule>,
 }
 
 /// Resolves the rules of a view, or says which of them cannot hold.
-pub(super) fn resolve(view: &View) -> Result<Rules, ToolError> {
+pub(crate) fn resolve(view: &View) -> Result<Rules, ToolError> {
     let roots = std::iter::once(&view.workspace).chain(&view.read_write);
     let writable: Vec<PathBuf> = roots.filter_map(|path| path.canonicalize().ok()).collect();
     let one = |path: &PathBuf| {
@@ -69,7 +69,7 @@ impl Rules {
     }
 
     /// Whether the view hides a real path: a hidden directory hides all of itself, except a workspace inside it.
-    pub(super) fn hides(&self, path: &Path) -> bool {
+    pub(crate) fn hides(&self, path: &Path) -> bool {
         let workspace = &self.workspace.real;
         let in_workspace = path.starts_with(workspace);
         self.hidden
@@ -78,7 +78,7 @@ impl Rules {
     }
 
     /// Whether a path lies in what commands can write.
-    pub(super) fn in_writable(&self, path: &Path) -> bool {
+    pub(crate) fn in_writable(&self, path: &Path) -> bool {
         let mut roots = std::iter::once(&self.workspace).chain(&self.read_write);
         roots.any(|rule| path.starts_with(&rule.real) || path.starts_with(&rule.given))
     }
@@ -116,7 +116,7 @@ impl Rules {
 
     /// Checks again, for one call, the entries of writable directories: what was not there when the rules were resolved
     /// may have been made since, as a link to anywhere.
-    pub(super) fn check_entries(&self) -> Result<(), ToolError> {
+    pub(crate) fn check_entries(&self) -> Result<(), ToolError> {
         let exposed =
             self.all().filter(|rule| rule.real.parent().is_some_and(|parent| self.is_writable(parent)));
         for rule in exposed {

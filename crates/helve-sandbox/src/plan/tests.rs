@@ -5,7 +5,6 @@ use pretty_assertions::assert_eq;
 use helve_core::View;
 
 use super::*;
-use crate::bwrap::rules;
 
 fn view(workspace: &Path) -> View {
     View {
@@ -13,6 +12,7 @@ fn view(workspace: &Path) -> View {
         read_only: Vec::new(),
         read_write: Vec::new(),
         hidden: Vec::new(),
+        protected: Vec::new(),
         env: BTreeMap::from([("HOME".to_owned(), "/home/user".to_owned())]),
         network: Network::Off,
         shell: "/bin/sh".into(),

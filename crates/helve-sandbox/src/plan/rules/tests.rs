@@ -18,6 +18,7 @@ fn scene() -> (tempfile::TempDir, PathBuf, View) {
         read_only: vec![root.join("ro"), root.join("ws/frozen")],
         read_write: vec![root.join("rw")],
         hidden: Vec::new(),
+        protected: Vec::new(),
         env: BTreeMap::new(),
         network: Network::Off,
         shell: "/bin/sh".into(),

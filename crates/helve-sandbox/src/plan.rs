@@ -1,23 +1,22 @@
-//! The view as a plan of mounts, and the plan as options of bwrap.
+//! The view as a plan of mounts, which every sandbox with a root of its own builds from.
 //!
 //! The plan is a map from place to mount, sorted so that a directory comes before what is in it: the deeper rule wins.
 //! The root is an empty read-only file system. So whatever the plan does not name does not exist, and the directories
 //! above the workspace are empty. All places are real paths; a rule that was given through a symbolic link gets a link.
 //! A hidden directory hides everything of the outside that is in it, whatever else shows it, except the workspace.
 
+pub(crate) mod rules;
+
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
-use std::os::fd::RawFd;
 use std::path::{Component, Path, PathBuf};
 
 use helve_core::{ErrorKind, Network, ToolError};
 
-use super::Options;
-use super::rules::{Rule, Rules};
+use rules::{Rule, Rules};
 
 /// What stands at a place inside.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Mount {
+pub(crate) enum Mount {
     /// The same place outside, not writable.
     ReadOnly,
     /// The same place outside.
@@ -91,33 +90,25 @@ const LOCAL_HOSTS: &[u8] = b"127.0.0.1 localhost\n::1 localhost\n";
 /// The largest file that is copied rather than mounted.
 const COPY_BYTES: u64 = 256 * 1024;
 
-/// What a new file holds.
-pub(super) enum Content<'a> {
-    /// These bytes.
-    Bytes(&'a [u8]),
-    /// What the file outside holds.
-    Of(&'a Path),
-}
-
 /// Every mount of a view.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Plan(BTreeMap<PathBuf, Mount>);
+pub(crate) struct Plan(BTreeMap<PathBuf, Mount>);
 
 /// What a plan is made for.
-pub(super) struct Wanted<'a> {
+pub(crate) struct Wanted<'a> {
     /// The view's paths.
-    pub(super) rules: &'a Rules,
+    pub(crate) rules: &'a Rules,
     /// The command's home directory.
-    pub(super) home: Option<&'a Path>,
+    pub(crate) home: Option<&'a Path>,
     /// What it may reach.
-    pub(super) network: Network,
+    pub(crate) network: Network,
     /// The size of the largest file that a command may write. It holds for bwrap too, so no new file is planned that is
     /// larger.
-    pub(super) file_bytes: u64,
+    pub(crate) file_bytes: u64,
 }
 
 /// Plans the view. Later steps overrule earlier ones at the same place, the stricter later.
-pub(super) fn plan(wanted: &Wanted<'_>) -> Result<Plan, ToolError> {
+pub(crate) fn plan(wanted: &Wanted<'_>) -> Result<Plan, ToolError> {
     let rules = wanted.rules;
     let mut plan = Plan(BTreeMap::new());
     plan.add_system();
@@ -248,46 +239,9 @@ impl Plan {
         }
     }
 
-    /// Writes the options. `file` makes a descriptor from which bwrap reads a file's content.
-    pub(super) fn write(
-        &self,
-        options: &mut Options,
-        mut file: impl FnMut(Content<'_>) -> Result<RawFd, ToolError>,
-    ) -> Result<(), ToolError> {
-        let mut number = |content: Content<'_>| file(content).map(|fd| OsString::from(fd.to_string()));
-        for (path, mount) in &self.0 {
-            let place = path.as_os_str();
-            let option = OsStr::new(match mount {
-                Mount::ReadOnly => "--ro-bind",
-                Mount::ReadWrite => "--bind",
-                Mount::Private | Mount::HiddenDirectory => "--tmpfs",
-                Mount::Proc => "--proc",
-                Mount::Devices => "--dev",
-                Mount::Link(_) => "--symlink",
-                Mount::File(_) | Mount::Copy => "--file",
-                Mount::HiddenFile => "--ro-bind-data",
-            });
-            match mount {
-                Mount::ReadOnly | Mount::ReadWrite => options.add([option, place, place]),
-                Mount::Private | Mount::HiddenDirectory | Mount::Proc | Mount::Devices => {
-                    options.add([option, place])
-                }
-                Mount::Link(target) => options.add([option, target.as_os_str(), place]),
-                Mount::File(content) => {
-                    options.add([option, number(Content::Bytes(content))?.as_ref(), place])
-                }
-                Mount::HiddenFile => options.add([option, number(Content::Bytes(b""))?.as_ref(), place]),
-                Mount::Copy => options.add([option, number(Content::Of(path))?.as_ref(), place]),
-            }
-        }
-        // Switches of the whole machine in /proc/sys belong to the outer root, whom an inner one without any
-        // capability still counts as. bwrap leaves them writable.
-        let sealed = |mount: &Mount| matches!(mount, Mount::HiddenDirectory | Mount::Proc);
-        let sealed = self.0.iter().filter(|(_, mount)| sealed(mount));
-        for place in sealed.map(|(path, _)| path.as_os_str()).chain([OsStr::new("/")]) {
-            options.add([OsStr::new("--remount-ro"), place]);
-        }
-        Ok(())
+    /// Every place and what stands there, a directory before what is in it.
+    pub(crate) fn mounts(&self) -> impl Iterator<Item = (&Path, &Mount)> {
+        self.0.iter().map(|(path, mount)| (path.as_path(), mount))
     }
 }
 

@@ -11,7 +11,7 @@
 
 mod filter;
 mod installed;
-mod options;
+pub(crate) mod options;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

@@ -10,10 +10,10 @@ use crate::plan::{Mount, Plan};
 
 /// bwrap's options on their way to it.
 #[derive(Default)]
-pub(super) struct Options(pub(super) Vec<u8>);
+pub(crate) struct Options(pub(crate) Vec<u8>);
 
 impl Options {
-    pub(super) fn add<'a, T: AsRef<OsStr> + ?Sized + 'a>(&mut self, words: impl IntoIterator<Item = &'a T>) {
+    pub(crate) fn add<'a, T: AsRef<OsStr> + ?Sized + 'a>(&mut self, words: impl IntoIterator<Item = &'a T>) {
         for word in words {
             self.0.extend_from_slice(word.as_ref().as_encoded_bytes());
             self.0.push(0);
@@ -22,7 +22,7 @@ impl Options {
 }
 
 /// What a new file holds.
-pub(super) enum Content<'a> {
+pub(crate) enum Content<'a> {
     /// These bytes.
     Bytes(&'a [u8]),
     /// What the file outside holds.
@@ -30,7 +30,7 @@ pub(super) enum Content<'a> {
 }
 
 /// Writes the options. `file` makes a descriptor from which bwrap reads a file's content.
-pub(super) fn write(
+pub(crate) fn write(
     plan: &Plan,
     options: &mut Options,
     mut file: impl FnMut(Content<'_>) -> Result<RawFd, ToolError>,

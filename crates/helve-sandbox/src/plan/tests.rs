@@ -5,6 +5,7 @@ use pretty_assertions::assert_eq;
 use helve_core::View;
 
 use super::*;
+use crate::bwrap::options::{self, Options};
 
 fn view(workspace: &Path) -> View {
     View {
@@ -113,7 +114,7 @@ fn home_inside_the_workspace_stays_the_workspaces() {
 fn options_come_parent_first_and_end_with_the_seal() {
     let folder = tempfile::tempdir().unwrap();
     let mut options = Options::default();
-    plan(&view(folder.path()), u64::MAX).write(&mut options, |_| Ok(9)).unwrap();
+    options::write(&plan(&view(folder.path()), u64::MAX), &mut options, |_| Ok(9)).unwrap();
     let text = String::from_utf8(options.0).unwrap();
     let words: Vec<&str> = text.split_terminator('\0').collect();
     assert_eq!(words[words.len() - 2..], ["--remount-ro", "/"]);

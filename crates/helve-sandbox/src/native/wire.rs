@@ -21,6 +21,9 @@ pub(crate) const SETUP: i32 = 1;
 /// The longest request that travels in a message; a longer one is a file, handed over as the last descriptor.
 pub(crate) const INLINE_BYTES: usize = 64 * 1024;
 
+/// The most texts of a request that is not in a file.
+pub(crate) const MOST_TEXTS: u32 = 4096;
+
 /// What a member waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -96,10 +99,13 @@ impl Told {
     pub(crate) const CALIBRATED: u32 = 6;
 }
 
-/// The head of a request to a member; `length` bytes follow, or lie in a file that is the last descriptor.
+/// The head of a request to a member; `length` bytes follow, or lie in a file that is the last descriptor (only in an
+/// order for a direct member).
 ///
-/// The bytes are texts, each ended by NUL. For a warm member: the shell's text. Otherwise: the directory (empty for the
-/// workspace), the program, its arguments. Descriptors: standard input if `streams` is 1, all three if it is 3.
+/// The bytes are texts, each ended by NUL. For a warm member: the shell's text alone. Otherwise: the directory (empty for
+/// the workspace), the program (looked up in the view's `PATH` if it has no slash), then its arguments from the zeroth on:
+/// a shell is called by its file name (`bash`), as a person would. Descriptors: standard input if `streams` is 1, all three
+/// if it is 3. At most [`MOST_TEXTS`] texts outside a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Request {

@@ -3,13 +3,15 @@
 //! A tool sees [`Shell`], [`Files`], [`Egress`] and [`Blobs`]. What a sandbox implements is [`ShellBackend`]: it pushes
 //! raw bytes into an [`OutputSink`], and the runtime's sink redacts, counts and keeps them before a tool sees any.
 
+use std::ffi::OsString;
 use std::future::Future;
+use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::time::{Duration, SystemTime};
 
 use crate::call::SandboxReport;
 use crate::cancel::Cancel;
-use crate::error::ToolError;
+use crate::error::{ErrorKind, ToolError};
 use crate::text::Capture;
 
 /// A boxed future, so that lanes are object-safe.
@@ -156,6 +158,21 @@ pub struct ShellJob {
     pub timeout: Duration,
 }
 
+/// A program that runs on its caller's own standard streams, as the owner's own command does.
+#[derive(Debug)]
+pub struct Attach {
+    /// The program, looked up in the view's `PATH` where it is a bare name, and its arguments.
+    pub words: Vec<OsString>,
+    /// Where it starts, relative to the workspace or absolute inside the view; the workspace if absent.
+    pub working_dir: Option<String>,
+    /// Its standard input, output and error.
+    pub streams: [OwnedFd; 3],
+    /// Whether standard input is a terminal that becomes its controlling one.
+    pub terminal: bool,
+    /// After how long everything that it started is ended; never if absent.
+    pub timeout: Option<Duration>,
+}
+
 /// A sandbox. One value serves many calls and is bound to one [`crate::View`].
 pub trait ShellBackend: Send + Sync {
     /// The name and the layers that a call will have.
@@ -172,6 +189,16 @@ pub trait ShellBackend: Send + Sync {
         sink: Box<dyn OutputSink>,
         cancel: Cancel,
     ) -> BoxFuture<'a, Result<Ended, ToolError>>;
+
+    /// Runs a program on its caller's own streams, under the same rules. A program that is not there is `not_found`, one
+    /// that cannot be executed `tool_failed`. A sandbox that has no way to do so says that.
+    fn attach<'a>(&'a self, _program: Attach, _cancel: Cancel) -> BoxFuture<'a, Result<Ended, ToolError>> {
+        let backend = self.report().backend;
+        Box::pin(async move {
+            let message = format!("The sandbox {backend} runs no program on its caller's own streams.");
+            Err(ToolError::new(ErrorKind::SandboxUnavailable, message).hint("Choose another sandbox."))
+        })
+    }
 }
 
 /// What is known of a file.

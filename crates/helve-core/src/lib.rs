@@ -42,7 +42,7 @@ pub use cancel::{Cancel, CancelHandle};
 pub use context::{Context, Progress};
 pub use error::{ErrorKind, Problem, ToolError};
 pub use lane::{
-    BlobRef, Blobs, BoxFuture, Egress, Ended, Exit, Files, LimitHit, OutputSink, Removed, Shell,
+    Attach, BlobRef, Blobs, BoxFuture, Egress, Ended, Exit, Files, LimitHit, OutputSink, Removed, Shell,
     ShellBackend, ShellJob, ShellOutput, ShellRequest, Stream, Work,
 };
 pub use limits::Limits;

@@ -167,7 +167,10 @@ impl Policy {
                 SandboxChoice::Wrapper { template: template.to_owned() }
             }
             (_, Some("none")) => SandboxChoice::None,
-            _ => SandboxChoice::Bwrap,
+            (_, Some("bwrap")) => SandboxChoice::Bwrap,
+            (_, Some("landlock")) => SandboxChoice::Landlock,
+            (_, Some("native")) => SandboxChoice::Native,
+            _ => SandboxChoice::Auto,
         };
         let secrets = secret_sources(&settings).iter().filter_map(|source| match source {
             SecretSource::File(path) => Some(path.clone()),

@@ -50,26 +50,27 @@ struct Toolchain {
     shown: &'static [&'static str],
     /// What of it belongs on PATH.
     bins: &'static [&'static str],
-    /// Whether programs need the variable, because HOME is another one in the sandbox.
-    pass: bool,
+    /// The part of it for which programs need the variable, because HOME is another one in the sandbox; empty for any.
+    pass: Option<&'static str>,
 }
 
 const TOOLCHAINS: &[Toolchain] = &[
-    // The rest of this directory holds credentials.toml.
-    Toolchain { base: (Some("CARGO_HOME"), ".cargo"), shown: &["bin"], bins: &["bin"], pass: false },
-    Toolchain { base: (Some("RUSTUP_HOME"), ".rustup"), shown: &[""], bins: &[], pass: true },
-    Toolchain { base: (Some("NVM_DIR"), ".nvm"), shown: &[""], bins: &[], pass: true },
-    Toolchain { base: (Some("PYENV_ROOT"), ".pyenv"), shown: &[""], bins: &["shims", "bin"], pass: true },
-    Toolchain { base: (None, ".local"), shown: &["bin"], bins: &["bin"], pass: false },
-    // uv keeps credentials beside these two.
-    Toolchain { base: (None, ".local/share/uv"), shown: &["tools", "python"], bins: &[], pass: false },
+    // The rest of this directory holds credentials.toml, and config.toml, where tokens may stand too. Cargo works from
+    // a registry that it cannot write: it builds with everything that was downloaded before.
     Toolchain {
-        base: (None, ".local/share/pipx"),
-        shown: &["venvs", "shared", "py"],
-        bins: &[],
-        pass: false,
+        base: (Some("CARGO_HOME"), ".cargo"),
+        shown: &["bin", "registry", "git/db", "git/checkouts"],
+        bins: &["bin"],
+        pass: Some("registry"),
     },
-    Toolchain { base: (None, "go"), shown: &["bin"], bins: &["bin"], pass: false },
+    Toolchain { base: (Some("RUSTUP_HOME"), ".rustup"), shown: &[""], bins: &[], pass: Some("") },
+    Toolchain { base: (Some("NVM_DIR"), ".nvm"), shown: &[""], bins: &[], pass: Some("") },
+    Toolchain { base: (Some("PYENV_ROOT"), ".pyenv"), shown: &[""], bins: &["shims", "bin"], pass: Some("") },
+    Toolchain { base: (None, ".local"), shown: &["bin"], bins: &["bin"], pass: None },
+    // uv keeps credentials beside these two.
+    Toolchain { base: (None, ".local/share/uv"), shown: &["tools", "python"], bins: &[], pass: None },
+    Toolchain { base: (None, ".local/share/pipx"), shown: &["venvs", "shared", "py"], bins: &[], pass: None },
+    Toolchain { base: (None, "go"), shown: &["bin"], bins: &["bin"], pass: None },
 ];
 
 /// Helve's own environment. It prints nothing of itself, because it holds the caller's secrets.
@@ -109,7 +110,8 @@ struct Found {
     variables: Vec<(&'static str, PathBuf)>,
 }
 
-fn toolchains(around: &Surroundings) -> Found {
+/// What lies in `workspace` is shown with it already, as writable as the rest, and never on PATH.
+fn toolchains(around: &Surroundings, workspace: Option<&Path>) -> Found {
     let mut found = Found::default();
     let home = around.home();
     for toolchain in TOOLCHAINS {
@@ -119,10 +121,14 @@ fn toolchains(around: &Surroundings) -> Found {
         let named = named.filter(|base| home.as_ref().is_none_or(|home| !home.starts_with(base)));
         let Some(base) = named.or_else(|| Some(home.as_ref()?.join(below_home))) else { continue };
         let below = |part: &&str| if part.is_empty() { base.clone() } else { base.join(part) };
-        let shown: Vec<PathBuf> = toolchain.shown.iter().map(below).filter(|path| path.is_dir()).collect();
-        if let (true, false, Some(name)) = (toolchain.pass, shown.is_empty(), variable) {
+        let is_there = |part: &str| below(&part).is_dir();
+        if let (Some(name), true) = (variable, toolchain.pass.is_some_and(is_there)) {
             found.variables.push((name, base.clone()));
         }
+        if workspace.is_some_and(|workspace| base.starts_with(workspace)) {
+            continue;
+        }
+        let shown = toolchain.shown.iter().map(below).filter(|path| path.is_dir());
         found.bins.extend(toolchain.bins.iter().map(below).filter(|path| path.is_dir()));
         found.shown.extend(shown);
     }
@@ -131,8 +137,11 @@ fn toolchains(around: &Surroundings) -> Found {
 
 /// What is visible without being asked for.
 pub(crate) fn usual_roots(around: &Surroundings) -> Vec<PathBuf> {
-    let system = SYSTEM.iter().map(PathBuf::from).filter(|path| path.is_dir());
-    system.chain(toolchains(around).shown).collect()
+    system_roots().chain(toolchains(around, None).shown).collect()
+}
+
+fn system_roots() -> impl Iterator<Item = PathBuf> {
+    SYSTEM.iter().map(PathBuf::from).filter(|path| path.is_dir())
 }
 
 /// What the owner's settings say about the view.
@@ -150,8 +159,8 @@ pub(crate) struct Wishes<'a> {
 
 /// The whole view for commands in `workspace`.
 pub(crate) fn compile(wishes: Wishes<'_>, workspace: &Path, around: &Surroundings) -> View {
-    let found = toolchains(around);
-    let mut read_only = usual_roots(around);
+    let found = toolchains(around, Some(workspace));
+    let mut read_only: Vec<PathBuf> = system_roots().chain(found.shown.iter().cloned()).collect();
     read_only.extend(wishes.read_only.iter().filter(|path| path.exists()).cloned());
     let read_write = wishes.read_write.iter().filter(|path| path.exists()).cloned().collect();
     let path = search_path(&found, &read_only, workspace, wishes.path_append, around);

@@ -88,7 +88,7 @@ pub(crate) fn is_ceiling(name: &str) -> bool {
 pub(crate) const VERDICTS: &[&str] = &["allow", "ask", "deny"];
 pub(crate) const APPROVAL_LENGTHS: &[&str] = &["once", "session", "always"];
 
-pub(crate) const SANDBOXES: &[&str] = &["bwrap", "none"];
+pub(crate) const SANDBOXES: &[&str] = &["auto", "native", "landlock", "bwrap", "none"];
 pub(crate) const APPROVALS: &[&str] = &["never", "unless_auto_approved", "always"];
 
 /// The least value of a limit; a limit that is not named may be 1.
@@ -145,7 +145,7 @@ fn plain_keys() -> Vec<Key> {
             SANDBOX,
             Kind::Choice(SANDBOXES),
             text("bwrap"),
-            "Where commands run: the installed bubblewrap, or none, which runs them bare. A command_wrapper replaces both.",
+            "Where commands run. auto: native, and where this machine refuses it landlock, and where it refuses that too not at all. native: namespaces, mounts, Landlock, a system call filter and limits of Helve's own. landlock: the same without namespaces. bwrap: the installed bubblewrap. none: bare. Only auto steps down, and never to bwrap or none; `helve doctor` says what works here. A command_wrapper replaces them all.",
         ),
         key(PARALLEL, Kind::Bool, flag(true), "Whether calls that cannot disturb each other run at once."),
         key(

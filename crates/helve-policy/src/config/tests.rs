@@ -113,7 +113,11 @@ fn wrong_values_name_the_key_what_was_expected_and_what_came() {
     for (text, expected, received) in [
         ("parallel = 1", "true or false", "the number 1"),
         ("parallel = 'yes'", "true or false", "the string \"yes\""),
-        ("sandbox = 'docker'", "\"bwrap\" or \"none\"", "the string \"docker\""),
+        (
+            "sandbox = 'docker'",
+            "\"auto\" or \"native\" or \"landlock\" or \"bwrap\" or \"none\"",
+            "the string \"docker\"",
+        ),
         ("tools.exec.timeout = '60'", "a whole number of seconds", "the string \"60\""),
         ("tools.exec.timeout = 0", "a whole number of seconds from 1", "the number 0"),
         ("tools.exec.timeout = -1", "a whole number of seconds", "the number -1"),

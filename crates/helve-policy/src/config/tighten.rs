@@ -58,6 +58,7 @@ fn stricter(settings: &Settings, name: &str, value: &Value) -> Outcome {
             _ => Outcome::Looser("`rules_otherwise` may be \"ask\" or \"deny\" here"),
         },
         (keys::RULES_OTHERWISE_BARE, Value::Text(word)) if word == "deny" => Outcome::Set(value.clone()),
+        (keys::SANDBOX, Value::Text(word)) => sandbox(settings, word),
         (
             keys::EXEC_DELETE_INSIDE | keys::EXEC_NETWORK | keys::AUTO_APPROVE | keys::PARALLEL,
             Value::Bool(false),
@@ -77,6 +78,29 @@ fn stricter(settings: &Settings, name: &str, value: &Value) -> Outcome {
             ),
         },
     }
+}
+
+/// A sandbox in place of another counts if it holds everything that the other holds. Bare runs stay what the owner made
+/// them: each is asked about, and a sandbox would take those questions away.
+fn sandbox(settings: &Settings, word: &str) -> Outcome {
+    let in_force = match settings.get(keys::SANDBOX) {
+        Some(Value::Text(in_force)) => in_force.as_str(),
+        _ => "auto",
+    };
+    let wrapped =
+        matches!(settings.get(keys::EXEC_WRAPPER), Some(Value::Text(text)) if !text.trim().is_empty());
+    match (in_force, word) {
+        (_, "none") => {}
+        (in_force, word) if in_force == word => return Outcome::Keep,
+        ("native", "auto") => return Outcome::Keep,
+        ("auto" | "landlock" | "bwrap", "native") | ("landlock", "auto") if !wrapped => {
+            return Outcome::Set(Value::Text(word.to_owned()));
+        }
+        _ => {}
+    }
+    Outcome::Looser(
+        "`sandbox` may only be one that holds all that yours holds, as \"native\" does for every other",
+    )
 }
 
 fn smaller(number: u64, in_force: Option<&Value>) -> Outcome {

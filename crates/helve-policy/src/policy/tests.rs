@@ -83,6 +83,15 @@ fn a_wrapper_selects_its_backend_and_an_empty_one_does_not() {
     let template = "firejail -- {command}".to_owned();
     let wrapped = "tools.exec.command_wrapper = 'firejail -- {command}'\nsandbox = 'none'";
     assert_eq!(choice(wrapped), SandboxChoice::Wrapper { template });
+    for (word, chosen) in [
+        ("auto", SandboxChoice::Auto),
+        ("native", SandboxChoice::Native),
+        ("landlock", SandboxChoice::Landlock),
+        ("bwrap", SandboxChoice::Bwrap),
+        ("none", SandboxChoice::None),
+    ] {
+        assert_eq!(choice(&format!("sandbox = '{word}'")), chosen);
+    }
     assert_eq!(choice("tools.exec.commandWrapper = ''"), SandboxChoice::Bwrap);
 }
 

@@ -199,7 +199,14 @@ fn no_later_layer_goes_past_the_ceiling() {
         let found = Policy::load(&sources).unwrap_err().to_string();
         assert!(found.contains(part) && found.contains("system.toml line "), "{user}: {found}");
     }
-    for user in ["sandbox = 'bwrap'\ntools.exec.network = false", "profile = 'open'", ""] {
+    for user in [
+        "sandbox = 'bwrap'\ntools.exec.network = false",
+        "sandbox = 'landlock'",
+        "sandbox = 'native'",
+        "sandbox = 'auto'",
+        "profile = 'open'",
+        "",
+    ] {
         let (_directory, sources) = written([("system.toml", ceiling), ("user.toml", user)]);
         assert!(Policy::load(&sources).is_ok(), "{user}");
     }
@@ -236,6 +243,41 @@ fn a_workspaces_own_file_tightens() {
     assert_eq!((policy.limits().command_bytes, policy.exec_timeout().as_secs()), (10, 60));
     let policy = with_workspace("rules_otherwise = 'deny'", "rules_otherwise = 'ask'").unwrap();
     assert_eq!(policy.rules_otherwise(), Verdict::Deny);
+}
+
+#[test]
+fn a_workspaces_own_file_may_ask_for_a_sandbox_that_holds_more() {
+    let in_ours = |user: &str, file: &str| {
+        with_workspace(user, &format!("sandbox = '{file}'")).map(|policy| in_force(&policy, "sandbox").0)
+    };
+    for (ours, theirs, then) in [
+        ("auto", "native", "native"),
+        ("landlock", "native", "native"),
+        ("landlock", "auto", "auto"),
+        ("bwrap", "native", "native"),
+        ("native", "auto", "native"),
+        ("auto", "auto", "auto"),
+        ("bwrap", "bwrap", "bwrap"),
+    ] {
+        assert_eq!(in_ours(&format!("sandbox = '{ours}'"), theirs).unwrap(), then, "{ours} {theirs}");
+    }
+    for (ours, theirs) in [
+        ("auto", "landlock"),
+        ("auto", "bwrap"),
+        ("native", "landlock"),
+        ("native", "bwrap"),
+        ("landlock", "bwrap"),
+        ("bwrap", "landlock"),
+        ("bwrap", "auto"),
+        ("none", "native"),
+        ("none", "auto"),
+        ("auto", "none"),
+    ] {
+        let found = in_ours(&format!("sandbox = '{ours}'"), theirs).unwrap_err();
+        assert!(found.contains("`sandbox` may only be one that holds all"), "{ours} {theirs}: {found}");
+    }
+    let wrapped = "sandbox = 'bwrap'\ntools.exec.command_wrapper = 'box {command}'";
+    assert!(in_ours(wrapped, "native").is_err(), "a wrapper stays what the owner made it");
 }
 
 #[test]

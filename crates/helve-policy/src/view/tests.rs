@@ -17,6 +17,7 @@ fn house() -> House {
     for path in [
         ".cargo/bin",
         ".cargo/registry",
+        ".cargo/git/db",
         ".rustup/toolchains",
         ".nvm/versions/node/v1/bin",
         ".pyenv/shims",
@@ -63,8 +64,17 @@ fn toolchains_are_shown_without_credentials() {
     let view = view(&house, &[], &[]);
     let below_home: Vec<&Path> =
         view.read_only.iter().filter_map(|path| path.strip_prefix(&house.home).ok()).collect();
-    let expected =
-        [".cargo/bin", ".rustup", ".nvm", ".pyenv", ".local/bin", ".local/share/uv/tools"].map(Path::new);
+    let expected = [
+        ".cargo/bin",
+        ".cargo/registry",
+        ".cargo/git/db",
+        ".rustup",
+        ".nvm",
+        ".pyenv",
+        ".local/bin",
+        ".local/share/uv/tools",
+    ]
+    .map(Path::new);
     assert_eq!(below_home, expected);
     assert!(view.read_only.contains(&"/usr".into()) && !view.read_only.contains(&"/etc".into()));
     assert_eq!(view.read_write, Vec::<PathBuf>::new());
@@ -87,6 +97,7 @@ fn the_environment_is_an_allow_list() {
     );
     let names: Vec<&str> = view.env.keys().map(String::as_str).collect();
     let expected = [
+        "CARGO_HOME",
         "HOME",
         "LANG",
         "LC_ALL",
@@ -104,6 +115,31 @@ fn the_environment_is_an_allow_list() {
     assert_eq!(view.env["HOME"], PRIVATE_HOME);
     assert_eq!(view.env["TERM"], "dumb");
     assert_eq!(view.env["RUSTUP_HOME"], house.home.join(".rustup").display().to_string());
+}
+
+#[test]
+fn cargo_finds_what_it_downloaded_and_only_that() {
+    let house = house();
+    let seen = view(&house, &[], &[]);
+    assert_eq!(seen.env["CARGO_HOME"], house.home.join(".cargo").display().to_string());
+    assert!(!seen.read_only.contains(&house.home.join(".cargo")));
+    // Without a registry it may make its own in the private home.
+    std::fs::remove_dir(house.home.join(".cargo/registry")).unwrap();
+    assert_eq!(view(&house, &[], &[]).env.get("CARGO_HOME"), None);
+}
+
+#[test]
+fn a_toolchain_in_the_workspace_stays_writable_and_off_the_search_path() {
+    let house = house();
+    let own = house.workspace.join(".cargo-home");
+    for part in ["bin", "registry"] {
+        std::fs::create_dir_all(own.join(part)).unwrap();
+    }
+    let text = own.display().to_string();
+    let seen = view(&house, &[], &[("CARGO_HOME", &text)]);
+    assert_eq!(seen.env["CARGO_HOME"], text);
+    assert!(!seen.read_only.iter().any(|path| path.starts_with(&own)), "{:?}", seen.read_only);
+    assert!(!seen.env["PATH"].contains(&text), "{}", seen.env["PATH"]);
 }
 
 #[test]

@@ -21,8 +21,8 @@ use std::path::Path;
 use helve_core::{ErrorKind, Exit, Network, ProcessLimits, ShellJob, ToolError, View};
 use serde_json::Value;
 
-use crate::call::Sandbox;
-use crate::drain::{self, Drained, Order, memory_file};
+use crate::call::{Attached, Sandbox};
+use crate::drain::{self, Drained, Given, Order, memory_file};
 use crate::plan::rules::Rules;
 use crate::plan::{self, Wanted};
 use crate::program;
@@ -65,6 +65,7 @@ impl Bwrap {
         &self,
         installed: &Installed,
         start: &WorkDir,
+        session: Session,
         inherited: &mut Vec<OwnedFd>,
     ) -> Result<Vec<u8>, ToolError> {
         let mut options = Options::default();
@@ -76,7 +77,10 @@ impl Bwrap {
         if installed.disables_userns {
             options.add(["--disable-userns"]);
         }
-        options.add(["--die-with-parent", "--new-session", "--cap-drop", "ALL"]);
+        options.add(["--die-with-parent", "--cap-drop", "ALL"]);
+        if session == Session::New {
+            options.add(["--new-session"]);
+        }
         if let Some(status) = inherited.first() {
             options.add(["--json-status-fd", &status.as_raw_fd().to_string()]);
         }
@@ -149,27 +153,13 @@ impl Sandbox for Bwrap {
     }
 
     fn order(&self, job: &ShellJob) -> Result<Order, ToolError> {
-        let installed = self.installed()?;
-        self.rules.check_entries()?;
-        let start = workdir::open(&self.view, job.working_dir.as_deref())?;
-        let (status, status_end) = drain::pipe().map_err(spawn::no_process)?;
-        let mut inherited = vec![status_end];
-        let options = self.options(installed, &start, &mut inherited)?;
-        let options = memory_file("options", &options).map_err(spawn::no_process)?;
-        let number = options.as_raw_fd().to_string();
-        inherited.push(options);
-        let words = program::words(&self.view, job);
-        let arguments = ["--args", &number, "--"].map(OsStr::new).into_iter();
-        let arguments = arguments.chain(words.iter().map(OsString::as_os_str));
-        let program = Program::new(installed.path.as_os_str(), arguments, std::iter::empty());
-        Ok(Order {
-            program: program.map_err(spawn::bad_text)?,
-            directory: None,
-            inherited,
-            status: Some(status),
-            stdin: None,
-            limits: self.limits,
-        })
+        self.order_of(&program::words(&self.view, job), job.working_dir.as_deref(), Session::New)
+    }
+
+    fn order_attached(&self, program: &Attached<'_>) -> Result<Order, ToolError> {
+        program::check_exists(&self.view, program.words)?;
+        let session = if program.terminal { Session::OfTerminal } else { Session::New };
+        self.order_of(program.words, program.working_dir, session)
     }
 
     fn exit(&self, drained: &Drained) -> Result<Exit, ToolError> {
@@ -183,6 +173,56 @@ impl Sandbox for Bwrap {
             Ending::Unknown => Err(spawn::supervisor_lost()),
         }
     }
+
+    /// What bwrap says of a program that it cannot execute stands on the caller's own standard error already.
+    fn exit_attached(&self, drained: &Drained, program: &Attached<'_>) -> Result<Exit, ToolError> {
+        if matches!(drained.ending, Ending::Exited(_)) {
+            let status = Status::read(&drained.status);
+            if status.has_child && status.exit_code.is_none() {
+                return Err(program::not_executed(&self.view, program));
+            }
+        }
+        self.exit(drained)
+    }
+}
+
+impl Bwrap {
+    fn order_of(
+        &self,
+        words: &[OsString],
+        working_dir: Option<&str>,
+        session: Session,
+    ) -> Result<Order, ToolError> {
+        let installed = self.installed()?;
+        self.rules.check_entries()?;
+        let start = workdir::open(&self.view, working_dir)?;
+        let (status, status_end) = drain::pipe().map_err(spawn::no_process)?;
+        let mut inherited = vec![status_end];
+        let options = self.options(installed, &start, session, &mut inherited)?;
+        let options = memory_file("options", &options).map_err(spawn::no_process)?;
+        let number = options.as_raw_fd().to_string();
+        inherited.push(options);
+        let arguments = ["--args", &number, "--"].map(OsStr::new).into_iter();
+        let arguments = arguments.chain(words.iter().map(OsString::as_os_str));
+        let program = Program::new(installed.path.as_os_str(), arguments, std::iter::empty());
+        Ok(Order {
+            program: program.map_err(spawn::bad_text)?,
+            directory: None,
+            inherited,
+            status: Some(status),
+            streams: Given::Nothing,
+            limits: self.limits,
+        })
+    }
+}
+
+/// The session that a command is in.
+#[derive(Clone, Copy, PartialEq)]
+enum Session {
+    /// One of its own without a terminal.
+    New,
+    /// That of bwrap, whose controlling terminal is the command's.
+    OfTerminal,
 }
 
 /// A NUL byte would begin an option of bwrap, and a name that is none would make it fail.

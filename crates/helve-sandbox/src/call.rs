@@ -3,11 +3,15 @@
 //! In: what one [`Sandbox`] has of its own. Out: a [`ShellBackend`]. Deliberately not here: anything that only one of
 //! them does.
 
+use std::ffi::OsString;
+use std::time::Duration;
+
 use helve_core::{
-    BoxFuture, Cancel, Ended, Exit, OutputSink, SandboxReport, ShellBackend, ShellJob, ToolError,
+    Attach, BoxFuture, Cancel, Ended, ErrorKind, Exit, OutputSink, SandboxReport, ShellBackend, ShellJob,
+    Stream, ToolError,
 };
 
-use crate::drain::{self, Drained, Order};
+use crate::drain::{self, Drained, Given, Order};
 use crate::spawn::{self, Outcome};
 
 /// What one sandbox has of its own.
@@ -28,8 +32,39 @@ pub(crate) trait Sandbox: Send + Sync {
     /// What to start.
     fn order(&self, job: &ShellJob) -> Result<Order, ToolError>;
 
+    /// What to start for a program on its caller's own streams.
+    fn order_attached(&self, _program: &Attached<'_>) -> Result<Order, ToolError> {
+        let message = format!("The sandbox {} runs no program on its caller's own streams.", Self::NAME);
+        Err(ToolError::new(ErrorKind::SandboxUnavailable, message).hint("Choose another sandbox."))
+    }
+
     /// What an ending by itself means.
     fn exit(&self, drained: &Drained) -> Result<Exit, ToolError>;
+
+    /// The same for a program on its caller's own streams.
+    fn exit_attached(&self, drained: &Drained, _program: &Attached<'_>) -> Result<Exit, ToolError> {
+        self.exit(drained)
+    }
+}
+
+/// A program on its caller's own streams, without them.
+pub(crate) struct Attached<'a> {
+    /// The program and its arguments.
+    pub(crate) words: &'a [OsString],
+    /// Where it starts.
+    pub(crate) working_dir: Option<&'a str>,
+    /// Whether it gets a controlling terminal.
+    pub(crate) terminal: bool,
+}
+
+/// Longer than any machine runs.
+const FOR_EVER: Duration = Duration::from_secs(u32::MAX as u64);
+
+/// For streams that are not Helve's to read.
+struct NoSink;
+
+impl OutputSink for NoSink {
+    fn chunk(&mut self, _stream: Stream, _bytes: &[u8]) {}
 }
 
 /// A sandbox that takes calls.
@@ -54,12 +89,29 @@ impl<S: Sandbox> ShellBackend for Backend<S> {
         Box::pin(async move {
             let mut order = self.0.order(&job)?;
             if !job.stdin.is_empty() {
-                order.stdin = Some(drain::memory_file("stdin", &job.stdin).map_err(spawn::no_process)?);
+                let stdin = drain::memory_file("stdin", &job.stdin).map_err(spawn::no_process)?;
+                order.streams = Given::Input(stdin);
             }
             let exit = match spawn::run(order, job.timeout, sink, &cancel).await? {
                 Outcome::TimedOut => Exit::TimedOut,
                 Outcome::Cancelled => Exit::Cancelled,
                 Outcome::Ended(drained) => self.0.exit(&drained)?,
+            };
+            Ok(Ended::plain(exit, self.report()))
+        })
+    }
+
+    fn attach<'a>(&'a self, program: Attach, cancel: Cancel) -> BoxFuture<'a, Result<Ended, ToolError>> {
+        Box::pin(async move {
+            let Attach { words, working_dir, streams, terminal, timeout } = program;
+            let attached = Attached { words: &words, working_dir: working_dir.as_deref(), terminal };
+            let mut order = self.0.order_attached(&attached)?;
+            order.streams = Given::All { streams, terminal };
+            let timeout = timeout.unwrap_or(FOR_EVER);
+            let exit = match spawn::run(order, timeout, Box::new(NoSink), &cancel).await? {
+                Outcome::TimedOut => Exit::TimedOut,
+                Outcome::Cancelled => Exit::Cancelled,
+                Outcome::Ended(drained) => self.0.exit_attached(&drained, &attached)?,
             };
             Ok(Ended::plain(exit, self.report()))
         })

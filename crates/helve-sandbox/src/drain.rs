@@ -27,8 +27,8 @@ pub(crate) struct Order {
     pub(crate) inherited: Vec<OwnedFd>,
     /// A pipe into which a sandbox program says what it did; read when everything has ended.
     pub(crate) status: Option<OwnedFd>,
-    /// What it reads; nothing if absent.
-    pub(crate) stdin: Option<OwnedFd>,
+    /// What it reads and where it writes.
+    pub(crate) streams: Given,
     /// Its limits.
     pub(crate) limits: ProcessLimits,
 }
@@ -41,10 +41,25 @@ impl Order {
             directory: Some(directory),
             inherited: Vec::new(),
             status: None,
-            stdin: None,
+            streams: Given::Nothing,
             limits,
         }
     }
+}
+
+/// Which of a command's standard streams come from outside. Pipes of this module take the output otherwise.
+pub(crate) enum Given {
+    /// None; there is nothing to read.
+    Nothing,
+    /// What it reads.
+    Input(OwnedFd),
+    /// All three: input, output and errors.
+    All {
+        /// In the order of their numbers.
+        streams: [OwnedFd; 3],
+        /// Whether standard input is a terminal that becomes the command's controlling one.
+        terminal: bool,
+    },
 }
 
 /// How a call ended.
@@ -93,19 +108,19 @@ fn follow(
     if is_ready(lifeline.as_fd())? {
         return Ok(None);
     }
-    let (stdout, stdout_end) = output_pipe()?;
-    let (stderr, stderr_end) = output_pipe()?;
     let (report, report_end) = pipe()?;
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let null = above_streams(null)?;
-    let stdin = order.stdin.unwrap_or(null);
+    let Connected { ends: [stdin, stdout_end, stderr_end], terminal, open } = connect(order.streams, &null)?;
     let inherited: Vec<_> = order.inherited.iter().map(AsFd::as_fd).collect();
     *supervisor = Some(sys::launch(&Launch {
         program: &order.program,
         directory: order.directory.as_ref().map(AsFd::as_fd),
+        null: null.as_fd(),
         stdin: stdin.as_fd(),
         stdout: stdout_end.as_fd(),
         stderr: stderr_end.as_fd(),
+        terminal,
         inherited: &inherited,
         lifeline: lifeline.as_fd(),
         report: report_end.as_fd(),
@@ -116,17 +131,38 @@ fn follow(
     drop(inherited);
     drop(order.inherited);
 
-    let mut streams = Streams {
-        open: [(Stream::Stdout, Some(stdout)), (Stream::Stderr, Some(stderr))],
-        buffer: vec![0; BUFFER_BYTES],
-        stderr_head: Vec::new(),
-    };
+    // Without a pipe there is nothing to move.
+    let buffer = if open.iter().any(|(_, pipe)| pipe.is_some()) { BUFFER_BYTES } else { 0 };
+    let mut streams = Streams { open, buffer: vec![0; buffer], stderr_head: Vec::new() };
     let ending = streams.pump(report.as_fd(), &mut *sink)?;
     streams.finish(&mut *sink)?;
     // It has reported, so this is short.
     *supervisor = None;
     let status = order.status.map(|pipe| read_rest(pipe.as_fd())).transpose()?.unwrap_or_default();
     Ok(Some(Drained { ending, stderr_head: streams.stderr_head, status }))
+}
+
+/// The command's ends of its streams, and those that are read here.
+struct Connected {
+    ends: [OwnedFd; 3],
+    terminal: bool,
+    open: [(Stream, Option<OwnedFd>); 2],
+}
+
+fn connect(given: Given, null: &OwnedFd) -> io::Result<Connected> {
+    let stdin = match given {
+        Given::All { streams: [stdin, stdout, stderr], terminal } => {
+            let ends = [above_streams(stdin)?, above_streams(stdout)?, above_streams(stderr)?];
+            let open = [(Stream::Stdout, None), (Stream::Stderr, None)];
+            return Ok(Connected { ends, terminal, open });
+        }
+        Given::Input(stdin) => stdin,
+        Given::Nothing => rustix::io::fcntl_dupfd_cloexec(null, 3)?,
+    };
+    let (stdout, stdout_end) = output_pipe()?;
+    let (stderr, stderr_end) = output_pipe()?;
+    let open = [(Stream::Stdout, Some(stdout)), (Stream::Stderr, Some(stderr))];
+    Ok(Connected { ends: [stdin, stdout_end, stderr_end], terminal: false, open })
 }
 
 struct Streams {

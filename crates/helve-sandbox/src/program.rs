@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use helve_core::{ErrorKind, ShellJob, ToolError, View, Work};
 
+use crate::call::Attached;
+
 /// The program of a job and its arguments.
 pub(crate) fn words(view: &View, job: &ShellJob) -> Vec<OsString> {
     match &job.work {
@@ -17,6 +19,45 @@ pub(crate) fn words(view: &View, job: &ShellJob) -> Vec<OsString> {
 /// The error for a job without a program.
 pub(crate) fn nothing_to_run() -> ToolError {
     ToolError::new(ErrorKind::InvalidParams, "There is no program to run.").hint("Name a program.")
+}
+
+/// Refuses a program of a bare name that is in no directory of the view's `PATH`. Whether one that is there can be seen
+/// and executed inside, the sandbox finds out.
+pub(crate) fn check_exists(view: &View, words: &[OsString]) -> Result<(), ToolError> {
+    let name = words.first().ok_or_else(nothing_to_run)?;
+    let bare = !name.as_bytes().contains(&b'/');
+    if bare && !search_path(view).any(|folder| folder.join(name).exists()) {
+        return Err(not_found(view, name));
+    }
+    Ok(())
+}
+
+/// The error for a program that the sandbox could not execute, by what can be seen of it from outside.
+pub(crate) fn not_executed(view: &View, program: &Attached<'_>) -> ToolError {
+    let Some(name) = program.words.first() else { return nothing_to_run() };
+    let start = view.workspace.join(program.working_dir.unwrap_or_default());
+    let exists = match name.as_bytes().contains(&b'/') {
+        true => start.join(name).exists(),
+        false => search_path(view).any(|folder| folder.join(name).exists()),
+    };
+    if !exists {
+        return not_found(view, name);
+    }
+    ToolError::failed(format!("The program {} cannot be executed in the sandbox.", name.display()))
+        .hint("Check that it is executable and that the view shows it and its interpreter.")
+}
+
+/// The error for a program that is not there.
+pub(crate) fn not_found(view: &View, name: &OsStr) -> ToolError {
+    let name = name.display();
+    let path = view.env.get("PATH").map_or("", String::as_str);
+    ToolError::not_found(format!("There is no program {name} in the sandbox, whose PATH is {path}."))
+        .hint("Install it, give its absolute path, or show its directory in the view.")
+}
+
+fn search_path(view: &View) -> impl Iterator<Item = &Path> {
+    let list = view.env.get("PATH").map_or("", String::as_str);
+    list.split(':').map(Path::new).filter(|folder| folder.is_absolute())
 }
 
 /// The first executable regular file called `name` in a `PATH`-like list, relative entries and those that

@@ -58,6 +58,9 @@ fn execute(call: &Prepared, supervisor: pid_t) -> Stage {
                 return Stage::Streams;
             }
         }
+        if call.terminal && libc::ioctl(0, libc::TIOCSCTTY, 0) == -1 {
+            return Stage::Streams;
+        }
         for fd in &call.inherited {
             if libc::fcntl(*fd, libc::F_SETFD, 0) == -1 {
                 return Stage::Descriptors;

@@ -43,12 +43,16 @@ pub(crate) struct Launch<'a> {
     pub(crate) program: &'a Program,
     /// Where it starts; `/` if absent.
     pub(crate) directory: Option<BorrowedFd<'a>>,
+    /// What the supervisor itself has as its standard streams.
+    pub(crate) null: BorrowedFd<'a>,
     /// Its standard input.
     pub(crate) stdin: BorrowedFd<'a>,
     /// Its standard output.
     pub(crate) stdout: BorrowedFd<'a>,
     /// Its standard error.
     pub(crate) stderr: BorrowedFd<'a>,
+    /// Whether standard input is a terminal that becomes its controlling one.
+    pub(crate) terminal: bool,
     /// Descriptors that it gets besides, under the numbers that they have.
     pub(crate) inherited: &'a [BorrowedFd<'a>],
     /// When this can be read or is closed, the tree ends.
@@ -80,9 +84,11 @@ pub(super) struct Prepared {
     pub(super) arguments: Vec<*const c_char>,
     pub(super) environment: Vec<*const c_char>,
     pub(super) directory: RawFd,
+    pub(super) null: RawFd,
     pub(super) stdin: RawFd,
     pub(super) stdout: RawFd,
     pub(super) stderr: RawFd,
+    pub(super) terminal: bool,
     pub(super) inherited: Vec<RawFd>,
     pub(super) lifeline: RawFd,
     pub(super) report: RawFd,
@@ -130,7 +136,8 @@ fn prepare(call: &Launch<'_>) -> io::Result<Prepared> {
     };
     let inherited: Vec<RawFd> = call.inherited.iter().map(AsRawFd::as_raw_fd).collect();
     let directory = call.directory.map_or(-1, |fd| fd.as_raw_fd());
-    let streams = [call.stdin, call.stdout, call.stderr, call.lifeline, call.report].map(|fd| fd.as_raw_fd());
+    let streams = [call.null, call.stdin, call.stdout, call.stderr, call.lifeline, call.report];
+    let streams = streams.map(|fd| fd.as_raw_fd());
     let mut keep: Vec<RawFd> = streams.into_iter().chain(inherited.iter().copied()).collect();
     keep.extend(call.directory.map(|fd| fd.as_raw_fd()));
     keep.sort_unstable();
@@ -142,9 +149,11 @@ fn prepare(call: &Launch<'_>) -> io::Result<Prepared> {
         arguments: pointers(&call.program.arguments),
         environment: pointers(&call.program.environment),
         directory,
+        null: call.null.as_raw_fd(),
         stdin: call.stdin.as_raw_fd(),
         stdout: call.stdout.as_raw_fd(),
         stderr: call.stderr.as_raw_fd(),
+        terminal: call.terminal,
         inherited,
         lifeline: call.lifeline.as_raw_fd(),
         report: call.report.as_raw_fd(),

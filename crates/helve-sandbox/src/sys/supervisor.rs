@@ -49,7 +49,7 @@ fn take_over(call: &Prepared) -> Result<(), Failure> {
         }
         libc::chdir(c"/".as_ptr());
         for stream in 0..3 {
-            if libc::dup2(call.stdin, stream) == -1 {
+            if libc::dup2(call.null, stream) == -1 {
                 return Err((Stage::Streams, errno()));
             }
         }

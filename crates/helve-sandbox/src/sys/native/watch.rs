@@ -1,0 +1,192 @@
+//! What a member's init looks at while a command runs, so that it can end one that takes too much.
+//!
+//! In: the bounds, the workspace and the private file system as descriptors, and the member's own `/proc`. Out: the
+//! bound that was passed, and when to look again. It holds where the host gives no control groups, and it tells which
+//! bound it was where it does.
+//!
+//! | bound | what is added up |
+//! |---|---|
+//! | memory | private pages, swapped pages and shared memory of every process, and what the private file system holds |
+//! | processes | threads of every process but init |
+//! | processor time | of every process, with that of the children that it has waited for |
+//! | disk | by how much the free space of the workspace's file system fell, whoever took it |
+//!
+//! Looking costs time, so it is paced: the less is left of a bound, the sooner comes the next look, down to
+//! [`SOONEST_MS`], and looking never takes more than a fifth of the time.
+//!
+//! Only system calls without a C library between are made and nothing is allocated: init shares its memory, `errno`
+//! included, with the zygote. Not seen without control groups: the kernel's own memory for a process (page tables,
+//! pipes, sockets), files in memory (`memfd_create`) that no process maps, and processor time of children that their
+//! parent refused to wait for.
+
+mod processes;
+
+use std::os::fd::{BorrowedFd, RawFd};
+
+use helve_core::ProcessLimits;
+use libc::c_int;
+use processes::{Processes, Totals};
+use rustix::fs::{Mode, OFlags};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::native::wire::Bound;
+
+/// The shortest time between two looks.
+const SOONEST_MS: u64 = 2;
+/// The longest time between two looks.
+const LATEST_MS: u64 = 25;
+/// The time before the first look: a command that only runs for a moment is never looked at.
+const FIRST_MS: c_int = 5;
+/// How fast memory or a disk can be filled, for pacing.
+const BYTES_PER_MS: u64 = 2 << 20;
+/// How fast processes can be made, for pacing.
+const PROCESSES_PER_MS: u64 = 16;
+/// Every so many looks memory is added up exactly although it looks small: swapped pages show only then.
+const EXACT_EVERY: u32 = 8;
+
+/// One command's bounds and what was seen of it. Plain data; its descriptors end with the process that made it.
+pub(super) struct Watch {
+    limits: ProcessLimits,
+    processes: Processes,
+    workspace: RawFd,
+    private: RawFd,
+    free_at_start: u64,
+    looks: u32,
+    cpu_passed: bool,
+    next_ms: c_int,
+}
+
+impl Watch {
+    /// Starts to watch. `workspace` is any descriptor on the file system whose space is bounded, `private` one on the
+    /// private file system; the negative number stands for none. An error is the `errno` of opening `/proc`.
+    pub(super) fn new(limits: &ProcessLimits, workspace: RawFd, private: RawFd) -> Result<Watch, c_int> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root =
+            rustix::fs::open(c"/proc", flags, Mode::empty()).map_err(rustix::io::Errno::raw_os_error)?;
+        Ok(Watch::of(limits, Processes::new(root), workspace, private))
+    }
+
+    fn of(limits: &ProcessLimits, processes: Processes, workspace: RawFd, private: RawFd) -> Watch {
+        Watch {
+            limits: *limits,
+            processes,
+            workspace,
+            private,
+            free_at_start: free_bytes(workspace).unwrap_or(0),
+            looks: 0,
+            cpu_passed: false,
+            next_ms: FIRST_MS,
+        }
+    }
+
+    /// In how many milliseconds to look next.
+    pub(super) fn next_ms(&self) -> c_int {
+        self.next_ms
+    }
+
+    /// Looks once. The bound that was passed, if one was.
+    pub(super) fn tick(&mut self) -> Option<Bound> {
+        let started = now_ms();
+        let left = match self.look() {
+            Ok(left) => left,
+            Err(bound) => return Some(bound),
+        };
+        let rest = now_ms().saturating_sub(started).saturating_mul(4);
+        self.next_ms = c_int::try_from(left.pause().max(rest)).unwrap_or(c_int::MAX);
+        None
+    }
+
+    fn look(&mut self) -> Result<Left, Bound> {
+        self.looks = self.looks.wrapping_add(1);
+        let disk = self.disk()?;
+        let (totals, processes) = self.count()?;
+        self.cpu(&totals)?;
+        let memory = self.memory(&totals)?;
+        Ok(Left { bytes: disk.min(memory), processes })
+    }
+
+    /// What is left of the disk bound.
+    fn disk(&self) -> Result<u64, Bound> {
+        let free = free_bytes(self.workspace).unwrap_or(self.free_at_start);
+        self.limits.disk_bytes.checked_sub(self.free_at_start.saturating_sub(free)).ok_or(Bound::Disk)
+    }
+
+    /// The sums over all processes, and how many more there may be.
+    fn count(&self) -> Result<(Totals, u64), Bound> {
+        // Processes that come and go while they are counted make a sum too large. A second one settles it: too many
+        // are too many both times.
+        for _ in 0..2 {
+            let totals = self.processes.totals(self.limits.processes);
+            if let Some(left) = self.limits.processes.checked_sub(totals.threads) {
+                return Ok((totals, left));
+            }
+        }
+        Err(Bound::Processes)
+    }
+
+    fn cpu(&mut self, totals: &Totals) -> Result<(), Bound> {
+        // A child that ends while the sum is made is seen twice, as itself and in its parent's time: one look alone
+        // proves nothing.
+        let passed = totals.cpu_seconds() > self.limits.cpu_seconds;
+        if std::mem::replace(&mut self.cpu_passed, passed) && passed { Err(Bound::Cpu) } else { Ok(()) }
+    }
+
+    /// What is left of the memory bound. The exact sum is dear, so it is made where a cheap one that is never smaller,
+    /// but for swapped pages, does not already show that all is well.
+    fn memory(&self, totals: &Totals) -> Result<u64, Bound> {
+        let bound = self.limits.memory_bytes;
+        let private = used_bytes(self.private).unwrap_or(0);
+        let at_most = totals.resident_bytes.saturating_add(private);
+        if at_most <= bound && !self.looks.is_multiple_of(EXACT_EVERY) {
+            return Ok(bound - at_most);
+        }
+        let memory = self.processes.memory();
+        let own = private.saturating_add(memory.private);
+        if let Some(left) = bound.checked_sub(own.saturating_add(memory.shared)) {
+            return Ok(left);
+        }
+        // Many processes may map the same shared memory, which the sum has counted for each.
+        bound.checked_sub(own.saturating_add(self.processes.shared_once())).ok_or(Bound::Memory)
+    }
+}
+
+/// What is left of the bounds after a look.
+struct Left {
+    bytes: u64,
+    processes: u64,
+}
+
+impl Left {
+    /// How long to wait, so that nothing can pass its bound by much until then.
+    fn pause(&self) -> u64 {
+        let soonest = (self.bytes / BYTES_PER_MS).min(self.processes / PROCESSES_PER_MS);
+        soonest.clamp(SOONEST_MS, LATEST_MS)
+    }
+}
+
+fn now_ms() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    let nanoseconds = u64::try_from(now.tv_nsec).unwrap_or(0);
+    seconds.saturating_mul(1000).saturating_add(nanoseconds / 1_000_000)
+}
+
+/// Bytes that an ordinary user may still write to the file system of `fd`.
+fn free_bytes(fd: RawFd) -> Option<u64> {
+    let sizes = rustix::fs::fstatvfs(borrow(fd)?).ok()?;
+    Some(sizes.f_bavail.saturating_mul(sizes.f_frsize))
+}
+
+/// Bytes that are taken on the file system of `fd`.
+fn used_bytes(fd: RawFd) -> Option<u64> {
+    let sizes = rustix::fs::fstatvfs(borrow(fd)?).ok()?;
+    Some(sizes.f_blocks.saturating_sub(sizes.f_bfree).saturating_mul(sizes.f_frsize))
+}
+
+fn borrow<'a>(fd: RawFd) -> Option<BorrowedFd<'a>> {
+    // SAFETY: whoever made the watch keeps the descriptor open as long as it looks, and -1 is left out.
+    (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! The processes of a member as its `/proc` shows them.
+//!
+//! A process may end at any moment: what cannot be read any more counts nothing. No file that is read here asks whether
+//! the reader may look into the process, except `smaps_rollup`; a process cannot hide from the others.
+
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{Mode, OFlags, RawDir, SeekFrom};
+
+/// Clock ticks a second in `/proc`: a constant of the kernel's interface on every architecture that Helve knows.
+const TICKS_PER_SECOND: u64 = 100;
+/// The longest file that is read; the lines that matter come before that.
+const FILE_BYTES: usize = 3072;
+/// Directory entries that are read at once.
+const LIST_BYTES: usize = 3072;
+
+/// A `/proc`.
+pub(super) struct Processes {
+    root: OwnedFd,
+    page_bytes: u64,
+}
+
+/// Sums over all processes but init, whose children's time alone counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Totals {
+    /// Threads, a process that nobody has waited for yet counting as one.
+    pub(super) threads: u64,
+    /// Resident bytes; what is shared counts for each process that shares it.
+    pub(super) resident_bytes: u64,
+    cpu_ticks: u64,
+}
+
+impl Totals {
+    /// Whole seconds of processor time.
+    pub(super) fn cpu_seconds(&self) -> u64 {
+        self.cpu_ticks / TICKS_PER_SECOND
+    }
+}
+
+/// Memory of all processes but init, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Memory {
+    /// Pages of one process, resident or swapped.
+    pub(super) private: u64,
+    /// Shared memory, counted for each process that maps it. Pages of files on a disk are not in it.
+    pub(super) shared: u64,
+}
+
+impl Processes {
+    pub(super) fn new(root: OwnedFd) -> Processes {
+        // SAFETY: a plain number; the answer is a constant that the program was started with.
+        let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        Processes { root, page_bytes: u64::try_from(page_bytes).unwrap_or(4096) }
+    }
+
+    /// The sums. They are cut short once there are more than `enough` threads.
+    pub(super) fn totals(&self, enough: u64) -> Totals {
+        let mut totals = Totals::default();
+        self.each(|pid| {
+            let mut buffer = [0; FILE_BYTES];
+            let Some(stat) = self.read(pid, b"stat", &mut buffer).and_then(Stat::parse) else { return true };
+            totals.cpu_ticks = totals.cpu_ticks.saturating_add(stat.children_ticks);
+            if pid != b"1" {
+                totals.cpu_ticks = totals.cpu_ticks.saturating_add(stat.own_ticks);
+                totals.threads = totals.threads.saturating_add(stat.threads.max(1));
+                let bytes = stat.resident_pages.saturating_mul(self.page_bytes);
+                totals.resident_bytes = totals.resident_bytes.saturating_add(bytes);
+            }
+            totals.threads <= enough
+        });
+        totals
+    }
+
+    /// The memory of all processes.
+    pub(super) fn memory(&self) -> Memory {
+        let mut memory = Memory::default();
+        self.each(|pid| {
+            let mut buffer = [0; FILE_BYTES];
+            if pid != b"1"
+                && let Some(status) = self.read(pid, b"status", &mut buffer)
+            {
+                let shared = kilobytes(status, b"RssShmem:").unwrap_or(0);
+                memory.shared = memory.shared.saturating_add(shared);
+                memory.private = memory.private.saturating_add(match kilobytes(status, b"RssAnon:") {
+                    Some(resident) => [b"VmSwap:".as_slice(), b"HugetlbPages:"]
+                        .iter()
+                        .filter_map(|name| kilobytes(status, name))
+                        .fold(resident, u64::saturating_add),
+                    // A list of many groups pushes these lines out of the buffer. All that is resident counts then.
+                    None => self.resident_bytes(pid),
+                });
+            }
+            true
+        });
+        memory
+    }
+
+    /// Shared memory, each page counted once however many processes map it. A process that cannot be looked into
+    /// counts with all that it maps.
+    pub(super) fn shared_once(&self) -> u64 {
+        let mut shared: u64 = 0;
+        self.each(|pid| {
+            if pid != b"1" {
+                shared = shared.saturating_add(self.share(pid));
+            }
+            true
+        });
+        shared
+    }
+
+    fn share(&self, pid: &[u8]) -> u64 {
+        let mut buffer = [0; FILE_BYTES];
+        let status = self.read(pid, b"status", &mut buffer);
+        let most = status.and_then(|status| kilobytes(status, b"RssShmem:")).unwrap_or(0);
+        if most == 0 {
+            return 0;
+        }
+        let rollup = self.read(pid, b"smaps_rollup", &mut buffer);
+        rollup.and_then(|rollup| kilobytes(rollup, b"Pss_Shmem:")).unwrap_or(most)
+    }
+
+    fn resident_bytes(&self, pid: &[u8]) -> u64 {
+        let mut buffer = [0; FILE_BYTES];
+        let stat = self.read(pid, b"stat", &mut buffer).and_then(Stat::parse);
+        stat.map_or(0, |stat| stat.resident_pages.saturating_mul(self.page_bytes))
+    }
+
+    /// Calls `visit` with each process's number as text, until it says false.
+    fn each(&self, mut visit: impl FnMut(&[u8]) -> bool) {
+        if rustix::fs::seek(&self.root, SeekFrom::Start(0)).is_err() {
+            return;
+        }
+        let mut buffer = [MaybeUninit::<u8>::uninit(); LIST_BYTES];
+        let mut list = RawDir::new(&self.root, &mut buffer);
+        while let Some(Ok(entry)) = list.next() {
+            let name = entry.file_name().to_bytes();
+            if name.iter().all(u8::is_ascii_digit) && !visit(name) {
+                return;
+            }
+        }
+    }
+
+    /// The start of a process's file.
+    fn read<'a>(&self, pid: &[u8], file: &[u8], buffer: &'a mut [u8; FILE_BYTES]) -> Option<&'a [u8]> {
+        let mut path = [0_u8; 32];
+        let parts = pid.iter().chain(b"/").chain(file);
+        // The last byte stays 0: it ends the path.
+        let room = path.len() - 1;
+        path.iter_mut().take(room).zip(parts).for_each(|(to, from)| *to = *from);
+        let path = CStr::from_bytes_until_nul(&path).ok()?;
+        let fd =
+            rustix::fs::openat(&self.root, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        let mut length = 0;
+        while let Some(rest) = buffer.get_mut(length..).filter(|rest| !rest.is_empty()) {
+            match rustix::io::read(&fd, rest) {
+                Ok(0) | Err(_) => break,
+                Ok(count) => length = length.saturating_add(count),
+            }
+        }
+        buffer.get(..length)
+    }
+}
+
+/// What a line of `/proc/PID/stat` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stat {
+    own_ticks: u64,
+    children_ticks: u64,
+    threads: u64,
+    resident_pages: u64,
+}
+
+impl Stat {
+    fn parse(line: &[u8]) -> Option<Stat> {
+        // The name is in parentheses and may hold anything, parentheses too; the fields after it are plain.
+        let name_end = line.iter().rposition(|byte| *byte == b')')?;
+        let mut fields = line.get(name_end..)?.split(|byte| *byte == b' ').skip(1);
+        // The first of them is the third of the line. Each `nth` goes on after the last.
+        let own_ticks = number(fields.nth(14 - 3)?)?.saturating_add(number(fields.next()?)?);
+        let children_ticks = number(fields.next()?)?.saturating_add(number(fields.next()?)?);
+        let threads = number(fields.nth(20 - 18)?)?;
+        let resident_pages = number(fields.nth(24 - 21)?)?;
+        Some(Stat { own_ticks, children_ticks, threads, resident_pages })
+    }
+}
+
+/// The bytes of a line such as `RssAnon: 1234 kB`.
+fn kilobytes(text: &[u8], name: &[u8]) -> Option<u64> {
+    let value = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(name))?;
+    number(value.trim_ascii().strip_suffix(b" kB")?).map(|count| count.saturating_mul(1024))
+}
+
+/// A decimal number.
+fn number(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0_u64, |sum, digit| {
+        let value = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
+        sum.checked_mul(10)?.checked_add(value)
+    })
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -39,7 +39,8 @@ impl Lanes {
             return Ok(Arc::clone(shell));
         }
         // Only success is remembered, so that a call works again when its cause is gone.
-        let workspace = workspace::check(&self.workspace, &self.home, &self.policy.guarded_files())?;
+        let workspace =
+            workspace::check_workspace(&self.workspace, &self.home, &self.policy.guarded_files())?;
         let view = self.policy.view(&workspace, &self.home);
         let shell = helve_sandbox::backend(&self.policy.sandbox(), view, self.policy.process_limits())?;
         Ok(Arc::clone(self.shell.get_or_init(|| shell)))

@@ -32,6 +32,7 @@ pub use builder::register_builtin;
 pub use builder::{BuildError, RuntimeBuilder};
 use pipeline::{Admitted, Pipeline};
 pub use registry::{Quarantined, RegisterError};
+pub use workspace::{check_workspace, check_writable};
 
 /// Who calls.
 #[derive(Clone, Debug, PartialEq, Eq)]

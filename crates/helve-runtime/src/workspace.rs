@@ -1,4 +1,5 @@
-//! Which directories may be a workspace: not `/`, not a home directory, nothing that holds Helve's own state.
+//! Which directories may be a workspace: not `/`, not a home directory, nothing that holds Helve's own state; and which
+//! others commands may write.
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +31,11 @@ const HOLDERS: &[&str] = &[
 ];
 
 /// The workspace's real path, or why it cannot be one. `guarded` are the files that only the owner may write.
-pub(crate) fn check(workspace: &Path, helve_home: &Path, guarded: &[PathBuf]) -> Result<PathBuf, ToolError> {
+pub fn check_workspace(
+    workspace: &Path,
+    helve_home: &Path,
+    guarded: &[PathBuf],
+) -> Result<PathBuf, ToolError> {
     let real = workspace.canonicalize().map_err(|error| {
         ToolError::not_found(format!("The workspace {} cannot be opened: {error}", workspace.display()))
             .hint("Name an existing directory with --workspace DIR.")
@@ -49,14 +54,27 @@ pub(crate) fn check(workspace: &Path, helve_home: &Path, guarded: &[PathBuf]) ->
     if a_home || user_home.is_some_and(|home| home.starts_with(&real)) {
         return Err(refused(&real, "it is a home directory or holds one"));
     }
+    match holds_own(&real, helve_home, guarded) {
+        Some(why) => Err(refused(&real, &why)),
+        None => Ok(real),
+    }
+}
+
+/// Whether commands may write a file or directory besides the workspace: not where Helve keeps its own.
+pub fn check_writable(path: &Path, helve_home: &Path, guarded: &[PathBuf]) -> Result<(), ToolError> {
+    let Some(why) = holds_own(&would_be(path), helve_home, guarded) else { return Ok(()) };
+    let message = format!("{} cannot be writable for commands: {why}.", path.display());
+    Err(ToolError::new(ErrorKind::Blocked, message).hint("Name a smaller directory."))
+}
+
+/// What of Helve's own a real path holds, as a phrase.
+fn holds_own(real: &Path, helve_home: &Path, guarded: &[PathBuf]) -> Option<String> {
     let state = would_be(helve_home);
-    if state.starts_with(&real) || real.starts_with(&state) {
-        return Err(refused(&real, "it holds Helve's own state"));
+    if state.starts_with(real) || real.starts_with(&state) {
+        return Some("it holds Helve's own state".to_owned());
     }
-    if let Some(file) = guarded.iter().find(|file| would_be(file).starts_with(&real)) {
-        return Err(refused(&real, &format!("it holds {}, which only the owner may write", file.display())));
-    }
-    Ok(real)
+    let file = guarded.iter().find(|file| would_be(file).starts_with(real))?;
+    Some(format!("it holds {}, which only the owner may write", file.display()))
 }
 
 /// Where a path is or would be: its nearest existing parent resolved, the rest behind it.
@@ -84,13 +102,13 @@ mod tests {
         std::fs::create_dir_all(root.join("ws/state/inner")).unwrap();
         std::fs::write(root.join("file"), "").unwrap();
         let state = root.join("ws/state");
-        let why = |path: &Path| check(path, &state, &[]).unwrap_err().message;
+        let why = |path: &Path| check_workspace(path, &state, &[]).unwrap_err().message;
         assert!(why(Path::new("/")).contains("root of the file system"));
         assert!(why(&root.join("ws")).contains("own state"));
         assert!(why(&root.join("ws/state/inner")).contains("own state"));
         assert!(why(&root.join("file")).contains("not a directory"));
         assert!(why(&root.join("gone")).contains("cannot be opened"));
-        assert!(check(&root.join("ws"), &root.join("elsewhere/state"), &[]).is_ok());
+        assert!(check_workspace(&root.join("ws"), &root.join("elsewhere/state"), &[]).is_ok());
     }
 
     #[test]
@@ -98,19 +116,33 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let guarded = [dir.path().join("ws/conf/helve.toml")];
         std::fs::create_dir_all(dir.path().join("ws")).unwrap();
-        let error = check(&dir.path().join("ws"), Path::new("/nowhere/state"), &guarded).unwrap_err();
+        let error =
+            check_workspace(&dir.path().join("ws"), Path::new("/nowhere/state"), &guarded).unwrap_err();
         assert!(error.message.contains("only the owner may write"), "{error}");
+    }
+
+    #[test]
+    fn what_is_helves_own_is_never_writable() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        std::fs::create_dir_all(root.join("state")).unwrap();
+        let (state, guarded) = (root.join("state"), [root.join("conf/helve.toml")]);
+        let refused = |path: &str| check_writable(&root.join(path), &state, &guarded).is_err();
+        assert_eq!(
+            ["", "state", "state/x", "conf", "conf/helve.toml", "other", "conf/x"].map(refused),
+            [true, true, true, true, true, false, false]
+        );
     }
 
     #[test]
     fn homes_and_system_directories_are_refused() {
         for dir in ["/etc", "/etc/ssl", "/proc/self", "/usr", "/var", "/home", "/tmp"] {
             if Path::new(dir).is_dir() {
-                assert!(check(Path::new(dir), Path::new("/nowhere/state"), &[]).is_err(), "{dir}");
+                assert!(check_workspace(Path::new(dir), Path::new("/nowhere/state"), &[]).is_err(), "{dir}");
             }
         }
         if let Some(home) = std::env::home_dir().filter(|home| home.is_dir()) {
-            assert!(check(&home, Path::new("/nowhere/state"), &[]).is_err());
+            assert!(check_workspace(&home, Path::new("/nowhere/state"), &[]).is_err());
         }
     }
 
@@ -119,6 +151,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let link = dir.path().join("link");
         std::os::unix::fs::symlink("/", &link).unwrap();
-        assert!(check(&link, Path::new("/nowhere/state"), &[]).is_err());
+        assert!(check_workspace(&link, Path::new("/nowhere/state"), &[]).is_err());
     }
 }

@@ -21,6 +21,7 @@
 //! run by the pipeline only: a [`Context`] cannot be made outside of it, and the runtime hands out specs, never tools.
 
 mod manual;
+pub mod sandbox;
 
 pub use helve_core::context::ProgressNote;
 pub use helve_core::lane::{EgressRequest, EgressResponse, FileEntry, FileMatch, FileStat};

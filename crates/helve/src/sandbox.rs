@@ -1,0 +1,9 @@
+//! The sandbox by itself: a program of the owner's own in a view of the world, without tools, guard or journal.
+//!
+//! In: a [`View`], [`ProcessLimits`] and a [`SandboxChoice`], for example those that a [`crate::Policy`] gives. Out: a
+//! [`crate::ShellBackend`], whose `attach` runs a program on its caller's own streams. Calls of a model never come this way:
+//! they go through the pipeline of a [`crate::Runtime`].
+
+pub use helve_core::{Attach, Ended, LimitHit, Network, ProcessLimits, Removed, SandboxChoice, View, Work};
+pub use helve_runtime::{check_workspace, check_writable};
+pub use helve_sandbox::backend;

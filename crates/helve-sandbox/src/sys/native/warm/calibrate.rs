@@ -1,0 +1,235 @@
+//! Finds out where a shell is to be stopped: by running it, and by proving each guess.
+//!
+//! ```text
+//! list the system calls of `SHELL -c PLACEHOLDER`
+//!   └ the last one after which a changed text is still obeyed
+//!       └ step on from there: the instructions of the shell's own that it has not come by before
+//!           └ the latest one of them at which a changed text is still obeyed
+//!               └ what of the start must be mended there: the copy of the text, the second of the start
+//! ```
+//!
+//! In: a shell and its environment, in a process with one thread that may allocate. Out: a [`Stop`] with which the shell
+//! has obeyed a text, or nothing. Each run of the shell is ended by an alarm and by its end here.
+
+mod run;
+
+use std::collections::BTreeSet;
+use std::ffi::{CStr, c_char};
+
+use run::{Image, Lab, Run};
+
+use super::trace::{self, Event};
+use super::{Kept, PLACEHOLDER, Stop, TEXT_BYTES};
+
+/// A start-up with more system calls than this is not followed.
+const MOST_CALLS: usize = 5_000;
+/// How many of the last system calls are tried.
+const TRIED_CALLS: usize = 24;
+/// How far is stepped from the last good system call on.
+const MOST_STEPS: usize = 3_000;
+/// How far behind a pointer the copy of the text is looked for.
+const SEARCHED: u64 = 512 * 1024;
+
+/// Finds where `shell` stops, started with its path as argument 0 and with `env`, which ends with a null pointer. None
+/// if the shell cannot be kept warm: another machine, following is refused, a shell of another kind, or a start-up file
+/// (`BASH_ENV`) whose commands must not run before the call.
+pub(in crate::sys) fn calibrate(shell: &CStr, env: &[*const c_char]) -> Option<Stop> {
+    let lab = Lab::new(shell, env)?;
+    let calls = count_calls(&lab)?;
+    let last = (calls.saturating_sub(TRIED_CALLS)..calls)
+        .rev()
+        .find(|call| lab.obeys(|run| run.run_past_call(*call)).is_some())?;
+    let places = places_after(&lab, last)?;
+    let (place, code) = latest_obeyed(&lab, &places)?;
+    let mut stop = Stop { place, code, copy: None, clock: None };
+    stop.clock = find_clock(&lab, &stop)?;
+    stop.copy = find_copy(&lab, &stop)?;
+    prove(&lab, &stop).then_some(stop)
+}
+
+/// How many system calls the shell makes before it ends; the last one does not return.
+fn count_calls(lab: &Lab) -> Option<usize> {
+    let mut run = lab.start()?;
+    let mut stops = 0;
+    loop {
+        trace::resume(libc::PTRACE_SYSCALL, run.child, 0).ok()?;
+        match trace::wait(run.child).ok()? {
+            Event::Call => stops += 1,
+            Event::Signal(_) => return None,
+            Event::Gone(0) => {
+                run.gone = true;
+                return Some(stops / 2);
+            }
+            Event::Gone(_) => return None,
+        }
+        if stops > 2 * MOST_CALLS {
+            return None;
+        }
+    }
+}
+
+/// The instructions of the shell's own, in the order in which it comes by them after the system call `last`, that it
+/// has not come by before.
+fn places_after(lab: &Lab, last: usize) -> Option<Vec<(u64, u64)>> {
+    let mut run = lab.start()?;
+    let image = Image::read(&run)?;
+    run.run_past_call(last)?;
+    let mut seen = BTreeSet::new();
+    let mut places = Vec::new();
+    for _ in 0..MOST_STEPS {
+        trace::resume(libc::PTRACE_SINGLESTEP, run.child, 0).ok()?;
+        match trace::wait(run.child).ok()? {
+            Event::Signal(libc::SIGTRAP) => {}
+            Event::Gone(_) => {
+                run.gone = true;
+                break;
+            }
+            _ => return None,
+        }
+        let address = trace::instruction(run.child).ok()?;
+        if image.code.contains(&address) && seen.insert(address) {
+            let place = address.wrapping_sub(run.start.entry);
+            places.push((place, trace::peek(run.child, address).ok()?));
+        }
+    }
+    drop(run);
+    let earlier = met_before(lab, last, &places)?;
+    places.retain(|(place, _)| !earlier.contains(place));
+    Some(places)
+}
+
+/// Those of `places` that the shell comes by before the end of the system call `last`.
+fn met_before(lab: &Lab, last: usize, places: &[(u64, u64)]) -> Option<BTreeSet<u64>> {
+    let mut run = lab.start()?;
+    let entry = run.start.entry;
+    // Byte by byte, because the words of neighbours overlap.
+    for (place, _) in places {
+        run.set_byte(entry.wrapping_add(*place), super::BREAKPOINT as u8)?;
+    }
+    let mut met = BTreeSet::new();
+    let mut stops = 0;
+    while stops < 2 * last + 2 {
+        trace::resume(libc::PTRACE_SYSCALL, run.child, 0).ok()?;
+        match trace::wait(run.child).ok()? {
+            Event::Call => stops += 1,
+            Event::Signal(libc::SIGTRAP) => {
+                let address = trace::instruction(run.child).ok()?.wrapping_sub(1);
+                let place = address.wrapping_sub(entry);
+                let (_, code) = places.iter().find(|(known, _)| *known == place)?;
+                run.set_byte(address, *code as u8)?;
+                trace::set_instruction(run.child, address).ok()?;
+                met.insert(place);
+            }
+            _ => {
+                run.gone = true;
+                return None;
+            }
+        }
+    }
+    Some(met)
+}
+
+/// The last of `places` at which a changed text is obeyed: they are obeyed up to one and not from there on.
+fn latest_obeyed(lab: &Lab, places: &[(u64, u64)]) -> Option<(u64, u64)> {
+    let obeyed = |(place, code): &(u64, u64)| {
+        let stop = Stop { place: *place, code: *code, copy: None, clock: None };
+        lab.obeys(|run| run.run_to(&stop)).is_some()
+    };
+    let count = places.partition_point(obeyed);
+    places.get(count.checked_sub(1)?).copied()
+}
+
+/// The word that holds the second of the start: when it is set back, `SECONDS` grows by as much. `Some(None)` if the
+/// shell keeps none.
+fn find_clock(lab: &Lab, stop: &Stop) -> Option<Option<u64>> {
+    const BACK: u64 = 5_000;
+    let seconds = |run: &mut Run| String::from_utf8(run.answer(b"echo \"$SECONDS\"")?).ok();
+    let mut run = lab.start()?;
+    run.run_to(stop)?;
+    if seconds(&mut run)?.trim().is_empty() {
+        return Some(None);
+    }
+    let mut run = lab.start()?;
+    run.run_to(stop)?;
+    let now = trace::now().ok()?;
+    let candidates: Vec<u64> = Image::read(&run)?
+        .words(&run)?
+        .into_iter()
+        .filter(|(_, value)| now.checked_sub(*value).is_some_and(|age| age < 10))
+        .map(|(place, _)| place)
+        .collect();
+    drop(run);
+    for place in candidates {
+        let mut run = lab.start()?;
+        run.run_to(stop)?;
+        let address = run.start.entry.wrapping_add(place);
+        let value = trace::peek(run.child, address).ok()?;
+        trace::poke(run.child, address, value.wrapping_sub(BACK)).ok()?;
+        if seconds(&mut run)?.trim().parse().is_ok_and(|shown: u64| (BACK..BACK + 10).contains(&shown)) {
+            return Some(Some(place));
+        }
+    }
+    None
+}
+
+/// The shell's copy of its text. `Some(None)` if there is none.
+fn find_copy(lab: &Lab, stop: &Stop) -> Option<Option<Kept>> {
+    let mut common: Option<BTreeSet<(u64, u64)>> = None;
+    for _ in 0..3 {
+        let mut run = lab.start()?;
+        run.run_to(stop)?;
+        let words = Image::read(&run)?.words(&run)?;
+        let Some(copy) = search_copy(&run, &words) else {
+            return Some(None);
+        };
+        let found = words
+            .into_iter()
+            .filter_map(|(place, value)| Some((copy.checked_sub(value)?, place)))
+            .filter(|(distance, _)| *distance < SEARCHED)
+            .collect();
+        common = Some(match common {
+            None => found,
+            Some(before) => &before & &found,
+        });
+    }
+    let (distance, pointer) = common?.pop_first()?;
+    Some(Some(Kept { pointer, distance }))
+}
+
+/// Looks for the placeholder behind every address that the shell's variables hold.
+fn search_copy(run: &Run, words: &[(u64, u64)]) -> Option<u64> {
+    const STEP: u64 = TEXT_BYTES as u64 / 2;
+    let stack = run.start.text;
+    let values: BTreeSet<u64> = words.iter().map(|(_, value)| *value).collect();
+    let mut searched_to = 0;
+    for value in values.into_iter().filter(|value| (0x1000..1 << 47).contains(value)) {
+        let mut address = value.max(searched_to);
+        while address < value + SEARCHED && !(stack..stack + TEXT_BYTES as u64).contains(&address) {
+            let mut probe = [0_u8; 8];
+            if trace::read(run.child, [(probe.as_mut_slice(), address)]).is_err() {
+                break;
+            }
+            if probe == [b' '; 8]
+                && let Some(copy) = run.placeholder_around(address)
+            {
+                return Some(copy);
+            }
+            address += STEP;
+            searched_to = address;
+        }
+    }
+    None
+}
+
+/// Whether the shell obeys a text at the stop, knows it as its text, and counts its seconds from the call.
+fn prove(lab: &Lab, stop: &Stop) -> bool {
+    let text = b"echo \"${BASH_EXECUTION_STRING}:${SECONDS}\"; exit 3".as_slice();
+    let Some(shown) = lab.whole(stop, text, 3) else {
+        return false;
+    };
+    let copy = if stop.copy.is_some() { text } else { b"" };
+    let second: &[&[u8]] = if stop.clock.is_some() { &[b"0", b"1"] } else { &[b""] };
+    let known = second.iter().any(|second| shown == [copy, b":", second, b"\n"].concat());
+    let longest = [b"exit 4;".as_slice(), &PLACEHOLDER[..TEXT_BYTES - 1 - 7]].concat();
+    known && lab.whole(stop, &longest, 4).is_some()
+}

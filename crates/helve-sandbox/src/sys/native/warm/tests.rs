@@ -1,0 +1,235 @@
+//! A warm shell against the same shell started with the same text: every byte, every ending.
+
+use std::ffi::{CStr, OsStr, c_char};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+const ENVIRONMENT: [&CStr; 4] =
+    [c"PATH=/usr/bin:/bin", c"HOME=/nonexistent", c"LC_ALL=C", c"GREETING=good morning"];
+
+/// What shells are asked. Numbers of processes are taken out of what they print before it is compared.
+const TEXTS: &[&[u8]] = &[
+    b"true",
+    b"false",
+    b"exit 42",
+    b"return 3",
+    b"echo \"$0\" \"$#\" \"$@\" \"$-\"",
+    b"echo $LINENO; echo $LINENO\necho $LINENO",
+    b"echo one\necho two >&2\nexit 5",
+    b"",
+    b"   ",
+    b"\n\n# nothing\n",
+    b"if",
+    b"echo 'open",
+    b"echo $((1 +))",
+    b"echo before\nfi\necho after",
+    b"no-such-command --at-all",
+    b"cd /no/such/directory || echo \"$?\"",
+    b"set -e; false; echo unreachable",
+    b"set -u; echo \"$not_set\"",
+    b"set -x; a=1; echo $a",
+    b"trap 'echo bye $?' EXIT; exit 9",
+    b"trap 'echo caught' TERM; kill -TERM $$; echo after",
+    b"kill -TERM $$",
+    b"kill -9 $$",
+    b"sh -c 'kill -9 $$'",
+    b"sh -c 'kill -9 $$'; echo \"$?\"",
+    b"sh -c 'kill -SEGV $$' | cat",
+    b"cat <<END\n$GREETING $((6 * 7))\nEND",
+    b"cat <<'END' | tr a-z A-Z\n$GREETING\nEND",
+    b"cat; cat /dev/stdin; read line; echo \"$?\"",
+    b"f() { return 6; }; f; echo \"$?\"; unset GREETING; echo \"[$GREETING]\"",
+    b"for i in 1 2 3; do echo $i; done | sort -r",
+    b"echo $(echo nested $(echo deeper)) `echo old`",
+    b"(exit 3); echo \"$?\"; ! true; echo \"$?\"",
+    b"sleep 0 & wait; echo \"$?\"",
+    b"umask; pwd; ulimit -n; type cd; command -v ls",
+    b"echo \"$PPID\" \"$$\" | tr 0-9 N | tr -s N",
+    b"env | sort",
+    b"set | grep -v -e '^_=' -e '^BASHPID=' -e '^RANDOM' -e '^SRANDOM' -e '^EPOCH' -e PID= | sort",
+    b"printf '%s\\n' \xff\xfe \xc3\xa9 \xe2\x82; printf '\\0\\1'",
+    b"exec cat /proc/self/status | grep -E '^(TracerPid|SigBlk|SigIgn|SigCgt)'",
+    b"grep -E '^(TracerPid|SigBlk|SigIgn|SigCgt|SigPnd|ShdPnd)' /proc/$$/status",
+    b"echo \"$BASH_EXECUTION_STRING|$SECONDS|$BASH_COMMAND\"",
+    b"ls /proc/$$/fd",
+    b"exec 3>&1; echo out >&3; exec >&2; echo err",
+    b"x=$(cat /proc/$$/cmdline | tr '\\0' '\\n' | head -3); echo \"$x\"",
+    b"shopt -p 2>/dev/null; set -o; alias; trap",
+    b"exec sh -c 'echo $0 $$' | tr 0-9 N | tr -s N",
+    b"exec no-such-command; echo unreachable",
+    b"[[ a == a ]] && echo yes",
+];
+
+fn environment() -> Vec<*const c_char> {
+    ENVIRONMENT.iter().map(|variable| variable.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
+fn shells() -> Vec<(&'static CStr, Stop)> {
+    [c"/bin/sh", c"/bin/bash"]
+        .into_iter()
+        .filter(|shell| Path::new(OsStr::from_bytes(shell.to_bytes())).exists())
+        .filter_map(|shell| match calibrate(shell, &environment()) {
+            Some(stop) => Some((shell, stop)),
+            None if cfg!(target_arch = "x86_64") => panic!("{shell:?} cannot be kept warm"),
+            None => None,
+        })
+        .collect()
+}
+
+fn command(shell: &CStr, text: &[u8], directory: &Path) -> Command {
+    let mut command = Command::new(OsStr::from_bytes(shell.to_bytes()));
+    command.arg("-c").arg(OsStr::from_bytes(text)).current_dir(directory).env_clear();
+    for variable in ENVIRONMENT {
+        let at = variable.to_bytes().iter().position(|byte| *byte == b'=').unwrap();
+        let (name, value) = variable.to_bytes().split_at(at);
+        command.env(OsStr::from_bytes(name), OsStr::from_bytes(&value[1..]));
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A shell that stands still.
+fn warm(shell: &CStr, stop: &Stop, directory: &Path) -> (Child, Standing) {
+    let mut command = command(shell, &PLACEHOLDER[..TEXT_BYTES - 1], directory);
+    // SAFETY: makes one system call.
+    unsafe { command.pre_exec(|| ask().map_err(io::Error::from_raw_os_error)) };
+    let child = command.spawn().unwrap();
+    let standing = run_to_stop(child.id() as pid_t, stop).unwrap();
+    (child, standing)
+}
+
+fn run_warm(shell: &CStr, stop: &Stop, text: &[u8], directory: &Path) -> Output {
+    let (child, standing) = warm(shell, stop, directory);
+    release(child.id() as pid_t, &standing, text).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+/// How a run ended and what it printed, without the numbers of processes and the blanks that depend on them.
+fn essence(output: &Output) -> (Option<i32>, Option<i32>, String, String) {
+    let plain = |bytes: &[u8]| {
+        let mut plain = String::new();
+        for piece in String::from_utf8_lossy(bytes).split_inclusive(|letter: char| !letter.is_ascii_digit()) {
+            let digits = piece.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+            plain.push_str(if digits.len() > 2 { "N" } else { digits });
+            plain.push_str(&piece[digits.len()..]);
+        }
+        plain.replace("  ", " ")
+    };
+    (output.status.code(), output.status.signal(), plain(&output.stdout), plain(&output.stderr))
+}
+
+#[test]
+fn a_warm_shell_is_the_shell() {
+    let directory = tempfile::tempdir().unwrap();
+    for (shell, stop) in shells() {
+        for text in TEXTS {
+            let expected = command(shell, text, directory.path()).output().unwrap();
+            let found = run_warm(shell, &stop, text, directory.path());
+            assert_eq!(essence(&found), essence(&expected), "{shell:?} {:?}", String::from_utf8_lossy(text));
+        }
+    }
+}
+
+#[test]
+fn the_longest_text_is_obeyed_and_a_longer_one_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    for (shell, stop) in shells() {
+        let mut text = b"echo ".to_vec();
+        text.resize(TEXT_BYTES - 1, b'a');
+        let found = run_warm(shell, &stop, &text, directory.path());
+        assert_eq!(found.stdout.len(), TEXT_BYTES - 1 - 5 + 1);
+
+        text.push(b'a');
+        let (mut child, standing) = warm(shell, &stop, directory.path());
+        assert_eq!(release(child.id() as pid_t, &standing, &text), Err(libc::E2BIG));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_signal_sent_to_a_standing_shell_reaches_it() {
+    let directory = tempfile::tempdir().unwrap();
+    for (shell, stop) in shells() {
+        let (child, standing) = warm(shell, &stop, directory.path());
+        // SAFETY: the child has not been waited for.
+        unsafe { libc::kill(child.id() as pid_t, libc::SIGTERM) };
+        release(child.id() as pid_t, &standing, b"echo unreachable").unwrap();
+        let found = child.wait_with_output().unwrap();
+        assert_eq!((found.status.signal(), found.stdout.len()), (Some(libc::SIGTERM), 0));
+    }
+}
+
+#[test]
+fn seconds_count_from_the_call() {
+    let directory = tempfile::tempdir().unwrap();
+    for (shell, stop) in shells().into_iter().filter(|(_, stop)| stop.clock.is_some()) {
+        let (child, standing) = warm(shell, &stop, directory.path());
+        std::thread::sleep(Duration::from_millis(2_100));
+        release(child.id() as pid_t, &standing, b"echo $((SECONDS < 2))").unwrap();
+        assert_eq!(child.wait_with_output().unwrap().stdout, b"1\n");
+    }
+}
+
+#[test]
+fn another_program_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    for (_, stop) in shells() {
+        let mut command = command(c"/bin/cat", b"text", directory.path());
+        // SAFETY: makes one system call.
+        unsafe { command.pre_exec(|| ask().map_err(io::Error::from_raw_os_error)) };
+        let mut child = command.spawn().unwrap();
+        assert!(run_to_stop(child.id() as pid_t, &stop).is_err());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+#[test]
+fn what_is_no_shell_or_reads_a_file_first_is_not_kept_warm() {
+    assert_eq!(calibrate(c"/bin/cat", &environment()), None);
+    assert_eq!(calibrate(c"/no/such/shell", &environment()), None);
+    let mut with_file = environment();
+    with_file.insert(0, c"BASH_ENV=/dev/null".as_ptr());
+    assert_eq!(calibrate(c"/bin/bash", &with_file), None);
+    assert_eq!(calibrate(c"/bin/sh", &[]), None);
+}
+
+/// Says how much sooner a warm shell answers; asserts no time.
+#[test]
+fn measure() {
+    let directory = tempfile::tempdir().unwrap();
+    for (shell, stop) in shells() {
+        let (mut cold_times, mut warm_times, mut making) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..200 {
+            let begin = Instant::now();
+            command(shell, b"true", directory.path()).output().unwrap();
+            cold_times.push(begin.elapsed());
+            let begin = Instant::now();
+            let (mut child, standing) = warm(shell, &stop, directory.path());
+            making.push(begin.elapsed());
+            std::thread::sleep(Duration::from_millis(1));
+            let begin = Instant::now();
+            release(child.id() as pid_t, &standing, b"true").unwrap();
+            child.wait().unwrap();
+            warm_times.push(begin.elapsed());
+        }
+        let median = |times: &mut Vec<Duration>| {
+            times.sort();
+            times[times.len() / 2]
+        };
+        let (cold, warm, making) = (median(&mut cold_times), median(&mut warm_times), median(&mut making));
+        eprintln!(
+            "{shell:?}: {cold:?} cold, {warm:?} warm, {:.2}; {making:?} to make",
+            warm.as_secs_f64() / cold.as_secs_f64()
+        );
+    }
+}

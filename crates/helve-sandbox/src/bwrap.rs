@@ -1,7 +1,7 @@
 //! The backend `bwrap`: the installed bubblewrap builds the view out of namespaces and mounts.
 //!
 //! In: a view. `installed` finds the program, the plan of mounts becomes `options`,
-//! `filter` says which system calls are left out. The options go through a descriptor,
+//! `confine::seccomp` says which system calls are left out. The options go through a descriptor,
 //! so that `/proc/1/cmdline` inside does not show them. bwrap itself runs outside and is started with no environment at
 //! all: a variable such as `LD_PRELOAD` would have it run what the command left in the workspace. Only the command gets
 //! the view's variables. Out: the command's exit, told apart from a failure of bwrap by what bwrap
@@ -9,7 +9,6 @@
 //!
 //! bwrap passes on a death by signal N as exit code 128 + N, as a shell does.
 
-mod filter;
 mod installed;
 pub(crate) mod options;
 
@@ -22,6 +21,7 @@ use helve_core::{ErrorKind, Exit, Network, ProcessLimits, ShellJob, ToolError, V
 use serde_json::Value;
 
 use crate::call::{Attached, Sandbox};
+use crate::confine::seccomp::{self, Around};
 use crate::drain::{self, Drained, Given, Order, memory_file};
 use crate::plan::rules::Rules;
 use crate::plan::{self, Wanted};
@@ -99,8 +99,9 @@ impl Bwrap {
             inherited.push(file);
             Ok(number)
         })?;
-        if let Some(program) = filter::program() {
-            let file = memory_file("filter", &program).map_err(spawn::no_process)?;
+        if seccomp::exists() {
+            let filter = seccomp::whole(Around::Namespaces);
+            let file = memory_file("filter", &filter.bytes()).map_err(spawn::no_process)?;
             options.add(["--seccomp", &file.as_raw_fd().to_string()]);
             inherited.push(file);
         }
@@ -142,7 +143,7 @@ impl Sandbox for Bwrap {
             layers.push("netns");
         }
         layers.extend(["no_new_privs", "caps"]);
-        if filter::exists() {
+        if seccomp::exists() {
             layers.push("seccomp");
         }
         layers

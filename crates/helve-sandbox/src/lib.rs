@@ -18,6 +18,7 @@
 mod bare;
 mod bwrap;
 mod call;
+mod confine;
 mod drain;
 mod plan;
 mod program;

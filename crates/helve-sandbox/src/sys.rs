@@ -21,6 +21,7 @@
 )]
 
 mod command;
+pub(crate) mod confine;
 mod launch;
 mod report;
 mod supervisor;

@@ -1,0 +1,150 @@
+//! Hands filters, rulesets and the giving up of rights to the kernel.
+//!
+//! Every function here may be called between fork (or a clone that shares memory) and exec: nothing is allocated, no lock
+//! is taken. All of them return the `errno` of what the kernel refused. What is given up never comes back.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr;
+
+use libc::{c_int, c_long, c_ulong};
+
+use super::report::errno;
+use crate::confine::landlock::{Handled, Version};
+use crate::confine::seccomp::Filter;
+
+fn done(answer: c_long) -> Result<(), c_int> {
+    if answer == -1 { Err(errno()) } else { Ok(()) }
+}
+
+/// `prctl` with numbers only.
+fn control(option: c_int, value: c_ulong) -> Result<(), c_int> {
+    const NONE: c_ulong = 0;
+    // SAFETY: no option that is used here reads or writes memory; the unused arguments have to be 0.
+    done(c_long::from(unsafe { libc::prctl(option, value, NONE, NONE, NONE) }))
+}
+
+/// Forbids every later rise of rights: setuid programs run as anybody else. Filters and rulesets demand it.
+pub(crate) fn no_new_privs() -> Result<(), c_int> {
+    control(libc::PR_SET_NO_NEW_PRIVS, 1)
+}
+
+/// Installs a filter for this process and everything that it starts. An empty one is refused: it would forbid nothing.
+pub(crate) fn install(filter: &Filter) -> Result<(), c_int> {
+    const SET_MODE_FILTER: c_ulong = 1;
+    let instructions = filter.instructions();
+    let Ok(len @ 1..) = u16::try_from(instructions.len()) else { return Err(libc::ENOSYS) };
+    let program = libc::sock_fprog { len, filter: instructions.as_ptr().cast_mut() };
+    // SAFETY: the program and its instructions live through the call, and the kernel only reads them.
+    done(unsafe { libc::syscall(libc::SYS_seccomp, SET_MODE_FILTER, 0 as c_ulong, ptr::from_ref(&program)) })
+}
+
+/// Takes every capability out of what this process and its descendants could ever gain. Needs `CAP_SETPCAP`.
+pub(crate) fn empty_bounding_set() -> Result<(), c_int> {
+    for capability in 0..64 {
+        match control(libc::PR_CAPBSET_DROP, capability) {
+            Ok(()) => {}
+            // The first that the kernel does not know.
+            Err(libc::EINVAL) if capability > 0 => return Ok(()),
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+/// Makes user 0 a user without rights of its own, for good. Needs `CAP_SETPCAP`.
+pub(crate) fn lock_securebits() -> Result<(), c_int> {
+    const NO_ROOT: c_ulong = 0b11;
+    const NO_FIXUP: c_ulong = 0b1100;
+    const KEEP_NOTHING: c_ulong = 0b10_0000;
+    const NO_AMBIENT: c_ulong = 0b1100_0000;
+    control(libc::PR_SET_SECUREBITS, NO_ROOT | NO_FIXUP | KEEP_NOTHING | NO_AMBIENT)
+}
+
+/// Gives up every capability that this process has.
+pub(crate) fn drop_capabilities() -> Result<(), c_int> {
+    const VERSION_3: u32 = 0x2008_0522;
+    let header: [u32; 2] = [VERSION_3, 0];
+    let none = [0_u32; 6];
+    // SAFETY: the structures have the layout of version 3 (two words; two times three words) and live through the call.
+    done(unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) })?;
+    match control(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL as c_ulong) {
+        // A kernel that has none.
+        Err(libc::EINVAL) => Ok(()),
+        answer => answer,
+    }
+}
+
+/// The version of Landlock in this kernel: `ENOSYS` where it is not built in, `EOPNOTSUPP` where it is switched off.
+pub(crate) fn landlock_version() -> Result<Version, c_int> {
+    const ASK_VERSION: u32 = 1;
+    // SAFETY: with this flag the kernel wants no structure and only answers a number.
+    let answer = unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, ptr::null::<Handled>(), 0_usize, ASK_VERSION)
+    };
+    done(answer)?;
+    u32::try_from(answer).map(Version).map_err(|_| libc::ENOSYS)
+}
+
+/// Rules about files that are being collected. Closes itself at exec.
+#[derive(Debug)]
+pub(crate) struct Ruleset {
+    fd: OwnedFd,
+    handled: Handled,
+}
+
+/// One rule, as the kernel reads it.
+#[repr(C, packed)]
+struct PathBeneath {
+    rights: u64,
+    place: c_int,
+}
+
+impl Ruleset {
+    /// One that grants nothing yet.
+    pub(crate) fn new(handled: Handled) -> Result<Ruleset, c_int> {
+        // SAFETY: the structure lives through the call and has the size that is given; an older kernel takes a larger
+        // one whose unknown fields are 0.
+        let fd = unsafe {
+            libc::syscall(
+                libc::SYS_landlock_create_ruleset,
+                ptr::from_ref(&handled),
+                size_of::<Handled>(),
+                0_u32,
+            )
+        };
+        done(fd)?;
+        let fd = c_int::try_from(fd).map_err(|_| libc::EBADF)?;
+        // SAFETY: the kernel has just made this descriptor, and nobody else has it.
+        Ok(Ruleset { fd: unsafe { OwnedFd::from_raw_fd(fd) }, handled })
+    }
+
+    /// What this ruleset forbids unless it is granted.
+    pub(crate) fn handled(&self) -> &Handled {
+        &self.handled
+    }
+
+    /// Grants rights (of [`Handled::rights`]) at the open file or directory `place` and below it.
+    pub(crate) fn grant(&self, place: c_int, rights: u64) -> Result<(), c_int> {
+        const PATH_BENEATH: c_int = 1;
+        let rule = PathBeneath { rights, place };
+        // SAFETY: the rule has the kernel's layout and lives through the call.
+        done(unsafe {
+            libc::syscall(
+                libc::SYS_landlock_add_rule,
+                self.fd.as_raw_fd(),
+                PATH_BENEATH,
+                ptr::from_ref(&rule),
+                0_u32,
+            )
+        })
+    }
+
+    /// Holds this process and everything that it starts to the rules.
+    pub(crate) fn restrict_self(&self) -> Result<(), c_int> {
+        // SAFETY: plain numbers.
+        done(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, self.fd.as_raw_fd(), 0_u32) })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use common::{builder, fake, journal, open_schema, says, shell_tool};
 use helve_core::{
-    ApprovalNeed, BoxFuture, Call, Cancel, ErrorKind, Output, RateLimit, ToolError, ToolSpec, Verdict,
+    ApprovalNeed, BoxFuture, Call, Cancel, ErrorKind, Output, RateLimit, SandboxReport, ToolError, ToolSpec,
+    Verdict,
 };
 use helve_runtime::{Answer, Approval, ApprovalRequest, Approver, Caller};
 use helve_store::{Home, verify};
@@ -220,6 +221,18 @@ async fn a_denied_command_never_reaches_the_sandbox() {
     let first = text.lines().next().unwrap();
     assert_eq!(first, "Error: Command blocked by safety guard (dangerous pattern detected)");
     assert_eq!(runs.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_result_names_the_sandbox_that_the_command_really_ran_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let printer = common::Printer { contained: true, pieces: vec![], runs: Arc::default() };
+    let runtime = builder(dir.path(), "").register(shell_tool()).shell(Arc::new(printer)).build().unwrap();
+    assert_eq!(runtime.sandbox().unwrap().layers, Vec::<String>::new());
+    let result = runtime.call(Call::new("sh", json!({"command": "ls"}))).await;
+    let really = SandboxReport { backend: "printer".into(), layers: vec!["ink".into()] };
+    assert_eq!(result.sandbox, Some(really));
+    assert!(journal(dir.path()).contains(r#""layers":["ink"]"#));
 }
 
 #[tokio::test]

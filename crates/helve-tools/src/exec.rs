@@ -1,23 +1,26 @@
 //! `exec`: runs a shell command through the shell lane and writes its result in one fixed form.
 //!
 //! The form is: standard output; then, if standard error is not blank, `STDERR:` and standard error; then, if the
-//! command failed, an empty line and `Exit code: N` (a signal counts as a negative number). A command that ran out of
-//! time or was taken back starts with an `Error:` line. The text keeps its head and its tail under the limit
-//! `output_chars`.
+//! command failed, an empty line and `Exit code: N` (a signal counts as a negative number); then, if processes were left
+//! in the background, an empty line and how many were ended. A command that ran out of time, was taken back or was ended
+//! at a bound starts with an `Error:` line. The text keeps its head and its tail under the limit `output_chars`.
 //!
-//! A command that fails, runs out of time or is taken back is a failed call that carries this text as its output.
+//! A command that fails, runs out of time, passes a bound or is taken back is a failed call that carries this text as
+//! its output.
 //!
 //! Deliberately not here: whether the command may run, how long it may be, how it is confined, and its deadline. The
 //! guard sees the command through `access`, and the shell lane ends the whole process tree in time; so the spec has no
 //! timeout of its own, which could only cut a command short that still has time.
+
+mod bound;
 
 use std::time::Duration;
 
 use helve_core::text::{compose, omission};
 use helve_core::typed::schema_of;
 use helve_core::{
-    Access, ApprovalNeed, Capture, CommandUse, Context, ErrorKind, Exit, Lane, Limits, Output, ShellOutput,
-    ShellRequest, ToolError, ToolSpec, TypedTool,
+    Access, ApprovalNeed, Capture, CommandUse, Context, Ended, ErrorKind, Exit, Lane, Limits, Output,
+    ShellOutput, ShellRequest, ToolError, ToolSpec, TypedTool,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -86,6 +89,12 @@ struct Facts {
     stderr_bytes: u64,
     /// Whether the deadline ended the command.
     timed_out: bool,
+    /// The bound that the command passed: the name of a limit, or `system_call`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<&'static str>,
+    /// How many processes the command had left running, which were ended with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_running: Option<u64>,
 }
 
 impl TypedTool for Exec {
@@ -138,30 +147,42 @@ fn report(ran: &ShellOutput, seconds: u64, ctx: &Context) -> Result<Output, Tool
         Exit::Signal(signal) => (Some(-signal), Some(signal)),
         Exit::TimedOut | Exit::Cancelled => (None, None),
     };
-    let failure = match ran.ended.exit {
-        Exit::Code(0) => None,
-        Exit::Code(code) => Some((ErrorKind::ToolFailed, format!("Command exited with code {code}"))),
-        Exit::Signal(signal) => {
-            Some((ErrorKind::ToolFailed, format!("Command was ended by signal {signal}")))
-        }
-        Exit::TimedOut => Some((ErrorKind::Timeout, format!("Command timed out after {seconds} seconds"))),
-        Exit::Cancelled => Some((ErrorKind::Cancelled, "Command was cancelled".to_owned())),
-    };
-    let first_line = match &failure {
-        Some((ErrorKind::Timeout | ErrorKind::Cancelled, message)) => Some(format!("Error: {message}")),
-        _ => None,
-    };
+    let failure = failure(&ran.ended, seconds);
+    let ended_by_helve = ran.ended.limit.is_some() || code.is_none();
+    let first_line =
+        failure.as_ref().filter(|_| ended_by_helve).map(|(_, message)| format!("Error: {message}"));
     let facts = Facts {
         exit_code: code,
         signal,
         stdout_bytes: ran.stdout.bytes(),
         stderr_bytes: ran.stderr.bytes(),
         timed_out: ran.ended.exit == Exit::TimedOut,
+        limit: ran.ended.limit.map(bound::name),
+        left_running: Some(ran.ended.left_running).filter(|count| *count > 0),
     };
     let output = written(&pieces(ran, first_line, code), ran, ctx).with_details(crate::details(&facts));
     match failure {
         None => Ok(output),
         Some((kind, message)) => Err(ToolError::new(kind, message).with_output(output)),
+    }
+}
+
+/// Why the call failed, if it did.
+fn failure(ended: &Ended, seconds: u64) -> Option<(ErrorKind, String)> {
+    let failed = |message| Some((ErrorKind::ToolFailed, message));
+    match (ended.exit, ended.limit) {
+        // The command had an answer to whatever happened to one of its processes.
+        (Exit::Code(0), _) => None,
+        (Exit::Code(code), None) => failed(format!("Command exited with code {code}")),
+        (Exit::Code(code), Some(limit)) => {
+            failed(format!("Command exited with code {code}: {}.", bound::sentence(limit)))
+        }
+        (Exit::Signal(signal), None) => failed(format!("Command was ended by signal {signal}")),
+        (Exit::Signal(_), Some(limit)) => failed(format!("Command ended: {}.", bound::sentence(limit))),
+        (Exit::TimedOut, _) => {
+            Some((ErrorKind::Timeout, format!("Command timed out after {seconds} seconds")))
+        }
+        (Exit::Cancelled, _) => Some((ErrorKind::Cancelled, "Command was cancelled".to_owned())),
     }
 }
 
@@ -187,7 +208,20 @@ fn pieces(ran: &ShellOutput, first_line: Option<String>, code: Option<i32>) -> V
     if pieces.is_empty() {
         pieces.push(Capture::whole("(no output)"));
     }
+    // What Helve ended as a whole had nothing in the background.
+    if let Some(line) = left_running(&ran.ended).filter(|_| code.is_some()) {
+        new_line(&mut pieces);
+        pieces.push(Capture::whole(&format!("\n{line}")));
+    }
     pieces
+}
+
+fn left_running(ended: &Ended) -> Option<String> {
+    match (ended.limit, ended.left_running) {
+        (Some(_), _) | (None, 0) => None,
+        (None, 1) => Some("1 background process was ended with the command.".to_owned()),
+        (None, count) => Some(format!("{count} background processes were ended with the command.")),
+    }
 }
 
 /// Ends the last line, so that the next piece starts on a line of its own.

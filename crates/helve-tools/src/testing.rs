@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use helve_core::context::{Parts, assemble};
 use helve_core::{
-    BlobRef, Blobs, BoxFuture, CallId, Cancel, Capture, Context, Ended, Exit, Limits, Output, Progress,
-    SandboxReport, Shell, ShellOutput, ShellRequest, Tool, ToolError,
+    BlobRef, Blobs, BoxFuture, CallId, Cancel, Capture, Context, Ended, Exit, LimitHit, Limits, Output,
+    Progress, SandboxReport, Shell, ShellOutput, ShellRequest, Tool, ToolError,
 };
 use pretty_assertions::assert_eq;
 use serde_json::Value;
@@ -17,6 +17,8 @@ pub(crate) struct Fake {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
     pub(crate) exit: Exit,
+    pub(crate) limit: Option<LimitHit>,
+    pub(crate) left_running: u64,
     /// The shell says that it kept the whole output, and that so many bytes did not fit.
     pub(crate) kept: Option<u64>,
     /// The one blob that the store has, found under any name that starts with `c_`.
@@ -34,6 +36,8 @@ impl Default for Fake {
             stdout: String::new(),
             stderr: String::new(),
             exit: Exit::Code(0),
+            limit: None,
+            left_running: 0,
             kept: None,
             blob: None,
             read_size: usize::MAX,
@@ -98,7 +102,11 @@ impl Fake {
         let output = ShellOutput {
             stdout: capture(&self.stdout),
             stderr: capture(&self.stderr),
-            ended: Ended::plain(self.exit, SandboxReport::default()),
+            ended: Ended {
+                limit: self.limit,
+                left_running: self.left_running,
+                ..Ended::plain(self.exit, SandboxReport::default())
+            },
             blob: self.kept.map(|dropped| BlobRef { id: BLOB.into(), bytes: bytes - dropped, dropped }),
         };
         let call = CallId::from_parts(1, 1);

@@ -4,14 +4,14 @@
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as Poller, Poll};
 use std::time::Duration;
 
 use helve_core::context::{Parts, ProgressNote, assemble};
 use helve_core::{
-    BoxFuture, CallId, Cancel, CommandUse, Context, ErrorKind, Lane, Output, Progress, Shell, ShellBackend,
-    ShellJob, ShellOutput, ShellRequest, ToolError, ToolSpec, Work,
+    BoxFuture, CallId, Cancel, CommandUse, Context, ErrorKind, Lane, Output, Progress, SandboxReport, Shell,
+    ShellBackend, ShellJob, ShellOutput, ShellRequest, ToolError, ToolSpec, Work,
 };
 use helve_store::Blobs;
 use tokio::sync::mpsc;
@@ -29,15 +29,31 @@ const SHELL_SLACK: Duration = Duration::from_secs(30);
 
 /// What a handle has to say to the reader of the result.
 #[derive(Clone, Default)]
-pub(crate) struct Notes(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Notes(Arc<Mutex<Told>>);
+
+/// What was said.
+#[derive(Default)]
+pub(crate) struct Told {
+    pub(crate) notes: Vec<String>,
+    /// The sandbox that the last command really ran in.
+    pub(crate) sandbox: Option<SandboxReport>,
+}
 
 impl Notes {
-    fn add(&self, note: String) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    fn add(&self, note: String) {
+        self.told().notes.push(note);
+    }
+
+    fn ran_in(&self, sandbox: &SandboxReport) {
+        self.told().sandbox = Some(sandbox.clone());
+    }
+
+    pub(crate) fn take(&self) -> Told {
+        std::mem::take(&mut *self.told())
     }
 }
 
@@ -194,6 +210,7 @@ impl Shell for GovernedShell {
                 timeout: request.timeout.min(Duration::from_secs(self.governor.limits.exec_timeout_max)),
             };
             let ended = self.backend.run(job, Box::new(sink.clone()), self.cancel.clone()).await?;
+            self.notes.ran_in(&ended.sandbox);
             let drain = sink.take().ok_or_else(|| ToolError::internal("The command's output was lost."))?;
             let drained = off_async(|| drain.finish(budget));
             if drained.blob.is_some() {

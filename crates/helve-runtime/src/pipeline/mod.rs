@@ -309,7 +309,10 @@ impl Pipeline {
             ErrorKind::InvalidParams => self.without_sensitive(entry.spec(), error),
             _ => error,
         });
-        story.notes.extend(notes.take());
+        let told = notes.take();
+        story.notes.extend(told.notes);
+        // Before the run it was only known which sandbox was meant.
+        story.sandbox = told.sandbox.or(story.sandbox);
         let (outcome, notes) = self.govern(&story.call, outcome, entry.details());
         story.notes.extend(notes);
         let (mut result, raw) = story.result(outcome);

@@ -1,6 +1,6 @@
 //! The forms of a result, each compared exactly.
 
-use helve_core::{Access, CommandUse, ErrorKind, Exit, Limits, Output, ToolError, Truncated};
+use helve_core::{Access, CommandUse, ErrorKind, Exit, LimitHit, Limits, Output, ToolError, Truncated};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
@@ -87,6 +87,97 @@ async fn a_signal_is_a_negative_code() {
     assert_eq!(text_of(&error), "Exit code: -9");
     let details = error.output.unwrap().details;
     assert_eq!((&details["exit_code"], &details["signal"]), (&json!(-9), &json!(9)));
+}
+
+#[tokio::test]
+async fn a_passed_bound_is_named_first() {
+    for (exit, limit, name, message) in [
+        (
+            Exit::Signal(9),
+            LimitHit::Memory(4 << 30),
+            "exec_memory_bytes",
+            "Command ended: it used more than 4 GiB of memory (limits.exec_memory_bytes).",
+        ),
+        (
+            Exit::Signal(9),
+            LimitHit::Processes(1024),
+            "exec_processes",
+            "Command ended: it had more than 1024 processes and threads at a time (limits.exec_processes).",
+        ),
+        (
+            Exit::Signal(9),
+            LimitHit::Cpu(1800),
+            "exec_cpu_seconds",
+            "Command ended: it used more than 1800 seconds of processor time (limits.exec_cpu_seconds).",
+        ),
+        (
+            Exit::Signal(9),
+            LimitHit::Disk(8 << 30),
+            "exec_disk_bytes",
+            "Command ended: the free space of the disk fell by more than 8 GiB while it ran \
+             (limits.exec_disk_bytes).",
+        ),
+        (
+            Exit::Code(153),
+            LimitHit::File(1 << 20),
+            "exec_file_bytes",
+            "Command exited with code 153: a file that it wrote would have grown beyond 1 MiB \
+             (limits.exec_file_bytes).",
+        ),
+        (
+            Exit::Signal(31),
+            LimitHit::SystemCall,
+            "system_call",
+            "Command ended: it made a system call that the sandbox does not allow.",
+        ),
+    ] {
+        let fake = Fake { limit: Some(limit), left_running: 3, ..ran("half\n", "", exit) };
+        let error = exec(fake).await.unwrap_err();
+        let code = match exit {
+            Exit::Signal(signal) => -signal,
+            Exit::Code(code) => code,
+            Exit::TimedOut | Exit::Cancelled => unreachable!(),
+        };
+        assert_eq!((error.kind, error.message.as_str()), (ErrorKind::ToolFailed, message));
+        assert_eq!(text_of(&error), format!("Error: {message}\nhalf\n\nExit code: {code}"));
+        let details = error.output.unwrap().details;
+        assert_eq!((&details["limit"], &details["left_running"]), (&json!(name), &json!(3)));
+    }
+}
+
+#[tokio::test]
+async fn a_bound_does_not_hide_a_timeout() {
+    let fake = Fake { limit: Some(LimitHit::SystemCall), ..ran("", "", Exit::TimedOut) };
+    let error = exec(fake).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Timeout);
+    assert_eq!(error.output.unwrap().details["limit"], "system_call");
+}
+
+#[tokio::test]
+async fn a_command_that_outlives_a_bound_decides_itself() {
+    let fake = Fake { limit: Some(LimitHit::Memory(1 << 30)), ..ran("recovered\n", "", Exit::Code(0)) };
+    let output = exec(fake).await.unwrap();
+    assert_eq!(output.joined_text(), "recovered\n");
+    assert_eq!(output.details["limit"], "exec_memory_bytes");
+}
+
+#[tokio::test]
+async fn background_processes_that_were_ended_are_told() {
+    let shown =
+        async |stdout: &str, exit, left_running| match exec(Fake { left_running, ..ran(stdout, "", exit) })
+            .await
+        {
+            Ok(output) => output.joined_text(),
+            Err(error) => text_of(&error),
+        };
+    let one = "1 background process was ended with the command.";
+    let two = "2 background processes were ended with the command.";
+    assert_eq!(shown("", Exit::Code(0), 1).await, format!("(no output)\n\n{one}"));
+    assert_eq!(shown("started\n", Exit::Code(0), 2).await, format!("started\n\n{two}"));
+    assert_eq!(shown("started", Exit::Code(3), 2).await, format!("started\n\nExit code: 3\n\n{two}"));
+    assert_eq!(shown("", Exit::TimedOut, 2).await, "Error: Command timed out after 60 seconds");
+    let output = exec(Fake { left_running: 2, ..ran("", "", Exit::Code(0)) }).await.unwrap();
+    assert_eq!(output.details["left_running"], 2);
 }
 
 #[tokio::test]

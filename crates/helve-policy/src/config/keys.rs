@@ -98,6 +98,13 @@ const LEAST: &[(&str, u64)] = &[
     ("blob_store_bytes", 0),
     // The limit binds the sandbox's own processes too, which write small files before the command starts.
     ("exec_file_bytes", 1 << 20),
+    ("exec_disk_bytes", 1 << 20),
+    // With less no shell starts.
+    ("exec_open_files", 16),
+    ("exec_memory_bytes", 16 << 20),
+    ("exec_processes", 4),
+    // A file system of no size has no bound.
+    ("exec_tmp_bytes", 64 << 10),
 ];
 
 /// Every key, in the order of the manual.

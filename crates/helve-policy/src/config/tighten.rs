@@ -9,7 +9,7 @@ use super::value::Value;
 use crate::rules::Rule;
 
 /// Limits whose smaller values make the policy stricter and lose nothing that was kept.
-const LIMITS: [&str; 9] = [
+const LIMITS: [&str; 14] = [
     "limits.output_chars",
     "limits.args_bytes",
     "limits.args_depth",
@@ -19,6 +19,11 @@ const LIMITS: [&str; 9] = [
     "limits.exec_timeout_default",
     "limits.exec_open_files",
     "limits.exec_file_bytes",
+    "limits.exec_memory_bytes",
+    "limits.exec_processes",
+    "limits.exec_cpu_seconds",
+    "limits.exec_disk_bytes",
+    "limits.exec_tmp_bytes",
 ];
 
 /// Puts the file's settings into `settings` where they are stricter. Gives what is wrong with it.

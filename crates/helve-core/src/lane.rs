@@ -181,6 +181,11 @@ pub trait ShellBackend: Send + Sync {
     /// Whether the command is contained, so that nobody has to be asked about it.
     fn contains(&self) -> bool;
 
+    /// What would make every call fail, as far as that shows without running the caller's command.
+    fn ready(&self) -> Result<(), ToolError> {
+        Ok(())
+    }
+
     /// Runs the job and pushes its output into `sink`. Ends the whole process tree when the command ends, at the
     /// deadline, when `cancel` fires, when the future is dropped and when this process dies.
     fn run<'a>(

@@ -4,8 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use helve_core::{BlobRef, BoxFuture, Egress, ErrorKind, Files, ShellBackend, ToolError};
+use helve_core::{
+    BlobRef, BoxFuture, Cancel, Egress, ErrorKind, Exit, Files, OutputSink, SandboxReport, ShellBackend,
+    ShellJob, Stream, ToolError, Work,
+};
 use helve_policy::Policy;
 use helve_store::{Blobs, GcOptions, Home, StoreError};
 
@@ -26,6 +30,9 @@ pub(crate) struct Lanes {
     pub(crate) kept: AtomicU64,
 }
 
+/// How long the empty command may take.
+const TRY_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// After the first kept output and then after each so many, the store is brought under its budget.
 const TIDY_EVERY: u64 = 32;
 
@@ -44,6 +51,20 @@ impl Lanes {
         let view = self.policy.view(&workspace, &self.home);
         let shell = helve_sandbox::backend(&self.policy.sandbox(), view, self.policy.process_limits())?;
         Ok(Arc::clone(self.shell.get_or_init(|| shell)))
+    }
+
+    /// Runs the shell's empty command; the layers that were really on.
+    pub(crate) async fn try_shell(&self) -> Result<SandboxReport, ToolError> {
+        let work = Work::Shell(":".to_owned());
+        let job = ShellJob { work, stdin: Vec::new(), working_dir: None, timeout: TRY_TIMEOUT };
+        let ended = self.shell()?.run(job, Box::new(NoOutput), Cancel::never()).await?;
+        if ended.exit == Exit::Code(0) {
+            return Ok(ended.sandbox);
+        }
+        let message = format!("The empty command did not end well in the sandbox: {:?}.", ended.exit);
+        Err(ToolError::new(ErrorKind::SandboxUnavailable, message).hint(
+            "Look whether tools.exec.shell names a shell that works, and whether the machine is very busy.",
+        ))
     }
 
     /// Where large outputs are kept.
@@ -91,6 +112,13 @@ impl Lanes {
     pub(crate) fn earlier_outputs(self: &Arc<Self>) -> Arc<dyn helve_core::Blobs> {
         Arc::new(EarlierOutputs(Arc::clone(self)))
     }
+}
+
+/// For a command whose output says nothing.
+struct NoOutput;
+
+impl OutputSink for NoOutput {
+    fn chunk(&mut self, _stream: Stream, _bytes: &[u8]) {}
 }
 
 fn open_blobs(home: &Path, policy: &Policy) -> Result<Blobs, ToolError> {

@@ -123,9 +123,17 @@ impl Runtime {
         &self.pipeline.authority.policy
     }
 
-    /// The sandbox that a command would run in.
+    /// The sandbox that a command would run in, or why none could, as far as that shows without running one.
     pub fn sandbox(&self) -> Result<SandboxReport, ToolError> {
-        self.pipeline.lanes.shell().map(|shell| shell.report())
+        let shell = self.pipeline.lanes.shell()?;
+        shell.ready()?;
+        Ok(shell.report())
+    }
+
+    /// Runs the shell's empty command as `exec` would run one, and gives the layers that were really on. Nothing is decided
+    /// or recorded: it is the owner's question, not a call.
+    pub async fn try_sandbox(&self) -> Result<SandboxReport, ToolError> {
+        self.pipeline.lanes.try_shell().await
     }
 }
 

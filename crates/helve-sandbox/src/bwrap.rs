@@ -153,6 +153,10 @@ impl Sandbox for Bwrap {
         true
     }
 
+    fn ready(&self) -> Result<(), ToolError> {
+        self.installed().map(drop)
+    }
+
     fn order(&self, job: &ShellJob) -> Result<Order, ToolError> {
         self.order_of(&program::words(&self.view, job), job.working_dir.as_deref(), Session::New)
     }

@@ -29,6 +29,11 @@ pub(crate) trait Sandbox: Send + Sync {
         false
     }
 
+    /// Whether what it needs is installed.
+    fn ready(&self) -> Result<(), ToolError> {
+        Ok(())
+    }
+
     /// What to start.
     fn order(&self, job: &ShellJob) -> Result<Order, ToolError>;
 
@@ -78,6 +83,10 @@ impl<S: Sandbox> ShellBackend for Backend<S> {
 
     fn contains(&self) -> bool {
         self.0.contains()
+    }
+
+    fn ready(&self) -> Result<(), ToolError> {
+        self.0.ready()
     }
 
     fn run<'a>(

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use clap::Args as ClapArgs;
 use helve::shell::Run;
 use helve::{CommandUse, Decision, EffectSummary, Judgement, PartDecision, Runtime, Verdict};
-use rustix::fs::{Access, access};
 use serde_json::{Value, json};
 
 use crate::args::Global;
@@ -89,23 +88,10 @@ fn lift(decision: &Decision, judged: &mut Judgement) {
     }
 }
 
-/// Why the call would fail although it may happen, as far as that shows without running anything.
+/// Why the call would fail although it may happen, as far as that shows without running it.
 fn obstacle(runtime: &Runtime) -> Option<String> {
-    match runtime.sandbox() {
-        Ok(report) if report.backend == "bwrap" && !is_installed("bwrap") => {
-            Some("the sandbox bwrap is missing: the call would fail with sandbox_unavailable".to_owned())
-        }
-        Ok(_) => None,
-        Err(error) => Some(format!("the call would fail with {}: {}", error.kind.name(), error.message)),
-    }
-}
-
-/// Whether a program is in `PATH`, or where a system keeps its programs when that is not set.
-fn is_installed(program: &str) -> bool {
-    let list = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
-    let folders = std::env::split_paths(&list).filter(|folder| folder.is_absolute());
-    let mut files = folders.map(|folder| folder.join(program));
-    files.any(|file| file.is_file() && access(&file, Access::EXEC_OK).is_ok())
+    let error = runtime.sandbox().err()?;
+    Some(format!("the call would fail with {}: {}", error.kind.name(), error.message))
 }
 
 /// Everything that reading finds, for programs: the lists of the summary, empty ones too, and every run.

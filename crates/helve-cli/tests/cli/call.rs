@@ -221,7 +221,7 @@ fn exit_codes_tell_the_kind_of_error() {
 #[test]
 fn without_the_sandbox_nothing_runs_and_the_exit_code_is_5() {
     let world = World::new();
-    let mut command = world.helve(&["run", "--json", "touch made"]);
+    let mut command = world.helve(&["run", "--json", "--set", "sandbox=bwrap", "touch made"]);
     let ended: crate::world::Ended = command.env("PATH", world.path("user")).output().unwrap().into();
     assert_eq!(ended.code, Some(5), "{ended:?}");
     assert_eq!(ended.json()["error"]["kind"], "sandbox_unavailable");
@@ -232,13 +232,15 @@ fn without_the_sandbox_nothing_runs_and_the_exit_code_is_5() {
 fn check_notes_that_the_sandbox_is_missing() {
     let world = World::new();
     let without = |args: &[&str]| -> crate::world::Ended {
-        world.helve(args).env("PATH", world.path("user")).output().unwrap().into()
+        let args = [&["--set", "sandbox=bwrap"], args].concat();
+        world.helve(&args).env("PATH", world.path("user")).output().unwrap().into()
     };
     let data = without(&["check", "--json", "ls"]).json();
     assert_eq!(data["verdict"], "allow");
     assert!(data["note"].as_str().unwrap().contains("sandbox_unavailable"), "{data}");
     let text = without(&["check", "ls"]);
-    assert!(text.stderr.starts_with("note: the sandbox bwrap is missing"), "{text:?}");
+    let note = "note: the call would fail with sandbox_unavailable: The sandbox bwrap is not installed";
+    assert!(text.stderr.starts_with(note), "{text:?}");
     assert_eq!(without(&["check", "--json", "rm -rf x"]).json().get("note"), None);
     assert_eq!(without(&["check", "--json", "ls", "--set", "sandbox=none"]).json().get("note"), None);
     assert!(!world.path("state").exists());

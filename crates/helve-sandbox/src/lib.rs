@@ -20,6 +20,7 @@ mod bwrap;
 mod call;
 mod confine;
 mod drain;
+mod native;
 mod plan;
 mod program;
 mod spawn;

@@ -23,6 +23,7 @@
 mod command;
 pub(crate) mod confine;
 mod launch;
+pub(crate) mod native;
 mod report;
 mod supervisor;
 

@@ -65,7 +65,7 @@ fn take_over(call: &Prepared) -> Result<(), Failure> {
 }
 
 /// Takes a new, empty session keyring: the one of the forking process may hold keys, which the command could read.
-fn leave_session_keyring() -> Result<(), Failure> {
+pub(super) fn leave_session_keyring() -> Result<(), Failure> {
     const JOIN_SESSION_KEYRING: c_int = 1;
     // SAFETY: without a name (the null pointer) the new keyring is anonymous; nothing else is read.
     let answer =
@@ -79,7 +79,7 @@ fn leave_session_keyring() -> Result<(), Failure> {
 }
 
 /// Makes every signal do what it does by default: what is ignored here would stay ignored in the command.
-fn default_dispositions() {
+pub(super) fn default_dispositions() {
     // The kernel's own structure, which is smaller on every architecture; all zero is the default. The C library's
     // function would refuse the signals that it keeps for itself.
     let default = [0_u64; 8];

@@ -1,0 +1,25 @@
+//! The helper process of the native sandbox and its members: all of its unsafe code.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `zygote` | the helper's life: namespaces, template, orders |
+//! | `identity` | who commands are outside |
+//! | `template` | the tree of mounts, and guards on paths of the workspace |
+//! | `world`, `slot` | what members read, and the memory that is each member's own |
+//! | `member` | a member's init and its command, until the program is executed |
+//! | `warm` | a shell that stands still before it reads its text |
+//! | `watch` | what an init looks at while its command runs |
+//! | `raw` | system calls without the C library |
+#![allow(dead_code, reason = "Helve's side of it is being written")]
+
+mod identity;
+mod member;
+mod raw;
+mod slot;
+mod template;
+mod warm;
+mod watch;
+mod world;
+mod zygote;
+
+pub(crate) use zygote::zygote_main;

@@ -1,0 +1,465 @@
+//! The zygote: a process of Helve's own program that holds the namespaces and the mounts of one view, and makes members.
+//!
+//! ```text
+//! Helve ── spawn ──► zygote ── namespaces, template ── then, for each order: clone3 ──► member
+//!   ▲ control socket ──┘ ends when the socket is closed
+//! ```
+//!
+//! It has one thread and ordinary memory, so everything that allocates happens here, before a member is made. As root it
+//! builds the mounts with root's rights first, because only they can show the workspace as another user's, and then gives
+//! them up; as an ordinary user it enters its user namespace first.
+
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+
+use libc::{c_int, pid_t};
+
+use super::identity::{Identity, unshare};
+use super::member;
+use super::raw::{CloneArgs, clone3};
+use super::slot::{KEEP, Long, Slot};
+use super::template::{self, Failure, Guards};
+use super::warm;
+use super::world::World;
+use crate::confine::landlock::Handled;
+use crate::confine::seccomp;
+use crate::native::setup::Setup;
+use crate::native::wire::{
+    CONTROL, Guard, INLINE_BYTES, Kind, MOST_TEXTS, Make, Request, SETUP, Step, Told, decode_guarded,
+};
+use crate::sys::confine;
+use crate::sys::report::errno;
+
+/// The life of the helper. Never returns.
+pub(crate) fn zygote_main() -> ! {
+    let _ = live();
+    // SAFETY: leaves at once; the kernel gives everything back.
+    unsafe { libc::_exit(0) }
+}
+
+fn live() -> io::Result<()> {
+    // SAFETY: Helve's side put these two there for this process, which has just begun and uses no other.
+    let (control, setup) = unsafe { (OwnedFd::from_raw_fd(CONTROL), OwnedFd::from_raw_fd(SETUP)) };
+    let control = rustix::io::fcntl_dupfd_cloexec(&control, 10)?;
+    let umask = begin();
+    let mut bytes = Vec::new();
+    let mut setup = File::from(setup);
+    setup.rewind()?;
+    setup.read_to_end(&mut bytes)?;
+    drop(setup);
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    let null = rustix::io::fcntl_dupfd_cloexec(&null, 10)?;
+    for stream in 0..3 {
+        // SAFETY: plain numbers; nothing uses the standard streams any more.
+        unsafe { libc::dup2(null.as_raw_fd(), stream) };
+    }
+    let setup = Setup::decode(&bytes)?;
+    let world = match enter(setup, umask, null) {
+        Ok(world) => world,
+        Err((step, errno)) => {
+            return tell(
+                &control,
+                Told { tag: Told::BROKEN, step: step as u32, errno, warm: 0, id: 0 },
+                None,
+            );
+        }
+    };
+    tell(&control, Told { tag: Told::READY, step: 0, errno: 0, warm: 0, id: 0 }, None)?;
+    Zygote {
+        control,
+        world: Box::leak(Box::new(world)),
+        slots: Vec::new(),
+        guards: Guards::default(),
+        stop: None,
+    }
+    .serve()
+}
+
+/// Leaves what the surrounding program left: its session, its signals. Gives its file mode mask.
+fn begin() -> c_int {
+    crate::sys::supervisor::default_dispositions();
+    // SAFETY: plain numbers, a name that ends with NUL, and a signal set that lives through the call.
+    unsafe {
+        libc::setsid();
+        libc::prctl(libc::PR_SET_NAME, c"helve-zygote".as_ptr());
+        let mut every = crate::sys::launch::empty_set();
+        libc::sigfillset(&mut every);
+        libc::sigprocmask(libc::SIG_SETMASK, &every, ptr::null_mut());
+        libc::umask(0) as c_int
+    }
+}
+
+/// Enters the namespaces, builds the template, and gives up what members must not have.
+fn enter(setup: Setup, umask: c_int, null: OwnedFd) -> Result<World, Failure> {
+    let mut others = libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | libc::CLONE_NEWCGROUP;
+    if setup.own_network {
+        others |= libc::CLONE_NEWNET;
+    }
+    let _ = crate::sys::supervisor::leave_session_keyring();
+    let namespaces = |errno: c_int| (Step::Namespaces, errno);
+    let mut identity = Identity::new()?;
+    if identity.is_root() {
+        unshare(libc::CLONE_NEWNS).map_err(namespaces)?;
+        template::build(&setup, &mut identity)?;
+        identity.enter_namespace()?;
+        unshare(others).map_err(namespaces)?;
+    } else {
+        identity.enter_namespace()?;
+        unshare(others).map_err(namespaces)?;
+        template::build(&setup, &mut identity)?;
+    }
+    drop(identity);
+    let template = template::describe(&setup)?;
+    if setup.own_network {
+        raise_loopback().map_err(namespaces)?;
+    }
+    confine::empty_bounding_set().map_err(|errno| (Step::Capabilities, errno))?;
+    confine::no_new_privs().map_err(|errno| (Step::Capabilities, errno))?;
+    let version = confine::landlock_version().map_err(|errno| (Step::Landlock, errno))?;
+    // Ports are left to the network namespace: a test that talks to itself needs them.
+    let handled = Handled::everything(version, helve_core::Network::Host);
+    confine::install(&seccomp::outer()).map_err(|errno| (Step::Seccomp, errno))?;
+    // SAFETY: plain numbers.
+    if unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) } == -1 {
+        return Err((Step::Process, errno()));
+    }
+    Ok(World::new(setup, template, seccomp::inner(), umask, null, handled))
+}
+
+/// A program can talk to itself over the loopback device of the empty network.
+fn raise_loopback() -> Result<(), c_int> {
+    // SAFETY: the request is plain data, zeroed and filled in, and lives through the calls.
+    unsafe {
+        let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
+        if socket == -1 {
+            return Err(errno());
+        }
+        let socket = OwnedFd::from_raw_fd(socket);
+        let mut request: libc::ifreq = std::mem::zeroed();
+        for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
+            *to = *from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_flags = libc::IFF_UP as libc::c_short;
+        if libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &request) == -1 {
+            return Err(errno());
+        }
+    }
+    Ok(())
+}
+
+struct Zygote {
+    control: OwnedFd,
+    world: &'static World,
+    /// All slots that were ever made.
+    slots: Vec<*mut Slot>,
+    guards: Guards,
+    /// Where the view's shell can be stopped, once that was looked for.
+    stop: Option<Option<warm::Stop>>,
+}
+
+/// The longest message: an order with a request inside.
+const MESSAGE_BYTES: usize = size_of::<Make>() + size_of::<Request>() + INLINE_BYTES;
+
+/// The most descriptors of one message: talk, two outputs, three streams, a file, a control group.
+const MOST_DESCRIPTORS: usize = 8;
+
+impl Zygote {
+    /// Takes orders until Helve is gone.
+    fn serve(&mut self) -> io::Result<()> {
+        let ended = child_signals()?;
+        let mut buffer = vec![0; MESSAGE_BYTES];
+        loop {
+            let mut watched = [
+                libc::pollfd { fd: self.control.as_raw_fd(), events: libc::POLLIN, revents: 0 },
+                libc::pollfd { fd: ended.as_raw_fd(), events: libc::POLLIN, revents: 0 },
+            ];
+            // SAFETY: the list lives through the call and its length is given.
+            if unsafe { libc::poll(watched.as_mut_ptr(), 2, -1) } == -1 && errno() != libc::EINTR {
+                return Err(io::Error::last_os_error());
+            }
+            if watched[0].revents != 0 {
+                let (count, descriptors) = receive(self.control.as_fd(), &mut buffer)?;
+                if count == 0 {
+                    return Ok(());
+                }
+                self.obey(buffer.get(..count).unwrap_or_default(), descriptors)?;
+            }
+            if watched[1].revents != 0 {
+                let mut signals = [0_u8; 512];
+                while rustix::io::read(&ended, &mut signals).is_ok_and(|count| count > 0) {}
+                self.reap();
+            }
+        }
+    }
+
+    fn obey(&mut self, message: &[u8], descriptors: Vec<OwnedFd>) -> io::Result<()> {
+        match message.first_chunk().map(|tag| u32::from_ne_bytes(*tag)) {
+            Some(Make::TAG) => {
+                let Some((order, request)) = message.split_at_checked(size_of::<Make>()) else {
+                    return Ok(());
+                };
+                // SAFETY: the bytes are a whole record of plain numbers.
+                let order = unsafe { order.as_ptr().cast::<Make>().read_unaligned() };
+                self.calibrate(order.kind)?;
+                match self.make(order, request, descriptors) {
+                    Ok(pidfd) => {
+                        let told = Told { tag: Told::MADE, step: 0, errno: 0, warm: 0, id: order.id };
+                        tell(&self.control, told, Some(pidfd.as_fd()))
+                    }
+                    Err((step, errno)) => {
+                        let told =
+                            Told { tag: Told::FAILED, step: step as u32, errno, warm: 0, id: order.id };
+                        tell(&self.control, told, None)
+                    }
+                }
+            }
+            Some(Guard::TAG) => {
+                let told = match self.guard(message, descriptors) {
+                    Ok(()) => Told { tag: Told::GUARDED, step: 0, errno: 0, warm: 0, id: 0 },
+                    Err((step, errno)) => {
+                        Told { tag: Told::FAILED, step: step as u32, errno, warm: 0, id: 0 }
+                    }
+                };
+                tell(&self.control, told, None)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Finds out, when a warm shell is first asked for, where the view's shell can be stopped.
+    fn calibrate(&mut self, kind: u32) -> io::Result<()> {
+        if kind != Kind::Warm as u32 || self.stop.is_some() {
+            return Ok(());
+        }
+        let stop = warm::calibrate(&self.world.shell, &self.world.environment);
+        let warm = u32::from(stop.is_some());
+        self.stop = Some(stop);
+        tell(&self.control, Told { tag: Told::CALIBRATED, step: 0, errno: 0, warm, id: 0 }, None)
+    }
+
+    fn guard(&mut self, message: &[u8], descriptors: Vec<OwnedFd>) -> Result<(), Failure> {
+        let broken = |error: io::Error| (Step::Guard, error.raw_os_error().unwrap_or(libc::EBADMSG));
+        let list = match descriptors.into_iter().next() {
+            Some(file) => {
+                let mut bytes = Vec::new();
+                let mut file = File::from(file);
+                file.rewind().and_then(|()| file.read_to_end(&mut bytes)).map_err(broken)?;
+                bytes
+            }
+            None => message.get(size_of::<Guard>()..).unwrap_or_default().to_vec(),
+        };
+        let entries = decode_guarded(&list).map_err(broken)?;
+        self.guards.set(&self.world.template.workspace, &entries)
+    }
+
+    /// Makes a member. The pidfd of its init.
+    fn make(&mut self, order: Make, request: &[u8], descriptors: Vec<OwnedFd>) -> Result<OwnedFd, Failure> {
+        let broken = (Step::Order, libc::EBADMSG);
+        let stop = self.stop.flatten();
+        if order.kind == Kind::Warm as u32 && stop.is_none() {
+            return Err((Step::Program, libc::ENOSYS));
+        }
+        let slot = self.free_slot().ok_or((Step::Process, libc::ENOMEM))?;
+        let mut given = descriptors.iter().map(AsRawFd::as_raw_fd);
+        let (Some(talk), Some(output), Some(error)) = (given.next(), given.next(), given.next()) else {
+            return Err(broken);
+        };
+        // SAFETY: the slot is free, so nobody else uses it.
+        let member = unsafe { &mut *slot };
+        member.world = &raw const *self.world;
+        member.kind = order.kind;
+        member.stop = stop;
+        member.talk = talk;
+        member.streams = [-1, output, error];
+        member.failure = (0, 0);
+        member.long = None;
+        if order.kind == Kind::Direct as u32 {
+            if request.len() < size_of::<Request>() || request.len() > member.request.len() {
+                return Err(broken);
+            }
+            for (to, from) in member.request.iter_mut().zip(request) {
+                *to = *from;
+            }
+            // SAFETY: the bytes are at least a whole record of plain numbers.
+            let head = unsafe { request.as_ptr().cast::<Request>().read_unaligned() };
+            for (stream, fd) in member.streams.iter_mut().zip(given.by_ref().take(head.streams as usize)) {
+                *stream = fd;
+            }
+            if head.in_file == 1 {
+                let file = given.next().ok_or(broken)?;
+                member.long = Some(map_request(file, &head).map_err(|errno| (Step::Order, errno))?);
+            } else if head.texts > MOST_TEXTS || head.length as usize != request.len() - size_of::<Request>()
+            {
+                return Err(broken);
+            }
+        }
+        let own = [talk].into_iter().chain(member.streams).filter(|fd| *fd != -1);
+        let mut keep: Vec<c_int> = own.chain(self.world.descriptors()).collect();
+        keep.sort_unstable();
+        keep.dedup();
+        keep.truncate(KEEP - 1);
+        keep.push(-1);
+        for (to, from) in member.keep.iter_mut().zip(keep) {
+            *to = from;
+        }
+        let mut pidfd: c_int = -1;
+        let (stack, stack_size) = Slot::init_stack(slot);
+        let namespaces = libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC;
+        let arguments = CloneArgs {
+            flags: (libc::CLONE_VM | libc::CLONE_PIDFD | namespaces) as u64,
+            pidfd: &raw mut pidfd as u64,
+            exit_signal: libc::SIGCHLD as u64,
+            stack,
+            stack_size,
+            ..CloneArgs::default()
+        };
+        // SAFETY: the stack and everything that the member writes are in its slot, which stays its own until it is reaped.
+        let pid = unsafe { clone3(&arguments, member::init, slot as usize) };
+        match pid {
+            Ok(pid) => {
+                member.pid = pid;
+                // SAFETY: the kernel has just opened it for this process.
+                Ok(unsafe { OwnedFd::from_raw_fd(pidfd) })
+            }
+            Err(errno) => {
+                unmap_request(member);
+                Err((Step::Process, errno))
+            }
+        }
+    }
+
+    fn free_slot(&mut self) -> Option<*mut Slot> {
+        // SAFETY: only the number is read, which this process alone writes.
+        let free = self.slots.iter().find(|slot| unsafe { (***slot).pid } == 0);
+        if let Some(slot) = free {
+            return Some(*slot);
+        }
+        let slot = Slot::new()?;
+        self.slots.push(slot);
+        Some(slot)
+    }
+
+    /// Takes ended members away, and their memory back.
+    fn reap(&mut self) {
+        while let Some(pid) = ended_child() {
+            // SAFETY: only the number is read, which this process alone writes.
+            let slot = self.slots.iter().find(|slot| unsafe { (***slot).pid } == pid);
+            if let Some(slot) = slot {
+                // SAFETY: its init is gone, and with it everything in its pid namespace: nobody uses the slot.
+                unsafe { unmap_request(&mut **slot) };
+                Slot::release(*slot);
+            }
+        }
+    }
+}
+
+/// Maps a request that came as a file, and makes room for the pointers to its texts.
+fn map_request(file: c_int, head: &Request) -> Result<Long, c_int> {
+    let length = head.length as usize;
+    let pointers = (head.texts as usize + 1) * size_of::<*const libc::c_char>();
+    // SAFETY: new private mappings at places that the kernel chooses; the file is one that Helve has sealed off by giving
+    // away its last use.
+    unsafe {
+        let bytes = libc::mmap(ptr::null_mut(), length.max(1), libc::PROT_READ, libc::MAP_PRIVATE, file, 0);
+        if bytes == libc::MAP_FAILED {
+            return Err(errno());
+        }
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let arguments = libc::mmap(ptr::null_mut(), pointers, protection, flags, -1, 0);
+        if arguments == libc::MAP_FAILED {
+            let errno = errno();
+            libc::munmap(bytes, length.max(1));
+            return Err(errno);
+        }
+        Ok(Long { bytes: bytes.cast(), length, arguments: arguments.cast(), texts: head.texts as usize })
+    }
+}
+
+fn unmap_request(member: &mut Slot) {
+    if let Some(long) = member.long.take() {
+        // SAFETY: both were mapped by `map_request` with these sizes, and no process of the member is left.
+        unsafe {
+            libc::munmap(long.bytes.cast_mut().cast(), long.length.max(1));
+            libc::munmap(long.arguments.cast(), (long.texts + 1) * size_of::<*const libc::c_char>());
+        }
+    }
+}
+
+fn ended_child() -> Option<pid_t> {
+    let mut status = 0;
+    // SAFETY: `status` lives through the call.
+    let pid = unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG | libc::__WALL) };
+    (pid > 0).then_some(pid)
+}
+
+fn child_signals() -> io::Result<OwnedFd> {
+    let mut set = crate::sys::launch::empty_set();
+    // SAFETY: the set lives through both calls; the descriptor is new.
+    unsafe {
+        libc::sigaddset(&mut set, libc::SIGCHLD);
+        let fd = libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+        if fd == -1 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(fd)) }
+    }
+}
+
+/// One message and its descriptors.
+fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let mut control = [0_u64; 16];
+    // SAFETY: all zero is a valid empty message header; every pointer leads to memory that lives through the call, and the
+    // macros walk only the records that the kernel wrote.
+    unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        message.msg_iov = &raw mut piece;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = size_of_val(&control) as _;
+        let count = libc::recvmsg(socket.as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC);
+        if count == -1 {
+            let error = io::Error::last_os_error();
+            let gone = error.kind() == io::ErrorKind::ConnectionReset;
+            return if gone { Ok((0, Vec::new())) } else { Err(error) };
+        }
+        let mut descriptors = Vec::new();
+        let first = libc::CMSG_FIRSTHDR(&message);
+        if !first.is_null()
+            && (*first).cmsg_level == libc::SOL_SOCKET
+            && (*first).cmsg_type == libc::SCM_RIGHTS
+        {
+            let bytes = (*first).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
+            let data = libc::CMSG_DATA(first).cast::<c_int>();
+            for index in 0..(bytes / size_of::<c_int>()).min(MOST_DESCRIPTORS) {
+                descriptors.push(OwnedFd::from_raw_fd(data.add(index).read_unaligned()));
+            }
+        }
+        Ok((count as usize, descriptors))
+    }
+}
+
+fn tell(control: &OwnedFd, told: Told, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    let mut piece = libc::iovec { iov_base: (&raw const told).cast_mut().cast(), iov_len: size_of::<Told>() };
+    let mut space = [0_u64; 4];
+    // SAFETY: all zero is a valid empty message header; every pointer leads to memory that lives through the call, and the
+    // control space is large enough for one descriptor.
+    unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        message.msg_iov = &raw mut piece;
+        message.msg_iovlen = 1;
+        if let Some(fd) = descriptor {
+            message.msg_control = space.as_mut_ptr().cast();
+            message.msg_controllen = libc::CMSG_SPACE(size_of::<c_int>() as u32) as _;
+            let head = libc::CMSG_FIRSTHDR(&message);
+            (*head).cmsg_level = libc::SOL_SOCKET;
+            (*head).cmsg_type = libc::SCM_RIGHTS;
+            (*head).cmsg_len = libc::CMSG_LEN(size_of::<c_int>() as u32) as _;
+            libc::CMSG_DATA(head).cast::<c_int>().write_unaligned(fd.as_raw_fd());
+        }
+        if libc::sendmsg(control.as_raw_fd(), &message, libc::MSG_NOSIGNAL) == -1 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! Which groups of the host are Helve's to divide.
+//!
+//! A group is given to Helve if it is the top of its hierarchy as Helve sees it (nobody else is above or beside), or if
+//! systemd has marked it as delegated. In the unified hierarchy a group that hands controllers down holds no processes
+//! itself; so a given group is used as it is where it hands them down already, and otherwise only where Helve is alone
+//! in it: then Helve goes into a group of its own below.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The two kinds of hierarchies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Version {
+    /// One hierarchy per controller.
+    One,
+    /// One for all.
+    Two,
+}
+
+/// Where groups can be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Host {
+    pub(super) version: Version,
+    /// The group under which groups with a memory bound are made.
+    pub(super) memory: PathBuf,
+    /// The same for a bound on processes, where there is one.
+    pub(super) processes: Option<PathBuf>,
+}
+
+impl Host {
+    /// What this host gives to this process. May move it, once, into a group of its own.
+    pub(super) fn find() -> Option<Host> {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+        let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+        Host::one(&mounts, &own).or_else(|| Host::two(&mounts, &own))
+    }
+
+    /// The groups under which groups are made.
+    pub(super) fn parents(&self) -> impl Iterator<Item = &Path> {
+        let processes = self.processes.as_deref().filter(|parent| *parent != self.memory);
+        std::iter::once(self.memory.as_path()).chain(processes)
+    }
+
+    pub(super) fn one(mounts: &str, own: &str) -> Option<Host> {
+        let memory = top(mounts, own, "memory")?;
+        Some(Host { version: Version::One, memory, processes: top(mounts, own, "pids") })
+    }
+
+    pub(super) fn two(mounts: &str, own: &str) -> Option<Host> {
+        let Place { group, is_top } = Place::find(mounts, own, None)?;
+        if !is_top && !is_delegated(&group) {
+            return None;
+        }
+        let handed_down = words(&group.join("cgroup.subtree_control"));
+        if !["memory", "pids"].iter().all(|controller| handed_down.contains(&(*controller).to_owned())) {
+            hand_down(&group)?;
+        }
+        Some(Host { version: Version::Two, memory: group.clone(), processes: Some(group) })
+    }
+}
+
+/// The top of that controller's own hierarchy, if this process is in it.
+pub(super) fn top(mounts: &str, own: &str, controller: &str) -> Option<PathBuf> {
+    Place::find(mounts, own, Some(controller)).filter(|place| place.is_top).map(|place| place.group)
+}
+
+/// The group of this process in one hierarchy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    group: PathBuf,
+    is_top: bool,
+}
+
+impl Place {
+    /// In the hierarchy of that controller, or in the unified one.
+    fn find(mounts: &str, own: &str, controller: Option<&str>) -> Option<Place> {
+        let path = own.lines().find_map(|line| {
+            let (_number, rest) = line.split_once(':')?;
+            let (controllers, path) = rest.split_once(':')?;
+            match controller {
+                Some(controller) => controllers.split(',').any(|name| name == controller),
+                None => controllers.is_empty(),
+            }
+            .then_some(path)
+        })?;
+        mounts.lines().find_map(|line| Place::below(line, Path::new(path), controller))
+    }
+
+    /// The place if this line of `mountinfo` shows the hierarchy.
+    fn below(line: &str, path: &Path, controller: Option<&str>) -> Option<Place> {
+        let (mount, file_system) = line.split_once(" - ")?;
+        let mut kind = file_system.split(' ');
+        let (name, options) = (kind.next()?, kind.nth(1)?);
+        let fits = match controller {
+            Some(controller) => name == "cgroup" && options.split(',').any(|option| option == controller),
+            None => name == "cgroup2",
+        };
+        let mut mount = mount.split(' ').skip(3);
+        let (root, point) = (mount.next()?, mount.next()?);
+        // A path with an escaped character, such as a space, is taken as it is written, and not found.
+        let rest = path.strip_prefix(root).ok().filter(|_| fits)?;
+        let is_plain = rest.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+        let group =
+            if rest.as_os_str().is_empty() { PathBuf::from(point) } else { Path::new(point).join(rest) };
+        is_plain.then(|| Place { group, is_top: rest.as_os_str().is_empty() })
+    }
+}
+
+/// Whether systemd has given the group to whoever runs in it.
+fn is_delegated(group: &Path) -> bool {
+    ["user.delegate", "trusted.delegate"].iter().any(|name| {
+        let mut value = [0_u8; 8];
+        rustix::fs::getxattr(group, *name, &mut value).is_ok_and(|length| value.get(..length) == Some(b"1"))
+    })
+}
+
+/// Lets groups below have the controllers. Only if this process is the only one in the group, which it then leaves.
+fn hand_down(group: &Path) -> Option<()> {
+    let has = words(&group.join("cgroup.controllers"));
+    let procs = group.join("cgroup.procs");
+    let pid = std::process::id().to_string();
+    if !["memory", "pids"].iter().all(|name| has.contains(&(*name).to_owned())) || words(&procs) != [&*pid] {
+        return None;
+    }
+    let own = group.join(super::own_name("self").ok()?);
+    fs::create_dir(&own).ok()?;
+    let moved = fs::write(own.join("cgroup.procs"), &pid)
+        .and_then(|()| fs::write(group.join("cgroup.subtree_control"), "+memory +pids"));
+    if moved.is_err() {
+        let _ = fs::write(&procs, &pid);
+        let _ = fs::remove_dir(&own);
+    }
+    moved.ok()
+}
+
+fn words(file: &Path) -> Vec<String> {
+    fs::read_to_string(file).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
+}

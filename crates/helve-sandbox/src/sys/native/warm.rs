@@ -79,6 +79,7 @@ pub(super) fn ask() -> Result<(), c_int> {
 }
 
 /// Follows `child`, which has asked for it and executes `SHELL -c PLACEHOLDER`, to the stop. Waits without a deadline.
+/// After `ECHILD` the child has ended and has been waited for; after another error it is still there, to be killed.
 pub(super) fn run_to_stop(child: pid_t, stop: &Stop) -> Result<Standing, c_int> {
     let start = trace::wait_for_exec(child)?;
     run_from_start(child, &start, stop)?;
@@ -88,9 +89,8 @@ pub(super) fn run_to_stop(child: pid_t, stop: &Stop) -> Result<Standing, c_int> 
         clock: stop.clock.map(|place| start.entry.wrapping_add(place)),
     };
     expect_placeholder(child, standing.text)?;
-    let copy = standing.copy.unwrap_or(standing.text);
     // Only the text itself is left to write when a call comes.
-    trace::write(child, [(NOTHING.as_slice(), standing.text), (NOTHING.as_slice(), copy)])?;
+    standing.write(child, &NOTHING, &[])?;
     Ok(standing)
 }
 
@@ -100,16 +100,18 @@ pub(super) fn release(child: pid_t, standing: &Standing, text: &[u8]) -> Result<
     if text.len() >= TEXT_BYTES {
         return Err(libc::E2BIG);
     }
-    match (standing.copy, standing.clock) {
-        (None, None) => trace::write(child, [(text, standing.text)]),
-        (copy, None) => trace::write(child, [(text, standing.text), (text, copy.unwrap_or(standing.text))]),
-        (copy, Some(clock)) => {
-            let now = trace::now()?.to_ne_bytes();
-            let copy = copy.unwrap_or(standing.text);
-            trace::write(child, [(text, standing.text), (text, copy), (now.as_slice(), clock)])
-        }
-    }?;
+    let second = trace::now()?.to_ne_bytes();
+    standing.write(child, text, &second)?;
     trace::resume(libc::PTRACE_DETACH, child, 0)
+}
+
+impl Standing {
+    /// Writes everything that there is a place for, in one system call.
+    fn write(&self, child: pid_t, text: &[u8], second: &[u8]) -> Result<(), c_int> {
+        let copy = self.copy.map_or((&[] as &[u8], 0), |place| (text, place));
+        let clock = self.clock.map_or((&[] as &[u8], 0), |place| (second, place));
+        trace::write(child, [(text, self.text), copy, clock])
+    }
 }
 
 /// Lets a child that has just executed its program run to the stop.
@@ -125,7 +127,7 @@ fn run_from_start(child: pid_t, start: &trace::Start, stop: &Stop) -> Result<(),
             Event::Signal(libc::SIGTRAP) => break,
             Event::Signal(signal) => trace::resume(libc::PTRACE_CONT, child, signal)?,
             Event::Call => trace::resume(libc::PTRACE_CONT, child, 0)?,
-            Event::Gone(_) => return Err(libc::ECHILD),
+            Event::Gone(_) => return Err(trace::GONE),
         }
     }
     if trace::instruction(child)? != place.wrapping_add(1) {

@@ -19,14 +19,14 @@ use std::ffi::{CStr, c_char};
 use run::{Image, Lab, Run};
 
 use super::trace::{self, Event};
-use super::{Kept, PLACEHOLDER, Stop, TEXT_BYTES};
+use super::{Kept, Stop, TEXT_BYTES};
 
 /// A start-up with more system calls than this is not followed.
 const MOST_CALLS: usize = 5_000;
 /// How many of the last system calls are tried.
 const TRIED_CALLS: usize = 24;
 /// How far is stepped from the last good system call on.
-const MOST_STEPS: usize = 3_000;
+const MOST_STEPS: usize = 1_000;
 /// How far behind a pointer the copy of the text is looked for.
 const SEARCHED: u64 = 512 * 1024;
 
@@ -44,7 +44,7 @@ pub(in crate::sys) fn calibrate(shell: &CStr, env: &[*const c_char]) -> Option<S
     let mut stop = Stop { place, code, copy: None, clock: None };
     stop.clock = find_clock(&lab, &stop)?;
     stop.copy = find_copy(&lab, &stop)?;
-    prove(&lab, &stop).then_some(stop)
+    prove(shell, env, &stop).then_some(stop)
 }
 
 /// How many system calls the shell makes before it ends; the last one does not return.
@@ -52,18 +52,10 @@ fn count_calls(lab: &Lab) -> Option<usize> {
     let mut run = lab.start()?;
     let mut stops = 0;
     loop {
-        trace::resume(libc::PTRACE_SYSCALL, run.child, 0).ok()?;
-        match trace::wait(run.child).ok()? {
-            Event::Call => stops += 1,
-            Event::Signal(_) => return None,
-            Event::Gone(0) => {
-                run.gone = true;
-                return Some(stops / 2);
-            }
-            Event::Gone(_) => return None,
-        }
-        if stops > 2 * MOST_CALLS {
-            return None;
+        match run.next(libc::PTRACE_SYSCALL)? {
+            Event::Call if stops < 2 * MOST_CALLS => stops += 1,
+            Event::Gone(0) => return Some(stops / 2),
+            _ => return None,
         }
     }
 }
@@ -77,13 +69,9 @@ fn places_after(lab: &Lab, last: usize) -> Option<Vec<(u64, u64)>> {
     let mut seen = BTreeSet::new();
     let mut places = Vec::new();
     for _ in 0..MOST_STEPS {
-        trace::resume(libc::PTRACE_SINGLESTEP, run.child, 0).ok()?;
-        match trace::wait(run.child).ok()? {
+        match run.next(libc::PTRACE_SINGLESTEP)? {
             Event::Signal(libc::SIGTRAP) => {}
-            Event::Gone(_) => {
-                run.gone = true;
-                break;
-            }
+            Event::Gone(_) => break,
             _ => return None,
         }
         let address = trace::instruction(run.child).ok()?;
@@ -109,8 +97,7 @@ fn met_before(lab: &Lab, last: usize, places: &[(u64, u64)]) -> Option<BTreeSet<
     let mut met = BTreeSet::new();
     let mut stops = 0;
     while stops < 2 * last + 2 {
-        trace::resume(libc::PTRACE_SYSCALL, run.child, 0).ok()?;
-        match trace::wait(run.child).ok()? {
+        match run.next(libc::PTRACE_SYSCALL)? {
             Event::Call => stops += 1,
             Event::Signal(libc::SIGTRAP) => {
                 let address = trace::instruction(run.child).ok()?.wrapping_sub(1);
@@ -120,10 +107,7 @@ fn met_before(lab: &Lab, last: usize, places: &[(u64, u64)]) -> Option<BTreeSet<
                 trace::set_instruction(run.child, address).ok()?;
                 met.insert(place);
             }
-            _ => {
-                run.gone = true;
-                return None;
-            }
+            _ => return None,
         }
     }
     Some(met)
@@ -221,15 +205,19 @@ fn search_copy(run: &Run, words: &[(u64, u64)]) -> Option<u64> {
     None
 }
 
-/// Whether the shell obeys a text at the stop, knows it as its text, and counts its seconds from the call.
-fn prove(lab: &Lab, stop: &Stop) -> bool {
-    let text = b"echo \"${BASH_EXECUTION_STRING}:${SECONDS}\"; exit 3".as_slice();
-    let Some(shown) = lab.whole(stop, text, 3) else {
+/// Whether the shell obeys texts at the stop, the longest among them, knows the text as its own, and counts its seconds
+/// from the call.
+pub(super) fn prove(shell: &CStr, env: &[*const c_char], stop: &Stop) -> bool {
+    let Some(lab) = Lab::new(shell, env) else {
         return false;
     };
+    let text = b"echo \"${BASH_EXECUTION_STRING}:${SECONDS}\"; exit 3".as_slice();
     let copy = if stop.copy.is_some() { text } else { b"" };
-    let second: &[&[u8]] = if stop.clock.is_some() { &[b"0", b"1"] } else { &[b""] };
-    let known = second.iter().any(|second| shown == [copy, b":", second, b"\n"].concat());
-    let longest = [b"exit 4;".as_slice(), &PLACEHOLDER[..TEXT_BYTES - 1 - 7]].concat();
+    let seconds: &[&[u8]] = if stop.clock.is_some() { &[b"0", b"1"] } else { &[b""] };
+    let known = lab
+        .whole(stop, text, 3)
+        .is_some_and(|shown| seconds.iter().any(|second| shown == [copy, b":", second, b"\n"].concat()));
+    let mut longest = b"exit 4;".to_vec();
+    longest.resize(TEXT_BYTES - 1, b' ');
     known && lab.whole(stop, &longest, 4).is_some()
 }

@@ -11,6 +11,9 @@ use libc::{c_int, c_long, c_uint, pid_t};
 const INSTRUCTION: u64 = 16 * 8;
 const STACK: u64 = 19 * 8;
 
+/// The error that says that a followed process has ended and has been waited for.
+pub(super) const GONE: c_int = libc::ECHILD;
+
 /// What a process looks like when it has executed a program and not yet run an instruction of it.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Start {
@@ -46,7 +49,7 @@ pub(super) fn wait_for_exec(child: pid_t) -> Result<Start, c_int> {
             Event::Signal(libc::SIGTRAP) => break,
             Event::Signal(signal) => request(libc::PTRACE_CONT, child, 0, signal as u64)?,
             Event::Call => request(libc::PTRACE_CONT, child, 0, 0)?,
-            Event::Gone(_) => return Err(libc::ECHILD),
+            Event::Gone(_) => return Err(GONE),
         }
     }
     let options = libc::PTRACE_O_EXITKILL | libc::PTRACE_O_TRACESYSGOOD;

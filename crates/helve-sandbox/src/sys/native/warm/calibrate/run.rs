@@ -8,11 +8,11 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
 
-use libc::{c_int, pid_t};
+use libc::{c_int, c_uint, pid_t};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::super::trace::{self, Event, Start};
-use super::super::{PLACEHOLDER, Stop, TEXT_BYTES, release, run_from_start, run_to_stop};
+use super::super::trace::{self, Event, GONE, Start};
+use super::super::{NOTHING, PLACEHOLDER, Standing, Stop, TEXT_BYTES, release, run_from_start, run_to_stop};
 
 /// A run that takes longer than this ends itself.
 const ALARM_SECONDS: u32 = 5;
@@ -33,9 +33,9 @@ pub(super) struct Run {
     pub(super) child: pid_t,
     pub(super) start: Start,
     /// Whether its end has been seen, so that its number may be another's by now.
-    pub(super) gone: bool,
+    gone: bool,
     /// With which code it ended, unless by a signal.
-    pub(super) status: Option<c_int>,
+    status: Option<c_int>,
     output: File,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Lab<'a> {
     pub(super) fn start(&self) -> Option<Run> {
         let (child, output) = self.spawn()?;
         let mut run = Run { child, start: Start::default(), gone: false, status: None, output };
-        run.start = trace::wait_for_exec(child).ok()?;
+        run.start = run.note(trace::wait_for_exec(child))?;
         Some(run)
     }
 
@@ -79,7 +79,8 @@ impl<'a> Lab<'a> {
         let token = RandomState::new().build_hasher().finish().to_string();
         let mut run = self.start()?;
         way(&mut run)?;
-        let shown = run.answer(format!("echo {token}; exit 7").as_bytes())?;
+        // It ends with a command: a shell that had looked for the end of its text would read on into the zeros.
+        let shown = run.answer(format!("echo {token}\n(exit 7)").as_bytes())?;
         (shown == format!("{token}\n").as_bytes() && run.status == Some(7)).then_some(())
     }
 
@@ -87,7 +88,7 @@ impl<'a> Lab<'a> {
     pub(super) fn whole(&self, stop: &Stop, text: &[u8], status: c_int) -> Option<Vec<u8>> {
         let (child, output) = self.spawn()?;
         let mut run = Run { child, start: Start::default(), gone: false, status: None, output };
-        let standing = run_to_stop(child, stop).ok()?;
+        let standing = run.note(run_to_stop(child, stop))?;
         release(child, &standing, text).ok()?;
         let shown = run.finish()?;
         (run.status == Some(status)).then_some(shown)
@@ -129,48 +130,50 @@ impl<'a> Lab<'a> {
 }
 
 impl Run {
+    /// Lets it go on in the way of `how` to its next event.
+    pub(super) fn next(&mut self, how: c_uint) -> Option<Event> {
+        trace::resume(how, self.child, 0).ok()?;
+        self.wait()
+    }
+
+    fn wait(&mut self) -> Option<Event> {
+        let event = trace::wait(self.child).ok()?;
+        if let Event::Gone(status) = event {
+            self.gone = true;
+            self.status = libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
+        }
+        Some(event)
+    }
+
     /// Lets it run until it has left its system call of that number, counted from 0.
     pub(super) fn run_past_call(&mut self, call: usize) -> Option<()> {
-        for _ in 0..2 * call + 2 {
-            trace::resume(libc::PTRACE_SYSCALL, self.child, 0).ok()?;
-            match trace::wait(self.child).ok()? {
-                Event::Call => {}
-                Event::Signal(_) => return None,
-                Event::Gone(_) => {
-                    self.gone = true;
-                    return None;
-                }
-            }
-        }
-        Some(())
+        (0..2 * call + 2).all(|_| self.next(libc::PTRACE_SYSCALL) == Some(Event::Call)).then_some(())
     }
 
     /// Lets it run from its first instruction to `stop`.
     pub(super) fn run_to(&mut self, stop: &Stop) -> Option<()> {
-        run_from_start(self.child, &self.start, stop).ok()
+        let reached = run_from_start(self.child, &self.start, stop);
+        self.note(reached)
+    }
+
+    /// What came of following it; an error may say that it is gone.
+    fn note<T>(&mut self, result: Result<T, c_int>) -> Option<T> {
+        self.gone |= matches!(result, Err(GONE));
+        result.ok()
     }
 
     /// Writes `text` over the placeholder and lets it go; what it prints until its end.
     pub(super) fn answer(&mut self, text: &[u8]) -> Option<Vec<u8>> {
-        trace::write(self.child, [(text, self.start.text), (&[0], self.start.text + text.len() as u64)])
-            .ok()?;
-        trace::resume(libc::PTRACE_DETACH, self.child, 0).ok()?;
+        let standing = Standing { text: self.start.text, copy: None, clock: None };
+        standing.write(self.child, &NOTHING, &[]).ok()?;
+        release(self.child, &standing, text).ok()?;
         self.finish()
     }
 
     /// Waits for its end and takes what it printed.
     fn finish(&mut self) -> Option<Vec<u8>> {
         // A text of this module prints less than a pipe holds, so its end comes without a reader.
-        loop {
-            match trace::wait(self.child).ok()? {
-                Event::Gone(status) => {
-                    self.gone = true;
-                    self.status = libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
-                    break;
-                }
-                Event::Signal(_) | Event::Call => {}
-            }
-        }
+        while !matches!(self.wait()?, Event::Gone(_)) {}
         rustix::io::ioctl_fionbio(&self.output, true).ok()?;
         let mut shown = vec![0; MOST_OUTPUT];
         let length = self.output.read(&mut shown).ok()?;
@@ -201,11 +204,7 @@ impl Drop for Run {
         }
         // SAFETY: the child has not been waited for, so the number is still its own.
         unsafe { libc::kill(self.child, libc::SIGKILL) };
-        while let Ok(event) = trace::wait(self.child) {
-            if matches!(event, Event::Gone(_)) {
-                break;
-            }
-        }
+        while self.wait().is_some() && !self.gone {}
     }
 }
 
@@ -221,8 +220,9 @@ impl Image {
         trace::read(run.child, [(bytes.as_mut_slice(), run.start.headers)]).ok()?;
         let headers: Vec<Header> =
             bytes.chunks_exact(size_of::<libc::Elf64_Phdr>()).map(Header::parse).collect();
-        let own = headers.iter().find(|header| header.kind == HEADERS)?;
-        let moved = run.start.headers.wrapping_sub(own.address);
+        // A program without this header is one that is not moved.
+        let own = headers.iter().find(|header| header.kind == HEADERS);
+        let moved = own.map_or(0, |own| run.start.headers.wrapping_sub(own.address));
         let loaded = |flag: u32| {
             headers.iter().find(|header| header.kind == LOADED && header.flags & flag != 0).map(|header| {
                 let start = moved.wrapping_add(header.address);

@@ -6,7 +6,8 @@
 //!
 //! | bound | what is added up |
 //! |---|---|
-//! | memory | private pages, swapped pages and shared memory of every process, and what the private file system holds |
+//! | memory | private pages, swapped pages and shared memory of every process, and what the private file system holds; |
+//! | | where the host runs out of memory, by how much it has less, whoever took it |
 //! | processes | threads of every process but init |
 //! | processor time | of every process, with that of the children that it has waited for |
 //! | disk | by how much the free space of the workspace's file system fell, whoever took it |
@@ -15,9 +16,9 @@
 //! [`SOONEST_MS`], and looking never takes more than a fifth of the time.
 //!
 //! Only system calls without a C library between are made and nothing is allocated: init shares its memory, `errno`
-//! included, with the zygote. Not seen without control groups: the kernel's own memory for a process (page tables,
-//! pipes, sockets), files in memory (`memfd_create`) that no process maps, and processor time of children that their
-//! parent refused to wait for.
+//! included, with the zygote. Without control groups two things are not added up: memory that belongs to no process
+//! (page tables, pipes, sockets, unmapped files of `memfd_create`), which is noticed when the host runs short of it; and
+//! processor time of children that their parent refused to wait for.
 
 mod processes;
 
@@ -25,7 +26,7 @@ use std::os::fd::{BorrowedFd, RawFd};
 
 use helve_core::ProcessLimits;
 use libc::c_int;
-use processes::{Processes, Totals};
+use processes::{HostMemory, Processes, Totals};
 use rustix::fs::{Mode, OFlags};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -36,13 +37,16 @@ const SOONEST_MS: u64 = 2;
 /// The longest time between two looks.
 const LATEST_MS: u64 = 25;
 /// The time before the first look: a command that only runs for a moment is never looked at.
-const FIRST_MS: c_int = 5;
+const FIRST_MS: u64 = 5;
 /// How fast memory or a disk can be filled, for pacing.
 const BYTES_PER_MS: u64 = 2 << 20;
 /// How fast processes can be made, for pacing.
 const PROCESSES_PER_MS: u64 = 16;
 /// Every so many looks memory is added up exactly although it looks small: swapped pages show only then.
 const EXACT_EVERY: u32 = 8;
+
+/// A host of whose memory less than this part is left is in danger.
+const DANGER: u64 = 16;
 
 /// One command's bounds and what was seen of it. Plain data; its descriptors end with the process that made it.
 pub(super) struct Watch {
@@ -51,9 +55,11 @@ pub(super) struct Watch {
     workspace: RawFd,
     private: RawFd,
     free_at_start: u64,
+    host_at_start: HostMemory,
     looks: u32,
     cpu_passed: bool,
-    next_ms: c_int,
+    blind: bool,
+    due_ms: u64,
 }
 
 impl Watch {
@@ -69,30 +75,38 @@ impl Watch {
     fn of(limits: &ProcessLimits, processes: Processes, workspace: RawFd, private: RawFd) -> Watch {
         Watch {
             limits: *limits,
+            host_at_start: processes.host_memory().unwrap_or_default(),
             processes,
             workspace,
             private,
             free_at_start: free_bytes(workspace).unwrap_or(0),
             looks: 0,
             cpu_passed: false,
-            next_ms: FIRST_MS,
+            blind: false,
+            due_ms: now_ms().saturating_add(FIRST_MS),
         }
     }
 
-    /// In how many milliseconds to look next.
+    /// In how many milliseconds the next look is due; 0 if it is.
     pub(super) fn next_ms(&self) -> c_int {
-        self.next_ms
+        c_int::try_from(self.due_ms.saturating_sub(now_ms())).unwrap_or(c_int::MAX)
     }
 
-    /// Looks once. The bound that was passed, if one was.
+    /// Looks once, if that is due. The bound that was passed, if one was.
+    ///
+    /// To be called whatever woke the init: a command can wake it all the time, by children that end.
     pub(super) fn tick(&mut self) -> Option<Bound> {
         let started = now_ms();
+        if started < self.due_ms {
+            return None;
+        }
         let left = match self.look() {
             Ok(left) => left,
             Err(bound) => return Some(bound),
         };
-        let rest = now_ms().saturating_sub(started).saturating_mul(4);
-        self.next_ms = c_int::try_from(left.pause().max(rest)).unwrap_or(c_int::MAX);
+        let ended = now_ms();
+        let rest = ended.saturating_sub(started).saturating_mul(4);
+        self.due_ms = ended.saturating_add(left.pause().max(rest));
         None
     }
 
@@ -100,9 +114,26 @@ impl Watch {
         self.looks = self.looks.wrapping_add(1);
         let disk = self.disk()?;
         let (totals, processes) = self.count()?;
+        self.sight(&totals)?;
         self.cpu(&totals)?;
+        self.danger()?;
         let memory = self.memory(&totals)?;
         Ok(Left { bytes: disk.min(memory), processes })
+    }
+
+    /// A command that takes the host's last descriptors or memory could not be looked at any more. That is no way out:
+    /// twice in a row it counts as too much memory.
+    fn sight(&mut self, totals: &Totals) -> Result<(), Bound> {
+        let before = std::mem::replace(&mut self.blind, totals.unreadable);
+        if before && totals.unreadable { Err(Bound::Memory) } else { Ok(()) }
+    }
+
+    /// Whether the host runs out of memory, and has less by more than the bound since the command started.
+    fn danger(&self) -> Result<(), Bound> {
+        let HostMemory { total, available } = self.processes.host_memory().unwrap_or(self.host_at_start);
+        let taken = self.host_at_start.available.saturating_sub(available);
+        let is_short = available < total / DANGER;
+        if is_short && taken > self.limits.memory_bytes.min(total / 2) { Err(Bound::Memory) } else { Ok(()) }
     }
 
     /// What is left of the disk bound.

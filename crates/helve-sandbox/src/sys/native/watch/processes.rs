@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{Mode, OFlags, RawDir, SeekFrom};
+use rustix::io::Errno;
 
 /// Clock ticks a second in `/proc`: a constant of the kernel's interface on every architecture that Helve knows.
 const TICKS_PER_SECOND: u64 = 100;
@@ -29,6 +30,8 @@ pub(super) struct Totals {
     pub(super) threads: u64,
     /// Resident bytes; what is shared counts for each process that shares it.
     pub(super) resident_bytes: u64,
+    /// Whether a process was there that could not be read for want of descriptors or memory.
+    pub(super) unreadable: bool,
     cpu_ticks: u64,
 }
 
@@ -48,6 +51,14 @@ pub(super) struct Memory {
     pub(super) shared: u64,
 }
 
+/// Memory of the host, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct HostMemory {
+    pub(super) total: u64,
+    /// What can be had without swapping.
+    pub(super) available: u64,
+}
+
 impl Processes {
     pub(super) fn new(root: OwnedFd) -> Processes {
         // SAFETY: a plain number; the answer is a constant that the program was started with.
@@ -58,9 +69,18 @@ impl Processes {
     /// The sums. They are cut short once there are more than `enough` threads.
     pub(super) fn totals(&self, enough: u64) -> Totals {
         let mut totals = Totals::default();
-        self.each(|pid| {
+        let listed = self.each(|pid| {
             let mut buffer = [0; FILE_BYTES];
-            let Some(stat) = self.read(pid, b"stat", &mut buffer).and_then(Stat::parse) else { return true };
+            let stat = match self.read(&[pid, b"/stat"], &mut buffer) {
+                Ok(line) => Stat::parse(line),
+                Err(Errno::NFILE | Errno::MFILE | Errno::NOMEM) => {
+                    totals.unreadable = true;
+                    None
+                }
+                // It has ended.
+                Err(_) => None,
+            };
+            let Some(stat) = stat else { return true };
             totals.cpu_ticks = totals.cpu_ticks.saturating_add(stat.children_ticks);
             if pid != b"1" {
                 totals.cpu_ticks = totals.cpu_ticks.saturating_add(stat.own_ticks);
@@ -70,16 +90,27 @@ impl Processes {
             }
             totals.threads <= enough
         });
+        totals.unreadable |= listed.is_err();
         totals
+    }
+
+    /// The memory of the host, if it is shown.
+    pub(super) fn host_memory(&self) -> Option<HostMemory> {
+        let mut buffer = [0; FILE_BYTES];
+        let text = self.read(&[b"meminfo"], &mut buffer).ok()?;
+        Some(HostMemory {
+            total: kilobytes(text, b"MemTotal:")?,
+            available: kilobytes(text, b"MemAvailable:")?,
+        })
     }
 
     /// The memory of all processes.
     pub(super) fn memory(&self) -> Memory {
         let mut memory = Memory::default();
-        self.each(|pid| {
+        let _ = self.each(|pid| {
             let mut buffer = [0; FILE_BYTES];
             if pid != b"1"
-                && let Some(status) = self.read(pid, b"status", &mut buffer)
+                && let Ok(status) = self.read(&[pid, b"/status"], &mut buffer)
             {
                 let shared = kilobytes(status, b"RssShmem:").unwrap_or(0);
                 memory.shared = memory.shared.saturating_add(shared);
@@ -101,7 +132,7 @@ impl Processes {
     /// counts with all that it maps.
     pub(super) fn shared_once(&self) -> u64 {
         let mut shared: u64 = 0;
-        self.each(|pid| {
+        let _ = self.each(|pid| {
             if pid != b"1" {
                 shared = shared.saturating_add(self.share(pid));
             }
@@ -112,54 +143,53 @@ impl Processes {
 
     fn share(&self, pid: &[u8]) -> u64 {
         let mut buffer = [0; FILE_BYTES];
-        let status = self.read(pid, b"status", &mut buffer);
+        let status = self.read(&[pid, b"/status"], &mut buffer).ok();
         let most = status.and_then(|status| kilobytes(status, b"RssShmem:")).unwrap_or(0);
         if most == 0 {
             return 0;
         }
-        let rollup = self.read(pid, b"smaps_rollup", &mut buffer);
+        let rollup = self.read(&[pid, b"/smaps_rollup"], &mut buffer).ok();
         rollup.and_then(|rollup| kilobytes(rollup, b"Pss_Shmem:")).unwrap_or(most)
     }
 
     fn resident_bytes(&self, pid: &[u8]) -> u64 {
         let mut buffer = [0; FILE_BYTES];
-        let stat = self.read(pid, b"stat", &mut buffer).and_then(Stat::parse);
+        let stat = self.read(&[pid, b"/stat"], &mut buffer).ok().and_then(Stat::parse);
         stat.map_or(0, |stat| stat.resident_pages.saturating_mul(self.page_bytes))
     }
 
     /// Calls `visit` with each process's number as text, until it says false.
-    fn each(&self, mut visit: impl FnMut(&[u8]) -> bool) {
-        if rustix::fs::seek(&self.root, SeekFrom::Start(0)).is_err() {
-            return;
-        }
+    fn each(&self, mut visit: impl FnMut(&[u8]) -> bool) -> Result<(), Errno> {
+        rustix::fs::seek(&self.root, SeekFrom::Start(0))?;
         let mut buffer = [MaybeUninit::<u8>::uninit(); LIST_BYTES];
         let mut list = RawDir::new(&self.root, &mut buffer);
-        while let Some(Ok(entry)) = list.next() {
+        while let Some(entry) = list.next() {
+            let entry = entry?;
             let name = entry.file_name().to_bytes();
             if name.iter().all(u8::is_ascii_digit) && !visit(name) {
-                return;
+                break;
             }
         }
+        Ok(())
     }
 
-    /// The start of a process's file.
-    fn read<'a>(&self, pid: &[u8], file: &[u8], buffer: &'a mut [u8; FILE_BYTES]) -> Option<&'a [u8]> {
+    /// The start of a file whose path is these parts in a row.
+    fn read<'a>(&self, parts: &[&[u8]], buffer: &'a mut [u8; FILE_BYTES]) -> Result<&'a [u8], Errno> {
         let mut path = [0_u8; 32];
-        let parts = pid.iter().chain(b"/").chain(file);
         // The last byte stays 0: it ends the path.
         let room = path.len() - 1;
-        path.iter_mut().take(room).zip(parts).for_each(|(to, from)| *to = *from);
-        let path = CStr::from_bytes_until_nul(&path).ok()?;
-        let fd =
-            rustix::fs::openat(&self.root, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        let bytes = parts.iter().copied().flatten();
+        path.iter_mut().take(room).zip(bytes).for_each(|(to, from)| *to = *from);
+        let path = CStr::from_bytes_until_nul(&path).map_err(|_| Errno::NAMETOOLONG)?;
+        let fd = rustix::fs::openat(&self.root, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         let mut length = 0;
         while let Some(rest) = buffer.get_mut(length..).filter(|rest| !rest.is_empty()) {
-            match rustix::io::read(&fd, rest) {
-                Ok(0) | Err(_) => break,
-                Ok(count) => length = length.saturating_add(count),
+            match rustix::io::read(&fd, rest)? {
+                0 => break,
+                count => length = length.saturating_add(count),
             }
         }
-        buffer.get(..length)
+        Ok(buffer.get(..length).unwrap_or_default())
     }
 }
 

@@ -30,6 +30,12 @@ fn status(private: u64, shared: u64) -> String {
     format!("RssAnon:\t{} kB\nRssShmem:\t{} kB\nVmSwap:\t0 kB\n", private >> 10, shared >> 10)
 }
 
+/// Looks without waiting until it is time.
+fn look(watch: &mut Watch) -> Option<Bound> {
+    watch.due_ms = 0;
+    watch.tick()
+}
+
 #[test]
 fn a_quiet_command_is_looked_at_seldom() {
     let root = tempfile::tempdir().unwrap();
@@ -37,9 +43,12 @@ fn a_quiet_command_is_looked_at_seldom() {
     let mut limits = limits();
     limits.processes = 1000;
     let mut watch = watch(root.path(), &limits);
-    assert_eq!(watch.next_ms(), FIRST_MS);
-    assert_eq!(watch.tick(), None);
-    assert!(watch.next_ms() >= 25, "{}", watch.next_ms());
+    assert!((1..=5).contains(&watch.next_ms()), "{}", watch.next_ms());
+    assert_eq!((watch.tick(), watch.looks), (None, 0), "too early");
+    std::thread::sleep(std::time::Duration::from_millis(6));
+    assert_eq!(watch.next_ms(), 0);
+    assert_eq!((watch.tick(), watch.looks), (None, 1));
+    assert!(watch.next_ms() > 15, "{}", watch.next_ms());
 }
 
 #[test]
@@ -61,12 +70,12 @@ fn private_memory_passes_the_bound() {
     let pages = 40 * MIB / 4096;
     add(root.path(), 2, &stat_line("a", [0; 4], 1, pages), &status(40 * MIB, 0));
     let mut watch = watch(root.path(), &limits());
-    assert_eq!(watch.tick(), None);
+    assert_eq!(look(&mut watch), None);
     // The same pages of a file in both are resident in both, and take no memory of theirs.
     add(root.path(), 3, &stat_line("b", [0; 4], 1, pages), &status(MIB, 0));
-    assert_eq!(watch.tick(), None);
+    assert_eq!(look(&mut watch), None);
     add(root.path(), 3, &stat_line("b", [0; 4], 1, pages), &status(25 * MIB, 0));
-    assert_eq!(watch.tick(), Some(Bound::Memory));
+    assert_eq!(look(&mut watch), Some(Bound::Memory));
 }
 
 #[test]
@@ -75,7 +84,7 @@ fn swapped_memory_is_found_after_some_looks() {
     let swapped = "RssAnon:\t4 kB\nRssShmem:\t0 kB\nVmSwap:\t1000000 kB\n";
     add(root.path(), 2, &stat_line("a", [0; 4], 1, 1), swapped);
     let mut watch = watch(root.path(), &limits());
-    let looks: Vec<_> = (0..EXACT_EVERY).map(|_| watch.tick()).collect();
+    let looks: Vec<_> = (0..EXACT_EVERY).map(|_| look(&mut watch)).collect();
     assert_eq!(looks.last(), Some(&Some(Bound::Memory)));
 }
 
@@ -88,11 +97,11 @@ fn shared_memory_counts_once() {
         fs::write(root.path().join(format!("{pid}/smaps_rollup")), "Pss_Shmem: 20480 kB\n").unwrap();
     }
     let mut watch = watch(root.path(), &limits());
-    assert_eq!(watch.tick(), None);
+    assert_eq!(look(&mut watch), None);
     // A process that hides how it shares counts whole.
     fs::remove_file(root.path().join("2/smaps_rollup")).unwrap();
     fs::remove_file(root.path().join("3/smaps_rollup")).unwrap();
-    assert_eq!(watch.tick(), Some(Bound::Memory));
+    assert_eq!(look(&mut watch), Some(Bound::Memory));
 }
 
 #[test]
@@ -102,25 +111,25 @@ fn threads_pass_the_bound_of_processes() {
     add(root.path(), 2, &stat_line("a", [0; 4], 19, 1), "");
     add(root.path(), 3, &stat_line("b", [0; 4], 1, 1), "");
     let mut watch = watch(root.path(), &limits());
-    assert_eq!(watch.tick(), None);
+    assert_eq!(look(&mut watch), None);
     assert!(watch.next_ms() < 25);
     add(root.path(), 4, &stat_line("c", [0; 4], 1, 1), "");
-    assert_eq!(watch.tick(), Some(Bound::Processes));
+    assert_eq!(look(&mut watch), Some(Bound::Processes));
 }
 
 #[test]
 fn processor_time_is_proved_by_two_looks() {
     let root = tempfile::tempdir().unwrap();
     let mut watch = watch(root.path(), &limits());
-    let mut look = |ticks| {
+    let mut used = |ticks| {
         add(root.path(), 2, &stat_line("a", [ticks, 0, 0, 0], 1, 1), "");
-        watch.tick()
+        look(&mut watch)
     };
-    assert_eq!(look(1099), None);
-    assert_eq!(look(1100), None);
-    assert_eq!(look(1099), None);
-    assert_eq!(look(1100), None);
-    assert_eq!(look(1150), Some(Bound::Cpu));
+    assert_eq!(used(1099), None);
+    assert_eq!(used(1100), None);
+    assert_eq!(used(1099), None);
+    assert_eq!(used(1100), None);
+    assert_eq!(used(1150), Some(Bound::Cpu));
 }
 
 #[test]
@@ -136,7 +145,7 @@ fn space_that_is_taken_passes_the_bound_of_the_disk() {
     watch.free_at_start -= 16 * MIB;
     assert_eq!(watch.disk().map(|left| left > 0), Ok(true));
     watch.free_at_start += 4096 * MIB;
-    assert_eq!(watch.tick(), Some(Bound::Disk));
+    assert_eq!(look(&mut watch), Some(Bound::Disk));
 }
 
 #[test]
@@ -148,5 +157,36 @@ fn the_private_file_system_is_memory() {
     // Any file system that holds more than a page stands in for it.
     limits.memory_bytes = 1;
     let mut watch = Watch::of(&limits, processes, -1, private.as_raw_fd());
-    assert_eq!(watch.tick(), Some(Bound::Memory));
+    assert_eq!(look(&mut watch), Some(Bound::Memory));
+}
+
+#[test]
+fn a_host_without_memory_ends_who_took_it() {
+    let root = tempfile::tempdir().unwrap();
+    let show = |available: u64| {
+        let text = format!("MemTotal: 1048576 kB\nMemFree: 1 kB\nMemAvailable: {} kB\n", available >> 10);
+        fs::write(root.path().join("meminfo"), text).unwrap();
+    };
+    show(100 * MIB);
+    let mut late = watch(root.path(), &limits());
+    show(1000 * MIB);
+    let mut early = watch(root.path(), &limits());
+    show(65 * MIB);
+    assert_eq!(look(&mut early), None, "there is enough left");
+    show(63 * MIB);
+    assert_eq!(look(&mut early), Some(Bound::Memory));
+    assert_eq!(look(&mut late), None, "it was short of memory before");
+}
+
+#[test]
+fn who_cannot_be_read_does_not_escape() {
+    let root = tempfile::tempdir().unwrap();
+    let mut watch = watch(root.path(), &limits());
+    let mut blind = Totals::default();
+    blind.unreadable = true;
+    for (totals, answer) in
+        [(blind, Ok(())), (Totals::default(), Ok(())), (blind, Ok(())), (blind, Err(Bound::Memory))]
+    {
+        assert_eq!(watch.sight(&totals), answer);
+    }
 }

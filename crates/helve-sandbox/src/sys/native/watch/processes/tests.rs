@@ -67,7 +67,10 @@ fn init_counts_only_by_its_children_time() {
     let page = processes.page_bytes;
     for _ in 0..2 {
         let totals = processes.totals(1000);
-        assert_eq!(totals, Totals { threads: 4, resident_bytes: 10 * page, cpu_ticks: 1072 });
+        assert_eq!(
+            totals,
+            Totals { threads: 4, resident_bytes: 10 * page, unreadable: false, cpu_ticks: 1072 }
+        );
         assert_eq!(totals.cpu_seconds(), 10);
         assert_eq!(processes.memory(), Memory { private: 40 << 10, shared: 16 << 10 });
     }
@@ -111,11 +114,13 @@ fn the_kernel_shows_this_process() {
     let processes = open(Path::new("/proc"));
     let pid = std::process::id().to_string();
     let mut buffer = [0; FILE_BYTES];
-    let stat = Stat::parse(processes.read(pid.as_bytes(), b"stat", &mut buffer).unwrap()).unwrap();
+    let stat = Stat::parse(processes.read(&[pid.as_bytes(), b"/stat"], &mut buffer).unwrap()).unwrap();
     assert!(stat.threads >= 2, "{stat:?}");
     assert!(stat.resident_pages * processes.page_bytes > 60 << 20, "{stat:?}");
-    let status = processes.read(pid.as_bytes(), b"status", &mut buffer).unwrap();
+    let status = processes.read(&[pid.as_bytes(), b"/status"], &mut buffer).unwrap();
     assert!(kilobytes(status, b"RssAnon:").unwrap() > 60 << 20);
     assert!(kilobytes(status, b"RssShmem:").is_some() && kilobytes(status, b"VmSwap:").is_some());
     assert_eq!(held[0], 1);
+    let host = processes.host_memory().unwrap();
+    assert!(0 < host.available && host.available < host.total, "{host:?}");
 }

@@ -312,7 +312,7 @@ impl Init {
         ];
         let status = loop {
             let pause = watch.as_ref().map_or(-1, Watch::next_ms);
-            let ready = poll(&mut watched, pause);
+            poll(&mut watched, pause);
             if watched[0].revents != 0 {
                 return abandoned();
             }
@@ -328,9 +328,8 @@ impl Init {
                 let workspace = world.template.workspace.as_raw_fd();
                 watch = Watch::new(&world.bounds, workspace, self.private).ok();
             }
-            if ready == 0
-                && let Some(hit) = watch.as_mut().and_then(Watch::tick)
-            {
+            // Whatever it was that woke this process: a command could wake it all the time.
+            if let Some(hit) = watch.as_mut().and_then(Watch::tick) {
                 bound = hit as u32;
                 // SAFETY: plain numbers: everything in this pid namespace but this process itself.
                 let _ = unsafe { syscall!(libc::SYS_kill, ALL, libc::SIGKILL) };
@@ -388,7 +387,7 @@ impl Init {
     }
 }
 
-fn poll(watched: &mut [libc::pollfd], timeout_ms: c_int) -> usize {
+fn poll(watched: &mut [libc::pollfd], timeout_ms: c_int) {
     let seconds = i64::from(timeout_ms / 1000);
     let timeout = libc::timespec { tv_sec: seconds, tv_nsec: i64::from(timeout_ms % 1000) * 1_000_000 };
     let timeout = if timeout_ms < 0 { std::ptr::null() } else { &raw const timeout };
@@ -396,8 +395,7 @@ fn poll(watched: &mut [libc::pollfd], timeout_ms: c_int) -> usize {
         entry.revents = 0;
     }
     // SAFETY: the list and the time live through the call and the list's length is given.
-    let ready = unsafe { syscall!(libc::SYS_ppoll, watched.as_mut_ptr(), watched.len(), timeout, 0, 8) };
-    ready.unwrap_or(1)
+    let _ = unsafe { syscall!(libc::SYS_ppoll, watched.as_mut_ptr(), watched.len(), timeout, 0, 8) };
 }
 
 fn drain(signals: c_int) {

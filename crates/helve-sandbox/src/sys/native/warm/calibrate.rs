@@ -3,9 +3,8 @@
 //! ```text
 //! list the system calls of `SHELL -c PLACEHOLDER`
 //!   └ the last one after which a changed text is still obeyed
-//!       └ step on from there: the instructions of the shell's own that it has not come by before
-//!           └ the latest one of them at which a changed text is still obeyed
-//!               └ what of the start must be mended there: the copy of the text, the second of the start
+//!       └ step on from there to an instruction of the shell's own that it has not come by before
+//!           └ what of the start must be mended there: the copy of the text, the second of the start
 //! ```
 //!
 //! In: a shell and its environment, in a process with one thread that may allocate. Out: a [`Stop`] with which the shell
@@ -19,14 +18,16 @@ use std::ffi::{CStr, c_char};
 use run::{Image, Lab, Run};
 
 use super::trace::{self, Event};
-use super::{Kept, Stop, TEXT_BYTES};
+use super::{BREAKPOINT, Kept, Stop, TEXT_BYTES};
 
 /// A start-up with more system calls than this is not followed.
 const MOST_CALLS: usize = 5_000;
 /// How many of the last system calls are tried.
 const TRIED_CALLS: usize = 24;
-/// How far is stepped from the last good system call on.
-const MOST_STEPS: usize = 1_000;
+/// How far is stepped from the last good system call on. What a shell does from there to its text takes no time.
+const MOST_STEPS: usize = 200;
+/// How many words that could be the second of the start are tried.
+const MOST_CLOCKS: usize = 16;
 /// How far behind a pointer the copy of the text is looked for.
 const SEARCHED: u64 = 512 * 1024;
 
@@ -39,9 +40,8 @@ pub(in crate::sys) fn calibrate(shell: &CStr, env: &[*const c_char]) -> Option<S
     let last = (calls.saturating_sub(TRIED_CALLS)..calls)
         .rev()
         .find(|call| lab.obeys(|run| run.run_past_call(*call)).is_some())?;
-    let places = places_after(&lab, last)?;
-    let (place, code) = latest_obeyed(&lab, &places)?;
-    let mut stop = Stop { place, code, copy: None, clock: None };
+    let mut stop =
+        stops_after(&lab, last)?.into_iter().find(|stop| lab.obeys(|run| run.run_to(stop)).is_some())?;
     stop.clock = find_clock(&lab, &stop)?;
     stop.copy = find_copy(&lab, &stop)?;
     prove(shell, env, &stop).then_some(stop)
@@ -62,12 +62,11 @@ fn count_calls(lab: &Lab) -> Option<usize> {
 
 /// The instructions of the shell's own, in the order in which it comes by them after the system call `last`, that it
 /// has not come by before.
-fn places_after(lab: &Lab, last: usize) -> Option<Vec<(u64, u64)>> {
+fn stops_after(lab: &Lab, last: usize) -> Option<Vec<Stop>> {
     let mut run = lab.start()?;
     let image = Image::read(&run)?;
     run.run_past_call(last)?;
-    let mut seen = BTreeSet::new();
-    let mut places = Vec::new();
+    let mut stops: Vec<Stop> = Vec::new();
     for _ in 0..MOST_STEPS {
         match run.next(libc::PTRACE_SINGLESTEP)? {
             Event::Signal(libc::SIGTRAP) => {}
@@ -75,52 +74,42 @@ fn places_after(lab: &Lab, last: usize) -> Option<Vec<(u64, u64)>> {
             _ => return None,
         }
         let address = trace::instruction(run.child).ok()?;
-        if image.code.contains(&address) && seen.insert(address) {
-            let place = address.wrapping_sub(run.start.entry);
-            places.push((place, trace::peek(run.child, address).ok()?));
+        let place = address.wrapping_sub(run.start.entry);
+        if image.code.contains(&address) && stops.iter().all(|stop| stop.place != place) {
+            let code = trace::peek(run.child, address).ok()?;
+            stops.push(Stop { place, code, copy: None, clock: None });
         }
     }
     drop(run);
-    let earlier = met_before(lab, last, &places)?;
-    places.retain(|(place, _)| !earlier.contains(place));
-    Some(places)
+    let earlier = met_before(lab, last, &stops)?;
+    stops.retain(|stop| !earlier.contains(&stop.place));
+    Some(stops)
 }
 
-/// Those of `places` that the shell comes by before the end of the system call `last`.
-fn met_before(lab: &Lab, last: usize, places: &[(u64, u64)]) -> Option<BTreeSet<u64>> {
+/// The places of those `stops` that the shell comes by before the end of the system call `last`.
+fn met_before(lab: &Lab, last: usize, stops: &[Stop]) -> Option<BTreeSet<u64>> {
     let mut run = lab.start()?;
     let entry = run.start.entry;
     // Byte by byte, because the words of neighbours overlap.
-    for (place, _) in places {
-        run.set_byte(entry.wrapping_add(*place), super::BREAKPOINT as u8)?;
+    for stop in stops {
+        run.set_byte(entry.wrapping_add(stop.place), BREAKPOINT as u8)?;
     }
     let mut met = BTreeSet::new();
-    let mut stops = 0;
-    while stops < 2 * last + 2 {
+    let mut passed = 0;
+    while passed < 2 * last + 2 {
         match run.next(libc::PTRACE_SYSCALL)? {
-            Event::Call => stops += 1,
+            Event::Call => passed += 1,
             Event::Signal(libc::SIGTRAP) => {
                 let address = trace::instruction(run.child).ok()?.wrapping_sub(1);
-                let place = address.wrapping_sub(entry);
-                let (_, code) = places.iter().find(|(known, _)| *known == place)?;
-                run.set_byte(address, *code as u8)?;
+                let stop = stops.iter().find(|stop| entry.wrapping_add(stop.place) == address)?;
+                run.set_byte(address, stop.code as u8)?;
                 trace::set_instruction(run.child, address).ok()?;
-                met.insert(place);
+                met.insert(stop.place);
             }
             _ => return None,
         }
     }
     Some(met)
-}
-
-/// The last of `places` at which a changed text is obeyed: they are obeyed up to one and not from there on.
-fn latest_obeyed(lab: &Lab, places: &[(u64, u64)]) -> Option<(u64, u64)> {
-    let obeyed = |(place, code): &(u64, u64)| {
-        let stop = Stop { place: *place, code: *code, copy: None, clock: None };
-        lab.obeys(|run| run.run_to(&stop)).is_some()
-    };
-    let count = places.partition_point(obeyed);
-    places.get(count.checked_sub(1)?).copied()
 }
 
 /// The word that holds the second of the start: when it is set back, `SECONDS` grows by as much. `Some(None)` if the
@@ -141,6 +130,7 @@ fn find_clock(lab: &Lab, stop: &Stop) -> Option<Option<u64>> {
         .into_iter()
         .filter(|(_, value)| now.checked_sub(*value).is_some_and(|age| age < 10))
         .map(|(place, _)| place)
+        .take(MOST_CLOCKS)
         .collect();
     drop(run);
     for place in candidates {

@@ -237,29 +237,31 @@ fn a_stop_that_forgets_what_the_shell_kept_is_not_proved() {
 #[test]
 fn measure() {
     let directory = tempfile::tempdir().unwrap();
+    let median = |mut times: Vec<Duration>| {
+        times.sort();
+        times[times.len() / 2]
+    };
     for (shell, stop) in shells() {
-        let (mut cold_times, mut warm_times, mut making) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..200 {
+        let (mut cold, mut warmed, mut made) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..100 {
             let begin = Instant::now();
             command(shell, b"true", directory.path()).output().unwrap();
-            cold_times.push(begin.elapsed());
+            cold.push(begin.elapsed());
             let begin = Instant::now();
             let (mut child, standing) = warm(shell, &stop, directory.path());
-            making.push(begin.elapsed());
-            std::thread::sleep(Duration::from_millis(1));
+            made.push(begin.elapsed());
             let begin = Instant::now();
             release(child.id() as pid_t, &standing, b"true").unwrap();
             child.wait().unwrap();
-            warm_times.push(begin.elapsed());
+            warmed.push(begin.elapsed());
         }
-        let median = |times: &mut Vec<Duration>| {
-            times.sort();
-            times[times.len() / 2]
-        };
-        let (cold, warm, making) = (median(&mut cold_times), median(&mut warm_times), median(&mut making));
-        eprintln!(
-            "{shell:?}: {cold:?} cold, {warm:?} warm, {:.2}; {making:?} to make",
-            warm.as_secs_f64() / cold.as_secs_f64()
+        let begin = Instant::now();
+        calibrate(shell, &environment()).unwrap();
+        let found = begin.elapsed();
+        let (cold, warmed, made) = (median(cold), median(warmed), median(made));
+        let ratio = warmed.as_secs_f64() / cold.as_secs_f64();
+        println!(
+            "{shell:?}: {cold:?} cold, {warmed:?} warm, {ratio:.2}; {made:?} to make, {found:?} to find"
         );
     }
 }

@@ -30,6 +30,7 @@ struct Options {
 }
 
 fn main() -> ExitCode {
+    helve::sandbox::run_helper_if_asked();
     let options = match options() {
         Ok(options) => options,
         Err(message) => {

@@ -30,6 +30,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
+    helve::sandbox::run_helper_if_asked();
     let cli = match args::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => failure::bad_usage(&error),

@@ -23,6 +23,7 @@ use serde_json::Value;
 use crate::call::{Attached, Sandbox};
 use crate::confine::seccomp::{self, Around};
 use crate::drain::{self, Drained, Given, Order, memory_file};
+use crate::namespaces;
 use crate::plan::rules::Rules;
 use crate::plan::{self, Wanted};
 use crate::program;
@@ -128,7 +129,7 @@ impl Bwrap {
                 "Check that {shell} and the directories of the policy exist; `sandbox = \"none\"` runs bare."
             ));
         }
-        let cause = installed::why_no_namespaces();
+        let cause = namespaces::why_none();
         unavailable(format!("The sandbox bwrap could not make its namespaces: {said}"))
             .hint(format!("{cause}; or write sandbox = \"none\" to run bare."))
     }

@@ -4,7 +4,8 @@
 //! [`ShellBackend`] that runs commands, streams their bytes into a sink and says how they ended.
 //!
 //! ```text
-//! call                            one call, the same way for every sandbox
+//! native                          Helve's own: a pool of sandboxes made beforehand, each used once (sys::native makes them)
+//! call                            one call, the same way for every other sandbox
 //!   ├ bwrap │ wrapper │ bare      what to start, and what the ending means
 //!   │   └ workdir                 where it starts, resolved by the kernel beneath the view
 //!   └ spawn                       deadline, cancellation, dropped future
@@ -20,6 +21,7 @@ mod bwrap;
 mod call;
 mod confine;
 mod drain;
+mod namespaces;
 mod native;
 mod plan;
 mod program;
@@ -33,6 +35,8 @@ use std::sync::Arc;
 use call::Backend;
 use helve_core::{ProcessLimits, SandboxChoice, ShellBackend, ToolError, View};
 
+pub use native::{PoolSize, run_helper_if_asked, use_helper};
+
 /// The backend of the owner's choice, bound to `view`. Starts no process; a sandbox that is missing shows itself at
 /// the first run, as `sandbox_unavailable`. A view with a rule that the sandbox could not keep is refused here.
 pub fn backend(
@@ -41,7 +45,8 @@ pub fn backend(
     limits: ProcessLimits,
 ) -> Result<Arc<dyn ShellBackend>, ToolError> {
     Ok(match choice {
-        SandboxChoice::Auto | SandboxChoice::Native | SandboxChoice::Landlock => {
+        SandboxChoice::Native => return native(view, limits, PoolSize::default()),
+        SandboxChoice::Auto | SandboxChoice::Landlock => {
             return Err(ToolError::new(
                 helve_core::ErrorKind::SandboxUnavailable,
                 "There is no such sandbox.",
@@ -53,4 +58,10 @@ pub fn backend(
         }
         SandboxChoice::None => Arc::new(Backend(bare::Bare::new(view, limits))),
     })
+}
+
+/// Helve's own sandbox, bound to `view`, with a pool of the given size. As [`backend`] for [`SandboxChoice::Native`], for
+/// programs that know how many commands they run.
+pub fn native(view: View, limits: ProcessLimits, pool: PoolSize) -> Result<Arc<dyn ShellBackend>, ToolError> {
+    Ok(Arc::new(native::Native::new(view, limits, pool)?))
 }

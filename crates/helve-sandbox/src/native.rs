@@ -1,5 +1,142 @@
-//! Helve's side of the native sandbox.
-#![allow(dead_code, reason = "the zygote's other side is being written")]
+//! The backend `native`: Helve's own sandbox, fresh for each command and made before it is needed.
+//!
+//! ```text
+//! call          one command: its deadline, its cancellation, its ending
+//!   ├ order     what is asked, in the shape that each lane takes ── lane: who may use a warm shell
+//!   ├ engine    the zygote and the members that stand ready ── pool: how many ── zygote, member: Helve's records
+//!   └ reactor   one thread: output into sinks, endings to callers, then the pool is filled again
+//! helper        this program started again, which becomes the zygote (sys::native) ── setup: what it is told
+//! wire          what they say to each other ── records, socket: how that travels
+//! ```
+//!
+//! In: a view. Out: a [`ShellBackend`] whose every command has namespaces, a process tree and private directories of its
+//! own. Deliberately not here: how a namespace is built (`sys::native`), what a view allows (`plan`), and any fallback.
 
+mod call;
+mod engine;
+mod failure;
+mod helper;
+mod lane;
+mod member;
+mod order;
+mod pool;
+mod reactor;
+mod records;
 pub(crate) mod setup;
+mod socket;
 pub(crate) mod wire;
+mod zygote;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use helve_core::{
+    Attach, BoxFuture, Cancel, Ended, Network, OutputSink, ProcessLimits, SandboxReport, ShellBackend,
+    ShellJob, ToolError, View, Work,
+};
+
+use crate::plan::rules::{self, Rules};
+use crate::spawn;
+use call::Call;
+use engine::Engine;
+use order::Order;
+
+pub use helper::{run_helper_if_asked, use_helper};
+pub use pool::PoolSize;
+
+/// Runs commands in Helve's own sandbox.
+pub(crate) struct Native {
+    view: View,
+    rules: Arc<Rules>,
+    limits: ProcessLimits,
+    pool: PoolSize,
+    /// Started at the first call.
+    engine: Mutex<Option<Arc<Engine>>>,
+}
+
+impl Native {
+    /// Starts nothing. A view with a rule that the sandbox could not keep is refused here.
+    pub(crate) fn new(view: View, limits: ProcessLimits, pool: PoolSize) -> Result<Native, ToolError> {
+        let rules = Arc::new(rules::resolve(&view)?);
+        Ok(Native { view, rules, limits, pool, engine: Mutex::new(None) })
+    }
+
+    fn engine(&self) -> Result<Arc<Engine>, ToolError> {
+        let mut slot = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(engine) = &*slot {
+            return Ok(Arc::clone(engine));
+        }
+        let rules = Arc::clone(&self.rules);
+        let engine = Engine::start(self.view.clone(), rules, self.limits, self.pool);
+        let engine = engine.map_err(spawn::no_process)?;
+        *slot = Some(Arc::clone(&engine));
+        Ok(engine)
+    }
+
+    async fn run_job(
+        &self,
+        job: ShellJob,
+        sink: Box<dyn OutputSink>,
+        cancel: Cancel,
+    ) -> Result<Ended, ToolError> {
+        let engine = self.engine()?;
+        let (program, is_shell) = match &job.work {
+            Work::Shell(_) => (self.view.shell.display().to_string(), true),
+            Work::Program(words) => (words.first().cloned().unwrap_or_default(), false),
+        };
+        let order = Order::of_job(&self.view, &job)?;
+        let call = Call { order, timeout: Some(job.timeout), sink: Some(sink), program, is_shell };
+        call::run(&engine, call, &cancel, self.report()).await
+    }
+
+    async fn run_attached(&self, attach: Attach, cancel: Cancel) -> Result<Ended, ToolError> {
+        let engine = self.engine()?;
+        let program = attach.words.first().map(|word| word.to_string_lossy().into_owned());
+        let timeout = attach.timeout;
+        let order = Order::of_attached(&self.view, attach)?;
+        let program = program.unwrap_or_default();
+        let call = Call { order, timeout, sink: None, program, is_shell: false };
+        call::run(&engine, call, &cancel, self.report()).await
+    }
+}
+
+impl Drop for Native {
+    fn drop(&mut self) {
+        let engine = self.engine.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(engine) = engine.take() {
+            engine.close();
+        }
+    }
+}
+
+impl ShellBackend for Native {
+    fn report(&self) -> SandboxReport {
+        let mut layers = vec!["userns", "mountns", "pidns", "ipcns", "utsns", "cgroupns"];
+        if self.view.network == Network::Off {
+            layers.push("netns");
+        }
+        layers.extend(["no_new_privs", "caps", "landlock", "seccomp", "rlimits", "supervised"]);
+        let layers = layers.into_iter().map(str::to_owned).collect();
+        SandboxReport { backend: "native".to_owned(), layers }
+    }
+
+    fn contains(&self) -> bool {
+        true
+    }
+
+    fn ready(&self) -> Result<(), ToolError> {
+        helper::is_there()
+    }
+
+    fn run<'a>(
+        &'a self,
+        job: ShellJob,
+        sink: Box<dyn OutputSink>,
+        cancel: Cancel,
+    ) -> BoxFuture<'a, Result<Ended, ToolError>> {
+        Box::pin(self.run_job(job, sink, cancel))
+    }
+
+    fn attach<'a>(&'a self, program: Attach, cancel: Cancel) -> BoxFuture<'a, Result<Ended, ToolError>> {
+        Box::pin(self.run_attached(program, cancel))
+    }
+}

@@ -22,6 +22,7 @@
 
 mod command;
 pub(crate) mod confine;
+mod early;
 mod launch;
 pub(crate) mod native;
 mod report;

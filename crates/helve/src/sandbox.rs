@@ -3,7 +3,10 @@
 //! In: a [`View`], [`ProcessLimits`] and a [`SandboxChoice`], for example those that a [`crate::Policy`] gives. Out: a
 //! [`crate::ShellBackend`], whose `attach` runs a program on its caller's own streams. Calls of a model never come this way:
 //! they go through the pipeline of a [`crate::Runtime`].
+//!
+//! The native sandbox starts the surrounding program again as its helper. On Linux with glibc that needs nothing; elsewhere
+//! `main` calls [`run_helper_if_asked`] first.
 
 pub use helve_core::{Attach, Ended, LimitHit, Network, ProcessLimits, Removed, SandboxChoice, View, Work};
 pub use helve_runtime::{check_workspace, check_writable};
-pub use helve_sandbox::backend;
+pub use helve_sandbox::{PoolSize, backend, native, run_helper_if_asked, use_helper};

@@ -61,21 +61,3 @@ fn can_disable_userns(path: &Path) -> bool {
     }
     std::fs::read(path).is_ok_and(|bytes| bytes.windows(OPTION.len()).any(|window| window == OPTION))
 }
-
-/// The likely reason why namespaces are refused, from the switches that systems have for it.
-pub(super) fn why_no_namespaces() -> &'static str {
-    let switch = |name: &str| {
-        std::fs::read_to_string(format!("/proc/sys/{name}"))
-            .map(|text| text.trim().to_owned())
-            .unwrap_or_default()
-    };
-    if switch("user/max_user_namespaces") == "0" {
-        "User namespaces are refused: set the sysctl user.max_user_namespaces above 0"
-    } else if switch("kernel/unprivileged_userns_clone") == "0" {
-        "User namespaces are refused: set the sysctl kernel.unprivileged_userns_clone to 1"
-    } else if switch("kernel/apparmor_restrict_unprivileged_userns") == "1" {
-        "User namespaces are refused by AppArmor: install an AppArmor profile for bwrap that has the rule `userns`"
-    } else {
-        "User namespaces may be refused here, as in many containers: allow them for the user who runs Helve"
-    }
-}

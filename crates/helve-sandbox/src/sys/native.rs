@@ -10,7 +10,6 @@
 //! | `warm` | a shell that stands still before it reads its text |
 //! | `watch` | what an init looks at while its command runs |
 //! | `raw` | system calls without the C library |
-#![allow(dead_code, reason = "Helve's side of it is being written")]
 
 mod identity;
 mod member;

@@ -1,0 +1,219 @@
+//! The life of one call: a zygote, a member, a request, and then its end, its deadline or its cancellation.
+//!
+//! Nothing here blocks the async runtime. A call that is ended from outside is killed through its process's descriptor
+//! and waited for, so that its last bytes are in the sink; dropping the future kills it too, and the reactor tidies up.
+
+use std::os::unix::process::ExitStatusExt;
+use std::pin::pin;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use helve_core::{Cancel, Ended, Exit, LimitHit, OutputSink, SandboxReport, ToolError};
+use rustix::io::Errno;
+use tokio::sync::oneshot;
+
+use super::engine::{Begun, Engine, NotBegun, Underway};
+use super::failure;
+use super::member::{Finish, Member};
+use super::order::Order;
+use super::wire::{Bound, Report};
+use crate::spawn;
+
+/// How long the tree may take to die before the answer is given without waiting for it.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long to wait when the zygote has more to read than its socket holds.
+const FULL_PAUSE: Duration = Duration::from_millis(1);
+
+/// What a call is.
+pub(super) struct Call {
+    pub(super) order: Order,
+    pub(super) timeout: Option<Duration>,
+    pub(super) sink: Option<Box<dyn OutputSink>>,
+    /// The program's name, for messages.
+    pub(super) program: String,
+    pub(super) is_shell: bool,
+}
+
+/// Why a call ends before its command does.
+#[derive(Clone, Copy)]
+enum Stop {
+    Cancelled,
+    TimedOut,
+}
+
+impl From<Stop> for Exit {
+    fn from(stop: Stop) -> Exit {
+        match stop {
+            Stop::Cancelled => Exit::Cancelled,
+            Stop::TimedOut => Exit::TimedOut,
+        }
+    }
+}
+
+/// Runs a call to its end.
+pub(super) async fn run(
+    engine: &Arc<Engine>,
+    mut call: Call,
+    cancel: &Cancel,
+    report: SandboxReport,
+) -> Result<Ended, ToolError> {
+    if cancel.is_cancelled() {
+        return Ok(Ended::plain(Exit::Cancelled, report));
+    }
+    let mut stop = pin!(stop(cancel, call.timeout));
+    let mut retried = false;
+    loop {
+        let zygote = tokio::select! {
+            biased;
+            zygote = engine.zygote() => zygote?,
+            stop = &mut stop => return Ok(Ended::plain(stop.into(), report)),
+        };
+        let underway = engine.enter(&zygote)?;
+        let flight = match engine.begin(&zygote, &call.order, call.sink.take()) {
+            Ok(begun) => Flight::new(engine, begun, underway),
+            Err(NotBegun { errno, sink }) => {
+                call.sink = sink;
+                match errno {
+                    Errno::AGAIN | Errno::TOOMANYREFS => {
+                        drop(underway);
+                        tokio::select! {
+                            () = tokio::time::sleep(FULL_PAUSE) => {}
+                            stop = &mut stop => return Ok(Ended::plain(stop.into(), report)),
+                        }
+                    }
+                    Errno::PIPE | Errno::CONNRESET if !retried => {
+                        engine.discard(&zygote);
+                        retried = true;
+                    }
+                    Errno::PIPE | Errno::CONNRESET => return Err(failure::never_began()),
+                    errno => return Err(spawn::no_process(errno.into())),
+                }
+                continue;
+            }
+        };
+        let (finish, removed) = flight.wait(&mut stop).await;
+        let ended = match finish {
+            Ok(Finish::NotDelivered(sink)) if !retried => {
+                engine.discard(&zygote);
+                retried = true;
+                call.sink = sink;
+                continue;
+            }
+            Ok(Finish::NotDelivered(_)) => return Err(failure::never_began()),
+            Ok(Finish::Refused(step, errno)) => return Err(failure::refused(step, errno)),
+            Ok(Finish::SinkFailed) => return Err(failure::sink_failed()),
+            Ok(Finish::Lost) => return Err(spawn::supervisor_lost()),
+            Ok(Finish::Reported(said)) => engine.ending(&said, &call, report)?,
+            Err(stop) => Ended::plain(stop.into(), report),
+        };
+        return Ok(Ended { removed, ..ended });
+    }
+}
+
+async fn stop(cancel: &Cancel, timeout: Option<Duration>) -> Stop {
+    let deadline = async {
+        match timeout {
+            Some(timeout) => tokio::time::sleep(timeout).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => Stop::Cancelled,
+        () = deadline => Stop::TimedOut,
+    }
+}
+
+/// A call that runs. Dropping it ends everything in its member.
+struct Flight<'a> {
+    engine: &'a Arc<Engine>,
+    member: Arc<Member>,
+    finish: oneshot::Receiver<Finish>,
+    underway: Option<Underway>,
+}
+
+impl<'a> Flight<'a> {
+    fn new(engine: &'a Arc<Engine>, begun: Begun, underway: Underway) -> Flight<'a> {
+        Flight { engine, member: begun.member, finish: begun.finish, underway: Some(underway) }
+    }
+
+    /// Waits for its end, or ends it, and takes away what it left at protected places.
+    async fn wait(
+        mut self,
+        stop: &mut (impl Future<Output = Stop> + Unpin),
+    ) -> (Result<Finish, Stop>, Vec<helve_core::Removed>) {
+        let finish = tokio::select! {
+            biased;
+            finish = &mut self.finish => finish.map_err(|_| None),
+            stop = stop => Err(Some(stop)),
+        };
+        let finish = match finish {
+            Ok(finish) => Ok(finish),
+            // The reactor answers every call before it forgets it, unless it has ended itself.
+            Err(None) => Ok(Finish::Lost),
+            Err(Some(stop)) => {
+                self.engine.kill(&self.member);
+                // Until the tree is dead its last bytes are still on their way into the sink.
+                if tokio::time::timeout(GRACE, &mut self.finish).await.is_err() {
+                    // The reactor sweeps when it is dead at last.
+                    return (Err(stop), Vec::new());
+                }
+                Err(stop)
+            }
+        };
+        let removed = self.member.zygote.sweep();
+        self.underway = None;
+        (finish, removed)
+    }
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        let Some(underway) = self.underway.take() else { return };
+        // First left to the reactor, then told that nobody waits: so one of the two tidies up.
+        self.member.abandon(Some(underway));
+        self.finish.close();
+        if self.finish.try_recv().is_ok() {
+            let underway = self.member.abandoned();
+            drop(self.member.zygote.sweep());
+            drop(underway);
+        } else {
+            self.engine.kill(&self.member);
+        }
+    }
+}
+
+impl Engine {
+    /// What a member's report means.
+    fn ending(&self, said: &Report, call: &Call, sandbox: SandboxReport) -> Result<Ended, ToolError> {
+        if said.tag == Report::NOT_STARTED {
+            return Err(failure::not_started(said.step, said.status, &call.program, call.is_shell));
+        }
+        let status = ExitStatus::from_raw(said.status);
+        let exit = match (status.code(), status.signal()) {
+            (Some(code), _) => Exit::Code(code),
+            (None, Some(signal)) => Exit::Signal(signal),
+            (None, None) => return Err(spawn::supervisor_lost()),
+        };
+        let limit = self.limit(Bound::from_number(said.bound), exit);
+        Ok(Ended { exit, limit, left_running: said.left_running, removed: Vec::new(), sandbox })
+    }
+
+    fn limit(&self, bound: Option<Bound>, exit: Exit) -> Option<LimitHit> {
+        let limits = &self.limits;
+        match (bound, exit) {
+            (Some(Bound::Memory), _) => Some(LimitHit::Memory(limits.memory_bytes)),
+            (Some(Bound::Processes), _) => Some(LimitHit::Processes(limits.processes)),
+            (Some(Bound::Cpu), _) | (None, Exit::Signal(libc::SIGXCPU)) => {
+                Some(LimitHit::Cpu(limits.cpu_seconds))
+            }
+            (Some(Bound::Disk), _) => Some(LimitHit::Disk(limits.disk_bytes)),
+            (None, Exit::Signal(libc::SIGXFSZ)) => {
+                Some(LimitHit::File(limits.file_bytes.min(limits.disk_bytes)))
+            }
+            (None, Exit::Signal(libc::SIGSYS)) => Some(LimitHit::SystemCall),
+            (None, _) => None,
+        }
+    }
+}

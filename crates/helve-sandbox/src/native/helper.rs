@@ -1,0 +1,92 @@
+//! The helper: this program started again, which becomes a zygote before it does anything else.
+//!
+//! A program that embeds the sandbox is asked for nothing where its start can be looked at early (see
+//! `sys::early`); elsewhere it calls [`run_helper_if_asked`] first in its `main`. A program that can do neither names
+//! another one with [`use_helper`]. In: the encoded setup. Out: a child process and Helve's end of its control socket.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use helve_core::{ErrorKind, ToolError};
+
+use super::socket;
+use super::wire::HELPER_NAME;
+use crate::drain::memory_file;
+use crate::spawn;
+
+/// Whether this program, started again, would look whether it is asked to be the helper.
+static LOOKS: AtomicBool = AtomicBool::new(false);
+
+/// Another program that looks.
+static OTHER: RwLock<Option<PathBuf>> = RwLock::new(None);
+
+/// Becomes the sandbox's helper process, and then never returns, if this process was started to be it.
+///
+/// Call it first in `main`, before threads and before arguments are read. It costs nothing in an ordinary start.
+pub fn run_helper_if_asked() {
+    LOOKS.store(true, Ordering::Relaxed);
+    if std::env::args_os().next().is_some_and(|name| name == HELPER_NAME) {
+        crate::sys::native::zygote_main();
+    }
+}
+
+/// Names another program as the sandbox's helper: one whose `main` calls [`run_helper_if_asked`] first. For programs
+/// that cannot do so themselves.
+pub fn use_helper(program: PathBuf) {
+    *OTHER.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(program);
+}
+
+/// Whether there is a program to start.
+pub(super) fn is_there() -> Result<(), ToolError> {
+    program().map(drop).ok_or_else(no_helper)
+}
+
+/// A zygote that was started.
+#[derive(Debug)]
+pub(super) struct Started {
+    /// The process.
+    pub(super) child: Child,
+    /// Helve's end of `control`.
+    pub(super) control: OwnedFd,
+}
+
+/// Starts a helper with an encoded setup.
+pub(super) fn start(setup: &[u8]) -> Result<Started, ToolError> {
+    let (control, theirs) = socket::pair().map_err(|errno| spawn::no_process(errno.into()))?;
+    let setup = memory_file("setup", setup).map_err(spawn::no_process)?;
+    let program = program().ok_or_else(no_helper)?;
+    // Without a hook between fork and exec the standard library uses posix_spawn, whose cost does not grow with the
+    // memory of this process.
+    let mut command = Command::new(&program);
+    command.arg0(HELPER_NAME).env_clear().current_dir("/");
+    command.stdin(theirs).stdout(setup).stderr(Stdio::null());
+    let child = command.spawn().map_err(|error| {
+        let message =
+            format!("The sandbox's helper process could not be started from {}: {error}", program.display());
+        ToolError::new(ErrorKind::SandboxUnavailable, message).hint(
+            "Check that /proc is mounted, and the limits on processes and memory of the user who runs Helve.",
+        )
+    })?;
+    Ok(Started { child, control })
+}
+
+/// The program to start. The kernel resolves the link to the file that runs, even if another has taken its name.
+fn program() -> Option<PathBuf> {
+    let other = OTHER.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+    other.or_else(|| LOOKS.load(Ordering::Relaxed).then(|| PathBuf::from("/proc/self/exe")))
+}
+
+fn no_helper() -> ToolError {
+    ToolError::new(
+        ErrorKind::SandboxUnavailable,
+        "The sandbox native needs a helper process, and this program cannot be started as one.",
+    )
+    .hint(
+        "Call helve::sandbox::run_helper_if_asked() first in main, or name a program that does with \
+         helve::sandbox::use_helper.",
+    )
+}

@@ -1,0 +1,190 @@
+//! How many members stand ready, of which kind. Pure sizes and times: who makes and drops them is [`super::engine`].
+//!
+//! Nothing is made for a first call, and nothing after it until the process has lived on for a moment: a program that
+//! runs one command and ends pays for no pool. Then the pool has its ordinary size, grows while calls find it empty,
+//! shrinks when they pause, and is given up when they stop.
+
+use std::time::{Duration, Instant};
+
+/// How many members of the native sandbox stand ready while commands come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolSize {
+    /// Shells that have already started.
+    pub warm: usize,
+    /// Sandboxes that wait for any program.
+    pub parked: usize,
+}
+
+impl Default for PoolSize {
+    fn default() -> Self {
+        PoolSize { warm: 2, parked: 1 }
+    }
+}
+
+impl PoolSize {
+    /// No pool: each command waits for a sandbox of its own to be made.
+    pub const NONE: PoolSize = PoolSize { warm: 0, parked: 0 };
+}
+
+/// The most that stand ready of one kind, however many calls come.
+const MOST: usize = 6;
+/// How long after a first call nothing is made yet.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+/// After this long without a call the pool has its ordinary size again.
+const SHRINK_AFTER: Duration = Duration::from_secs(2);
+/// After this long without a call nothing stands ready.
+const EMPTY_AFTER: Duration = Duration::from_secs(30);
+/// After this long without a call the zygote ends too.
+const CLOSE_AFTER: Duration = Duration::from_secs(300);
+
+/// What is wanted at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// So many members.
+    pub(super) size: PoolSize,
+    /// Whether the zygote is kept.
+    pub(super) zygote: bool,
+    /// When to ask again although nothing has happened; never if absent.
+    pub(super) again: Option<Instant>,
+}
+
+/// The pool's size over time.
+#[derive(Debug)]
+pub(super) struct Sizing {
+    base: PoolSize,
+    grown: PoolSize,
+    calls: u64,
+    last: Instant,
+}
+
+impl Sizing {
+    pub(super) fn new(base: PoolSize, now: Instant) -> Sizing {
+        Sizing { base, grown: base, calls: 0, last: now }
+    }
+
+    /// A call has ended.
+    pub(super) fn ended(&mut self, now: Instant) {
+        self.calls = self.calls.saturating_add(1);
+        self.last = now;
+    }
+
+    /// A call wanted a warm shell and none was ready.
+    pub(super) fn missed_warm(&mut self) {
+        if self.base.warm > 0 {
+            self.grown.warm = grow(self.grown.warm, self.base.warm);
+        }
+    }
+
+    /// A call wanted a parked member and none was ready.
+    pub(super) fn missed_parked(&mut self) {
+        if self.base.parked > 0 {
+            self.grown.parked = grow(self.grown.parked, self.base.parked);
+        }
+    }
+
+    /// What should stand ready now. `running` says whether a call is under way.
+    pub(super) fn wanted(&mut self, now: Instant, running: bool) -> Wanted {
+        let again = |after: Duration| Some(self.last + after);
+        let quiet = now.saturating_duration_since(self.last);
+        let nothing = Wanted { size: PoolSize::NONE, zygote: true, again: None };
+        if self.calls == 0 {
+            return nothing;
+        }
+        if self.calls == 1 && quiet < FIRST_PAUSE {
+            return Wanted { again: again(FIRST_PAUSE), ..nothing };
+        }
+        if running || quiet < SHRINK_AFTER {
+            return Wanted {
+                size: self.grown,
+                zygote: true,
+                again: again(SHRINK_AFTER).filter(|_| !running),
+            };
+        }
+        if quiet < EMPTY_AFTER {
+            let again = again(EMPTY_AFTER);
+            self.grown = self.base;
+            return Wanted { size: self.base, zygote: true, again };
+        }
+        if quiet < CLOSE_AFTER {
+            return Wanted { again: again(CLOSE_AFTER), ..nothing };
+        }
+        // The next zygote begins as the first one did.
+        self.calls = 0;
+        Wanted { zygote: false, ..nothing }
+    }
+}
+
+fn grow(size: usize, base: usize) -> usize {
+    size.saturating_add(1).min(MOST.max(base))
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    const MILLI: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_single_call_has_no_pool_until_the_process_lives_on() {
+        let start = Instant::now();
+        let mut sizing = Sizing::new(PoolSize::default(), start);
+        assert_eq!(sizing.wanted(start, true).size, PoolSize::NONE);
+        sizing.ended(start);
+        let wanted = sizing.wanted(start + MILLI, false);
+        assert_eq!(wanted, Wanted { size: PoolSize::NONE, zygote: true, again: Some(start + FIRST_PAUSE) });
+        assert_eq!(sizing.wanted(start + FIRST_PAUSE, false).size, PoolSize::default());
+        sizing.ended(start + MILLI);
+        assert_eq!(sizing.wanted(start + MILLI, false).size, PoolSize::default());
+    }
+
+    #[test]
+    fn it_grows_to_a_bound_while_calls_miss_and_shrinks_when_they_pause() {
+        let start = Instant::now();
+        let mut sizing = Sizing::new(PoolSize::default(), start);
+        sizing.ended(start);
+        sizing.ended(start);
+        for _ in 0..20 {
+            sizing.missed_warm();
+        }
+        sizing.missed_parked();
+        assert_eq!(sizing.wanted(start, false).size, PoolSize { warm: MOST, parked: 2 });
+        let wanted = sizing.wanted(start + SHRINK_AFTER, false);
+        assert_eq!(
+            wanted,
+            Wanted { size: PoolSize::default(), zygote: true, again: Some(start + EMPTY_AFTER) }
+        );
+        let wanted = sizing.wanted(start + EMPTY_AFTER, false);
+        assert_eq!(wanted, Wanted { size: PoolSize::NONE, zygote: true, again: Some(start + CLOSE_AFTER) });
+        let wanted = sizing.wanted(start + CLOSE_AFTER, false);
+        assert_eq!(wanted, Wanted { size: PoolSize::NONE, zygote: false, again: None });
+        assert_eq!(sizing.wanted(start + CLOSE_AFTER, false).again, None);
+    }
+
+    #[test]
+    fn a_long_call_is_no_pause() {
+        let start = Instant::now();
+        let mut sizing = Sizing::new(PoolSize::default(), start);
+        sizing.ended(start);
+        sizing.ended(start);
+        let wanted = sizing.wanted(start + EMPTY_AFTER * 2, true);
+        assert_eq!(wanted, Wanted { size: PoolSize::default(), zygote: true, again: None });
+    }
+
+    #[test]
+    fn no_pool_stays_none_and_a_large_one_stays_large() {
+        let start = Instant::now();
+        for (base, grown) in [
+            (PoolSize::NONE, PoolSize::NONE),
+            (PoolSize { warm: 9, parked: 0 }, PoolSize { warm: 9, parked: 0 }),
+        ] {
+            let mut sizing = Sizing::new(base, start);
+            sizing.ended(start);
+            sizing.ended(start);
+            sizing.missed_warm();
+            sizing.missed_parked();
+            assert_eq!(sizing.wanted(start, false).size, grown);
+        }
+    }
+}

@@ -10,6 +10,7 @@
 //! | [`context`], [`cancel`] | what a running tool can reach; taking a call back |
 //! | [`lane`] | the traits behind those handles: shell, files, egress, blobs |
 //! | [`view`], [`verdict`], [`access`] | data that policy, sandbox and runtime share |
+//! | [`protected`] | names of files that run or configure programs without being asked |
 //! | [`text`], [`harmless`] | bounded text with an exact count of the rest; text that can do nothing to a terminal |
 //! | [`limits`] | every limit with its default and what happens at it |
 //! | [`strict_json`] | JSON from outside: no duplicate keys, no lost digits, bounded depth |
@@ -27,6 +28,7 @@ pub mod harmless;
 pub mod lane;
 pub mod limits;
 pub mod output;
+pub mod protected;
 pub mod schema;
 pub mod spec;
 pub mod strict_json;

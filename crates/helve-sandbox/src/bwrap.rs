@@ -27,6 +27,7 @@ use crate::namespaces;
 use crate::plan::rules::Rules;
 use crate::plan::{self, Wanted};
 use crate::program;
+use crate::protect::{Protection, Turn};
 use crate::spawn;
 use crate::sys::{Ending, Program};
 use crate::workdir::{self, WorkDir};
@@ -40,6 +41,7 @@ pub(crate) struct Bwrap {
     rules: Rules,
     limits: ProcessLimits,
     installed: std::sync::OnceLock<Installed>,
+    protection: Protection,
 }
 
 impl Bwrap {
@@ -48,7 +50,8 @@ impl Bwrap {
             check_variable(name, value)?;
         }
         let rules = plan::rules::resolve(&view)?;
-        Ok(Bwrap { view, rules, limits, installed: std::sync::OnceLock::new() })
+        let protection = Protection::new(rules.workspace.real.clone(), view.protected.clone(), true);
+        Ok(Bwrap { view, rules, limits, installed: std::sync::OnceLock::new(), protection })
     }
 
     /// The program, looked for until it is found, so that it may be installed while Helve runs.
@@ -67,6 +70,7 @@ impl Bwrap {
         installed: &Installed,
         start: &WorkDir,
         session: Session,
+        turn: Option<&Turn>,
         inherited: &mut Vec<OwnedFd>,
     ) -> Result<Vec<u8>, ToolError> {
         let mut options = Options::default();
@@ -91,7 +95,9 @@ impl Bwrap {
             network: self.view.network,
             file_bytes: self.limits.file_bytes,
         };
-        options::write(&plan::plan(&wanted)?, &mut options, |content| {
+        let mut plan = plan::plan(&wanted)?;
+        plan.guard(&self.rules, &turn.map(Turn::guarded).unwrap_or_default());
+        options::write(&plan, &mut options, |content| {
             let file = match content {
                 Content::Bytes(bytes) => memory_file("file", bytes).map_err(spawn::no_process)?,
                 Content::Of(path) => open_file(path)?,
@@ -204,7 +210,8 @@ impl Bwrap {
         let start = workdir::open(&self.view, working_dir)?;
         let (status, status_end) = drain::pipe().map_err(spawn::no_process)?;
         let mut inherited = vec![status_end];
-        let options = self.options(installed, &start, session, &mut inherited)?;
+        let turn = self.protection.begin().map_err(spawn::not_protected)?;
+        let options = self.options(installed, &start, session, turn.as_ref(), &mut inherited)?;
         let options = memory_file("options", &options).map_err(spawn::no_process)?;
         let number = options.as_raw_fd().to_string();
         inherited.push(options);
@@ -218,6 +225,7 @@ impl Bwrap {
             status: Some(status),
             streams: Given::Nothing,
             limits: self.limits,
+            turn,
         })
     }
 }

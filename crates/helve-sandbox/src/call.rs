@@ -101,12 +101,13 @@ impl<S: Sandbox> ShellBackend for Backend<S> {
                 let stdin = drain::memory_file("stdin", &job.stdin).map_err(spawn::no_process)?;
                 order.streams = Given::Input(stdin);
             }
-            let exit = match spawn::run(order, job.timeout, sink, &cancel).await? {
+            let (outcome, removed) = spawn::run(order, job.timeout, sink, &cancel).await?;
+            let exit = match outcome {
                 Outcome::TimedOut => Exit::TimedOut,
                 Outcome::Cancelled => Exit::Cancelled,
                 Outcome::Ended(drained) => self.0.exit(&drained)?,
             };
-            Ok(Ended::plain(exit, self.report()))
+            Ok(Ended { removed, ..Ended::plain(exit, self.report()) })
         })
     }
 
@@ -117,12 +118,13 @@ impl<S: Sandbox> ShellBackend for Backend<S> {
             let mut order = self.0.order_attached(&attached)?;
             order.streams = Given::All { streams, terminal };
             let timeout = timeout.unwrap_or(FOR_EVER);
-            let exit = match spawn::run(order, timeout, Box::new(NoSink), &cancel).await? {
+            let (outcome, removed) = spawn::run(order, timeout, Box::new(NoSink), &cancel).await?;
+            let exit = match outcome {
                 Outcome::TimedOut => Exit::TimedOut,
                 Outcome::Cancelled => Exit::Cancelled,
                 Outcome::Ended(drained) => self.0.exit_attached(&drained, &attached)?,
             };
-            Ok(Ended::plain(exit, self.report()))
+            Ok(Ended { removed, ..Ended::plain(exit, self.report()) })
         })
     }
 }

@@ -8,13 +8,14 @@ use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use helve_core::{OutputSink, ProcessLimits, Stream};
+use helve_core::{OutputSink, ProcessLimits, Removed, Stream};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
 use tokio::sync::oneshot;
 
+use crate::protect::Turn;
 use crate::sys::{self, Ending, Launch, Program, Supervisor};
 
 /// What a backend wants to have run.
@@ -31,6 +32,8 @@ pub(crate) struct Order {
     pub(crate) streams: Given,
     /// Its limits.
     pub(crate) limits: ProcessLimits,
+    /// The protection of the workspace while it runs.
+    pub(crate) turn: Option<Turn>,
 }
 
 impl Order {
@@ -43,6 +46,7 @@ impl Order {
             status: None,
             streams: Given::Nothing,
             limits,
+            turn: None,
         }
     }
 }
@@ -71,6 +75,8 @@ pub(crate) struct Drained {
     pub(crate) stderr_head: Vec<u8>,
     /// What came through the order's status pipe.
     pub(crate) status: Vec<u8>,
+    /// What it left at protected places of the workspace and was taken away.
+    pub(crate) removed: io::Result<Vec<Removed>>,
 }
 
 /// What one read takes at most.
@@ -85,16 +91,21 @@ pub(crate) type Answer = io::Result<Option<Drained>>;
 
 /// Runs the order to its end and sends the answer.
 pub(crate) fn run(
-    order: Order,
+    mut order: Order,
     sink: Box<dyn OutputSink>,
     lifeline: OwnedFd,
     answer: oneshot::Sender<Answer>,
 ) {
+    // Ended after the supervisor, however this function is left: the workspace is swept when the tree is gone.
+    let mut turn = order.turn.take();
     // Waited for when this function is left, and after `teller` is gone, even in a panic of the sink: a command whose
     // output nobody reads ends when whoever waits for the answer lets go of the lifeline.
     let mut supervisor = None;
     let teller = answer;
-    let done = follow(order, sink, lifeline, &mut supervisor);
+    let mut done = follow(order, sink, lifeline, &mut supervisor);
+    if let (Ok(Some(drained)), Some(turn)) = (&mut done, turn.take_if(|_| supervisor.is_none())) {
+        drained.removed = turn.end();
+    }
     let _ = teller.send(done);
 }
 
@@ -139,7 +150,7 @@ fn follow(
     // It has reported, so this is short.
     *supervisor = None;
     let status = order.status.map(|pipe| read_rest(pipe.as_fd())).transpose()?.unwrap_or_default();
-    Ok(Some(Drained { ending, stderr_head: streams.stderr_head, status }))
+    Ok(Some(Drained { ending, stderr_head: streams.stderr_head, status, removed: Ok(Vec::new()) }))
 }
 
 /// The command's ends of its streams, and those that are read here.

@@ -13,6 +13,7 @@
 //!           └ sys                 supervisor process: starts the command, kills its whole tree (all unsafe code)
 //! ```
 //!
+//! `protect` keeps the protected paths of the workspace, before and after each call; `git_config` reads what git obeys.
 //! The view is always given from outside. Deliberately not here: configuration, the guard that reads a command,
 //! redaction and truncation of output, and any fallback: a sandbox that cannot be had is an error, never a bare run.
 
@@ -21,10 +22,12 @@ mod bwrap;
 mod call;
 mod confine;
 mod drain;
+pub mod git_config;
 mod namespaces;
 mod native;
 mod plan;
 mod program;
+mod protect;
 mod spawn;
 mod sys;
 mod workdir;

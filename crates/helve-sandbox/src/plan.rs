@@ -8,10 +8,13 @@
 pub(crate) mod rules;
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use helve_core::{ErrorKind, Network, ToolError};
 
+use crate::native::wire::Guarded;
 use rules::{Rule, Rules};
 
 /// What stands at a place inside.
@@ -237,6 +240,21 @@ impl Plan {
         for path in repeated {
             self.0.remove(&path);
         }
+    }
+
+    /// Adds protected paths of the workspace, where nothing stricter stands.
+    pub(crate) fn guard(&mut self, rules: &Rules, guarded: &[Guarded]) {
+        let workspace = &rules.workspace.real;
+        let mut added = Vec::new();
+        for entry in guarded {
+            let path = workspace.join(OsStr::from_bytes(&entry.path));
+            // Only what shows the workspace itself, or another writable root, is pinned or made read-only.
+            if self.0.contains_key(&path) || self.above(&path) != Some(&Mount::ReadWrite) {
+                continue;
+            }
+            added.push((path, if entry.writable { Mount::ReadWrite } else { Mount::ReadOnly }));
+        }
+        self.0.extend(added);
     }
 
     /// Every place and what stands there, a directory before what is in it.

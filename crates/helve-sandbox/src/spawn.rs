@@ -9,7 +9,7 @@
 use std::io;
 use std::time::Duration;
 
-use helve_core::{Cancel, ErrorKind, Exit, OutputSink, ToolError};
+use helve_core::{Cancel, ErrorKind, Exit, OutputSink, Removed, ToolError};
 use tokio::sync::oneshot;
 
 use crate::drain::{self, Drained, Order};
@@ -30,15 +30,15 @@ pub(crate) enum Outcome {
 /// kernel itself holds, or that belongs to another user, takes longer; the supervisor stays with it.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Runs the order under a deadline.
+/// Runs the order under a deadline. Besides how it ended: what was taken away of what it left at protected places.
 pub(crate) async fn run(
     order: Order,
     timeout: Duration,
     sink: Box<dyn OutputSink>,
     cancel: &Cancel,
-) -> Result<Outcome, ToolError> {
+) -> Result<(Outcome, Vec<Removed>), ToolError> {
     if cancel.is_cancelled() {
-        return Ok(Outcome::Cancelled);
+        return Ok((Outcome::Cancelled, Vec::new()));
     }
     let (lifeline, hold) = drain::pipe().map_err(no_process)?;
     let (answer, mut work) = oneshot::channel();
@@ -50,7 +50,10 @@ pub(crate) async fn run(
             let done = done.map_err(|_| ToolError::internal("The thread that reads the output failed."))?;
             // Nobody has cut the lifeline, so there is a result.
             return match done.map_err(no_process)? {
-                Some(drained) => Ok(Outcome::Ended(drained)),
+                Some(mut drained) => {
+                    let removed = std::mem::replace(&mut drained.removed, Ok(Vec::new())).map_err(not_swept)?;
+                    Ok((Outcome::Ended(drained), removed))
+                }
                 None => Err(ToolError::internal("The command's lifeline was cut before it began.")),
             };
         }
@@ -59,8 +62,12 @@ pub(crate) async fn run(
     };
     drop(hold);
     // Until the tree is dead its last bytes are still on their way into the sink.
-    let _ = tokio::time::timeout(GRACE, work).await;
-    Ok(stopped)
+    let removed = match tokio::time::timeout(GRACE, work).await {
+        Ok(Ok(Ok(Some(drained)))) => drained.removed.map_err(not_swept)?,
+        // The thread sweeps when the tree is gone, however long that takes.
+        _ => Vec::new(),
+    };
+    Ok((stopped, removed))
 }
 
 /// What an ending means for a command that runs without a sandbox program between.
@@ -107,6 +114,19 @@ pub(crate) fn supervisor_lost() -> ToolError {
 pub(crate) fn no_process(error: io::Error) -> ToolError {
     ToolError::internal(format!("The command could not be run: {error}"))
         .hint("Check the limits on processes, memory and open files of the user who runs Helve.")
+}
+
+/// The error for a workspace whose protected places are not known to be as they were.
+pub(crate) fn not_swept(error: io::Error) -> ToolError {
+    ToolError::internal(format!("The command ended, but protected paths could not be kept: {error}"))
+        .hint("Look at what it left there before you use git, an editor or a shell in this workspace.")
+}
+
+/// The error for a workspace that cannot be protected while a command runs.
+pub(crate) fn not_protected(error: io::Error) -> ToolError {
+    let message = format!("The protected paths of the workspace cannot be guarded: {error}");
+    ToolError::new(ErrorKind::SandboxUnavailable, message)
+        .hint("Use Linux 5.9 or newer, and a workspace that this user may read; view.protected = [] protects nothing.")
 }
 
 /// The error for text that no process can be given.

@@ -1,0 +1,205 @@
+//! Which entries of a directory are protected places, and the walk that finds all of them.
+//!
+//! A place is a file or directory that has to stay as it is, as a whole: something with a protected name, or what in a
+//! git directory runs programs. A git directory is one that git would take for one: named `.git`, or with a `HEAD`
+//! beside `objects` and `refs` (or a `commondir` that says where these are), so that bare repositories, submodules and
+//! work trees count too.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use helve_core::protected;
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use super::tree::{self, Tree, join};
+
+/// How many directories one walk looks into, the outer ones first.
+pub(super) const MOST_DIRECTORIES: usize = 200_000;
+
+/// Directories that package managers fill and nobody opens as a project. Names do not count in them, git's structure
+/// does.
+const INSTALLED: [&[u8]; 3] = [b"node_modules", b"site-packages", b"vendor"];
+
+/// What kind of place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Something with a protected name, or that git's configuration leads to.
+    Named,
+    /// A configuration of git.
+    Config,
+    /// A directory of hooks.
+    Hooks,
+    /// A `.git` that is no directory.
+    GitFile,
+    /// A file in a git directory that says where another part of the repository is.
+    Pointer,
+}
+
+impl Kind {
+    /// Why what was there may not stay.
+    pub(super) fn why(self) -> &'static str {
+        match self {
+            Kind::Named => "programs obey it without being asked",
+            Kind::Config => "a configuration of git that may name programs",
+            Kind::Hooks => "a hook of git",
+            Kind::GitFile => "a .git that leads git elsewhere",
+            Kind::Pointer => "leads git out of the workspace",
+        }
+    }
+}
+
+/// What is protected.
+#[derive(Debug)]
+pub(super) struct Names {
+    /// Names that count anywhere, without `.git`.
+    named: Vec<String>,
+    /// Whether git's structure counts.
+    git: bool,
+    /// Single paths that the owner's git configuration leads to.
+    pub(super) paths: BTreeSet<Vec<u8>>,
+}
+
+/// What one directory holds.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    /// Protected places in it.
+    pub(super) places: Vec<(Vec<u8>, Kind)>,
+    /// Names of the directories in it that are to be looked into.
+    pub(super) directories: Vec<Vec<u8>>,
+    /// Whether it is a git directory.
+    pub(super) git: bool,
+}
+
+impl Names {
+    pub(super) fn new(names: &[String]) -> Names {
+        let is_git = |name: &&String| name.eq_ignore_ascii_case(protected::GIT);
+        Names {
+            named: names.iter().filter(|name| !is_git(name)).cloned().collect(),
+            git: names.iter().any(|name| is_git(&name)),
+            paths: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.named.is_empty() && !self.git
+    }
+
+    /// Whether a change of an entry with this name can make or change a place.
+    pub(super) fn is_relevant(&self, name: &[u8]) -> bool {
+        protected::is_among(&self.named, name)
+            || self.git && (is_named(name, b".git") || piece(name).is_some() || is_mark(name))
+            || self.paths.iter().any(|path| tree::split(path).1 == name)
+    }
+
+    /// Looks through one directory.
+    pub(super) fn list(&self, tree: &Tree, path: &[u8], anyhow: bool) -> Result<Listing, Errno> {
+        let directory = if anyhow { tree.directory_anyhow(path)? } else { tree.directory(path)? };
+        let in_installed = path.split(|byte| *byte == b'/').any(|part| INSTALLED.contains(&part));
+        let mut listing = Listing::default();
+        let mut marks = Marks::default();
+        let mut pieces = Vec::new();
+        tree::list(&directory, |name, kind| {
+            let name = name.to_bytes();
+            let is_directory = kind == FileType::Directory;
+            if self.is_place(path, name, in_installed) {
+                listing.places.push((join(path, name), Kind::Named));
+                if is_directory {
+                    listing.directories.push(join(name, protected::WORKTREES.as_bytes()));
+                }
+                return true;
+            }
+            if self.git {
+                if is_named(name, b".git") && !is_directory {
+                    listing.places.push((join(path, name), Kind::GitFile));
+                    return true;
+                }
+                marks.note(name);
+                if let Some(kind) = piece(name) {
+                    pieces.push((name.to_vec(), kind, is_directory));
+                    return true;
+                }
+            }
+            if is_directory {
+                listing.directories.push(name.to_vec());
+            }
+            true
+        })?;
+        listing.git = self.git && (marks.is_git() || is_named(tree::split(path).1, b".git"));
+        for (name, kind, is_directory) in pieces {
+            if listing.git && (is_directory == (kind == Kind::Hooks) || !is_directory) {
+                listing.places.push((join(path, &name), kind));
+            } else if is_directory {
+                listing.directories.push(name);
+            }
+        }
+        Ok(listing)
+    }
+
+    fn is_place(&self, directory: &[u8], name: &[u8], in_installed: bool) -> bool {
+        !in_installed && protected::is_among(&self.named, name)
+            || !self.paths.is_empty() && self.paths.contains(&join(directory, name))
+    }
+
+    /// Looks through directories from `start` on, the outer ones first. `each` takes the path, first alone and then with
+    /// what is there. Whether all were seen.
+    pub(super) fn walk(
+        &self,
+        tree: &Tree,
+        start: Vec<u8>,
+        anyhow: bool,
+        each: &mut dyn FnMut(&[u8], Option<&Listing>),
+    ) -> bool {
+        let mut ahead = VecDeque::from([start]);
+        for _ in 0..MOST_DIRECTORIES {
+            let Some(path) = ahead.pop_front() else { return true };
+            each(&path, None);
+            // What has gone meanwhile, or nobody may open, holds nothing for others to obey.
+            let Ok(listing) = self.list(tree, &path, anyhow) else { continue };
+            each(&path, Some(&listing));
+            ahead.extend(listing.directories.iter().map(|name| join(&path, name)));
+        }
+        ahead.is_empty()
+    }
+}
+
+/// What makes a directory a git directory.
+#[derive(Default)]
+struct Marks {
+    head: bool,
+    objects: bool,
+    refs: bool,
+    common: bool,
+}
+
+impl Marks {
+    fn note(&mut self, name: &[u8]) {
+        self.head |= is_named(name, b"HEAD");
+        self.objects |= is_named(name, b"objects");
+        self.refs |= is_named(name, b"refs");
+        self.common |= is_named(name, b"commondir");
+    }
+
+    fn is_git(&self) -> bool {
+        self.head && (self.common || self.objects && self.refs)
+    }
+}
+
+fn is_mark(name: &[u8]) -> bool {
+    [&b"HEAD"[..], b"objects", b"refs", b"commondir"].iter().any(|mark| is_named(name, mark))
+}
+
+/// What an entry of a git directory is, if it is a place.
+fn piece(name: &[u8]) -> Option<Kind> {
+    const PIECES: [(&[u8], Kind); 5] = [
+        (b"config", Kind::Config),
+        (b"config.worktree", Kind::Config),
+        (b"hooks", Kind::Hooks),
+        (b"commondir", Kind::Pointer),
+        (b"gitdir", Kind::Pointer),
+    ];
+    PIECES.iter().find(|(piece, _)| is_named(name, piece)).map(|(_, kind)| *kind)
+}
+
+fn is_named(name: &[u8], wanted: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(wanted)
+}

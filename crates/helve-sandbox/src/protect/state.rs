@@ -1,0 +1,504 @@
+//! What is known of a workspace from call to call.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::fd::OwnedFd;
+
+use helve_core::{Removed, protected};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use super::harmless::is_harmless;
+use super::places::{Kind, Listing, MOST_DIRECTORIES, Names};
+use super::snapshot::{Held, Snapshot};
+use super::take::{Taken, put_back};
+use super::tree::{Identity, Tree, identity, is_below, join, kind as type_of, split};
+use super::watch::{Changes, Watch};
+use crate::git_config::{self, Entry};
+use crate::native::wire::Guarded;
+
+/// How many paths are mounted. What the owner has beyond is put back if a command changes it.
+const MOST_GUARDED: usize = 512;
+
+/// Everything about one workspace.
+#[derive(Debug)]
+pub(super) struct State {
+    tree: Tree,
+    names: Names,
+    mounts: bool,
+    watch: Watching,
+    /// Calls between their `before` and their `after`.
+    running: usize,
+    /// Whether the first walk saw every directory.
+    complete: bool,
+    /// What the owner has.
+    known: BTreeMap<Vec<u8>, Known>,
+    /// What commands made and may keep.
+    theirs: BTreeSet<Vec<u8>>,
+    /// What was said to be mounted the last time.
+    told: Option<Vec<(Guarded, Option<Identity>)>>,
+}
+
+#[derive(Debug)]
+enum Watching {
+    /// No call has begun.
+    Unused,
+    /// One call has begun.
+    NotYet,
+    On(Watch),
+    /// The system does not let it.
+    Refused,
+}
+
+/// Something that the owner has.
+#[derive(Debug)]
+struct Known {
+    kind: Kind,
+    snapshot: Snapshot,
+    /// Whether commands see it through a mount of its own.
+    mounted: bool,
+}
+
+/// What a look found.
+#[derive(Debug, Default)]
+struct Found {
+    places: BTreeMap<Vec<u8>, Kind>,
+    /// Directories that were listed.
+    listed: BTreeSet<Vec<u8>>,
+    /// Directories that are gone, or that were walked with everything below.
+    covered: BTreeSet<Vec<u8>>,
+    /// Whether every directory was seen.
+    complete: bool,
+}
+
+impl Found {
+    fn note(&mut self, path: &[u8], listing: &Listing) {
+        self.listed.insert(path.to_vec());
+        self.places.extend(listing.places.iter().cloned());
+    }
+
+    /// Whether the place is gone: the look went there and did not find it.
+    fn misses(&self, place: &[u8]) -> bool {
+        let covered = || {
+            let mut above = place;
+            loop {
+                if self.covered.contains(above) {
+                    return true;
+                }
+                if above.is_empty() {
+                    return false;
+                }
+                above = split(above).0;
+            }
+        };
+        !self.places.contains_key(place) && (self.listed.contains(split(place).0) || covered())
+    }
+}
+
+impl State {
+    pub(super) fn new(workspace: OwnedFd, names: &[String], mounts: bool) -> State {
+        State {
+            tree: Tree::new(workspace),
+            names: Names::new(names),
+            mounts,
+            watch: Watching::Unused,
+            running: 0,
+            complete: true,
+            known: BTreeMap::new(),
+            theirs: BTreeSet::new(),
+            told: None,
+        }
+    }
+
+    pub(super) fn before(&mut self) -> io::Result<Option<Vec<Guarded>>> {
+        self.running += 1;
+        let list = self.prepare();
+        self.running -= usize::from(list.is_err());
+        list
+    }
+
+    fn prepare(&mut self) -> io::Result<Option<Vec<Guarded>>> {
+        // While another command runs nobody can tell its doing from the owner's.
+        if self.told.is_some() && (self.running > 1 || self.names.is_empty()) {
+            return Ok(None);
+        }
+        // Where directories cannot be opened as they have to be, nothing would be found at all.
+        drop(self.tree.directory(b"")?);
+        let first = matches!(self.watch, Watching::Unused);
+        match self.watch {
+            Watching::Unused => self.watch = Watching::NotYet,
+            Watching::NotYet if !self.names.is_empty() => {
+                self.watch = Watch::new().map_or(Watching::Refused, Watching::On);
+                let found = self.walk(false);
+                self.adopt(&found)?;
+                return Ok(self.tell());
+            }
+            _ => {}
+        }
+        let found = self.look(false)?;
+        if let Some(found) = &found {
+            if first {
+                self.complete = found.complete;
+            }
+            self.adopt(found)?;
+        }
+        if found.is_none() && self.told.is_some() {
+            return Ok(None);
+        }
+        Ok(self.tell())
+    }
+
+    pub(super) fn after(&mut self) -> io::Result<Vec<Removed>> {
+        self.running = self.running.saturating_sub(1);
+        let done = self.sweep();
+        self.tree.narrow();
+        done
+    }
+
+    fn sweep(&mut self) -> io::Result<Vec<Removed>> {
+        let Some(found) = self.look(true)? else { return Ok(Vec::new()) };
+        let mut taken = Taken::new();
+        for (path, kind) in &found.places {
+            self.settle(path, *kind, &mut taken).map_err(|error| {
+                let path = String::from_utf8_lossy(path);
+                io::Error::new(error.kind(), format!("{path} may not stay and cannot be taken away: {error}"))
+            })?;
+        }
+        self.theirs.retain(|path| !found.misses(path));
+        for (path, known) in self.known.iter().filter(|(path, _)| found.misses(path)) {
+            if !known.mounted {
+                put_back(&self.tree, path, &known.snapshot.held)?;
+            }
+        }
+        if self.complete && !found.complete {
+            return Err(io::Error::other(format!(
+                "the command made more than {MOST_DIRECTORIES} directories, which could not all be looked through"
+            )));
+        }
+        Ok(taken.finish())
+    }
+
+    /// What may have changed since the last look; none if nothing has.
+    fn look(&mut self, anyhow: bool) -> io::Result<Option<Found>> {
+        if self.names.is_empty() {
+            return Ok(None);
+        }
+        let Watching::On(watch) = &mut self.watch else { return Ok(Some(self.walk(anyhow))) };
+        let changes = watch.changes(&self.names)?;
+        if changes.all {
+            return Ok(Some(self.walk(anyhow)));
+        }
+        Ok((!changes.is_empty()).then(|| self.look_at(changes, anyhow)))
+    }
+
+    /// Looks through the whole workspace.
+    fn walk(&mut self, anyhow: bool) -> Found {
+        if let Watching::On(watch) = &mut self.watch {
+            watch.forget();
+        }
+        let mut found = Found::default();
+        found.covered.insert(Vec::new());
+        found.complete = self.walk_from(Vec::new(), anyhow, &mut found);
+        found
+    }
+
+    fn walk_from(&mut self, start: Vec<u8>, anyhow: bool, found: &mut Found) -> bool {
+        let State { tree, names, watch, .. } = self;
+        names.walk(tree, start, anyhow, &mut |path, listing| {
+            let git = listing.map(|listing| listing.git);
+            if git != Some(false) {
+                watch.follow(|watch| watch.directory(tree, path, git == Some(true)));
+            }
+            if let Some(listing) = listing {
+                found.note(path, listing);
+            }
+        })
+    }
+
+    fn look_at(&mut self, changes: Changes, anyhow: bool) -> Found {
+        let mut found = Found { complete: true, covered: changes.gone, ..Found::default() };
+        for (path, new) in changes.directories {
+            let Ok(listing) = self.names.list(&self.tree, &path, anyhow) else { continue };
+            if listing.git {
+                let State { tree, watch, .. } = self;
+                watch.follow(|watch| watch.directory(tree, &path, true));
+            }
+            found.note(&path, &listing);
+            for name in listing.directories.iter().filter(|name| new.contains(split_first(name))) {
+                let below = join(&path, name);
+                found.complete &= self.walk_from(below.clone(), anyhow, &mut found);
+                found.covered.insert(below);
+            }
+        }
+        found
+    }
+
+    /// Takes what a look found as the owner's.
+    fn adopt(&mut self, found: &Found) -> io::Result<()> {
+        self.known.retain(|path, _| !found.misses(path));
+        self.theirs.retain(|path| !found.misses(path));
+        for (path, kind) in &found.places {
+            self.adopt_one(path, *kind)?;
+        }
+        self.names.paths = self.led_to();
+        for path in self.names.paths.clone() {
+            self.adopt_one(&path, Kind::Named)?;
+        }
+        Ok(())
+    }
+
+    fn adopt_one(&mut self, path: &[u8], kind: Kind) -> io::Result<()> {
+        let Some(snapshot) = Snapshot::of(&self.tree, path, wanted(kind))? else {
+            self.known.remove(path);
+            return Ok(());
+        };
+        self.watch_place(path, &snapshot.held);
+        if self.theirs.contains(path) && self.may_stay(path, kind, &snapshot, None) {
+            return Ok(());
+        }
+        self.theirs.remove(path);
+        self.known.insert(path.to_vec(), Known { kind, snapshot, mounted: false });
+        Ok(())
+    }
+
+    fn watch_place(&mut self, path: &[u8], held: &Held) {
+        let State { tree, watch, .. } = self;
+        watch.follow(|watch| {
+            let mut inner = Vec::new();
+            directories(path, held, &mut inner);
+            watch.place(tree, path, &inner)
+        });
+    }
+
+    /// Files and directories of the workspace that the owner's configuration of git makes part of itself: its hooks and
+    /// included files.
+    fn led_to(&self) -> BTreeSet<Vec<u8>> {
+        let mut paths = BTreeSet::new();
+        for (path, known) in self.known.iter().filter(|(_, known)| known.kind == Kind::Config) {
+            let git = split(path).0;
+            let entries = known.snapshot.held.content().map(git_config::read);
+            for entry in entries.into_iter().flatten().flatten() {
+                let Some(value) = &entry.value else { continue };
+                let target = match (entry.section.as_str(), entry.name.as_str()) {
+                    // Hooks run in the work tree.
+                    ("core", "hookspath") => self.tree.resolve(split(git).0, value).map(|path| {
+                        // husky keeps the hooks themselves beside a directory of that name.
+                        match path.strip_suffix(b"/_") {
+                            Some(above) => above.to_vec(),
+                            None => path,
+                        }
+                    }),
+                    ("include" | "includeif", "path") => self.tree.resolve(git, value),
+                    _ => None,
+                };
+                // The whole workspace cannot be kept from being changed.
+                paths.extend(target.filter(|path| !path.is_empty() && !is_below(git, path)));
+            }
+        }
+        paths
+    }
+
+    /// Decides about one place after a call.
+    fn settle(&mut self, path: &[u8], kind: Kind, taken: &mut Taken) -> io::Result<()> {
+        if let (Some(known), Some(stat)) = (self.known.get(path), self.tree.stat(path)?)
+            && known.mounted
+            && known.snapshot.identity == identity(&stat)
+        {
+            return Ok(());
+        }
+        let Some(now) = Snapshot::of(&self.tree, path, wanted(kind))? else { return Ok(()) };
+        if let Some(known) = self.known.get(path) {
+            if !known.snapshot.held.differs(&now.held)
+                || known.mounted && self.may_stay(path, kind, &now, Some(&known.snapshot))
+            {
+                return Ok(());
+            }
+            return reconcile(&self.tree, path, &known.snapshot.held, &now.held, kind.why(), taken);
+        }
+        if self.may_stay(path, kind, &now, None) {
+            self.watch_place(path, &now.held);
+            self.theirs.insert(path.to_vec());
+            return Ok(());
+        }
+        self.theirs.remove(path);
+        self.take_place(path, kind, taken)?;
+        if let Some(rest) = Snapshot::of(&self.tree, path, wanted(kind))? {
+            self.watch_place(path, &rest.held);
+            self.theirs.insert(path.to_vec());
+        }
+        Ok(())
+    }
+
+    fn take_place(&self, path: &[u8], kind: Kind, taken: &mut Taken) -> Result<(), Errno> {
+        let is_directory = self.tree.stat(path)?.is_some_and(|stat| type_of(&stat) == FileType::Directory);
+        if !is_directory || !matches!(kind, Kind::Named | Kind::Hooks) {
+            return taken.take(&self.tree, path, kind.why());
+        }
+        taken.take_entries(&self.tree, path, wanted(kind), kind.why())?;
+        // git's own samples stay, and so do work trees; a directory that held nothing else goes.
+        taken.take_if_empty(&self.tree, path)
+    }
+
+    /// Whether what a command left at a place does no harm there. `before` is what the owner had.
+    fn may_stay(&self, path: &[u8], kind: Kind, now: &Snapshot, before: Option<&Snapshot>) -> bool {
+        let before = before.map(|before| &before.held);
+        match kind {
+            Kind::Named => {
+                let trees = join(path, protected::WORKTREES.as_bytes());
+                matches!(&now.held, Held::Directory { entries, .. } if entries.is_empty())
+                    && self.tree.stat(&trees).is_ok_and(|stat| stat.is_some())
+            }
+            Kind::Hooks => match (&now.held, before) {
+                (Held::Directory { entries, .. }, Some(Held::Directory { entries: before, .. })) => entries
+                    .iter()
+                    .all(|(name, held)| before.get(name).is_some_and(|before| !before.differs(held))),
+                (Held::Directory { entries, .. }, _) => entries.is_empty(),
+                _ => false,
+            },
+            Kind::Config => {
+                let entries = |held: &Held| held.content().map(git_config::read).and_then(Result::ok);
+                let before: BTreeSet<Entry> = before.and_then(entries).into_iter().flatten().collect();
+                let git = split(path).0;
+                let inside = |named: &[u8]| self.tree.resolve(git, named).is_some();
+                self.is_single(path)
+                    && entries(&now.held).is_some_and(|entries| {
+                        entries.iter().all(|entry| before.contains(entry) || is_harmless(entry, &inside))
+                    })
+            }
+            Kind::GitFile => self.leads_inside(path, now, b"gitdir: "),
+            Kind::Pointer => self.leads_inside(path, now, b""),
+        }
+    }
+
+    /// Whether a file has no second name, through which it could be changed unseen.
+    fn is_single(&self, path: &[u8]) -> bool {
+        self.tree.stat(path).is_ok_and(|stat| stat.is_some_and(|stat| stat.st_nlink == 1))
+    }
+
+    /// Whether a file names a place in the workspace and, unless it only says where a work tree is, a git directory.
+    fn leads_inside(&self, path: &[u8], now: &Snapshot, prefix: &[u8]) -> bool {
+        let (directory, name) = split(path);
+        let named = now.held.content().and_then(|content| content.strip_prefix(prefix));
+        let Some(named) = named.map(<[u8]>::trim_ascii_end).filter(|named| !named.contains(&b'\n')) else {
+            return false;
+        };
+        let Some(target) = self.tree.resolve(directory, named) else { return false };
+        self.is_single(path)
+            && (name.eq_ignore_ascii_case(b"gitdir")
+                || self.names.list(&self.tree, &target, true).is_ok_and(|listing| listing.git))
+    }
+
+    /// What is to be mounted, if it differs from what was told.
+    fn tell(&mut self) -> Option<Vec<Guarded>> {
+        let list = self.compile();
+        if self.told.as_ref() == Some(&list) {
+            return None;
+        }
+        let guarded = list.iter().map(|(guarded, _)| guarded.clone()).collect();
+        self.told = Some(list);
+        Some(guarded)
+    }
+
+    fn compile(&mut self) -> Vec<(Guarded, Option<Identity>)> {
+        let mut paths: BTreeMap<Vec<u8>, Option<Identity>> = BTreeMap::new();
+        let mut places: Vec<_> = self.known.iter_mut().collect();
+        places.sort_by_key(|(path, _)| path.iter().filter(|byte| **byte == b'/').count());
+        for (path, known) in places {
+            known.mounted = false;
+            if !self.mounts || !known.snapshot.can_be_mounted() || paths.len() >= MOST_GUARDED {
+                continue;
+            }
+            known.mounted = true;
+            let mut above = split(path).0;
+            while !above.is_empty() {
+                paths.entry(above.to_vec()).or_insert(None);
+                above = split(above).0;
+            }
+            paths.insert(path.clone(), Some(known.snapshot.identity));
+            let trees = join(path, protected::WORKTREES.as_bytes());
+            let is_directory = |stat: &rustix::fs::Stat| type_of(stat) == FileType::Directory;
+            if known.kind == Kind::Named
+                && self.tree.stat(&trees).is_ok_and(|stat| stat.as_ref().is_some_and(is_directory))
+            {
+                paths.entry(trees).or_insert(None);
+            }
+        }
+        let entry = |(path, identity): (Vec<u8>, Option<Identity>)| {
+            (Guarded { path, writable: identity.is_none() }, identity)
+        };
+        paths.into_iter().map(entry).collect()
+    }
+
+    pub(super) fn guarded(&self) -> Vec<Guarded> {
+        self.told.iter().flatten().map(|(guarded, _)| guarded.clone()).collect()
+    }
+}
+
+impl Watching {
+    /// Does something with the watches, and gives them up if it cannot be done.
+    fn follow(&mut self, step: impl FnOnce(&mut Watch) -> io::Result<()>) {
+        if let Watching::On(watch) = self
+            && step(watch).is_err()
+        {
+            *self = Watching::Refused;
+        }
+    }
+}
+
+/// Which entries of a place count.
+fn wanted(kind: Kind) -> &'static dyn Fn(&[u8]) -> bool {
+    match kind {
+        Kind::Hooks => &|name| !name.ends_with(b".sample"),
+        Kind::Named => &|name| name != protected::WORKTREES.as_bytes(),
+        _ => &|_| true,
+    }
+}
+
+fn split_first(path: &[u8]) -> &[u8] {
+    path.split(|byte| *byte == b'/').next().unwrap_or_default()
+}
+
+/// Every directory in a place.
+fn directories(path: &[u8], held: &Held, found: &mut Vec<Vec<u8>>) {
+    let Held::Directory { entries, .. } = held else { return };
+    for (name, held) in entries {
+        if matches!(held, Held::Directory { .. }) {
+            let below = join(path, name);
+            directories(&below, held, found);
+            found.push(below);
+        }
+    }
+}
+
+/// Makes a place what it was: takes away what is new or changed, puts back what was there. What was too large to
+/// remember is left as it is.
+fn reconcile(
+    tree: &Tree,
+    path: &[u8],
+    before: &Held,
+    now: &Held,
+    why: &str,
+    taken: &mut Taken,
+) -> io::Result<()> {
+    match (before, now) {
+        (Held::Unknown | Held::Large { .. }, _) => {}
+        (Held::Directory { entries: before, .. }, Held::Directory { entries: now, .. }) => {
+            for (name, now) in now {
+                let below = join(path, name);
+                match before.get(name) {
+                    Some(before) if !before.differs(now) => {}
+                    Some(before) => reconcile(tree, &below, before, now, why, taken)?,
+                    None => taken.take(tree, &below, why)?,
+                }
+            }
+            for (name, before) in before.iter().filter(|(name, _)| !now.contains_key(*name)) {
+                put_back(tree, &join(path, name), before)?;
+            }
+        }
+        _ => {
+            taken.take(tree, path, why)?;
+            put_back(tree, path, before)?;
+        }
+    }
+    Ok(())
+}

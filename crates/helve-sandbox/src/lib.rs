@@ -20,6 +20,7 @@
 mod bare;
 mod bwrap;
 mod call;
+mod cgroup;
 mod confine;
 mod drain;
 pub mod git_config;

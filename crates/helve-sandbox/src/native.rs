@@ -72,6 +72,18 @@ impl Native {
         Ok(engine)
     }
 
+    /// The layers of a call; `fenced` says whether control groups are among them.
+    fn layers(&self, fenced: bool) -> SandboxReport {
+        let mut layers = vec!["userns", "mountns", "pidns", "ipcns", "utsns", "cgroupns"];
+        if self.view.network == Network::Off {
+            layers.push("netns");
+        }
+        layers.extend(["no_new_privs", "caps", "landlock", "seccomp", "rlimits"]);
+        layers.push(if fenced { "cgroup" } else { "supervised" });
+        let layers = layers.into_iter().map(str::to_owned).collect();
+        SandboxReport { backend: "native".to_owned(), layers }
+    }
+
     async fn run_job(
         &self,
         job: ShellJob,
@@ -85,7 +97,7 @@ impl Native {
         };
         let order = Order::of_job(&self.view, &job)?;
         let call = Call { order, timeout: Some(job.timeout), sink: Some(sink), program, is_shell };
-        call::run(&engine, call, &cancel, self.report()).await
+        call::run(&engine, call, &cancel, |fenced| self.layers(fenced)).await
     }
 
     async fn run_attached(&self, attach: Attach, cancel: Cancel) -> Result<Ended, ToolError> {
@@ -95,7 +107,7 @@ impl Native {
         let order = Order::of_attached(&self.view, attach)?;
         let program = program.unwrap_or_default();
         let call = Call { order, timeout, sink: None, program, is_shell: false };
-        call::run(&engine, call, &cancel, self.report()).await
+        call::run(&engine, call, &cancel, |fenced| self.layers(fenced)).await
     }
 }
 
@@ -110,13 +122,9 @@ impl Drop for Native {
 
 impl ShellBackend for Native {
     fn report(&self) -> SandboxReport {
-        let mut layers = vec!["userns", "mountns", "pidns", "ipcns", "utsns", "cgroupns"];
-        if self.view.network == Network::Off {
-            layers.push("netns");
-        }
-        layers.extend(["no_new_privs", "caps", "landlock", "seccomp", "rlimits", "supervised"]);
-        let layers = layers.into_iter().map(str::to_owned).collect();
-        SandboxReport { backend: "native".to_owned(), layers }
+        let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+        let fenced = engine.as_ref().is_some_and(|engine| engine.is_fenced());
+        self.layers(fenced)
     }
 
     fn contains(&self) -> bool {

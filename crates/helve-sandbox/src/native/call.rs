@@ -56,10 +56,10 @@ pub(super) async fn run(
     engine: &Arc<Engine>,
     mut call: Call,
     cancel: &Cancel,
-    report: SandboxReport,
+    report: impl Fn(bool) -> SandboxReport,
 ) -> Result<Ended, ToolError> {
     if cancel.is_cancelled() {
-        return Ok(Ended::plain(Exit::Cancelled, report));
+        return Ok(Ended::plain(Exit::Cancelled, report(false)));
     }
     let mut stop = pin!(stop(cancel, call.timeout));
     let mut retried = false;
@@ -67,7 +67,7 @@ pub(super) async fn run(
         let zygote = tokio::select! {
             biased;
             zygote = engine.zygote() => zygote?,
-            stop = &mut stop => return Ok(Ended::plain(stop.into(), report)),
+            stop = &mut stop => return Ok(Ended::plain(stop.into(), report(false))),
         };
         let underway = engine.enter(&zygote)?;
         let flight = match engine.begin(&zygote, &call.order, call.sink.take()) {
@@ -79,7 +79,7 @@ pub(super) async fn run(
                         drop(underway);
                         tokio::select! {
                             () = tokio::time::sleep(FULL_PAUSE) => {}
-                            stop = &mut stop => return Ok(Ended::plain(stop.into(), report)),
+                            stop = &mut stop => return Ok(Ended::plain(stop.into(), report(false))),
                         }
                     }
                     Errno::PIPE | Errno::CONNRESET if !retried => {
@@ -92,7 +92,9 @@ pub(super) async fn run(
                 continue;
             }
         };
+        let member = Arc::clone(&flight.member);
         let (finish, removed) = flight.wait(&mut stop).await;
+        let report = || report(member.fenced);
         let ended = match finish {
             Ok(Finish::NotDelivered(sink)) if !retried => {
                 engine.discard(&zygote);
@@ -104,8 +106,8 @@ pub(super) async fn run(
             Ok(Finish::Refused(step, errno)) => return Err(failure::refused(step, errno)),
             Ok(Finish::SinkFailed) => return Err(failure::sink_failed()),
             Ok(Finish::Lost) => return Err(spawn::supervisor_lost()),
-            Ok(Finish::Reported(said)) => engine.ending(&said, &call, report)?,
-            Err(stop) => Ended::plain(stop.into(), report),
+            Ok(Finish::Reported(said)) => engine.ending(&said, &call, &member, report())?,
+            Err(stop) => Ended::plain(stop.into(), report()),
         };
         return Ok(Ended { removed, ..ended });
     }
@@ -186,7 +188,13 @@ impl Drop for Flight<'_> {
 
 impl Engine {
     /// What a member's report means.
-    fn ending(&self, said: &Report, call: &Call, sandbox: SandboxReport) -> Result<Ended, ToolError> {
+    fn ending(
+        &self,
+        said: &Report,
+        call: &Call,
+        member: &Member,
+        sandbox: SandboxReport,
+    ) -> Result<Ended, ToolError> {
         if said.tag == Report::NOT_STARTED {
             return Err(failure::not_started(said.step, said.status, &call.program, call.is_shell));
         }
@@ -196,7 +204,9 @@ impl Engine {
             (None, Some(signal)) => Exit::Signal(signal),
             (None, None) => return Err(spawn::supervisor_lost()),
         };
+        let wall = member.zygote.groups().filter(|_| member.fenced);
         let limit = self.limit(Bound::from_number(said.bound), exit);
+        let limit = limit.or_else(|| wall?.hit(exit, &self.limits));
         Ok(Ended { exit, limit, left_running: said.left_running, removed: Vec::new(), sandbox })
     }
 

@@ -11,8 +11,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use helve_core::{OutputSink, ProcessLimits, ToolError, View};
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -42,6 +42,9 @@ pub(super) const WAKE: u64 = 5;
 /// How many kinds of events there are, as a power of two.
 pub(super) const EVENT_BITS: u32 = 3;
 
+/// How long closing waits for control groups to be removed.
+const LAST_MOMENT: Duration = Duration::from_millis(100);
+
 /// The shared state.
 pub(super) struct Engine {
     pub(super) view: View,
@@ -50,6 +53,7 @@ pub(super) struct Engine {
     epoll: OwnedFd,
     wake: OwnedFd,
     closing: AtomicBool,
+    closed: (Mutex<bool>, Condvar),
     next_id: AtomicU64,
     running: AtomicUsize,
     state: Mutex<State>,
@@ -114,6 +118,7 @@ impl Engine {
             epoll,
             wake,
             closing: AtomicBool::new(false),
+            closed: (Mutex::new(false), Condvar::new()),
             next_id: AtomicU64::new(1),
             running: AtomicUsize::new(0),
             state: Mutex::new(state),
@@ -128,13 +133,31 @@ impl Engine {
     }
 
     /// Ends the reactor, the zygote and every member.
+    ///
+    /// Where there are control groups it waits a moment for that, because who closes the backend is likely to end the
+    /// process, and they would be left behind.
     pub(super) fn close(&self) {
+        let fenced = self.is_fenced();
         self.closing.store(true, Ordering::Relaxed);
-        // The counter cannot be full: nobody else adds to it.
+        self.wake();
+        if fenced {
+            let closed = self.closed.0.lock().unwrap_or_else(PoisonError::into_inner);
+            drop(self.closed.1.wait_timeout_while(closed, LAST_MOMENT, |closed| !*closed));
+        }
+    }
+
+    /// The reactor has ended.
+    pub(super) fn has_closed(&self) {
+        *self.closed.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.closed.1.notify_all();
+    }
+
+    fn wake(&self) {
+        // The counter is never full: it is read before that.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
-    /// Takes the signal of [`Engine::close`].
+    /// Takes the signal of [`Engine::wake`].
     pub(super) fn woken(&self) {
         let _ = rustix::io::read(&self.wake, &mut [0; 8]);
     }
@@ -143,16 +166,22 @@ impl Engine {
         self.closing.load(Ordering::Relaxed)
     }
 
+    /// Whether members that are made now are behind a wall of control groups.
+    pub(super) fn is_fenced(&self) -> bool {
+        self.zygote_in_use().is_some_and(|zygote| zygote.groups().is_some())
+    }
+
     /// Whether a call is under way.
     pub(super) fn is_running(&self) -> bool {
         self.running.load(Ordering::Relaxed) > 0
     }
 
-    /// Gives up the zygote and every member.
+    /// Gives up every member, and then the zygote.
     pub(super) fn clear(&self) {
-        let old = self.state().give_up();
+        let (zygote, idle) = self.state().give_up();
         let members = std::mem::take(&mut *self.members());
-        drop((old, members));
+        drop((idle, members));
+        drop(zygote);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -450,7 +479,7 @@ impl Engine {
     }
 
     /// Fills or empties the pool. When to do so again although nothing has happened.
-    pub(super) fn tend(&self) -> Option<Instant> {
+    pub(super) fn tend(self: &Arc<Self>) -> Option<Instant> {
         let running = self.is_running();
         let mut state = self.state();
         let wanted = state.sizing.wanted(Instant::now(), running);
@@ -461,8 +490,12 @@ impl Engine {
             return None;
         }
         let dropped = state.shrink(&wanted, &zygote);
-        let missing = state.missing(&wanted, &zygote);
+        // What is made before the wall stands would be outside of it.
+        let missing = if zygote.is_settled() { state.missing(&wanted, &zygote) } else { Vec::new() };
         drop(state);
+        if wanted.more && zygote.begin_fence() {
+            self.fence(&zygote);
+        }
         dropped.iter().for_each(|member| self.forget(member.id));
         for kind in missing {
             let Ok(member) = self.order_idle(&zygote, kind) else { break };
@@ -475,6 +508,21 @@ impl Engine {
             }
         }
         wanted.again
+    }
+}
+
+impl Engine {
+    /// Builds the wall around a zygote on a thread of its own, and then has the pool tended.
+    fn fence(self: &Arc<Self>, zygote: &Arc<Zygote>) {
+        let (engine, fenced) = (Arc::clone(self), Arc::clone(zygote));
+        let build = move || {
+            fenced.fence(&engine.limits);
+            drop(fenced);
+            engine.wake();
+        };
+        if std::thread::Builder::new().name("helve-fence".to_owned()).spawn(build).is_err() {
+            zygote.fence(&self.limits);
+        }
     }
 }
 

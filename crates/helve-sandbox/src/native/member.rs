@@ -60,6 +60,8 @@ pub(super) struct Member {
     pub(super) kind: Kind,
     /// Who made it. It lives as long as the zygote's record.
     pub(super) zygote: Arc<Zygote>,
+    /// Whether it was made behind a wall of control groups.
+    pub(super) fenced: bool,
     doors: Mutex<Doors>,
     flow: Mutex<Flow>,
     /// The mark of a call whose caller is gone; the reactor tidies up after it.
@@ -119,6 +121,7 @@ impl Member {
         Member {
             id,
             kind,
+            fenced: zygote.groups().is_some(),
             zygote,
             doors: Mutex::new(Doors { talk: Some(talk), ..Doors::default() }),
             flow: Mutex::new(Flow { pipes, ..Flow::default() }),

@@ -44,6 +44,8 @@ pub(super) struct Wanted {
     pub(super) size: PoolSize,
     /// Whether the zygote is kept.
     pub(super) zygote: bool,
+    /// Whether more commands are to be expected, so that what takes a while pays.
+    pub(super) more: bool,
     /// When to ask again although nothing has happened; never if absent.
     pub(super) again: Option<Instant>,
 }
@@ -86,7 +88,7 @@ impl Sizing {
     pub(super) fn wanted(&mut self, now: Instant, running: bool) -> Wanted {
         let again = |after: Duration| Some(self.last + after);
         let quiet = now.saturating_duration_since(self.last);
-        let nothing = Wanted { size: PoolSize::NONE, zygote: true, again: None };
+        let nothing = Wanted { size: PoolSize::NONE, zygote: true, more: false, again: None };
         if self.calls == 0 {
             return nothing;
         }
@@ -94,16 +96,13 @@ impl Sizing {
             return Wanted { again: again(FIRST_PAUSE), ..nothing };
         }
         if running || quiet < SHRINK_AFTER {
-            return Wanted {
-                size: self.grown,
-                zygote: true,
-                again: again(SHRINK_AFTER).filter(|_| !running),
-            };
+            let again = again(SHRINK_AFTER).filter(|_| !running);
+            return Wanted { size: self.grown, zygote: true, more: true, again };
         }
         if quiet < EMPTY_AFTER {
             let again = again(EMPTY_AFTER);
             self.grown = self.base;
-            return Wanted { size: self.base, zygote: true, again };
+            return Wanted { size: self.base, zygote: true, more: true, again };
         }
         if quiet < CLOSE_AFTER {
             return Wanted { again: again(CLOSE_AFTER), ..nothing };
@@ -133,7 +132,10 @@ mod tests {
         assert_eq!(sizing.wanted(start, true).size, PoolSize::NONE);
         sizing.ended(start);
         let wanted = sizing.wanted(start + MILLI, false);
-        assert_eq!(wanted, Wanted { size: PoolSize::NONE, zygote: true, again: Some(start + FIRST_PAUSE) });
+        assert_eq!(
+            wanted,
+            Wanted { size: PoolSize::NONE, zygote: true, more: false, again: Some(start + FIRST_PAUSE) }
+        );
         assert_eq!(sizing.wanted(start + FIRST_PAUSE, false).size, PoolSize::default());
         sizing.ended(start + MILLI);
         assert_eq!(sizing.wanted(start + MILLI, false).size, PoolSize::default());
@@ -153,12 +155,15 @@ mod tests {
         let wanted = sizing.wanted(start + SHRINK_AFTER, false);
         assert_eq!(
             wanted,
-            Wanted { size: PoolSize::default(), zygote: true, again: Some(start + EMPTY_AFTER) }
+            Wanted { size: PoolSize::default(), zygote: true, more: true, again: Some(start + EMPTY_AFTER) }
         );
         let wanted = sizing.wanted(start + EMPTY_AFTER, false);
-        assert_eq!(wanted, Wanted { size: PoolSize::NONE, zygote: true, again: Some(start + CLOSE_AFTER) });
+        assert_eq!(
+            wanted,
+            Wanted { size: PoolSize::NONE, zygote: true, more: false, again: Some(start + CLOSE_AFTER) }
+        );
         let wanted = sizing.wanted(start + CLOSE_AFTER, false);
-        assert_eq!(wanted, Wanted { size: PoolSize::NONE, zygote: false, again: None });
+        assert_eq!(wanted, Wanted { size: PoolSize::NONE, zygote: false, more: false, again: None });
         assert_eq!(sizing.wanted(start + CLOSE_AFTER, false).again, None);
     }
 
@@ -169,7 +174,7 @@ mod tests {
         sizing.ended(start);
         sizing.ended(start);
         let wanted = sizing.wanted(start + EMPTY_AFTER * 2, true);
-        assert_eq!(wanted, Wanted { size: PoolSize::default(), zygote: true, again: None });
+        assert_eq!(wanted, Wanted { size: PoolSize::default(), zygote: true, more: true, again: None });
     }
 
     #[test]

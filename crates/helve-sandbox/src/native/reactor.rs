@@ -50,6 +50,7 @@ pub(super) fn run(engine: &Arc<Engine>) {
         again = engine.tend().into_iter().chain(dying).min();
     }
     engine.clear();
+    engine.has_closed();
     while zygote::reap(engine.graveyard()) {
         std::thread::sleep(LOOK_EVERY);
     }

@@ -5,18 +5,23 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
-use helve_core::Removed;
+use helve_core::{ProcessLimits, Removed};
 use rustix::io::Errno;
 
 use super::helper::Started;
 use super::records::RECORD_BYTES;
 use super::socket;
 use super::wire::Told;
+use crate::cgroup::Groups;
 
 /// Processes that were ended and wait to be reaped.
 pub(super) type Graveyard = Arc<Mutex<Vec<Child>>>;
+
+/// How long a zygote and its members take to die, as a rule.
+const DYING: Duration = Duration::from_millis(5);
 
 /// Which directory a path names, so that one that was removed and made again is seen to be another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +57,9 @@ pub(super) struct Zygote {
     control: OwnedFd,
     child: Option<Child>,
     graveyard: Graveyard,
+    /// The control groups around it, once that was tried.
+    groups: OnceLock<Option<Groups>>,
+    fencing: AtomicBool,
     /// A [`Warm`].
     warm: AtomicU8,
     gone: AtomicBool,
@@ -67,6 +75,8 @@ impl Zygote {
             control: started.control,
             child: Some(started.child),
             graveyard,
+            groups: OnceLock::new(),
+            fencing: AtomicBool::new(false),
             warm: AtomicU8::new(Warm::Unknown as u8),
             gone: AtomicBool::new(false),
             // Neither way yet, so the first wish is a change.
@@ -83,6 +93,29 @@ impl Zygote {
     /// Whether the view's shell may be kept warm: it is not known that it cannot.
     pub(super) fn keeps_warm(&self) -> bool {
         self.warm.load(Ordering::Relaxed) != Warm::No as u8
+    }
+
+    /// Puts it, and with it all members that it makes from now on, behind a wall of control groups, where the host gives
+    /// any. The kernel takes some milliseconds for that.
+    pub(super) fn fence(&self, limits: &ProcessLimits) {
+        let pid = self.child.as_ref().map(Child::id);
+        let groups = pid.and_then(|pid| Groups::for_view(limits).filter(|groups| groups.enter(pid).is_ok()));
+        let _ = self.groups.set(groups);
+    }
+
+    /// Whether [`Zygote::fence`] is still to be begun; true once.
+    pub(super) fn begin_fence(&self) -> bool {
+        !self.fencing.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether [`Zygote::fence`] has been done, with or without success.
+    pub(super) fn is_settled(&self) -> bool {
+        self.groups.get().is_some()
+    }
+
+    /// The wall around members that are made now, if there is one.
+    pub(super) fn groups(&self) -> Option<&Groups> {
+        self.groups.get()?.as_ref()
     }
 
     /// Whether its process has ended, or must not be used any more.
@@ -158,6 +191,10 @@ impl Drop for Zygote {
         if let Some(mut child) = self.child.take() {
             // An error means that it has ended already.
             let _ = child.kill();
+            if self.groups().is_some() {
+                // Its members die with it; then the groups, which go next, can be removed.
+                std::thread::sleep(DYING);
+            }
             self.graveyard.lock().unwrap_or_else(PoisonError::into_inner).push(child);
         }
     }

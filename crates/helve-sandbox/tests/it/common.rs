@@ -128,6 +128,16 @@ pub(crate) fn bwrap_works() -> bool {
     })
 }
 
+/// Whether the native sandbox can work here: whether the kernel gives this user namespaces at all, tried once without any
+/// code of ours.
+pub(crate) fn native_works() -> bool {
+    static WORKS: OnceLock<bool> = OnceLock::new();
+    *WORKS.get_or_init(|| {
+        let probe = ["--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc", "true"];
+        is_there("unshare", Command::new("unshare").args(probe), Some("HELVE_TEST_REQUIRE_SANDBOX"))
+    })
+}
+
 /// Whether firejail can work here. It refuses itself to ordinary users on many systems, so only root can require it.
 pub(crate) fn firejail_works() -> bool {
     let probe = ["--quiet", "--noprofile", "--", "true"];
@@ -168,6 +178,9 @@ fn role_needs_firejail() {
 pub(crate) fn choices() -> Vec<SandboxChoice> {
     let wrapper = SandboxChoice::Wrapper { template: PLAIN_WRAPPER.to_owned() };
     let mut choices = vec![SandboxChoice::None, wrapper];
+    if native_works() {
+        choices.push(SandboxChoice::Native);
+    }
     if bwrap_works() {
         choices.push(SandboxChoice::Bwrap);
     }

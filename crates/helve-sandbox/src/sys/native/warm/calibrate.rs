@@ -28,6 +28,8 @@ const TRIED_CALLS: usize = 24;
 const MOST_STEPS: usize = 200;
 /// How many words that could be the second of the start are tried.
 const MOST_CLOCKS: usize = 16;
+/// In how many more runs the way to the copy of the text must hold.
+const OTHER_RUNS: usize = 2;
 /// How far behind a pointer the copy of the text is looked for.
 const SEARCHED: u64 = 512 * 1024;
 
@@ -146,28 +148,26 @@ fn find_clock(lab: &Lab, stop: &Stop) -> Option<Option<u64>> {
     None
 }
 
-/// The shell's copy of its text. `Some(None)` if there is none.
+/// The shell's copy of its text: the nearest word that leads to it in other runs too. `Some(None)` if there is none.
 fn find_copy(lab: &Lab, stop: &Stop) -> Option<Option<Kept>> {
-    let mut common: Option<BTreeSet<(u64, u64)>> = None;
-    for _ in 0..3 {
+    let mut run = lab.start()?;
+    run.run_to(stop)?;
+    let words = Image::read(&run)?.words(&run)?;
+    let Some(copy) = search_copy(&run, &words) else {
+        return Some(None);
+    };
+    let mut near: Vec<Kept> = words
+        .into_iter()
+        .filter_map(|(pointer, value)| Some(Kept { pointer, distance: copy.checked_sub(value)? }))
+        .filter(|kept| kept.distance < SEARCHED)
+        .collect();
+    near.sort_by_key(|kept| kept.distance);
+    for _ in 0..OTHER_RUNS {
         let mut run = lab.start()?;
         run.run_to(stop)?;
-        let words = Image::read(&run)?.words(&run)?;
-        let Some(copy) = search_copy(&run, &words) else {
-            return Some(None);
-        };
-        let found = words
-            .into_iter()
-            .filter_map(|(place, value)| Some((copy.checked_sub(value)?, place)))
-            .filter(|(distance, _)| *distance < SEARCHED)
-            .collect();
-        common = Some(match common {
-            None => found,
-            Some(before) => &before & &found,
-        });
+        near.retain(|kept| kept.find(run.child, run.start.entry).is_ok());
     }
-    let (distance, pointer) = common?.pop_first()?;
-    Some(Some(Kept { pointer, distance }))
+    near.first().map(|kept| Some(*kept))
 }
 
 /// Looks for the placeholder behind every address that the shell's variables hold.

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use pretty_assertions::assert_eq;
+use pretty_assertions::{assert_eq, assert_ne};
 
 use super::*;
 
@@ -62,6 +62,7 @@ const TEXTS: &[&[u8]] = &[
     b"ls /proc/$$/fd",
     b"exec 3>&1; echo out >&3; exec >&2; echo err",
     b"x=$(cat /proc/$$/cmdline | tr '\\0' '\\n' | head -3); echo \"$x\"",
+    b"ps -o args= -p $$",
     b"shopt -p 2>/dev/null; set -o; alias; trap",
     b"exec sh -c 'echo $0 $$' | tr 0-9 N | tr -s N",
     b"exec no-such-command; echo unreachable",
@@ -200,13 +201,37 @@ fn seconds_count_from_the_call() {
 }
 
 #[test]
-fn another_program_is_an_error() {
+fn a_standing_shell_goes_on_with_its_own_instruction() {
     let directory = tempfile::tempdir().unwrap();
-    for (_, stop) in shells() {
-        let mut child = follow(command(c"/bin/cat", b"text", directory.path()));
-        assert!(run_to_stop(child.id() as pid_t, &stop).is_err());
+    for (shell, stop) in shells() {
+        let (mut child, _) = warm(shell, &stop, directory.path());
+        let address = trace::instruction(child.id() as pid_t).unwrap();
+        assert_eq!(trace::peek(child.id() as pid_t, address), Ok(stop.code));
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+}
+
+#[test]
+fn other_code_or_another_program_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let error = |command: Command, stop: &Stop| {
+        let mut child = follow(command);
+        let error = run_to_stop(child.id() as pid_t, stop).err();
+        if error == Some(libc::ECHILD) {
+            assert!(child.wait().is_err());
+        } else {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        error
+    };
+    for (shell, stop) in shells() {
+        let other = Stop { code: stop.code ^ 1, ..stop };
+        let start = || command(shell, &PLACEHOLDER[..TEXT_BYTES - 1], directory.path());
+        assert_eq!(error(start(), &other), Some(libc::ENOEXEC));
+        assert_ne!(error(command(c"/bin/cat", b"text", directory.path()), &stop), None);
+        assert_eq!(error(command(shell, b"true", directory.path()), &stop), Some(libc::EFAULT));
     }
 }
 

@@ -1,11 +1,13 @@
 //! The system calls with which a process is followed, and what its stack says at its start.
 //!
-//! They are made without the C library: a member's init shares the zygote's memory, and with it the one `errno` of the
-//! zygote's thread. Nothing here allocates or panics. On other machines than x86-64 every call answers `ENOSYS`.
+//! Nothing here allocates or panics: it serves a member's init, which shares the zygote's memory. Registers and
+//! instructions are those of x86-64; on other machines nobody can ask to be followed.
 
 use std::ptr;
 
 use libc::{c_int, c_long, c_uint, pid_t};
+
+use super::super::raw::syscall;
 
 /// Where `struct user` keeps the instruction pointer and the stack pointer, for `PTRACE_PEEKUSER`.
 const INSTRUCTION: u64 = 16 * 8;
@@ -39,6 +41,9 @@ pub(super) enum Event {
 
 /// Asks that the parent follow this process. The next `execve` stops it.
 pub(super) fn ask() -> Result<(), c_int> {
+    if cfg!(not(target_arch = "x86_64")) {
+        return Err(libc::ENOSYS);
+    }
     request(libc::PTRACE_TRACEME, 0, 0, 0)
 }
 
@@ -113,10 +118,9 @@ impl Words {
 /// Waits for the next event of `child`.
 pub(super) fn wait(child: pid_t) -> Result<Event, c_int> {
     let mut status: c_int = 0;
-    let place = ptr::from_mut(&mut status) as usize;
     loop {
         // SAFETY: the status lives through the call; no usage is asked for.
-        match unsafe { call(libc::SYS_wait4, [child as usize, place, libc::__WALL as usize, 0, 0, 0]) } {
+        match unsafe { syscall!(libc::SYS_wait4, child, &raw mut status, libc::__WALL, 0) } {
             Ok(_) => break,
             Err(libc::EINTR) => {}
             Err(errno) => return Err(errno),
@@ -184,9 +188,8 @@ pub(super) fn write<const N: usize>(child: pid_t, pieces: [(&[u8], u64); N]) -> 
 /// The second that the wall clock shows.
 pub(super) fn now() -> Result<u64, c_int> {
     let mut time = [0_u64; 2];
-    let place = time.as_mut_ptr() as usize;
     // SAFETY: the kernel's structure is two words, which live through the call.
-    unsafe { call(libc::SYS_clock_gettime, [libc::CLOCK_REALTIME as usize, place, 0, 0, 0, 0]) }?;
+    unsafe { syscall!(libc::SYS_clock_gettime, libc::CLOCK_REALTIME, time.as_mut_ptr()) }?;
     let [second, _] = time;
     Ok(second)
 }
@@ -201,41 +204,15 @@ struct Piece {
 
 fn transfer(number: c_long, child: pid_t, own: &[Piece], theirs: &[Piece]) -> Result<(), c_int> {
     let whole: u64 = own.iter().map(|piece| piece.length).sum();
-    let arguments =
-        [child as usize, own.as_ptr() as usize, own.len(), theirs.as_ptr() as usize, theirs.len(), 0];
     // SAFETY: the own pieces are borrowed slices (mutably for a read), which live through the call; the kernel checks the
     // addresses in the other process.
-    let moved = unsafe { call(number, arguments) }?;
+    let moved =
+        unsafe { syscall!(number, child, own.as_ptr(), own.len(), theirs.as_ptr(), theirs.len(), 0) }?;
     if moved as u64 == whole { Ok(()) } else { Err(libc::EFAULT) }
 }
 
 fn request(operation: c_uint, child: pid_t, address: u64, data: u64) -> Result<(), c_int> {
-    let arguments = [operation as usize, child as usize, address as usize, data as usize, 0, 0];
     // SAFETY: only the peeking operations write to this process's memory, and their callers give a word for it; the
     // others change a child that asked to be followed.
-    unsafe { call(libc::SYS_ptrace, arguments) }.map(drop)
-}
-
-/// One system call, its failure as `errno`.
-#[cfg(target_arch = "x86_64")]
-unsafe fn call(number: c_long, arguments: [usize; 6]) -> Result<usize, c_int> {
-    let [first, second, third, fourth, fifth, sixth] = arguments;
-    let answer: isize;
-    // SAFETY: the kernel's convention on this machine: it changes nothing but the named registers and what the caller
-    // vouches for.
-    unsafe {
-        std::arch::asm!(
-            "syscall",
-            inlateout("rax") number as isize => answer,
-            in("rdi") first, in("rsi") second, in("rdx") third, in("r10") fourth, in("r8") fifth, in("r9") sixth,
-            lateout("rcx") _, lateout("r11") _,
-            options(nostack),
-        );
-    }
-    if (-4095..0).contains(&answer) { Err(-answer as c_int) } else { Ok(answer as usize) }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-unsafe fn call(_number: c_long, _arguments: [usize; 6]) -> Result<usize, c_int> {
-    Err(libc::ENOSYS)
+    unsafe { syscall!(libc::SYS_ptrace, operation, child, address, data) }.map(drop)
 }

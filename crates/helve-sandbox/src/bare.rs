@@ -30,7 +30,7 @@ impl Bare {
 }
 
 /// Where a program lies; a bare name is looked up in the command's own `PATH`.
-fn locate(view: &View, name: &OsStr) -> Result<PathBuf, ToolError> {
+pub(crate) fn locate(view: &View, name: &OsStr) -> Result<PathBuf, ToolError> {
     let path = PathBuf::from(name);
     if path.components().count() > 1 {
         return Ok(path);

@@ -226,6 +226,8 @@ impl Bwrap {
             streams: Given::Nothing,
             limits: self.limits,
             turn,
+            confinement: None,
+            private: None,
         })
     }
 }

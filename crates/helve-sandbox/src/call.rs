@@ -7,8 +7,8 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use helve_core::{
-    Attach, BoxFuture, Cancel, Ended, ErrorKind, Exit, OutputSink, SandboxReport, ShellBackend, ShellJob,
-    Stream, ToolError,
+    Attach, BoxFuture, Cancel, Ended, ErrorKind, Exit, LimitHit, OutputSink, SandboxReport, ShellBackend,
+    ShellJob, Stream, ToolError,
 };
 
 use crate::drain::{self, Drained, Given, Order};
@@ -49,6 +49,11 @@ pub(crate) trait Sandbox: Send + Sync {
     /// The same for a program on its caller's own streams.
     fn exit_attached(&self, drained: &Drained, _program: &Attached<'_>) -> Result<Exit, ToolError> {
         self.exit(drained)
+    }
+
+    /// The bound that such an ending shows.
+    fn limit(&self, _exit: Exit) -> Option<LimitHit> {
+        None
     }
 }
 
@@ -107,7 +112,7 @@ impl<S: Sandbox> ShellBackend for Backend<S> {
                 Outcome::Cancelled => Exit::Cancelled,
                 Outcome::Ended(drained) => self.0.exit(&drained)?,
             };
-            Ok(Ended { removed, ..Ended::plain(exit, self.report()) })
+            Ok(Ended { limit: self.0.limit(exit), removed, ..Ended::plain(exit, self.report()) })
         })
     }
 
@@ -124,7 +129,7 @@ impl<S: Sandbox> ShellBackend for Backend<S> {
                 Outcome::Cancelled => Exit::Cancelled,
                 Outcome::Ended(drained) => self.0.exit_attached(&drained, &attached)?,
             };
-            Ok(Ended { removed, ..Ended::plain(exit, self.report()) })
+            Ok(Ended { limit: self.0.limit(exit), removed, ..Ended::plain(exit, self.report()) })
         })
     }
 }

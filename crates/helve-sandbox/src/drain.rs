@@ -16,6 +16,8 @@ use rustix::pipe::PipeFlags;
 use tokio::sync::oneshot;
 
 use crate::protect::Turn;
+use crate::rung::private::Private;
+use crate::sys::confine::Confinement;
 use crate::sys::{self, Ending, Launch, Program, Supervisor};
 
 /// What a backend wants to have run.
@@ -34,6 +36,10 @@ pub(crate) struct Order {
     pub(crate) limits: ProcessLimits,
     /// The protection of the workspace while it runs.
     pub(crate) turn: Option<Turn>,
+    /// What it gives up before it runs.
+    pub(crate) confinement: Option<Confinement>,
+    /// A directory of its own, which goes with it.
+    pub(crate) private: Option<Private>,
 }
 
 impl Order {
@@ -47,6 +53,8 @@ impl Order {
             streams: Given::Nothing,
             limits,
             turn: None,
+            confinement: None,
+            private: None,
         }
     }
 }
@@ -99,10 +107,12 @@ pub(crate) fn run(
     // Ended after the supervisor, however this function is left: the workspace is swept when the tree is gone.
     let mut turn = order.turn.take();
     // Waited for when this function is left, and after `teller` is gone, even in a panic of the sink: a command whose
-    // output nobody reads ends when whoever waits for the answer lets go of the lifeline.
+    // output nobody reads ends when whoever waits for the answer lets go of the lifeline. The command's own directory is
+    // there until then.
+    let private = order.private.take();
     let mut supervisor = None;
     let teller = answer;
-    let mut done = follow(order, sink, lifeline, &mut supervisor);
+    let mut done = follow(order, private.as_ref(), sink, lifeline, &mut supervisor);
     if let (Ok(Some(drained)), Some(turn)) = (&mut done, turn.take_if(|_| supervisor.is_none())) {
         drained.removed = turn.end();
     }
@@ -112,6 +122,7 @@ pub(crate) fn run(
 /// Leaves the supervisor in its place if it may still be running.
 fn follow(
     order: Order,
+    private: Option<&Private>,
     mut sink: Box<dyn OutputSink>,
     lifeline: OwnedFd,
     supervisor: &mut Option<Supervisor>,
@@ -136,6 +147,8 @@ fn follow(
         lifeline: lifeline.as_fd(),
         report: report_end.as_fd(),
         limits: order.limits,
+        confinement: order.confinement.as_ref(),
+        private,
     })?);
     // Only the tree may hold the writing ends, or their end would never be seen.
     drop((stdout_end, stderr_end, report_end, stdin, lifeline));

@@ -6,7 +6,7 @@
 //! ```text
 //! native                          Helve's own: a pool of sandboxes made beforehand, each used once (sys::native makes them)
 //! call                            one call, the same way for every other sandbox
-//!   ├ bwrap │ wrapper │ bare      what to start, and what the ending means
+//!   ├ rung │ bwrap │ wrapper │ bare   what to start, and what the ending means
 //!   │   └ workdir                 where it starts, resolved by the kernel beneath the view
 //!   └ spawn                       deadline, cancellation, dropped future
 //!       └ drain                   bytes from the pipes into the sink, on a thread of its own
@@ -29,6 +29,7 @@ mod native;
 mod plan;
 mod program;
 mod protect;
+mod rung;
 mod spawn;
 mod sys;
 mod workdir;
@@ -50,7 +51,8 @@ pub fn backend(
 ) -> Result<Arc<dyn ShellBackend>, ToolError> {
     Ok(match choice {
         SandboxChoice::Native => return native(view, limits, PoolSize::default()),
-        SandboxChoice::Auto | SandboxChoice::Landlock => {
+        SandboxChoice::Landlock => Arc::new(Backend(rung::Rung::new(view, limits)?)),
+        SandboxChoice::Auto => {
             return Err(ToolError::new(
                 helve_core::ErrorKind::SandboxUnavailable,
                 "There is no such sandbox.",

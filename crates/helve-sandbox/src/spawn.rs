@@ -97,6 +97,11 @@ pub(crate) fn not_started(stage: Stage, errno: i32, program: &str) -> ToolError 
     match stage {
         Stage::Program => error.hint(format!("Install {program}, or name another in the configuration.")),
         Stage::Descriptors => error.hint("Use Linux 5.9 or newer."),
+        Stage::Identity => error
+            .hint("Give Helve the capabilities CAP_SETUID and CAP_SETGID, or run it as an ordinary user."),
+        Stage::Landlock | Stage::Seccomp => error.hint(
+            "Look for what forbids it around Helve (a container's filter), or use the sandbox \"bwrap\".",
+        ),
         Stage::Keyring => {
             error.hint("Raise the sysctl kernel.keys.maxkeys, or run fewer commands at a time.")
         }

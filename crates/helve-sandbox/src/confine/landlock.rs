@@ -45,9 +45,11 @@ impl Version {
 
     /// Every right to files that this version knows.
     fn files(self) -> u64 {
-        let first = (1 << 13) - 1;
+        let read = EXECUTE | READ_FILE | READ_DIR;
+        let change = WRITE_FILE | REMOVE_DIR | REMOVE_FILE;
+        let make = MAKE_CHAR | MAKE_DIR | MAKE_REG | MAKE_SOCK | MAKE_FIFO | MAKE_BLOCK | MAKE_SYM;
         let since = |version: u32, right: u64| if self.0 >= version { right } else { 0 };
-        first | since(2, REFER) | since(3, TRUNCATE) | since(5, IOCTL_DEV)
+        read | change | make | since(2, REFER) | since(3, TRUNCATE) | since(5, IOCTL_DEV)
     }
 }
 

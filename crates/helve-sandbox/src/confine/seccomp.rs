@@ -150,6 +150,7 @@ enum Rule {
 
 /// One call: its name, its number on each machine, which filter forbids it, and the answer.
 struct Call {
+    #[cfg_attr(not(test), expect(dead_code, reason = "for who reads the table; tests check it"))]
     name: &'static str,
     x86: Option<u32>,
     arm: Option<u32>,

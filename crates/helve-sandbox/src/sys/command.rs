@@ -38,45 +38,61 @@ pub(super) fn start(call: &mut Prepared) -> Result<pid_t, (Stage, c_int)> {
 extern "C" fn enter(argument: *mut c_void) -> c_int {
     // SAFETY: `start` passes a pointer to its own `Start`, which lives while it sleeps.
     let start = unsafe { &mut *argument.cast::<Start<'_>>() };
-    let stage = execute(start.call, start.supervisor);
-    start.failure = Some((stage, errno()));
+    start.failure = Some(execute(start.call, start.supervisor));
     127
 }
 
-/// Becomes the program. Returns only the step that failed; `errno` says why.
-fn execute(call: &Prepared, supervisor: pid_t) -> Stage {
+/// Becomes the program. Returns only the step that failed, and why.
+fn execute(call: &Prepared, supervisor: pid_t) -> (Stage, c_int) {
+    if let Err(stage) = prepare(call) {
+        return (stage, errno());
+    }
+    // SAFETY: whoever launches keeps the confinement until the program runs.
+    if let Some(confinement) = unsafe { call.confinement.as_ref() }
+        && let Err(failure) = confinement.apply()
+    {
+        return failure;
+    }
     // SAFETY: all pointers lead to NUL-terminated texts and null-terminated lists in `call`, which lives until exec;
     // the other arguments are numbers.
     unsafe {
-        libc::setsid();
-        // The supervisor has one thread, so its death is the one meant here.
+        // The supervisor has one thread, so its death is the one meant here. A change of user forgets it, so it comes last.
         if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) == -1 || libc::getppid() != supervisor {
-            return Stage::Process;
-        }
-        for (target, source) in [(0, call.stdin), (1, call.stdout), (2, call.stderr)] {
-            if libc::dup2(source, target) == -1 {
-                return Stage::Streams;
-            }
-        }
-        if call.terminal && libc::ioctl(0, libc::TIOCSCTTY, 0) == -1 {
-            return Stage::Streams;
-        }
-        for fd in &call.inherited {
-            if libc::fcntl(*fd, libc::F_SETFD, 0) == -1 {
-                return Stage::Descriptors;
-            }
-        }
-        if call.directory != -1 && libc::fchdir(call.directory) == -1 {
-            return Stage::Directory;
-        }
-        for (resource, limit) in &call.limits {
-            if libc::setrlimit(*resource, limit) == -1 {
-                return Stage::Limits;
-            }
+            return (Stage::Process, errno());
         }
         let none = empty_set();
         libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
         libc::execve(call.path, call.arguments.as_ptr(), call.environment.as_ptr());
     }
-    Stage::Program
+    (Stage::Program, errno())
+}
+
+/// Gives the process its streams, its directory and its limits.
+fn prepare(call: &Prepared) -> Result<(), Stage> {
+    // SAFETY: plain numbers, and limits that live through the call.
+    unsafe {
+        libc::setsid();
+        for (target, source) in [(0, call.stdin), (1, call.stdout), (2, call.stderr)] {
+            if libc::dup2(source, target) == -1 {
+                return Err(Stage::Streams);
+            }
+        }
+        if call.terminal && libc::ioctl(0, libc::TIOCSCTTY, 0) == -1 {
+            return Err(Stage::Streams);
+        }
+        for fd in &call.inherited {
+            if libc::fcntl(*fd, libc::F_SETFD, 0) == -1 {
+                return Err(Stage::Descriptors);
+            }
+        }
+        if call.directory != -1 && libc::fchdir(call.directory) == -1 {
+            return Err(Stage::Directory);
+        }
+        for (resource, limit) in &call.limits {
+            if libc::setrlimit(*resource, limit) == -1 {
+                return Err(Stage::Limits);
+            }
+        }
+    }
+    Ok(())
 }

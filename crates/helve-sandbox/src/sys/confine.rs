@@ -8,7 +8,7 @@ use std::ptr;
 
 use libc::{c_int, c_long, c_ulong};
 
-use super::report::errno;
+use super::report::{Stage, errno};
 use crate::confine::landlock::{Handled, Version};
 use crate::confine::seccomp::Filter;
 
@@ -92,6 +92,14 @@ pub(crate) struct Ruleset {
     handled: Handled,
 }
 
+/// The same under a number that is not a standard stream's, which would be closed or replaced.
+fn above_streams(fd: OwnedFd) -> Result<OwnedFd, c_int> {
+    if fd.as_raw_fd() > 2 {
+        return Ok(fd);
+    }
+    rustix::io::fcntl_dupfd_cloexec(&fd, 3).map_err(rustix::io::Errno::raw_os_error)
+}
+
 /// One rule, as the kernel reads it.
 #[repr(C, packed)]
 struct PathBeneath {
@@ -115,7 +123,8 @@ impl Ruleset {
         done(fd)?;
         let fd = c_int::try_from(fd).map_err(|_| libc::EBADF)?;
         // SAFETY: the kernel has just made this descriptor, and nobody else has it.
-        Ok(Ruleset { fd: unsafe { OwnedFd::from_raw_fd(fd) }, handled })
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Ruleset { fd: above_streams(fd)?, handled })
     }
 
     /// The ruleset as a descriptor, for a process that restricts itself later.
@@ -148,6 +157,63 @@ impl Ruleset {
     pub(crate) fn restrict_self(&self) -> Result<(), c_int> {
         // SAFETY: plain numbers.
         done(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, self.fd.as_raw_fd(), 0_u32) })
+    }
+}
+
+impl AsRawFd for Ruleset {
+    fn as_raw_fd(&self) -> c_int {
+        self.fd.as_raw_fd()
+    }
+}
+
+/// A user and a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// The user's number.
+    pub(crate) user: u32,
+    /// The group's number.
+    pub(crate) group: u32,
+}
+
+impl Identity {
+    /// Becomes this user, in this group alone. The C library's own functions would try to change every thread.
+    fn take(self) -> Result<(), c_int> {
+        let (user, group) = (self.user, self.group);
+        // SAFETY: plain numbers; an empty list of groups needs no memory.
+        unsafe {
+            done(libc::syscall(libc::SYS_setgroups, 0_usize, ptr::null::<libc::gid_t>()))?;
+            done(libc::syscall(libc::SYS_setresgid, group, group, group))?;
+            done(libc::syscall(libc::SYS_setresuid, user, user, user))
+        }
+    }
+}
+
+/// Everything that holds a command without namespaces of its own.
+#[derive(Debug)]
+pub(crate) struct Confinement {
+    /// The user that root becomes first; nobody else has to change.
+    pub(crate) identity: Option<Identity>,
+    /// What it may do with files.
+    pub(crate) ruleset: Ruleset,
+    /// Which system calls there are.
+    pub(crate) filter: Filter,
+    /// How many processes its user may have in all.
+    pub(crate) processes: u64,
+}
+
+impl Confinement {
+    /// Confines the calling process for good. Where root's bounding set and the meaning of user 0 can be changed they are,
+    /// before the right to do so is gone.
+    pub(super) fn apply(&self) -> Result<(), (Stage, c_int)> {
+        let at = |stage| move |errno| (stage, errno);
+        if let Some(identity) = self.identity {
+            empty_bounding_set().and_then(|()| lock_securebits()).map_err(at(Stage::Capabilities))?;
+            identity.take().map_err(at(Stage::Identity))?;
+        }
+        drop_capabilities().map_err(at(Stage::Capabilities))?;
+        no_new_privs().map_err(at(Stage::Capabilities))?;
+        self.ruleset.restrict_self().map_err(at(Stage::Landlock))?;
+        install(&self.filter).map_err(at(Stage::Seccomp))
     }
 }
 

@@ -10,7 +10,9 @@ use std::sync::OnceLock;
 use helve_core::ProcessLimits;
 use libc::{c_char, rlimit};
 
+use super::confine::Confinement;
 use super::supervisor;
+use crate::rung::private::Private;
 
 /// A program, its arguments and its whole environment.
 pub(crate) struct Program {
@@ -61,6 +63,10 @@ pub(crate) struct Launch<'a> {
     pub(crate) report: BorrowedFd<'a>,
     /// Its limits.
     pub(crate) limits: ProcessLimits,
+    /// What it gives up before it becomes the program.
+    pub(crate) confinement: Option<&'a Confinement>,
+    /// A directory that is removed with everything in it when the tree is gone.
+    pub(crate) private: Option<&'a Private>,
 }
 
 /// A running supervisor. Dropping it waits until it is gone and takes its process away, so that no path leaves a zombie.
@@ -94,7 +100,9 @@ pub(super) struct Prepared {
     pub(super) report: RawFd,
     /// Everything that stays open in the supervisor until the command has been started, sorted.
     pub(super) keep: Vec<RawFd>,
-    pub(super) limits: [(Resource, rlimit); 3],
+    pub(super) limits: Vec<(Resource, rlimit)>,
+    pub(super) confinement: *const Confinement,
+    pub(super) private: *const Private,
     pub(super) stack: Vec<u8>,
     /// Where this process keeps the environment that it was started with.
     pub(super) own_environment: Option<(usize, usize)>,
@@ -140,6 +148,8 @@ fn prepare(call: &Launch<'_>) -> io::Result<Prepared> {
     let streams = streams.map(|fd| fd.as_raw_fd());
     let mut keep: Vec<RawFd> = streams.into_iter().chain(inherited.iter().copied()).collect();
     keep.extend(call.directory.map(|fd| fd.as_raw_fd()));
+    keep.extend(call.confinement.map(|confinement| confinement.ruleset.as_raw_fd()));
+    keep.extend(call.private.map(AsRawFd::as_raw_fd));
     keep.sort_unstable();
     if keep.first().is_some_and(|lowest| *lowest < 3) {
         return Err(io::Error::other("a descriptor of the call stands where a standard stream belongs"));
@@ -158,14 +168,37 @@ fn prepare(call: &Launch<'_>) -> io::Result<Prepared> {
         lifeline: call.lifeline.as_raw_fd(),
         report: call.report.as_raw_fd(),
         keep,
-        limits: [
-            (libc::RLIMIT_CORE, rlimit { rlim_cur: 0, rlim_max: 0 }),
-            (libc::RLIMIT_NOFILE, at_most(libc::RLIMIT_NOFILE, call.limits.open_files)?),
-            (libc::RLIMIT_FSIZE, at_most(libc::RLIMIT_FSIZE, call.limits.file_bytes)?),
-        ],
+        limits: limits(call)?,
+        confinement: call.confinement.map_or(ptr::null(), ptr::from_ref),
+        private: call.private.map_or(ptr::null(), ptr::from_ref),
         stack: vec![0; STACK_BYTES],
         own_environment: own_environment(),
     })
+}
+
+fn limits(call: &Launch<'_>) -> io::Result<Vec<(Resource, rlimit)>> {
+    let mut wanted = vec![
+        (libc::RLIMIT_CORE, 0),
+        (libc::RLIMIT_NOFILE, call.limits.open_files),
+        (libc::RLIMIT_FSIZE, call.limits.file_bytes),
+    ];
+    if let Some(confinement) = call.confinement {
+        wanted.extend([
+            (libc::RLIMIT_NPROC, confinement.processes),
+            (libc::RLIMIT_DATA, call.limits.memory_bytes),
+        ]);
+    }
+    let mut limits: Vec<(Resource, rlimit)> = wanted
+        .into_iter()
+        .map(|(resource, limit)| Ok((resource, at_most(resource, limit)?)))
+        .collect::<io::Result<_>>()?;
+    if call.confinement.is_some() {
+        // The signal at the lower limit has a name; one that is not heeded is followed by death.
+        let most = at_most(libc::RLIMIT_CPU, call.limits.cpu_seconds.saturating_add(2))?;
+        let soft = most.rlim_cur.min(call.limits.cpu_seconds);
+        limits.push((libc::RLIMIT_CPU, rlimit { rlim_cur: soft, rlim_max: most.rlim_max }));
+    }
+    Ok(limits)
 }
 
 /// The wanted limit, or the one in force where that is lower: only a privileged process may raise it.

@@ -25,6 +25,14 @@ pub(crate) enum Stage {
     Program = 8,
     /// Taking a session keyring of its own.
     Keyring = 9,
+    /// Becoming another user than root.
+    Identity = 10,
+    /// Giving up capabilities.
+    Capabilities = 11,
+    /// Restricting its files.
+    Landlock = 12,
+    /// Filtering its system calls.
+    Seccomp = 13,
 }
 
 const EXITED: i32 = 0;
@@ -32,10 +40,21 @@ const SIGNALED: i32 = 1;
 
 impl Stage {
     fn from_tag(tag: i32) -> Option<Stage> {
-        use Stage::{Descriptors, Directory, Keyring, Limits, Process, Program, Streams, Supervise};
-        [Supervise, Descriptors, Process, Streams, Directory, Limits, Program, Keyring]
-            .into_iter()
-            .find(|stage| *stage as i32 == tag)
+        const ALL: [Stage; 12] = [
+            Stage::Supervise,
+            Stage::Descriptors,
+            Stage::Process,
+            Stage::Streams,
+            Stage::Directory,
+            Stage::Limits,
+            Stage::Program,
+            Stage::Keyring,
+            Stage::Identity,
+            Stage::Capabilities,
+            Stage::Landlock,
+            Stage::Seccomp,
+        ];
+        ALL.into_iter().find(|stage| *stage as i32 == tag)
     }
 
     /// What could not be done, as words.
@@ -49,6 +68,10 @@ impl Stage {
             Stage::Limits => "its limits could not be set",
             Stage::Program => "its program could not be executed",
             Stage::Keyring => "it could not be given a session keyring of its own",
+            Stage::Identity => "it could not become another user than root",
+            Stage::Capabilities => "capabilities could not be given up",
+            Stage::Landlock => "Landlock could not be applied",
+            Stage::Seccomp => "the system call filter could not be applied",
         }
     }
 }
@@ -129,7 +152,7 @@ mod tests {
         assert_eq!(read_report(reader.as_fd()), Some(Ending::Exited(3)));
         send_status(writer.as_raw_fd(), libc::SIGTERM);
         assert_eq!(read_report(reader.as_fd()), Some(Ending::Signaled(libc::SIGTERM)));
-        for tag in 2..=9 {
+        for tag in 2..=13 {
             let stage = Stage::from_tag(tag).unwrap();
             send_failure(writer.as_raw_fd(), stage, libc::ENOENT);
             assert_eq!(read_report(reader.as_fd()), Some(Ending::NotStarted(stage, libc::ENOENT)));

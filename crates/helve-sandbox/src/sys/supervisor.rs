@@ -3,6 +3,7 @@
 //! For a bare command the supervisor is a process of the same user: a hostile command may kill it and then outlive its
 //! call. Under bwrap the command is in another pid namespace and cannot name it.
 
+use std::os::fd::AsRawFd;
 use std::ptr;
 
 use libc::{c_int, pid_t};
@@ -28,13 +29,20 @@ fn supervise(call: &mut Prepared) -> Result<(), Failure> {
     close_all_but(&call.keep).map_err(|errno| (Stage::Descriptors, errno))?;
     let ended_children = watch_children()?;
     let main = command::start(call)?;
-    let mut keep = [call.lifeline, call.report, ended_children];
+    // SAFETY: whoever launches keeps it until the supervisor has reported, and this process has its own copy.
+    let private = unsafe { call.private.as_ref() };
+    let place = private.map_or(call.lifeline, AsRawFd::as_raw_fd);
+    let mut keep = [call.lifeline, call.report, ended_children, place];
     keep.sort_unstable();
     close_all_but(&keep).map_err(|errno| (Stage::Descriptors, errno)).inspect_err(|_| {
         end_tree(main);
     })?;
     wait_for_end(main, call.lifeline, ended_children);
-    send_status(call.report, end_tree(main));
+    let status = end_tree(main);
+    if let Some(private) = private {
+        private.remove();
+    }
+    send_status(call.report, status);
     Ok(())
 }
 

@@ -13,6 +13,8 @@ mod processes;
 #[cfg(test)]
 mod rules;
 #[cfg(test)]
+mod rung;
+#[cfg(test)]
 mod secrets;
 #[cfg(test)]
 mod view;

@@ -292,7 +292,7 @@ fn numbers_are_those_of_the_c_library() {
     ];
     for (name, number) in known {
         let call = CALLS.iter().find(|call| call.name == name).unwrap_or_else(|| panic!("{name}"));
-        assert_eq!(machine.number(call).map(i64::from), Some(number as i64), "{name}");
+        assert_eq!(machine.number(call).map(i64::from), Some(number), "{name}");
     }
     #[cfg(target_arch = "x86_64")]
     for (name, number) in [

@@ -95,6 +95,8 @@ pub(crate) struct Guard {
     pub(crate) home: Option<PathBuf>,
     /// Files that configure Helve or hold a secret.
     pub(crate) own_files: Vec<PathBuf>,
+    /// Names of files that run or configure programs without being asked.
+    pub(crate) protected: Vec<String>,
 }
 
 /// The owner's `[view]` lists.

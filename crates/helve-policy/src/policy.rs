@@ -202,6 +202,7 @@ impl Policy {
             },
             home: around.home(),
             own_files: guarded.clone(),
+            protected: list(&settings, keys::VIEW_PROTECTED).to_vec(),
         };
         let usual_roots = OnceLock::new();
         let inner = Inner {
@@ -262,6 +263,7 @@ impl Policy {
             read_only: &inner.guard.opened.read_only,
             read_write: &inner.guard.opened.read_write,
             hidden,
+            protected: &inner.guard.protected,
             path_append: text(settings, keys::EXEC_PATH_APPEND).unwrap_or_default(),
             fixed: fixed.collect::<BTreeMap<_, _>>(),
             passed: list(settings, keys::EXEC_ENV_PASS),

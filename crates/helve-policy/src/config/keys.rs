@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-use helve_core::{Limits, Verdict};
+use helve_core::{Limits, Verdict, protected};
 
 use super::value::{Kind, Value};
 use crate::guard::{self, Pattern};
@@ -54,6 +54,7 @@ pub(crate) const EXEC_NETWORK: &str = "tools.exec.network";
 pub(crate) const VIEW_READ_ONLY: &str = "view.read_only";
 pub(crate) const VIEW_READ_WRITE: &str = "view.read_write";
 pub(crate) const VIEW_HIDDEN: &str = "view.hidden";
+pub(crate) const VIEW_PROTECTED: &str = "view.protected";
 pub(crate) const SECRETS: &str = "secrets";
 pub(crate) const FSYNC: &str = "journal.fsync";
 pub(crate) const SESSION: &str = "journal.session";
@@ -296,6 +297,12 @@ fn plain_keys() -> Vec<Key> {
             Kind::Paths,
             empty(),
             "Paths that sandboxed commands never see, even inside what they may read.",
+        ),
+        key(
+            VIEW_PROTECTED,
+            Kind::FileNames,
+            Some(Value::List(protected::NAMES.iter().map(|name| (*name).to_owned()).collect())),
+            "Names of files and directories that, anywhere in the workspace, run or configure programs without being asked: sandboxed commands cannot change them, and new ones are taken away and kept as blobs. `.git` stands for hooks and configuration of repositories, not for the whole. Setting it replaces the list; [] protects nothing.",
         ),
         key(
             FSYNC,

@@ -148,6 +148,8 @@ fn wrong_values_name_the_key_what_was_expected_and_what_came() {
         ("view.read_only = ['relative']", "an absolute path without `..`", "\"relative\""),
         ("view.read_only = ['/a/../b']", "an absolute path without `..`", "\"/a/../b\""),
         ("view.hidden = ['~other/x']", "an absolute path", "\"~other/x\""),
+        ("view.protected = ['a/b']", "names of files", "\"a/b\""),
+        ("view.protected = ['..']", "names of files", "\"..\""),
         ("secrets = [{}]", "a table with one of", "a table"),
         ("secrets = [{ env = 'A', file = '/x' }]", "a table with one of", "a table"),
         ("secrets = ['A']", "a table with one of", "the string \"A\""),

@@ -71,6 +71,15 @@ fn stricter(settings: &Settings, name: &str, value: &Value) -> Outcome {
         (keys::RESTRICT | keys::EXEC_RESTRICT | keys::FSYNC, Value::Bool(true)) => {
             Outcome::Set(value.clone())
         }
+        (keys::VIEW_PROTECTED, Value::List(names)) => {
+            let mut all = match in_force {
+                Some(Value::List(known)) => known.clone(),
+                _ => Vec::new(),
+            };
+            let more: Vec<String> = names.iter().filter(|name| !all.contains(name)).cloned().collect();
+            all.extend(more);
+            Outcome::Set(Value::List(all))
+        }
         (keys::EXEC_TIMEOUT, Value::Count(number)) => {
             smaller(*number, in_force.or_else(|| settings.get("limits.exec_timeout_default")))
         }

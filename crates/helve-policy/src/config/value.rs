@@ -43,6 +43,8 @@ pub enum Kind {
     Paths,
     /// A list of names of environment variables.
     VariableNames,
+    /// A list of names of files.
+    FileNames,
     /// The name of a shell or the absolute path of one.
     Shell,
     /// A command template with `{command}`.
@@ -79,6 +81,7 @@ impl Kind {
             Kind::WholePatterns => "a list of regular expressions".into(),
             Kind::Paths => "a list of absolute paths".into(),
             Kind::VariableNames => "a list of names of environment variables".into(),
+            Kind::FileNames => "a list of names of files, without `/`".into(),
             Kind::Shell => "the name of a shell, such as \"bash\", or the absolute path of one".into(),
             Kind::Template => "a command template that holds {command}".into(),
             Kind::SessionName => "1 to 100 letters, digits, `.`, `_` or `-`, not starting with `.`".into(),
@@ -146,6 +149,7 @@ pub(crate) fn check(kind: Kind, node: &Node, home: Option<&Path>) -> Result<Valu
             | Kind::WholePatterns
             | Kind::Paths
             | Kind::VariableNames
+            | Kind::FileNames
             | Kind::Program,
             Raw::List(items),
         ) => {
@@ -221,8 +225,8 @@ fn check_list(kind: Kind, items: &[&str], home: Option<&Path>) -> Result<Value, 
             Ok(Value::List(words.collect()))
         }
         _ => {
-            let wrong = items.iter().find(|item| !is_variable_name(item));
-            match wrong {
+            let is_right = if kind == Kind::FileNames { is_file_name } else { is_variable_name };
+            match items.iter().find(|item| !is_right(item)) {
                 Some(item) => Err(format!("expected {}, received {item:?} in it", kind.expected())),
                 None => Ok(Value::List(items.iter().map(|item| (*item).to_owned()).collect())),
             }
@@ -248,6 +252,11 @@ fn absolute(text: &str, home: Option<&Path>) -> Result<String, String> {
     // Components drop doubled and trailing slashes.
     let clean: PathBuf = path.components().collect();
     clean.into_os_string().into_string().map_err(|_| format!("the path {text:?} is not valid UTF-8"))
+}
+
+/// Whether the text names an entry of a directory.
+fn is_file_name(text: &str) -> bool {
+    !text.is_empty() && !text.contains(['/', '\0']) && !matches!(text, "." | "..")
 }
 
 /// Whether a shell could take the text as the name of a variable.

@@ -6,13 +6,11 @@
 
 use std::path::Path;
 
+use helve_core::protected;
 use helve_shell::analysis::{Arg, EffectKind, Run, Target};
 
 use super::{Case, Guard, disk};
 use crate::config::layers::WORKSPACE_FILE;
-
-/// What configures editors and agents in a workspace, whose settings name programs that they start.
-const CONFIGURING: &[&str] = &[".agents", ".claude", ".codex", ".cursor", ".idea", ".mcp.json", ".vscode"];
 
 /// Whether an effect of the program `name` changes a protected file. Git itself may, and so may who changes only modes
 /// and times. `by_hand` says that what is written is what the command gives.
@@ -36,7 +34,7 @@ pub(super) fn is_changed(
         EffectKind::Write => {
             of_git(path, pattern).is_some()
                 || is_own(guard, case, path)
-                || by_hand && configures(case.setting.workspace, path)
+                || by_hand && configures(guard, case.setting.workspace, path)
         }
         // Without them git takes others, or none; a single hook may go.
         EffectKind::Delete => of_git(path, pattern) == Some(OfGit::Root),
@@ -91,12 +89,15 @@ fn is_own(guard: &Guard, case: &Case<'_>, path: &Path) -> bool {
         || path == case.setting.workspace.join(WORKSPACE_FILE)
 }
 
-fn configures(workspace: &Path, path: &Path) -> bool {
+/// Whether a path has a protected name, or lies in a directory that has one. Of git's structure only parts count.
+fn configures(guard: &Guard, workspace: &Path, path: &Path) -> bool {
     let Ok(below) = path.strip_prefix(workspace) else { return false };
     let mut parts = below.components();
-    let is_one = |part: std::path::Component<'_>| CONFIGURING.iter().any(|name| part.as_os_str() == *name);
-    // Whole work trees lie there.
-    parts.any(is_one) && parts.next().is_none_or(|first| first.as_os_str() != "worktrees")
+    let is_one = |part: std::path::Component<'_>| {
+        let name = part.as_os_str().as_encoded_bytes();
+        protected::is_among(&guard.protected, name) && !protected::is_among(&[protected::GIT], name)
+    };
+    parts.any(is_one) && parts.next().is_none_or(|first| first.as_os_str() != protected::WORKTREES)
 }
 
 /// Whether a run of git sets a key of its configuration that names a program.

@@ -243,6 +243,15 @@ fn a_workspaces_own_file_tightens() {
     assert_eq!((policy.limits().command_bytes, policy.exec_timeout().as_secs()), (10, 60));
     let policy = with_workspace("rules_otherwise = 'deny'", "rules_otherwise = 'ask'").unwrap();
     assert_eq!(policy.rules_otherwise(), Verdict::Deny);
+    // Names are added; none can be taken out.
+    for (user, file, then) in [
+        ("view.protected = ['.git']", "view.protected = ['x.mk']", serde_json::json!([".git", "x.mk"])),
+        ("view.protected = ['.git']", "view.protected = []", serde_json::json!([".git"])),
+        ("", "view.protected = []", helve_core::protected::NAMES.into()),
+    ] {
+        let policy = with_workspace(user, file).unwrap();
+        assert_eq!(in_force(&policy, "view.protected").0, then, "{user} {file}");
+    }
 }
 
 #[test]

@@ -192,6 +192,14 @@ fn state_configuration_and_secret_files_are_hidden() {
 }
 
 #[test]
+fn protected_names_are_the_common_list_unless_the_owner_says_otherwise() {
+    let house = house();
+    assert_eq!(view(&house, &[], &[]).protected, helve_core::protected::NAMES);
+    assert_eq!(view(&house, &["view.protected=['.git', 'secret.mk']"], &[]).protected, [".git", "secret.mk"]);
+    assert!(view(&house, &["view.protected=[]"], &[]).protected.is_empty());
+}
+
+#[test]
 fn paths_of_the_owner_are_shown_where_they_exist() {
     let house = house();
     let view = view(&house, &["view.read_write=['~/data','~/absent']", "view.read_only=['~/absent']"], &[]);

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    approvals, batch, call, check, completions, config, gc, log, policy, run, tools, trust, verify, why,
+    approvals, batch, call, check, completions, config, doctor, gc, log, policy, run, tools, trust, verify,
+    why,
 };
 
 /// Gives a language model tools, and keeps every call on a surface that you can restrict, read back and verify.
@@ -65,6 +66,7 @@ pub(crate) enum Command {
     Tools(tools::Options),
     Log(log::Options),
     Verify(verify::Options),
+    Doctor(doctor::Options),
     Gc(gc::Options),
     Config(config::Options),
     Completions(completions::Options),
@@ -82,6 +84,7 @@ impl Command {
             | Command::Why(_)
             | Command::Trust(_)
             | Command::Tools(_)
+            | Command::Doctor(_)
             | Command::Gc(_)
             | Command::Config(_) => true,
             Command::Batch(_) | Command::Log(_) | Command::Verify(_) | Command::Completions(_) => false,

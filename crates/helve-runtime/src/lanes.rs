@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use helve_core::{
-    BlobRef, BoxFuture, Cancel, Egress, ErrorKind, Exit, Files, OutputSink, SandboxReport, ShellBackend,
-    ShellJob, Stream, ToolError, Work,
+    BlobRef, BoxFuture, Cancel, Egress, ErrorKind, Exit, Files, OutputSink, SandboxChoice, SandboxReport,
+    ShellBackend, ShellJob, Stream, ToolError, Work,
 };
 use helve_policy::Policy;
 use helve_store::{Blobs, GcOptions, Home, StoreError};
@@ -49,7 +49,11 @@ impl Lanes {
         let workspace =
             workspace::check_workspace(&self.workspace, &self.home, &self.policy.guarded_files())?;
         let view = self.policy.view(&workspace, &self.home);
-        let shell = helve_sandbox::backend(&self.policy.sandbox(), view, self.policy.process_limits())?;
+        let limits = self.policy.process_limits();
+        let shell = match self.policy.sandbox() {
+            SandboxChoice::Auto => helve_sandbox::ladder(view, limits, Some(self.home.clone()))?,
+            choice => helve_sandbox::backend(&choice, view, limits)?,
+        };
         Ok(Arc::clone(self.shell.get_or_init(|| shell)))
     }
 

@@ -4,6 +4,7 @@
 //! [`ShellBackend`] that runs commands, streams their bytes into a sink and says how they ended.
 //!
 //! ```text
+//! ladder ── probe                 the choice `auto`: the best of Helve's own that holds here, found by trying
 //! native                          Helve's own: a pool of sandboxes made beforehand, each used once (sys::native makes them)
 //! call                            one call, the same way for every other sandbox
 //!   ├ rung │ bwrap │ wrapper │ bare   what to start, and what the ending means
@@ -24,9 +25,11 @@ mod cgroup;
 mod confine;
 mod drain;
 pub mod git_config;
+mod ladder;
 mod namespaces;
 mod native;
 mod plan;
+mod probe;
 mod program;
 mod protect;
 mod rung;
@@ -35,12 +38,14 @@ mod sys;
 mod workdir;
 mod wrapper;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use call::Backend;
 use helve_core::{ProcessLimits, SandboxChoice, ShellBackend, ToolError, View};
 
 pub use native::{PoolSize, run_helper_if_asked, use_helper};
+pub use probe::{ActFinding, Expected, Findings, Lack, LayerFinding, Outcome, SandboxFinding, probe};
 
 /// The backend of the owner's choice, bound to `view`. Starts no process; a sandbox that is missing shows itself at
 /// the first run, as `sandbox_unavailable`. A view with a rule that the sandbox could not keep is refused here.
@@ -52,12 +57,7 @@ pub fn backend(
     Ok(match choice {
         SandboxChoice::Native => return native(view, limits, PoolSize::default()),
         SandboxChoice::Landlock => Arc::new(Backend(rung::Rung::new(view, limits)?)),
-        SandboxChoice::Auto => {
-            return Err(ToolError::new(
-                helve_core::ErrorKind::SandboxUnavailable,
-                "There is no such sandbox.",
-            ));
-        }
+        SandboxChoice::Auto => return ladder(view, limits, None),
         SandboxChoice::Bwrap => Arc::new(Backend(bwrap::Bwrap::new(view, limits)?)),
         SandboxChoice::Wrapper { template } => {
             Arc::new(Backend(wrapper::Wrapper::new(template, view, limits)?))
@@ -70,4 +70,14 @@ pub fn backend(
 /// programs that know how many commands they run.
 pub fn native(view: View, limits: ProcessLimits, pool: PoolSize) -> Result<Arc<dyn ShellBackend>, ToolError> {
     Ok(Arc::new(native::Native::new(view, limits, pool)?))
+}
+
+/// The best of Helve's own sandboxes that this machine gives, as [`backend`] for [`SandboxChoice::Auto`]; what it gives is
+/// found out at the first use and remembered in `remember_in`, a directory that no command can write.
+pub fn ladder(
+    view: View,
+    limits: ProcessLimits,
+    remember_in: Option<PathBuf>,
+) -> Result<Arc<dyn ShellBackend>, ToolError> {
+    Ok(Arc::new(ladder::Ladder::new(view, limits, remember_in)?))
 }

@@ -15,7 +15,7 @@
 mod call;
 mod engine;
 mod failure;
-mod helper;
+pub(crate) mod helper;
 mod lane;
 mod member;
 mod order;

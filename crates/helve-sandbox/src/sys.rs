@@ -20,6 +20,7 @@
     reason = "fork, vfork, exec and signals have no safe interface that keeps their rules"
 )]
 
+pub(crate) mod acts;
 mod command;
 pub(crate) mod confine;
 mod early;

@@ -9,4 +9,7 @@
 
 pub use helve_core::{Attach, Ended, LimitHit, Network, ProcessLimits, Removed, SandboxChoice, View, Work};
 pub use helve_runtime::{check_workspace, check_writable};
-pub use helve_sandbox::{PoolSize, backend, native, run_helper_if_asked, use_helper};
+pub use helve_sandbox::{
+    ActFinding, Expected, Findings, Lack, LayerFinding, Outcome, PoolSize, SandboxFinding, backend, ladder,
+    native, probe, run_helper_if_asked, use_helper,
+};

@@ -6,6 +6,7 @@ pub(crate) mod call;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod doctor;
 pub(crate) mod gc;
 pub(crate) mod log;
 pub(crate) mod policy;
@@ -33,6 +34,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Tools(options) => tools::tools(global, &options),
         Command::Log(options) => log::log(global, &options),
         Command::Verify(options) => verify::verify(global, &options),
+        Command::Doctor(options) => doctor::doctor(global, &options),
         Command::Gc(options) => gc::gc(global, &options),
         Command::Config(options) => config::config(global, &options),
         Command::Completions(options) => completions::completions(&options),

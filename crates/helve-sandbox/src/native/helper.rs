@@ -24,11 +24,13 @@ static LOOKS: AtomicBool = AtomicBool::new(false);
 /// Another program that looks.
 static OTHER: RwLock<Option<PathBuf>> = RwLock::new(None);
 
-/// Becomes the sandbox's helper process, and then never returns, if this process was started to be it.
+/// Becomes the sandbox's helper process or the one that the probe tries it with, and then never returns, if this process
+/// was started to be one of them.
 ///
 /// Call it first in `main`, before threads and before arguments are read. It costs nothing in an ordinary start.
 pub fn run_helper_if_asked() {
     LOOKS.store(true, Ordering::Relaxed);
+    crate::probe::run_if_asked(std::env::args_os());
     if std::env::args_os().next().is_some_and(|name| name == HELPER_NAME) {
         crate::sys::native::zygote_main();
     }
@@ -42,7 +44,12 @@ pub fn use_helper(program: PathBuf) {
 
 /// Whether there is a program to start.
 pub(super) fn is_there() -> Result<(), ToolError> {
-    program().map(drop).ok_or_else(no_helper)
+    startable().map(drop)
+}
+
+/// The program that can be started as a helper.
+pub(crate) fn startable() -> Result<PathBuf, ToolError> {
+    program().ok_or_else(no_helper)
 }
 
 /// A zygote that was started.

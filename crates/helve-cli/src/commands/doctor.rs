@@ -1,0 +1,234 @@
+//! `helve doctor`: what this machine gives the sandbox, what is missing, and how to mend it.
+//!
+//! In: the policy and the machine. Out: what `exec` would run in, tried with the policy's own view; then every layer and
+//! every sandbox as the probe found them. Nothing is recorded.
+
+use std::fmt::Write as _;
+
+use clap::Args as ClapArgs;
+use helve::sandbox::{ActFinding, Expected, Findings, Lack, Outcome, SandboxChoice, SandboxFinding, probe};
+use helve::store::Home;
+use helve::{Policy, SandboxReport, ToolError, WireError};
+use serde_json::{Value, json};
+
+use crate::args::Global;
+use crate::failure::Failure;
+use crate::harmless::harmless;
+use crate::{setup, ui};
+
+/// Say which sandbox this machine gives, what is missing, and how to mend it
+#[derive(ClapArgs)]
+#[command(long_about = "\
+Say which sandbox this machine gives, what is missing, and how to mend it.
+
+Nothing is judged by version numbers. A small process of Helve's own tries forbidden acts (reading what is hidden, \
+connecting to the machine, signalling other processes, mounting, making namespaces, …) outside, where each has to succeed, \
+and in each sandbox, where each has to fail; all that it touches was made for that. Then the empty command is run as \
+`exec` would run one, under your policy and in your workspace. --json prints everything, each act by name. Exit code: 0 \
+if exec can run as the policy says, 5 if not, 2 bad usage or configuration.")]
+#[command(after_help = "\
+Examples:
+  helve doctor
+  helve doctor --json
+  helve doctor --set sandbox=landlock     would the weaker one do here")]
+pub(crate) struct Options {}
+
+/// No sandbox as the policy wants it.
+const UNAVAILABLE: u8 = 5;
+
+pub(crate) fn doctor(global: &Global, _options: &Options) -> Result<u8, Failure> {
+    let policy = setup::policy(global)?;
+    // The state directory is not made only to remember the answer.
+    let home = Home::default_path()?;
+    let findings = probe(home.is_dir().then_some(home.as_path()));
+    let exec = try_exec(global, policy.clone())?;
+    let code = if exec.is_ok() { 0 } else { UNAVAILABLE };
+    if global.json {
+        ui::print_json(&report(&policy, &exec, &findings))?;
+    } else {
+        ui::print_styled(&told(&policy, &exec, &findings))?;
+    }
+    Ok(code)
+}
+
+/// Runs the empty command as `exec` would.
+fn try_exec(global: &Global, policy: Policy) -> Result<Result<SandboxReport, ToolError>, Failure> {
+    let runtime = setup::runtime_with(global, policy)?;
+    let tokio = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::internal(format!("the event loop cannot start: {error}")))?;
+    Ok(tokio.block_on(runtime.try_sandbox()))
+}
+
+/// The policy's choice, by its name in the configuration.
+fn chosen(policy: &Policy) -> &'static str {
+    match policy.sandbox() {
+        SandboxChoice::Auto => "auto",
+        SandboxChoice::Native => "native",
+        SandboxChoice::Landlock => "landlock",
+        SandboxChoice::Bwrap => "bwrap",
+        SandboxChoice::Wrapper { .. } => "wrapper",
+        SandboxChoice::None => "none",
+    }
+}
+
+fn report(
+    policy: &Policy,
+    exec: &Result<SandboxReport, ToolError>,
+    findings: &Result<Findings, ToolError>,
+) -> Value {
+    let exec = match exec {
+        Ok(ran) => json!({"ok": true, "chosen": chosen(policy), "sandbox": ran}),
+        Err(error) => json!({"ok": false, "chosen": chosen(policy), "error": wire(error)}),
+    };
+    let Findings { kernel, user, layers, sandboxes } = match findings {
+        Ok(findings) => findings,
+        Err(error) => return json!({"exec": exec, "probe": {"ok": false, "error": wire(error)}}),
+    };
+    let layers: Vec<Value> = layers
+        .iter()
+        .map(|layer| match &layer.state {
+            Ok(detail) => json!({"name": layer.name, "works": true, "detail": detail}),
+            Err(lack) => json!({"name": layer.name, "works": false, "why": lack.why, "mend": lack.mend}),
+        })
+        .collect();
+    let sandboxes: Vec<Value> = sandboxes.iter().map(sandbox).collect();
+    let probe = json!({"ok": true, "layers": layers, "sandboxes": sandboxes});
+    json!({"kernel": kernel, "user": user, "exec": exec, "probe": probe})
+}
+
+fn wire(error: &ToolError) -> WireError {
+    WireError {
+        kind: error.kind,
+        message: error.message.clone(),
+        hint: error.hint.clone(),
+        problems: Vec::new(),
+    }
+}
+
+fn sandbox(found: &SandboxFinding) -> Value {
+    let acts: Vec<Value> = found
+        .acts
+        .iter()
+        .map(|act| {
+            let expected = match act.expected {
+                Expected::Refused => json!("refused"),
+                Expected::Done => json!("done"),
+                Expected::Either => Value::Null,
+            };
+            json!({
+                "name": act.name,
+                "about": act.about,
+                "expected": expected,
+                "outside": outcome(act.outside),
+                "inside": outcome(act.inside),
+            })
+        })
+        .collect();
+    let mut value = json!({"name": found.name, "holds": found.holds(), "layers": found.layers, "acts": acts});
+    if let Some(lack) = &found.lack {
+        value["why"] = lack.why.clone().into();
+        value["mend"] = lack.mend.clone().into();
+    }
+    value
+}
+
+fn outcome(outcome: Outcome) -> Value {
+    match outcome {
+        Outcome::Done => json!("done"),
+        Outcome::Refused(errno) => {
+            json!(format!("refused: {}", std::io::Error::from_raw_os_error(errno)))
+        }
+        Outcome::Unknown => Value::Null,
+    }
+}
+
+fn told(
+    policy: &Policy,
+    exec: &Result<SandboxReport, ToolError>,
+    findings: &Result<Findings, ToolError>,
+) -> String {
+    let mut text = String::new();
+    let chosen = chosen(policy);
+    match exec {
+        Ok(ran) if ran.backend == "none" => {
+            let bare = ui::styled(ui::CAREFUL, "runs bare");
+            let _ = writeln!(text, "exec {bare}: the policy says sandbox = \"none\"");
+        }
+        Ok(ran) => {
+            let works = ui::styled(ui::GOOD, "works");
+            let layers =
+                if ran.layers.is_empty() { "no layers of Helve's own".into() } else { ran.layers.join(", ") };
+            let _ = writeln!(
+                text,
+                "exec {works}: the policy says {chosen}, commands run in {} ({layers})",
+                ran.backend
+            );
+        }
+        Err(error) => {
+            let refused = ui::styled(ui::BAD, "is refused");
+            let _ = writeln!(text, "exec {refused}: the policy says {chosen}. {}", harmless(&error.message));
+            mend(&mut text, "  ", error.hint.as_deref().unwrap_or_default());
+        }
+    }
+    let findings = match findings {
+        Ok(findings) => findings,
+        Err(error) => {
+            let _ = writeln!(text, "\n{}", harmless(&error.message));
+            mend(&mut text, "  ", error.hint.as_deref().unwrap_or_default());
+            return text;
+        }
+    };
+    let heading = format!("Layers (Linux {}, user {})", harmless(&findings.kernel), findings.user);
+    let _ = writeln!(text, "\n{}", ui::styled(ui::STRONG, &heading));
+    for layer in &findings.layers {
+        line(&mut text, layer.name, "works", layer.state.as_deref());
+    }
+    let _ = writeln!(text, "\n{}", ui::styled(ui::STRONG, "Sandboxes, each held against forbidden acts"));
+    for found in &findings.sandboxes {
+        let summary = summary(&found.acts);
+        line(&mut text, found.name, "holds", found.lack.as_ref().map_or(Ok(summary.as_str()), Err));
+    }
+    text
+}
+
+/// How many acts were refused, and what is open by design.
+fn summary(acts: &[ActFinding]) -> String {
+    let refused: Vec<&ActFinding> = acts
+        .iter()
+        .filter(|act| matches!(act.inside, Outcome::Refused(_)) && act.expected != Expected::Done)
+        .collect();
+    let shown = refused.iter().filter(|act| act.outside == Outcome::Done).count();
+    let open: Vec<&str> = acts
+        .iter()
+        .filter(|act| act.expected == Expected::Either && act.inside == Outcome::Done)
+        .map(|act| act.about)
+        .collect();
+    let mut text = format!("{} acts refused, {shown} of them shown to succeed outside", refused.len());
+    if !open.is_empty() {
+        let _ = write!(text, "; it does not keep a process from: {}", open.join(", "));
+    }
+    text
+}
+
+fn line(text: &mut String, name: &str, good: &str, state: Result<&str, &Lack>) {
+    match state {
+        Ok(detail) => {
+            let detail = harmless(detail);
+            let _ = writeln!(text, "  {name:20}{}  {detail}", ui::styled(ui::GOOD, &format!("{good:7}")));
+        }
+        Err(lack) => {
+            let why = harmless(&lack.why);
+            let _ = writeln!(text, "  {name:20}{}  {why}", ui::styled(ui::CAREFUL, "missing"));
+            mend(text, &" ".repeat(31), &lack.mend);
+        }
+    }
+}
+
+/// What to do, one line below another.
+fn mend(text: &mut String, indent: &str, mend: &str) {
+    for line in mend.lines().filter(|line| !line.is_empty()) {
+        let _ = writeln!(text, "{indent}{}", harmless(line));
+    }
+}

@@ -1,0 +1,178 @@
+//! What the ladder remembers of a probe: which of Helve's own sandboxes holds here.
+//!
+//! In: the outcome of a climb. Out: the same, from a small file, as long as it was found under the same boot, kernel,
+//! program, user and switches of the machine. A lesser answer than the best is believed for some minutes only: what was
+//! missing may be mended meanwhile. "None holds" is never kept. The file lies in Helve's state, which no command can
+//! write; a file that is broken, old or of another kind counts as none.
+
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use super::causes::Switches;
+
+/// The name of the file.
+const FILE: &str = "sandbox-probe.json";
+
+/// How long a lesser answer than the best is believed.
+const LESSER: Duration = Duration::from_secs(600);
+
+/// The largest file that is read.
+const FILE_BYTES: u64 = 64 * 1024;
+
+/// One of Helve's own sandboxes, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rung {
+    /// With namespaces.
+    Native,
+    /// Without.
+    Landlock,
+}
+
+impl Rung {
+    pub(crate) const ALL: [Rung; 2] = [Rung::Native, Rung::Landlock];
+
+    /// Its name in results and in the configuration.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Rung::Native => "native",
+            Rung::Landlock => "landlock",
+        }
+    }
+}
+
+/// Where an answer is kept, and what it holds for.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    file: PathBuf,
+    key: Value,
+}
+
+impl Memory {
+    /// In this directory, for this machine as it is now; none where it cannot be told from another.
+    pub(crate) fn of(directory: &Path) -> Option<Memory> {
+        Some(Memory { file: directory.join(FILE), key: key(&Switches::read())? })
+    }
+
+    /// The rung that held, if that is known.
+    pub(crate) fn recall(&self) -> Option<Rung> {
+        let size = self.file.symlink_metadata().ok().filter(|file| file.is_file())?.len();
+        if size > FILE_BYTES {
+            return None;
+        }
+        let kept: Value = serde_json::from_slice(&std::fs::read(&self.file).ok()?).ok()?;
+        let rung = Rung::ALL.into_iter().find(|rung| kept["rung"] == rung.name())?;
+        let at = UNIX_EPOCH.checked_add(Duration::from_secs(kept["at"].as_u64()?))?;
+        // A time to come is no age.
+        let fresh = SystemTime::now().duration_since(at).is_ok_and(|age| age < LESSER);
+        (kept["key"] == self.key && (rung == Rung::Native || fresh)).then_some(rung)
+    }
+
+    /// Keeps the rung, whole or not at all. A failure costs the next process a probe, nothing else.
+    pub(crate) fn keep(&self, rung: Rung) {
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_secs());
+        let text = json!({"rung": rung.name(), "at": at, "key": self.key}).to_string();
+        let new = self.file.with_extension(format!("{}.new", std::process::id()));
+        let mut options = std::fs::OpenOptions::new();
+        let written = options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&new)
+            .and_then(|mut file| file.write_all(text.as_bytes()));
+        if written.and_then(|()| std::fs::rename(&new, &self.file)).is_err() {
+            let _ = std::fs::remove_file(new);
+        }
+    }
+
+    /// Forgets what is kept.
+    pub(crate) fn forget(&self) {
+        let _ = std::fs::remove_file(&self.file);
+    }
+}
+
+/// What an answer holds for.
+fn key(switches: &Switches) -> Option<Value> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let program = std::fs::metadata("/proc/self/exe").ok()?;
+    let kernel = rustix::system::uname();
+    Some(json!([
+        boot.trim(),
+        kernel.release().to_string_lossy(),
+        kernel.version().to_string_lossy(),
+        rustix::process::geteuid().as_raw(),
+        [program.dev(), program.ino(), program.size()],
+        [program.mtime(), program.mtime_nsec()],
+        format!("{switches:?}"),
+    ]))
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    fn edit(directory: &Path, change: impl Fn(&mut Value)) {
+        let file = directory.join(FILE);
+        let mut kept: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        change(&mut kept);
+        std::fs::write(&file, kept.to_string()).unwrap();
+    }
+
+    #[test]
+    fn an_answer_is_kept_for_this_machine_only() {
+        let directory = tempfile::tempdir().unwrap();
+        let memory = Memory::of(directory.path()).unwrap();
+        assert_eq!(memory.recall(), None);
+        memory.keep(Rung::Native);
+        assert_eq!(memory.recall(), Some(Rung::Native));
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "nothing else is left there");
+        edit(directory.path(), |kept| kept["key"][0] = "another boot".into());
+        assert_eq!(memory.recall(), None);
+        memory.keep(Rung::Landlock);
+        assert_eq!(memory.recall(), Some(Rung::Landlock));
+        memory.forget();
+        assert_eq!(memory.recall(), None);
+    }
+
+    #[test]
+    fn a_lesser_answer_is_not_believed_for_long() {
+        let directory = tempfile::tempdir().unwrap();
+        let memory = Memory::of(directory.path()).unwrap();
+        for (rung, at, believed) in [
+            (Rung::Native, 0, true),
+            (Rung::Landlock, 0, false),
+            (Rung::Landlock, u64::MAX, false),
+            (Rung::Landlock, 1 << 40, false),
+        ] {
+            memory.keep(rung);
+            edit(directory.path(), |kept| kept["at"] = at.into());
+            assert_eq!(memory.recall(), believed.then_some(rung), "{rung:?} {at}");
+        }
+    }
+
+    #[test]
+    fn a_broken_file_counts_as_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let memory = Memory::of(directory.path()).unwrap();
+        for text in ["", "{", "[]", "{\"rung\":\"none\"}", "{\"rung\":\"native\",\"at\":1}"] {
+            std::fs::write(directory.path().join(FILE), text).unwrap();
+            assert_eq!(memory.recall(), None, "{text}");
+        }
+        memory.keep(Rung::Native);
+        assert_eq!(memory.recall(), Some(Rung::Native));
+        std::fs::write(directory.path().join(FILE), vec![b' '; 1 << 20]).unwrap();
+        assert_eq!(memory.recall(), None);
+    }
+
+    #[test]
+    fn every_switch_is_part_of_the_key() {
+        let here = Switches::read();
+        let there = Switches { apparmor_userns: Some("other".to_owned()), ..here.clone() };
+        assert!(key(&here) == key(&here) && key(&here) != key(&there));
+    }
+}

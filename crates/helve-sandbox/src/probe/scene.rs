@@ -1,0 +1,178 @@
+//! The scene on which the acts are played: a scratch directory, two listeners and a waiting process, all made by this
+//! probe and gone with it.
+//!
+//! Its files can be read and written by everybody, so that only a sandbox can be what keeps a process from them.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, Read};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use helve_core::{Network, View};
+use rustix::process::Pid;
+
+use super::act::{self, Outcome, Side, Stage};
+
+/// How a process of the probe is told from an ordinary start: the file name in its zeroth argument.
+pub(super) const PROGRAM_NAME: &str = "helve-sandbox-probe";
+
+/// The user to whom root's scratch workspace belongs: no sandbox that runs as root would prove anything.
+const NOBODY: u32 = 65534;
+
+/// How long the acts outside may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The longest answer that is read.
+const ANSWER_BYTES: u64 = 64 * 1024;
+
+/// The scene. Dropping it takes everything away.
+pub(super) struct Scene {
+    pub(super) stage: Stage,
+    /// The program that does the acts, by its own place.
+    program: PathBuf,
+    waiting: Child,
+    _listeners: (UnixListener, Option<TcpListener>),
+    _scratch: Scratch,
+}
+
+impl Scene {
+    /// Sets everything up; `program` is one that calls the hook for helpers first.
+    pub(super) fn set(program: &Path) -> io::Result<Scene> {
+        let mark =
+            format!("helve-probe-{}-{:016x}", std::process::id(), RandomState::new().build_hasher().finish());
+        let place = std::env::temp_dir().canonicalize()?.join(&mark);
+        let scratch = Scratch::make(&place)?;
+        let socket = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&mark)?)?;
+        // A machine without a loopback has none to protect.
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).ok();
+        let number =
+            port.as_ref().and_then(|port| port.local_addr().ok()).map_or(0, |address| address.port());
+        let mut stage = Stage { place, mark, port: number, process: None };
+        for (file, text) in [(stage.hidden(), "hidden"), (stage.shown(), "shown")] {
+            open_to_all(file.parent().unwrap_or(&stage.place), 0o777)?;
+            std::fs::write(&file, text)?;
+            std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o666))?;
+        }
+        let workspace = stage.workspace();
+        open_to_all(&workspace, 0o777)?;
+        let program = reachable(program, &workspace)?;
+        let waiting = Command::new(&program)
+            .arg0(PROGRAM_NAME)
+            .args([act::WAIT, &stage.mark])
+            .env_clear()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        stage.process = Pid::from_raw(i32::try_from(waiting.id()).unwrap_or(0));
+        if rustix::process::geteuid().is_root() {
+            chown(&workspace, Some(NOBODY), Some(NOBODY))?;
+        }
+        Ok(Scene { stage, program, waiting, _listeners: (socket, port), _scratch: scratch })
+    }
+
+    /// What a sandbox shows of it.
+    pub(super) fn view(&self) -> View {
+        let env = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/tmp/home"), ("LANG", "C.UTF-8")];
+        let shown = self.stage.shown().parent().map(Path::to_owned);
+        View {
+            workspace: self.stage.workspace(),
+            read_only: shown.into_iter().chain([self.program.clone()]).collect(),
+            read_write: Vec::new(),
+            hidden: Vec::new(),
+            protected: Vec::new(),
+            env: env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+            network: Network::Off,
+            shell: "/bin/sh".into(),
+        }
+    }
+
+    /// The program and its arguments for the acts inside.
+    pub(super) fn words(&self) -> io::Result<Vec<String>> {
+        let unreadable =
+            || io::Error::new(io::ErrorKind::InvalidInput, "the name of the temporary directory is no text");
+        let program = self.stage.workspace().join(PROGRAM_NAME);
+        let mut words = vec![program.to_str().ok_or_else(unreadable)?.to_owned()];
+        words.extend(self.stage.words(Side::Inside).ok_or_else(unreadable)?);
+        Ok(words)
+    }
+
+    /// Has a throw-away process do the acts outside.
+    pub(super) fn play_outside(&self) -> io::Result<Vec<Outcome>> {
+        let words = self.stage.words(Side::Outside).unwrap_or_default();
+        let mut child = Command::new(&self.program)
+            .arg0(PROGRAM_NAME)
+            .args(words)
+            .env_clear()
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let start = Instant::now();
+        while child.try_wait()?.is_none() {
+            if start.elapsed() > PATIENCE {
+                child.kill()?;
+            }
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        let mut answer = String::new();
+        if let Some(stdout) = child.stdout.take() {
+            stdout.take(ANSWER_BYTES).read_to_string(&mut answer)?;
+        }
+        Ok(act::read(&answer))
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        drop(self.waiting.stdin.take());
+        let _ = self.waiting.kill();
+        let _ = self.waiting.wait();
+    }
+}
+
+/// A directory that is removed with everything in it.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn make(path: &Path) -> io::Result<Scratch> {
+        // Fails if the name is taken, also by a link.
+        std::fs::DirBuilder::new().mode(0o700).create(path)?;
+        let scratch = Scratch(path.to_owned());
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))?;
+        Ok(scratch)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn open_to_all(directory: &Path, mode: u32) -> io::Result<()> {
+    std::fs::create_dir(directory)?;
+    std::fs::set_permissions(directory, std::fs::Permissions::from_mode(mode))
+}
+
+/// Puts the program under the probe's name into the workspace: as a link where every user can follow it, else as a copy.
+/// Gives the program's own place.
+fn reachable(program: &Path, workspace: &Path) -> io::Result<PathBuf> {
+    let name = workspace.join(PROGRAM_NAME);
+    let everybody = |path: &Path| path.metadata().is_ok_and(|found| found.mode() & 0o001 != 0);
+    if let Ok(real) = program.canonicalize()
+        && (!rustix::process::geteuid().is_root() || real.ancestors().all(everybody))
+    {
+        symlink(&real, &name)?;
+        return Ok(real);
+    }
+    std::fs::copy(program, &name)?;
+    std::fs::set_permissions(&name, std::fs::Permissions::from_mode(0o755))?;
+    Ok(name)
+}

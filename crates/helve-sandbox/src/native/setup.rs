@@ -69,7 +69,8 @@ impl Setup {
         };
         let place = |(path, mount): (&Path, &Mount)| (path.to_owned(), Place::from(mount));
         let mounts = plan::plan(&wanted)?.mounts().map(place).collect();
-        let text = |text: &[u8]| CString::new(text).map_err(|_| crate::spawn::bad_text(io::Error::other("NUL")));
+        let text =
+            |text: &[u8]| CString::new(text).map_err(|_| crate::spawn::bad_text(io::Error::other("NUL")));
         let pair = |(name, value): (&String, &String)| text(format!("{name}={value}").as_bytes());
         Ok(Setup {
             mounts,

@@ -10,7 +10,7 @@
 //!   └ helve-PID-START-NUMBER               one per zygote: memory (and, where it can be had, processes)
 //! ```
 //!
-//! Invariant: nothing is made, moved or removed except groups of that name and this process itself. A group in which
+//! Invariant: nothing is made, moved or removed except groups of that name, this process and what it started. A group in which
 //! somebody else manages processes is not Helve's to divide, though it could; then there is no wall.
 //!
 //! Not here: the bounds themselves (`sys::native::watch` and resource limits hold them with or without a wall).
@@ -178,10 +178,15 @@ fn own_name(suffix: &str) -> io::Result<String> {
 
 /// When a process started, in the kernel's ticks since boot.
 fn start_time(pid: u32) -> Option<u64> {
+    stat_field(pid, 22)
+}
+
+/// A field of `/proc/PID/stat` after the name, counted as in the kernel's manual.
+fn stat_field(pid: u32, field: usize) -> Option<u64> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
-    // The name before may hold anything; the start is the 22nd field, the state after the name the third.
-    stat.rsplit_once(") ")?.1.split(' ').nth(22 - 3)?.parse().ok()
+    // The name may hold anything; the state, which follows it, is the third field.
+    stat.rsplit_once(") ")?.1.split(' ').nth(field.checked_sub(3)?)?.parse().ok()
 }
 
 /// Removes the groups whose maker is gone. One with a process in it stays: the kernel removes no such group.

@@ -2,8 +2,8 @@
 //!
 //! A group is given to Helve if it is the top of its hierarchy as Helve sees it (nobody else is above or beside), or if
 //! systemd has marked it as delegated. In the unified hierarchy a group that hands controllers down holds no processes
-//! itself; so a given group is used as it is where it hands them down already, and otherwise only where Helve is alone
-//! in it: then Helve goes into a group of its own below.
+//! itself; so a given group is used as it is where it hands them down already, and otherwise only where Helve and what it
+//! started are alone in it: then they go into a group of their own below.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub(super) struct Host {
 }
 
 impl Host {
-    /// What this host gives to this process. May move it, once, into a group of its own.
+    /// What this host gives to this process. May move it and what it started, once, into a group of its own.
     pub(super) fn find() -> Option<Host> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
         let own = fs::read_to_string("/proc/self/cgroup").ok()?;
@@ -102,7 +102,7 @@ impl Place {
         let is_plain = rest.components().all(|part| matches!(part, std::path::Component::Normal(_)));
         let group =
             if rest.as_os_str().is_empty() { PathBuf::from(point) } else { Path::new(point).join(rest) };
-        is_plain.then(|| Place { group, is_top: rest.as_os_str().is_empty() })
+        is_plain.then_some(Place { group, is_top: rest.as_os_str().is_empty() })
     }
 }
 
@@ -114,23 +114,58 @@ fn is_delegated(group: &Path) -> bool {
     })
 }
 
-/// Lets groups below have the controllers. Only if this process is the only one in the group, which it then leaves.
+/// Lets groups below have the controllers. Only if no process but this one and what it started is in the group; they
+/// leave it for one below.
 fn hand_down(group: &Path) -> Option<()> {
     let has = words(&group.join("cgroup.controllers"));
     let procs = group.join("cgroup.procs");
-    let pid = std::process::id().to_string();
-    if !["memory", "pids"].iter().all(|name| has.contains(&(*name).to_owned())) || words(&procs) != [&*pid] {
+    if !["memory", "pids"].iter().all(|name| has.contains(&(*name).to_owned()))
+        || own_processes(&procs).is_none()
+    {
         return None;
     }
-    let own = group.join(super::own_name("self").ok()?);
-    fs::create_dir(&own).ok()?;
-    let moved = fs::write(own.join("cgroup.procs"), &pid)
-        .and_then(|()| fs::write(group.join("cgroup.subtree_control"), "+memory +pids"));
-    if moved.is_err() {
-        let _ = fs::write(&procs, &pid);
-        let _ = fs::remove_dir(&own);
+    let below = group.join(super::own_name("self").ok()?);
+    fs::create_dir(&below).ok()?;
+    // A process that starts another while it is moved leaves that one behind: then the kernel refuses, and all is tried
+    // again.
+    let handed = (0..3).any(|_| {
+        own_processes(&procs).is_some_and(|all| move_all(&all, &below))
+            && fs::write(group.join("cgroup.subtree_control"), "+memory +pids").is_ok()
+    });
+    if !handed {
+        own_processes(&below.join("cgroup.procs")).map(|all| move_all(&all, group));
+        let _ = fs::remove_dir(&below);
     }
-    moved.ok()
+    handed.then_some(())
+}
+
+/// Whether each process is in the group now, or has ended.
+fn move_all(processes: &[u32], group: &Path) -> bool {
+    let procs = group.join("cgroup.procs");
+    processes
+        .iter()
+        .all(|pid| fs::write(&procs, pid.to_string()).is_ok() || super::start_time(*pid).is_none())
+}
+
+/// The processes in a list, if this one is among them and it has started all others, or they have ended since.
+fn own_processes(procs: &Path) -> Option<Vec<u32>> {
+    let listed = words(procs).iter().map(|word| word.parse().ok()).collect::<Option<Vec<u32>>>()?;
+    let own = std::process::id();
+    (listed.contains(&own) && listed.iter().all(|pid| descends(*pid, own))).then_some(listed)
+}
+
+fn descends(mut pid: u32, from: u32) -> bool {
+    // Deeper trees are not Helve's.
+    for _ in 0..16 {
+        if pid == from {
+            return true;
+        }
+        match super::stat_field(pid, 4).and_then(|parent| u32::try_from(parent).ok()) {
+            Some(parent) => pid = parent,
+            None => return super::start_time(pid).is_none() && pid != 0,
+        }
+    }
+    false
 }
 
 fn words(file: &Path) -> Vec<String> {

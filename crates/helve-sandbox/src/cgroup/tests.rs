@@ -87,7 +87,7 @@ fn a_group_that_hands_controllers_down_is_used_as_it_is() {
 }
 
 #[test]
-fn helve_goes_below_only_where_it_is_alone() {
+fn helve_goes_below_only_where_nobody_else_is() {
     let pid = std::process::id();
     for (controllers, processes) in
         [("memory pids", format!("{pid}\n1\n")), ("memory pids", String::new()), ("pids", format!("{pid}\n"))]
@@ -102,6 +102,20 @@ fn helve_goes_below_only_where_it_is_alone() {
     let own = unified.made().pop().unwrap();
     assert_eq!(own, own_name("self").unwrap());
     assert_eq!(read(&unified.0.path().join(own), "cgroup.procs"), pid.to_string());
+}
+
+#[test]
+fn what_helve_started_goes_with_it() {
+    let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+    // The second has ended; the file keeps the last that was written.
+    let processes = format!("{}\n4194999\n{}\n", std::process::id(), child.id());
+    let unified = Unified::new("memory pids", "", &processes);
+    let host = unified.host("0::/\n");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(host.is_some());
+    let own = unified.made().pop().unwrap();
+    assert_eq!(read(&unified.0.path().join(own), "cgroup.procs"), child.id().to_string());
 }
 
 #[test]

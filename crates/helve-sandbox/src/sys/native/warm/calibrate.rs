@@ -8,8 +8,10 @@
 //! ```
 //!
 //! In: a shell and its environment, in a process with one thread that may allocate. Out: a [`Stop`] with which the shell
-//! has obeyed a text, or nothing. Each run of the shell is ended by an alarm and by its end here.
+//! has obeyed a text, or nothing. The shell is held like a command (`apart`, `run`), and each run of it is ended by an
+//! alarm at the latest.
 
+mod apart;
 mod run;
 
 use std::collections::BTreeSet;
@@ -37,6 +39,11 @@ const SEARCHED: u64 = 512 * 1024;
 /// if the shell cannot be kept warm: another machine, following is refused, a shell of another kind, or a start-up file
 /// (`BASH_ENV`) whose commands must not run before the call.
 pub(in crate::sys) fn calibrate(shell: &CStr, env: &[*const c_char]) -> Option<Stop> {
+    apart::search(|| find(shell, env))
+}
+
+/// The search itself, in this process.
+pub(super) fn find(shell: &CStr, env: &[*const c_char]) -> Option<Stop> {
     let lab = Lab::new(shell, env)?;
     let calls = count_calls(&lab)?;
     let last = (calls.saturating_sub(TRIED_CALLS)..calls)

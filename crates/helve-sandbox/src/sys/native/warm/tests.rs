@@ -77,7 +77,7 @@ fn shells() -> Vec<(&'static CStr, Stop)> {
     [c"/bin/sh", c"/bin/bash"]
         .into_iter()
         .filter(|shell| Path::new(OsStr::from_bytes(shell.to_bytes())).exists())
-        .filter_map(|shell| match calibrate(shell, &environment()) {
+        .filter_map(|shell| match calibrate::find(shell, &environment()) {
             Some(stop) => Some((shell, stop)),
             None if cfg!(target_arch = "x86_64") => panic!("{shell:?} cannot be kept warm"),
             None => None,
@@ -237,12 +237,22 @@ fn other_code_or_another_program_is_an_error() {
 
 #[test]
 fn what_is_no_shell_or_reads_a_file_first_is_not_kept_warm() {
-    assert_eq!(calibrate(c"/bin/cat", &environment()), None);
-    assert_eq!(calibrate(c"/no/such/shell", &environment()), None);
+    assert_eq!(calibrate::find(c"/bin/cat", &environment()), None);
+    assert_eq!(calibrate::find(c"/no/such/shell", &environment()), None);
     let mut with_file = environment();
     with_file.insert(0, c"BASH_ENV=/dev/null".as_ptr());
-    assert_eq!(calibrate(c"/bin/bash", &with_file), None);
-    assert_eq!(calibrate(c"/bin/sh", &[]), None);
+    assert_eq!(calibrate::find(c"/bin/bash", &with_file), None);
+    assert_eq!(calibrate::find(c"/bin/sh", &[]), None);
+}
+
+#[test]
+fn a_stop_found_apart_is_proved() {
+    for (shell, _) in shells() {
+        match calibrate(shell, &environment()) {
+            Some(stop) => assert!(calibrate::prove(shell, &environment(), &stop)),
+            None => println!("skipped: this user can make no pid namespace here"),
+        }
+    }
 }
 
 #[test]
@@ -281,7 +291,7 @@ fn measure() {
             warmed.push(begin.elapsed());
         }
         let begin = Instant::now();
-        calibrate(shell, &environment()).unwrap();
+        calibrate::find(shell, &environment()).unwrap();
         let found = begin.elapsed();
         let (cold, warmed, made) = (median(cold), median(warmed), median(made));
         let ratio = warmed.as_secs_f64() / cold.as_secs_f64();

@@ -13,6 +13,8 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::super::trace::{self, Event, GONE, Start};
 use super::super::{NOTHING, PLACEHOLDER, Standing, Stop, TEXT_BYTES, release, run_from_start, run_to_stop};
+use crate::confine::seccomp::{self, Filter};
+use crate::sys::confine;
 
 /// A run that takes longer than this ends itself.
 const ALARM_SECONDS: u32 = 5;
@@ -26,6 +28,7 @@ pub(super) struct Lab<'a> {
     shell: &'a CStr,
     env: &'a [*const c_char],
     arguments: [*const c_char; 4],
+    filter: Filter,
 }
 
 /// One run of it. It ends with this value.
@@ -62,7 +65,7 @@ impl<'a> Lab<'a> {
             }
         }
         let arguments = [shell.as_ptr(), c"-c".as_ptr(), PLACEHOLDER.as_ptr().cast(), ptr::null()];
-        Some(Lab { shell, env, arguments })
+        Some(Lab { shell, env, arguments, filter: seccomp::inner() })
     }
 
     /// Starts the shell and waits for its first instruction.
@@ -121,7 +124,10 @@ impl<'a> Lab<'a> {
             libc::dup2(output.as_raw_fd(), 2);
             libc::syscall(libc::SYS_close_range, 3, c_int::MAX, libc::CLOSE_RANGE_CLOEXEC);
             libc::alarm(ALARM_SECONDS);
-            if trace::ask().is_ok() {
+            let held = trace::ask()
+                .and_then(|()| confine::no_new_privs())
+                .and_then(|()| confine::install(&self.filter));
+            if held.is_ok() {
                 libc::execve(self.shell.as_ptr(), self.arguments.as_ptr(), self.env.as_ptr());
             }
             libc::_exit(127)

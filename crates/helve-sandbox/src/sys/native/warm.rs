@@ -10,7 +10,8 @@
 //!
 //! From there on the process is `SHELL -c TEXT` and nothing else: `$0`, `$-`, error prefixes, line numbers, the
 //! execution of the last command in place. What a shell keeps of its start is mended with the text: its copy of the
-//! placeholder (`BASH_EXECUTION_STRING`) and the time at which it started (`SECONDS`).
+//! placeholder (`BASH_EXECUTION_STRING`) and the time at which it started (`SECONDS`). Two things remain: the kernel knows
+//! when the process really began, and `/proc/PID/cmdline` has zeros after the text, up to the placeholder's length.
 //!
 //! `run_to_stop` and `release` run in a process that shares the zygote's memory: they make system calls without the C
 //! library, allocate nothing and do not panic. What they read of the child is checked: other code at the place of the

@@ -1,8 +1,8 @@
 //! A warm shell against the same shell started with the same text: every byte, every ending.
 
-use std::ffi::{CStr, OsStr, c_char};
+use std::ffi::{CStr, CString, OsStr, c_char};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -131,19 +131,37 @@ fn essence(output: &Output) -> (Option<i32>, Option<i32>, String, String) {
     (output.status.code(), output.status.signal(), plain(&output.stdout), plain(&output.stderr))
 }
 
+/// Compares every text.
+fn compare(shell: &CStr, stop: &Stop) {
+    let directory = tempfile::tempdir().unwrap();
+    for text in TEXTS {
+        let mut cold = command(shell, text, directory.path());
+        // Makes the library fork, as for a shell to be kept warm: its other way leaves other signals ignored.
+        // SAFETY: does nothing.
+        unsafe { cold.pre_exec(|| Ok(())) };
+        let expected = cold.output().unwrap();
+        let found = run_warm(shell, stop, text, directory.path());
+        assert_eq!(essence(&found), essence(&expected), "{shell:?} {:?}", String::from_utf8_lossy(text));
+    }
+}
+
 #[test]
 fn a_warm_shell_is_the_shell() {
-    let directory = tempfile::tempdir().unwrap();
     for (shell, stop) in shells() {
-        for text in TEXTS {
-            let mut cold = command(shell, text, directory.path());
-            // Makes the library fork, as for a shell to be kept warm: its other way leaves other signals ignored.
-            // SAFETY: does nothing.
-            unsafe { cold.pre_exec(|| Ok(())) };
-            let expected = cold.output().unwrap();
-            let found = run_warm(shell, &stop, text, directory.path());
-            assert_eq!(essence(&found), essence(&expected), "{shell:?} {:?}", String::from_utf8_lossy(text));
-        }
+        compare(shell, &stop);
+    }
+}
+
+#[test]
+fn bash_under_the_name_of_sh_is_kept_warm() {
+    let directory = tempfile::tempdir().unwrap();
+    let name = directory.path().join("sh");
+    std::os::unix::fs::symlink("/bin/bash", &name).unwrap();
+    let shell = CString::new(name.into_os_string().into_vec()).unwrap();
+    if let Some(stop) = calibrate::find(&shell, &environment()) {
+        compare(&shell, &stop);
+    } else {
+        assert!(shells().iter().all(|(shell, _)| *shell != c"/bin/bash"));
     }
 }
 

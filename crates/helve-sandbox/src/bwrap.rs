@@ -17,13 +17,14 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
-use helve_core::{ErrorKind, Exit, Network, ProcessLimits, ShellJob, ToolError, View};
+use helve_core::{ErrorKind, Exit, LimitHit, Network, ProcessLimits, ShellJob, ToolError, View};
 use serde_json::Value;
 
 use crate::call::{Attached, Sandbox};
 use crate::confine::seccomp::{self, Around};
 use crate::drain::{self, Drained, Given, Order, memory_file};
 use crate::namespaces;
+use crate::native::wire::Bound;
 use crate::plan::rules::Rules;
 use crate::plan::{self, Wanted};
 use crate::program;
@@ -153,6 +154,7 @@ impl Sandbox for Bwrap {
         if seccomp::exists() {
             layers.push("seccomp");
         }
+        layers.push("supervised");
         layers
     }
 
@@ -184,6 +186,10 @@ impl Sandbox for Bwrap {
             Ending::NotStarted(stage, errno) => Err(spawn::not_started(stage, errno, "bwrap")),
             Ending::Unknown => Err(spawn::supervisor_lost()),
         }
+    }
+
+    fn limit(&self, bound: Option<Bound>, exit: Exit) -> Option<LimitHit> {
+        spawn::limit_hit(bound, exit, &self.limits)
     }
 
     /// What bwrap says of a program that it cannot execute stands on the caller's own standard error already.
@@ -226,6 +232,7 @@ impl Bwrap {
             streams: Given::Nothing,
             limits: self.limits,
             turn,
+            watched: true,
             confinement: None,
             private: None,
         })

@@ -12,6 +12,7 @@ use helve_core::{
 };
 
 use crate::drain::{self, Drained, Given, Order};
+use crate::native::wire::Bound;
 use crate::spawn::{self, Outcome};
 
 /// What one sandbox has of its own.
@@ -51,8 +52,8 @@ pub(crate) trait Sandbox: Send + Sync {
         self.exit(drained)
     }
 
-    /// The bound that such an ending shows.
-    fn limit(&self, _exit: Exit) -> Option<LimitHit> {
+    /// The bound that such an ending shows. None where it sets none.
+    fn limit(&self, _bound: Option<Bound>, _exit: Exit) -> Option<LimitHit> {
         None
     }
 }
@@ -107,12 +108,13 @@ impl<S: Sandbox> ShellBackend for Backend<S> {
                 order.streams = Given::Input(stdin);
             }
             let (outcome, removed) = spawn::run(order, job.timeout, sink, &cancel).await?;
-            let exit = match outcome {
-                Outcome::TimedOut => Exit::TimedOut,
-                Outcome::Cancelled => Exit::Cancelled,
-                Outcome::Ended(drained) => self.0.exit(&drained)?,
+            let (exit, bound, left_running) = match outcome {
+                Outcome::TimedOut => (Exit::TimedOut, None, 0),
+                Outcome::Cancelled => (Exit::Cancelled, None, 0),
+                Outcome::Ended(drained) => (self.0.exit(&drained)?, drained.bound, drained.left_running),
             };
-            Ok(Ended { limit: self.0.limit(exit), removed, ..Ended::plain(exit, self.report()) })
+            let limit = self.0.limit(bound, exit);
+            Ok(Ended { exit, limit, left_running, removed, sandbox: self.report() })
         })
     }
 
@@ -124,12 +126,15 @@ impl<S: Sandbox> ShellBackend for Backend<S> {
             order.streams = Given::All { streams, terminal };
             let timeout = timeout.unwrap_or(FOR_EVER);
             let (outcome, removed) = spawn::run(order, timeout, Box::new(NoSink), &cancel).await?;
-            let exit = match outcome {
-                Outcome::TimedOut => Exit::TimedOut,
-                Outcome::Cancelled => Exit::Cancelled,
-                Outcome::Ended(drained) => self.0.exit_attached(&drained, &attached)?,
+            let (exit, bound, left_running) = match outcome {
+                Outcome::TimedOut => (Exit::TimedOut, None, 0),
+                Outcome::Cancelled => (Exit::Cancelled, None, 0),
+                Outcome::Ended(drained) => {
+                    (self.0.exit_attached(&drained, &attached)?, drained.bound, drained.left_running)
+                }
             };
-            Ok(Ended { limit: self.0.limit(exit), removed, ..Ended::plain(exit, self.report()) })
+            let limit = self.0.limit(bound, exit);
+            Ok(Ended { exit, limit, left_running, removed, sandbox: self.report() })
         })
     }
 }

@@ -15,10 +15,11 @@ use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
 use tokio::sync::oneshot;
 
+use crate::native::wire::Bound;
 use crate::protect::Turn;
 use crate::rung::private::Private;
 use crate::sys::confine::Confinement;
-use crate::sys::{self, Ending, Launch, Program, Supervisor};
+use crate::sys::{self, Ending, Launch, Program, Supervisor, Told};
 
 /// What a backend wants to have run.
 pub(crate) struct Order {
@@ -36,6 +37,8 @@ pub(crate) struct Order {
     pub(crate) limits: ProcessLimits,
     /// The protection of the workspace while it runs.
     pub(crate) turn: Option<Turn>,
+    /// Whether its tree as a whole is held to the limits.
+    pub(crate) watched: bool,
     /// What it gives up before it runs.
     pub(crate) confinement: Option<Confinement>,
     /// A directory of its own, which goes with it.
@@ -53,6 +56,7 @@ impl Order {
             streams: Given::Nothing,
             limits,
             turn: None,
+            watched: false,
             confinement: None,
             private: None,
         }
@@ -79,6 +83,10 @@ pub(crate) enum Given {
 pub(crate) struct Drained {
     /// How the command ended.
     pub(crate) ending: Ending,
+    /// The bound that it passed, for which it was ended.
+    pub(crate) bound: Option<Bound>,
+    /// How many processes it had left running.
+    pub(crate) left_running: u64,
     /// The first bytes of standard error, for the message of a sandbox program that failed.
     pub(crate) stderr_head: Vec<u8>,
     /// What came through the order's status pipe.
@@ -147,6 +155,7 @@ fn follow(
         lifeline: lifeline.as_fd(),
         report: report_end.as_fd(),
         limits: order.limits,
+        watched: order.watched,
         confinement: order.confinement.as_ref(),
         private,
     })?);
@@ -158,12 +167,19 @@ fn follow(
     // Without a pipe there is nothing to move.
     let buffer = if open.iter().any(|(_, pipe)| pipe.is_some()) { BUFFER_BYTES } else { 0 };
     let mut streams = Streams { open, buffer: vec![0; buffer], stderr_head: Vec::new() };
-    let ending = streams.pump(report.as_fd(), &mut *sink)?;
+    let Told { ending, bound, left_running } = streams.pump(report.as_fd(), &mut *sink)?;
     streams.finish(&mut *sink)?;
     // It has reported, so this is short.
     *supervisor = None;
     let status = order.status.map(|pipe| read_rest(pipe.as_fd())).transpose()?.unwrap_or_default();
-    Ok(Some(Drained { ending, stderr_head: streams.stderr_head, status, removed: Ok(Vec::new()) }))
+    Ok(Some(Drained {
+        ending,
+        bound,
+        left_running,
+        stderr_head: streams.stderr_head,
+        status,
+        removed: Ok(Vec::new()),
+    }))
 }
 
 /// The command's ends of its streams, and those that are read here.
@@ -197,7 +213,7 @@ struct Streams {
 
 impl Streams {
     /// Moves bytes until the supervisor reports.
-    fn pump(&mut self, report: BorrowedFd<'_>, sink: &mut dyn OutputSink) -> io::Result<Ending> {
+    fn pump(&mut self, report: BorrowedFd<'_>, sink: &mut dyn OutputSink) -> io::Result<Told> {
         loop {
             let open = self.open.iter().filter_map(|(_, pipe)| pipe.as_ref());
             let mut watched: Vec<_> = open.map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
@@ -211,8 +227,8 @@ impl Streams {
             for index in 0..self.open.len() {
                 self.read_once(index, sink)?;
             }
-            if reported && let Some(ending) = sys::read_report(report) {
-                return Ok(ending);
+            if reported && let Some(told) = sys::read_report(report) {
+                return Ok(told);
             }
         }
     }

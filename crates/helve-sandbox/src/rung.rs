@@ -7,7 +7,7 @@
 //! Root is not held by Landlock (modes and times can be changed everywhere), so root becomes the owner of the workspace
 //! first, and is refused where that is root again. What this backend cannot do and the others can: hide names, attributes
 //! and command lines of processes; keep modes, times and extended attributes of the user's own files elsewhere from being
-//! changed; give out Unix sockets, shared memory by name and terminals; bound the memory of several processes together.
+//! changed; give out Unix sockets, shared memory by name and terminals; bound what is written to the private directory alone.
 
 mod grants;
 pub(crate) mod private;
@@ -25,6 +25,7 @@ use crate::call::{Attached, Sandbox};
 use crate::confine::landlock::{Access, Handled, Version};
 use crate::confine::seccomp::{self, Around};
 use crate::drain::{Drained, Order};
+use crate::native::wire::Bound;
 use crate::plan::rules::Rules;
 use crate::plan::{self, Wanted};
 use crate::program;
@@ -42,6 +43,8 @@ pub(crate) struct Rung {
     view: View,
     rules: Rules,
     limits: ProcessLimits,
+    /// The names that are put back.
+    protected: Vec<String>,
     protection: Protection,
     /// What the kernel has, or the `errno` of the question.
     version: Result<Version, i32>,
@@ -50,9 +53,11 @@ pub(crate) struct Rung {
 impl Rung {
     pub(crate) fn new(view: View, limits: ProcessLimits) -> Result<Self, ToolError> {
         let rules = plan::rules::resolve(&view)?;
+        let protected = protected(&view, &rules);
         // Nothing can be mounted, so what a command changes is put back.
-        let protection = Protection::new(rules.workspace.real.clone(), view.protected.clone(), false);
-        let rung = Rung { view, rules, limits, protection, version: confine::landlock_version() };
+        let protection = Protection::new(rules.workspace.real.clone(), protected.clone(), false);
+        let version = confine::landlock_version();
+        let rung = Rung { view, rules, limits, protected, protection, version };
         rung.grants()?;
         Ok(rung)
     }
@@ -65,7 +70,7 @@ impl Rung {
             network: self.view.network,
             file_bytes: self.limits.file_bytes,
         };
-        grants::grants(&plan::plan(&wanted)?, &self.view.protected)
+        grants::grants(&plan::plan(&wanted)?, &self.rules.workspace.real, &self.protected)
     }
 
     /// The version of Landlock, if it is one that holds.
@@ -152,6 +157,7 @@ impl Rung {
         let program = Program::new(path.as_os_str(), arguments, &environment).map_err(spawn::bad_text)?;
         let mut order = Order::plain(program, directory.fd, self.limits);
         order.turn = self.protection.begin().map_err(spawn::not_protected)?;
+        order.watched = true;
         order.confinement = Some(confinement);
         order.private = Some(private);
         Ok(order)
@@ -170,7 +176,7 @@ impl Sandbox for Rung {
         if rustix::process::geteuid().is_root() {
             layers.push("uid");
         }
-        layers.extend(["no_new_privs", "caps", "seccomp", "rlimits"]);
+        layers.extend(["no_new_privs", "caps", "seccomp", "rlimits", "supervised"]);
         layers
     }
 
@@ -204,14 +210,16 @@ impl Sandbox for Rung {
         }
     }
 
-    fn limit(&self, exit: Exit) -> Option<LimitHit> {
-        match exit {
-            Exit::Signal(libc::SIGXCPU) => Some(LimitHit::Cpu(self.limits.cpu_seconds)),
-            Exit::Signal(libc::SIGXFSZ) => Some(LimitHit::File(self.limits.file_bytes)),
-            Exit::Signal(libc::SIGSYS) => Some(LimitHit::SystemCall),
-            _ => None,
-        }
+    fn limit(&self, bound: Option<Bound>, exit: Exit) -> Option<LimitHit> {
+        spawn::limit_hit(bound, exit, &self.limits)
     }
+}
+
+/// The names that the view protects, and those of the files of the workspace that it shows read-only.
+fn protected(view: &View, rules: &Rules) -> Vec<String> {
+    let inside = rules.read_only.iter().filter(|rule| rule.real.starts_with(&rules.workspace.real));
+    let files = inside.filter(|rule| rule.real.is_file()).filter_map(|rule| rule.real.file_name()?.to_str());
+    view.protected.iter().cloned().chain(files.map(str::to_owned)).collect()
 }
 
 /// How many threads a user has: the kernel's limit counts all of them, not only the command's.

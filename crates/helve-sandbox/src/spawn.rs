@@ -9,10 +9,11 @@
 use std::io;
 use std::time::Duration;
 
-use helve_core::{Cancel, ErrorKind, Exit, OutputSink, Removed, ToolError};
+use helve_core::{Cancel, ErrorKind, Exit, LimitHit, OutputSink, ProcessLimits, Removed, ToolError};
 use tokio::sync::oneshot;
 
 use crate::drain::{self, Drained, Order};
+use crate::native::wire::Bound;
 use crate::sys::{Ending, Stage};
 
 /// How a call ended, seen from the caller.
@@ -77,6 +78,21 @@ pub(crate) fn plain_exit(ending: Ending, program: &str) -> Result<Exit, ToolErro
         Ending::Signaled(signal) => Ok(Exit::Signal(signal)),
         Ending::NotStarted(stage, errno) => Err(not_started(stage, errno, program)),
         Ending::Unknown => Err(supervisor_lost()),
+    }
+}
+
+/// The bound that an ending shows: one for which the command was ended, or one whose passing is a signal.
+pub(crate) fn limit_hit(bound: Option<Bound>, exit: Exit, limits: &ProcessLimits) -> Option<LimitHit> {
+    match (bound, exit) {
+        (Some(Bound::Memory), _) => Some(LimitHit::Memory(limits.memory_bytes)),
+        (Some(Bound::Processes), _) => Some(LimitHit::Processes(limits.processes)),
+        (Some(Bound::Cpu), _) | (None, Exit::Signal(libc::SIGXCPU)) => {
+            Some(LimitHit::Cpu(limits.cpu_seconds))
+        }
+        (Some(Bound::Disk), _) => Some(LimitHit::Disk(limits.disk_bytes)),
+        (None, Exit::Signal(libc::SIGXFSZ)) => Some(LimitHit::File(limits.file_bytes.min(limits.disk_bytes))),
+        (None, Exit::Signal(libc::SIGSYS)) => Some(LimitHit::SystemCall),
+        (None, _) => None,
     }
 }
 

@@ -30,4 +30,4 @@ mod report;
 mod supervisor;
 
 pub(crate) use launch::{Launch, Program, Supervisor, launch};
-pub(crate) use report::{Ending, Stage, read_report};
+pub(crate) use report::{Ending, Stage, Told, read_report};

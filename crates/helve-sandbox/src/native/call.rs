@@ -9,7 +9,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use helve_core::{Cancel, Ended, Exit, LimitHit, OutputSink, SandboxReport, ToolError};
+use helve_core::{Cancel, Ended, Exit, OutputSink, SandboxReport, ToolError};
 use rustix::io::Errno;
 use tokio::sync::oneshot;
 
@@ -205,25 +205,8 @@ impl Engine {
             (None, None) => return Err(spawn::supervisor_lost()),
         };
         let wall = member.zygote.groups().filter(|_| member.fenced);
-        let limit = self.limit(Bound::from_number(said.bound), exit);
+        let limit = spawn::limit_hit(Bound::from_number(said.bound), exit, &self.limits);
         let limit = limit.or_else(|| wall?.hit(exit, &self.limits));
         Ok(Ended { exit, limit, left_running: said.left_running, removed: Vec::new(), sandbox })
-    }
-
-    fn limit(&self, bound: Option<Bound>, exit: Exit) -> Option<LimitHit> {
-        let limits = &self.limits;
-        match (bound, exit) {
-            (Some(Bound::Memory), _) => Some(LimitHit::Memory(limits.memory_bytes)),
-            (Some(Bound::Processes), _) => Some(LimitHit::Processes(limits.processes)),
-            (Some(Bound::Cpu), _) | (None, Exit::Signal(libc::SIGXCPU)) => {
-                Some(LimitHit::Cpu(limits.cpu_seconds))
-            }
-            (Some(Bound::Disk), _) => Some(LimitHit::Disk(limits.disk_bytes)),
-            (None, Exit::Signal(libc::SIGXFSZ)) => {
-                Some(LimitHit::File(limits.file_bytes.min(limits.disk_bytes)))
-            }
-            (None, Exit::Signal(libc::SIGSYS)) => Some(LimitHit::SystemCall),
-            (None, _) => None,
-        }
     }
 }

@@ -3,12 +3,14 @@
 //! Landlock can only add: what is granted for a directory holds for everything in it. So two kinds of rules need care.
 //! A hidden path in a readable directory: everything beside it is granted one by one, and the directories above it cannot be
 //! listed. A rule that takes something away from a writable directory (hides it, or makes it read-only) cannot be kept, and the
-//! view is refused; a read-only file that is protected by its name is put back after the command instead.
+//! view is refused. What is protected by its name in the workspace is put back after the command instead.
 //!
 //! What the plan makes new (`/tmp`, files with other content) does not exist here: nothing is granted for it.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use helve_core::protected::is_among;
 use helve_core::{ErrorKind, ToolError};
 
 use crate::confine::landlock::Access;
@@ -23,8 +25,8 @@ const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random"
 /// How many places are granted for one directory with hidden paths in it.
 const MOST_BESIDE: usize = 5_000;
 
-/// Every grant of a plan, or why it cannot be kept. `protected` are the names that are put back.
-pub(super) fn grants(plan: &Plan, protected: &[String]) -> Result<Vec<Grant>, ToolError> {
+/// Every grant of a plan, or why it cannot be kept. `protected` are the names that are put back in the workspace.
+pub(super) fn grants(plan: &Plan, workspace: &Path, protected: &[String]) -> Result<Vec<Grant>, ToolError> {
     let mounts: Vec<(&Path, &Mount)> = plan.mounts().collect();
     let hidden: Vec<&Path> =
         mounts.iter().filter(|(_, mount)| is_hidden(mount)).map(|(path, _)| *path).collect();
@@ -37,7 +39,7 @@ pub(super) fn grants(plan: &Plan, protected: &[String]) -> Result<Vec<Grant>, To
         match mount {
             Mount::HiddenDirectory | Mount::HiddenFile if in_writable => return Err(cannot_hide(path)),
             Mount::ReadOnly if in_writable => {
-                if !is_protected(path, protected) {
+                if !(path.starts_with(workspace) && is_protected(path, protected)) {
                     return Err(cannot_keep(path));
                 }
             }
@@ -66,7 +68,7 @@ fn is_hidden(mount: &Mount) -> bool {
 }
 
 fn is_protected(path: &Path, names: &[String]) -> bool {
-    path.file_name().is_some_and(|name| names.iter().any(|protected| name == protected.as_str()))
+    path.file_name().is_some_and(|name| is_among(names, name.as_bytes()))
 }
 
 /// Grants for `path`, or, where something in it is hidden, for everything beside that. None if those are too many.
@@ -111,9 +113,7 @@ fn cannot_keep(path: &Path) -> ToolError {
          Landlock can take nothing away.",
         path.display()
     );
-    refuse(message).hint(
-        "Add its name to view.protected, take it out of view.read_only, or use the sandbox \"native\" or \"bwrap\".",
-    )
+    refuse(message).hint("Take it out of view.read_only, or use the sandbox \"native\" or \"bwrap\".")
 }
 
 fn too_many(path: &Path) -> ToolError {

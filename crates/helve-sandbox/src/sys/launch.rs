@@ -11,6 +11,7 @@ use helve_core::ProcessLimits;
 use libc::{c_char, rlimit};
 
 use super::confine::Confinement;
+use super::native::watch::Watch;
 use super::supervisor;
 use crate::rung::private::Private;
 
@@ -63,6 +64,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) report: BorrowedFd<'a>,
     /// Its limits.
     pub(crate) limits: ProcessLimits,
+    /// Whether the supervisor adds up what everything that it starts takes, and ends it at a limit.
+    pub(crate) watched: bool,
     /// What it gives up before it becomes the program.
     pub(crate) confinement: Option<&'a Confinement>,
     /// A directory that is removed with everything in it when the tree is gone.
@@ -103,6 +106,7 @@ pub(super) struct Prepared {
     pub(super) limits: Vec<(Resource, rlimit)>,
     pub(super) confinement: *const Confinement,
     pub(super) private: *const Private,
+    pub(super) watch: Option<Watch>,
     pub(super) stack: Vec<u8>,
     /// Where this process keeps the environment that it was started with.
     pub(super) own_environment: Option<(usize, usize)>,
@@ -150,6 +154,8 @@ fn prepare(call: &Launch<'_>) -> io::Result<Prepared> {
     keep.extend(call.directory.map(|fd| fd.as_raw_fd()));
     keep.extend(call.confinement.map(|confinement| confinement.ruleset.as_raw_fd()));
     keep.extend(call.private.map(AsRawFd::as_raw_fd));
+    let watch = call.watched.then(|| Watch::of_tree(&call.limits, directory)).transpose()?;
+    keep.extend(watch.as_ref().map(Watch::root));
     keep.sort_unstable();
     if keep.first().is_some_and(|lowest| *lowest < 3) {
         return Err(io::Error::other("a descriptor of the call stands where a standard stream belongs"));
@@ -171,22 +177,24 @@ fn prepare(call: &Launch<'_>) -> io::Result<Prepared> {
         limits: limits(call)?,
         confinement: call.confinement.map_or(ptr::null(), ptr::from_ref),
         private: call.private.map_or(ptr::null(), ptr::from_ref),
+        watch,
         stack: vec![0; STACK_BYTES],
         own_environment: own_environment(),
     })
 }
 
 fn limits(call: &Launch<'_>) -> io::Result<Vec<(Resource, rlimit)>> {
+    let file_bytes = match call.watched {
+        true => call.limits.file_bytes.min(call.limits.disk_bytes),
+        false => call.limits.file_bytes,
+    };
     let mut wanted = vec![
         (libc::RLIMIT_CORE, 0),
         (libc::RLIMIT_NOFILE, call.limits.open_files),
-        (libc::RLIMIT_FSIZE, call.limits.file_bytes),
+        (libc::RLIMIT_FSIZE, file_bytes),
     ];
     if let Some(confinement) = call.confinement {
-        wanted.extend([
-            (libc::RLIMIT_NPROC, confinement.processes),
-            (libc::RLIMIT_DATA, call.limits.memory_bytes),
-        ]);
+        wanted.push((libc::RLIMIT_NPROC, confinement.processes));
     }
     let mut limits: Vec<(Resource, rlimit)> = wanted
         .into_iter()

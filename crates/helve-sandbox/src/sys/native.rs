@@ -17,7 +17,7 @@ mod raw;
 mod slot;
 mod template;
 mod warm;
-mod watch;
+pub(super) mod watch;
 mod world;
 mod zygote;
 

@@ -1,9 +1,11 @@
-//! What the supervisor tells Helve through its pipe: one record of eight bytes, when the tree is gone.
+//! What the supervisor tells Helve through its pipe: one record of sixteen bytes, when the tree is gone.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 
 use libc::c_int;
+
+use crate::native::wire::Bound;
 
 /// The step at which a command could not be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,46 +91,68 @@ pub(crate) enum Ending {
     Unknown,
 }
 
+/// What a supervisor has to tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// How the command ended.
+    pub(crate) ending: Ending,
+    /// The bound that it passed, for which it was ended.
+    pub(crate) bound: Option<Bound>,
+    /// How many processes were still running when the command itself had ended.
+    pub(crate) left_running: u64,
+}
+
+impl Told {
+    fn only(ending: Ending) -> Told {
+        Told { ending, bound: None, left_running: 0 }
+    }
+}
+
 /// Reads the record. `None` if it has not come yet.
-pub(crate) fn read_report(pipe: BorrowedFd<'_>) -> Option<Ending> {
-    let mut bytes = [0_u8; 8];
+pub(crate) fn read_report(pipe: BorrowedFd<'_>) -> Option<Told> {
+    let mut bytes = [0_u8; 16];
     loop {
         return match rustix::io::read(pipe, &mut bytes) {
-            Ok(8) => Some(decode(bytes)),
+            Ok(16) => Some(decode(bytes)),
             Err(rustix::io::Errno::INTR) => continue,
             Err(rustix::io::Errno::AGAIN) => None,
-            Ok(_) | Err(_) => Some(Ending::Unknown),
+            Ok(_) | Err(_) => Some(Told::only(Ending::Unknown)),
         };
     }
 }
 
-fn decode(bytes: [u8; 8]) -> Ending {
-    let [a, b, c, d, e, f, g, h] = bytes;
-    let (tag, value) = (i32::from_ne_bytes([a, b, c, d]), i32::from_ne_bytes([e, f, g, h]));
-    match tag {
+fn decode(bytes: [u8; 16]) -> Told {
+    let (words, _) = bytes.as_chunks::<4>();
+    let mut numbers = words.iter().map(|word| i32::from_ne_bytes(*word));
+    let mut next = || numbers.next().unwrap_or(-1);
+    let (tag, value, bound, left) = (next(), next(), next(), next());
+    let ending = match tag {
         EXITED => Ending::Exited(value),
         SIGNALED => Ending::Signaled(value),
         other => Stage::from_tag(other).map_or(Ending::Unknown, |stage| Ending::NotStarted(stage, value)),
-    }
+    };
+    let bound = u32::try_from(bound).ok().and_then(Bound::from_number);
+    Told { ending, bound, left_running: u64::try_from(left).unwrap_or(0) }
 }
 
-/// Writes what `waitpid` said. Async-signal-safe.
-pub(super) fn send_status(pipe: c_int, status: c_int) {
+/// Writes what `waitpid` said, the bound that was passed, and how many processes were left. Async-signal-safe.
+pub(super) fn send_status(pipe: c_int, status: c_int, bound: Option<Bound>, left: u32) {
+    let bound = bound.map_or(0, |bound| bound as i32);
+    let left = i32::try_from(left).unwrap_or(i32::MAX);
     if libc::WIFSIGNALED(status) {
-        send(pipe, SIGNALED, libc::WTERMSIG(status));
+        send(pipe, [SIGNALED, libc::WTERMSIG(status), bound, left]);
     } else {
-        send(pipe, EXITED, libc::WEXITSTATUS(status));
+        send(pipe, [EXITED, libc::WEXITSTATUS(status), bound, left]);
     }
 }
 
 /// Writes that the command never began. Async-signal-safe.
 pub(super) fn send_failure(pipe: c_int, stage: Stage, errno: c_int) {
-    send(pipe, stage as i32, errno);
+    send(pipe, [stage as i32, errno, 0, 0]);
 }
 
-fn send(pipe: c_int, tag: i32, value: i32) {
-    let record = [tag, value];
-    // SAFETY: `record` lives through the call and is eight bytes long. A pipe takes so few bytes whole; if nobody
+fn send(pipe: c_int, record: [i32; 4]) {
+    // SAFETY: `record` lives through the call and is sixteen bytes long. A pipe takes so few bytes whole; if nobody
     // reads any more there is nobody to tell.
     let _ = unsafe { libc::write(pipe, record.as_ptr().cast(), size_of_val(&record)) };
 }
@@ -148,16 +172,22 @@ mod tests {
     fn every_record_comes_back_as_it_was_sent() {
         let (reader, writer) = rustix::pipe::pipe().unwrap();
         let exit_3 = 3 << 8;
-        send_status(writer.as_raw_fd(), exit_3);
-        assert_eq!(read_report(reader.as_fd()), Some(Ending::Exited(3)));
-        send_status(writer.as_raw_fd(), libc::SIGTERM);
-        assert_eq!(read_report(reader.as_fd()), Some(Ending::Signaled(libc::SIGTERM)));
+        send_status(writer.as_raw_fd(), exit_3, None, 7);
+        let told = Told { ending: Ending::Exited(3), bound: None, left_running: 7 };
+        assert_eq!(read_report(reader.as_fd()), Some(told));
+        send_status(writer.as_raw_fd(), libc::SIGTERM, Some(Bound::Memory), 0);
+        let ending = Ending::Signaled(libc::SIGTERM);
+        let told = Told { ending, bound: Some(Bound::Memory), left_running: 0 };
+        assert_eq!(read_report(reader.as_fd()), Some(told));
         for tag in 2..=13 {
             let stage = Stage::from_tag(tag).unwrap();
             send_failure(writer.as_raw_fd(), stage, libc::ENOENT);
-            assert_eq!(read_report(reader.as_fd()), Some(Ending::NotStarted(stage, libc::ENOENT)));
+            assert_eq!(
+                read_report(reader.as_fd()),
+                Some(Told::only(Ending::NotStarted(stage, libc::ENOENT)))
+            );
         }
         drop(writer);
-        assert_eq!(read_report(reader.as_fd()), Some(Ending::Unknown));
+        assert_eq!(read_report(reader.as_fd()), Some(Told::only(Ending::Unknown)));
     }
 }

@@ -8,8 +8,11 @@ use std::ptr;
 
 use libc::{c_int, pid_t};
 
+use crate::native::wire::Bound;
+
 use super::command;
 use super::launch::{Prepared, empty_set};
+use super::native::watch::Watch;
 use super::report::{Stage, errno, send_failure, send_status};
 
 /// Runs in the forked child and never returns.
@@ -29,20 +32,28 @@ fn supervise(call: &mut Prepared) -> Result<(), Failure> {
     close_all_but(&call.keep).map_err(|errno| (Stage::Descriptors, errno))?;
     let ended_children = watch_children()?;
     let main = command::start(call)?;
+    // SAFETY: getpid only returns a number.
+    let own = u32::try_from(unsafe { libc::getpid() }).unwrap_or(0);
+    if let Some(watch) = &mut call.watch {
+        watch.begin(own);
+    }
     // SAFETY: whoever launches keeps it until the supervisor has reported, and this process has its own copy.
     let private = unsafe { call.private.as_ref() };
     let place = private.map_or(call.lifeline, AsRawFd::as_raw_fd);
-    let mut keep = [call.lifeline, call.report, ended_children, place];
+    // What is watched: the list of processes, and the disk by way of the starting directory.
+    let root = call.watch.as_ref().map_or(call.lifeline, Watch::root);
+    let disk = if call.watch.is_some() && call.directory != -1 { call.directory } else { call.lifeline };
+    let mut keep = [call.lifeline, call.report, ended_children, place, root, disk];
     keep.sort_unstable();
     close_all_but(&keep).map_err(|errno| (Stage::Descriptors, errno)).inspect_err(|_| {
         end_tree(main);
     })?;
-    wait_for_end(main, call.lifeline, ended_children);
-    let status = end_tree(main);
+    let bound = wait_for_end(main, call.lifeline, ended_children, call.watch.as_mut());
+    let (status, left) = end_tree(main);
     if let Some(private) = private {
         private.remove();
     }
-    send_status(call.report, status);
+    send_status(call.report, status, bound, if bound.is_some() { 0 } else { left });
     Ok(())
 }
 
@@ -128,25 +139,36 @@ fn watch_children() -> Result<c_int, Failure> {
     if fd == -1 { Err((Stage::Supervise, errno())) } else { Ok(fd) }
 }
 
-/// Returns when the main command has ended or the lifeline was cut. Orphans that end meanwhile are reaped.
-fn wait_for_end(main: pid_t, lifeline: c_int, ended_children: c_int) {
+/// Returns when the main command has ended, the lifeline was cut or a bound was passed. Orphans that end meanwhile are
+/// reaped.
+fn wait_for_end(
+    main: pid_t,
+    lifeline: c_int,
+    ended_children: c_int,
+    mut watch: Option<&mut Watch>,
+) -> Option<Bound> {
     let mut watched = [
         libc::pollfd { fd: lifeline, events: libc::POLLIN, revents: 0 },
         libc::pollfd { fd: ended_children, events: libc::POLLIN, revents: 0 },
     ];
     loop {
+        let pause = watch.as_ref().map_or(-1, |watch| watch.next_ms());
         // SAFETY: `watched` lives through the call and its length is given.
-        let ready = unsafe { libc::poll(watched.as_mut_ptr(), 2, -1) };
+        let ready = unsafe { libc::poll(watched.as_mut_ptr(), 2, pause) };
         if ready == -1 && errno() == libc::EINTR {
             continue;
         }
         if ready == -1 || watched[0].revents != 0 {
-            return;
+            return None;
+        }
+        // Whatever it was that woke this process: a command could wake it all the time.
+        if let Some(bound) = watch.as_mut().and_then(|watch| watch.tick()) {
+            return Some(bound);
         }
         drain_signals(ended_children);
         loop {
             match ended_child() {
-                Some(pid) if pid == main => return,
+                Some(pid) if pid == main => return None,
                 Some(pid) => drop(reap(pid, 0)),
                 None => break,
             }
@@ -186,12 +208,14 @@ fn reap(pid: pid_t, flags: c_int) -> Option<(pid_t, c_int)> {
     }
 }
 
-/// Kills everything that descends from this process, and returns how the main command ended.
+/// Kills everything that descends from this process, and returns how the main command ended and how many others were
+/// still running.
 ///
 /// Only own children are killed. Nobody else can reap them, so a number never names a stranger. When a child dies
 /// its children become own ones, and the next round finds them.
-fn end_tree(main: pid_t) -> c_int {
+fn end_tree(main: pid_t) -> (c_int, u32) {
     let mut main_status = None;
+    let mut killed: u32 = 0;
     // SAFETY: plain numbers. The main command is not reaped yet, so its id and its group's id are still its own.
     unsafe {
         libc::kill(-main, libc::SIGKILL);
@@ -201,11 +225,13 @@ fn end_tree(main: pid_t) -> c_int {
         kill_children();
         let mut ended = reap(-1, 0);
         if ended.is_none() {
-            return main_status.unwrap_or(libc::SIGKILL);
+            return (main_status.unwrap_or(libc::SIGKILL), killed);
         }
         while let Some((pid, status)) = ended {
             if pid == main {
                 main_status = Some(status);
+            } else if libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL {
+                killed = killed.saturating_add(1);
             }
             ended = reap(-1, libc::WNOHANG);
         }

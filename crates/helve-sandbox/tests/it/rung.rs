@@ -395,7 +395,7 @@ fn death_of_helve_leaves_neither_processes_nor_files() {
     assert!(wait_for(Duration::from_secs(20), || std::fs::read_to_string(&note)
         .is_ok_and(|text| text.ends_with('\n'))));
     let private = PathBuf::from(std::fs::read_to_string(&note).unwrap().trim());
-    assert!(count_running(&seconds) > 0 && private.exists());
+    assert!(wait_for(Duration::from_secs(5), || count_running(&seconds) > 0) && private.exists());
     helve.kill().unwrap();
     helve.wait().unwrap();
     assert!(wait_for(Duration::from_secs(10), || count_running(&seconds) == 0 && !private.exists()));
@@ -482,8 +482,15 @@ fn bounds_hold_and_are_named() {
     }
     let mut limits = LIMITS;
     limits.memory_bytes = 64 << 20;
-    let (exit, _, text) = limited(limits, "head -c 200000000 /dev/zero | tail | wc -c");
-    assert!(exit == Exit::Code(0) && text.trim() == "0", "{exit:?} {text}");
+    // Two processes that are each below the bound and together above it.
+    let half = "head -c 40000000 /dev/zero | tail -c 40000000 | { sleep 5; cat; } >/dev/null";
+    let (exit, limit, _) = limited(limits, &format!("({half}) & ({half}) & wait"));
+    assert_eq!((exit, limit), (Exit::Signal(libc::SIGKILL), Some(LimitHit::Memory(64 << 20))));
+    let mut limits = LIMITS;
+    limits.disk_bytes = 64 << 20;
+    let (exit, limit, _) =
+        limited(limits, "for i in 1 2 3 4 5 6; do head -c 20000000 /dev/zero > $i; sync $i; done; sleep 5");
+    assert_eq!((exit, limit), (Exit::Signal(libc::SIGKILL), Some(LimitHit::Disk(64 << 20))));
 }
 
 #[test]
@@ -528,6 +535,53 @@ fn everyday_work_goes_on() {
         let done = run(&LANDLOCK, scene().view, command);
         assert_eq!((done.exit, done.stdout), (expected.exit, expected.stdout), "{tool}: {}", done.stderr);
     }
+}
+
+#[test]
+fn what_was_left_running_is_counted() {
+    if !landlock_works() {
+        return;
+    }
+    let scene = scene();
+    let left = |command: &str| {
+        let backend = backend(&LANDLOCK, scene.view.clone());
+        let sink = Box::new(Collector::default());
+        block_on(backend.run(job(command), sink, Cancel::never())).unwrap().left_running
+    };
+    assert_eq!(left("sleep 0 & wait"), 0);
+    assert_eq!(left("sleep 60 & setsid sleep 60 & sleep 0.2"), 2);
+}
+
+#[test]
+fn a_planted_hook_is_taken_out_and_a_changed_configuration_put_back() {
+    if !landlock_works() {
+        return;
+    }
+    let mut scene = scene();
+    scene.view.protected = helve_core::protected::NAMES.iter().map(|name| (*name).to_owned()).collect();
+    let setup = "git init -q . && git config user.name before && printf 'a = 1' > helve.toml";
+    let mut bare = scene.view.clone();
+    bare.protected.clear();
+    let made = run(&LANDLOCK, bare, setup);
+    if made.exit != Ok(Exit::Code(0)) {
+        println!("skipped, git is not here: {made:?}");
+        return;
+    }
+    // Shown read-only, as the policy shows its own file.
+    scene.view.read_only.push(scene.view.workspace.join("helve.toml"));
+    let act = "printf '#!/bin/sh\n' > .git/hooks/pre-commit; git config core.fsmonitor evil; printf 'a = 2' > helve.toml; \
+               mkdir .vscode && echo '{}' > .vscode/tasks.json; echo fine > file";
+    let backend = backend(&LANDLOCK, scene.view.clone());
+    let ended = block_on(backend.run(job(act), Box::new(Collector::default()), Cancel::never())).unwrap();
+    let mut removed: Vec<_> = ended.removed.iter().map(|one| one.path.as_str()).collect();
+    removed.sort_unstable();
+    assert_eq!(ended.exit, Exit::Code(0));
+    assert_eq!(removed, [".git/config", ".git/hooks/pre-commit", ".vscode/tasks.json", "helve.toml"]);
+    let read = |name: &str| std::fs::read_to_string(scene.view.workspace.join(name));
+    assert!(!read(".git/config").unwrap().contains("fsmonitor"));
+    assert_eq!(read("helve.toml").unwrap(), "a = 1");
+    assert_eq!(read("file").unwrap(), "fine\n");
+    assert!(read(".git/hooks/pre-commit").is_err() && read(".vscode/tasks.json").is_err());
 }
 
 #[test]

@@ -43,7 +43,7 @@ impl Scene {
         let rules = resolve(&self.view).unwrap();
         let wanted = Wanted { rules: &rules, home: None, network: Network::Off, file_bytes: 1 << 20 };
         let plan = plan::plan(&wanted).unwrap();
-        let mut grants: Vec<(String, Access)> = grants(&plan, &self.view.protected)?
+        let mut grants: Vec<(String, Access)> = grants(&plan, &self.view.workspace, &self.view.protected)?
             .into_iter()
             .filter_map(|(path, access)| {
                 Some((path.strip_prefix(&self.root).ok()?.display().to_string(), access))

@@ -1,4 +1,4 @@
-//! What a member's init looks at while a command runs, so that it can end one that takes too much.
+//! What a member's init, or a supervisor, looks at while a command runs, so that it can end one that takes too much.
 //!
 //! In: the bounds, the workspace and the private file system as descriptors, and the member's own `/proc`. Out: the
 //! bound that was passed, and when to look again. It holds where the host gives no control groups, and it tells which
@@ -49,7 +49,7 @@ const EXACT_EVERY: u32 = 8;
 const DANGER: u64 = 16;
 
 /// One command's bounds and what was seen of it. Plain data; its descriptors end with the process that made it.
-pub(super) struct Watch {
+pub(in crate::sys) struct Watch {
     limits: ProcessLimits,
     processes: Processes,
     workspace: RawFd,
@@ -72,6 +72,26 @@ impl Watch {
         Ok(Watch::of(limits, Processes::new(root), workspace, private))
     }
 
+    /// One for everything that will descend from a supervisor, on a `/proc` that others are in too. To be made before the
+    /// supervisor is: it allocates. See [`Watch::begin`].
+    pub(in crate::sys) fn of_tree(limits: &ProcessLimits, workspace: RawFd) -> std::io::Result<Watch> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = crate::drain::above_streams(rustix::fs::open(c"/proc", flags, Mode::empty())?)?;
+        // One more than there may be shows that there are too many.
+        let processes = Processes::of_tree(root, limits.processes.saturating_add(1));
+        Ok(Watch::of(limits, processes, workspace, -1))
+    }
+
+    /// Says who the supervisor is.
+    pub(in crate::sys) fn begin(&mut self, supervisor: u32) {
+        self.processes.set_top(supervisor);
+    }
+
+    /// The descriptor of its `/proc`, which has to stay open.
+    pub(in crate::sys) fn root(&self) -> RawFd {
+        self.processes.root()
+    }
+
     fn of(limits: &ProcessLimits, processes: Processes, workspace: RawFd, private: RawFd) -> Watch {
         Watch {
             limits: *limits,
@@ -88,14 +108,14 @@ impl Watch {
     }
 
     /// In how many milliseconds the next look is due; 0 if it is.
-    pub(super) fn next_ms(&self) -> c_int {
+    pub(in crate::sys) fn next_ms(&self) -> c_int {
         c_int::try_from(self.due_ms.saturating_sub(now_ms())).unwrap_or(c_int::MAX)
     }
 
     /// Looks once, if that is due. The bound that was passed, if one was.
     ///
     /// To be called whatever woke the init: a command can wake it all the time, by children that end.
-    pub(super) fn tick(&mut self) -> Option<Bound> {
+    pub(in crate::sys) fn tick(&mut self) -> Option<Bound> {
         let started = now_ms();
         if started < self.due_ms {
             return None;

@@ -1,11 +1,12 @@
-//! The processes of a member as its `/proc` shows them.
+//! The processes of a command as `/proc` shows them: all of a member's own, or those that descend from a supervisor.
 //!
 //! A process may end at any moment: what cannot be read any more counts nothing. No file that is read here asks whether
 //! the reader may look into the process, except `smaps_rollup`; a process cannot hide from the others.
 
+use std::cell::Cell;
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use rustix::fs::{Mode, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
@@ -16,14 +17,22 @@ const TICKS_PER_SECOND: u64 = 100;
 const FILE_BYTES: usize = 3072;
 /// Directory entries that are read at once.
 const LIST_BYTES: usize = 3072;
+/// The longest number of a process.
+const DIGITS: usize = 10;
+/// The most processes of a tree that are looked at.
+const MOST_IN_TREE: u64 = 64 * 1024;
 
-/// A `/proc`.
+/// A `/proc`, and which of its processes count.
 pub(super) struct Processes {
     root: OwnedFd,
     page_bytes: u64,
+    /// Who is at the top, as a number: it does not count itself.
+    top: u32,
+    /// Where there are others than those that descend from the top: room for the numbers of those.
+    tree: Option<Cell<Vec<u32>>>,
 }
 
-/// Sums over all processes but init, whose children's time alone counts.
+/// Sums over all processes but the top one, whose children's time alone counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     /// Threads, a process that nobody has waited for yet counting as one.
@@ -42,7 +51,7 @@ impl Totals {
     }
 }
 
-/// Memory of all processes but init, in bytes.
+/// Memory of all processes but the top one, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Memory {
     /// Pages of one process, resident or swapped.
@@ -63,7 +72,27 @@ impl Processes {
     pub(super) fn new(root: OwnedFd) -> Processes {
         // SAFETY: a plain number; the answer is a constant that the program was started with.
         let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-        Processes { root, page_bytes: u64::try_from(page_bytes).unwrap_or(4096) }
+        Processes { root, page_bytes: u64::try_from(page_bytes).unwrap_or(4096), top: 1, tree: None }
+    }
+
+    /// Those that descend from one process, up to `most` of them. This allocates; nothing else does.
+    pub(super) fn of_tree(root: OwnedFd, most: u64) -> Processes {
+        let room = usize::try_from(most.min(MOST_IN_TREE)).unwrap_or(0);
+        Processes { tree: Some(Cell::new(Vec::with_capacity(room))), ..Processes::new(root) }
+    }
+
+    /// Says who is at the top.
+    pub(super) fn set_top(&mut self, pid: u32) {
+        self.top = pid;
+    }
+
+    /// The descriptor of the `/proc`.
+    pub(super) fn root(&self) -> RawFd {
+        self.root.as_raw_fd()
+    }
+
+    fn is_top(&self, pid: &[u8]) -> bool {
+        number(pid) == Some(u64::from(self.top))
     }
 
     /// The sums. They are cut short once there are more than `enough` threads.
@@ -82,7 +111,7 @@ impl Processes {
             };
             let Some(stat) = stat else { return true };
             totals.cpu_ticks = totals.cpu_ticks.saturating_add(stat.children_ticks);
-            if pid != b"1" {
+            if !self.is_top(pid) {
                 totals.cpu_ticks = totals.cpu_ticks.saturating_add(stat.own_ticks);
                 totals.threads = totals.threads.saturating_add(stat.threads.max(1));
                 let bytes = stat.resident_pages.saturating_mul(self.page_bytes);
@@ -109,7 +138,7 @@ impl Processes {
         let mut memory = Memory::default();
         let _ = self.each(|pid| {
             let mut buffer = [0; FILE_BYTES];
-            if pid != b"1"
+            if !self.is_top(pid)
                 && let Ok(status) = self.read(&[pid, b"/status"], &mut buffer)
             {
                 let shared = kilobytes(status, b"RssShmem:").unwrap_or(0);
@@ -133,7 +162,7 @@ impl Processes {
     pub(super) fn shared_once(&self) -> u64 {
         let mut shared: u64 = 0;
         let _ = self.each(|pid| {
-            if pid != b"1" {
+            if !self.is_top(pid) {
                 shared = shared.saturating_add(self.share(pid));
             }
             true
@@ -159,7 +188,61 @@ impl Processes {
     }
 
     /// Calls `visit` with each process's number as text, until it says false.
-    fn each(&self, mut visit: impl FnMut(&[u8]) -> bool) -> Result<(), Errno> {
+    fn each(&self, visit: impl FnMut(&[u8]) -> bool) -> Result<(), Errno> {
+        match &self.tree {
+            None => self.each_of_all(visit),
+            Some(tree) => {
+                let mut found = tree.take();
+                let done = self.each_of_tree(&mut found, visit);
+                tree.set(found);
+                done
+            }
+        }
+    }
+
+    /// The top and everybody below, a parent before its children. `found` never grows beyond the room that it has: whoever
+    /// finds no place there is one too many anyway.
+    fn each_of_tree(&self, found: &mut Vec<u32>, mut visit: impl FnMut(&[u8]) -> bool) -> Result<(), Errno> {
+        found.clear();
+        let mut next = Some(self.top);
+        let mut at = 0;
+        while let Some(pid) = next {
+            let mut digits = [0; DIGITS];
+            let pid = spell(pid, &mut digits);
+            if !visit(pid) {
+                break;
+            }
+            // Of one that has ended meanwhile, the children have another parent, and are seen in the next look.
+            if let Err(errno @ (Errno::NFILE | Errno::MFILE | Errno::NOMEM)) = self.add_children(pid, found) {
+                return Err(errno);
+            }
+            next = found.get(at).copied();
+            at += 1;
+        }
+        Ok(())
+    }
+
+    /// The children of every thread of a process.
+    fn add_children(&self, pid: &[u8], found: &mut Vec<u32>) -> Result<(), Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let threads = self.open(&[pid, b"/task"], flags)?;
+        let mut buffer = [MaybeUninit::<u8>::uninit(); LIST_BYTES / 4];
+        let mut list = RawDir::new(&threads, &mut buffer);
+        while let Some(entry) = list.next() {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name.iter().all(u8::is_ascii_digit) {
+                match self.open(&[pid, b"/task/", name, b"/children"], OFlags::RDONLY | OFlags::CLOEXEC) {
+                    Ok(children) => add_numbers(&children, found)?,
+                    Err(Errno::NOENT | Errno::SRCH) => {}
+                    Err(errno) => return Err(errno),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn each_of_all(&self, mut visit: impl FnMut(&[u8]) -> bool) -> Result<(), Errno> {
         rustix::fs::seek(&self.root, SeekFrom::Start(0))?;
         let mut buffer = [MaybeUninit::<u8>::uninit(); LIST_BYTES];
         let mut list = RawDir::new(&self.root, &mut buffer);
@@ -175,13 +258,7 @@ impl Processes {
 
     /// The start of a file whose path is these parts in a row.
     fn read<'a>(&self, parts: &[&[u8]], buffer: &'a mut [u8; FILE_BYTES]) -> Result<&'a [u8], Errno> {
-        let mut path = [0_u8; 32];
-        // The last byte stays 0: it ends the path.
-        let room = path.len() - 1;
-        let bytes = parts.iter().copied().flatten();
-        path.iter_mut().take(room).zip(bytes).for_each(|(to, from)| *to = *from);
-        let path = CStr::from_bytes_until_nul(&path).map_err(|_| Errno::NAMETOOLONG)?;
-        let fd = rustix::fs::openat(&self.root, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let fd = self.open(parts, OFlags::RDONLY | OFlags::CLOEXEC)?;
         let mut length = 0;
         while let Some(rest) = buffer.get_mut(length..).filter(|rest| !rest.is_empty()) {
             match rustix::io::read(&fd, rest)? {
@@ -191,6 +268,53 @@ impl Processes {
         }
         Ok(buffer.get(..length).unwrap_or_default())
     }
+
+    /// Opens the file whose path is these parts in a row.
+    fn open(&self, parts: &[&[u8]], flags: OFlags) -> Result<OwnedFd, Errno> {
+        let mut path = [0_u8; 48];
+        // The last byte stays 0: it ends the path.
+        let room = path.len() - 1;
+        let bytes = parts.iter().copied().flatten();
+        path.iter_mut().take(room).zip(bytes).for_each(|(to, from)| *to = *from);
+        let path = CStr::from_bytes_until_nul(&path).map_err(|_| Errno::NAMETOOLONG)?;
+        rustix::fs::openat(&self.root, path, flags, Mode::empty())
+    }
+}
+
+/// Adds the numbers of a list to `found`, as long as there is room.
+fn add_numbers(list: &OwnedFd, found: &mut Vec<u32>) -> Result<(), Errno> {
+    let mut buffer = [0_u8; FILE_BYTES];
+    let mut number: u32 = 0;
+    loop {
+        let count = rustix::io::read(list, &mut buffer)?;
+        if count == 0 {
+            return Ok(());
+        }
+        for byte in buffer.iter().take(count) {
+            if byte.is_ascii_digit() {
+                number = number.wrapping_mul(10).wrapping_add(u32::from(byte - b'0'));
+            } else if number > 0 {
+                if found.len() < found.capacity() {
+                    found.push(number);
+                }
+                number = 0;
+            }
+        }
+    }
+}
+
+/// A number as text.
+fn spell(mut number: u32, digits: &mut [u8; DIGITS]) -> &[u8] {
+    let mut length = 0;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        length += 1;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    digits.get(DIGITS - length..).unwrap_or_default()
 }
 
 /// What a line of `/proc/PID/stat` says.

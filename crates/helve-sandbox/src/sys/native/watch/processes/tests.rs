@@ -124,3 +124,53 @@ fn the_kernel_shows_this_process() {
     let host = processes.host_memory().unwrap();
     assert!(0 < host.available && host.available < host.total, "{host:?}");
 }
+
+#[test]
+fn a_tree_is_who_descends_from_its_top() {
+    let root = tempfile::tempdir().unwrap();
+    let children = |pid: u32, thread: u32, list: &str| {
+        let dir = root.path().join(format!("{pid}/task/{thread}"));
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("children"), list).unwrap();
+    };
+    for pid in [1, 10, 20, 30, 40, 50] {
+        add(root.path(), pid, &stat_line("sh", [100, 0, 100, 0], 2, 1), &status(8, 0, 0));
+    }
+    children(10, 10, "20 ");
+    children(10, 11, "30 ");
+    children(20, 20, "40 999 ");
+    children(30, 30, "");
+    let tree = |most: u64, top: u32| {
+        let mut processes = Processes::of_tree(OwnedFd::from(fs::File::open(root.path()).unwrap()), most);
+        processes.set_top(top);
+        processes
+    };
+    let all = tree(100, 10);
+    // Twice, because the room is used again. The top counts by its children's time alone.
+    for _ in 0..2 {
+        let totals = all.totals(100);
+        assert_eq!((totals.threads, totals.cpu_seconds(), totals.unreadable), (6, 7, false));
+    }
+    assert_eq!(all.memory(), Memory { private: 24 << 10, shared: 0 });
+    // Room for two, and no more: 20 and 30 are seen, 40 is not.
+    assert_eq!(tree(2, 10).totals(100).threads, 4);
+    assert_eq!(tree(100, 20).totals(100).threads, 2);
+}
+
+#[test]
+fn long_lists_of_children_are_read_whole() {
+    let root = tempfile::tempdir().unwrap();
+    let list: String = (1000..3000).map(|pid| format!("{pid} ")).collect();
+    fs::create_dir_all(root.path().join("7/task/7")).unwrap();
+    fs::write(root.path().join("7/task/7/children"), list).unwrap();
+    let mut processes = Processes::of_tree(OwnedFd::from(fs::File::open(root.path()).unwrap()), 5000);
+    processes.set_top(7);
+    let mut seen = Vec::new();
+    processes
+        .each(|pid| {
+            seen.push(number(pid).unwrap());
+            true
+        })
+        .unwrap();
+    assert_eq!(seen, std::iter::once(7).chain(1000..3000).collect::<Vec<_>>());
+}

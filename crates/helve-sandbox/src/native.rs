@@ -4,6 +4,7 @@
 //! call          one command: its deadline, its cancellation, its ending
 //!   ├ order     what is asked, in the shape that each lane takes ── lane: who may use a warm shell
 //!   ├ engine    the zygote and the members that stand ready ── pool: how many ── zygote, member: Helve's records
+//!   ├ turn      protected paths: guarded before, swept after
 //!   └ reactor   one thread: output into sinks, endings to callers, then the pool is filled again
 //! helper        this program started again, which becomes the zygote (sys::native) ── setup: what it is told
 //! wire          what they say to each other ── records, socket: how that travels
@@ -24,6 +25,7 @@ mod reactor;
 mod records;
 pub(crate) mod setup;
 mod socket;
+mod turn;
 pub(crate) mod wire;
 mod zygote;
 

@@ -66,6 +66,11 @@ impl Keeper {
         self.state().guarded()
     }
 
+    /// Whether the next look takes microseconds: nothing has changed, and nobody else is looking.
+    pub(crate) fn is_quick(&self) -> bool {
+        self.0.try_lock().is_ok_and(|state| state.is_quick())
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

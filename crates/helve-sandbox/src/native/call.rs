@@ -9,21 +9,29 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
+<<<<<<< ours
 use helve_core::{Cancel, Ended, Exit, OutputSink, SandboxReport, ToolError};
+=======
+use helve_core::{Cancel, Ended, Exit, LimitHit, OutputSink, Removed, SandboxReport, ToolError};
+>>>>>>> theirs
 use rustix::io::Errno;
 use tokio::sync::oneshot;
 
-use super::engine::{Begun, Engine, NotBegun, Underway};
+use super::engine::{Begun, Engine, NotBegun};
 use super::failure;
 use super::member::{Finish, Member};
 use super::order::Order;
-use super::wire::{Bound, Report};
+use super::turn::{NotEntered, Underway};
+use super::wire::{Bound, Report, Step};
 use crate::spawn;
 
 /// How long the tree may take to die before the answer is given without waiting for it.
 const GRACE: Duration = Duration::from_secs(2);
 /// How long to wait when the zygote has more to read than its socket holds.
 const FULL_PAUSE: Duration = Duration::from_millis(1);
+
+/// Protected paths may change while they are about to be guarded.
+const GUARD: u32 = Step::Guard as u32;
 
 /// What a call is.
 pub(super) struct Call {
@@ -69,47 +77,61 @@ pub(super) async fn run(
             zygote = engine.zygote() => zygote?,
             stop = &mut stop => return Ok(Ended::plain(stop.into(), report(false))),
         };
-        let underway = engine.enter(&zygote)?;
-        let flight = match engine.begin(&zygote, &call.order, call.sink.take()) {
-            Ok(begun) => Flight::new(engine, begun, underway),
-            Err(NotBegun { errno, sink }) => {
-                call.sink = sink;
-                match errno {
-                    Errno::AGAIN | Errno::TOOMANYREFS => {
-                        drop(underway);
-                        tokio::select! {
-                            () = tokio::time::sleep(FULL_PAUSE) => {}
-                            stop = &mut stop => return Ok(Ended::plain(stop.into(), report(false))),
-                        }
-                    }
-                    Errno::PIPE | Errno::CONNRESET if !retried => {
-                        engine.discard(&zygote);
-                        retried = true;
-                    }
-                    Errno::PIPE | Errno::CONNRESET => return Err(failure::never_began()),
-                    errno => return Err(spawn::no_process(errno.into())),
+        let entered = tokio::select! {
+            biased;
+            entered = engine.enter(&zygote) => entered,
+            stop = &mut stop => return Ok(Ended::plain(stop.into(), report(false))),
+        };
+        let begun = match entered {
+            Ok(underway) => engine
+                .begin(&zygote, &call.order, call.sink.take())
+                .map(|begun| Flight::new(engine, begun, underway))
+                .map_err(|NotBegun { errno, sink }| {
+                    call.sink = sink;
+                    NotEntered::Errno(errno)
+                }),
+            Err(error) => Err(error),
+        };
+        let flight = match begun {
+            Ok(flight) => flight,
+            Err(NotEntered::Error(error)) => return Err(error),
+            Err(NotEntered::Errno(Errno::AGAIN | Errno::TOOMANYREFS)) => {
+                tokio::select! {
+                    () = tokio::time::sleep(FULL_PAUSE) => continue,
+                    stop = &mut stop => return Ok(Ended::plain(stop.into(), report(false))),
                 }
+            }
+            Err(NotEntered::Errno(Errno::PIPE | Errno::CONNRESET)) => {
+                engine.discard(&zygote);
+                if let Some((step, errno)) = zygote.failure() {
+                    return Err(failure::refused(step, errno));
+                }
+                if retried {
+                    return Err(failure::never_began());
+                }
+                retried = true;
                 continue;
             }
+            Err(NotEntered::Errno(errno)) => return Err(spawn::no_process(errno.into())),
         };
         let member = Arc::clone(&flight.member);
         let (finish, removed) = flight.wait(&mut stop).await;
         let report = || report(member.fenced);
         let ended = match finish {
-            Ok(Finish::NotDelivered(sink)) if !retried => {
+            Ok(Finish::NotDelivered(sink) | Finish::Refused(GUARD, _, sink)) if !retried => {
                 engine.discard(&zygote);
                 retried = true;
                 call.sink = sink;
                 continue;
             }
             Ok(Finish::NotDelivered(_)) => return Err(failure::never_began()),
-            Ok(Finish::Refused(step, errno)) => return Err(failure::refused(step, errno)),
+            Ok(Finish::Refused(step, errno, _)) => return Err(failure::refused(step, errno)),
             Ok(Finish::SinkFailed) => return Err(failure::sink_failed()),
             Ok(Finish::Lost) => return Err(spawn::supervisor_lost()),
             Ok(Finish::Reported(said)) => engine.ending(&said, &call, &member, report())?,
             Err(stop) => Ended::plain(stop.into(), report()),
         };
-        return Ok(Ended { removed, ..ended });
+        return Ok(Ended { removed: removed?, ..ended });
     }
 }
 
@@ -144,7 +166,7 @@ impl<'a> Flight<'a> {
     async fn wait(
         mut self,
         stop: &mut (impl Future<Output = Stop> + Unpin),
-    ) -> (Result<Finish, Stop>, Vec<helve_core::Removed>) {
+    ) -> (Result<Finish, Stop>, Result<Vec<Removed>, ToolError>) {
         let finish = tokio::select! {
             biased;
             finish = &mut self.finish => finish.map_err(|_| None),
@@ -159,13 +181,15 @@ impl<'a> Flight<'a> {
                 // Until the tree is dead its last bytes are still on their way into the sink.
                 if tokio::time::timeout(GRACE, &mut self.finish).await.is_err() {
                     // The reactor sweeps when it is dead at last.
-                    return (Err(stop), Vec::new());
+                    return (Err(stop), Ok(Vec::new()));
                 }
                 Err(stop)
             }
         };
-        let removed = self.member.zygote.sweep();
-        self.underway = None;
+        let removed = match self.underway.take() {
+            Some(underway) => underway.end().await,
+            None => Ok(Vec::new()),
+        };
         (finish, removed)
     }
 }
@@ -177,9 +201,7 @@ impl Drop for Flight<'_> {
         self.member.abandon(Some(underway));
         self.finish.close();
         if self.finish.try_recv().is_ok() {
-            let underway = self.member.abandoned();
-            drop(self.member.zygote.sweep());
-            drop(underway);
+            drop(self.member.abandoned());
         } else {
             self.engine.kill(&self.member);
         }

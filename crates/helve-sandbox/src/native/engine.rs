@@ -30,6 +30,7 @@ use super::socket;
 use super::wire::{Kind, Make};
 use super::zygote::{Graveyard, Place, Zygote};
 use crate::plan::rules::Rules;
+use crate::protect::Keeper;
 use crate::{spawn, workdir};
 
 /// What an event's number says besides whose it is.
@@ -59,6 +60,7 @@ pub(super) struct Engine {
     state: Mutex<State>,
     members: Mutex<HashMap<u64, Arc<Member>>>,
     graveyard: Graveyard,
+    keeper: Mutex<Option<(Place, Arc<Keeper>)>>,
     /// Held while a zygote is started, so that there is never a second for the same view.
     starting: tokio::sync::Mutex<()>,
 }
@@ -70,15 +72,6 @@ struct State {
     parked: VecDeque<Arc<Member>>,
     /// The last member that was made for the pool failed.
     ailing: bool,
-}
-
-/// The mark of a call that is under way.
-pub(super) struct Underway(Arc<Engine>);
-
-impl Drop for Underway {
-    fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// A call that has begun.
@@ -124,6 +117,7 @@ impl Engine {
             state: Mutex::new(state),
             members: Mutex::default(),
             graveyard: Graveyard::default(),
+            keeper: Mutex::new(None),
             starting: tokio::sync::Mutex::default(),
         });
         let shared = Arc::clone(&engine);
@@ -233,10 +227,23 @@ impl Engine {
         })
     }
 
-    /// Marks a call as under way.
-    pub(super) fn enter(self: &Arc<Self>, _zygote: &Zygote) -> Result<Underway, ToolError> {
+    /// A call is under way.
+    pub(super) fn count_in(&self) {
         self.running.fetch_add(1, Ordering::Relaxed);
-        Ok(Underway(Arc::clone(self)))
+    }
+
+    /// A call is over.
+    pub(super) fn count_out(&self) {
+        self.running.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Drops what stands ready: it was made under an older guard.
+    pub(super) fn drop_idle(&self, zygote: &Zygote) {
+        let mut state = self.state();
+        let same = state.zygote.as_ref().is_some_and(|current| current.id == zygote.id);
+        let idle = if same { state.idle() } else { Vec::new() };
+        drop(state);
+        idle.iter().for_each(|member| self.forget(member.id));
     }
 
     /// A zygote whose template shows the workspace as it is now.
@@ -282,12 +289,33 @@ impl Engine {
         let place = self.place()?;
         self.rules.check_entries()?;
         let setup = Setup::new(&self.view, &self.rules, self.limits)?;
+        let keeper = self.keeper(place)?;
         let started = helper::start(&setup.encode())?;
-        let zygote = Arc::new(Zygote::new(self.id(), place, started, Arc::clone(&self.graveyard)));
+        let zygote = Zygote::new(self.id(), place, keeper, started, Arc::clone(&self.graveyard));
+        let zygote = Arc::new(zygote);
         // Its words are read when somebody needs one, so only its end wakes the reactor.
         self.listen(&zygote, false).map_err(|errno| spawn::no_process(errno.into()))?;
         self.state().zygote = Some(Arc::clone(&zygote));
         Ok(zygote)
+    }
+
+    /// What keeps the protected paths of the workspace, the same as long as the workspace is.
+    fn keeper(&self, place: Place) -> Result<Option<Arc<Keeper>>, ToolError> {
+        if self.view.protected.is_empty() {
+            return Ok(None);
+        }
+        let mut kept = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, keeper)) = kept.as_ref().filter(|(known, _)| *known == place) {
+            return Ok(Some(Arc::clone(keeper)));
+        }
+        let directory = workdir::open(&self.view, None)?.fd;
+        if Place::of_open(&directory) != Ok(place) {
+            return Err(ToolError::failed("The workspace was replaced while a command was about to begin.")
+                .hint("Try again."));
+        }
+        let keeper = Arc::new(Keeper::new(directory, &self.view.protected, true));
+        *kept = Some((place, Arc::clone(&keeper)));
+        Ok(Some(keeper))
     }
 
     /// Nothing of the zygote wakes the reactor any more.
@@ -445,14 +473,15 @@ impl Engine {
         Ok((member, Ends { talk: theirs, outputs: writers }))
     }
 
-    /// Orders a member for the pool.
-    fn order_idle(&self, zygote: &Arc<Zygote>, kind: Kind) -> Result<Arc<Member>, Errno> {
+    /// Orders a member for the pool. With it, under which guard it is made.
+    fn order_idle(&self, zygote: &Arc<Zygote>, kind: Kind) -> Result<(Arc<Member>, u64), Errno> {
         let (member, ends) = self.new_member(zygote, kind, true)?;
         let outputs = ends.outputs.iter().flatten().map(AsFd::as_fd);
         let fds: Vec<_> = std::iter::once(ends.talk.as_fd()).chain(outputs).collect();
         let make = Make { tag: Make::TAG, kind: kind as u32, id: member.id };
+        let age = zygote.orders();
         match socket::send(zygote.control(), &[&make.to_bytes()], &fds) {
-            Ok(()) => Ok(member),
+            Ok(()) => Ok((member, *age)),
             Err(errno) => {
                 self.forget(member.id);
                 Err(errno)
@@ -498,9 +527,11 @@ impl Engine {
         }
         dropped.iter().for_each(|member| self.forget(member.id));
         for kind in missing {
-            let Ok(member) = self.order_idle(&zygote, kind) else { break };
+            let Ok((member, age)) = self.order_idle(&zygote, kind) else { break };
             let mut state = self.state();
-            if state.zygote.as_ref().is_some_and(|current| current.id == zygote.id) {
+            let current = state.zygote.as_ref().is_some_and(|current| current.id == zygote.id);
+            // A guard that is set from here on drops it with the others.
+            if current && *zygote.orders() == age {
                 state.queue(kind).push_back(member);
             } else {
                 drop(state);
@@ -539,8 +570,13 @@ impl State {
 
     /// Takes the zygote and all that stands ready in it.
     fn give_up(&mut self) -> (Option<Arc<Zygote>>, Vec<Arc<Member>>) {
-        let idle = self.warm.drain(..).chain(self.parked.drain(..)).collect();
+        let idle = self.idle();
         (self.zygote.take(), idle)
+    }
+
+    /// Takes all that stands ready.
+    fn idle(&mut self) -> Vec<Arc<Member>> {
+        self.warm.drain(..).chain(self.parked.drain(..)).collect()
     }
 
     /// How many of each kind should stand ready: where no shell can be kept warm, parked members stand in.

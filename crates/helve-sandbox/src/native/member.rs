@@ -14,9 +14,10 @@ use rustix::net::Shutdown;
 use rustix::process::Signal;
 use tokio::sync::oneshot;
 
-use super::engine::{STDERR, STDOUT, TALK, Underway};
+use super::engine::{STDERR, STDOUT, TALK};
 use super::records::RECORD_BYTES;
 use super::socket;
+use super::turn::Underway;
 use super::wire::{Kind, Report};
 use super::zygote::Zygote;
 
@@ -35,8 +36,8 @@ pub(super) enum Finish {
     Lost,
     /// The request never reached a living member, so it may be made again; its sink comes back.
     NotDelivered(Option<Box<dyn OutputSink>>),
-    /// The member could not be made: a step and an `errno`.
-    Refused(u32, i32),
+    /// The member could not be made: a step, an `errno`, and the sink.
+    Refused(u32, i32, Option<Box<dyn OutputSink>>),
     /// The sink failed, and the command was ended.
     SinkFailed,
 }
@@ -92,6 +93,8 @@ struct Flow {
     refused: Option<(u32, i32)>,
     /// `talk` was closed by the other side.
     silent: bool,
+    /// It ended with its request unread.
+    unread: bool,
     /// Its process has ended, and every other in it.
     gone: bool,
     sink_failed: bool,
@@ -236,10 +239,15 @@ impl Member {
         let mut bytes = [0; RECORD_BYTES];
         let mut doors = self.doors();
         let Some(talk) = &doors.talk else { return };
-        let report = match socket::receive(talk.as_fd(), &mut bytes) {
-            Err(Errno::AGAIN) => return,
-            Ok((count @ 1.., _)) => bytes.get(..count).and_then(Report::from_bytes),
-            Ok(_) | Err(_) => None,
+        let mut unread = false;
+        let report = loop {
+            match socket::receive(talk.as_fd(), &mut bytes) {
+                Err(Errno::AGAIN) => return,
+                // It ended and had not read its request. What it said before comes after this.
+                Err(Errno::CONNRESET) => unread = true,
+                Ok((count @ 1.., _)) => break bytes.get(..count).and_then(Report::from_bytes),
+                Ok(_) | Err(_) => break None,
+            }
         };
         if report.is_some_and(|report| report.tag == Report::READY) {
             doors.ready = true;
@@ -250,6 +258,7 @@ impl Member {
         drop(doors);
         let mut flow = self.flow();
         flow.silent = true;
+        flow.unread = unread;
         flow.report = report;
     }
 
@@ -373,25 +382,20 @@ impl Member {
         };
         let mut flow = self.flow();
         let Some(answer) = flow.answer.take() else { return false };
-        let sink = flow.sink.take();
+        let mut sink = flow.sink.take();
         let delivered = match self.kind {
             // The zygote speaks of a member right after it has made it.
             Kind::Direct => made,
             // One that waited for a request may have begun with it.
-            Kind::Warm | Kind::Parked => ready,
+            Kind::Warm | Kind::Parked => ready && !flow.unread,
         };
-        let finish = match (flow.sink_failed, flow.refused, flow.report) {
+        let failure = flow.refused.or(self.zygote.failure().filter(|_| !delivered));
+        let finish = match (flow.sink_failed, failure, flow.report) {
             (true, ..) => Finish::SinkFailed,
-            (false, Some((step, errno)), _) => Finish::Refused(step, errno),
             (false, None, Some(report)) => Finish::Reported(report),
-            (false, None, None) => match self.zygote.failure() {
-                Some((step, errno)) if !delivered => Finish::Refused(step, errno),
-                _ if delivered => Finish::Lost,
-                _ => {
-                    drop(flow);
-                    return answer.send(Finish::NotDelivered(sink)).is_ok();
-                }
-            },
+            (false, Some((step, errno)), _) => Finish::Refused(step, errno, sink.take()),
+            (false, None, None) if delivered => Finish::Lost,
+            (false, None, None) => Finish::NotDelivered(sink.take()),
         };
         drop(flow);
         // A sink may write its last words when it goes, and the caller reads them after the answer.

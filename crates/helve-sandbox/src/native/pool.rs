@@ -96,7 +96,7 @@ impl Sizing {
             return Wanted { again: again(FIRST_PAUSE), ..nothing };
         }
         if running || quiet < SHRINK_AFTER {
-            let again = again(SHRINK_AFTER).filter(|_| !running);
+            let again = if running { Some(now + SHRINK_AFTER) } else { again(SHRINK_AFTER) };
             return Wanted { size: self.grown, zygote: true, more: true, again };
         }
         if quiet < EMPTY_AFTER {
@@ -174,7 +174,8 @@ mod tests {
         sizing.ended(start);
         sizing.ended(start);
         let wanted = sizing.wanted(start + EMPTY_AFTER * 2, true);
-        assert_eq!(wanted, Wanted { size: PoolSize::default(), zygote: true, more: true, again: None });
+        let again = Some(start + EMPTY_AFTER * 2 + SHRINK_AFTER);
+        assert_eq!(wanted, Wanted { size: PoolSize::default(), zygote: true, more: true, again });
     }
 
     #[test]

@@ -115,10 +115,8 @@ impl Reactor<'_> {
         }
         member.drain(&mut self.buffer);
         if !member.answer() {
-            // Nobody waits, so nobody else looks at what the command left.
-            let underway = member.abandoned();
-            drop(member.zygote.sweep());
-            drop(underway);
+            // Nobody waits, so nobody else looks at what the command left: dropping the mark does.
+            drop(member.abandoned());
         }
         self.engine.forget(member.id);
         self.engine.ended();
@@ -137,8 +135,6 @@ impl Reactor<'_> {
                         self.engine.lost_idle(member.id);
                     }
                 }
-                // Without its guard nothing may run in it.
-                (Told::FAILED, None) if told.id == 0 => zygote.fail(&told),
                 _ => {}
             }
         }
@@ -146,7 +142,7 @@ impl Reactor<'_> {
             self.engine.discard(zygote);
         }
         let members = self.engine.members_of(zygote);
-        let mut wanted = false;
+        let mut wanted = zygote.awaits_guard();
         for member in &members {
             match member.missing() {
                 Missing::Nothing => self.answer(member),

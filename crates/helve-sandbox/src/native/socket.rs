@@ -34,19 +34,15 @@ pub(super) fn send(socket: BorrowedFd<'_>, parts: &[&[u8]], fds: &[BorrowedFd<'_
     rustix::io::retry_on_intr(|| rustix::net::sendmsg(socket, slices, &mut ancillary, flags)).map(drop)
 }
 
-/// Takes one record and at most one descriptor. No bytes mean that the other side is gone.
+/// Takes one record and at most one descriptor. No bytes mean that the other side is gone. `CONNRESET` means, once, that
+/// it went and left something unread; what it said itself comes after that.
 pub(super) fn receive(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> Result<(usize, Option<OwnedFd>), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
     let mut slices = [IoSliceMut::new(bytes)];
-    let mut receive =
-        || rustix::io::retry_on_intr(|| rustix::net::recvmsg(socket, &mut slices, &mut ancillary, flags));
-    let received = match receive() {
-        // The kernel says once that the other side went and left something unread; what it said itself comes after that.
-        Err(Errno::CONNRESET) => receive()?,
-        received => received?,
-    };
+    let received =
+        rustix::io::retry_on_intr(|| rustix::net::recvmsg(socket, &mut slices, &mut ancillary, flags))?;
     let mut fds = ancillary.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
         _ => None,
@@ -88,6 +84,7 @@ mod tests {
         send(here.as_fd(), &[b"order"], &[]).unwrap();
         send(there.as_fd(), &[b"broken"], &[]).unwrap();
         drop(there);
+        assert_eq!(receive(here.as_fd(), &mut bytes).err(), Some(Errno::CONNRESET));
         let (count, _) = receive(here.as_fd(), &mut bytes).unwrap();
         assert_eq!(&bytes[..count], b"broken");
     }

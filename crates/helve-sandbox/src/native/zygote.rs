@@ -4,18 +4,21 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::process::Child;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use helve_core::{ProcessLimits, Removed};
+use helve_core::ProcessLimits;
+use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::helper::Started;
 use super::records::RECORD_BYTES;
 use super::socket;
-use super::wire::Told;
+use super::wire::{Guard, Guarded, INLINE_BYTES, Told, encode_guarded};
 use crate::cgroup::Groups;
+use crate::drain::memory_file;
+use crate::protect::Keeper;
 
 /// Processes that were ended and wait to be reaped.
 pub(super) type Graveyard = Arc<Mutex<Vec<Child>>>;
@@ -33,8 +36,18 @@ pub(super) struct Place {
 impl Place {
     /// What the path names now.
     pub(super) fn of(path: &Path) -> Result<Place, Errno> {
-        let stat = rustix::fs::stat(path)?;
-        Ok(Place { device: stat.st_dev, inode: stat.st_ino })
+        Ok(Place::from(rustix::fs::stat(path)?))
+    }
+
+    /// What was opened.
+    pub(super) fn of_open(directory: &OwnedFd) -> Result<Place, Errno> {
+        Ok(Place::from(rustix::fs::fstat(directory)?))
+    }
+}
+
+impl From<Stat> for Place {
+    fn from(stat: Stat) -> Place {
+        Place { device: stat.st_dev, inode: stat.st_ino }
     }
 }
 
@@ -45,6 +58,13 @@ enum Warm {
     Unknown,
     Yes,
     No,
+}
+
+/// What a zygote was told to guard.
+#[derive(Debug)]
+pub(super) struct Guarding {
+    /// Whether it was told what is to be guarded now.
+    pub(super) set: bool,
 }
 
 /// A zygote.
@@ -64,11 +84,23 @@ pub(super) struct Zygote {
     warm: AtomicU8,
     gone: AtomicBool,
     listening: AtomicBool,
+    keeper: Option<Arc<Keeper>>,
+    guarding: Mutex<Guarding>,
+    /// How often the guard has changed.
+    age: Mutex<u64>,
+    /// Guards that the zygote has not yet answered.
+    unanswered: AtomicUsize,
     broken: Mutex<Option<(u32, i32)>>,
 }
 
 impl Zygote {
-    pub(super) fn new(id: u64, workspace: Place, started: Started, graveyard: Graveyard) -> Zygote {
+    pub(super) fn new(
+        id: u64,
+        workspace: Place,
+        keeper: Option<Arc<Keeper>>,
+        started: Started,
+        graveyard: Graveyard,
+    ) -> Zygote {
         Zygote {
             id,
             workspace,
@@ -81,6 +113,10 @@ impl Zygote {
             gone: AtomicBool::new(false),
             // Neither way yet, so the first wish is a change.
             listening: AtomicBool::new(true),
+            keeper,
+            guarding: Mutex::new(Guarding { set: false }),
+            age: Mutex::new(0),
+            unanswered: AtomicUsize::new(0),
             broken: Mutex::new(None),
         }
     }
@@ -149,6 +185,8 @@ impl Zygote {
                     }
                 }
                 Err(Errno::AGAIN) => return None,
+                // It ended with orders unread. What it said before comes after this.
+                Err(Errno::CONNRESET) => {}
                 Err(_) => {
                     self.give_up();
                     return None;
@@ -162,9 +200,41 @@ impl Zygote {
         self.listening.swap(words, Ordering::Relaxed) != words
     }
 
-    /// Takes away what a command left at protected places, and says what.
-    pub(super) fn sweep(&self) -> Vec<Removed> {
-        Vec::new()
+    /// What keeps the workspace's protected paths, if there are any.
+    pub(super) fn keeper(&self) -> Option<&Arc<Keeper>> {
+        self.keeper.as_ref()
+    }
+
+    /// The right to say what is guarded; one call at a time has it.
+    pub(super) fn guarding(&self) -> &Mutex<Guarding> {
+        &self.guarding
+    }
+
+    /// Has these paths guarded in members that are ordered from now on.
+    pub(super) fn guard(&self, entries: &[Guarded]) -> Result<(), Errno> {
+        let list = encode_guarded(entries);
+        let mut age = self.orders();
+        let in_file = list.len() > INLINE_BYTES / 2;
+        let head = Guard { tag: Guard::TAG, in_file: u32::from(in_file) }.to_bytes();
+        if in_file {
+            let file = memory_file("guard", &list).map_err(|_| Errno::NOMEM)?;
+            socket::send(self.control(), &[&head], &[file.as_fd()])?;
+        } else {
+            socket::send(self.control(), &[&head, &list], &[])?;
+        }
+        *age += 1;
+        self.unanswered.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// How often the guard has changed. While it is held, it does not change.
+    pub(super) fn orders(&self) -> MutexGuard<'_, u64> {
+        self.age.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a guard is still to be answered.
+    pub(super) fn awaits_guard(&self) -> bool {
+        self.unanswered.load(Ordering::Relaxed) > 0
     }
 
     /// Something was said that makes it useless.
@@ -181,6 +251,12 @@ impl Zygote {
                 self.warm.store(warm as u8, Ordering::Relaxed);
             }
             Told::BROKEN => self.fail(told),
+            Told::GUARDED => drop(self.unanswered.fetch_sub(1, Ordering::Relaxed)),
+            // Without its guard nothing may run in it.
+            Told::FAILED if told.id == 0 => {
+                self.unanswered.fetch_sub(1, Ordering::Relaxed);
+                self.fail(told);
+            }
             _ => {}
         }
     }

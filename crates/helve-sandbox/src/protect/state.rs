@@ -110,6 +110,11 @@ impl State {
         }
     }
 
+    /// Whether a look would find at once that nothing has changed.
+    pub(super) fn is_quick(&self) -> bool {
+        self.names.is_empty() || matches!(&self.watch, Watching::On(watch) if watch.is_quiet())
+    }
+
     pub(super) fn before(&mut self) -> io::Result<Option<Vec<Guarded>>> {
         self.running += 1;
         let list = self.prepare();

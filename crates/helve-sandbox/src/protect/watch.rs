@@ -117,6 +117,11 @@ impl Watch {
         self.nodes.clear();
     }
 
+    /// Whether no event waits.
+    pub(super) fn is_quiet(&self) -> bool {
+        rustix::io::ioctl_fionread(&self.inotify).is_ok_and(|bytes| bytes == 0)
+    }
+
     /// Takes every event that waits.
     pub(super) fn changes(&mut self, names: &Names) -> io::Result<Changes> {
         let mut changes = Changes::default();

@@ -11,6 +11,8 @@ mod endings;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+mod native;
+#[cfg(test)]
 mod processes;
 #[cfg(test)]
 mod rules;

@@ -72,6 +72,7 @@ fn live() -> io::Result<()> {
         world: Box::leak(Box::new(world)),
         slots: Vec::new(),
         guards: Guards::default(),
+        unguarded: None,
         stop: None,
     }
     .serve()
@@ -155,6 +156,8 @@ struct Zygote {
     /// All slots that were ever made.
     slots: Vec<*mut Slot>,
     guards: Guards,
+    /// Why the last guard could not be set; then nothing may run.
+    unguarded: Option<Failure>,
     /// Where the view's shell can be stopped, once that was looked for.
     stop: Option<Option<warm::Stop>>,
 }
@@ -216,7 +219,9 @@ impl Zygote {
                 }
             }
             Some(Guard::TAG) => {
-                let told = match self.guard(message, descriptors) {
+                let guarded = self.guard(message, descriptors);
+                self.unguarded = guarded.err();
+                let told = match guarded {
                     Ok(()) => Told { tag: Told::GUARDED, step: 0, errno: 0, warm: 0, id: 0 },
                     Err((step, errno)) => {
                         Told { tag: Told::FAILED, step: step as u32, errno, warm: 0, id: 0 }
@@ -257,6 +262,9 @@ impl Zygote {
     /// Makes a member. The pidfd of its init.
     fn make(&mut self, order: Make, request: &[u8], descriptors: Vec<OwnedFd>) -> Result<OwnedFd, Failure> {
         let broken = (Step::Order, libc::EBADMSG);
+        if let Some(failure) = self.unguarded {
+            return Err(failure);
+        }
         let stop = self.stop.flatten();
         if order.kind == Kind::Warm as u32 && stop.is_none() {
             return Err((Step::Program, libc::ENOSYS));

@@ -9,11 +9,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-<<<<<<< ours
-use helve_core::{Cancel, Ended, Exit, OutputSink, SandboxReport, ToolError};
-=======
-use helve_core::{Cancel, Ended, Exit, LimitHit, OutputSink, Removed, SandboxReport, ToolError};
->>>>>>> theirs
+use helve_core::{Cancel, Ended, Exit, OutputSink, Removed, SandboxReport, ToolError};
 use rustix::io::Errno;
 use tokio::sync::oneshot;
 

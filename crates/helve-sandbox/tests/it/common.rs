@@ -138,6 +138,24 @@ pub(crate) fn native_works() -> bool {
     })
 }
 
+/// Whether the kernel has a Landlock that the backend uses.
+pub(crate) fn landlock_works() -> bool {
+    static WORKS: OnceLock<bool> = OnceLock::new();
+    *WORKS.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(folder.path(), Some(65534), Some(65534)).unwrap();
+        }
+        let ready = backend(&SandboxChoice::Landlock, view(folder.path())).ready();
+        let required = std::env::var_os("HELVE_TEST_REQUIRE_SANDBOX").is_some_and(|value| value == "1");
+        assert!(ready.is_ok() || !required, "Landlock does not work here: {ready:?}");
+        if let Err(error) = &ready {
+            println!("skipped what needs Landlock, which does not work here: {}", error.message);
+        }
+        ready.is_ok()
+    })
+}
+
 /// Whether firejail can work here. It refuses itself to ordinary users on many systems, so only root can require it.
 pub(crate) fn firejail_works() -> bool {
     let probe = ["--quiet", "--noprofile", "--", "true"];
@@ -184,7 +202,16 @@ pub(crate) fn choices() -> Vec<SandboxChoice> {
     if bwrap_works() {
         choices.push(SandboxChoice::Bwrap);
     }
+    // Root becomes the owner of the workspace there, and in these tests that is root.
+    if !rustix::process::geteuid().is_root() && landlock_works() {
+        choices.push(SandboxChoice::Landlock);
+    }
     choices
+}
+
+/// Those of them that can hide a part of the workspace, or do not promise to.
+pub(crate) fn choices_that_hide() -> Vec<SandboxChoice> {
+    choices().into_iter().filter(|choice| *choice != SandboxChoice::Landlock).collect()
 }
 
 /// A number of seconds to sleep that no other process has on its command line.

@@ -17,8 +17,8 @@ use helve_core::{Cancel, ErrorKind, Exit, LimitHit, Network, SandboxChoice, View
 use pretty_assertions::assert_eq;
 
 use crate::common::{
-    Collector, LIMITS, backend, block_on, count_running, job, output, role, run, run_job, unique_seconds,
-    view, wait_for,
+    Collector, LIMITS, backend, block_on, count_running, job, landlock_works, output, role, run, run_job,
+    unique_seconds, view, wait_for,
 };
 
 const LANDLOCK: SandboxChoice = SandboxChoice::Landlock;
@@ -26,19 +26,6 @@ const NOBODY: u32 = 65534;
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
-}
-
-/// Whether the kernel has a Landlock that this backend uses.
-fn landlock_works() -> bool {
-    let folder = tempfile::tempdir().unwrap();
-    give(folder.path());
-    let works = backend(&LANDLOCK, view(folder.path())).ready();
-    let required = std::env::var_os("HELVE_TEST_REQUIRE_SANDBOX").is_some_and(|value| value == "1");
-    assert!(works.is_ok() || !required, "{works:?}");
-    if let Err(error) = &works {
-        println!("skipped, Landlock does not work here: {}", error.message);
-    }
-    works.is_ok()
 }
 
 /// Gives a file to the user whom commands run as.
@@ -535,6 +522,35 @@ fn everyday_work_goes_on() {
         let done = run(&LANDLOCK, scene().view, command);
         assert_eq!((done.exit, done.stdout), (expected.exit, expected.stdout), "{tool}: {}", done.stderr);
     }
+}
+
+#[test]
+fn a_program_runs_on_its_callers_own_streams() {
+    if !landlock_works() {
+        return;
+    }
+    let scene = scene();
+    let attach = |words: &[&str]| {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let null = || std::fs::File::open("/dev/null").unwrap();
+        let program = helve_core::Attach {
+            words: words.iter().map(|word| (*word).into()).collect(),
+            working_dir: None,
+            streams: [null().into(), writer.into(), null().into()],
+            terminal: false,
+            timeout: Some(Duration::from_secs(30)),
+        };
+        let ended = block_on(backend(&LANDLOCK, scene.view.clone()).attach(program, Cancel::never()));
+        (ended.map(|ended| ended.exit), std::io::read_to_string(reader).unwrap())
+    };
+    let (exit, text) = attach(&["sh", "-c", "pwd; cat ../secret; exit 3"]);
+    assert_eq!((exit, text), (Ok(Exit::Code(3)), format!("{}\n", scene.view.workspace.display())));
+    let (exit, _) = attach(&["no-such-program-5e21"]);
+    assert_eq!(exit.unwrap_err().kind, ErrorKind::NotFound);
+    let plain = scene.view.workspace.join("plain");
+    std::fs::write(&plain, "").unwrap();
+    let (exit, _) = attach(&[plain.to_str().unwrap()]);
+    assert!(exit.unwrap_err().message.contains("cannot be executed"));
 }
 
 #[test]

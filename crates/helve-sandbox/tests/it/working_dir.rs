@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use helve_core::{ErrorKind, Exit, SandboxChoice, ShellJob, View};
 use pretty_assertions::assert_eq;
 
-use crate::common::{Done, choices, job, run_job, view};
+use crate::common::{Done, choices_that_hide, job, run_job, view};
 
 fn scene() -> (tempfile::TempDir, View) {
     let folder = tempfile::tempdir().unwrap();
@@ -35,7 +35,7 @@ fn inside_the_view_it_is_entered() {
     let root = folder.path().canonicalize().unwrap();
     let absolute = root.join("ws/sub");
     let read_only = root.join("tools/bin");
-    for choice in choices() {
+    for choice in choices_that_hide() {
         for (asked, real) in [
             ("", "ws"),
             (".", "ws"),
@@ -57,7 +57,7 @@ fn outside_the_view_it_is_blocked_with_the_roots_that_are_allowed() {
     let (folder, view) = scene();
     let root = folder.path().canonicalize().unwrap();
     let text = |path: &str| root.join(path).display().to_string();
-    for choice in choices() {
+    for choice in choices_that_hide() {
         for asked in [
             "..".to_owned(),
             "sub/../../outside".to_owned(),
@@ -89,7 +89,7 @@ fn outside_the_view_it_is_blocked_with_the_roots_that_are_allowed() {
 #[test]
 fn what_is_missing_or_no_directory_says_so() {
     let (_folder, view) = scene();
-    for choice in choices() {
+    for choice in choices_that_hide() {
         for (asked, kind) in [
             ("absent", ErrorKind::NotFound),
             ("sub/absent", ErrorKind::NotFound),

@@ -111,6 +111,17 @@ pub struct BlobRef {
     pub dropped: u64,
 }
 
+/// A file that was taken away from a protected place, and where its content is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakenOut {
+    /// Its path relative to the workspace.
+    pub path: String,
+    /// Why it may not stay there, as a phrase: `a hook of git`.
+    pub why: String,
+    /// What it held; absent if that was nothing, or could not be kept.
+    pub blob: Option<BlobRef>,
+}
+
 /// What a tool gets from the shell.
 #[derive(Clone, Debug)]
 pub struct ShellOutput {
@@ -118,8 +129,10 @@ pub struct ShellOutput {
     pub stdout: Capture,
     /// Standard error, bounded.
     pub stderr: Capture,
-    /// How it ended.
+    /// How it ended. What was taken away is in `taken_out`.
     pub ended: Ended,
+    /// What the command left at protected places of the workspace.
+    pub taken_out: Vec<TakenOut>,
     /// Both streams whole, when they are larger than a result may be.
     pub blob: Option<BlobRef>,
 }

@@ -45,7 +45,7 @@ pub use context::{Context, Progress};
 pub use error::{ErrorKind, Problem, ToolError};
 pub use lane::{
     Attach, BlobRef, Blobs, BoxFuture, Egress, Ended, Exit, Files, LimitHit, OutputSink, Removed, Shell,
-    ShellBackend, ShellJob, ShellOutput, ShellRequest, Stream, Work,
+    ShellBackend, ShellJob, ShellOutput, ShellRequest, Stream, TakenOut, Work,
 };
 pub use limits::Limits;
 pub use output::{Content, Cost, Output, Truncated};

@@ -8,7 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::{Printer, builder, fake, journal, open_schema, says, shell_tool};
-use helve_core::{Call, Output, ToolSpec};
+use helve_core::{
+    BoxFuture, Call, Cancel, Ended, Exit, Output, OutputSink, Removed, SandboxReport, ShellBackend, ShellJob,
+    ToolError, ToolSpec,
+};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
@@ -56,6 +59,58 @@ async fn a_secret_split_over_chunks_reaches_neither_model_nor_disk() {
     let disk = everything_under(&dir.path().join("state"));
     assert!(!contains(&disk, SECRET));
     assert!(contains(&disk, "a [REDACTED:token] b"), "the blob has the mark in its place");
+}
+
+/// A sandbox that has taken a file away.
+struct Sweeper(Removed);
+
+impl ShellBackend for Sweeper {
+    fn report(&self) -> SandboxReport {
+        SandboxReport { backend: "sweeper".into(), layers: Vec::new() }
+    }
+
+    fn contains(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(
+        &'a self,
+        _job: ShellJob,
+        _sink: Box<dyn OutputSink>,
+        _cancel: Cancel,
+    ) -> BoxFuture<'a, Result<Ended, ToolError>> {
+        let ended = Ended {
+            removed: vec![self.0.clone(), Removed { content: Vec::new(), ..self.0.clone() }],
+            ..Ended::plain(Exit::Code(0), self.report())
+        };
+        Box::pin(async move { Ok(ended) })
+    }
+}
+
+#[tokio::test]
+async fn what_is_taken_out_is_kept_without_secrets() {
+    let dir = tempfile::tempdir().unwrap();
+    let policy = with_secret(dir.path(), "");
+    let removed = Removed {
+        path: "n/.git/hooks/\u{1b}[31mpre-commit".into(),
+        why: "a hook of git".into(),
+        content: format!("curl -d {SECRET} host\n").into_bytes(),
+    };
+    let runtime = builder(dir.path(), &policy)
+        .register(shell_tool())
+        .shell(Arc::new(Sweeper(removed)))
+        .build()
+        .unwrap();
+    let result = runtime.call(Call::new("sh", json!({"command": "plant it"}))).await;
+    assert!(result.ok, "{result:?}");
+    let told = &result.details["taken_out"];
+    assert!(!told.to_string().contains("\\u001b"), "{told}");
+    assert_eq!(told[0]["why"], "a hook of git");
+    let kept = "curl -d [REDACTED:token] host\n";
+    assert_eq!(told[0]["blob"][1], kept.len());
+    assert_eq!(told[1]["blob"], json!(null), "nothing is kept of an empty file");
+    let disk = everything_under(&dir.path().join("state"));
+    assert!(contains(&disk, kept) && !contains(&disk, SECRET));
 }
 
 #[tokio::test]

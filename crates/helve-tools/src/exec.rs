@@ -2,7 +2,8 @@
 //!
 //! The form is: standard output; then, if standard error is not blank, `STDERR:` and standard error; then, if the
 //! command failed, an empty line and `Exit code: N` (a signal counts as a negative number); then, if processes were left
-//! in the background, an empty line and how many were ended. A command that ran out of time, was taken back or was ended
+//! in the background, an empty line and how many were ended; then, if files were taken away from protected places of the
+//! workspace, an empty line and a line for each. A command that ran out of time, was taken back or was ended
 //! at a bound starts with an `Error:` line. The text keeps its head and its tail under the limit `output_chars`.
 //!
 //! A command that fails, runs out of time, passes a bound or is taken back is a failed call that carries this text as
@@ -20,11 +21,14 @@ use helve_core::text::{compose, omission};
 use helve_core::typed::schema_of;
 use helve_core::{
     Access, ApprovalNeed, Capture, CommandUse, Context, Ended, ErrorKind, Exit, Lane, Limits, Output,
-    ShellOutput, ShellRequest, ToolError, ToolSpec, TypedTool,
+    ShellOutput, ShellRequest, TakenOut, ToolError, ToolSpec, TypedTool,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+/// How many files that were taken out are named in the text; the details name all.
+const TAKEN_LINES: usize = 10;
 
 /// What the owner set for commands. It shows in the schema of `exec`, so that a model knows it and normalize can fill
 /// in and clamp.
@@ -95,6 +99,20 @@ struct Facts {
     /// How many processes the command had left running, which were ended with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_running: Option<u64>,
+    /// Files that the command left at protected places of the workspace, and that were taken away.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    taken_out: Vec<TakenFile>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct TakenFile {
+    /// Its path relative to the workspace.
+    path: String,
+    /// Why it may not stay there.
+    why: String,
+    /// The blob that keeps what it held.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blob: Option<String>,
 }
 
 impl TypedTool for Exec {
@@ -159,6 +177,7 @@ fn report(ran: &ShellOutput, seconds: u64, ctx: &Context) -> Result<Output, Tool
         timed_out: ran.ended.exit == Exit::TimedOut,
         limit: ran.ended.limit.map(bound::name),
         left_running: Some(ran.ended.left_running).filter(|count| *count > 0),
+        taken_out: ran.taken_out.iter().map(taken_file).collect(),
     };
     let output = written(&pieces(ran, first_line, code), ran, ctx).with_details(crate::details(&facts));
     match failure {
@@ -213,7 +232,29 @@ fn pieces(ran: &ShellOutput, first_line: Option<String>, code: Option<i32>) -> V
         new_line(&mut pieces);
         pieces.push(Capture::whole(&format!("\n{line}")));
     }
+    if !ran.taken_out.is_empty() {
+        new_line(&mut pieces);
+        pieces.push(Capture::whole(&taken_out(&ran.taken_out)));
+    }
     pieces
+}
+
+fn taken_file(file: &TakenOut) -> TakenFile {
+    let TakenOut { path, why, blob } = file;
+    TakenFile { path: path.clone(), why: why.clone(), blob: blob.as_ref().map(|blob| blob.id.clone()) }
+}
+
+/// One line for each file that was taken out, up to a bound.
+fn taken_out(files: &[TakenOut]) -> String {
+    let mut text = String::new();
+    for TakenOut { path, why, blob } in files.iter().take(TAKEN_LINES) {
+        let kept = blob.as_ref().map(|blob| format!("; kept as {}", blob.id)).unwrap_or_default();
+        text.push_str(&format!("\nProtected file taken out: {path} ({why}){kept}"));
+    }
+    if let Some(more) = files.len().checked_sub(TAKEN_LINES).filter(|more| *more > 0) {
+        text.push_str(&format!("\n{more} more protected files were taken out."));
+    }
+    text
 }
 
 fn left_running(ended: &Ended) -> Option<String> {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use helve_core::context::{Parts, assemble};
 use helve_core::{
     BlobRef, Blobs, BoxFuture, CallId, Cancel, Capture, Context, Ended, Exit, LimitHit, Limits, Output,
-    Progress, SandboxReport, Shell, ShellOutput, ShellRequest, Tool, ToolError,
+    Progress, SandboxReport, Shell, ShellOutput, ShellRequest, TakenOut, Tool, ToolError,
 };
 use pretty_assertions::assert_eq;
 use serde_json::Value;
@@ -19,6 +19,7 @@ pub(crate) struct Fake {
     pub(crate) exit: Exit,
     pub(crate) limit: Option<LimitHit>,
     pub(crate) left_running: u64,
+    pub(crate) taken_out: Vec<TakenOut>,
     /// The shell says that it kept the whole output, and that so many bytes did not fit.
     pub(crate) kept: Option<u64>,
     /// The one blob that the store has, found under any name that starts with `c_`.
@@ -38,6 +39,7 @@ impl Default for Fake {
             exit: Exit::Code(0),
             limit: None,
             left_running: 0,
+            taken_out: Vec::new(),
             kept: None,
             blob: None,
             read_size: usize::MAX,
@@ -107,6 +109,7 @@ impl Fake {
                 left_running: self.left_running,
                 ..Ended::plain(self.exit, SandboxReport::default())
             },
+            taken_out: self.taken_out,
             blob: self.kept.map(|dropped| BlobRef { id: BLOB.into(), bytes: bytes - dropped, dropped }),
         };
         let call = CallId::from_parts(1, 1);

@@ -10,15 +10,16 @@ use std::time::Duration;
 
 use helve_core::context::{Parts, ProgressNote, assemble};
 use helve_core::{
-    BoxFuture, CallId, Cancel, CommandUse, Context, ErrorKind, Lane, Output, Progress, SandboxReport, Shell,
-    ShellBackend, ShellJob, ShellOutput, ShellRequest, ToolError, ToolSpec, Work,
+    BoxFuture, CallId, Cancel, CommandUse, Context, ErrorKind, Lane, Output, Progress, Removed,
+    SandboxReport, Shell, ShellBackend, ShellJob, ShellOutput, ShellRequest, TakenOut, ToolError, ToolSpec,
+    Work,
 };
 use helve_store::Blobs;
 use tokio::sync::mpsc;
 
 use super::authorize::Permit;
 use super::govern::Governor;
-use super::govern::drain::{Drain, SharedDrain};
+use super::govern::drain::{self, Drain, SharedDrain};
 use crate::lanes::Lanes;
 use crate::off_async;
 
@@ -195,6 +196,31 @@ impl GovernedShell {
     }
 }
 
+impl GovernedShell {
+    /// Keeps what was taken away from protected places of the workspace.
+    fn keep(&self, removed: Vec<Removed>) -> Vec<TakenOut> {
+        let keep = |content: &[u8]| {
+            let kept = off_async(|| drain::keep(self.governor.secrets.as_ref(), &self.blobs, content));
+            match kept {
+                Ok(blob) => {
+                    self.lanes.blob_kept();
+                    Some(blob)
+                }
+                Err(reason) => {
+                    self.notes.add(format!("what was taken out could not be kept: {reason}"));
+                    None
+                }
+            }
+        };
+        let one = |removed: Removed| TakenOut {
+            path: self.governor.clean(&removed.path),
+            why: removed.why,
+            blob: if removed.content.is_empty() { None } else { keep(&removed.content) },
+        };
+        removed.into_iter().map(one).collect()
+    }
+}
+
 impl Shell for GovernedShell {
     fn run(&self, request: ShellRequest) -> BoxFuture<'_, Result<ShellOutput, ToolError>> {
         Box::pin(async move {
@@ -209,7 +235,7 @@ impl Shell for GovernedShell {
                 working_dir: request.working_dir,
                 timeout: request.timeout.min(Duration::from_secs(self.governor.limits.exec_timeout_max)),
             };
-            let ended = self.backend.run(job, Box::new(sink.clone()), self.cancel.clone()).await?;
+            let mut ended = self.backend.run(job, Box::new(sink.clone()), self.cancel.clone()).await?;
             self.notes.ran_in(&ended.sandbox);
             let drain = sink.take().ok_or_else(|| ToolError::internal("The command's output was lost."))?;
             let drained = off_async(|| drain.finish(budget));
@@ -220,7 +246,9 @@ impl Shell for GovernedShell {
                 // The command ran, and its head and tail are here: better than nothing, if the reader is told.
                 self.notes.add(format!("the whole output could not be kept: {reason}"));
             }
-            Ok(ShellOutput { stdout: drained.stdout, stderr: drained.stderr, ended, blob: drained.blob })
+            let taken_out = self.keep(std::mem::take(&mut ended.removed));
+            let (stdout, stderr, blob) = (drained.stdout, drained.stderr, drained.blob);
+            Ok(ShellOutput { stdout, stderr, ended, taken_out, blob })
         })
     }
 }

@@ -100,7 +100,11 @@ pub(crate) fn shell_tool() -> Fake {
             };
             let output = ctx.shell()?.run(request).await?;
             let blob = output.blob.map(|blob| blob.id);
-            Ok(Output::text(output.stdout.text().unwrap_or_default()).with_details(json!({"blob": blob})))
+            let taken = output.taken_out.into_iter().map(|file| {
+                json!({"path": file.path, "why": file.why, "blob": file.blob.map(|blob| (blob.id, blob.bytes))})
+            });
+            let details = json!({"blob": blob, "taken_out": taken.collect::<Value>()});
+            Ok(Output::text(output.stdout.text().unwrap_or_default()).with_details(details))
         })
     });
     tool.access = |args| Access {

@@ -216,13 +216,11 @@ pub(super) fn put_back(tree: &Tree, path: &[u8], held: &Held) -> io::Result<()> 
     // Root works for the owner of the directory.
     let stat = rustix::fs::fstat(&parent)?;
     let owner = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
-    let give = |name: &[u8]| {
-        rustix::process::geteuid()
-            .is_root()
-            .then(|| {
-                rustix::fs::chownat(&parent, name, Some(owner.0), Some(owner.1), AtFlags::SYMLINK_NOFOLLOW)
-            })
-            .unwrap_or(Ok(()))
+    let give = |name: &[u8]| match rustix::process::geteuid().is_root() {
+        true => {
+            rustix::fs::chownat(&parent, name, Some(owner.0), Some(owner.1), AtFlags::SYMLINK_NOFOLLOW)
+        }
+        false => Ok(()),
     };
     match held {
         Held::File { mode, content } => {

@@ -1,6 +1,8 @@
 //! The forms of a result, each compared exactly.
 
-use helve_core::{Access, CommandUse, ErrorKind, Exit, LimitHit, Limits, Output, ToolError, Truncated};
+use helve_core::{
+    Access, BlobRef, CommandUse, ErrorKind, Exit, LimitHit, Limits, Output, TakenOut, ToolError, Truncated,
+};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
@@ -178,6 +180,32 @@ async fn background_processes_that_were_ended_are_told() {
     assert_eq!(shown("", Exit::TimedOut, 2).await, "Error: Command timed out after 60 seconds");
     let output = exec(Fake { left_running: 2, ..ran("", "", Exit::Code(0)) }).await.unwrap();
     assert_eq!(output.details["left_running"], 2);
+}
+
+#[tokio::test]
+async fn files_that_were_taken_out_are_told_with_their_blobs() {
+    let file = |path: &str, blob: bool| TakenOut {
+        path: path.into(),
+        why: "a hook of git".into(),
+        blob: blob.then(|| BlobRef { id: BLOB.into(), bytes: 5, dropped: 0 }),
+    };
+    let taken_out = vec![file("n/.git/hooks/pre-commit", true), file("x/.git/hooks/p", false)];
+    let output = exec(Fake { taken_out, ..ran("made\n", "", Exit::Code(0)) }).await.unwrap();
+    assert_eq!(
+        output.joined_text(),
+        format!(
+            "made\n\nProtected file taken out: n/.git/hooks/pre-commit (a hook of git); kept as {BLOB}\n\
+             Protected file taken out: x/.git/hooks/p (a hook of git)"
+        )
+    );
+    let first = json!({"path": "n/.git/hooks/pre-commit", "why": "a hook of git", "blob": BLOB});
+    let second = json!({"path": "x/.git/hooks/p", "why": "a hook of git"});
+    assert_eq!(output.details["taken_out"], json!([first, second]));
+    let many = (0..13).map(|number| file(&number.to_string(), false)).collect();
+    let error = exec(Fake { taken_out: many, ..ran("", "", Exit::Code(1)) }).await.unwrap_err();
+    let text = text_of(&error);
+    assert_eq!(text.matches("Protected file taken out").count(), 10);
+    assert!(text.ends_with("\n3 more protected files were taken out."), "{text}");
 }
 
 #[tokio::test]

@@ -133,6 +133,21 @@ impl Keep {
     }
 }
 
+/// Keeps some bytes as a blob, without secrets.
+pub(crate) fn keep(secrets: Option<&Arc<Secrets>>, blobs: &Blobs, bytes: &[u8]) -> Result<BlobRef, String> {
+    let mut writer = blobs.writer();
+    let written = match secrets {
+        None => writer.write(bytes),
+        Some(secrets) => {
+            let mut redactor = StreamRedactor::new(Arc::clone(secrets));
+            let clean = redactor.push(bytes);
+            writer.write(&clean).and_then(|()| writer.write(&redactor.finish()))
+        }
+    };
+    let blob = written.and_then(|()| writer.finish()).map_err(|error| error.to_string())?;
+    Ok(BlobRef { id: blob.id, bytes: blob.bytes, dropped: blob.dropped })
+}
+
 /// A sink whose drain can be taken back when the command has ended.
 #[derive(Clone)]
 pub(crate) struct SharedDrain(Arc<Mutex<Option<Drain>>>);

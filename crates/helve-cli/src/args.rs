@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    approvals, batch, call, check, completions, config, doctor, gc, log, policy, run, tools, trust, verify,
-    why,
+    approvals, batch, call, check, completions, config, doctor, gc, log, policy, run, sandbox, tools, trust,
+    verify, why,
 };
 
 /// Gives a language model tools, and keeps every call on a surface that you can restrict, read back and verify.
@@ -57,6 +57,7 @@ fn session_name(name: &str) -> Result<String, String> {
 pub(crate) enum Command {
     Call(call::Options),
     Run(run::Options),
+    Sandbox(sandbox::Options),
     Batch(batch::Options),
     Check(check::Options),
     Why(why::Options),
@@ -87,7 +88,12 @@ impl Command {
             | Command::Doctor(_)
             | Command::Gc(_)
             | Command::Config(_) => true,
-            Command::Batch(_) | Command::Log(_) | Command::Verify(_) | Command::Completions(_) => false,
+            // The output is the command's own.
+            Command::Sandbox(_)
+            | Command::Batch(_)
+            | Command::Log(_)
+            | Command::Verify(_)
+            | Command::Completions(_) => false,
         }
     }
 }

@@ -48,6 +48,22 @@ impl Failure {
         Failure::Told { code: INTERNAL, message: message.into() }
     }
 
+    /// The same with another exit code.
+    pub(crate) fn with_code(self, code: u8) -> Self {
+        match self {
+            Failure::Told { message, .. } => Failure::Told { code, message },
+            Failure::ReaderGone => Failure::ReaderGone,
+        }
+    }
+
+    /// What is wrong.
+    pub(crate) fn message(self) -> String {
+        match self {
+            Failure::Told { message, .. } => message,
+            Failure::ReaderGone => "nobody reads the output".to_owned(),
+        }
+    }
+
     /// Says it and gives the exit code.
     pub(crate) fn report(self, json: bool) -> ExitCode {
         let Failure::Told { code, message } = self else { return ExitCode::SUCCESS };
@@ -66,6 +82,11 @@ impl Failure {
 
 /// The end of a command line that could not be read, or that asked for help.
 pub(crate) fn bad_usage(error: &clap::Error) -> ! {
+    // Any other code could be that of the command that was to run.
+    if error.use_stderr() && asks_for_sandbox(std::env::args_os().skip(1)) {
+        let _ = error.print();
+        std::process::exit(crate::commands::sandbox::FAILED.into());
+    }
     let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
     if !error.use_stderr() || !words.any(|word| word == "--json") {
         error.exit();
@@ -78,6 +99,19 @@ pub(crate) fn bad_usage(error: &clap::Error) -> ! {
         Ok(()) => std::process::exit(USAGE.into()),
         Err(_) => error.exit(),
     }
+}
+
+/// Whether the first word of a command line that is neither an option nor the value of one is `sandbox`.
+fn asks_for_sandbox(words: impl IntoIterator<Item = std::ffi::OsString>) -> bool {
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        match word.to_str() {
+            Some("--workspace" | "--config" | "--set" | "--session") => drop(words.next()),
+            Some(word) if word.starts_with('-') => {}
+            word => return word == Some("sandbox"),
+        }
+    }
+    false
 }
 
 fn print(kind: ErrorKind, message: &str, hint: Option<String>) -> Result<(), Failure> {
@@ -98,5 +132,21 @@ impl From<StoreError> for Failure {
             _ => INTERNAL,
         };
         Failure::Told { code, message: error.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_is_the_first_word_that_is_no_option() {
+        let asks = |line: &str| asks_for_sandbox(line.split(' ').map(Into::into));
+        for line in ["sandbox", "--json sandbox --oops", "--workspace call sandbox", "--set=a=b sandbox ls"] {
+            assert!(asks(line), "{line}");
+        }
+        for line in ["", "call sandbox", "--workspace sandbox call", "--json run sandbox"] {
+            assert!(!asks(line), "{line}");
+        }
     }
 }

@@ -29,7 +29,7 @@ pub(crate) fn cancel_on_interrupt(canceller: CancelHandle) -> Result<(), Failure
 }
 
 /// Whether whoever started Helve has it ignore a signal.
-fn is_ignored(signal: i32) -> bool {
+pub(crate) fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());

@@ -9,6 +9,8 @@ use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::time::{Duration, SystemTime};
 
+use tokio::sync::mpsc::UnboundedReceiver;
+
 use crate::call::SandboxReport;
 use crate::cancel::Cancel;
 use crate::error::{ErrorKind, ToolError};
@@ -184,6 +186,9 @@ pub struct Attach {
     pub terminal: bool,
     /// After how long everything that it started is ended; never if absent.
     pub timeout: Option<Duration>,
+    /// Signals for it, by number, while it runs. SIGINT, SIGQUIT and SIGHUP reach its process group, as a terminal sends
+    /// them; others the program alone. A sandbox that passes no signals on ends it instead.
+    pub signals: UnboundedReceiver<i32>,
 }
 
 /// A sandbox. One value serves many calls and is bound to one [`crate::View`].

@@ -107,7 +107,7 @@ impl<S: Sandbox> ShellBackend for Backend<S> {
                 let stdin = drain::memory_file("stdin", &job.stdin).map_err(spawn::no_process)?;
                 order.streams = Given::Input(stdin);
             }
-            let (outcome, removed) = spawn::run(order, job.timeout, sink, &cancel).await?;
+            let (outcome, removed) = spawn::run(order, job.timeout, sink, None, &cancel).await?;
             let (exit, bound, left_running) = match outcome {
                 Outcome::TimedOut => (Exit::TimedOut, None, 0),
                 Outcome::Cancelled => (Exit::Cancelled, None, 0),
@@ -120,12 +120,13 @@ impl<S: Sandbox> ShellBackend for Backend<S> {
 
     fn attach<'a>(&'a self, program: Attach, cancel: Cancel) -> BoxFuture<'a, Result<Ended, ToolError>> {
         Box::pin(async move {
-            let Attach { words, working_dir, streams, terminal, timeout } = program;
+            let Attach { words, working_dir, streams, terminal, timeout, signals } = program;
             let attached = Attached { words: &words, working_dir: working_dir.as_deref(), terminal };
             let mut order = self.0.order_attached(&attached)?;
             order.streams = Given::All { streams, terminal };
             let timeout = timeout.unwrap_or(FOR_EVER);
-            let (outcome, removed) = spawn::run(order, timeout, Box::new(NoSink), &cancel).await?;
+            let run = spawn::run(order, timeout, Box::new(NoSink), Some(signals), &cancel);
+            let (outcome, removed) = run.await?;
             let (exit, bound, left_running) = match outcome {
                 Outcome::TimedOut => (Exit::TimedOut, None, 0),
                 Outcome::Cancelled => (Exit::Cancelled, None, 0),

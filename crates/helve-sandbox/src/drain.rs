@@ -135,7 +135,7 @@ fn follow(
     lifeline: OwnedFd,
     supervisor: &mut Option<Supervisor>,
 ) -> Answer {
-    if is_ready(lifeline.as_fd())? {
+    if is_cut(lifeline.as_fd())? {
         return Ok(None);
     }
     let (report, report_end) = pipe()?;
@@ -301,9 +301,9 @@ pub(crate) fn above_streams(fd: OwnedFd) -> io::Result<OwnedFd> {
     if fd.as_raw_fd() > 2 { Ok(fd) } else { Ok(rustix::io::fcntl_dupfd_cloexec(&fd, 3)?) }
 }
 
-fn is_ready(fd: BorrowedFd<'_>) -> io::Result<bool> {
+fn is_cut(lifeline: BorrowedFd<'_>) -> io::Result<bool> {
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    let mut watched = [PollFd::new(&fd, PollFlags::IN)];
+    let mut watched = [PollFd::new(&lifeline, PollFlags::empty())];
     match rustix::event::poll(&mut watched, Some(&at_once)) {
         Ok(ready) => Ok(ready > 0),
         Err(Errno::INTR) => Ok(false),

@@ -98,7 +98,8 @@ impl Native {
             Work::Program(words) => (words.first().cloned().unwrap_or_default(), false),
         };
         let order = Order::of_job(&self.view, &job)?;
-        let call = Call { order, timeout: Some(job.timeout), sink: Some(sink), program, is_shell };
+        let call =
+            Call { order, timeout: Some(job.timeout), sink: Some(sink), signals: None, program, is_shell };
         call::run(&engine, call, &cancel, |fenced| self.layers(fenced)).await
     }
 
@@ -106,9 +107,9 @@ impl Native {
         let engine = self.engine()?;
         let program = attach.words.first().map(|word| word.to_string_lossy().into_owned());
         let timeout = attach.timeout;
-        let order = Order::of_attached(&self.view, attach)?;
+        let (order, signals) = Order::of_attached(&self.view, attach)?;
         let program = program.unwrap_or_default();
-        let call = Call { order, timeout, sink: None, program, is_shell: false };
+        let call = Call { order, timeout, sink: None, signals: Some(signals), program, is_shell: false };
         call::run(&engine, call, &cancel, |fenced| self.layers(fenced)).await
     }
 }

@@ -49,9 +49,13 @@ pub(crate) fn not_executed(view: &View, program: &Attached<'_>) -> ToolError {
 
 /// The error for a program that is not there.
 pub(crate) fn not_found(view: &View, name: &OsStr) -> ToolError {
-    let name = name.display();
+    let shown = name.display();
+    if name.as_bytes().contains(&b'/') {
+        return ToolError::not_found(format!("There is no program {shown} in the sandbox."))
+            .hint("Name one that is there, or show its directory in the view.");
+    }
     let path = view.env.get("PATH").map_or("", String::as_str);
-    ToolError::not_found(format!("There is no program {name} in the sandbox, whose PATH is {path}."))
+    ToolError::not_found(format!("There is no program {shown} in the sandbox, whose PATH is {path}."))
         .hint("Install it, give its absolute path, or show its directory in the view.")
 }
 

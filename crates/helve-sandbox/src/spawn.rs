@@ -7,9 +7,11 @@
 //! (one that `sudo` started, for example) would hold up the whole program.
 
 use std::io;
+use std::pin::pin;
 use std::time::Duration;
 
 use helve_core::{Cancel, ErrorKind, Exit, LimitHit, OutputSink, ProcessLimits, Removed, ToolError};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 
 use crate::drain::{self, Drained, Order};
@@ -36,30 +38,39 @@ pub(crate) async fn run(
     order: Order,
     timeout: Duration,
     sink: Box<dyn OutputSink>,
+    mut signals: Option<UnboundedReceiver<i32>>,
     cancel: &Cancel,
 ) -> Result<(Outcome, Vec<Removed>), ToolError> {
     if cancel.is_cancelled() {
         return Ok((Outcome::Cancelled, Vec::new()));
     }
     let (lifeline, hold) = drain::pipe().map_err(no_process)?;
+    rustix::io::ioctl_fionbio(&hold, true).map_err(|errno| no_process(errno.into()))?;
     let (answer, mut work) = oneshot::channel();
     let run = move || drain::run(order, sink, lifeline, answer);
     std::thread::Builder::new().name("helve-drain".to_owned()).spawn(run).map_err(no_process)?;
-    let stopped = tokio::select! {
-        biased;
-        done = &mut work => {
-            let done = done.map_err(|_| ToolError::internal("The thread that reads the output failed."))?;
-            // Nobody has cut the lifeline, so there is a result.
-            return match done.map_err(no_process)? {
-                Some(mut drained) => {
-                    let removed = std::mem::replace(&mut drained.removed, Ok(Vec::new())).map_err(not_swept)?;
-                    Ok((Outcome::Ended(drained), removed))
-                }
-                None => Err(ToolError::internal("The command's lifeline was cut before it began.")),
-            };
+    let mut deadline = pin!(tokio::time::sleep(timeout));
+    let stopped = loop {
+        tokio::select! {
+            biased;
+            done = &mut work => {
+                let done = done.map_err(|_| ToolError::internal("The thread that reads the output failed."))?;
+                // Nobody has cut the lifeline, so there is a result.
+                return match done.map_err(no_process)? {
+                    Some(mut drained) => {
+                        let removed = std::mem::replace(&mut drained.removed, Ok(Vec::new()));
+                        Ok((Outcome::Ended(drained), removed.map_err(not_swept)?))
+                    }
+                    None => Err(ToolError::internal("The command's lifeline was cut before it began.")),
+                };
+            }
+            () = cancel.cancelled() => break Outcome::Cancelled,
+            () = &mut deadline => break Outcome::TimedOut,
+            signal = next_signal(&mut signals) => {
+                // A pipe full of signals says no more than one.
+                let _ = rustix::io::write(&hold, &[signal]);
+            }
         }
-        () = cancel.cancelled() => Outcome::Cancelled,
-        () = tokio::time::sleep(timeout) => Outcome::TimedOut,
     };
     drop(hold);
     // Until the tree is dead its last bytes are still on their way into the sink.
@@ -69,6 +80,18 @@ pub(crate) async fn run(
         _ => Vec::new(),
     };
     Ok((stopped, removed))
+}
+
+/// The next signal for the command, as the supervisor reads it; for ever if there will be none.
+pub(crate) async fn next_signal(signals: &mut Option<UnboundedReceiver<i32>>) -> u8 {
+    if let Some(signals) = signals {
+        while let Some(signal) = signals.recv().await {
+            if let Ok(signal @ 1..) = u8::try_from(signal) {
+                return signal;
+            }
+        }
+    }
+    std::future::pending().await
 }
 
 /// What an ending means for a command that runs without a sandbox program between.

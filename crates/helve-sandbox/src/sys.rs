@@ -6,8 +6,8 @@
 //!   │◄── report pipe ──│◄───────── orphans come back here ───────────┘
 //! ```
 //!
-//! The supervisor waits for the command's end or for the lifeline: a byte on it, or its closing by whatever cause,
-//! Helve's own death by SIGKILL included. Then it kills its children until none is left. An orphan becomes its child, so
+//! The supervisor waits for the command's end or for the closing of the lifeline by whatever cause, Helve's own death by
+//! SIGKILL included; a byte on the lifeline is a signal for the command. Then it kills its children until none is left. An orphan becomes its child, so
 //! neither a new session nor a double fork escapes. A pipe is used because `PR_SET_PDEATHSIG` follows the thread that
 //! forked, not the process.
 //!

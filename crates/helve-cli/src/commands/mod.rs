@@ -11,6 +11,7 @@ pub(crate) mod gc;
 pub(crate) mod log;
 pub(crate) mod policy;
 pub(crate) mod run;
+pub(crate) mod sandbox;
 pub(crate) mod tools;
 pub(crate) mod trust;
 pub(crate) mod verify;
@@ -25,6 +26,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<u8, Failure> {
     match cli.command {
         Command::Call(options) => call::call(global, options),
         Command::Run(options) => run::run(global, options),
+        Command::Sandbox(options) => sandbox::sandbox(global, options),
         Command::Batch(options) => batch::batch(global, &options),
         Command::Check(options) => check::check(global, &options),
         Command::Trust(options) => trust::trust(global, &options),

@@ -1,5 +1,6 @@
 //! A terminal of a test's own: a tmux server on a socket of its own, which ends with the test.
 
+#![allow(dead_code, reason = "each test program uses its own part")]
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -52,10 +53,16 @@ impl Screen {
     /// The same, from a shell in which it can be stopped and go on.
     pub(crate) fn start_with_jobs(place: &Place, arguments: &str, size: (u16, u16)) -> Option<Screen> {
         let script = format!(
-            "{} {arguments}; code=$?; if [ $code = 148 ]; then echo STOPPED:; read -r line; $line >/dev/null; code=$?; fi; \
+            "{} {arguments}; code=$?; if [ $code = 147 ] || [ $code = 148 ]; then echo STOPPED:; read -r line; $line >/dev/null; code=$?; fi; \
              echo EXIT:$code; exec sleep 600",
             helve()
         );
+        Self::run(place, &["bash", "-mc", &script], size)
+    }
+
+    /// The same, as a job in the background of a shell that waits for it.
+    pub(crate) fn start_in_background(place: &Place, arguments: &str, size: (u16, u16)) -> Option<Screen> {
+        let script = format!("{} {arguments} & wait $!; echo EXIT:$?; exec sleep 600", helve());
         Self::run(place, &["bash", "-mc", &script], size)
     }
 
@@ -150,11 +157,16 @@ impl Screen {
 
     /// Asks the program on the terminal to end, from outside.
     pub(crate) fn end_program(&self) {
+        self.signal_program("TERM");
+    }
+
+    /// Sends the program on the terminal a signal, from outside.
+    pub(crate) fn signal_program(&self, signal: &str) {
         let shell = String::from_utf8(self.tmux(&["display-message", "-p", "#{pane_pid}"]).stdout).unwrap();
         let shell = shell.trim();
         let children = std::fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
-        let ended = Command::new("kill").args(["-TERM", children.trim()]).status().unwrap();
-        assert!(ended.success(), "{children}");
+        let sent = Command::new("kill").args([&format!("-{signal}"), children.trim()]).status().unwrap();
+        assert!(sent.success(), "{children}");
     }
 
     /// The terminal is as a shell expects it: the usual screen, visible cursor, no marks around pastes, cooked mode.
@@ -164,13 +176,23 @@ impl Screen {
         let answer = String::from_utf8(self.tmux(&["display-message", "-p", ask]).stdout).unwrap();
         let (flags, tty) = answer.trim().rsplit_once(' ').unwrap();
         assert_eq!(flags, "0 1", "alternate screen, cursor");
-        let modes = Command::new("stty").args(["-a", "-F", tty]).output().unwrap();
-        let modes = String::from_utf8(modes.stdout).unwrap();
+        let modes = modes(tty);
         let words: Vec<&str> = modes.split_whitespace().map(|word| word.trim_end_matches(';')).collect();
         for mode in ["icanon", "isig", "echo", "opost"] {
             assert!(words.contains(&mode), "{mode}: {modes}");
         }
     }
+
+    /// Whether keys come to the program one by one and as they are.
+    pub(crate) fn is_raw(&self) -> bool {
+        let tty = String::from_utf8(self.tmux(&["display-message", "-p", "#{pane_tty}"]).stdout).unwrap();
+        modes(tty.trim()).split_whitespace().any(|word| word.trim_end_matches(';') == "-icanon")
+    }
+}
+
+fn modes(tty: &str) -> String {
+    let modes = Command::new("stty").args(["-a", "-F", tty]).output().unwrap();
+    String::from_utf8(modes.stdout).unwrap()
 }
 
 fn helve() -> String {

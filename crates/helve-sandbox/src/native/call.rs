@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use helve_core::{Cancel, Ended, Exit, OutputSink, Removed, SandboxReport, ToolError};
 use rustix::io::Errno;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 
 use super::engine::{Begun, Engine, NotBegun};
@@ -34,6 +35,8 @@ pub(super) struct Call {
     pub(super) order: Order,
     pub(super) timeout: Option<Duration>,
     pub(super) sink: Option<Box<dyn OutputSink>>,
+    /// Signals for it, by number.
+    pub(super) signals: Option<UnboundedReceiver<i32>>,
     /// The program's name, for messages.
     pub(super) program: String,
     pub(super) is_shell: bool,
@@ -89,7 +92,10 @@ pub(super) async fn run(
             Err(error) => Err(error),
         };
         let flight = match begun {
-            Ok(flight) => flight,
+            Ok(flight) => {
+                retried |= call.order.hand_over();
+                flight
+            }
             Err(NotEntered::Error(error)) => return Err(error),
             Err(NotEntered::Errno(Errno::AGAIN | Errno::TOOMANYREFS)) => {
                 tokio::select! {
@@ -111,7 +117,7 @@ pub(super) async fn run(
             Err(NotEntered::Errno(errno)) => return Err(spawn::no_process(errno.into())),
         };
         let member = Arc::clone(&flight.member);
-        let (finish, removed) = flight.wait(&mut stop).await;
+        let (finish, removed) = flight.wait(&mut stop, &mut call.signals).await;
         let report = || report(member.fenced);
         let ended = match finish {
             Ok(Finish::NotDelivered(sink) | Finish::Refused(GUARD, _, sink)) if !retried => {
@@ -162,11 +168,15 @@ impl<'a> Flight<'a> {
     async fn wait(
         mut self,
         stop: &mut (impl Future<Output = Stop> + Unpin),
+        signals: &mut Option<UnboundedReceiver<i32>>,
     ) -> (Result<Finish, Stop>, Result<Vec<Removed>, ToolError>) {
-        let finish = tokio::select! {
-            biased;
-            finish = &mut self.finish => finish.map_err(|_| None),
-            stop = stop => Err(Some(stop)),
+        let finish = loop {
+            tokio::select! {
+                biased;
+                finish = &mut self.finish => break finish.map_err(|_| None),
+                stop = &mut *stop => break Err(Some(stop)),
+                signal = spawn::next_signal(signals) => self.member.signal(signal.into()),
+            }
         };
         let finish = match finish {
             Ok(finish) => Ok(finish),

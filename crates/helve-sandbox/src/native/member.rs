@@ -18,7 +18,7 @@ use super::engine::{STDERR, STDOUT, TALK};
 use super::records::RECORD_BYTES;
 use super::socket;
 use super::turn::Underway;
-use super::wire::{Kind, Report};
+use super::wire::{self, Kind, Report};
 use super::zygote::Zygote;
 
 /// What one read takes at most.
@@ -209,6 +209,14 @@ impl Member {
             let _ = rustix::net::shutdown(talk, Shutdown::Both);
         }
         true
+    }
+
+    /// Passes a signal on to its command. One for which there is no room, or no command any more, is lost.
+    pub(super) fn signal(&self, number: i32) {
+        let record = wire::Signal { tag: wire::Signal::TAG, number }.to_bytes();
+        if let Some(talk) = &self.doors().talk {
+            let _ = socket::send(talk.as_fd(), &[&record], &[]);
+        }
     }
 
     /// The zygote has made it. What was told to end meanwhile ends now.

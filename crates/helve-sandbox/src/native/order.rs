@@ -7,6 +7,7 @@ use std::path::Path;
 
 use helve_core::{Attach, ShellJob, ToolError, View, Work};
 use rustix::io::Errno;
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::lane;
 use super::member::Member;
@@ -60,11 +61,14 @@ impl Order {
     }
 
     /// A program on its caller's own streams.
-    pub(super) fn of_attached(view: &View, program: Attach) -> Result<Order, ToolError> {
+    pub(super) fn of_attached(
+        view: &View,
+        program: Attach,
+    ) -> Result<(Order, UnboundedReceiver<i32>), ToolError> {
         let directory = directory(view, program.working_dir.as_deref())?;
         let texts = Texts::of_words(&directory, program.words.iter().map(OsString::as_os_str))?;
         let attached = Attached { streams: program.streams, terminal: program.terminal };
-        Order::new(None, texts, None, Some(attached))
+        Ok((Order::new(None, texts, None, Some(attached))?, program.signals))
     }
 
     fn new(
@@ -92,6 +96,12 @@ impl Order {
     /// The caller's own streams, if it runs on them.
     pub(super) fn streams(&self) -> Option<[BorrowedFd<'_>; 3]> {
         self.attached.as_ref().map(|attached| attached.streams.each_ref().map(AsFd::as_fd))
+    }
+
+    /// Lets go of the caller's own streams, which the command has now: a pipe ends when it closes them. Whether there were
+    /// any; then the order cannot be given again.
+    pub(super) fn hand_over(&mut self) -> bool {
+        self.attached.take().is_some()
     }
 
     /// Sends it to a member that waits for one.

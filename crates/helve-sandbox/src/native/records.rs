@@ -1,7 +1,7 @@
 //! The records of [`super::wire`] as bytes, and back. Numbers are in the machine's own order, each record as its
 //! `repr(C)` lies in memory; none of them has a gap.
 
-use super::wire::{Guard, Make, Report, Request, Told};
+use super::wire::{Guard, Make, Report, Request, Signal, Told};
 
 /// The bytes of a [`Told`] or a [`Report`].
 pub(super) const RECORD_BYTES: usize = 24;
@@ -32,6 +32,15 @@ impl Request {
         let mut out = [0; 24];
         let numbers = [self.tag, self.length, self.streams, self.in_file, self.terminal, self.texts];
         fill(&mut out, numbers.map(u32::to_ne_bytes).iter().flatten());
+        out
+    }
+}
+
+impl Signal {
+    /// As bytes.
+    pub(super) fn to_bytes(self) -> [u8; 8] {
+        let mut out = [0; 8];
+        fill(&mut out, [self.tag.to_ne_bytes(), self.number.to_ne_bytes()].iter().flatten());
         out
     }
 }
@@ -80,6 +89,11 @@ mod tests {
         assert_eq!(size_of::<Make>(), 16);
         assert_eq!(size_of::<Guard>(), 8);
         assert_eq!(size_of::<Request>(), 24);
+        assert_eq!(size_of::<Signal>(), 8);
+        assert_eq!(
+            Signal { tag: 4, number: 15 }.to_bytes().as_slice(),
+            [4_u32, 15].map(u32::to_le_bytes).concat()
+        );
         assert_eq!(size_of::<Told>(), RECORD_BYTES);
         assert_eq!(size_of::<Report>(), RECORD_BYTES);
         let make = Make { tag: 1, kind: 2, id: 3 };

@@ -127,6 +127,20 @@ impl Request {
     pub(crate) const TAG: u32 = 3;
 }
 
+/// A signal for a command that runs on its caller's own streams; sent to its member after the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Signal {
+    /// Always [`Signal::TAG`].
+    pub(crate) tag: u32,
+    /// Its number.
+    pub(crate) number: i32,
+}
+
+impl Signal {
+    pub(crate) const TAG: u32 = 4;
+}
+
 /// What a member's init says, once, before everything in it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]

@@ -58,7 +58,7 @@ pub(crate) struct Launch<'a> {
     pub(crate) terminal: bool,
     /// Descriptors that it gets besides, under the numbers that they have.
     pub(crate) inherited: &'a [BorrowedFd<'a>],
-    /// When this can be read or is closed, the tree ends.
+    /// When its other end is closed, the tree ends. A byte in it is the number of a signal for the command.
     pub(crate) lifeline: BorrowedFd<'a>,
     /// Where the ending is told.
     pub(crate) report: BorrowedFd<'a>,

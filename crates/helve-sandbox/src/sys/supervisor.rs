@@ -140,7 +140,7 @@ fn watch_children() -> Result<c_int, Failure> {
 }
 
 /// Returns when the main command has ended, the lifeline was cut or a bound was passed. Orphans that end meanwhile are
-/// reaped.
+/// reaped, signals passed on.
 fn wait_for_end(
     main: pid_t,
     lifeline: c_int,
@@ -158,7 +158,7 @@ fn wait_for_end(
         if ready == -1 && errno() == libc::EINTR {
             continue;
         }
-        if ready == -1 || watched[0].revents != 0 {
+        if ready == -1 || (watched[0].revents != 0 && !pass_signal_on(lifeline, main)) {
             return None;
         }
         // Whatever it was that woke this process: a command could wake it all the time.
@@ -173,6 +173,24 @@ fn wait_for_end(
                 None => break,
             }
         }
+    }
+}
+
+/// Takes one signal from the lifeline and sends it to the command. Whether the lifeline still holds.
+fn pass_signal_on(lifeline: c_int, main: pid_t) -> bool {
+    let mut signal = 0_u8;
+    // SAFETY: the byte lives through the call. The descriptor never blocks.
+    match unsafe { libc::read(lifeline, (&raw mut signal).cast(), 1) } {
+        1 => {
+            let signal = c_int::from(signal);
+            // What a terminal sends reaches every process in the foreground.
+            let group = matches!(signal, libc::SIGINT | libc::SIGQUIT | libc::SIGHUP);
+            // SAFETY: plain numbers. The main command is not reaped yet, so its id and its group's id are still its own.
+            unsafe { libc::kill(if group { -main } else { main }, signal) };
+            true
+        }
+        0 => false,
+        _ => matches!(errno(), libc::EAGAIN | libc::EINTR),
     }
 }
 

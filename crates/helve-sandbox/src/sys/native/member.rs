@@ -22,7 +22,7 @@ use super::warm;
 use super::watch::Watch;
 use super::world::World;
 use crate::confine::landlock::Access;
-use crate::native::wire::{Bound, Kind, Report, Request, Step};
+use crate::native::wire::{Bound, Kind, Report, Request, Signal, Step};
 use crate::sys::confine;
 
 /// What could not be done, and the `errno`.
@@ -305,7 +305,7 @@ impl Init {
         let mut watch: Option<Watch> = None;
         let mut bound = 0;
         let mut watched = [
-            // Only its closing counts: what comes in is for the command.
+            // Only its closing counts as long as what comes in is for the command itself.
             libc::pollfd { fd: self.talk, events: 0, revents: 0 },
             libc::pollfd { fd: self.children, events: libc::POLLIN, revents: 0 },
             libc::pollfd { fd: self.clock, events: libc::POLLIN, revents: 0 },
@@ -313,7 +313,7 @@ impl Init {
         let status = loop {
             let pause = watch.as_ref().map_or(-1, Watch::next_ms);
             poll(&mut watched, pause);
-            if watched[0].revents != 0 {
+            if watched[0].revents != 0 && !self.pass_signal_on() {
                 return abandoned();
             }
             if watched[1].revents != 0 {
@@ -325,6 +325,8 @@ impl Init {
             if watched[2].revents != 0 && watch.is_none() {
                 // From here on the pauses are the watch's own.
                 watched[2].fd = -1;
+                // The command has its request.
+                watched[0].events = libc::POLLIN;
                 let workspace = world.template.workspace.as_raw_fd();
                 watch = Watch::new(&world.bounds, workspace, self.private).ok();
             }
@@ -345,6 +347,30 @@ impl Init {
             return Report { tag: Report::NOT_STARTED, status: failure, step, bound: 0, left_running: 0 };
         }
         Report { tag: Report::ENDED, status, step: 0, bound, left_running }
+    }
+
+    /// Takes one signal from the socket and sends it to the command. Whether Helve still holds the other end.
+    fn pass_signal_on(&self) -> bool {
+        let mut record = Signal { tag: 0, number: 0 };
+        let size = size_of::<Signal>();
+        // SAFETY: the record lives through the call and its size is given; any bytes are a value of it.
+        let count = unsafe {
+            let flags = libc::MSG_DONTWAIT;
+            syscall!(libc::SYS_recvfrom, self.talk, &raw mut record, size, flags, 0, 0)
+        };
+        match count {
+            Ok(count) if count == size && record.tag == Signal::TAG => {
+                // What a terminal sends reaches every process in the foreground.
+                let group = matches!(record.number, libc::SIGINT | libc::SIGQUIT | libc::SIGHUP);
+                let target = if group { -self.command } else { self.command };
+                // SAFETY: plain numbers. The command is not reaped yet, so its number is still its own.
+                let _ = unsafe { syscall!(libc::SYS_kill, target, record.number) };
+                true
+            }
+            Ok(0) => false,
+            Ok(_) | Err(libc::EAGAIN | libc::EINTR) => true,
+            Err(_) => false,
+        }
     }
 
     /// Reaps what has ended. The command's status, if it is among that.

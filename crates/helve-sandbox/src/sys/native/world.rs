@@ -69,6 +69,9 @@ impl World {
             let limit = current.rlim_max.min(wanted);
             (resource, libc::rlimit { rlim_cur: limit, rlim_max: limit })
         };
+        // The signal at the lower limit has a name; one that is not heeded is followed by death.
+        let (_, mut cpu) = at_most(libc::RLIMIT_CPU, limits.cpu_seconds.saturating_add(2));
+        cpu.rlim_cur = cpu.rlim_cur.min(limits.cpu_seconds);
         World {
             template,
             private_options: CString::new(private_options).unwrap_or_default(),
@@ -81,7 +84,7 @@ impl World {
                 at_most(libc::RLIMIT_NOFILE, limits.open_files),
                 at_most(libc::RLIMIT_FSIZE, limits.file_bytes.min(limits.disk_bytes)),
                 at_most(libc::RLIMIT_DATA, limits.memory_bytes),
-                at_most(libc::RLIMIT_CPU, limits.cpu_seconds),
+                (libc::RLIMIT_CPU, cpu),
                 // Beyond this the kernel refuses further processes; the init, which ends such a command, and the
                 // others of the pool count too.
                 at_most(libc::RLIMIT_NPROC, limits.processes.saturating_add(64)),

@@ -217,9 +217,7 @@ pub(super) fn put_back(tree: &Tree, path: &[u8], held: &Held) -> io::Result<()> 
     let stat = rustix::fs::fstat(&parent)?;
     let owner = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
     let give = |name: &[u8]| match rustix::process::geteuid().is_root() {
-        true => {
-            rustix::fs::chownat(&parent, name, Some(owner.0), Some(owner.1), AtFlags::SYMLINK_NOFOLLOW)
-        }
+        true => rustix::fs::chownat(&parent, name, Some(owner.0), Some(owner.1), AtFlags::SYMLINK_NOFOLLOW),
         false => Ok(()),
     };
     match held {

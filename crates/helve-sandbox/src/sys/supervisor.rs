@@ -1,7 +1,7 @@
 //! The supervisor's life, from the fork to its exit. Only async-signal-safe calls, no allocation.
 //!
 //! For a bare command the supervisor is a process of the same user: a hostile command may kill it and then outlive its
-//! call. Under bwrap the command is in another pid namespace and cannot name it.
+//! call. Under bwrap the command is in another pid namespace and cannot name it; under Landlock its signals do not reach it.
 
 use std::os::fd::AsRawFd;
 use std::ptr;

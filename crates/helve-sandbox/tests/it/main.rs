@@ -15,6 +15,8 @@ mod native;
 #[cfg(test)]
 mod processes;
 #[cfg(test)]
+mod protect;
+#[cfg(test)]
 mod rules;
 #[cfg(test)]
 mod rung;

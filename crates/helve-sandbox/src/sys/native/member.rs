@@ -18,6 +18,7 @@ use libc::{c_char, c_int, c_ulong, pid_t};
 
 use super::raw::{CloneArgs, clone3, syscall};
 use super::slot::{PATH_BYTES, Slot};
+use super::template::MOST_NESTED;
 use super::warm;
 use super::watch::Watch;
 use super::world::World;
@@ -140,7 +141,7 @@ fn mount_private(world: &World) -> Result<c_int, Failure> {
     mount(c"devpts", c"/dev/pts", c"devpts", libc::MS_NOSUID | libc::MS_NOEXEC, options).at(Step::Private)?;
     let Some(first) = template.private.first() else { return Ok(-1) };
     // What lies below a private directory is taken up before that covers it, and put back on top.
-    let mut nested = [-1; 32];
+    let mut nested = [-1; MOST_NESTED];
     for ((place, _, _), fd) in template.nested.iter().zip(&mut nested) {
         *fd = open_tree(libc::AT_FDCWD, place, libc::AT_RECURSIVE).at(Step::Private)?;
     }

@@ -56,6 +56,9 @@ pub(super) struct Private {
     pub(super) open: bool,
 }
 
+/// How many mounts may lie below private directories.
+pub(super) const MOST_NESTED: usize = 128;
+
 /// Directories that belong to the system, whose owner inside stays who he is.
 const SYSTEM: [&str; 8] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix"];
 
@@ -398,6 +401,9 @@ pub(super) fn describe(setup: &Setup) -> Result<Template, Failure> {
             }
             _ => {}
         }
+    }
+    if template.nested.len() > MOST_NESTED {
+        return Err((Step::Mounts, libc::E2BIG));
     }
     Ok(template)
 }

@@ -307,7 +307,9 @@ impl Zygote {
         let mut keep: Vec<c_int> = own.chain(self.world.descriptors()).collect();
         keep.sort_unstable();
         keep.dedup();
-        keep.truncate(KEEP - 1);
+        if keep.len() >= KEEP {
+            return Err((Step::Order, libc::E2BIG));
+        }
         keep.push(-1);
         for (to, from) in member.keep.iter_mut().zip(keep) {
             *to = from;

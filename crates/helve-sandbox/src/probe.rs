@@ -227,6 +227,12 @@ impl Probe {
         needs.iter().find_map(|state| state.clone().err())
     }
 
+    /// What a kernel that is only too old lacks.
+    fn too_old(&self, choice: &SandboxChoice) -> Option<Lack> {
+        let version = crate::sys::confine::landlock_version().ok()?;
+        (*choice == SandboxChoice::Landlock).then(|| causes::old_landlock(version.0)).flatten()
+    }
+
     /// Holds a sandbox against the acts.
     fn hold(&self, choice: &SandboxChoice) -> SandboxFinding {
         let name = match choice {
@@ -251,7 +257,7 @@ impl Probe {
                         inside,
                     })
                     .collect();
-                let lack = verdict(&acts);
+                let lack = verdict(&acts).map(|lack| self.too_old(choice).unwrap_or(lack));
                 SandboxFinding { name, layers: ended.sandbox.layers, acts, lack }
             }
         }

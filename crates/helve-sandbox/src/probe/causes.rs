@@ -184,6 +184,15 @@ pub(crate) fn landlock(answer: Result<u32, i32>, switches: &Switches) -> Result<
     }
 }
 
+/// What Landlock alone, without namespaces, cannot hold in this version.
+pub(crate) fn old_landlock(version: u32) -> Option<Lack> {
+    let (_, what, kernel) = LANDLOCK.iter().rev().find(|(needed, ..)| version < *needed)?;
+    Some(Lack::new(
+        format!("Landlock of this kernel (interface version {version}) does not hold {what} yet."),
+        format!("Boot Linux {kernel} or newer, or allow user namespaces, for the sandbox native."),
+    ))
+}
+
 /// System call filters, by the error of asking for them.
 pub(crate) fn seccomp(answer: Result<(), i32>) -> Result<String, Lack> {
     match answer {

@@ -72,6 +72,9 @@ fn landlock_is_explained() {
         assert!(lack.why.contains(why) && lack.mend.contains(mend), "{lack:?}");
     }
     assert_eq!(landlock(Ok(7), &on), Ok("interface version 7".to_owned()));
+    assert_eq!(old_landlock(7), None);
+    let lack = old_landlock(4).unwrap();
+    assert!(lack.why.contains("signals") && lack.mend.contains("Linux 6.12"), "{lack:?}");
     let old = landlock(Ok(3), &on).unwrap();
     assert!(old.contains("TCP ports (Linux 6.7)") && !old.contains("truncating"), "{old}");
 }

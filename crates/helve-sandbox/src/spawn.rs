@@ -113,7 +113,11 @@ pub(crate) fn limit_hit(bound: Option<Bound>, exit: Exit, limits: &ProcessLimits
             Some(LimitHit::Cpu(limits.cpu_seconds))
         }
         (Some(Bound::Disk), _) => Some(LimitHit::Disk(limits.disk_bytes)),
-        (None, Exit::Signal(libc::SIGXFSZ)) => Some(LimitHit::File(limits.file_bytes.min(limits.disk_bytes))),
+        // One file may grow as far as the nearer of the two bounds.
+        (None, Exit::Signal(libc::SIGXFSZ)) if limits.disk_bytes < limits.file_bytes => {
+            Some(LimitHit::Disk(limits.disk_bytes))
+        }
+        (None, Exit::Signal(libc::SIGXFSZ)) => Some(LimitHit::File(limits.file_bytes)),
         (None, Exit::Signal(libc::SIGSYS)) => Some(LimitHit::SystemCall),
         (None, _) => None,
     }

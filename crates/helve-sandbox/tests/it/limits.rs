@@ -98,6 +98,20 @@ fn python() -> bool {
 }
 
 #[test]
+fn one_process_takes_too_much_memory() {
+    if python() {
+        // It says of each mebibyte when it has it.
+        let bomb = "exec /usr/bin/python3 -c 'import os
+held = []
+while True:
+    held.append(b\"x\" * (1 << 20))
+    os.write(1, b\".\")'";
+        let run = passes(SMALL, bomb, LimitHit::Memory(192 * MIB));
+        assert!((150..320).contains(&run.bytes), "it was ended at {} MiB", run.bytes);
+    }
+}
+
+#[test]
 fn many_processes_take_too_much_memory_together() {
     if python() {
         let bomb = "exec /usr/bin/python3 -c 'import os, time
@@ -199,6 +213,10 @@ fn one_file_grows_too_large() {
     let limits = ProcessLimits { file_bytes: 16 * MIB, ..SMALL };
     let run = run_for(limits, "exec head -c 1G /dev/zero > big", Duration::from_secs(30));
     assert_eq!((run.ended.limit, run.ended.exit), (Some(LimitHit::File(16 * MIB)), Exit::Signal(25)));
+    // The disk's bound is the nearer one here.
+    let limits = ProcessLimits { disk_bytes: 16 * MIB, ..SMALL };
+    let run = run_for(limits, "exec head -c 1G /dev/zero > big", Duration::from_secs(30));
+    assert_eq!(run.ended.limit, Some(LimitHit::Disk(16 * MIB)));
 }
 
 #[test]

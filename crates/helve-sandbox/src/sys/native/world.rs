@@ -28,7 +28,7 @@ pub(super) struct World {
     /// The arguments of a warm shell, ended by a null pointer.
     pub(super) shell_arguments: [*const c_char; 4],
     /// Limits of each process.
-    pub(super) limits: [(Resource, libc::rlimit); 7],
+    pub(super) limits: [(Resource, libc::rlimit); 6],
     /// Limits of the whole.
     pub(super) bounds: helve_core::ProcessLimits,
     /// What a command is forbidden in the end.
@@ -83,11 +83,10 @@ impl World {
                 at_most(libc::RLIMIT_CORE, 0),
                 at_most(libc::RLIMIT_NOFILE, limits.open_files),
                 at_most(libc::RLIMIT_FSIZE, limits.file_bytes.min(limits.disk_bytes)),
-                at_most(libc::RLIMIT_DATA, limits.memory_bytes),
                 (libc::RLIMIT_CPU, cpu),
                 // Beyond this the kernel refuses further processes; the init, which ends such a command, and the
                 // others of the pool count too.
-                at_most(libc::RLIMIT_NPROC, limits.processes.saturating_add(64)),
+                at_most(libc::RLIMIT_NPROC, limits.processes.saturating_mul(2).saturating_add(64)),
                 at_most(libc::RLIMIT_MEMLOCK, 8 << 20),
             ],
             bounds: limits,

@@ -61,9 +61,7 @@ pub(super) extern "C" fn init(slot: usize) -> c_int {
     let (member, world) = unsafe { (&mut *slot, &*(*slot).world) };
     let report = match live(member, world) {
         Ok(report) => report,
-        Err((step, errno)) => {
-            Report { tag: Report::NOT_STARTED, status: errno, step: step as u32, bound: 0, left_running: 0 }
-        }
+        Err((step, errno)) => not_started(step, errno),
     };
     tell(member.talk, &report);
     0
@@ -108,6 +106,10 @@ fn live(member: &mut Slot, world: &World) -> Result<Report, Failure> {
         }
     }
     Ok(init.look_after(member, world))
+}
+
+fn not_started(step: Step, errno: c_int) -> Report {
+    Report { tag: Report::NOT_STARTED, status: errno, step: step as u32, bound: 0, left_running: 0 }
 }
 
 /// What is reported to nobody: Helve let the member go.
@@ -329,7 +331,11 @@ impl Init {
                 // The command has its request.
                 watched[0].events = libc::POLLIN;
                 let workspace = world.template.workspace.as_raw_fd();
-                watch = Watch::new(&world.bounds, workspace, self.private).ok();
+                watch = match Watch::new(&world.bounds, workspace, self.private) {
+                    Ok(watch) => Some(watch),
+                    // A command that cannot be looked after does not go on; it ends with this process.
+                    Err(errno) => return not_started(Step::Limits, errno),
+                };
             }
             // Whatever it was that woke this process: a command could wake it all the time.
             if let Some(hit) = watch.as_mut().and_then(Watch::tick) {

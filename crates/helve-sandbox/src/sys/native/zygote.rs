@@ -44,6 +44,8 @@ fn live() -> io::Result<()> {
     let (control, setup) = unsafe { (OwnedFd::from_raw_fd(CONTROL), OwnedFd::from_raw_fd(SETUP)) };
     let control = rustix::io::fcntl_dupfd_cloexec(&control, 10)?;
     let umask = begin();
+    // Where the host runs out of memory, a command goes before anything else. Members share this with the zygote.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     let mut bytes = Vec::new();
     let mut setup = File::from(setup);
     setup.rewind()?;

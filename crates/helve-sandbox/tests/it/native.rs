@@ -428,6 +428,7 @@ fn attach(
         streams: [stdin.into(), stdout.into(), stderr.into()],
         terminal: false,
         timeout: Some(Duration::from_secs(20)),
+        signals: tokio::sync::mpsc::unbounded_channel().1,
     };
     let ended = block_on(backend.attach(attached, Cancel::never()));
     let (mut out, mut err) = (String::new(), String::new());

@@ -117,10 +117,14 @@ pub(crate) fn run(
     // Waited for when this function is left, and after `teller` is gone, even in a panic of the sink: a command whose
     // output nobody reads ends when whoever waits for the answer lets go of the lifeline. The command's own directory is
     // there until then.
-    let private = order.private.take();
+    let mut private = order.private.take();
     let mut supervisor = None;
     let teller = answer;
     let mut done = follow(order, private.as_ref(), sink, lifeline, &mut supervisor);
+    // The answer is the end: nothing is left to be done after it.
+    if supervisor.is_none() {
+        drop(private.take());
+    }
     if let (Ok(Some(drained)), Some(turn)) = (&mut done, turn.take_if(|_| supervisor.is_none())) {
         drained.removed = turn.end();
     }

@@ -18,10 +18,19 @@ use super::report::{Stage, errno, send_failure, send_status};
 /// Runs in the forked child and never returns.
 pub(super) fn run(call: &mut Prepared) -> ! {
     if let Err((stage, errno)) = supervise(call) {
+        remove_private(call);
         send_failure(call.report, stage, errno);
     }
     // SAFETY: leaves without running anything of the process that was forked.
     unsafe { libc::_exit(0) }
+}
+
+/// Removes the directory that the command had for itself.
+fn remove_private(call: &Prepared) {
+    // SAFETY: whoever launches keeps it until the supervisor has reported, and this process has its own copy.
+    if let Some(private) = unsafe { call.private.as_ref() } {
+        private.remove();
+    }
 }
 
 type Failure = (Stage, c_int);
@@ -50,9 +59,7 @@ fn supervise(call: &mut Prepared) -> Result<(), Failure> {
     })?;
     let bound = wait_for_end(main, call.lifeline, ended_children, call.watch.as_mut());
     let (status, left) = end_tree(main);
-    if let Some(private) = private {
-        private.remove();
-    }
+    remove_private(call);
     send_status(call.report, status, bound, if bound.is_some() { 0 } else { left });
     Ok(())
 }

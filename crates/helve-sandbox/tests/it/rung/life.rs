@@ -1,6 +1,6 @@
 //! A call under Landlock from its beginning to its end: its own directory, its bounds, what it leaves, and everyday work.
 
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -227,6 +227,22 @@ fn a_program_runs_on_its_callers_own_streams() {
     std::fs::write(&plain, "").unwrap();
     let (exit, _) = attach(&[plain.to_str().unwrap()]);
     assert!(exit.unwrap_err().message.contains("cannot be executed"));
+    // The directory of a program that never ran goes too, and before the answer.
+    let temporary = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(temporary.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let mut program = role("rung::life::role_not_executed");
+    program.env("TMPDIR", temporary.path()).env("ROLE_WORKSPACE", &scene.view.workspace);
+    assert!(program.status().unwrap().success());
+    assert_eq!(temporary.path().read_dir().unwrap().count(), 0);
+}
+
+#[test]
+#[ignore = "played as a process of its own by the test above"]
+fn role_not_executed() {
+    let workspace = PathBuf::from(std::env::var_os("ROLE_WORKSPACE").unwrap());
+    let mut view = view(&workspace);
+    view.shell = workspace.join("plain");
+    assert!(run(&LANDLOCK, view, "true").exit.is_err());
 }
 
 #[test]

@@ -32,7 +32,7 @@ impl Bare {
 /// Where a program lies; a bare name is looked up in the command's own `PATH`.
 pub(crate) fn locate(view: &View, name: &OsStr) -> Result<PathBuf, ToolError> {
     let path = PathBuf::from(name);
-    if path.components().count() > 1 {
+    if name.as_encoded_bytes().contains(&b'/') {
         return Ok(path);
     }
     let name = path.display().to_string();

@@ -100,7 +100,7 @@ struct Facts {
     #[serde(skip_serializing_if = "Option::is_none")]
     left_running: Option<u64>,
     /// Files that the command left at protected places of the workspace, and that were taken away.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     taken_out: Vec<TakenFile>,
 }
 

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use helve::{BoxFuture, Call, Context, Output, Policy, Runtime, Tool, ToolError, ToolSpec};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
-use support::{BARE, Place, bwrap_works, text};
+use support::{BARE, Place, sandbox_works, text};
 
 fn exported(place: &Place, format: &str) -> Vec<Value> {
     let ran = place.run(&["tools", "--format", format]);
@@ -233,7 +233,7 @@ fn restrict_to_workspace_rejects_traversal_and_absolute_paths() {
 /// The sandbox's world: the system to read, the workspace to write, everything beside and above the workspace gone.
 #[test]
 fn bubblewrap_shows_a_trimmed_world() {
-    if !bwrap_works() {
+    if !sandbox_works() {
         return;
     }
     let place = Place::new();
@@ -257,7 +257,7 @@ fn bubblewrap_shows_a_trimmed_world() {
 /// workspace at all.
 #[test]
 fn sensitive_configuration_is_invisible_in_the_sandbox() {
-    if !bwrap_works() {
+    if !sandbox_works() {
         return;
     }
     let place = Place::new();
@@ -277,7 +277,7 @@ fn sensitive_configuration_is_invisible_in_the_sandbox() {
 /// The article's own command runs: a search through the workspace.
 #[test]
 fn grep_through_the_workspace() {
-    if !bwrap_works() {
+    if !sandbox_works() {
         return;
     }
     let place = Place::new();
@@ -288,7 +288,7 @@ fn grep_through_the_workspace() {
 /// A list of patterns stops what is known; the sandbox stops what hides from it. Both are there.
 #[test]
 fn what_hides_from_the_guard_is_stopped_by_the_sandbox() {
-    if !bwrap_works() {
+    if !sandbox_works() {
         return;
     }
     let place = Place::new();

@@ -10,12 +10,12 @@ mod support;
 
 use pretty_assertions::assert_eq;
 use serde_json::json;
-use support::{BARE, Place, bwrap_works};
+use support::{BARE, Place, sandbox_works};
 
 /// The first example: a listing.
 #[test]
 fn basic_command_execution() {
-    if !bwrap_works() {
+    if !sandbox_works() {
         return;
     }
     let place = Place::new();
@@ -27,13 +27,13 @@ fn basic_command_execution() {
     assert!(lines[2].starts_with("drwx") && lines[2].ends_with(" .."), "{lines:?}");
     assert!(lines[3].starts_with("-rw") && lines[3].ends_with(" notes.txt"), "{lines:?}");
     assert_eq!(lines.len(), 4);
-    assert_eq!(answer.backend(), Some("bwrap"));
+    assert!(answer.is_in_own_sandbox(), "{:#}", answer.result);
 }
 
 /// The second example: a command in a directory that the call names, relative to the workspace or absolute.
 #[test]
 fn command_with_working_directory() {
-    if !bwrap_works() {
+    if !sandbox_works() {
         return;
     }
     let place = Place::new();
@@ -51,7 +51,7 @@ fn command_with_working_directory() {
 /// The second example with git itself, where it is installed.
 #[test]
 fn command_with_working_directory_of_a_repository() {
-    if !bwrap_works() || !support::is_installed("git") {
+    if !sandbox_works() || !support::is_installed("git") {
         return;
     }
     let place = Place::new();
@@ -80,7 +80,7 @@ fn working_directory_defaults_to_the_configured_one_then_to_the_workspace() {
 fn command_with_error_output() {
     let place = Place::new();
     for sandbox in [BARE, &[]] {
-        if sandbox.is_empty() && !bwrap_works() {
+        if sandbox.is_empty() && !sandbox_works() {
             continue;
         }
         let answer = place.exec_with("cat nonexistent.txt", sandbox);
@@ -118,7 +118,7 @@ fn blocked_command() {
 fn command_timeout() {
     let place = Place::new();
     for sandbox in [BARE, &[]] {
-        if sandbox.is_empty() && !bwrap_works() {
+        if sandbox.is_empty() && !sandbox_works() {
             continue;
         }
         let answer = place.call_with("exec", &json!({"command": "sleep 120", "timeout": 1}), sandbox);
@@ -302,7 +302,7 @@ fn path_append_adds_entries_at_the_end_of_path() {
     let append = format!("tools.exec.path_append={dir}");
     let open = format!("view.read_only=[\"{dir}\"]");
     let mut sandboxes = vec![vec!["sandbox=none", "auto_approve=true", append.as_str()]];
-    if bwrap_works() {
+    if sandbox_works() {
         sandboxes.push(vec![append.as_str(), open.as_str()]);
     }
     for settings in sandboxes {

@@ -29,8 +29,7 @@ if exec can run as the policy says, 5 if not, 2 bad usage or configuration.")]
 #[command(after_help = "\
 Examples:
   helve doctor
-  helve doctor --json
-  helve doctor --set sandbox=landlock     would the weaker one do here")]
+  helve doctor --json")]
 pub(crate) struct Options {}
 
 /// No sandbox as the policy wants it.

@@ -22,7 +22,7 @@ fn every_value_is_shown_with_its_origin() {
     assert_eq!(setting(&shown, "tools.exec.timeout")["value"], 7);
     let text = world.run(&["config", "show"]).quiet().1;
     assert!(text.contains(&format!("tools.exec.timeout = 9  # {} line 4\n", file.display())), "{text}");
-    assert!(text.contains("sandbox = \"bwrap\"  # the built-in default\n"), "{text}");
+    assert!(text.contains("sandbox = \"auto\"  # the built-in default\n"), "{text}");
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn nothing_is_read_from_the_workspace() {
     std::fs::write(world.workspace().join("helve.toml"), "sandbox = \"none\"\nauto_approve = true\n")
         .unwrap();
     let shown = world.run(&["config", "show", "--json"]).json();
-    assert_eq!(setting(&shown, "sandbox")["value"], "bwrap");
+    assert_eq!(setting(&shown, "sandbox")["value"], "auto");
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn init_writes_a_sound_file_once() {
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""), "{ended:?}");
     let file = world.path("config/helve/helve.toml");
     let text = std::fs::read_to_string(&file).unwrap();
-    assert!(text.contains("sandbox = \"bwrap\"") && text.contains("limits"), "{text}");
+    assert!(text.contains("sandbox = \"auto\"") && text.contains("limits"), "{text}");
     assert!(text.lines().all(|line| line.is_empty() || line.starts_with('#')), "{text}");
     assert_eq!(world.run(&["config", "check"]).code, Some(0));
     std::fs::write(&file, "parallel = false\n").unwrap();

@@ -207,6 +207,11 @@ impl Answer {
         self.result["sandbox"]["backend"].as_str()
     }
 
+    /// Whether it ran in one of Helve's own sandboxes.
+    pub(crate) fn is_in_own_sandbox(&self) -> bool {
+        matches!(self.backend(), Some("native" | "landlock"))
+    }
+
     /// The text of a call that worked.
     #[track_caller]
     pub(crate) fn good(&self) -> &str {
@@ -257,6 +262,20 @@ fn works(name: &str, probe: &[&str], required_by: Option<&str>) -> bool {
         println!("skipped what needs {name}, which does not work here: {answer:?}");
     }
     works
+}
+
+/// Whether the default sandbox can be had here, by the word of `helve doctor`.
+pub(crate) fn sandbox_works() -> bool {
+    static WORKS: OnceLock<bool> = OnceLock::new();
+    *WORKS.get_or_init(|| {
+        let ran = Place::new().run(&["doctor"]);
+        let required = std::env::var_os("HELVE_TEST_REQUIRE_SANDBOX").is_some_and(|value| value == "1");
+        assert!(ran.code == 0 || !required, "no sandbox works here: {}{}", ran.stdout, ran.stderr);
+        if ran.code != 0 {
+            println!("skipped what needs a sandbox, which cannot be had here: {}{}", ran.stdout, ran.stderr);
+        }
+        ran.code == 0
+    })
 }
 
 pub(crate) fn bwrap_works() -> bool {

@@ -152,7 +152,7 @@ fn plain_keys() -> Vec<Key> {
         key(
             SANDBOX,
             Kind::Choice(SANDBOXES),
-            text("bwrap"),
+            text("auto"),
             "Where commands run. auto: native, and where this machine refuses it landlock, and where it refuses that too not at all. native: namespaces, mounts, Landlock, a system call filter and limits of Helve's own. landlock: the same without namespaces. bwrap: the installed bubblewrap. none: bare. Only auto steps down, and never to bwrap or none; `helve doctor` says what works here. A command_wrapper replaces them all.",
         ),
         key(PARALLEL, Kind::Bool, flag(true), "Whether calls that cannot disturb each other run at once."),

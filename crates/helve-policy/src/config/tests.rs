@@ -37,7 +37,7 @@ fn later_layers_replace_earlier_ones() {
     let mut sources =
         Sources { system: Some(system.clone()), user: Some(user.clone()), ..Sources::default() };
     let policy = Policy::load(&sources).unwrap();
-    assert_eq!(in_force(&policy, "sandbox"), (json!("bwrap"), Layer::BuiltIn));
+    assert_eq!(in_force(&policy, "sandbox"), (json!("auto"), Layer::BuiltIn));
     assert_eq!(in_force(&policy, "parallel"), (json!(false), Layer::System));
     assert_eq!(in_force(&policy, "tools.exec.timeout"), (json!(20), Layer::User));
     assert_eq!(in_force(&policy, "tools.exec.env.A"), (json!("system"), Layer::System));

@@ -30,7 +30,7 @@ pub(super) fn judge(analysis: &Analysis, findings: &Findings) -> Vec<Mark> {
     let mut changing: HashSet<usize> = HashSet::new();
     let mut marks = Vec::new();
     let mut seen = Seen::default();
-    let grant = "sandbox = \"bwrap\"";
+    let grant = "sandbox = \"auto\"";
     let ask = |reason: String, span, run| {
         let decision = Decision::ask(BARE, reason).at(bytes(span)).grant(grant);
         Mark { bare: true, ..Mark::new(decision, run) }

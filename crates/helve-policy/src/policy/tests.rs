@@ -7,7 +7,7 @@ use super::*;
 fn the_defaults_are_the_documented_ones() {
     let policy = Policy::builtin();
     assert_eq!(policy.limits(), &Limits::default());
-    assert_eq!(policy.sandbox(), SandboxChoice::Bwrap);
+    assert_eq!(policy.sandbox(), SandboxChoice::Auto);
     assert_eq!(policy.exec_timeout(), Duration::from_secs(60));
     assert!(policy.parallel() && !policy.auto_approve() && !policy.fsync());
     assert_eq!((policy.session(), policy.working_dir()), (None, None));
@@ -92,7 +92,7 @@ fn a_wrapper_selects_its_backend_and_an_empty_one_does_not() {
     ] {
         assert_eq!(choice(&format!("sandbox = '{word}'")), chosen);
     }
-    assert_eq!(choice("tools.exec.commandWrapper = ''"), SandboxChoice::Bwrap);
+    assert_eq!(choice("tools.exec.commandWrapper = ''"), SandboxChoice::Auto);
 }
 
 #[test]

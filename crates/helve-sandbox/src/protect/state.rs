@@ -118,6 +118,7 @@ impl State {
     pub(super) fn before(&mut self) -> io::Result<Option<Vec<Guarded>>> {
         self.running += 1;
         let list = self.prepare();
+        self.tree.narrow();
         self.running -= usize::from(list.is_err());
         list
     }
@@ -371,7 +372,7 @@ impl State {
                     })
             }
             Kind::GitFile => self.leads_inside(path, now, b"gitdir: "),
-            Kind::Pointer => self.leads_inside(path, now, b""),
+            Kind::Pointer => is_of_work_tree(split(path).0) && self.leads_inside(path, now, b""),
         }
     }
 
@@ -380,7 +381,8 @@ impl State {
         self.tree.stat(path).is_ok_and(|stat| stat.is_some_and(|stat| stat.st_nlink == 1))
     }
 
-    /// Whether a file names a place in the workspace and, unless it only says where a work tree is, a git directory.
+    /// Whether a file names a place in the workspace and, unless it only says where a work tree is, a git directory: for
+    /// a work tree's own that is the one in which it lies.
     fn leads_inside(&self, path: &[u8], now: &Snapshot, prefix: &[u8]) -> bool {
         let (directory, name) = split(path);
         let named = now.held.content().and_then(|content| content.strip_prefix(prefix));
@@ -388,9 +390,13 @@ impl State {
             return false;
         };
         let Some(target) = self.tree.resolve(directory, named) else { return false };
-        self.is_single(path)
-            && (name.eq_ignore_ascii_case(b"gitdir")
-                || self.names.list(&self.tree, &target, true).is_ok_and(|listing| listing.git))
+        let is_git = || self.names.list(&self.tree, &target, true).is_ok_and(|listing| listing.git);
+        let is_right = match name.to_ascii_lowercase().as_slice() {
+            b"gitdir" => true,
+            b"commondir" => target == split(split(directory).0).0 && is_git(),
+            _ => is_git(),
+        };
+        is_right && self.is_single(path)
     }
 
     /// What is to be mounted, if it differs from what was told.
@@ -457,6 +463,11 @@ fn wanted(kind: Kind) -> &'static dyn Fn(&[u8]) -> bool {
         Kind::Named => &|name| name != protected::WORKTREES.as_bytes(),
         _ => &|_| true,
     }
+}
+
+/// Whether a git directory is where git keeps those of further work trees.
+fn is_of_work_tree(path: &[u8]) -> bool {
+    split(split(path).0).1.eq_ignore_ascii_case(b"worktrees")
 }
 
 fn split_first(path: &[u8]) -> &[u8] {

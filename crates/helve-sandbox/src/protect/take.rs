@@ -7,10 +7,10 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use helve_core::Removed;
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Uid};
+use rustix::fs::{Access, AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Uid};
 use rustix::io::Errno;
 
 use super::snapshot::{FILE_BYTES, Held};
@@ -184,21 +184,15 @@ fn some_entries(
 fn open_directory(parent: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(parent, name, flags, Mode::empty());
-    let writable = || {
-        Ok::<_, Errno>(
-            rustix::fs::accessat(
-                parent,
-                name,
-                rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK,
-                AtFlags::EACCESS,
-            )
-            .is_ok(),
-        )
-    };
+    let access = Access::WRITE_OK | Access::EXEC_OK;
+    let is_open = || rustix::fs::accessat(parent, name, access, AtFlags::EACCESS).is_ok();
     match opened {
-        Ok(opened) if writable()? => Ok(opened),
+        Ok(opened) if is_open() => Ok(opened),
         Ok(_) | Err(Errno::ACCESS) => {
-            rustix::fs::chmodat(parent, name, Mode::RWXU, AtFlags::empty())?;
+            // By its descriptor: a name could lead elsewhere by now.
+            let how = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let place = rustix::fs::openat(parent, name, how, Mode::empty())?;
+            rustix::fs::chmod(format!("/proc/self/fd/{}", place.as_raw_fd()), Mode::RWXU)?;
             rustix::fs::openat(parent, name, flags, Mode::empty())
         }
         Err(errno) => Err(errno),
@@ -239,7 +233,7 @@ pub(super) fn put_back(tree: &Tree, path: &[u8], held: &Held) -> io::Result<()> 
                 put_back(tree, &join(path, name), held)?;
             }
             give(name)?;
-            rustix::fs::chmodat(&parent, name, Mode::from_raw_mode(*mode), AtFlags::empty())?;
+            rustix::fs::fchmod(tree.directory(path)?, Mode::from_raw_mode(*mode))?;
         }
         Held::Large { .. } | Held::Unknown => {}
     }

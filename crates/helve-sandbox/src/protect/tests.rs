@@ -247,11 +247,16 @@ fn files_that_lead_git_elsewhere_are_taken_away() {
             scene.write("plain/.git", "gitdir: ../src\n");
             scene.write("bare/HEAD", "ref: x");
             scene.write("bare/commondir", "/tmp/evil");
+            // Another repository, harmless by itself, in place of the owner's.
+            scene.write(".git/commondir", "../bare");
             fs::create_dir_all(scene.path("link")).unwrap();
             symlink("../.git", scene.path("link/.git")).unwrap();
         });
         let paths: Vec<&str> = removed.iter().map(|(path, _)| path.as_str()).collect();
-        assert_eq!(paths, ["bare/commondir", "link/.git", "out/.git", "plain/.git", "up/.git"]);
+        assert_eq!(
+            paths,
+            [".git/commondir", "bare/commondir", "link/.git", "out/.git", "plain/.git", "up/.git"]
+        );
         assert_eq!(scene.read("w/.git").unwrap(), inside);
     });
 }

@@ -96,10 +96,17 @@ fn git(directory: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+fn git_is_there() -> bool {
+    let there = Command::new("git").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !there {
+        println!("skipped what needs git, which is not here");
+    }
+    there
+}
+
 /// Every sandbox that keeps protected paths, where there is a git.
 fn each(test: impl Fn(&Scene)) {
-    if !Command::new("git").arg("--version").output().is_ok_and(|output| output.status.success()) {
-        println!("skipped what needs git, which is not here");
+    if !git_is_there() {
         return;
     }
     for choice in choices() {
@@ -234,23 +241,27 @@ fn a_command_that_is_ended_leaves_nothing_either() {
 
 /// Prints what protection costs in a large workspace; see it with `--nocapture`.
 #[test]
-fn a_large_workspace_costs_little_when_nothing_happens() {
-    each(|scene| {
-        for directory in 0..1000 {
-            let path = scene.workspace.join(format!("d{}/e{directory}", directory % 40));
-            fs::create_dir_all(&path).unwrap();
-            for file in 0..20 {
-                fs::write(path.join(file.to_string()), "").unwrap();
-            }
-        }
-        let mut times = Vec::new();
-        for _ in 0..8 {
-            let start = Instant::now();
-            scene.works("true");
-            times.push(start.elapsed());
-        }
-        println!("{:?}: 20,000 files in 1,040 directories, `true` took {times:?}", scene.choice);
-        scene.removed("echo x > d3/e3/.envrc");
-        assert!(scene.read("d3/e3/.envrc").is_none());
+fn a_large_workspace_is_looked_through_once() {
+    let choice = choices().into_iter().find(|choice| {
+        matches!(choice, SandboxChoice::Native | SandboxChoice::Bwrap | SandboxChoice::Landlock)
     });
+    let Some(choice) = choice.filter(|_| git_is_there()) else { return };
+    let scene = Scene::new(&choice);
+    for directory in 0..1000 {
+        let path = scene.workspace.join(format!("d{}/e{directory}", directory % 40));
+        fs::create_dir_all(&path).unwrap();
+        for file in 0..20 {
+            fs::write(path.join(file.to_string()), "").unwrap();
+        }
+    }
+    let mut times = Vec::new();
+    for _ in 0..12 {
+        let start = Instant::now();
+        scene.works("true");
+        times.push(start.elapsed());
+    }
+    println!("{choice:?}: 20,000 files in 1,040 directories, calls of `true` took {times:?}");
+    // The first two look at every directory; one of those after them need not be disturbed by others.
+    assert!(times.iter().skip(2).min() < times.first(), "{times:?}");
+    assert_eq!(scene.removed("echo x > d3/e3/.envrc"), ["d3/e3/.envrc"]);
 }

@@ -26,6 +26,7 @@ pub(crate) mod confine;
 mod early;
 mod launch;
 pub(crate) mod native;
+mod raw;
 mod report;
 mod supervisor;
 

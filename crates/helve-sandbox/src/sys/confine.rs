@@ -4,23 +4,19 @@
 //! is taken. All of them return the `errno` of what the kernel refused. What is given up never comes back.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::ptr;
 
-use libc::{c_int, c_long, c_ulong};
+use libc::{c_int, c_ulong};
 
-use super::report::{Stage, errno};
+use super::raw::syscall;
+use super::report::Stage;
 use crate::confine::landlock::{Handled, Version};
 use crate::confine::seccomp::Filter;
-
-fn done(answer: c_long) -> Result<(), c_int> {
-    if answer == -1 { Err(errno()) } else { Ok(()) }
-}
 
 /// `prctl` with numbers only.
 fn control(option: c_int, value: c_ulong) -> Result<(), c_int> {
     const NONE: c_ulong = 0;
     // SAFETY: no option that is used here reads or writes memory; the unused arguments have to be 0.
-    done(c_long::from(unsafe { libc::prctl(option, value, NONE, NONE, NONE) }))
+    unsafe { syscall!(libc::SYS_prctl, option, value, NONE, NONE, NONE) }.map(drop)
 }
 
 /// Forbids every later rise of rights: setuid programs run as anybody else. Filters and rulesets demand it.
@@ -35,7 +31,7 @@ pub(crate) fn install(filter: &Filter) -> Result<(), c_int> {
     let Ok(len @ 1..) = u16::try_from(instructions.len()) else { return Err(libc::ENOSYS) };
     let program = libc::sock_fprog { len, filter: instructions.as_ptr().cast_mut() };
     // SAFETY: the program and its instructions live through the call, and the kernel only reads them.
-    done(unsafe { libc::syscall(libc::SYS_seccomp, SET_MODE_FILTER, 0 as c_ulong, ptr::from_ref(&program)) })
+    unsafe { syscall!(libc::SYS_seccomp, SET_MODE_FILTER, 0, &raw const program) }.map(drop)
 }
 
 /// Takes every capability out of what this process and its descendants could ever gain. Needs `CAP_SETPCAP`.
@@ -66,7 +62,7 @@ pub(crate) fn drop_capabilities() -> Result<(), c_int> {
     let header: [u32; 2] = [VERSION_3, 0];
     let none = [0_u32; 6];
     // SAFETY: the structures have the layout of version 3 (two words; two times three words) and live through the call.
-    done(unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) })?;
+    unsafe { syscall!(libc::SYS_capset, header.as_ptr(), none.as_ptr()) }?;
     match control(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL as c_ulong) {
         // A kernel that has none.
         Err(libc::EINVAL) => Ok(()),
@@ -78,10 +74,7 @@ pub(crate) fn drop_capabilities() -> Result<(), c_int> {
 pub(crate) fn landlock_version() -> Result<Version, c_int> {
     const ASK_VERSION: u32 = 1;
     // SAFETY: with this flag the kernel wants no structure and only answers a number.
-    let answer = unsafe {
-        libc::syscall(libc::SYS_landlock_create_ruleset, ptr::null::<Handled>(), 0_usize, ASK_VERSION)
-    };
-    done(answer)?;
+    let answer = unsafe { syscall!(libc::SYS_landlock_create_ruleset, 0, 0, ASK_VERSION) }?;
     u32::try_from(answer).map(Version).map_err(|_| libc::ENOSYS)
 }
 
@@ -113,14 +106,9 @@ impl Ruleset {
         // SAFETY: the structure lives through the call and has the size that is given; an older kernel takes a larger
         // one whose unknown fields are 0.
         let fd = unsafe {
-            libc::syscall(
-                libc::SYS_landlock_create_ruleset,
-                ptr::from_ref(&handled),
-                size_of::<Handled>(),
-                0_u32,
-            )
-        };
-        done(fd)?;
+            let size = size_of::<Handled>();
+            syscall!(libc::SYS_landlock_create_ruleset, &raw const handled, size, 0)
+        }?;
         let fd = c_int::try_from(fd).map_err(|_| libc::EBADF)?;
         // SAFETY: the kernel has just made this descriptor, and nobody else has it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
@@ -142,21 +130,14 @@ impl Ruleset {
         const PATH_BENEATH: c_int = 1;
         let rule = PathBeneath { rights, place };
         // SAFETY: the rule has the kernel's layout and lives through the call.
-        done(unsafe {
-            libc::syscall(
-                libc::SYS_landlock_add_rule,
-                self.fd.as_raw_fd(),
-                PATH_BENEATH,
-                ptr::from_ref(&rule),
-                0_u32,
-            )
-        })
+        let fd = self.fd.as_raw_fd();
+        unsafe { syscall!(libc::SYS_landlock_add_rule, fd, PATH_BENEATH, &raw const rule, 0) }.map(drop)
     }
 
     /// Holds this process and everything that it starts to the rules.
     pub(crate) fn restrict_self(&self) -> Result<(), c_int> {
         // SAFETY: plain numbers.
-        done(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, self.fd.as_raw_fd(), 0_u32) })
+        unsafe { syscall!(libc::SYS_landlock_restrict_self, self.fd.as_raw_fd(), 0) }.map(drop)
     }
 }
 
@@ -181,9 +162,9 @@ impl Identity {
         let (user, group) = (self.user, self.group);
         // SAFETY: plain numbers; an empty list of groups needs no memory.
         unsafe {
-            done(libc::syscall(libc::SYS_setgroups, 0_usize, ptr::null::<libc::gid_t>()))?;
-            done(libc::syscall(libc::SYS_setresgid, group, group, group))?;
-            done(libc::syscall(libc::SYS_setresuid, user, user, user))
+            syscall!(libc::SYS_setgroups, 0, 0)?;
+            syscall!(libc::SYS_setresgid, group, group, group)?;
+            syscall!(libc::SYS_setresuid, user, user, user).map(drop)
         }
     }
 }

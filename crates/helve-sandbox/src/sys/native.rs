@@ -9,16 +9,16 @@
 //! | `member` | a member's init and its command, until the program is executed |
 //! | `warm` | a shell that stands still before it reads its text |
 //! | `watch` | what an init looks at while its command runs |
-//! | `raw` | system calls without the C library |
 
 mod identity;
 mod member;
-mod raw;
 mod slot;
 mod template;
 mod warm;
 pub(super) mod watch;
 mod world;
 mod zygote;
+
+use super::raw;
 
 pub(crate) use zygote::zygote_main;

@@ -6,9 +6,12 @@ use std::os::fd::AsRawFd;
 use helve_core::Network;
 use pretty_assertions::assert_eq;
 
+use libc::c_long;
+
 use super::*;
 use crate::confine::landlock::Access;
 use crate::confine::seccomp::{self, Around};
+use crate::sys::report::errno;
 
 /// Runs `act` in a child and gives what it returned, or a negative signal.
 fn in_child(act: impl Fn() -> c_int) -> c_int {

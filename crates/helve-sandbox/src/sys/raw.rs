@@ -61,7 +61,7 @@ pub(super) unsafe fn call(number: c_long, arguments: [usize; 6]) -> Result<usize
     let [a, b, c, d, e, f] = arguments;
     // SAFETY: passed on from the caller.
     let answer = unsafe { libc::syscall(number, a, b, c, d, e, f) };
-    if answer == -1 { Err(crate::sys::report::errno()) } else { Ok(answer as usize) }
+    if answer == -1 { Err(super::report::errno()) } else { Ok(answer as usize) }
 }
 
 /// `call` with as many arguments as are given; the rest are zero.
@@ -72,7 +72,7 @@ macro_rules! syscall {
         for (to, from) in all.iter_mut().zip(given) {
             *to = *from;
         }
-        $crate::sys::native::raw::call($number, all)
+        $crate::sys::raw::call($number, all)
     }};
 }
 pub(super) use syscall;
@@ -157,5 +157,5 @@ pub(super) unsafe fn clone3(
         pair.write((body, argument));
         libc::clone(enter, top as *mut libc::c_void, flags, pair.cast(), arguments.pidfd as *mut c_int)
     };
-    if pid == -1 { Err(crate::sys::report::errno()) } else { Ok(pid) }
+    if pid == -1 { Err(super::report::errno()) } else { Ok(pid) }
 }

@@ -129,8 +129,8 @@ impl Ruleset {
     pub(crate) fn grant(&self, place: c_int, rights: u64) -> Result<(), c_int> {
         const PATH_BENEATH: c_int = 1;
         let rule = PathBeneath { rights, place };
-        // SAFETY: the rule has the kernel's layout and lives through the call.
         let fd = self.fd.as_raw_fd();
+        // SAFETY: the rule has the kernel's layout and lives through the call.
         unsafe { syscall!(libc::SYS_landlock_add_rule, fd, PATH_BENEATH, &raw const rule, 0) }.map(drop)
     }
 

@@ -5,7 +5,7 @@
 //! Deliberately not here: bwrap, wrapper and bare runs, which only the owner can choose.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use helve_core::{
     Attach, BoxFuture, Cancel, Ended, ErrorKind, OutputSink, ProcessLimits, SandboxReport, ShellBackend,
@@ -40,37 +40,54 @@ impl Ladder {
 }
 
 impl Steps {
-    fn taken(&self) -> Option<Arc<dyn ShellBackend>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<dyn ShellBackend>>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The rung in use; the first time it is remembered or probed, which takes a while.
+    fn memory(&self) -> Option<Memory> {
+        self.remember_in.as_deref().and_then(Memory::of)
+    }
+
+    fn step_on(&self, rung: Rung) -> Result<Arc<dyn ShellBackend>, ToolError> {
+        crate::backend(&probe::choice(rung), self.view.clone(), self.limits)
+    }
+
+    /// The rung in use, or the one that is remembered. Starts no process and waits for none: none while it is looked for.
+    fn known(&self) -> Option<Arc<dyn ShellBackend>> {
+        let mut taken = match self.taken.try_lock() {
+            Ok(taken) => taken,
+            Err(TryLockError::Poisoned(taken)) => taken.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        if taken.is_none() {
+            let rung = self.memory().as_ref().and_then(Memory::recall)?;
+            *taken = Some(self.step_on(rung).ok()?);
+        }
+        taken.clone()
+    }
+
+    /// The rung in use; where none is known it is looked for, which takes a while.
     fn take(&self) -> Result<Arc<dyn ShellBackend>, ToolError> {
+        if let Some(backend) = self.known() {
+            return Ok(backend);
+        }
         // The lock is held meanwhile: calls that start together wait for one answer.
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.lock();
         if let Some(backend) = &*taken {
             return Ok(Arc::clone(backend));
         }
-        let memory = self.remember_in.as_deref().and_then(Memory::of);
-        let rung = match memory.as_ref().and_then(Memory::recall) {
-            Some(rung) => rung,
-            None => {
-                let rung = probe::climb()?.map_err(|refused| none_holds(&refused))?;
-                if let Some(memory) = &memory {
-                    memory.keep(rung);
-                }
-                rung
-            }
-        };
-        let backend = crate::backend(&probe::choice(rung), self.view.clone(), self.limits)?;
-        Ok(Arc::clone(taken.insert(backend)))
+        let rung = probe::climb()?.map_err(|refused| none_holds(&refused))?;
+        if let Some(memory) = self.memory() {
+            memory.keep(rung);
+        }
+        Ok(Arc::clone(taken.insert(self.step_on(rung)?)))
     }
 
     /// A rung that cannot be had after all is asked for anew at the next call.
     fn watch(&self, ended: Result<Ended, ToolError>) -> Result<Ended, ToolError> {
         if ended.as_ref().is_err_and(|error| error.kind == ErrorKind::SandboxUnavailable) {
-            *self.taken.lock().unwrap_or_else(PoisonError::into_inner) = None;
-            if let Some(memory) = self.remember_in.as_deref().and_then(Memory::of) {
+            *self.lock() = None;
+            if let Some(memory) = self.memory() {
                 memory.forget();
             }
         }
@@ -81,7 +98,7 @@ impl Steps {
 impl Ladder {
     /// The rung in use, without holding up the event loop while it is looked for.
     async fn rung(&self) -> Result<Arc<dyn ShellBackend>, ToolError> {
-        if let Some(backend) = self.0.taken() {
+        if let Some(backend) = self.0.known() {
             return Ok(backend);
         }
         let steps = Arc::clone(&self.0);
@@ -91,11 +108,13 @@ impl Ladder {
 }
 
 impl ShellBackend for Ladder {
+    /// Of the rung, once that is known; before, nothing can be promised.
     fn report(&self) -> SandboxReport {
-        let none = |_| SandboxReport { backend: "auto".to_owned(), layers: Vec::new() };
-        self.0.take().map_or_else(none, |rung| rung.report())
+        let unknown = || SandboxReport { backend: "auto".to_owned(), layers: Vec::new() };
+        self.0.known().map_or_else(unknown, |rung| rung.report())
     }
 
+    /// Only a rung that holds is taken.
     fn contains(&self) -> bool {
         true
     }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! `tree` reaches everything by descriptors beneath the workspace, `places` finds what is protected, `watch` says what
-//! changed since the last look, `snapshot` remembers what the owner has, `harmless` judges git's configuration, `take`
+//! changed since the last look, `snapshot` remembers what the owner has, `judge` and `harmless` say what may stay, `take`
 //! removes and restores.
 //!
 //! What changes between calls is the owner's doing and becomes what is protected. What changes during a call is the
@@ -17,9 +17,11 @@
 //! The first call of a process is followed by a second walk instead of watches, because ending them takes longer than a
 //! short command. Where watches cannot be had, every look is a walk. Deliberately not here: the mounts themselves, and
 //! which names are protected (`helve_core::protected`). Not protected: what lies deeper than a path can be long, on another
-//! file system inside the workspace, or beyond the first 200,000 directories of a workspace that had more from the start.
+//! file system inside the workspace, or beyond the first 200,000 directories of a workspace that had more from the start;
+//! names (but not git's structure) inside installed packages; and, where nothing is mounted, files of more than 1 MiB.
 
 mod harmless;
+mod judge;
 mod places;
 mod snapshot;
 mod state;

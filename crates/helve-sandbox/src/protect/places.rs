@@ -53,6 +53,8 @@ impl Kind {
 pub(super) struct Names {
     /// Names that count anywhere, without `.git`.
     named: Vec<String>,
+    /// Whether all of them begin with a dot, so that few names have to be compared.
+    hidden: bool,
     /// Whether git's structure counts.
     git: bool,
     /// Single paths that the owner's git configuration leads to.
@@ -73,8 +75,10 @@ pub(super) struct Listing {
 impl Names {
     pub(super) fn new(names: &[String]) -> Names {
         let is_git = |name: &&String| name.eq_ignore_ascii_case(protected::GIT);
+        let named: Vec<String> = names.iter().filter(|name| !is_git(name)).cloned().collect();
         Names {
-            named: names.iter().filter(|name| !is_git(name)).cloned().collect(),
+            hidden: named.iter().all(|name| name.starts_with('.')),
+            named,
             git: names.iter().any(|name| is_git(&name)),
             paths: BTreeSet::new(),
         }
@@ -86,7 +90,7 @@ impl Names {
 
     /// Whether a change of an entry with this name can make or change a place.
     pub(super) fn is_relevant(&self, name: &[u8]) -> bool {
-        protected::is_among(&self.named, name)
+        self.is_protected(name)
             || self.git && (is_named(name, b".git") || piece(name).is_some() || is_mark(name))
             || self.paths.iter().any(|path| tree::split(path).1 == name)
     }
@@ -108,7 +112,8 @@ impl Names {
                 }
                 return true;
             }
-            if self.git {
+            // The first letters of all that counts in git's structure.
+            if self.git && name.first().is_some_and(|first| b".HhOoRrCcGg".contains(first)) {
                 if is_named(name, b".git") && !is_directory {
                     listing.places.push((join(path, name), Kind::GitFile));
                     return true;
@@ -135,8 +140,12 @@ impl Names {
         Ok(listing)
     }
 
+    fn is_protected(&self, name: &[u8]) -> bool {
+        (name.first() == Some(&b'.') || !self.hidden) && protected::is_among(&self.named, name)
+    }
+
     fn is_place(&self, directory: &[u8], name: &[u8], in_installed: bool) -> bool {
-        !in_installed && protected::is_among(&self.named, name)
+        !in_installed && self.is_protected(name)
             || !self.paths.is_empty() && self.paths.contains(&join(directory, name))
     }
 

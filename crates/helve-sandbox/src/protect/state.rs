@@ -8,13 +8,12 @@ use helve_core::{Removed, protected};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::harmless::is_harmless;
+use super::judge::Judge;
 use super::places::{Kind, Listing, MOST_DIRECTORIES, Names};
 use super::snapshot::{Held, Snapshot};
-use super::take::{Taken, put_back};
-use super::tree::{Identity, Tree, identity, is_below, join, kind as type_of, split};
+use super::take::{Taken, put_back, reconcile};
+use super::tree::{Identity, Tree, identity, join, kind as type_of, split};
 use super::watch::{Changes, Watch};
-use crate::git_config::{self, Entry};
 use crate::native::wire::Guarded;
 
 /// How many paths are mounted. What the owner has beyond is put back if a command changes it.
@@ -246,7 +245,9 @@ impl State {
         for (path, kind) in &found.places {
             self.adopt_one(path, *kind)?;
         }
-        self.names.paths = self.led_to();
+        let configs = self.known.iter().filter(|(_, known)| known.kind == Kind::Config);
+        let configs = configs.map(|(path, known)| (path.as_slice(), &known.snapshot.held));
+        self.names.paths = self.judge().led_to(configs);
         for path in self.names.paths.clone() {
             self.adopt_one(&path, Kind::Named)?;
         }
@@ -259,7 +260,7 @@ impl State {
             return Ok(());
         };
         self.watch_place(path, &snapshot.held);
-        if self.theirs.contains(path) && self.may_stay(path, kind, &snapshot, None) {
+        if self.theirs.contains(path) && self.judge().may_stay(path, kind, &snapshot, None) {
             return Ok(());
         }
         self.theirs.remove(path);
@@ -276,32 +277,8 @@ impl State {
         });
     }
 
-    /// Files and directories of the workspace that the owner's configuration of git makes part of itself: its hooks and
-    /// included files.
-    fn led_to(&self) -> BTreeSet<Vec<u8>> {
-        let mut paths = BTreeSet::new();
-        for (path, known) in self.known.iter().filter(|(_, known)| known.kind == Kind::Config) {
-            let git = split(path).0;
-            let entries = known.snapshot.held.content().map(git_config::read);
-            for entry in entries.into_iter().flatten().flatten() {
-                let Some(value) = &entry.value else { continue };
-                let target = match (entry.section.as_str(), entry.name.as_str()) {
-                    // Hooks run in the work tree.
-                    ("core", "hookspath") => self.tree.resolve(split(git).0, value).map(|path| {
-                        // husky keeps the hooks themselves beside a directory of that name.
-                        match path.strip_suffix(b"/_") {
-                            Some(above) => above.to_vec(),
-                            None => path,
-                        }
-                    }),
-                    ("include" | "includeif", "path") => self.tree.resolve(git, value),
-                    _ => None,
-                };
-                // The whole workspace cannot be kept from being changed.
-                paths.extend(target.filter(|path| !path.is_empty() && !is_below(git, path)));
-            }
-        }
-        paths
+    fn judge(&self) -> Judge<'_> {
+        Judge { tree: &self.tree, names: &self.names }
     }
 
     /// Decides about one place after a call.
@@ -315,13 +292,13 @@ impl State {
         let Some(now) = Snapshot::of(&self.tree, path, wanted(kind))? else { return Ok(()) };
         if let Some(known) = self.known.get(path) {
             if !known.snapshot.held.differs(&now.held)
-                || known.mounted && self.may_stay(path, kind, &now, Some(&known.snapshot))
+                || known.mounted && self.judge().may_stay(path, kind, &now, Some(&known.snapshot))
             {
                 return Ok(());
             }
             return reconcile(&self.tree, path, &known.snapshot.held, &now.held, kind.why(), taken);
         }
-        if self.may_stay(path, kind, &now, None) {
+        if self.judge().may_stay(path, kind, &now, None) {
             self.watch_place(path, &now.held);
             self.theirs.insert(path.to_vec());
             return Ok(());
@@ -343,60 +320,6 @@ impl State {
         taken.take_entries(&self.tree, path, wanted(kind), kind.why())?;
         // git's own samples stay, and so do work trees; a directory that held nothing else goes.
         taken.take_if_empty(&self.tree, path)
-    }
-
-    /// Whether what a command left at a place does no harm there. `before` is what the owner had.
-    fn may_stay(&self, path: &[u8], kind: Kind, now: &Snapshot, before: Option<&Snapshot>) -> bool {
-        let before = before.map(|before| &before.held);
-        match kind {
-            Kind::Named => {
-                let trees = join(path, protected::WORKTREES.as_bytes());
-                matches!(&now.held, Held::Directory { entries, .. } if entries.is_empty())
-                    && self.tree.stat(&trees).is_ok_and(|stat| stat.is_some())
-            }
-            Kind::Hooks => match (&now.held, before) {
-                (Held::Directory { entries, .. }, Some(Held::Directory { entries: before, .. })) => entries
-                    .iter()
-                    .all(|(name, held)| before.get(name).is_some_and(|before| !before.differs(held))),
-                (Held::Directory { entries, .. }, _) => entries.is_empty(),
-                _ => false,
-            },
-            Kind::Config => {
-                let entries = |held: &Held| held.content().map(git_config::read).and_then(Result::ok);
-                let before: BTreeSet<Entry> = before.and_then(entries).into_iter().flatten().collect();
-                let git = split(path).0;
-                let inside = |named: &[u8]| self.tree.resolve(git, named).is_some();
-                self.is_single(path)
-                    && entries(&now.held).is_some_and(|entries| {
-                        entries.iter().all(|entry| before.contains(entry) || is_harmless(entry, &inside))
-                    })
-            }
-            Kind::GitFile => self.leads_inside(path, now, b"gitdir: "),
-            Kind::Pointer => is_of_work_tree(split(path).0) && self.leads_inside(path, now, b""),
-        }
-    }
-
-    /// Whether a file has no second name, through which it could be changed unseen.
-    fn is_single(&self, path: &[u8]) -> bool {
-        self.tree.stat(path).is_ok_and(|stat| stat.is_some_and(|stat| stat.st_nlink == 1))
-    }
-
-    /// Whether a file names a place in the workspace and, unless it only says where a work tree is, a git directory: for
-    /// a work tree's own that is the one in which it lies.
-    fn leads_inside(&self, path: &[u8], now: &Snapshot, prefix: &[u8]) -> bool {
-        let (directory, name) = split(path);
-        let named = now.held.content().and_then(|content| content.strip_prefix(prefix));
-        let Some(named) = named.map(<[u8]>::trim_ascii_end).filter(|named| !named.contains(&b'\n')) else {
-            return false;
-        };
-        let Some(target) = self.tree.resolve(directory, named) else { return false };
-        let is_git = || self.names.list(&self.tree, &target, true).is_ok_and(|listing| listing.git);
-        let is_right = match name.to_ascii_lowercase().as_slice() {
-            b"gitdir" => true,
-            b"commondir" => target == split(split(directory).0).0 && is_git(),
-            _ => is_git(),
-        };
-        is_right && self.is_single(path)
     }
 
     /// What is to be mounted, if it differs from what was told.
@@ -465,11 +388,6 @@ fn wanted(kind: Kind) -> &'static dyn Fn(&[u8]) -> bool {
     }
 }
 
-/// Whether a git directory is where git keeps those of further work trees.
-fn is_of_work_tree(path: &[u8]) -> bool {
-    split(split(path).0).1.eq_ignore_ascii_case(b"worktrees")
-}
-
 fn split_first(path: &[u8]) -> &[u8] {
     path.split(|byte| *byte == b'/').next().unwrap_or_default()
 }
@@ -484,37 +402,4 @@ fn directories(path: &[u8], held: &Held, found: &mut Vec<Vec<u8>>) {
             found.push(below);
         }
     }
-}
-
-/// Makes a place what it was: takes away what is new or changed, puts back what was there. What was too large to
-/// remember is left as it is.
-fn reconcile(
-    tree: &Tree,
-    path: &[u8],
-    before: &Held,
-    now: &Held,
-    why: &str,
-    taken: &mut Taken,
-) -> io::Result<()> {
-    match (before, now) {
-        (Held::Unknown | Held::Large { .. }, _) => {}
-        (Held::Directory { entries: before, .. }, Held::Directory { entries: now, .. }) => {
-            for (name, now) in now {
-                let below = join(path, name);
-                match before.get(name) {
-                    Some(before) if !before.differs(now) => {}
-                    Some(before) => reconcile(tree, &below, before, now, why, taken)?,
-                    None => taken.take(tree, &below, why)?,
-                }
-            }
-            for (name, before) in before.iter().filter(|(name, _)| !now.contains_key(*name)) {
-                put_back(tree, &join(path, name), before)?;
-            }
-        }
-        _ => {
-            taken.take(tree, path, why)?;
-            put_back(tree, path, before)?;
-        }
-    }
-    Ok(())
 }

@@ -239,3 +239,36 @@ pub(super) fn put_back(tree: &Tree, path: &[u8], held: &Held) -> io::Result<()> 
     }
     Ok(())
 }
+
+/// Makes a place what it was: takes away what is new or changed, puts back what was there. What was too large to
+/// remember is left as it is.
+pub(super) fn reconcile(
+    tree: &Tree,
+    path: &[u8],
+    before: &Held,
+    now: &Held,
+    why: &str,
+    taken: &mut Taken,
+) -> io::Result<()> {
+    match (before, now) {
+        (Held::Unknown | Held::Large { .. }, _) => {}
+        (Held::Directory { entries: before, .. }, Held::Directory { entries: now, .. }) => {
+            for (name, now) in now {
+                let below = join(path, name);
+                match before.get(name) {
+                    Some(before) if !before.differs(now) => {}
+                    Some(before) => reconcile(tree, &below, before, now, why, taken)?,
+                    None => taken.take(tree, &below, why)?,
+                }
+            }
+            for (name, before) in before.iter().filter(|(name, _)| !now.contains_key(*name)) {
+                put_back(tree, &join(path, name), before)?;
+            }
+        }
+        _ => {
+            taken.take(tree, path, why)?;
+            put_back(tree, path, before)?;
+        }
+    }
+    Ok(())
+}

@@ -325,9 +325,9 @@ fn nothing_that_is_left_leads_out_or_stops_the_sweep() {
             rustix::fs::mknodat(CWD, scene.path(".vscode/pipe"), rustix::fs::FileType::Fifo, Mode::RUSR, 0)
                 .unwrap();
             scene.write(".vscode/shut/inner", "x");
-            fs::set_permissions(scene.path(".vscode/shut"), fs::Permissions::from_mode(0)).unwrap();
+            fs::set_permissions(scene.path(".vscode/shut"), fs::Permissions::from_mode(0o0)).unwrap();
             scene.write("closed/.envrc", "x");
-            fs::set_permissions(scene.path("closed"), fs::Permissions::from_mode(0)).unwrap();
+            fs::set_permissions(scene.path("closed"), fs::Permissions::from_mode(0o0)).unwrap();
         });
         let mut paths: Vec<&str> = removed.iter().map(|(path, _)| path.as_str()).collect();
         paths.sort_unstable();
@@ -392,6 +392,23 @@ fn more_events_than_the_kernel_keeps_lose_nothing() {
         scene.write("a/.envrc", "late");
     });
     assert_eq!(removed, taken(&[("a/.envrc", "late")]));
+}
+
+#[test]
+fn names_without_a_dot_count_where_the_owner_names_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let protection = Protection::new(folder.path().to_owned(), vec!["secret.mk".into()], false);
+    write(&folder.path().join("a/secret.mk"), "mine");
+    for _ in 0..3 {
+        let turn = protection.begin().unwrap().unwrap();
+        write(&folder.path().join("a/secret.mk"), "theirs");
+        write(&folder.path().join("b/secret.mk"), "new");
+        write(&folder.path().join("b/.envrc"), "not named");
+        assert_eq!(turn.end().unwrap().len(), 2);
+        assert_eq!(fs::read_to_string(folder.path().join("a/secret.mk")).unwrap(), "mine");
+        assert!(!folder.path().join("b/secret.mk").exists());
+    }
+    assert!(folder.path().join("b/.envrc").exists());
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //!   ├ order     what is asked, in the shape that each lane takes ── lane: who may use a warm shell
 //!   ├ engine    the zygote and the members that stand ready ── pool: how many ── zygote, member: Helve's records
 //!   ├ turn      protected paths: guarded before, swept after
+//!   ├ reopen    streams that a command opens by name
 //!   └ reactor   one thread: output into sinks, endings to callers, then the pool is filled again
 //! helper        this program started again, which becomes the zygote (sys::native) ── setup: what it is told
 //! wire          what they say to each other ── records, socket: how that travels
@@ -23,6 +24,7 @@ mod order;
 mod pool;
 mod reactor;
 mod records;
+mod reopen;
 pub(crate) mod setup;
 mod socket;
 mod turn;
@@ -107,6 +109,7 @@ impl Native {
         let engine = self.engine()?;
         let program = attach.words.first().map(|word| word.to_string_lossy().into_owned());
         let timeout = attach.timeout;
+        attach.streams.iter().for_each(reopen::allow);
         let (order, signals) = Order::of_attached(&self.view, attach)?;
         let program = program.unwrap_or_default();
         let call = Call { order, timeout, sink: None, signals: Some(signals), program, is_shell: false };

@@ -45,6 +45,16 @@ fn each_stream_is_its_own() {
 }
 
 #[test]
+fn streams_can_be_opened_by_their_names() {
+    for backend in backends() {
+        let script = "cat /dev/stdin > /dev/stdout; echo err > /dev/stderr";
+        let command = words(backend, &[], &["sh", "-c", script]);
+        let ran = Place::new().run_with_input(&command, b"in\n");
+        assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("in\n", "err\n"), "{backend}: {ran:?}");
+    }
+}
+
+#[test]
 fn nothing_waits_for_more() {
     for backend in backends() {
         let place = Place::new();

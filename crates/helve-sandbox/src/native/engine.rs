@@ -25,6 +25,7 @@ use super::member::{Finish, Member, Readiness};
 use super::order::Order;
 use super::pool::{PoolSize, Sizing, Wanted};
 use super::reactor;
+use super::reopen;
 use super::setup::Setup;
 use super::socket;
 use super::wire::{Kind, Make};
@@ -616,5 +617,6 @@ impl State {
 fn output_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
     let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&reader, true)?;
+    reopen::allow(&writer);
     Ok((reader, writer))
 }

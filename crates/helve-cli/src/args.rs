@@ -18,6 +18,7 @@ First steps:
   helve run 'uname -a'             a shell command, in the sandbox
   helve call echo message=hello    any tool, by its name
   helve check 'rm -rf build'       what a command does and whether it may run, without running it
+  helve doctor                     which sandbox this machine gives, and what mends it
   helve log                        what was called, and what came of it
 
 `helve COMMAND --help` explains a command and gives examples.")]

@@ -47,6 +47,9 @@ pub(super) const EVENT_BITS: u32 = 3;
 /// How long closing waits for control groups to be removed.
 const LAST_MOMENT: Duration = Duration::from_millis(100);
 
+/// When members that were just ordered are likely to be ready.
+const PREPARED_AFTER: Duration = Duration::from_millis(3);
+
 /// The shared state.
 pub(super) struct Engine {
     pub(super) view: View,
@@ -435,6 +438,9 @@ impl Engine {
 
     /// Lets the member's events wake the reactor.
     fn register(&self, member: &Member) -> Result<(), Errno> {
+        if !member.set_registered() {
+            return Ok(());
+        }
         member.with_descriptors(|what, fd| {
             let data = EventData::new_u64(member.id << EVENT_BITS | what);
             epoll::add(&self.epoll, fd, data, EventFlags::IN)
@@ -539,7 +545,28 @@ impl Engine {
                 self.forget(member.id);
             }
         }
-        wanted.again
+        let unready = self.prepare_idle().then(|| Instant::now() + PREPARED_AFTER);
+        wanted.again.into_iter().chain(unready).min()
+    }
+
+    /// Sees which members have become ready and does for them what a call would have to do. Whether some are not ready
+    /// yet.
+    fn prepare_idle(&self) -> bool {
+        let state = self.state();
+        let idle = state.warm.iter().chain(&state.parked).filter(|member| !member.is_registered());
+        let idle: Vec<_> = idle.cloned().collect();
+        drop(state);
+        let mut unready = false;
+        for member in idle {
+            match member.readiness() {
+                // One that is taken meanwhile is registered only once: whoever comes second sees that.
+                Readiness::Ready if member.is_silent() => drop(self.register(&member)),
+                Readiness::Ready => {}
+                Readiness::Preparing => unready = true,
+                Readiness::Dead => self.lost_idle(member.id),
+            }
+        }
+        unready
     }
 }
 

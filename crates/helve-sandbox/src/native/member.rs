@@ -6,6 +6,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use helve_core::{OutputSink, Stream};
@@ -67,6 +68,7 @@ pub(super) struct Member {
     flow: Mutex<Flow>,
     /// The mark of a call whose caller is gone; the reactor tidies up after it.
     abandoned: Mutex<Option<Underway>>,
+    registered: AtomicBool,
 }
 
 #[derive(Default)]
@@ -129,6 +131,7 @@ impl Member {
             doors: Mutex::new(Doors { talk: Some(talk), ..Doors::default() }),
             flow: Mutex::new(Flow { pipes, ..Flow::default() }),
             abandoned: Mutex::new(None),
+            registered: AtomicBool::new(false),
         }
     }
 
@@ -283,6 +286,23 @@ impl Member {
         if !doors.watched && add(pidfd.as_fd()).is_ok() {
             doors.watched = true;
         }
+    }
+
+    /// Whether its events wake the reactor. They do not while it is being made: a shell may write before it has its text.
+    pub(super) fn is_registered(&self) -> bool {
+        self.registered.load(Ordering::Relaxed)
+    }
+
+    /// Its events are to wake the reactor from now on. Whether they did not before.
+    pub(super) fn set_registered(&self) -> bool {
+        !self.registered.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether it has written nothing yet.
+    pub(super) fn is_silent(&self) -> bool {
+        let flow = self.flow();
+        let mut pipes = flow.pipes.iter().flatten();
+        pipes.all(|pipe| rustix::io::ioctl_fionread(pipe).is_ok_and(|bytes| bytes == 0))
     }
 
     /// Whether it has no call.

@@ -25,7 +25,7 @@ const LAST_WAIT: Duration = Duration::from_secs(2);
 
 /// Serves until the backend is closed.
 pub(super) fn run(engine: &Arc<Engine>) {
-    let mut reactor = Reactor { engine, buffer: vec![0; BUFFER_BYTES], answered: false };
+    let mut reactor = Reactor { engine, buffer: vec![0; BUFFER_BYTES], answered: false, retired: Vec::new() };
     let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; MOST_EVENTS];
     let mut again = None;
     let mut closed = None;
@@ -48,6 +48,7 @@ pub(super) fn run(engine: &Arc<Engine>) {
         }
         let dying = zygote::reap(engine.graveyard()).then(|| Instant::now() + LOOK_EVERY);
         again = engine.tend().into_iter().chain(dying).min();
+        reactor.retired.clear();
     }
     engine.clear();
     engine.has_closed();
@@ -67,6 +68,8 @@ struct Reactor<'a> {
     buffer: Vec<u8>,
     /// A call was answered since the pool was tended.
     answered: bool,
+    /// Members whose calls were answered since then.
+    retired: Vec<Arc<Member>>,
 }
 
 impl Reactor<'_> {
@@ -81,6 +84,10 @@ impl Reactor<'_> {
             return;
         }
         let Some(member) = self.engine.member(id) else { return };
+        if member.is_idle() {
+            // One that stands ready has nothing to say; it has died.
+            return self.engine.lost_idle(id);
+        }
         match what {
             TALK => member.listen(),
             STDOUT | STDERR => {
@@ -119,6 +126,8 @@ impl Reactor<'_> {
             drop(member.abandoned());
         }
         self.engine.forget(member.id);
+        // Whoever was answered lets go of it first, so that closing its descriptors is not on his way.
+        self.retired.push(Arc::clone(member));
         self.engine.ended();
         self.answered = true;
     }

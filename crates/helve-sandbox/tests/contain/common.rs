@@ -1,0 +1,248 @@
+//! What the suites share: sandboxes, one run of a job, and this program again as another user.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use helve_core::{
+    Cancel, Ended, ErrorKind, Network, OutputSink, ProcessLimits, SandboxChoice, ShellBackend, ShellJob,
+    Stream, ToolError, View, Work,
+};
+
+/// The user without rights that the suites run as besides root.
+const ORDINARY_USER: &str = "65534";
+
+pub(crate) const LIMITS: ProcessLimits = ProcessLimits {
+    open_files: 1024,
+    file_bytes: 1 << 30,
+    memory_bytes: 2 << 30,
+    processes: 512,
+    cpu_seconds: 600,
+    disk_bytes: 2 << 30,
+    tmp_bytes: 256 << 20,
+};
+
+/// Names that no command may change in the workspace, nor leave behind.
+const PROTECTED: [&str; 5] = [".git", ".agent", ".vscode", ".mcp.json", ".bashrc"];
+
+/// A view of `workspace` with `home` as a private home.
+pub(crate) fn view(workspace: &Path, home: &Path) -> View {
+    let home = home.display().to_string();
+    let env = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", home.as_str()), ("LANG", "C.UTF-8")];
+    View {
+        workspace: workspace.to_owned(),
+        read_only: Vec::new(),
+        read_write: Vec::new(),
+        hidden: Vec::new(),
+        protected: PROTECTED.map(str::to_owned).to_vec(),
+        env: env
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect::<BTreeMap<_, _>>(),
+        network: Network::Off,
+        shell: "/bin/bash".into(),
+    }
+}
+
+pub(crate) fn shell(text: &str) -> ShellJob {
+    job(Work::Shell(text.to_owned()))
+}
+
+pub(crate) fn program<const N: usize>(words: [&str; N]) -> ShellJob {
+    job(Work::Program(words.map(str::to_owned).to_vec()))
+}
+
+fn job(work: Work) -> ShellJob {
+    ShellJob { work, stdin: Vec::new(), working_dir: None, timeout: Duration::from_secs(20) }
+}
+
+/// A sandbox by its name in results.
+pub(crate) fn choice(name: &str) -> SandboxChoice {
+    match name {
+        "native" => SandboxChoice::Native,
+        "landlock" => SandboxChoice::Landlock,
+        "bwrap" => SandboxChoice::Bwrap,
+        other => panic!("no sandbox is called {other}"),
+    }
+}
+
+/// The backend for `view`. The native one re-executes a helper, which a test harness is not.
+pub(crate) fn backend(choice: &SandboxChoice, view: View, limits: ProcessLimits) -> Arc<dyn ShellBackend> {
+    helve_sandbox::backend(choice, view, limits).unwrap()
+}
+
+/// What a run gave.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Done {
+    pub(crate) ended: Result<Ended, ToolError>,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+    /// How many bytes of output there were, kept or not.
+    pub(crate) bytes: u64,
+}
+
+impl Done {
+    /// Both streams as text.
+    pub(crate) fn text(&self) -> String {
+        format!("{}{}", String::from_utf8_lossy(&self.stdout), String::from_utf8_lossy(&self.stderr))
+    }
+}
+
+/// A sink that keeps at most [`Kept::MOST`] bytes of each stream and counts all.
+#[derive(Clone, Default)]
+pub(crate) struct Collector(Arc<Mutex<Kept>>);
+
+#[derive(Clone, Default)]
+struct Kept {
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    bytes: u64,
+}
+
+impl Kept {
+    const MOST: usize = 4 << 20;
+}
+
+impl OutputSink for Collector {
+    fn chunk(&mut self, stream: Stream, bytes: &[u8]) {
+        let mut kept = self.0.lock().unwrap();
+        kept.bytes += bytes.len() as u64;
+        let kept = match stream {
+            Stream::Stdout => &mut kept.stdout,
+            Stream::Stderr => &mut kept.stderr,
+        };
+        let room = Kept::MOST.saturating_sub(kept.len());
+        kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+}
+
+/// Runs one job to its end.
+pub(crate) async fn run(backend: &dyn ShellBackend, job: ShellJob) -> Done {
+    let collector = Collector::default();
+    let ended = backend.run(job, Box::new(collector.clone()), Cancel::never()).await;
+    let kept = collector.0.lock().unwrap().clone();
+    Done { ended, stdout: kept.stdout, stderr: kept.stderr, bytes: kept.bytes }
+}
+
+/// Two calls, after which a sandbox that keeps members ready has them.
+pub(crate) async fn prime(backend: &dyn ShellBackend) {
+    for _ in 0..2 {
+        run(backend, shell("true")).await.ended.unwrap();
+        tokio::time::sleep(Duration::from_millis(60)).await;
+    }
+}
+
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
+}
+
+/// Whether a sandbox works here, found by running `true` in it. Where `HELVE_TEST_REQUIRE_SANDBOX` is 1 it has to.
+pub(crate) fn works(choice: &SandboxChoice) -> bool {
+    let folder = tempfile::tempdir().unwrap();
+    give_away(folder.path(), choice);
+    let made = helve_sandbox::backend(choice, view(folder.path(), Path::new("/home/user")), LIMITS);
+    let ended = made.and_then(|backend| block_on(run(&*backend, shell("true"))).ended);
+    match ended {
+        Ok(_) => true,
+        Err(error) => {
+            assert_eq!(error.kind, ErrorKind::SandboxUnavailable, "{error:?}");
+            let required = std::env::var_os("HELVE_TEST_REQUIRE_SANDBOX").is_some_and(|value| value == "1");
+            assert!(!required, "{choice:?} does not work here: {error:?}");
+            println!("skipped {choice:?}, which does not work here: {}", error.message);
+            false
+        }
+    }
+}
+
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Makes a workspace and all in it an ordinary user's, where the suite runs as root and the sandbox is Landlock alone,
+/// which does not hold root and therefore refuses to work on root's own files.
+pub(crate) fn give_away(workspace: &Path, choice: &SandboxChoice) {
+    if is_root() && *choice == SandboxChoice::Landlock {
+        let owner = format!("{ORDINARY_USER}:{ORDINARY_USER}");
+        let done = Command::new("chown").args(["-hR", &owner]).arg(workspace).status().unwrap();
+        assert!(done.success(), "chown of {}", workspace.display());
+    }
+}
+
+/// Who plays a role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum User {
+    /// Whoever runs the tests.
+    Same,
+    /// A user without rights.
+    Ordinary,
+}
+
+/// This program again, to play one of its ignored tests as a process of its own. None where the user is to be another
+/// one and only root could become it.
+pub(crate) fn role(test: &str, user: User) -> Option<Command> {
+    let own = std::env::current_exe().unwrap();
+    let mut command = match user {
+        User::Same => Command::new(own),
+        User::Ordinary if is_root() => {
+            let (reuid, regid) = (format!("--reuid={ORDINARY_USER}"), format!("--regid={ORDINARY_USER}"));
+            let mut command = Command::new("setpriv");
+            command.args([&reuid, &regid, "--clear-groups", "--"]).arg(own);
+            // Directories of root's would be looked into in vain.
+            command.env("HOME", "/").env_remove("XDG_RUNTIME_DIR").current_dir("/");
+            command
+        }
+        User::Ordinary => {
+            println!("skipped: already an ordinary user");
+            return None;
+        }
+    };
+    command.args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"]).stdin(Stdio::null());
+    Some(command)
+}
+
+/// Plays a role to its end, shows what it said, and fails if it failed.
+pub(crate) fn play(command: &mut Command) {
+    let output = command.output().unwrap();
+    println!("{}", said(&output));
+    assert!(output.status.success(), "{command:?} ended with {}", output.status);
+}
+
+/// What a role said on both streams.
+pub(crate) fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// The sandbox that a role is told to use.
+pub(crate) fn choice_of_role() -> (String, SandboxChoice) {
+    let name = std::env::var("ROLE_SANDBOX").unwrap();
+    let choice = choice(&name);
+    (name, choice)
+}
+
+/// Whether a case is asked for: all are, unless the environment names one.
+pub(crate) fn is_asked_for(id: &str) -> bool {
+    std::env::var("HELVE_TEST_CASE").map_or(true, |asked| asked == id)
+}
+
+/// One suite at a time: they fill both cores, and some measure time.
+pub(crate) fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// A text that nothing else on this machine contains.
+pub(crate) fn token() -> String {
+    let folder = tempfile::Builder::new().prefix("").rand_bytes(20).tempdir().unwrap();
+    folder.path().file_name().unwrap().to_string_lossy().into_owned()
+}
+
+/// A file or directory from the environment; none, with a word about it, where it is not set.
+pub(crate) fn shared(variable: &str, file: &str) -> Option<PathBuf> {
+    let path = std::env::var_os(variable).map(|folder| PathBuf::from(folder).join(file));
+    if path.is_none() {
+        println!("skipped: {variable} is not set");
+    }
+    path
+}

@@ -1,0 +1,33 @@
+//! What the sandboxes hold, with real processes: attacks, greedy commands, everyday work, warm shells, endurance.
+//!
+//! Every suite runs on each sandbox that works here, as the user who started it and, where that is root, as an ordinary
+//! user too: the program starts itself again through `setpriv`. Cases are lines of JSON under `tests/cases`. An attack
+//! also runs without a sandbox, in a throw-away world of namespaces, to show that it is one.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `HELVE_TEST_REQUIRE_SANDBOX=1` | a sandbox that does not work here fails the tests instead of skipping them |
+//! | `HELVE_TEST_SOAK=1` | endurance at full length, and every command of the shared data |
+//! | `HELVE_TEST_CASE` | only the case of this name |
+//! | `HELVE_SHARED_CASES`, `HELVE_SHARED_DATA` | directories with more cases and commands; skipped where not set |
+
+#[cfg(test)]
+mod attacks;
+#[cfg(test)]
+mod check;
+#[cfg(test)]
+mod common;
+#[cfg(test)]
+mod everyday;
+#[cfg(test)]
+mod live;
+#[cfg(test)]
+mod resource;
+#[cfg(test)]
+mod soak;
+#[cfg(test)]
+mod survivors;
+#[cfg(test)]
+mod warm;
+#[cfg(test)]
+mod world;

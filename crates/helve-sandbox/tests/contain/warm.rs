@@ -1,0 +1,147 @@
+//! A warm shell is `bash -c` or `sh -c` byte for byte.
+//!
+//! Each text runs inside Helve's own sandbox, never outside: once as a text for the shell, which a warm one takes, and
+//! once as a program `bash -c`, each time on a new copy of one small workspace. Where the two differ both are tried
+//! again: what a new shell does not always give is random by itself and proves nothing.
+
+use std::path::Path;
+use std::time::Duration;
+
+use helve_core::{Exit, SandboxChoice, ShellBackend, ShellJob, Work};
+
+use crate::common::{LIMITS, User, alone, backend, block_on, play, prime, role, run, shared, view, works};
+
+/// Texts that a shell which does not start afresh would get wrong.
+const TRICKY: &str = include_str!("../cases/warm.jsonl");
+
+/// How many commands of the shared data are tried where nobody asks for all.
+const SAMPLE: usize = 200;
+
+fn compare_all(user: User) {
+    let _alone = alone();
+    let Some(mut role) = role("warm::role_compares", user) else { return };
+    play(&mut role);
+}
+
+#[test]
+fn warm_shell_is_a_new_shell() {
+    compare_all(User::Same);
+}
+
+#[test]
+fn warm_shell_is_a_new_shell_for_an_ordinary_user() {
+    compare_all(User::Ordinary);
+}
+
+#[test]
+#[ignore = "played as a process of its own by the tests above"]
+fn role_compares() {
+    if !works(&SandboxChoice::Native) {
+        return;
+    }
+    let mut wrong = Vec::new();
+    for shell in ["/bin/bash", "/bin/sh"] {
+        let texts = TRICKY.lines().map(|line| serde_json::from_str(line).unwrap());
+        wrong.extend(compare(shell, texts));
+    }
+    wrong.extend(compare("/bin/bash", commands().into_iter()));
+    assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// The commands of the shared data: all of them, or some from everywhere in the file.
+fn commands() -> Vec<String> {
+    let Some(path) = shared("HELVE_SHARED_DATA", "commands.txt") else { return Vec::new() };
+    let text = String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned();
+    let all: Vec<String> = text.lines().map(str::to_owned).collect();
+    let every = if std::env::var_os("HELVE_TEST_SOAK").is_some() { 1 } else { all.len().div_ceil(SAMPLE) };
+    all.into_iter().step_by(every.max(1)).collect()
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Given {
+    exit: Exit,
+    stdout: Vec<u8>,
+    /// Sorted by lines: processes that run at the same time take turns as they like.
+    stderr: Vec<u8>,
+}
+
+impl Given {
+    fn shown(&self) -> String {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).chars().take(300).collect::<String>();
+        format!("{:?} {:?} {:?}", self.exit, text(&self.stdout), text(&self.stderr))
+    }
+}
+
+/// The differences between a warm shell and a new one over all texts.
+fn compare(shell: &str, texts: impl Iterator<Item = String>) -> Vec<String> {
+    let root = tempfile::tempdir().unwrap();
+    let workspace = root.path().join("ws");
+    std::fs::create_dir(&workspace).unwrap();
+    let mut view = view(&workspace, Path::new("/home/user"));
+    view.shell = shell.into();
+    let name = shell.rsplit('/').next().unwrap_or(shell);
+    let backend = backend(&SandboxChoice::Native, view, LIMITS);
+    let (mut same, mut random, mut wrong) = (0, 0, Vec::new());
+    block_on(async {
+        prime(&*backend).await;
+        for text in texts {
+            let words = vec![name.to_owned(), "-c".to_owned(), text.clone()];
+            let first = once(&*backend, &workspace, Work::Program(words.clone())).await;
+            let warm = once(&*backend, &workspace, Work::Shell(text.clone())).await;
+            if warm == first {
+                same += 1;
+                continue;
+            }
+            match differs(&*backend, &workspace, &text, words, [first, warm]).await {
+                None => random += 1,
+                Some(difference) => wrong.push(format!("{shell} {text:?}\n{difference}")),
+            }
+        }
+    });
+    println!("{shell}: {same} texts the same, {random} random by themselves, {} different", wrong.len());
+    wrong
+}
+
+/// Tries a text again whose first two runs differed. A difference is one where a new shell always gives the same, and a
+/// warm one never that.
+async fn differs(
+    backend: &dyn ShellBackend,
+    workspace: &Path,
+    text: &str,
+    words: Vec<String>,
+    [new, warm]: [Given; 2],
+) -> Option<String> {
+    for _ in 0..5 {
+        let new_again = once(backend, workspace, Work::Program(words.clone())).await;
+        let warm_again = once(backend, workspace, Work::Shell(text.to_owned())).await;
+        if new_again != new || warm_again == new {
+            return None;
+        }
+    }
+    Some(format!("  new:  {}\n  warm: {}", new.shown(), warm.shown()))
+}
+
+/// One run on a new copy of the workspace's content. The directory stays the same one.
+async fn once(backend: &dyn ShellBackend, workspace: &Path, work: Work) -> Given {
+    for entry in workspace.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        let folder = path.symlink_metadata().unwrap().is_dir();
+        if folder { std::fs::remove_dir_all(&path).unwrap() } else { std::fs::remove_file(&path).unwrap() }
+    }
+    std::fs::create_dir(workspace.join("folder")).unwrap();
+    for (name, content) in [
+        ("a.txt", "one\ntwo\nthree\n"),
+        ("b.csv", "1,2\n3,4\n"),
+        ("file with space", "x\n"),
+        ("folder/c.txt", "deep\n"),
+        ("script.sh", "echo script $0 $#\nreturn 3 2>/dev/null\nexit 4\n"),
+    ] {
+        std::fs::write(workspace.join(name), content).unwrap();
+    }
+    let job = ShellJob { work, stdin: Vec::new(), working_dir: None, timeout: Duration::from_secs(3) };
+    let done = run(backend, job).await;
+    let exit = done.ended.unwrap().exit;
+    let mut lines: Vec<&[u8]> = done.stderr.split_inclusive(|byte| *byte == b'\n').collect();
+    lines.sort_unstable();
+    Given { exit, stdout: done.stdout, stderr: lines.concat() }
+}

@@ -3,7 +3,8 @@
 //! ```text
 //! call          one command: its deadline, its cancellation, its ending
 //!   ├ order     what is asked, in the shape that each lane takes ── lane: who may use a warm shell
-//!   ├ engine    the zygote and the members that stand ready ── pool: how many ── zygote, member: Helve's records
+//!   ├ engine    the zygote and what runs ── begin: a member for a call ── zygote, member: Helve's records
+//!   │  └ stock  the members that stand ready ── pool: how many
 //!   ├ turn      protected paths: guarded before, swept after
 //!   ├ reopen    streams that a command opens by name
 //!   └ reactor   one thread: output into sinks, endings to callers, then the pool is filled again
@@ -14,6 +15,7 @@
 //! In: a view. Out: a [`ShellBackend`] whose every command has namespaces, a process tree and private directories of its
 //! own. Deliberately not here: how a namespace is built (`sys::native`), what a view allows (`plan`), and any fallback.
 
+mod begin;
 mod call;
 mod engine;
 mod failure;
@@ -27,6 +29,7 @@ mod records;
 mod reopen;
 pub(crate) mod setup;
 mod socket;
+mod stock;
 mod turn;
 pub(crate) mod wire;
 mod zygote;

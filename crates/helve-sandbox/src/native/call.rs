@@ -14,7 +14,8 @@ use rustix::io::Errno;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 
-use super::engine::{Begun, Engine, NotBegun};
+use super::begin::{Begun, NotBegun};
+use super::engine::Engine;
 use super::failure;
 use super::member::{Finish, Member};
 use super::order::Order;

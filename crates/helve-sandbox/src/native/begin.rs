@@ -1,0 +1,173 @@
+//! The beginning of a call: the best member that there is, or a new one, gets its order.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use helve_core::OutputSink;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::pipe::PipeFlags;
+use tokio::sync::oneshot;
+
+use super::engine::{EVENT_BITS, Engine, PROCESS};
+use super::member::{Finish, Member, Readiness};
+use super::order::Order;
+use super::reopen;
+use super::socket;
+use super::stock::Stock;
+use super::wire::Kind;
+use super::zygote::Zygote;
+
+/// A call that has begun.
+pub(super) struct Begun {
+    pub(super) member: Arc<Member>,
+    pub(super) finish: oneshot::Receiver<Finish>,
+}
+
+/// Why a call could not begin; its sink comes back.
+pub(super) struct NotBegun {
+    pub(super) errno: Errno,
+    pub(super) sink: Option<Box<dyn OutputSink>>,
+}
+
+impl Engine {
+    /// Sends the order to a member of the best lane.
+    pub(super) fn begin(
+        &self,
+        zygote: &Arc<Zygote>,
+        order: &Order,
+        sink: Option<Box<dyn OutputSink>>,
+    ) -> Result<Begun, NotBegun> {
+        let (answer, finish) = oneshot::channel();
+        if let Some(member) = self.take(zygote, order) {
+            member.occupy(sink, answer);
+            // The reactor may have forgotten it in the moment between.
+            self.members().insert(member.id, Arc::clone(&member));
+            let sent = self.register(&member).and_then(|()| order.send_to(&member));
+            return self.begun(member, finish, sent);
+        }
+        let streams = order.streams();
+        let (member, ends) = match self.new_member(zygote, Kind::Direct, streams.is_none()) {
+            Ok(made) => made,
+            Err(errno) => return Err(NotBegun { errno, sink }),
+        };
+        member.occupy(sink, answer);
+        let sent = self.register(&member).and_then(|()| {
+            let outputs = ends.outputs.as_ref().map(|[stdout, stderr]| [stdout.as_fd(), stderr.as_fd()]);
+            let outputs = outputs.or(streams.map(|[_, stdout, stderr]| [stdout, stderr]));
+            let [stdout, stderr] = outputs.ok_or(Errno::BADF)?;
+            order.send_with_make(&member, [ends.talk.as_fd(), stdout, stderr])
+        });
+        self.begun(member, finish, sent)
+    }
+
+    fn begun(
+        &self,
+        member: Arc<Member>,
+        finish: oneshot::Receiver<Finish>,
+        sent: Result<(), Errno>,
+    ) -> Result<Begun, NotBegun> {
+        match sent {
+            Ok(()) => Ok(Begun { member, finish }),
+            Err(errno) => {
+                self.forget(member.id);
+                Err(NotBegun { errno, sink: member.vacate() })
+            }
+        }
+    }
+
+    /// Takes a member that stands ready for such an order, or will soon.
+    fn take(&self, zygote: &Zygote, order: &Order) -> Option<Arc<Member>> {
+        let mut stock = self.stock();
+        let Stock { warm, parked, sizing, .. } = &mut *stock;
+        let mut dead = Vec::new();
+        let mut find = |queue: &mut VecDeque<Arc<Member>>, wanted: Readiness| {
+            let mut index = 0;
+            while let Some(member) = queue.get(index) {
+                match member.readiness() {
+                    Readiness::Dead => dead.extend(queue.remove(index)),
+                    readiness if readiness == wanted => return queue.remove(index),
+                    _ => index += 1,
+                }
+            }
+            None
+        };
+        let mut taken = None;
+        if order.fits_warm() && zygote.keeps_warm() {
+            taken = find(warm, Readiness::Ready);
+            if taken.is_none() {
+                sizing.missed_warm();
+            }
+        }
+        if taken.is_none() && order.fits_parked() {
+            taken = find(parked, Readiness::Ready);
+            if taken.is_none() {
+                sizing.missed_parked();
+                let warm = order.fits_warm().then(|| find(warm, Readiness::Preparing)).flatten();
+                taken = warm.or_else(|| find(parked, Readiness::Preparing));
+            }
+        }
+        drop(stock);
+        dead.iter().for_each(|member| self.forget(member.id));
+        taken
+    }
+
+    /// Lets the member's events wake the reactor.
+    pub(super) fn register(&self, member: &Member) -> Result<(), Errno> {
+        if !member.set_registered() {
+            return Ok(());
+        }
+        member.with_descriptors(|what, fd| {
+            let data = EventData::new_u64(member.id << EVENT_BITS | what);
+            epoll::add(self.epoll(), fd, data, EventFlags::IN)
+        })
+    }
+
+    /// Lets the end of the member's process wake the reactor.
+    pub(super) fn watch(&self, member: &Member) {
+        let data = EventData::new_u64(member.id << EVENT_BITS | PROCESS);
+        member.watch(|fd| epoll::add(self.epoll(), fd, data, EventFlags::IN));
+    }
+
+    /// Ends everything in a member.
+    pub(super) fn kill(&self, member: &Member) {
+        if member.kill() {
+            // The zygote's word brings what it takes to end it.
+            let _ = self.listen(&member.zygote, true);
+        }
+    }
+
+    /// A member's record and the ends that it gets.
+    pub(super) fn new_member(
+        &self,
+        zygote: &Arc<Zygote>,
+        kind: Kind,
+        piped: bool,
+    ) -> Result<(Arc<Member>, Ends), Errno> {
+        let (talk, theirs) = socket::pair()?;
+        let (readers, writers) = if piped {
+            let ((stdout, to_stdout), (stderr, to_stderr)) = (output_pipe()?, output_pipe()?);
+            ([Some(stdout), Some(stderr)], Some([to_stdout, to_stderr]))
+        } else {
+            ([None, None], None)
+        };
+        let member = Arc::new(Member::new(self.id(), kind, Arc::clone(zygote), talk, readers));
+        self.members().insert(member.id, Arc::clone(&member));
+        Ok((member, Ends { talk: theirs, outputs: writers }))
+    }
+}
+
+/// The ends of a member's sockets and pipes that it gets itself.
+pub(super) struct Ends {
+    pub(super) talk: OwnedFd,
+    pub(super) outputs: Option<[OwnedFd; 2]>,
+}
+
+/// A pipe for an output: only its reading end, which stays here, never blocks.
+fn output_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&reader, true)?;
+    reopen::allow(&writer);
+    Ok((reader, writer))
+}

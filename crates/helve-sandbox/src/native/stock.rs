@@ -1,0 +1,190 @@
+//! What stands ready: the zygote in use and the members of its pool, filled and emptied as `pool` says.
+
+use std::collections::VecDeque;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+
+use super::engine::Engine;
+use super::member::{Member, Readiness};
+use super::pool::{PoolSize, Sizing, Wanted};
+use super::socket;
+use super::wire::{Kind, Make};
+use super::zygote::Zygote;
+
+/// When members that were just ordered are likely to be ready.
+const PREPARED_AFTER: Duration = Duration::from_millis(3);
+
+/// The zygote in use and its pool.
+pub(super) struct Stock {
+    pub(super) zygote: Option<Arc<Zygote>>,
+    pub(super) sizing: Sizing,
+    pub(super) warm: VecDeque<Arc<Member>>,
+    pub(super) parked: VecDeque<Arc<Member>>,
+    /// The last member that was made for the pool failed.
+    pub(super) ailing: bool,
+}
+
+impl Stock {
+    fn queue(&mut self, kind: Kind) -> &mut VecDeque<Arc<Member>> {
+        if kind == Kind::Warm { &mut self.warm } else { &mut self.parked }
+    }
+
+    /// Takes the zygote and all that stands ready in it.
+    pub(super) fn give_up(&mut self) -> (Option<Arc<Zygote>>, Vec<Arc<Member>>) {
+        let idle = self.idle();
+        (self.zygote.take(), idle)
+    }
+
+    /// Takes all that stands ready.
+    pub(super) fn idle(&mut self) -> Vec<Arc<Member>> {
+        self.warm.drain(..).chain(self.parked.drain(..)).collect()
+    }
+
+    /// How many of each kind should stand ready: where no shell can be kept warm, parked members stand in.
+    fn targets(wanted: &Wanted, zygote: &Zygote) -> [(Kind, usize); 2] {
+        let PoolSize { warm, parked } = wanted.size;
+        if zygote.keeps_warm() {
+            [(Kind::Warm, warm), (Kind::Parked, parked)]
+        } else {
+            [(Kind::Warm, 0), (Kind::Parked, warm + parked)]
+        }
+    }
+
+    fn shrink(&mut self, wanted: &Wanted, zygote: &Zygote) -> Vec<Arc<Member>> {
+        let mut dropped = Vec::new();
+        for (kind, target) in Stock::targets(wanted, zygote) {
+            let queue = self.queue(kind);
+            let extra = queue.len().saturating_sub(target);
+            dropped.extend(queue.drain(..extra));
+        }
+        dropped
+    }
+
+    fn missing(&mut self, wanted: &Wanted, zygote: &Zygote) -> Vec<Kind> {
+        if self.ailing {
+            return Vec::new();
+        }
+        let mut missing = Vec::new();
+        for (kind, target) in Stock::targets(wanted, zygote) {
+            let count = target.saturating_sub(self.queue(kind).len());
+            missing.extend(std::iter::repeat_n(kind, count));
+        }
+        missing
+    }
+}
+
+impl Engine {
+    /// A call has been answered.
+    pub(super) fn ended(&self) {
+        let mut stock = self.stock();
+        stock.ailing = false;
+        stock.sizing.ended(Instant::now());
+    }
+
+    /// A member that stood ready, or was being made, is no more. No other is made before the next call: whatever went
+    /// wrong would go wrong again at once.
+    pub(super) fn lost_idle(&self, id: u64) {
+        let mut stock = self.stock();
+        stock.ailing = true;
+        stock.warm.retain(|member| member.id != id);
+        stock.parked.retain(|member| member.id != id);
+        drop(stock);
+        self.forget(id);
+    }
+
+    /// Drops what stands ready: it was made under an older guard.
+    pub(super) fn drop_idle(&self, zygote: &Zygote) {
+        let mut stock = self.stock();
+        let same = stock.zygote.as_ref().is_some_and(|current| current.id == zygote.id);
+        let idle = if same { stock.idle() } else { Vec::new() };
+        drop(stock);
+        idle.iter().for_each(|member| self.forget(member.id));
+    }
+
+    /// Fills or empties the pool. When to do so again although nothing has happened.
+    pub(super) fn tend(self: &Arc<Self>) -> Option<Instant> {
+        let running = self.is_running();
+        let mut stock = self.stock();
+        let wanted = stock.sizing.wanted(Instant::now(), running);
+        let zygote = stock.zygote.clone()?;
+        if !wanted.zygote {
+            drop(stock);
+            self.discard(&zygote);
+            return None;
+        }
+        let dropped = stock.shrink(&wanted, &zygote);
+        // What is made before the wall stands would be outside of it.
+        let missing = if zygote.is_settled() { stock.missing(&wanted, &zygote) } else { Vec::new() };
+        drop(stock);
+        if wanted.more && zygote.begin_fence() {
+            self.fence(&zygote);
+        }
+        dropped.iter().for_each(|member| self.forget(member.id));
+        for kind in missing {
+            let Ok((member, age)) = self.order_idle(&zygote, kind) else { break };
+            let mut stock = self.stock();
+            let current = stock.zygote.as_ref().is_some_and(|current| current.id == zygote.id);
+            // A guard that is set from here on drops it with the others.
+            if current && *zygote.orders() == age {
+                stock.queue(kind).push_back(member);
+            } else {
+                drop(stock);
+                self.forget(member.id);
+            }
+        }
+        let unready = self.prepare_idle().then(|| Instant::now() + PREPARED_AFTER);
+        wanted.again.into_iter().chain(unready).min()
+    }
+
+    /// Sees which members have become ready and does for them what a call would have to do. Whether some are not ready
+    /// yet.
+    fn prepare_idle(&self) -> bool {
+        let stock = self.stock();
+        let idle = stock.warm.iter().chain(&stock.parked).filter(|member| !member.is_registered());
+        let idle: Vec<_> = idle.cloned().collect();
+        drop(stock);
+        let mut unready = false;
+        for member in idle {
+            match member.readiness() {
+                // One that is taken meanwhile is registered only once: whoever comes second sees that.
+                Readiness::Ready if member.is_silent() => drop(self.register(&member)),
+                Readiness::Ready => {}
+                Readiness::Preparing => unready = true,
+                Readiness::Dead => self.lost_idle(member.id),
+            }
+        }
+        unready
+    }
+
+    /// Orders a member for the pool. With it, under which guard it is made.
+    fn order_idle(&self, zygote: &Arc<Zygote>, kind: Kind) -> Result<(Arc<Member>, u64), Errno> {
+        let (member, ends) = self.new_member(zygote, kind, true)?;
+        let outputs = ends.outputs.iter().flatten().map(AsFd::as_fd);
+        let fds: Vec<_> = std::iter::once(ends.talk.as_fd()).chain(outputs).collect();
+        let make = Make { tag: Make::TAG, kind: kind as u32, id: member.id };
+        let age = zygote.orders();
+        match socket::send(zygote.control(), &[&make.to_bytes()], &fds) {
+            Ok(()) => Ok((member, *age)),
+            Err(errno) => {
+                self.forget(member.id);
+                Err(errno)
+            }
+        }
+    }
+
+    /// Builds the wall around a zygote on a thread of its own, and then has the pool tended.
+    fn fence(self: &Arc<Self>, zygote: &Arc<Zygote>) {
+        let (engine, fenced) = (Arc::clone(self), Arc::clone(zygote));
+        let build = move || {
+            fenced.fence(&engine.limits);
+            drop(fenced);
+            engine.wake();
+        };
+        if std::thread::Builder::new().name("helve-fence".to_owned()).spawn(build).is_err() {
+            zygote.fence(&self.limits);
+        }
+    }
+}

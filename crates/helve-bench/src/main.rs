@@ -1,12 +1,14 @@
 //! Measures Helve beside a reference operation of the same run, so that a noisy machine moves both.
 //!
-//! `helve-bench [--json] [--quick] [--check] [--helve PATH]` prints one row a measurement: what Helve takes, what the
-//! reference takes, their ratio and the ratio that is promised. `--check` exits 1 when a promise is missed.
+//! `helve-bench [sandbox] [--json] [--quick] [--check] [--peers] [--helve PATH]` prints one row a measurement: what Helve
+//! takes, what the reference takes, their ratio and the ratio that is promised. `--check` exits 1 when a promise is
+//! missed. With the word `sandbox` it measures the sandboxes alone, and with `--peers` other programs beside them.
 //!
 //! | module | measures |
 //! |---|---|
 //! | `inside` | stages and the whole pipeline, in this process |
 //! | `outside` | the `helve` program: start-up, memory, commands, a gigabyte of output |
+//! | `sandbox` | the sandboxes and their lanes beside bare spawns and other programs |
 //! | `sample` | interleaved timing and medians |
 //! | `report` | the table and the JSON |
 
@@ -14,6 +16,7 @@ mod inside;
 mod outside;
 mod report;
 mod sample;
+mod sandbox;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,6 +29,10 @@ struct Options {
     check: bool,
     /// Fewer rounds.
     quick: bool,
+    /// Only the sandboxes.
+    sandbox: bool,
+    /// Other programs beside them.
+    peers: bool,
     helve: PathBuf,
 }
 
@@ -52,17 +59,26 @@ fn main() -> ExitCode {
 }
 
 fn options() -> Result<Options, String> {
-    let mut options = Options { json: false, check: false, quick: false, helve: PathBuf::new() };
+    let mut options = Options {
+        json: false,
+        check: false,
+        quick: false,
+        sandbox: false,
+        peers: false,
+        helve: PathBuf::new(),
+    };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--json" => options.json = true,
             "--check" => options.check = true,
+            "sandbox" => options.sandbox = true,
+            "--peers" => options.peers = true,
             "--quick" => options.quick = true,
             "--helve" => options.helve = args.next().ok_or("--helve wants the path of the program")?.into(),
             other => {
                 return Err(format!(
-                    "unknown option {other}\nusage: helve-bench [--json] [--quick] [--check] [--helve PATH]"
+                    "unknown option {other}\nusage: helve-bench [sandbox] [--json] [--quick] [--check] [--peers] [--helve PATH]"
                 ));
             }
         }
@@ -81,6 +97,10 @@ fn options() -> Result<Options, String> {
 }
 
 fn measure(options: &Options) -> Result<Vec<Row>, Box<dyn std::error::Error>> {
+    if options.sandbox {
+        let asked = sandbox::Asked { quick: options.quick, peers: options.peers, helve: &options.helve };
+        return sandbox::measure(&asked);
+    }
     let mut rows = inside::measure(options.quick)?;
     rows.extend(outside::measure(&options.helve, options.quick)?);
     Ok(rows)

@@ -33,7 +33,8 @@ fn time<E>(act: &mut impl FnMut() -> Result<(), E>) -> Result<Duration, E> {
     Ok(start.elapsed())
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
+/// The middle one.
+pub(crate) fn median(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or_default()
 }

@@ -31,7 +31,8 @@ struct Case {
     /// The bound that Helve's own sandbox names.
     #[serde(default)]
     limit: Option<String>,
-    /// Whether it may also fail by itself before the bound ends it: an allocation is refused.
+    /// Whether it may also fail by itself, where nobody but its own processes sees the bound: an allocation is refused, a
+    /// child of the shell may not write on.
     #[serde(default)]
     may_be_unnamed: bool,
     #[serde(default)]

@@ -89,7 +89,7 @@ impl World {
         let abstract_name = if fixed { "host-abstract".to_owned() } else { format!("abstract-{canary}") };
         let unix_path = UnixListener::bind(outside.join("socket")).unwrap();
         open(&outside.join("socket"), 0o777);
-        let world = World {
+        let mut world = World {
             _root: root,
             tcp: TcpListener::bind("127.0.0.1:0").unwrap(),
             udp: UdpSocket::bind("127.0.0.1:0").unwrap(),
@@ -109,6 +109,12 @@ impl World {
         world.udp.set_nonblocking(true).unwrap();
         world.unix_path.set_nonblocking(true).unwrap();
         world.unix_abstract.set_nonblocking(true).unwrap();
+        // A process that has only just been started has no arguments yet.
+        let start = Instant::now();
+        while !world.victim_sleeps() {
+            assert!(start.elapsed() < Duration::from_secs(10), "the victim does not sleep");
+            std::thread::sleep(Duration::from_millis(1));
+        }
         world
     }
 

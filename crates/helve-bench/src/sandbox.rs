@@ -1,0 +1,113 @@
+//! The sandboxes beside a bare spawn of the same shell: `helve-bench sandbox`.
+//!
+//! All contenders take turns in one run, in a new order every round, and each sample starts only when nothing else wants
+//! a processor. Every call prints a new token, the number of its process namespace and its own number in it; a call that
+//! does not, or whose namespace is not new, ends the run. The reference spawns the same shell with the same text and captures
+//! its output.
+
+mod calls;
+mod outside;
+mod peers;
+mod turns;
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::report::{Promise, Row};
+use calls::{Place, Shell};
+use turns::Contender;
+
+type Measured<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// What is asked of the run.
+pub(crate) struct Asked<'a> {
+    /// Fewer rounds.
+    pub(crate) quick: bool,
+    /// Also other programs that confine commands, where they are installed.
+    pub(crate) peers: bool,
+    /// The program `helve`.
+    pub(crate) helve: &'a Path,
+}
+
+/// A row before it is measured: which contender beside which, and what is promised.
+struct Line {
+    name: &'static str,
+    contender: &'static str,
+    beside: &'static str,
+    promise: Promise,
+}
+
+const SH: &str = "bare sh";
+const BASH: &str = "bare bash";
+const GREP: &str = "bare sh, grep -R";
+const BWRAP: &str = "bwrap, seed's flags, --unshare-all";
+
+/// Every row.
+pub(crate) fn measure(asked: &Asked<'_>) -> Measured<Vec<Row>> {
+    let place = Place::new()?;
+    let mut contenders: Vec<Contender<'_>> = vec![
+        calls::bare(&place, SH, Shell::Sh, calls::PROBE),
+        calls::bare(&place, BASH, Shell::Bash, calls::PROBE),
+        calls::bare(&place, GREP, Shell::Sh, calls::GREP),
+        calls::pooled(&place, "warm sh", Shell::Sh, calls::PROBE)?,
+        calls::pooled(&place, "warm bash", Shell::Bash, calls::PROBE)?,
+        calls::pooled(&place, "warm sh, grep -R", Shell::Sh, calls::GREP)?,
+        calls::parked(&place, "parked argv")?,
+        calls::direct(&place, "direct")?,
+        peers::bwrap(&place, "bwrap, seed's flags", &[]),
+        peers::bwrap(&place, BWRAP, &["--unshare-all"]),
+        outside::call(asked.helve, "helve call exec")?,
+        outside::batch(asked.helve, "helve batch, exec")?,
+    ];
+    contenders.extend(calls::others(&place));
+    if asked.peers {
+        contenders.extend(peers::installed(&place)?);
+    }
+    let rounds = if asked.quick { 30 } else { 250 };
+    let times = turns::take(&mut contenders, rounds)?;
+    let mut rows: Vec<Row> = Vec::new();
+    for line in lines() {
+        rows.push(times.row(line.name, line.contender, line.beside, line.promise)?);
+    }
+    for name in times.others(lines().iter().map(|line| line.contender)) {
+        rows.push(times.row(name, name, SH, Promise::None)?);
+    }
+    drop(contenders);
+    rows.push(throughput(&place, if asked.quick { 1 } else { 5 })?);
+    Ok(rows)
+}
+
+/// The rows with a promise, and what they stand beside.
+fn lines() -> Vec<Line> {
+    let line = |name, contender, beside, promise| Line { name, contender, beside, promise };
+    vec![
+        line("warm sh, true", "warm sh", SH, Promise::Ratio(0.5)),
+        line("warm bash, true", "warm bash", BASH, Promise::Ratio(0.5)),
+        line("parked argv", "parked argv", SH, Promise::Ratio(1.2)),
+        line("direct, no pool", "direct", SH, Promise::Ratio(1.4)),
+        line("grep -R over 2,000 files", "warm sh, grep -R", GREP, Promise::Ratio(1.1)),
+        line("helve batch, exec of true", "helve batch, exec", BASH, Promise::Ratio(0.9)),
+        line("helve call exec, one process", "helve call exec", BASH, Promise::Ratio(6.0)),
+        line("helve call exec, one process", "helve call exec", BWRAP, Promise::Ratio(1.5)),
+        line("bwrap with the seed's flags", "bwrap, seed's flags", SH, Promise::None),
+        line("bwrap --unshare-all", BWRAP, SH, Promise::None),
+    ]
+}
+
+/// Two workers without a pause, in turns with two that spawn bare. The time of one call, so that at least half of the
+/// throughput is at most twice the time.
+fn throughput(place: &Place, rounds: usize) -> Measured<Row> {
+    let window = Duration::from_secs(1);
+    let (mut ours, mut bare) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        bare.push(calls::busy_bare(place, window)?);
+        ours.push(calls::busy_pooled(place, window)?);
+    }
+    Ok(Row {
+        name: "2 workers without a pause, one call",
+        subject: crate::sample::median(ours),
+        reference: Some(("2 workers, bare sh", crate::sample::median(bare))),
+        promise: Promise::Ratio(2.0),
+        mib: None,
+    })
+}

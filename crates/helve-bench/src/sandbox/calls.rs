@@ -1,0 +1,270 @@
+//! Calls through the public interface of the sandbox, and bare spawns.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use helve::sandbox::{Network, PoolSize, ProcessLimits, SandboxChoice, View, Work};
+use helve::{Cancel, Exit, OutputSink, ShellBackend, ShellJob, Stream};
+
+use super::Measured;
+use super::turns::{Answer, Contender};
+
+/// Prints the token, the number of the process namespace and the shell's own number in it, with nothing but what a shell
+/// has of its own, then `true`. The two paths come as variables.
+pub(crate) const PROBE: &str =
+    "exec 9<$NAMESPACE;while read -r a b;do case $a in ino:) echo @TOKEN@ $b $$;;esac;done<$NUMBER;true";
+
+/// The same, and a search through many files.
+pub(crate) const GREP: &str = "exec 9<$NAMESPACE;while read -r a b;do case $a in ino:) echo @TOKEN@ $b $$;;esac;done<$NUMBER;exec 9<&-;grep -R keyword files";
+
+/// Which shell.
+#[derive(Clone, Copy)]
+pub(crate) enum Shell {
+    Sh,
+    Bash,
+}
+
+impl Shell {
+    fn path(self) -> &'static str {
+        match self {
+            Shell::Sh => "/bin/sh",
+            Shell::Bash => "/bin/bash",
+        }
+    }
+}
+
+/// A workspace with many files, and how to run a future.
+pub(crate) struct Place {
+    root: tempfile::TempDir,
+    on: tokio::runtime::Runtime,
+}
+
+impl Place {
+    pub(crate) fn new() -> Measured<Place> {
+        let root = tempfile::tempdir()?;
+        let files = root.path().join("files");
+        for folder in 0..20 {
+            let folder = files.join(format!("folder{folder}"));
+            std::fs::create_dir_all(&folder)?;
+            for file in 0..100 {
+                let text = format!("some words of file {file}\nand a second line\n").repeat(10);
+                let text = if file % 10 == 0 { text + "the keyword\n" } else { text };
+                std::fs::write(folder.join(format!("file{file}.txt")), text)?;
+            }
+        }
+        let on = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        Ok(Place { root, on })
+    }
+
+    pub(crate) fn workspace(&self) -> PathBuf {
+        self.root.path().to_owned()
+    }
+
+    /// The whole environment of every contender.
+    pub(crate) fn variables() -> BTreeMap<String, String> {
+        let pairs = [
+            ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+            ("HOME", "/home/user"),
+            ("LANG", "C.UTF-8"),
+            ("NAMESPACE", "/proc/self/ns/pid"),
+            ("NUMBER", "/proc/self/fdinfo/9"),
+        ];
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn view(&self, shell: Shell) -> View {
+        View {
+            workspace: self.workspace(),
+            read_only: Vec::new(),
+            read_write: Vec::new(),
+            hidden: Vec::new(),
+            protected: Vec::new(),
+            env: Self::variables(),
+            network: Network::Off,
+            shell: shell.path().into(),
+        }
+    }
+
+    fn backend(&self, choice: &SandboxChoice, shell: Shell) -> Measured<Arc<dyn ShellBackend>> {
+        helve::sandbox::backend(choice, self.view(shell), LIMITS).map_err(|error| error.message.into())
+    }
+
+    /// One call and what it printed.
+    fn run(&self, backend: &dyn ShellBackend, work: Work) -> Measured<Answer> {
+        let kept = Kept::default();
+        let start = Instant::now();
+        let ended = self.on.block_on(backend.run(job(work), Box::new(kept.clone()), Cancel::never()));
+        let took = start.elapsed();
+        let ended = ended.map_err(|error| error.message)?;
+        if ended.exit != Exit::Code(0) {
+            return Err(format!("the command ended with {:?}: {}", ended.exit, kept.text()).into());
+        }
+        Ok(Answer { took, stdout: kept.take() })
+    }
+}
+
+const LIMITS: ProcessLimits = ProcessLimits {
+    open_files: 1024,
+    file_bytes: 1 << 30,
+    memory_bytes: 4 << 30,
+    processes: 512,
+    cpu_seconds: 600,
+    disk_bytes: 4 << 30,
+    tmp_bytes: 256 << 20,
+};
+
+fn job(work: Work) -> ShellJob {
+    ShellJob { work, stdin: Vec::new(), working_dir: None, timeout: Duration::from_secs(60) }
+}
+
+/// Keeps both streams.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Vec<u8>>>);
+
+impl Kept {
+    fn take(&self) -> Vec<u8> {
+        self.0.lock().map(|mut bytes| std::mem::take(&mut *bytes)).unwrap_or_default()
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.take()).into_owned()
+    }
+}
+
+impl OutputSink for Kept {
+    fn chunk(&mut self, _: Stream, bytes: &[u8]) {
+        if let Ok(mut kept) = self.0.lock() {
+            kept.extend_from_slice(bytes);
+        }
+    }
+}
+
+/// Runs a program that has to succeed; its time from start to exit status, with its output captured.
+pub(crate) fn spawned(command: &mut Command) -> Measured<Answer> {
+    let start = Instant::now();
+    let output = command.stdin(Stdio::null()).output()?;
+    let took = start.elapsed();
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(format!("{command:?} ended with {}: {said}", output.status).into());
+    }
+    Ok(Answer { took, stdout: output.stdout })
+}
+
+fn bare_command(workspace: &Path, shell: Shell, text: &str) -> Command {
+    let mut command = Command::new(shell.path());
+    command.args(["-c", text]).current_dir(workspace).env_clear().envs(Place::variables());
+    command
+}
+
+/// A bare spawn: `posix_spawn`, output through pipes.
+pub(crate) fn bare<'a>(
+    place: &'a Place,
+    name: &'static str,
+    shell: Shell,
+    text: &'static str,
+) -> Contender<'a> {
+    let call = move |token: &str| {
+        spawned(&mut bare_command(place.root.path(), shell, &text.replace("@TOKEN@", token)))
+    };
+    Contender { name, fresh: false, call: Box::new(call) }
+}
+
+/// Helve's own sandbox as `exec` uses it.
+pub(crate) fn pooled<'a>(
+    place: &'a Place,
+    name: &'static str,
+    shell: Shell,
+    text: &'static str,
+) -> Measured<Contender<'a>> {
+    let backend = place.backend(&SandboxChoice::Native, shell)?;
+    let call = move |token: &str| place.run(&*backend, Work::Shell(text.replace("@TOKEN@", token)));
+    Ok(Contender { name, fresh: true, call: Box::new(call) })
+}
+
+/// Helve's own sandbox with a program instead of a text.
+pub(crate) fn parked<'a>(place: &'a Place, name: &'static str) -> Measured<Contender<'a>> {
+    let backend = place.backend(&SandboxChoice::Native, Shell::Sh)?;
+    let call = move |token: &str| {
+        let words = ["/bin/sh", "-c", &PROBE.replace("@TOKEN@", token)].map(str::to_owned);
+        place.run(&*backend, Work::Program(words.to_vec()))
+    };
+    Ok(Contender { name, fresh: true, call: Box::new(call) })
+}
+
+/// Helve's own sandbox without a pool.
+pub(crate) fn direct<'a>(place: &'a Place, name: &'static str) -> Measured<Contender<'a>> {
+    let none = PoolSize { warm: 0, parked: 0 };
+    let backend =
+        helve::sandbox::native(place.view(Shell::Sh), LIMITS, none).map_err(|error| error.message)?;
+    let call = move |token: &str| place.run(&*backend, Work::Shell(PROBE.replace("@TOKEN@", token)));
+    Ok(Contender { name, fresh: true, call: Box::new(call) })
+}
+
+/// The other sandboxes that work here.
+pub(crate) fn others(place: &Place) -> Vec<Contender<'_>> {
+    let all =
+        [("backend landlock", SandboxChoice::Landlock, false), ("backend bwrap", SandboxChoice::Bwrap, true)];
+    let working = all.into_iter().filter_map(|(name, choice, fresh)| {
+        let backend = place.backend(&choice, Shell::Sh).ok()?;
+        let call = move |token: &str| place.run(&*backend, Work::Shell(PROBE.replace("@TOKEN@", token)));
+        call("trial").ok()?;
+        Some(Contender { name, fresh, call: Box::new(call) })
+    });
+    working.collect()
+}
+
+/// Two threads, each with a `worker` that calls without a pause; the time of one call.
+fn busy<W>(window: Duration, worker: impl Fn() -> Measured<W> + Sync) -> Measured<Duration>
+where
+    W: FnMut() -> Measured<()>,
+{
+    let start = Instant::now();
+    let work = || -> Result<u32, String> {
+        let mut call = worker().map_err(|error| error.to_string())?;
+        let mut number = 0;
+        while start.elapsed() < window {
+            call().map_err(|error| error.to_string())?;
+            number += 1;
+        }
+        Ok(number)
+    };
+    let numbers = std::thread::scope(|scope| {
+        let workers = [scope.spawn(work), scope.spawn(work)];
+        workers.map(|worker| worker.join().unwrap_or_else(|_| Err("a worker died".to_owned())))
+    });
+    let mut all = 0;
+    for number in numbers {
+        all += number?;
+    }
+    Ok(start.elapsed() / all.max(1))
+}
+
+/// Two workers that spawn bare.
+pub(crate) fn busy_bare(place: &Place, window: Duration) -> Measured<Duration> {
+    let text = PROBE.replace("@TOKEN@", "token");
+    let workspace = place.workspace();
+    busy(window, || {
+        let mut command = bare_command(&workspace, Shell::Sh, &text);
+        Ok(move || spawned(&mut command).map(drop))
+    })
+}
+
+/// Two workers on one sandbox.
+pub(crate) fn busy_pooled(place: &Place, window: Duration) -> Measured<Duration> {
+    let backend = place.backend(&SandboxChoice::Native, Shell::Sh)?;
+    place.run(&*backend, Work::Shell("true".to_owned()))?;
+    let text = PROBE.replace("@TOKEN@", "token");
+    busy(window, || {
+        let on = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let (backend, text) = (Arc::clone(&backend), text.clone());
+        Ok(move || {
+            let job = job(Work::Shell(text.clone()));
+            let ended = on.block_on(backend.run(job, Box::new(Kept::default()), Cancel::never()));
+            ended.map(drop).map_err(|error| error.message.into())
+        })
+    })
+}

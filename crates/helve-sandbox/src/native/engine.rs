@@ -24,7 +24,7 @@ use super::pool::{PoolSize, Sizing};
 use super::reactor;
 use super::setup::Setup;
 use super::stock::Stock;
-use super::zygote::{Graveyard, Place, Zygote};
+use super::zygote::{self, Graveyard, Place, Zygote};
 use crate::plan::rules::Rules;
 use crate::protect::Keeper;
 use crate::{spawn, workdir};
@@ -38,6 +38,9 @@ pub(super) const CONTROL: u64 = 4;
 pub(super) const WAKE: u64 = 5;
 /// How many kinds of events there are, as a power of two.
 pub(super) const EVENT_BITS: u32 = 3;
+
+/// How often it is looked whether a zygote that was killed has ended.
+const BURY_EVERY: Duration = Duration::from_millis(5);
 
 /// How long closing waits for control groups to be removed.
 const LAST_MOMENT: Duration = Duration::from_millis(100);
@@ -153,6 +156,13 @@ impl Engine {
         drop(zygote);
     }
 
+    /// Waits until every zygote that was given up is reaped.
+    pub(super) fn bury(&self) {
+        while zygote::reap(&self.graveyard) {
+            std::thread::sleep(BURY_EVERY);
+        }
+    }
+
     pub(super) fn stock(&self) -> MutexGuard<'_, Stock> {
         self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -262,6 +272,13 @@ impl Engine {
         // Its words are read when somebody needs one, so only its end wakes the reactor.
         self.listen(&zygote, false).map_err(|errno| spawn::no_process(errno.into()))?;
         self.stock().zygote = Some(Arc::clone(&zygote));
+        if self.is_closing() {
+            // The reactor may have ended already.
+            drop(zygote);
+            self.clear();
+            self.bury();
+            return Err(ToolError::internal("The sandbox was closed while a command was about to begin."));
+        }
         Ok(zygote)
     }
 

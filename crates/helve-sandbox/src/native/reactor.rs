@@ -50,11 +50,10 @@ pub(super) fn run(engine: &Arc<Engine>) {
         again = engine.tend().into_iter().chain(dying).min();
         reactor.retired.clear();
     }
+    drop(reactor);
     engine.clear();
     engine.has_closed();
-    while zygote::reap(engine.graveyard()) {
-        std::thread::sleep(LOOK_EVERY);
-    }
+    engine.bury();
 }
 
 fn timeout(again: Option<Instant>) -> Option<Timespec> {

@@ -182,6 +182,10 @@ impl Engine {
             fenced.fence(&engine.limits);
             drop(fenced);
             engine.wake();
+            if engine.is_closing() {
+                // The reactor may have ended already.
+                engine.bury();
+            }
         };
         if std::thread::Builder::new().name("helve-fence".to_owned()).spawn(build).is_err() {
             zygote.fence(&self.limits);

@@ -9,6 +9,8 @@ mod common;
 #[cfg(test)]
 mod endings;
 #[cfg(test)]
+mod ladder;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod native;

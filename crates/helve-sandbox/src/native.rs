@@ -113,6 +113,9 @@ impl Native {
         let program = attach.words.first().map(|word| word.to_string_lossy().into_owned());
         let timeout = attach.timeout;
         attach.streams.iter().for_each(reopen::allow);
+        if attach.terminal {
+            attach.streams.first().into_iter().for_each(reopen::give);
+        }
         let (order, signals) = Order::of_attached(&self.view, attach)?;
         let program = program.unwrap_or_default();
         let call = Call { order, timeout, sink: None, signals: Some(signals), program, is_shell: false };

@@ -59,6 +59,20 @@ fn keys_reach_the_command_as_a_terminal_gives_them() {
     }
 }
 
+/// Landlock without namespaces shows no terminal by name.
+#[test]
+fn a_terminal_can_be_opened_by_its_names() {
+    for backend in backends().iter().filter(|backend| **backend != "landlock") {
+        let place = Place::new();
+        let script = "for name in stdout stderr tty; do echo on:$name > /dev/$name; done";
+        let arguments = format!("sandbox --backend {backend} -- sh -c '{script}'");
+        let Some(screen) = Screen::start(&place, &arguments, SIZE) else { return };
+        screen.wait_for("EXIT:");
+        let text = screen.text();
+        assert!(text.contains("on:stdout\non:stderr\non:tty\nEXIT:0"), "{backend}: {text}");
+    }
+}
+
 #[test]
 fn an_interrupt_is_the_commands_own() {
     for backend in backends() {

@@ -1,12 +1,15 @@
 //! Streams that a command opens a second time by their names (`echo … > /dev/stderr`).
 //!
 //! Root's commands are another user outside, to whom a pipe of root's would be closed. Whoever can name a pipe at all has it
-//! open already or may look into a process that has, so its mode protects nothing and is opened for everybody. Anything else
-//! (files, named pipes, terminals) keeps its mode: it has names that others know.
+//! open already or may look into a process that has, so its mode protects nothing and is opened for everybody. A terminal
+//! that was made for the command is given to its user. Anything else (files, named pipes) stays as it is: it has names that
+//! others know.
 
 use std::os::fd::AsFd;
 
-use rustix::fs::Mode;
+use rustix::fs::{Mode, Uid};
+
+use crate::sys::native::for_root;
 
 /// What `fstatfs` says of a pipe without a name.
 const PIPE_FILE_SYSTEM: i128 = 0x5049_5045;
@@ -21,6 +24,15 @@ pub(super) fn allow(stream: impl AsFd) {
     if is_pipe {
         // Where this fails the command can still use what it has open.
         let _ = rustix::fs::fchmod(&stream, Mode::from_raw_mode(0o666));
+    }
+}
+
+/// Gives the command's user a terminal that was made for the command.
+pub(super) fn give(terminal: impl AsFd) {
+    if rustix::process::geteuid().is_root()
+        && let Some(user) = for_root()
+    {
+        let _ = rustix::fs::fchown(&terminal, Some(Uid::from_raw(user)), None);
     }
 }
 

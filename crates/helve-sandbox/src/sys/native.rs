@@ -21,4 +21,5 @@ mod zygote;
 
 use super::raw;
 
+pub(crate) use identity::for_root;
 pub(crate) use zygote::zygote_main;

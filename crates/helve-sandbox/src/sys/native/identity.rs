@@ -39,9 +39,7 @@ impl Identity {
         let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let is_root = own.0 == 0;
         let outer = if is_root {
-            let known =
-                |id: &u32| is_mapped(*id, "/proc/self/uid_map") && is_mapped(*id, "/proc/self/gid_map");
-            let id = NOBODY_ELSES.into_iter().find(known).ok_or((Step::Identity, libc::EINVAL))?;
+            let id = for_root().ok_or((Step::Identity, libc::EINVAL))?;
             (id, id)
         } else {
             own
@@ -150,6 +148,12 @@ fn mapping_namespace(owner: Ids, outer: Ids) -> Result<OwnedFd, c_int> {
     helper.finish()?;
     written?;
     held.map_err(|errno| errno.raw_os_error())
+}
+
+/// Who root's commands are outside, unless a workspace that cannot be idmapped decides.
+pub(crate) fn for_root() -> Option<u32> {
+    let known = |id: &u32| is_mapped(*id, "/proc/self/uid_map") && is_mapped(*id, "/proc/self/gid_map");
+    NOBODY_ELSES.into_iter().find(known)
 }
 
 fn is_mapped(id: u32, map: &str) -> bool {

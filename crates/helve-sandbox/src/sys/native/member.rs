@@ -78,7 +78,7 @@ fn live(member: &mut Slot, world: &World) -> Result<Report, Failure> {
     let private = mount_private(world)?;
     // SAFETY: plain numbers; the path ends with NUL.
     unsafe { syscall!(libc::SYS_chdir, world.template.workspace_path.as_ptr()) }.at(Step::Directory)?;
-    member.ruleset = ruleset(world)?;
+    member.ruleset = ruleset(world, terminal(member))?;
     // SAFETY: plain numbers.
     member.clock = unsafe {
         let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
@@ -224,8 +224,19 @@ fn close(fd: c_int) {
     let _ = unsafe { syscall!(libc::SYS_close, fd) };
 }
 
-/// Everything may be read and executed; the workspace and private directories may be written.
-fn ruleset(world: &World) -> Result<c_int, Failure> {
+/// The terminal that a command gets, if that is known before it starts.
+fn terminal(member: &Slot) -> Option<c_int> {
+    if member.kind != Kind::Direct as u32 {
+        return None;
+    }
+    // SAFETY: the zygote put a whole request there.
+    let request = unsafe { member.request.as_ptr().cast::<Request>().read_unaligned() };
+    (request.terminal == 1).then_some(member.streams[0])
+}
+
+/// Everything may be read and executed; the workspace and private directories may be written; so may the terminal, also
+/// when it is opened by a name such as `/dev/stderr`.
+fn ruleset(world: &World, terminal: Option<c_int>) -> Result<c_int, Failure> {
     let (template, handled) = (&world.template, &world.handled);
     let ruleset = confine::Ruleset::new(*handled).at(Step::Landlock)?;
     let grant = |place: c_int, access: Access, is_directory: bool| {
@@ -233,6 +244,9 @@ fn ruleset(world: &World) -> Result<c_int, Failure> {
     };
     grant(template.root.as_raw_fd(), Access::Use, true)?;
     grant(template.devices.as_raw_fd(), Access::Device, true)?;
+    if let Some(terminal) = terminal {
+        grant(terminal, Access::Device, false)?;
+    }
     for (place, is_directory) in &template.writable {
         grant(place.as_raw_fd(), Access::Change, *is_directory)?;
     }

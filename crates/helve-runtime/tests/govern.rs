@@ -256,9 +256,7 @@ async fn a_refused_sensitive_parameter_is_not_shown() {
 async fn long_errors_and_large_details_are_bounded() {
     let dir = tempfile::tempdir().unwrap();
     let spec = |name: &str| ToolSpec::new(name, "", open_schema()).read_only();
-    let fails = fake(spec("fails"), |_, _| {
-        Box::pin(async { Err(helve_core::ToolError::failed("e".repeat(100_000))) })
-    });
+    let fails = fake(spec("fails"), |_, _| Box::pin(async { Err(ToolError::failed("e".repeat(100_000))) }));
     let large = fake(spec("large"), |_, _| {
         Box::pin(async { Ok(Output::text("x").with_details(json!({"d": "d".repeat(300 << 10)}))) })
     });

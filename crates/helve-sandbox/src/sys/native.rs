@@ -6,13 +6,20 @@
 //! | `identity` | who commands are outside |
 //! | `template` | the tree of mounts, and guards on paths of the workspace |
 //! | `world`, `slot` | what members read, and the memory that is each member's own |
-//! | `member` | a member's init and its command, until the program is executed |
+//! | `member`, `command` | a member's init, and its command until the program is executed |
+//! | `private` | what a member mounts for itself |
+//! | `talk`, `descriptors`, `failure` | what their processes say, keep open, and could not do |
 //! | `warm` | a shell that stands still before it reads its text |
 //! | `watch` | what an init looks at while its command runs |
 
+mod command;
+mod descriptors;
+mod failure;
 mod identity;
 mod member;
+mod private;
 mod slot;
+mod talk;
 mod template;
 mod warm;
 pub(super) mod watch;

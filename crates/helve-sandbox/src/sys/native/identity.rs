@@ -12,7 +12,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use libc::{c_int, pid_t};
 use rustix::fs::{Mode, OFlags};
 
-use super::template::{Failure, owner, set_attributes};
+use super::failure::Failure;
+use super::template::{owner, set_attributes};
 use crate::native::wire::Step;
 use crate::sys::report::errno;
 

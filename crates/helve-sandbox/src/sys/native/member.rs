@@ -11,39 +11,24 @@
 //! traced or read: the memory is marked as not to be looked at. When it ends, for whatever reason, the kernel ends everything
 //! in its namespace. It ends when its command does, when Helve closes its socket, and when the zygote dies.
 
-use std::ffi::CStr;
 use std::os::fd::{AsRawFd, IntoRawFd};
+use std::sync::atomic::Ordering;
 
-use libc::{c_char, c_int, c_ulong, pid_t};
+use libc::{c_int, pid_t};
 
+use super::command::command;
+use super::descriptors::{close, keep_only, open_path};
+use super::failure::{At, Failure};
+use super::private::mount_private;
 use super::raw::{CloneArgs, clone3, syscall};
-use super::slot::{PATH_BYTES, Slot};
-use super::template::MOST_NESTED;
+use super::slot::{Given, Slot};
+use super::talk::{receive, tell, tell_ready, wind_up};
 use super::warm;
 use super::watch::Watch;
 use super::world::World;
 use crate::confine::landlock::Access;
 use crate::native::wire::{Bound, Kind, Report, Request, Signal, Step};
 use crate::sys::confine;
-
-/// What could not be done, and the `errno`.
-type Failure = (Step, c_int);
-
-trait At<T> {
-    fn at(self, step: Step) -> Result<T, Failure>;
-}
-
-impl<T> At<T> for Result<T, c_int> {
-    fn at(self, step: Step) -> Result<T, Failure> {
-        self.map_err(|errno| (step, errno))
-    }
-}
-
-impl<T> At<T> for Result<T, rustix::io::Errno> {
-    fn at(self, step: Step) -> Result<T, Failure> {
-        self.map_err(|errno| (step, errno.raw_os_error()))
-    }
-}
 
 /// No descriptor.
 const NONE: c_int = -1;
@@ -57,9 +42,12 @@ const GRACE_MS: c_int = 50;
 /// The life of an init. `slot` is the address of a [`Slot`].
 pub(super) extern "C" fn init(slot: usize) -> c_int {
     let slot = slot as *mut Slot;
-    // SAFETY: the zygote hands over the address of a slot that is this member's alone, and the world is never changed.
-    let (member, world) = unsafe { (&mut *slot, &*(*slot).world) };
-    let report = match live(member, world) {
+    // SAFETY: the zygote hands over the address of a slot that it has given to this member, and the world is never changed.
+    let (member, world) = unsafe {
+        let given = Slot::given(slot);
+        (given, &*given.world)
+    };
+    let report = match live(slot, member, world) {
         Ok(report) => report,
         Err((step, errno)) => not_started(step, errno),
     };
@@ -67,7 +55,7 @@ pub(super) extern "C" fn init(slot: usize) -> c_int {
     0
 }
 
-fn live(member: &mut Slot, world: &World) -> Result<Report, Failure> {
+fn live(slot: *mut Slot, member: &Given, world: &World) -> Result<Report, Failure> {
     // SAFETY: plain numbers, and a name that ends with NUL.
     unsafe {
         syscall!(libc::SYS_prctl, libc::PR_SET_PDEATHSIG, libc::SIGKILL).at(Step::Process)?;
@@ -78,34 +66,39 @@ fn live(member: &mut Slot, world: &World) -> Result<Report, Failure> {
     let private = mount_private(world)?;
     // SAFETY: plain numbers; the path ends with NUL.
     unsafe { syscall!(libc::SYS_chdir, world.template.workspace_path.as_ptr()) }.at(Step::Directory)?;
-    member.ruleset = ruleset(world, terminal(member))?;
+    let rules = ruleset(world, terminal(slot, member))?;
     // SAFETY: plain numbers.
-    member.clock = unsafe {
+    let clock = unsafe {
         let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
         syscall!(libc::SYS_timerfd_create, libc::CLOCK_MONOTONIC, flags).at(Step::Process)? as c_int
     };
     confine::drop_capabilities().at(Step::Capabilities)?;
     let children = child_signals()?;
-    let mut init = Init { talk: member.talk, clock: member.clock, children, private, command: 0 };
-    init.command = start(member)?;
+    // SAFETY: the slot outlives its processes, and both are atomic.
+    unsafe {
+        (*slot).ruleset.store(rules, Ordering::Release);
+        (*slot).clock.store(clock, Ordering::Release);
+    }
+    let mut init = Init { talk: member.talk, clock, children, private, command: 0 };
+    init.command = start(slot)?;
     if member.kind == Kind::Warm as u32 {
         let stop = member.stop.ok_or((Step::Process, libc::ENOSYS))?;
         let standing = warm::run_to_stop(init.command, &stop).at(Step::Process)?;
-        close_streams(member);
+        close_streams(member, rules);
         tell_ready(member.talk);
-        let text = init.wait_for_text(member)?;
-        let Some(length) = text else { return Ok(abandoned()) };
-        let text =
-            member.request.get(size_of::<Request>()..size_of::<Request>() + length).unwrap_or_default();
-        wind_up(member.clock);
+        // SAFETY: the command has executed its shell, so the working memory is this process's.
+        let own = unsafe { Slot::own(slot) };
+        let Some(length) = init.wait_for_text(&mut own.request)? else { return Ok(abandoned()) };
+        let text = own.request.get(size_of::<Request>()..size_of::<Request>() + length).unwrap_or_default();
+        wind_up(clock);
         warm::release(init.command, &standing, text).at(Step::Program)?;
     } else {
-        close_streams(member);
+        close_streams(member, rules);
         if member.kind == Kind::Parked as u32 {
             tell_ready(member.talk);
         }
     }
-    Ok(init.look_after(member, world))
+    Ok(init.look_after(slot, world))
 }
 
 fn not_started(step: Step, errno: c_int) -> Report {
@@ -117,120 +110,13 @@ fn abandoned() -> Report {
     Report { tag: Report::ENDED, status: libc::SIGKILL, step: 0, bound: 0, left_running: 0 }
 }
 
-/// Closes everything that is not in the sorted list.
-fn keep_only(keep: &[c_int]) -> Result<(), Failure> {
-    let mut first = 3;
-    for fd in keep.iter().take_while(|fd| **fd != -1) {
-        if first < *fd {
-            close_range(first, *fd - 1)?;
-        }
-        first = fd.saturating_add(1);
-    }
-    close_range(first, c_int::MAX)
-}
-
-fn close_range(first: c_int, last: c_int) -> Result<(), Failure> {
-    // SAFETY: descriptors of this process, whose table is its own, that nothing in it uses.
-    unsafe { syscall!(libc::SYS_close_range, first, last, 0) }.at(Step::Streams).map(drop)
-}
-
-/// Mounts this member's own `/proc`, private directories and terminals. A descriptor on the private file system.
-fn mount_private(world: &World) -> Result<c_int, Failure> {
-    let template = &world.template;
-    let flags = libc::MS_NOSUID | libc::MS_NODEV;
-    mount(c"proc", c"/proc", c"proc", flags | libc::MS_NOEXEC, c"").at(Step::Proc)?;
-    let options = c"newinstance,ptmxmode=0666,mode=620";
-    mount(c"devpts", c"/dev/pts", c"devpts", libc::MS_NOSUID | libc::MS_NOEXEC, options).at(Step::Private)?;
-    let Some(first) = template.private.first() else { return Ok(-1) };
-    // What lies below a private directory is taken up before that covers it, and put back on top.
-    let mut nested = [-1; MOST_NESTED];
-    for ((place, _, _), fd) in template.nested.iter().zip(&mut nested) {
-        *fd = open_tree(libc::AT_FDCWD, place, libc::AT_RECURSIVE).at(Step::Private)?;
-    }
-    mount(c"tmpfs", &first.place, c"tmpfs", flags, &world.private_options).at(Step::Private)?;
-    let root = open_path(&first.place).at(Step::Private)?;
-    for private in &template.private {
-        let mode = if private.open { 0o1777 } else { 0o700 };
-        make_directory(root, &private.name, mode).at(Step::Private)?;
-    }
-    for inner in &template.inner {
-        make_directory(root, inner, 0o700).at(Step::Private)?;
-    }
-    for (_, inside, is_directory) in &template.nested {
-        let made = if *is_directory { make_directory(root, inside, 0o755) } else { make_file(root, inside) };
-        made.at(Step::Private)?;
-    }
-    for private in &template.private {
-        let tree = open_tree(root, &private.name, 0).at(Step::Private)?;
-        move_mount(tree, &private.place).at(Step::Private)?;
-        close(tree);
-    }
-    for ((place, _, _), fd) in template.nested.iter().zip(nested) {
-        move_mount(fd, place).at(Step::Private)?;
-        close(fd);
-    }
-    Ok(root)
-}
-
-fn mount(source: &CStr, target: &CStr, kind: &CStr, flags: c_ulong, options: &CStr) -> Result<usize, c_int> {
-    // SAFETY: all texts end with NUL and live through the call.
-    unsafe {
-        syscall!(libc::SYS_mount, source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, options.as_ptr())
-    }
-}
-
-fn open_tree(at: c_int, path: &CStr, flags: c_int) -> Result<c_int, c_int> {
-    const CLONE: c_int = 1;
-    // SAFETY: the path ends with NUL and lives through the call.
-    let fd = unsafe { syscall!(libc::SYS_open_tree, at, path.as_ptr(), CLONE | libc::O_CLOEXEC | flags) };
-    fd.map(|fd| fd as c_int)
-}
-
-fn move_mount(tree: c_int, target: &CStr) -> Result<usize, c_int> {
-    const FROM_EMPTY_PATH: c_int = 4;
-    // SAFETY: both texts end with NUL and live through the call.
-    unsafe {
-        let (empty, at) = (c"".as_ptr(), libc::AT_FDCWD);
-        syscall!(libc::SYS_move_mount, tree, empty, at, target.as_ptr(), FROM_EMPTY_PATH)
-    }
-}
-
-fn open_path(path: &CStr) -> Result<c_int, c_int> {
-    // SAFETY: the path ends with NUL and lives through the call.
-    let fd = unsafe {
-        syscall!(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), libc::O_PATH | libc::O_CLOEXEC, 0)
-    };
-    fd.map(|fd| fd as c_int)
-}
-
-fn make_directory(at: c_int, path: &CStr, mode: c_int) -> Result<(), c_int> {
-    // SAFETY: the path ends with NUL and lives through the call.
-    match unsafe { syscall!(libc::SYS_mkdirat, at, path.as_ptr(), mode) } {
-        Ok(_) | Err(libc::EEXIST) => Ok(()),
-        Err(errno) => Err(errno),
-    }
-}
-
-fn make_file(at: c_int, path: &CStr) -> Result<(), c_int> {
-    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC;
-    // SAFETY: the path ends with NUL and lives through the call.
-    let fd = unsafe { syscall!(libc::SYS_openat, at, path.as_ptr(), flags, 0o644) }?;
-    close(fd as c_int);
-    Ok(())
-}
-
-fn close(fd: c_int) {
-    // SAFETY: a descriptor of this process that is not used afterwards.
-    let _ = unsafe { syscall!(libc::SYS_close, fd) };
-}
-
 /// The terminal that a command gets, if that is known before it starts.
-fn terminal(member: &Slot) -> Option<c_int> {
+fn terminal(slot: *const Slot, member: &Given) -> Option<c_int> {
     if member.kind != Kind::Direct as u32 {
         return None;
     }
-    // SAFETY: the zygote put a whole request there.
-    let request = unsafe { member.request.as_ptr().cast::<Request>().read_unaligned() };
+    // SAFETY: the zygote put a whole request there, and the command, who uses it next, is not made yet.
+    let request = unsafe { Slot::own(slot).request.as_ptr().cast::<Request>().read_unaligned() };
     (request.terminal == 1).then_some(member.streams[0])
 }
 
@@ -268,8 +154,7 @@ fn child_signals() -> Result<c_int, Failure> {
 }
 
 /// Starts the command's process.
-fn start(member: &mut Slot) -> Result<pid_t, Failure> {
-    let slot = &raw mut *member;
+fn start(slot: *mut Slot) -> Result<pid_t, Failure> {
     let (stack, stack_size) = Slot::child_stack(slot);
     let arguments = CloneArgs {
         flags: libc::CLONE_VM as u64,
@@ -284,11 +169,11 @@ fn start(member: &mut Slot) -> Result<pid_t, Failure> {
 
 /// The init has no use for the command's streams, and their end shows only when nobody holds them. The slot still names
 /// them for the command, whose descriptors are its own.
-fn close_streams(member: &Slot) {
+fn close_streams(member: &Given, ruleset: c_int) {
     for stream in member.streams.iter().filter(|stream| **stream != -1) {
         close(*stream);
     }
-    close(member.ruleset);
+    close(ruleset);
 }
 
 struct Init {
@@ -302,7 +187,7 @@ struct Init {
 impl Init {
     /// Waits for the text of a warm shell: its length in the slot's request. None if Helve let the member go, or the shell
     /// has died.
-    fn wait_for_text(&self, member: &mut Slot) -> Result<Option<usize>, Failure> {
+    fn wait_for_text(&self, request: &mut [u8]) -> Result<Option<usize>, Failure> {
         let mut watched = [
             libc::pollfd { fd: self.talk, events: libc::POLLIN, revents: 0 },
             libc::pollfd { fd: self.children, events: libc::POLLIN, revents: 0 },
@@ -313,12 +198,12 @@ impl Init {
         if watched[1].revents != 0 {
             return Err((Step::Process, libc::ECHILD));
         }
-        receive(self.talk, &mut member.request, &mut [-1; 3])
+        receive(self.talk, request, &mut [-1; 3])
             .map(|request| request.map(|request| (request.length as usize).saturating_sub(1)))
     }
 
     /// Waits for the command's end, and looks at what it takes meanwhile.
-    fn look_after(&self, member: &Slot, world: &World) -> Report {
+    fn look_after(&self, slot: *const Slot, world: &World) -> Report {
         let mut watch: Option<Watch> = None;
         let mut bound = 0;
         let mut watched = [
@@ -347,8 +232,11 @@ impl Init {
                 let workspace = world.template.workspace.as_raw_fd();
                 watch = match Watch::new(&world.bounds, workspace, self.private) {
                     Ok(watch) => Some(watch),
-                    // A command that cannot be looked after does not go on; it ends with this process.
-                    Err(errno) => return not_started(Step::Limits, errno),
+                    // A command that cannot be looked after does not go on.
+                    Err(errno) => {
+                        self.end_all();
+                        return not_started(Step::Limits, errno);
+                    }
                 };
             }
             // Whatever it was that woke this process: a command could wake it all the time.
@@ -363,9 +251,12 @@ impl Init {
             bound = Bound::Cpu as u32;
         }
         let left_running = if bound == 0 { self.end_rest() } else { 0 };
-        let (step, failure) = member.failure;
+        // SAFETY: the slot outlives its processes, and both are atomic.
+        let (step, errno) = unsafe {
+            ((*slot).failed_step.load(Ordering::Acquire), (*slot).failed_errno.load(Ordering::Acquire))
+        };
         if step != 0 {
-            return Report { tag: Report::NOT_STARTED, status: failure, step, bound: 0, left_running: 0 };
+            return Report { tag: Report::NOT_STARTED, status: errno, step, bound: 0, left_running: 0 };
         }
         Report { tag: Report::ENDED, status, step: 0, bound, left_running }
     }
@@ -424,6 +315,11 @@ impl Init {
             }
             left -= step;
         }
+        self.end_all()
+    }
+
+    /// Ends everything at once, and waits for it. How many processes that were.
+    fn end_all(&self) -> u64 {
         // SAFETY: plain numbers: everything in this pid namespace but this process itself.
         let _ = unsafe { syscall!(libc::SYS_kill, ALL, libc::SIGKILL) };
         let mut ended = 0;
@@ -466,234 +362,4 @@ fn wait(flags: c_int) -> Option<(pid_t, c_int)> {
             Err(_) => return None,
         }
     }
-}
-
-fn tell_ready(talk: c_int) {
-    tell(talk, &Report { tag: Report::READY, status: 0, step: 0, bound: 0, left_running: 0 });
-}
-
-fn tell(talk: c_int, report: &Report) {
-    // SAFETY: the record lives through the call and its size is given. If nobody listens there is nobody to tell.
-    let _ = unsafe {
-        let flags = libc::MSG_NOSIGNAL;
-        syscall!(libc::SYS_sendto, talk, &raw const *report, size_of::<Report>(), flags, 0, 0)
-    };
-}
-
-/// Has the clock wake the init, which then looks after the command.
-fn wind_up(clock: c_int) {
-    let pause = libc::timespec { tv_sec: 0, tv_nsec: 5_000_000 };
-    let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    let setting = libc::itimerspec { it_interval: none, it_value: pause };
-    // SAFETY: the setting lives through the call.
-    let _ = unsafe { syscall!(libc::SYS_timerfd_settime, clock, 0, &raw const setting, 0) };
-}
-
-/// Receives a request into `buffer` and its descriptors into `streams`. None if the other side is gone.
-fn receive(talk: c_int, buffer: &mut [u8], streams: &mut [c_int; 3]) -> Result<Option<Request>, Failure> {
-    let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    let mut control = [0_u64; 8];
-    // SAFETY: all zero is a valid empty message header; the pointers are set below.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = &raw mut piece;
-    message.msg_iovlen = 1;
-    message.msg_control = control.as_mut_ptr().cast();
-    message.msg_controllen = size_of_val(&control) as _;
-    let count = loop {
-        // SAFETY: header, piece, buffer and control space live through the call.
-        match unsafe { syscall!(libc::SYS_recvmsg, talk, &raw mut message, libc::MSG_CMSG_CLOEXEC) } {
-            Err(libc::EINTR) => {}
-            answer => break answer.at(Step::Order)?,
-        }
-    };
-    if count == 0 {
-        return Ok(None);
-    }
-    // SAFETY: the kernel filled the control space with whole records, which the macros walk; what they yield lies inside.
-    unsafe {
-        let first = libc::CMSG_FIRSTHDR(&message);
-        if !first.is_null()
-            && (*first).cmsg_level == libc::SOL_SOCKET
-            && (*first).cmsg_type == libc::SCM_RIGHTS
-        {
-            let bytes = (*first).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
-            let data = libc::CMSG_DATA(first).cast::<c_int>();
-            for (index, stream) in streams.iter_mut().enumerate().take(bytes / size_of::<c_int>()) {
-                *stream = data.add(index).read_unaligned();
-            }
-        }
-    }
-    if count < size_of::<Request>() {
-        return Err((Step::Order, libc::EBADMSG));
-    }
-    // SAFETY: the buffer holds at least a whole record of plain numbers.
-    let request = unsafe { buffer.as_ptr().cast::<Request>().read_unaligned() };
-    let whole = request.length as usize == count - size_of::<Request>();
-    if request.tag != Request::TAG || request.in_file != 0 || !whole {
-        return Err((Step::Order, libc::EBADMSG));
-    }
-    Ok(Some(request))
-}
-
-/// The command's process until it executes its program. `slot` is the address of a [`Slot`].
-pub(super) extern "C" fn command(slot: usize) -> c_int {
-    let slot = slot as *mut Slot;
-    // SAFETY: the init has made this process for its slot, and does not touch the fields used here while it lives.
-    let (member, world) = unsafe { (&mut *slot, &*(*slot).world) };
-    let (step, errno) = become_program(member, world);
-    member.failure = (step as u32, errno);
-    127
-}
-
-/// Becomes the program. Returns only what failed.
-fn become_program(member: &mut Slot, world: &World) -> Failure {
-    match try_to_become_program(member, world) {
-        Ok(never) => match never {},
-        Err(failure) => failure,
-    }
-}
-
-enum Never {}
-
-fn try_to_become_program(member: &mut Slot, world: &World) -> Result<Never, Failure> {
-    let warm = member.kind == Kind::Warm as u32;
-    // SAFETY: plain numbers. The init is the parent: when it dies the kernel ends this process anyway.
-    unsafe {
-        syscall!(libc::SYS_setsid).at(Step::Process)?;
-        let _ = syscall!(libc::SYS_umask, world.umask);
-    }
-    if warm {
-        warm::ask().at(Step::Process)?;
-    }
-    for (resource, limit) in &world.limits {
-        // SAFETY: the limit lives through the call.
-        unsafe { syscall!(libc::SYS_prlimit64, 0, *resource, &raw const *limit, 0) }.at(Step::Limits)?;
-    }
-    // SAFETY: plain numbers; the ruleset was made by the init for this member.
-    unsafe { syscall!(libc::SYS_landlock_restrict_self, member.ruleset, 0) }.at(Step::Landlock)?;
-    confine::install(&world.filter).at(Step::Seccomp)?;
-    if warm {
-        connect(member, world, false)?;
-        close_range(3, c_int::MAX)?;
-        unblock_signals();
-        return Err(execute(&world.shell, world.shell_arguments.as_ptr(), world));
-    }
-    let request = if member.kind == Kind::Parked as u32 {
-        let mut streams = [-1; 3];
-        let Some(request) = receive(member.talk, &mut member.request, &mut streams)? else {
-            return Err((Step::Order, libc::EPIPE));
-        };
-        for (to, from) in member.streams.iter_mut().zip(streams) {
-            if from != -1 {
-                *to = from;
-            }
-        }
-        request
-    } else {
-        // SAFETY: the zygote put a whole request there.
-        unsafe { member.request.as_ptr().cast::<Request>().read_unaligned() }
-    };
-    wind_up(member.clock);
-    connect(member, world, request.terminal == 1)?;
-    let (bytes, arguments) = match member.long {
-        // SAFETY: the zygote mapped so many bytes, and room for all pointers.
-        Some(long) => unsafe {
-            let bytes = std::slice::from_raw_parts(long.bytes, long.length);
-            (bytes, std::slice::from_raw_parts_mut(long.arguments, request.texts as usize + 1))
-        },
-        None => {
-            let end = size_of::<Request>() + request.length as usize;
-            let bytes = member.request.get(size_of::<Request>()..end).ok_or((Step::Order, libc::EBADMSG))?;
-            (bytes, member.arguments.as_mut_slice())
-        }
-    };
-    let (directory, program) = split(bytes, arguments).ok_or((Step::Order, libc::EBADMSG))?;
-    if !directory.is_empty() {
-        // SAFETY: the path ends with NUL and lives through the call.
-        unsafe { syscall!(libc::SYS_chdir, directory.as_ptr()) }.at(Step::Directory)?;
-    }
-    let arguments = arguments.as_ptr();
-    close_range(3, c_int::MAX)?;
-    unblock_signals();
-    if program.to_bytes().contains(&b'/') {
-        return Err(execute(program, arguments, world));
-    }
-    Err(look_up(program, arguments, &mut member.candidate, world))
-}
-
-/// Reads the directory and the program, and points at the arguments.
-fn split<'a>(bytes: &'a [u8], arguments: &mut [*const c_char]) -> Option<(&'a CStr, &'a CStr)> {
-    let (directory, rest) = text(bytes)?;
-    let (program, mut rest) = text(rest)?;
-    let mut slots = arguments.iter_mut();
-    while !rest.is_empty() {
-        let (argument, after) = text(rest)?;
-        *slots.next()? = argument.as_ptr();
-        rest = after;
-    }
-    *slots.next()? = std::ptr::null();
-    Some((directory, program))
-}
-
-fn text(bytes: &[u8]) -> Option<(&CStr, &[u8])> {
-    let text = CStr::from_bytes_until_nul(bytes).ok()?;
-    Some((text, bytes.get(text.count_bytes() + 1..)?))
-}
-
-/// Puts the streams in their places.
-fn connect(member: &Slot, world: &World, terminal: bool) -> Result<(), Failure> {
-    for (target, source) in member.streams.iter().enumerate() {
-        let source = if *source == -1 { world.null.as_raw_fd() } else { *source };
-        // SAFETY: plain numbers; what stood at the standard streams is not used.
-        unsafe { syscall!(libc::SYS_dup3, source, target, 0) }.at(Step::Streams)?;
-    }
-    if terminal {
-        // SAFETY: plain numbers; this process leads a session without a terminal.
-        unsafe { syscall!(libc::SYS_ioctl, 0, libc::TIOCSCTTY, 0) }.at(Step::Streams)?;
-    }
-    Ok(())
-}
-
-fn unblock_signals() {
-    let none: u64 = 0;
-    // SAFETY: the kernel's signal set has eight bytes, which live through the call.
-    let _ = unsafe {
-        syscall!(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const none, 0, size_of_val(&none))
-    };
-}
-
-/// Executes a program. Returns only the failure.
-fn execute(program: &CStr, arguments: *const *const c_char, world: &World) -> Failure {
-    // SAFETY: the texts end with NUL, the lists with a null pointer, and all live until the call has succeeded.
-    let answer =
-        unsafe { syscall!(libc::SYS_execve, program.as_ptr(), arguments, world.environment.as_ptr()) };
-    (Step::Program, answer.err().unwrap_or(libc::EIO))
-}
-
-/// Executes the first program of that name in the path. Returns only the failure.
-fn look_up(
-    name: &CStr,
-    arguments: *const *const c_char,
-    candidate: &mut [u8; PATH_BYTES],
-    world: &World,
-) -> Failure {
-    let mut failure = (Step::Program, libc::ENOENT);
-    for folder in world.path.to_bytes().split(|byte| *byte == b':') {
-        let name = name.to_bytes_with_nul();
-        let length = folder.len() + 1 + name.len();
-        if !folder.starts_with(b"/") || length > candidate.len() {
-            continue;
-        }
-        let parts = folder.iter().chain(b"/").chain(name);
-        for (to, from) in candidate.iter_mut().zip(parts) {
-            *to = *from;
-        }
-        let Ok(path) = CStr::from_bytes_until_nul(candidate) else { continue };
-        match execute(path, arguments, world) {
-            (_, libc::ENOENT | libc::ENOTDIR) => {}
-            (step, libc::EACCES) => failure = (step, libc::EACCES),
-            found => return found,
-        }
-    }
-    failure
 }

@@ -1,9 +1,13 @@
 //! The memory of one member, in the zygote's address space: two stacks, the request, and what its processes need to know.
 //!
 //! A member's init and its command run in the zygote's memory until the command executes its program. Everything that they
-//! write lies in their own slot, and a slot is used again only after the member's init was reaped.
+//! write lies in their own slot, and a slot is used again only after the member's init was reaped. Nobody holds a reference
+//! to a whole slot: each part has its own owner.
 
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
 use std::ptr;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use libc::{c_char, c_int};
 
@@ -22,17 +26,39 @@ pub(super) const KEEP: usize = 256;
 /// The longest path that a program is looked up at.
 pub(super) const PATH_BYTES: usize = 4096;
 
-/// Everything of one member that its processes write.
+/// One member's memory. Its processes share it with the zygote, so what more than one of them writes is atomic.
 #[repr(C, align(4096))]
 pub(super) struct Slot {
     init_stack: [u8; STACK_BYTES],
     child_stack: [u8; STACK_BYTES],
+    own: UnsafeCell<Own>,
+    given: MaybeUninit<Given>,
+    /// A clock that the command winds up when it starts, so that its init looks after it.
+    pub(super) clock: AtomicI32,
+    /// The Landlock ruleset.
+    pub(super) ruleset: AtomicI32,
+    /// Why the command could not be started: a `wire::Step`, or 0.
+    pub(super) failed_step: AtomicU32,
+    /// The `errno` of that.
+    pub(super) failed_errno: AtomicI32,
+    /// The process id of the member's init, seen from the zygote; 0 if the slot is free.
+    pub(super) pid: AtomicI32,
+}
+
+/// Working memory of one process at a time: the zygote's until the member is made, then the command's, or the init's
+/// where the command is a shell that stands still.
+pub(super) struct Own {
     /// A request, as it came.
     pub(super) request: [u8; size_of::<Request>() + INLINE_BYTES],
     /// The arguments of the program, ended by a null pointer.
     pub(super) arguments: [*const c_char; MOST_TEXTS as usize + 1],
     /// Where a program is being looked for.
     pub(super) candidate: [u8; PATH_BYTES],
+}
+
+/// What the zygote says before the member is made. Never changed afterwards.
+#[derive(Clone, Copy)]
+pub(super) struct Given {
     /// What all members share.
     pub(super) world: *const World,
     /// A request that was too long for `request`, mapped by the zygote, and its pointers.
@@ -43,18 +69,10 @@ pub(super) struct Slot {
     pub(super) talk: c_int,
     /// Standard input, output, error, as far as they were given; -1 otherwise.
     pub(super) streams: [c_int; 3],
-    /// A clock that the command winds up when it starts, so that its init looks after it.
-    pub(super) clock: c_int,
-    /// The Landlock ruleset.
-    pub(super) ruleset: c_int,
     /// Where a warm shell is stopped.
     pub(super) stop: Option<Stop>,
     /// Every descriptor that stays open in the member, sorted, ended by -1.
     pub(super) keep: [c_int; KEEP],
-    /// Why the command could not be started: a `wire::Step` and an `errno`.
-    pub(super) failure: (u32, c_int),
-    /// The process id of the member's init, seen from the zygote; 0 if the slot is free.
-    pub(super) pid: libc::pid_t,
 }
 
 /// A request in memory of its own.
@@ -78,11 +96,49 @@ impl Slot {
         }
         let slot = memory.cast::<Slot>();
         // SAFETY: both pages lie inside the mapping, at the low ends of stacks that nobody uses yet.
+        let guarded = unsafe {
+            libc::mprotect((&raw mut (*slot).init_stack).cast(), PAGE_BYTES, libc::PROT_NONE) == 0
+                && libc::mprotect((&raw mut (*slot).child_stack).cast(), PAGE_BYTES, libc::PROT_NONE) == 0
+        };
+        guarded.then_some(slot)
+    }
+
+    /// Whether no member uses it.
+    pub(super) fn is_free(slot: *const Slot) -> bool {
+        Slot::pid(slot) == 0
+    }
+
+    /// The process id of its init.
+    pub(super) fn pid(slot: *const Slot) -> libc::pid_t {
+        // SAFETY: slots are never given back, and the number is atomic.
+        unsafe { &(*slot).pid }.load(Ordering::Relaxed)
+    }
+
+    /// Says what its member is. Only for a free slot.
+    pub(super) fn give(slot: *mut Slot, given: Given) {
+        // SAFETY: nobody uses a free slot, and no reference into it exists.
         unsafe {
-            libc::mprotect((&raw mut (*slot).init_stack).cast(), PAGE_BYTES, libc::PROT_NONE);
-            libc::mprotect((&raw mut (*slot).child_stack).cast(), PAGE_BYTES, libc::PROT_NONE);
+            (&raw mut (*slot).given).cast::<Given>().write(given);
+            (*slot).failed_step.store(0, Ordering::Relaxed);
         }
-        Some(slot)
+    }
+
+    /// What its member is. Only after [`Slot::give`].
+    ///
+    /// # Safety
+    /// The slot must have been given, and not released since.
+    pub(super) unsafe fn given<'a>(slot: *const Slot) -> &'a Given {
+        // SAFETY: initialized, as the caller vouches, and not changed while the member lives.
+        unsafe { &*(&raw const (*slot).given).cast::<Given>() }
+    }
+
+    /// The working memory.
+    ///
+    /// # Safety
+    /// The caller must be the one process that uses it now: see [`Own`].
+    pub(super) unsafe fn own<'a>(slot: *const Slot) -> &'a mut Own {
+        // SAFETY: nobody else uses it, as the caller vouches. Any bytes are a value of it.
+        unsafe { &mut *UnsafeCell::raw_get(&raw const (*slot).own) }
     }
 
     /// Where the init's stack begins, and its size.

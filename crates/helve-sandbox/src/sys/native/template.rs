@@ -19,12 +19,10 @@ use rustix::mount::{
     OpenTreeFlags, UnmountFlags,
 };
 
+use super::failure::Failure;
 use super::identity::Identity;
 use crate::native::setup::{Place, Setup};
 use crate::native::wire::{Guarded, Step};
-
-/// What could not be done, and the `errno`.
-pub(super) type Failure = (Step, c_int);
 
 /// What members need of the template.
 pub(super) struct Template {
@@ -122,34 +120,40 @@ const COPY_BYTES: u64 = 1 << 20;
 
 type Source = (PathBuf, Place, Option<OwnedFd>);
 
-/// Opens what is shown from outside, with the rights that it has inside.
+/// Opens what is shown from outside, with the rights that it has inside. The workspace comes first: it may decide who
+/// commands are, and the other places are shown to them.
 fn sources(setup: &Setup, identity: &mut Identity) -> Result<Vec<Source>, Failure> {
+    let mut workspace = Some(shown(setup, identity, &setup.workspace, true)?);
     let mut sources = Vec::new();
     for (path, place) in &setup.mounts {
         let source = match place {
-            Place::ReadOnly | Place::ReadWrite => match tree(path) {
-                Ok(tree) => Some(tree),
-                // It went away after the plan was made; then there is nothing to show or to protect.
-                Err(Errno::NOENT) if *path != setup.workspace => None,
-                Err(errno) => return Err(mounts(errno)),
-            },
+            Place::ReadWrite if *path == setup.workspace => workspace.take(),
+            Place::ReadOnly | Place::ReadWrite => {
+                match shown(setup, identity, path, *place == Place::ReadWrite) {
+                    // It went away after the plan was made; then there is nothing to show or to protect.
+                    Err((Step::Mounts, libc::ENOENT)) if *path != setup.workspace => None,
+                    tree => Some(tree?),
+                }
+            }
             // What this user cannot read is empty inside.
             Place::Copy => File::open(path).ok().map(OwnedFd::from),
             _ => None,
         };
-        if let (Place::ReadOnly | Place::ReadWrite, Some(tree)) = (place, &source) {
-            let mut attributes = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
-            if *place == Place::ReadOnly {
-                attributes |= libc::MOUNT_ATTR_RDONLY;
-            }
-            set_attributes(tree.as_fd(), attributes, None).map_err(|errno| (Step::Mounts, errno))?;
-            if !SYSTEM.iter().any(|system| path.starts_with(system)) && !path.starts_with("/etc") {
-                identity.adopt(tree.as_fd(), *place == Place::ReadWrite, *path == setup.workspace)?;
-            }
-        }
         sources.push((path.clone(), place.clone(), source));
     }
     Ok(sources)
+}
+
+/// A place from outside as commands see it.
+fn shown(setup: &Setup, identity: &mut Identity, path: &Path, writable: bool) -> Result<OwnedFd, Failure> {
+    let tree = tree(path).map_err(mounts)?;
+    let read_only = if writable { 0 } else { libc::MOUNT_ATTR_RDONLY };
+    let attributes = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV | read_only;
+    set_attributes(tree.as_fd(), attributes, None).map_err(|errno| (Step::Mounts, errno))?;
+    if !SYSTEM.iter().any(|system| path.starts_with(system)) && !path.starts_with("/etc") {
+        identity.adopt(tree.as_fd(), writable, path == setup.workspace)?;
+    }
+    Ok(tree)
 }
 
 /// A mount of its own of what stands at a path, with what is mounted below it.
@@ -434,7 +438,11 @@ impl Guards {
         let failed = |errno: Errno| (Step::Guard, errno.raw_os_error());
         while let Some(guard) = self.0.pop() {
             let link = format!("/proc/self/fd/{}", guard.as_raw_fd());
-            rustix::mount::unmount(link, UnmountFlags::DETACH).map_err(failed)?;
+            match rustix::mount::unmount(link, UnmountFlags::DETACH) {
+                // The kernel takes a mount away itself when the file under it is replaced.
+                Ok(()) | Err(Errno::INVAL) => {}
+                Err(errno) => return Err(failed(errno)),
+            }
         }
         for entry in entries {
             let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;

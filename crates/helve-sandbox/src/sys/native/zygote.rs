@@ -13,14 +13,16 @@ use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
+use std::sync::atomic::Ordering;
 
 use libc::{c_int, pid_t};
 
+use super::failure::Failure;
 use super::identity::{Identity, unshare};
 use super::member;
 use super::raw::{CloneArgs, clone3};
-use super::slot::{KEEP, Long, Slot};
-use super::template::{self, Failure, Guards};
+use super::slot::{Given, KEEP, Long, Slot};
+use super::template::{self, Guards};
 use super::warm;
 use super::world::World;
 use crate::confine::landlock::Handled;
@@ -276,20 +278,22 @@ impl Zygote {
         let (Some(talk), Some(output), Some(error)) = (given.next(), given.next(), given.next()) else {
             return Err(broken);
         };
+        let mut member = Given {
+            world: &raw const *self.world,
+            long: None,
+            kind: order.kind,
+            talk,
+            streams: [-1, output, error],
+            stop,
+            keep: [-1; KEEP],
+        };
         // SAFETY: the slot is free, so nobody else uses it.
-        let member = unsafe { &mut *slot };
-        member.world = &raw const *self.world;
-        member.kind = order.kind;
-        member.stop = stop;
-        member.talk = talk;
-        member.streams = [-1, output, error];
-        member.failure = (0, 0);
-        member.long = None;
+        let own = unsafe { Slot::own(slot) };
         if order.kind == Kind::Direct as u32 {
-            if request.len() < size_of::<Request>() || request.len() > member.request.len() {
+            if request.len() < size_of::<Request>() || request.len() > own.request.len() {
                 return Err(broken);
             }
-            for (to, from) in member.request.iter_mut().zip(request) {
+            for (to, from) in own.request.iter_mut().zip(request) {
                 *to = *from;
             }
             // SAFETY: the bytes are at least a whole record of plain numbers.
@@ -316,6 +320,7 @@ impl Zygote {
         for (to, from) in member.keep.iter_mut().zip(keep) {
             *to = from;
         }
+        Slot::give(slot, member);
         let mut pidfd: c_int = -1;
         let (stack, stack_size) = Slot::init_stack(slot);
         let namespaces = libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC;
@@ -331,20 +336,20 @@ impl Zygote {
         let pid = unsafe { clone3(&arguments, member::init, slot as usize) };
         match pid {
             Ok(pid) => {
-                member.pid = pid;
+                // SAFETY: slots are never given back, and the number is atomic.
+                unsafe { &(*slot).pid }.store(pid, Ordering::Relaxed);
                 // SAFETY: the kernel has just opened it for this process.
                 Ok(unsafe { OwnedFd::from_raw_fd(pidfd) })
             }
             Err(errno) => {
-                unmap_request(member);
+                unmap_request(member.long);
                 Err((Step::Process, errno))
             }
         }
     }
 
     fn free_slot(&mut self) -> Option<*mut Slot> {
-        // SAFETY: only the number is read, which this process alone writes.
-        let free = self.slots.iter().find(|slot| unsafe { (***slot).pid } == 0);
+        let free = self.slots.iter().find(|slot| Slot::is_free(**slot));
         if let Some(slot) = free {
             return Some(*slot);
         }
@@ -356,11 +361,10 @@ impl Zygote {
     /// Takes ended members away, and their memory back.
     fn reap(&mut self) {
         while let Some(pid) = ended_child() {
-            // SAFETY: only the number is read, which this process alone writes.
-            let slot = self.slots.iter().find(|slot| unsafe { (***slot).pid } == pid);
+            let slot = self.slots.iter().find(|slot| Slot::pid(**slot) == pid);
             if let Some(slot) = slot {
                 // SAFETY: its init is gone, and with it everything in its pid namespace: nobody uses the slot.
-                unsafe { unmap_request(&mut **slot) };
+                unmap_request(unsafe { Slot::given(*slot) }.long);
                 Slot::release(*slot);
             }
         }
@@ -390,8 +394,8 @@ fn map_request(file: c_int, head: &Request) -> Result<Long, c_int> {
     }
 }
 
-fn unmap_request(member: &mut Slot) {
-    if let Some(long) = member.long.take() {
+fn unmap_request(request: Option<Long>) {
+    if let Some(long) = request {
         // SAFETY: both were mapped by `map_request` with these sizes, and no process of the member is left.
         unsafe {
             libc::munmap(long.bytes.cast_mut().cast(), long.length.max(1));

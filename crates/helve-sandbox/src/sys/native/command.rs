@@ -1,0 +1,196 @@
+//! The command's process, from its clone to its program.
+//!
+//! It runs in the zygote's memory: raw system calls only, no allocation. In this order: a session of its own, limits,
+//! Landlock, the filter; then the request, the streams, the directory; then every other descriptor is closed, and the program
+//! takes over. Capabilities were given up by the init before.
+
+use std::ffi::CStr;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::Ordering;
+
+use libc::{c_char, c_int};
+
+use super::descriptors::close_range;
+use super::failure::{At, Failure};
+use super::raw::syscall;
+use super::slot::{PATH_BYTES, Slot};
+use super::talk::{receive, wind_up};
+use super::warm;
+use super::world::World;
+use crate::native::wire::{Kind, Request, Step};
+use crate::sys::confine;
+
+/// The command's process until it executes its program. `slot` is the address of a [`Slot`].
+pub(super) extern "C" fn command(slot: usize) -> c_int {
+    let slot = slot as *const Slot;
+    let (step, errno) = become_program(slot);
+    // SAFETY: the slot outlives its processes, and both are atomic.
+    unsafe {
+        (*slot).failed_errno.store(errno, Ordering::Relaxed);
+        (*slot).failed_step.store(step as u32, Ordering::Release);
+    }
+    127
+}
+
+/// Becomes the program. Returns only what failed.
+fn become_program(slot: *const Slot) -> Failure {
+    match try_to_become_program(slot) {
+        Ok(never) => match never {},
+        Err(failure) => failure,
+    }
+}
+
+enum Never {}
+
+fn try_to_become_program(slot: *const Slot) -> Result<Never, Failure> {
+    // SAFETY: the init has made this process for its slot, and does not touch its working memory unless the shell stands
+    // still, for which this process does not touch it. The world is never changed.
+    let (member, world, own) = unsafe {
+        let given = Slot::given(slot);
+        (given, &*given.world, Slot::own(slot))
+    };
+    // SAFETY: the slot outlives its processes, and both are atomic; the init set them before it made this process.
+    let (ruleset, clock) =
+        unsafe { ((*slot).ruleset.load(Ordering::Acquire), (*slot).clock.load(Ordering::Acquire)) };
+    let mut streams = member.streams;
+    let warm = member.kind == Kind::Warm as u32;
+    // SAFETY: plain numbers. The init is the parent: when it dies the kernel ends this process anyway.
+    unsafe {
+        syscall!(libc::SYS_setsid).at(Step::Process)?;
+        let _ = syscall!(libc::SYS_umask, world.umask);
+    }
+    if warm {
+        warm::ask().at(Step::Process)?;
+    }
+    for (resource, limit) in &world.limits {
+        // SAFETY: the limit lives through the call.
+        unsafe { syscall!(libc::SYS_prlimit64, 0, *resource, &raw const *limit, 0) }.at(Step::Limits)?;
+    }
+    // SAFETY: plain numbers; the ruleset was made by the init for this member.
+    unsafe { syscall!(libc::SYS_landlock_restrict_self, ruleset, 0) }.at(Step::Landlock)?;
+    confine::install(&world.filter).at(Step::Seccomp)?;
+    if warm {
+        connect(streams, world, false)?;
+        close_range(3, c_int::MAX)?;
+        unblock_signals();
+        return Err(execute(&world.shell, world.shell_arguments.as_ptr(), world));
+    }
+    let request = if member.kind == Kind::Parked as u32 {
+        let mut sent = [-1; 3];
+        let Some(request) = receive(member.talk, &mut own.request, &mut sent)? else {
+            return Err((Step::Order, libc::EPIPE));
+        };
+        for (to, from) in streams.iter_mut().zip(sent) {
+            if from != -1 {
+                *to = from;
+            }
+        }
+        request
+    } else {
+        // SAFETY: the zygote put a whole request there.
+        unsafe { own.request.as_ptr().cast::<Request>().read_unaligned() }
+    };
+    wind_up(clock);
+    connect(streams, world, request.terminal == 1)?;
+    let (bytes, arguments) = match member.long {
+        // SAFETY: the zygote mapped so many bytes, and room for all pointers.
+        Some(long) => unsafe {
+            let bytes = std::slice::from_raw_parts(long.bytes, long.length);
+            (bytes, std::slice::from_raw_parts_mut(long.arguments, request.texts as usize + 1))
+        },
+        None => {
+            let end = size_of::<Request>() + request.length as usize;
+            let bytes = own.request.get(size_of::<Request>()..end).ok_or((Step::Order, libc::EBADMSG))?;
+            (bytes, own.arguments.as_mut_slice())
+        }
+    };
+    let (directory, program) = split(bytes, arguments).ok_or((Step::Order, libc::EBADMSG))?;
+    if !directory.is_empty() {
+        // SAFETY: the path ends with NUL and lives through the call.
+        unsafe { syscall!(libc::SYS_chdir, directory.as_ptr()) }.at(Step::Directory)?;
+    }
+    let arguments = arguments.as_ptr();
+    close_range(3, c_int::MAX)?;
+    unblock_signals();
+    if program.to_bytes().contains(&b'/') {
+        return Err(execute(program, arguments, world));
+    }
+    Err(look_up(program, arguments, &mut own.candidate, world))
+}
+
+/// Reads the directory and the program, and points at the arguments.
+fn split<'a>(bytes: &'a [u8], arguments: &mut [*const c_char]) -> Option<(&'a CStr, &'a CStr)> {
+    let (directory, rest) = text(bytes)?;
+    let (program, mut rest) = text(rest)?;
+    let mut slots = arguments.iter_mut();
+    while !rest.is_empty() {
+        let (argument, after) = text(rest)?;
+        *slots.next()? = argument.as_ptr();
+        rest = after;
+    }
+    *slots.next()? = std::ptr::null();
+    Some((directory, program))
+}
+
+fn text(bytes: &[u8]) -> Option<(&CStr, &[u8])> {
+    let text = CStr::from_bytes_until_nul(bytes).ok()?;
+    Some((text, bytes.get(text.count_bytes() + 1..)?))
+}
+
+/// Puts the streams in their places.
+fn connect(streams: [c_int; 3], world: &World, terminal: bool) -> Result<(), Failure> {
+    for (target, source) in streams.iter().enumerate() {
+        let source = if *source == -1 { world.null.as_raw_fd() } else { *source };
+        // SAFETY: plain numbers; what stood at the standard streams is not used.
+        unsafe { syscall!(libc::SYS_dup3, source, target, 0) }.at(Step::Streams)?;
+    }
+    if terminal {
+        // SAFETY: plain numbers; this process leads a session without a terminal.
+        unsafe { syscall!(libc::SYS_ioctl, 0, libc::TIOCSCTTY, 0) }.at(Step::Streams)?;
+    }
+    Ok(())
+}
+
+fn unblock_signals() {
+    let none: u64 = 0;
+    // SAFETY: the kernel's signal set has eight bytes, which live through the call.
+    let _ = unsafe {
+        syscall!(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const none, 0, size_of_val(&none))
+    };
+}
+
+/// Executes a program. Returns only the failure.
+fn execute(program: &CStr, arguments: *const *const c_char, world: &World) -> Failure {
+    // SAFETY: the texts end with NUL, the lists with a null pointer, and all live until the call has succeeded.
+    let answer =
+        unsafe { syscall!(libc::SYS_execve, program.as_ptr(), arguments, world.environment.as_ptr()) };
+    (Step::Program, answer.err().unwrap_or(libc::EIO))
+}
+
+/// Executes the first program of that name in the path. Returns only the failure.
+fn look_up(
+    name: &CStr,
+    arguments: *const *const c_char,
+    candidate: &mut [u8; PATH_BYTES],
+    world: &World,
+) -> Failure {
+    let mut failure = (Step::Program, libc::ENOENT);
+    for folder in world.path.to_bytes().split(|byte| *byte == b':') {
+        let name = name.to_bytes_with_nul();
+        let length = folder.len() + 1 + name.len();
+        if !folder.starts_with(b"/") || length > candidate.len() {
+            continue;
+        }
+        let parts = folder.iter().chain(b"/").chain(name);
+        for (to, from) in candidate.iter_mut().zip(parts) {
+            *to = *from;
+        }
+        let Ok(path) = CStr::from_bytes_until_nul(candidate) else { continue };
+        match execute(path, arguments, world) {
+            (_, libc::ENOENT | libc::ENOTDIR) => {}
+            (step, libc::EACCES) => failure = (step, libc::EACCES),
+            found => return found,
+        }
+    }
+    failure
+}

@@ -17,6 +17,7 @@ mod act;
 pub(crate) mod answer;
 mod causes;
 mod scene;
+mod scratch;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};

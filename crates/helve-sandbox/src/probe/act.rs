@@ -10,6 +10,7 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -197,7 +198,8 @@ impl Act {
 }
 
 fn append(file: &Path) -> io::Result<()> {
-    OpenOptions::new().append(true).open(file)?.write_all(b"x")
+    // Whatever takes the file's place is not written in its stead.
+    OpenOptions::new().append(true).custom_flags(libc::O_NOFOLLOW).open(file)?.write_all(b"x")
 }
 
 fn keeps_a_capability() -> io::Result<()> {
@@ -356,6 +358,21 @@ mod tests {
         assert_eq!(Stage::read(&words[1..]), Some((Side::Inside, stage)));
         assert_eq!(Stage::read(&words), None);
         assert_eq!(main(&[]), 2);
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_file_is_not_written_through() {
+        let place = tempfile::tempdir().unwrap();
+        let victim = place.path().join("victim");
+        std::fs::write(&victim, "as it was").unwrap();
+        let stage = Stage { place: place.path().to_owned(), mark: "mark".to_owned(), port: 0, process: None };
+        for (act, file) in [(Act::WriteHidden, stage.hidden()), (Act::WriteShown, stage.shown())] {
+            std::fs::create_dir(file.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(&victim, &file).unwrap();
+            let error = act.perform(&stage, Side::Outside).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::ELOOP));
+        }
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "as it was");
     }
 
     #[test]

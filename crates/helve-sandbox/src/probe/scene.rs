@@ -1,13 +1,16 @@
 //! The scene on which the acts are played: a scratch directory, two listeners and a waiting process, all made by this
 //! probe and gone with it.
 //!
-//! Its files can be read and written by everybody, so that only a sandbox can be what keeps a process from them.
+//! Its files can be read and written by whoever gets to them, so that only a sandbox can be what keeps a process from them.
+//! Who gets there at all, and that nobody can put something else in their place, is the matter of `scratch`. Outside,
+//! nothing that lies in the scene is executed.
 
+use std::fs::{File, Permissions};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -18,6 +21,7 @@ use helve_core::{Network, View};
 use rustix::process::Pid;
 
 use super::act::{self, Outcome, Side, Stage};
+use super::scratch::{self, Scratch};
 
 /// How a process of the probe is told from an ordinary start: the file name in its zeroth argument.
 pub(super) const PROGRAM_NAME: &str = "helve-sandbox-probe";
@@ -34,8 +38,10 @@ const ANSWER_BYTES: u64 = 64 * 1024;
 /// The scene. Dropping it takes everything away.
 pub(super) struct Scene {
     pub(super) stage: Stage,
-    /// The program that does the acts, by its own place.
+    /// The program that does the acts, as it is started outside.
     program: PathBuf,
+    /// The same as the sandbox shows it, where it is not part of the scene.
+    seen: Option<PathBuf>,
     waiting: Child,
     _listeners: (UnixListener, Option<TcpListener>),
     _scratch: Scratch,
@@ -46,23 +52,22 @@ impl Scene {
     pub(super) fn set(program: &Path) -> io::Result<Scene> {
         let mark =
             format!("helve-probe-{}-{:016x}", std::process::id(), RandomState::new().build_hasher().finish());
-        let place = std::env::temp_dir().canonicalize()?.join(&mark);
-        let scratch = Scratch::make(&place)?;
+        Scene::set_in(Scratch::make(&mark)?, mark, program)
+    }
+
+    fn set_in(scratch: Scratch, mark: String, program: &Path) -> io::Result<Scene> {
         let socket = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&mark)?)?;
         // A machine without a loopback has none to protect.
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).ok();
         let number =
             port.as_ref().and_then(|port| port.local_addr().ok()).map_or(0, |address| address.port());
-        let mut stage = Stage { place, mark, port: number, process: None };
-        for (file, text) in [(stage.hidden(), "hidden"), (stage.shown(), "shown")] {
-            open_to_all(file.parent().unwrap_or(&stage.place), 0o777)?;
-            std::fs::write(&file, text)?;
-            std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o666))?;
+        let mut stage = Stage { place: scratch.path().to_owned(), mark, port: number, process: None };
+        for part in ["hidden", "shown"] {
+            scratch::make_file(&scratch.directory(part)?, "file", &mut part.as_bytes(), 0o666)?;
         }
-        let workspace = stage.workspace();
-        open_to_all(&workspace, 0o777)?;
-        let program = reachable(program, &workspace)?;
-        let waiting = Command::new(&program)
+        let seen = reachable(program, &scratch.directory("program")?)?;
+        let workspace = scratch.directory("workspace")?;
+        let waiting = Command::new(program)
             .arg0(PROGRAM_NAME)
             .args([act::WAIT, &stage.mark])
             .env_clear()
@@ -72,18 +77,23 @@ impl Scene {
             .spawn()?;
         stage.process = Pid::from_raw(i32::try_from(waiting.id()).unwrap_or(0));
         if rustix::process::geteuid().is_root() {
-            chown(&workspace, Some(NOBODY), Some(NOBODY))?;
+            fchown(&workspace, Some(NOBODY), Some(NOBODY))?;
+            // Also for a root without root's rights, as in bwrap. Nobody takes away what another has made there.
+            workspace.set_permissions(Permissions::from_mode(0o1777))?;
+            // Last, when everything stands.
+            scratch.open_to(NOBODY)?;
         }
-        Ok(Scene { stage, program, waiting, _listeners: (socket, port), _scratch: scratch })
+        let program = program.to_owned();
+        Ok(Scene { stage, program, seen, waiting, _listeners: (socket, port), _scratch: scratch })
     }
 
     /// What a sandbox shows of it.
     pub(super) fn view(&self) -> View {
         let env = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/tmp/home"), ("LANG", "C.UTF-8")];
-        let shown = self.stage.shown().parent().map(Path::to_owned);
+        let shown = ["shown", "program"].map(|part| self.stage.place.join(part));
         View {
             workspace: self.stage.workspace(),
-            read_only: shown.into_iter().chain([self.program.clone()]).collect(),
+            read_only: shown.into_iter().chain(self.seen.clone()).collect(),
             read_write: Vec::new(),
             hidden: Vec::new(),
             protected: Vec::new(),
@@ -97,7 +107,7 @@ impl Scene {
     pub(super) fn words(&self) -> io::Result<Vec<String>> {
         let unreadable =
             || io::Error::new(io::ErrorKind::InvalidInput, "the name of the temporary directory is no text");
-        let program = self.stage.workspace().join(PROGRAM_NAME);
+        let program = self.stage.place.join("program").join(PROGRAM_NAME);
         let mut words = vec![program.to_str().ok_or_else(unreadable)?.to_owned()];
         words.extend(self.stage.words(Side::Inside).ok_or_else(unreadable)?);
         Ok(words)
@@ -137,42 +147,19 @@ impl Drop for Scene {
     }
 }
 
-/// A directory that is removed with everything in it.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn make(path: &Path) -> io::Result<Scratch> {
-        // Fails if the name is taken, also by a link.
-        std::fs::DirBuilder::new().mode(0o700).create(path)?;
-        let scratch = Scratch(path.to_owned());
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))?;
-        Ok(scratch)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn open_to_all(directory: &Path, mode: u32) -> io::Result<()> {
-    std::fs::create_dir(directory)?;
-    std::fs::set_permissions(directory, std::fs::Permissions::from_mode(mode))
-}
-
-/// Puts the program under the probe's name into the workspace: as a link where every user can follow it, else as a copy.
-/// Gives the program's own place.
-fn reachable(program: &Path, workspace: &Path) -> io::Result<PathBuf> {
-    let name = workspace.join(PROGRAM_NAME);
+/// Puts the program under the probe's name into this directory: as a link where every user can follow it, whose end is
+/// given, else as a copy.
+fn reachable(program: &Path, directory: &File) -> io::Result<Option<PathBuf>> {
     let everybody = |path: &Path| path.metadata().is_ok_and(|found| found.mode() & 0o001 != 0);
     if let Ok(real) = program.canonicalize()
         && (!rustix::process::geteuid().is_root() || real.ancestors().all(everybody))
     {
-        symlink(&real, &name)?;
-        return Ok(real);
+        rustix::fs::symlinkat(&real, directory, PROGRAM_NAME)?;
+        return Ok(Some(real));
     }
-    std::fs::copy(program, &name)?;
-    std::fs::set_permissions(&name, std::fs::Permissions::from_mode(0o755))?;
-    Ok(name)
+    scratch::make_file(directory, PROGRAM_NAME, &mut File::open(program)?, 0o755)?;
+    Ok(None)
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,8 @@ mod limits;
 #[cfg(test)]
 mod native;
 #[cfg(test)]
+mod probe;
+#[cfg(test)]
 mod processes;
 #[cfg(test)]
 mod protect;

@@ -132,7 +132,7 @@ enum Rule {
     Missing,
     /// Forbidden if the first argument asks for a new namespace.
     Namespaces,
-    /// Forbidden if the argument of this index is a mode with the setuid bit.
+    /// Forbidden if the argument of this index is a mode with the setuid or the setgid bit.
     Mode(u32),
     /// The same for the argument after this one, if this one has a flag that makes a file.
     Open(u32),
@@ -144,7 +144,8 @@ enum Rule {
     Order,
     /// How the kernel treats old programs.
     Personality,
-    /// Forbidden unless the argument of this index is 0, which means the caller.
+    /// The argument of this index is a process. With namespaces of its own a command may name any but the first, which
+    /// looks after it; without, only itself, which is 0.
     Own(u32),
 }
 
@@ -198,7 +199,16 @@ const CALLS: &[Call] = &[
     call("kcmp", 312, 272, Inner, Forbidden),
     call("pidfd_getfd", 438, 438, Inner, Forbidden),
 
-    // A file that is made setuid inside is setuid outside too, with the rights of the user who runs Helve. Two
+    // Limits and priorities, which a user may set for all of his processes, whoever looks after the command included.
+    call("prlimit64", 302, 261, Inner, Own(0)),
+    call("setpriority", 141, 140, Inner, Own(1)),
+    call("ioprio_set", 251, 30, Inner, Own(1)),
+    call("sched_setparam", 142, 118, Inner, Own(0)),
+    call("sched_setscheduler", 144, 119, Inner, Own(0)),
+    call("sched_setaffinity", 203, 122, Inner, Own(0)),
+    call("sched_setattr", 314, 274, Inner, Own(0)),
+
+    // A file that is made setuid or setgid inside is so outside too, with the rights of the user who runs Helve. Two
     // interfaces whose arguments a filter cannot see, openat2 and io_uring, do not exist.
     call("openat2", 437, 437, Inner, Missing),
     x86("open", 2, Outer, Open(1)),
@@ -285,14 +295,6 @@ const CALLS: &[Call] = &[
     call("msgctl", 71, 187, Shared, Missing),
     call("mq_open", 240, 180, Shared, Missing),
     call("mq_unlink", 241, 181, Shared, Missing),
-    // And limits and priorities, which a user may set for all of his processes.
-    call("prlimit64", 302, 261, Shared, Own(0)),
-    call("setpriority", 141, 140, Shared, Own(1)),
-    call("ioprio_set", 251, 30, Shared, Own(1)),
-    call("sched_setparam", 142, 118, Shared, Own(0)),
-    call("sched_setscheduler", 144, 119, Shared, Own(0)),
-    call("sched_setaffinity", 203, 122, Shared, Own(0)),
-    call("sched_setattr", 314, 274, Shared, Own(0)),
 ];
 
 const ALLOW: u32 = 0x7fff_0000;
@@ -392,7 +394,10 @@ fn judge(code: &mut Code, rule: Rule, around: Around) -> program::Place {
             code.load(argument(0), test)
         }
         Own(index) => {
-            let test = code.equal(0, allow, forbidden);
+            let test = match around {
+                Around::Namespaces => code.equal(1, forbidden, allow),
+                Around::Nothing(_) => code.equal(0, allow, forbidden),
+            };
             code.load(argument(index), test)
         }
     }
@@ -400,7 +405,7 @@ fn judge(code: &mut Code, rule: Rule, around: Around) -> program::Place {
 
 fn judge_mode(code: &mut Code, index: u32) -> program::Place {
     let (allow, forbidden) = (code.answer(ALLOW), code.answer(fail(libc::EPERM)));
-    let test = code.any_bit(libc::S_ISUID, forbidden, allow);
+    let test = code.any_bit(libc::S_ISUID | libc::S_ISGID, forbidden, allow);
     code.load(program::argument(index), test)
 }
 

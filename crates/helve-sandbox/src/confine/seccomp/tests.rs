@@ -46,7 +46,7 @@ fn expected(
     let call = CALLS.iter().find(|call| machine.number(call) == Some(number) && parts.contains(&call.part));
     let Some(call) = call else { return Ok(()) };
     let refuse = |holds: bool, errno: i32| if holds { Err(errno) } else { Ok(()) };
-    let setuid = |index: u32| arguments[index as usize] & 0o4000 != 0;
+    let setuid = |index: u32| arguments[index as usize] & 0o6000 != 0;
     match call.rule {
         Forbidden => Err(libc::EPERM),
         Missing => Err(libc::ENOSYS),
@@ -58,7 +58,10 @@ fn expected(
         Pair => refuse(arguments[0] != 1, libc::EAFNOSUPPORT),
         Order => refuse([0x5412, 0x541c, 0x5423].contains(&arguments[1]), libc::EPERM),
         Personality => refuse(arguments[0] != u32::MAX && arguments[0] & !0x0006_0008 != 0, libc::EPERM),
-        Own(index) => refuse(arguments[index as usize] != 0, libc::EPERM),
+        Own(index) => match around {
+            Around::Namespaces => refuse(arguments[index as usize] == 1, libc::EPERM),
+            Around::Nothing(_) => refuse(arguments[index as usize] != 0, libc::EPERM),
+        },
         Socket => match (around, arguments[0]) {
             (Around::Namespaces, 1) => Ok(()),
             (Around::Namespaces | Around::Nothing(Network::Host), 2 | 10) => {

@@ -74,12 +74,15 @@ fn live(slot: *mut Slot, member: &Given, world: &World) -> Result<Report, Failur
     };
     confine::drop_capabilities().at(Step::Capabilities)?;
     let children = child_signals()?;
+    // Made before there is a command that could stand in its way.
+    let workspace = world.template.workspace.as_raw_fd();
+    let watch = Watch::new(&world.bounds, workspace, private).at(Step::Limits)?;
     // SAFETY: the slot outlives its processes, and both are atomic.
     unsafe {
         (*slot).ruleset.store(rules, Ordering::Release);
         (*slot).clock.store(clock, Ordering::Release);
     }
-    let mut init = Init { talk: member.talk, clock, children, private, command: 0 };
+    let mut init = Init { talk: member.talk, clock, children, command: 0 };
     init.command = start(slot)?;
     if member.kind == Kind::Warm as u32 {
         let stop = member.stop.ok_or((Step::Process, libc::ENOSYS))?;
@@ -98,7 +101,7 @@ fn live(slot: *mut Slot, member: &Given, world: &World) -> Result<Report, Failur
             tell_ready(member.talk);
         }
     }
-    Ok(init.look_after(slot, world))
+    Ok(init.look_after(slot, watch))
 }
 
 fn not_started(step: Step, errno: c_int) -> Report {
@@ -180,7 +183,6 @@ struct Init {
     talk: c_int,
     clock: c_int,
     children: c_int,
-    private: c_int,
     command: pid_t,
 }
 
@@ -194,7 +196,7 @@ impl Init {
         ];
         // The stops on the way here were told as signals too.
         drain(self.children);
-        poll(&mut watched, -1);
+        poll(&mut watched, -1).at(Step::Process)?;
         if watched[1].revents != 0 {
             return Err((Step::Process, libc::ECHILD));
         }
@@ -203,8 +205,8 @@ impl Init {
     }
 
     /// Waits for the command's end, and looks at what it takes meanwhile.
-    fn look_after(&self, slot: *const Slot, world: &World) -> Report {
-        let mut watch: Option<Watch> = None;
+    fn look_after(&self, slot: *const Slot, mut watch: Watch) -> Report {
+        let mut looks = false;
         let mut bound = 0;
         let mut watched = [
             // Only its closing counts as long as what comes in is for the command itself.
@@ -213,8 +215,11 @@ impl Init {
             libc::pollfd { fd: self.clock, events: libc::POLLIN, revents: 0 },
         ];
         let status = loop {
-            let pause = watch.as_ref().map_or(-1, Watch::next_ms);
-            poll(&mut watched, pause);
+            let pause = if looks { watch.next_ms() } else { -1 };
+            if let Err(errno) = poll(&mut watched, pause) {
+                self.end_all();
+                return not_started(Step::Process, errno);
+            }
             if watched[0].revents != 0 && !self.pass_signal_on() {
                 return abandoned();
             }
@@ -224,27 +229,20 @@ impl Init {
                     break status;
                 }
             }
-            if watched[2].revents != 0 && watch.is_none() {
+            if watched[2].revents != 0 {
                 // From here on the pauses are the watch's own.
                 watched[2].fd = -1;
                 // The command has its request.
                 watched[0].events = libc::POLLIN;
-                let workspace = world.template.workspace.as_raw_fd();
-                watch = match Watch::new(&world.bounds, workspace, self.private) {
-                    Ok(watch) => Some(watch),
-                    // A command that cannot be looked after does not go on.
-                    Err(errno) => {
-                        self.end_all();
-                        return not_started(Step::Limits, errno);
-                    }
-                };
+                watch.start();
+                looks = true;
             }
             // Whatever it was that woke this process: a command could wake it all the time.
-            if let Some(hit) = watch.as_mut().and_then(Watch::tick) {
+            if let Some(hit) = looks.then(|| watch.tick()).flatten() {
                 bound = hit as u32;
                 // SAFETY: plain numbers: everything in this pid namespace but this process itself.
                 let _ = unsafe { syscall!(libc::SYS_kill, ALL, libc::SIGKILL) };
-                watch = None;
+                looks = false;
             }
         };
         if bound == 0 && libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGXCPU {
@@ -306,7 +304,7 @@ impl Init {
         while left > 0 {
             let mut watched = [libc::pollfd { fd: self.children, events: libc::POLLIN, revents: 0 }];
             let step = 5;
-            poll(&mut watched, step);
+            let _ = poll(&mut watched, step);
             drain(self.children);
             self.reap();
             // SAFETY: as above.
@@ -330,7 +328,8 @@ impl Init {
     }
 }
 
-fn poll(watched: &mut [libc::pollfd], timeout_ms: c_int) {
+/// Waits for one of the descriptors, or until the time is over. A signal is no error.
+fn poll(watched: &mut [libc::pollfd], timeout_ms: c_int) -> Result<(), c_int> {
     let seconds = i64::from(timeout_ms / 1000);
     let timeout = libc::timespec { tv_sec: seconds, tv_nsec: i64::from(timeout_ms % 1000) * 1_000_000 };
     let timeout = if timeout_ms < 0 { std::ptr::null() } else { &raw const timeout };
@@ -338,7 +337,10 @@ fn poll(watched: &mut [libc::pollfd], timeout_ms: c_int) {
         entry.revents = 0;
     }
     // SAFETY: the list and the time live through the call and the list's length is given.
-    let _ = unsafe { syscall!(libc::SYS_ppoll, watched.as_mut_ptr(), watched.len(), timeout, 0, 8) };
+    match unsafe { syscall!(libc::SYS_ppoll, watched.as_mut_ptr(), watched.len(), timeout, 0, 8) } {
+        Ok(_) | Err(libc::EINTR) => Ok(()),
+        Err(errno) => Err(errno),
+    }
 }
 
 fn drain(signals: c_int) {

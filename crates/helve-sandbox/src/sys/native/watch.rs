@@ -107,6 +107,13 @@ impl Watch {
         }
     }
 
+    /// The command has started: from here on it is counted what the disk loses.
+    pub(super) fn start(&mut self) {
+        self.free_at_start = free_bytes(self.workspace).unwrap_or(self.free_at_start);
+        self.host_at_start = self.processes.host_memory().unwrap_or(self.host_at_start);
+        self.due_ms = now_ms();
+    }
+
     /// In how many milliseconds the next look is due; 0 if it is.
     pub(in crate::sys) fn next_ms(&self) -> c_int {
         c_int::try_from(self.due_ms.saturating_sub(now_ms())).unwrap_or(c_int::MAX)

@@ -200,13 +200,13 @@ const CALLS: &[Call] = &[
     call("pidfd_getfd", 438, 438, Inner, Forbidden),
 
     // Limits and priorities, which a user may set for all of his processes, whoever looks after the command included.
-    call("prlimit64", 302, 261, Inner, Own(0)),
-    call("setpriority", 141, 140, Inner, Own(1)),
-    call("ioprio_set", 251, 30, Inner, Own(1)),
-    call("sched_setparam", 142, 118, Inner, Own(0)),
-    call("sched_setscheduler", 144, 119, Inner, Own(0)),
-    call("sched_setaffinity", 203, 122, Inner, Own(0)),
-    call("sched_setattr", 314, 274, Inner, Own(0)),
+    call("prlimit64", 302, 261, Outer, Own(0)),
+    call("setpriority", 141, 140, Outer, Own(1)),
+    call("ioprio_set", 251, 30, Outer, Own(1)),
+    call("sched_setparam", 142, 118, Outer, Own(0)),
+    call("sched_setscheduler", 144, 119, Outer, Own(0)),
+    call("sched_setaffinity", 203, 122, Outer, Own(0)),
+    call("sched_setattr", 314, 274, Outer, Own(0)),
 
     // A file that is made setuid or setgid inside is so outside too, with the rights of the user who runs Helve. Two
     // interfaces whose arguments a filter cannot see, openat2 and io_uring, do not exist.

@@ -130,11 +130,33 @@ pub(super) fn unshare(flags: c_int) -> Result<(), c_int> {
 }
 
 fn write_maps(process: &str, inner: Ids, outer: Ids) -> Result<(), c_int> {
+    let one = |inner: u32, outer: u32| format!("{inner} {outer} 1\n");
+    write_map_files(process, &one(inner.0, outer.0), &one(inner.1, outer.1))
+}
+
+fn write_map_files(process: &str, users: &str, groups: &str) -> Result<(), c_int> {
     let number = |error: io::Error| error.raw_os_error().unwrap_or(libc::EIO);
     let file = |name: &str| format!("/proc/{process}/{name}");
     fs::write(file("setgroups"), "deny").map_err(number)?;
-    fs::write(file("uid_map"), format!("{} {} 1\n", inner.0, outer.0)).map_err(number)?;
-    fs::write(file("gid_map"), format!("{} {} 1\n", inner.1, outer.1)).map_err(number)
+    fs::write(file("uid_map"), users).map_err(number)?;
+    fs::write(file("gid_map"), groups).map_err(number)
+}
+
+/// A map that shows one number as another and leaves all others as they are: a file whose group is somebody else's can
+/// still be written by its owner. Where this process does not know all numbers itself, only the one is mapped.
+fn map_of_files(owner: u32, outer: u32, own_map: &str) -> String {
+    let all = is_mapped(u32::MAX - 1, own_map);
+    let mut lines = vec![(owner, outer, 1)];
+    if all {
+        let (low, high) = (owner.min(outer), owner.max(outer));
+        // Neither the owner's number nor the command's own stands for anybody else.
+        for (from, to) in [(0, low), (low + 1, high), (high + 1, u32::MAX)] {
+            if from < to {
+                lines.push((from, from, to - from));
+            }
+        }
+    }
+    lines.iter().map(|(inner, outer, count)| format!("{inner} {outer} {count}\n")).collect()
 }
 
 /// A user namespace whose only purpose is its map: the owner's files are shown as those of `outer`.
@@ -143,7 +165,9 @@ fn mapping_namespace(owner: Ids, outer: Ids) -> Result<OwnedFd, c_int> {
     let pid = helper.pid;
     // The child tells when it stands in the new namespace, and stays until its map is written and held.
     let helper = helper.wait()?;
-    let written = write_maps(&pid.to_string(), owner, outer);
+    let users = map_of_files(owner.0, outer.0, "/proc/self/uid_map");
+    let groups = map_of_files(owner.1, outer.1, "/proc/self/gid_map");
+    let written = write_map_files(&pid.to_string(), &users, &groups);
     let held =
         rustix::fs::open(format!("/proc/{pid}/ns/user"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     helper.finish()?;

@@ -1,19 +1,22 @@
 //! The choice `auto`: the best of Helve's own sandboxes that this machine gives, and never anything else.
 //!
 //! In: a view. Out: a backend that asks the probe at its first use, or remembers its answer, and then *is* that rung:
-//! results name it and its layers. Where no rung holds, every call is refused with what each lacks and what mends it.
+//! results name it and its layers. A lesser rung than the best is asked for anew after some minutes, and taken only where
+//! what the better one lacks lasts: a machine that is short of something fails one call. Where no rung holds, every call is refused with what each lacks and what mends it.
 //! Deliberately not here: bwrap, wrapper and bare runs, which only the owner can choose.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Instant;
 
 use helve_core::{
     Attach, BoxFuture, Cancel, Ended, ErrorKind, OutputSink, ProcessLimits, SandboxReport, ShellBackend,
     ShellJob, ToolError, View,
 };
 
-use crate::probe::answer::{Memory, Rung};
-use crate::probe::{self, SandboxFinding};
+use crate::probe::answer::{LESSER, Memory, Rung};
+use crate::probe::passing::passes;
+use crate::probe::{self, Climbed, SandboxFinding};
 
 /// The ladder, bound to a view.
 pub(crate) struct Ladder(Arc<Steps>);
@@ -23,8 +26,26 @@ struct Steps {
     limits: ProcessLimits,
     /// Where the probe's answer is kept over processes.
     remember_in: Option<PathBuf>,
+    /// How the best rung is looked for.
+    climb: Climb,
     /// The rung in use. Only success stays, so that a call works again when its cause is gone.
-    taken: Mutex<Option<Arc<dyn ShellBackend>>>,
+    taken: Mutex<Option<Taken>>,
+}
+
+type Climb = Box<dyn Fn() -> Result<Climbed, ToolError> + Send + Sync>;
+
+/// A rung in use.
+struct Taken {
+    rung: Rung,
+    backend: Arc<dyn ShellBackend>,
+    since: Instant,
+}
+
+impl Taken {
+    /// Whether it need not be asked for anew.
+    fn is_fresh(&self) -> bool {
+        self.rung == Rung::ALL[0] || self.since.elapsed() < LESSER
+    }
 }
 
 impl Ladder {
@@ -35,35 +56,47 @@ impl Ladder {
         remember_in: Option<PathBuf>,
     ) -> Result<Ladder, ToolError> {
         crate::backend(&probe::choice(Rung::Native), view.clone(), limits)?;
-        Ok(Ladder(Arc::new(Steps { view, limits, remember_in, taken: Mutex::new(None) })))
+        let climb = Box::new(probe::climb);
+        Ok(Ladder(Arc::new(Steps { view, limits, remember_in, climb, taken: Mutex::new(None) })))
     }
 }
 
 impl Steps {
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<dyn ShellBackend>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Taken>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// None while another thread looks for the rung.
+    fn try_lock(&self) -> Option<MutexGuard<'_, Option<Taken>>> {
+        match self.taken.try_lock() {
+            Ok(taken) => Some(taken),
+            Err(TryLockError::Poisoned(taken)) => Some(taken.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     fn memory(&self) -> Option<Memory> {
         self.remember_in.as_deref().and_then(Memory::of)
     }
 
-    fn step_on(&self, rung: Rung) -> Result<Arc<dyn ShellBackend>, ToolError> {
-        crate::backend(&probe::choice(rung), self.view.clone(), self.limits)
+    fn step_on(&self, rung: Rung) -> Result<Taken, ToolError> {
+        let backend = crate::backend(&probe::choice(rung), self.view.clone(), self.limits)?;
+        Ok(Taken { rung, backend, since: Instant::now() })
     }
 
     /// The rung in use, or the one that is remembered. Starts no process and waits for none: none while it is looked for.
-    fn known(&self) -> Option<Arc<dyn ShellBackend>> {
-        let mut taken = match self.taken.try_lock() {
-            Ok(taken) => taken,
-            Err(TryLockError::Poisoned(taken)) => taken.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
+    fn in_use(&self, counts: fn(&Taken) -> bool) -> Option<Arc<dyn ShellBackend>> {
+        let mut taken = self.try_lock()?;
         if taken.is_none() {
             let rung = self.memory().as_ref().and_then(Memory::recall)?;
             *taken = Some(self.step_on(rung).ok()?);
         }
-        taken.clone()
+        taken.as_ref().filter(|taken| counts(taken)).map(|taken| Arc::clone(&taken.backend))
+    }
+
+    /// The rung that a call can take without looking for one.
+    fn known(&self) -> Option<Arc<dyn ShellBackend>> {
+        self.in_use(Taken::is_fresh)
     }
 
     /// The rung in use; where none is known it is looked for, which takes a while.
@@ -73,22 +106,35 @@ impl Steps {
         }
         // The lock is held meanwhile: calls that start together wait for one answer.
         let mut taken = self.lock();
-        if let Some(backend) = &*taken {
-            return Ok(Arc::clone(backend));
+        if let Some(taken) = taken.as_ref().filter(|taken| taken.is_fresh()) {
+            return Ok(Arc::clone(&taken.backend));
         }
-        let rung = probe::climb()?.map_err(|refused| none_holds(&refused))?;
+        let rung = match (self.climb)()? {
+            Climbed::Holds(rung) => rung,
+            Climbed::Unclear(found) => return Err(not_now(&found)),
+            Climbed::Nothing(refused) => return Err(none_holds(&refused)),
+        };
         if let Some(memory) = self.memory() {
             memory.keep(rung);
         }
-        Ok(Arc::clone(taken.insert(self.step_on(rung)?)))
+        let same = taken.take().filter(|taken| taken.rung == rung);
+        let next = match same {
+            Some(same) => Taken { since: Instant::now(), ..same },
+            None => self.step_on(rung)?,
+        };
+        Ok(Arc::clone(&taken.insert(next).backend))
     }
 
-    /// A rung that cannot be had after all is asked for anew at the next call.
+    /// A rung that cannot be had after all is asked for anew at the next call. One that only could not be had now stays.
     fn watch(&self, ended: Result<Ended, ToolError>) -> Result<Ended, ToolError> {
-        if ended.as_ref().is_err_and(|error| error.kind == ErrorKind::SandboxUnavailable) {
-            *self.lock() = None;
-            if let Some(memory) = self.memory() {
-                memory.forget();
+        let lasts = |error: &ToolError| error.kind == ErrorKind::SandboxUnavailable && !passes(error);
+        if ended.as_ref().is_err_and(lasts) {
+            // Where it is looked for already, nothing is to be forgotten; and an event loop must not wait for that.
+            if let Some(mut taken) = self.try_lock() {
+                *taken = None;
+                if let Some(memory) = self.memory() {
+                    memory.forget();
+                }
             }
         }
         ended
@@ -111,7 +157,7 @@ impl ShellBackend for Ladder {
     /// Of the rung, once that is known; before, nothing can be promised.
     fn report(&self) -> SandboxReport {
         let unknown = || SandboxReport { backend: "auto".to_owned(), layers: Vec::new() };
-        self.0.known().map_or_else(unknown, |rung| rung.report())
+        self.0.in_use(|_| true).map_or_else(unknown, |rung| rung.report())
     }
 
     /// Only a rung that holds is taken.
@@ -137,6 +183,17 @@ impl ShellBackend for Ladder {
     }
 }
 
+/// It cannot be told now whether a rung holds.
+fn not_now(found: &SandboxFinding) -> ToolError {
+    let (why, mend) = found.lack.as_ref().map_or(("", ""), |lack| (&lack.why, &lack.mend));
+    let message = format!(
+        "The sandbox {} could not be tried now, and no lesser one is taken for that. {why}",
+        found.name
+    );
+    ToolError::new(ErrorKind::SandboxUnavailable, message)
+        .hint(format!("Try again when the machine has processes, memory and open files to spare. {mend}"))
+}
+
 /// What each rung lacks.
 fn none_holds(refused: &[SandboxFinding]) -> ToolError {
     let mut message = "None of Helve's own sandboxes can be had on this machine.".to_owned();
@@ -155,27 +212,4 @@ fn none_holds(refused: &[SandboxFinding]) -> ToolError {
 }
 
 #[cfg(test)]
-mod tests {
-    use helve_core::ErrorKind;
-
-    use super::*;
-    use crate::probe::Lack;
-
-    #[test]
-    fn a_refusal_names_what_each_rung_lacks_and_what_mends_it() {
-        let finding = |name, why: &str, mend: &str| SandboxFinding {
-            name,
-            layers: Vec::new(),
-            acts: Vec::new(),
-            lack: Some(Lack { why: why.to_owned(), mend: mend.to_owned() }),
-        };
-        let error = none_holds(&[
-            finding("native", "No namespaces.", "do a"),
-            finding("landlock", "Too old.", "do b"),
-        ]);
-        assert_eq!(error.kind, ErrorKind::SandboxUnavailable);
-        assert!(error.message.ends_with("native: No namespaces. landlock: Too old."), "{error:?}");
-        let hint = error.hint.unwrap();
-        assert!(hint.starts_with("do a\ndo b\n") && hint.contains("helve doctor"), "{hint}");
-    }
-}
+mod tests;

@@ -6,6 +6,7 @@
 //!   ├ act   outside    a throw-away process does every act: one that fails there proves nothing inside
 //!   │       inside     the same process in each sandbox: there every act has to fail
 //!   ├ causes           why a layer is missing, and the command that mends it
+//!   ├ passing          what only shows that the machine is short of something now: nothing is concluded from it
 //!   └ answer           what the ladder remembers of it
 //! ```
 //!
@@ -16,6 +17,7 @@
 mod act;
 pub(crate) mod answer;
 mod causes;
+pub(crate) mod passing;
 mod scene;
 mod scratch;
 
@@ -88,6 +90,8 @@ pub struct SandboxFinding {
     pub acts: Vec<ActFinding>,
     /// Why it cannot be used; none if it holds.
     pub lack: Option<Lack>,
+    /// Whether it may hold at the next try, because the machine was only short of something. No lesser one is taken then.
+    pub passing: bool,
 }
 
 impl SandboxFinding {
@@ -112,6 +116,18 @@ pub struct ActFinding {
     pub inside: Outcome,
 }
 
+impl ActFinding {
+    /// Whether it succeeds without a sandbox. Otherwise it could not be tried: that it fails inside shows nothing.
+    pub fn tried(&self) -> bool {
+        self.outside == Outcome::Done
+    }
+
+    /// Whether the sandbox was seen to refuse it.
+    pub fn refused(&self) -> bool {
+        self.tried() && matches!(self.inside, Outcome::Refused(errno) if !passing::is_shortage(errno))
+    }
+}
+
 /// Tries every layer and every sandbox for real, in processes of its own; takes some tenths of a second. What the ladder
 /// would choose is kept in `remember_in`, in place of what was known there.
 pub fn probe(remember_in: Option<&Path>) -> Result<Findings, ToolError> {
@@ -122,12 +138,11 @@ pub fn probe(remember_in: Option<&Path>) -> Result<Findings, ToolError> {
             .map(|choice| probe.hold(choice))
             .collect();
     if let Some(memory) = remember_in.and_then(Memory::of) {
-        let best = Rung::ALL
-            .into_iter()
-            .find(|rung| sandboxes.iter().any(|sandbox| sandbox.name == rung.name() && sandbox.holds()));
-        match best {
-            Some(rung) => memory.keep(rung),
-            None => memory.forget(),
+        let of = |rung: Rung| sandboxes.iter().find(|sandbox| sandbox.name == rung.name()).cloned();
+        match best(Rung::ALL.into_iter().filter_map(|rung| Some((rung, of(rung)?)))) {
+            Climbed::Holds(rung) => memory.keep(rung),
+            Climbed::Nothing(_) => memory.forget(),
+            Climbed::Unclear(_) => {}
         }
     }
     Ok(Findings {
@@ -138,18 +153,36 @@ pub fn probe(remember_in: Option<&Path>) -> Result<Findings, ToolError> {
     })
 }
 
-/// The best rung that holds, or what each of them lacks. Those below it are not tried.
-pub(crate) fn climb() -> Result<Result<Rung, Vec<SandboxFinding>>, ToolError> {
+/// What came of looking for the best rung.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Climbed {
+    /// The best that holds.
+    Holds(Rung),
+    /// It cannot be told now whether this one holds, and none above it does.
+    Unclear(SandboxFinding),
+    /// None holds; what each lacks.
+    Nothing(Vec<SandboxFinding>),
+}
+
+/// Looks for the best rung that holds. Those below it are not tried.
+pub(crate) fn climb() -> Result<Climbed, ToolError> {
     let probe = Probe::start()?;
+    Ok(best(Rung::ALL.into_iter().map(|rung| (rung, probe.hold(&choice(rung))))))
+}
+
+/// The best rung; only what lasts leads to a lesser one.
+fn best(rungs: impl Iterator<Item = (Rung, SandboxFinding)>) -> Climbed {
     let mut refused = Vec::new();
-    for rung in Rung::ALL {
-        let found = probe.hold(&choice(rung));
+    for (rung, found) in rungs {
         if found.holds() {
-            return Ok(Ok(rung));
+            return Climbed::Holds(rung);
+        }
+        if found.passing {
+            return Climbed::Unclear(found);
         }
         refused.push(found);
     }
-    Ok(Err(refused))
+    Climbed::Nothing(refused)
 }
 
 /// The choice that stands for a rung.
@@ -228,6 +261,18 @@ impl Probe {
         needs.iter().find_map(|state| state.clone().err())
     }
 
+    /// Whether the only missing layer is one that was in use up to the last: the other two are had or not, at all times.
+    fn missing_layer_passes(&self) -> bool {
+        let shortage = |outcome| match outcome {
+            Outcome::Done => false,
+            Outcome::Refused(errno) => passing::is_shortage(errno),
+            Outcome::Unknown => true,
+        };
+        let (made, mounted) = (self.outside(Act::UserNamespace), self.outside(Act::Mount));
+        let one = if made == Outcome::Done { mounted } else { made };
+        self.landlock().is_ok() && self.seccomp().is_ok() && shortage(one)
+    }
+
     /// What a kernel that is only too old lacks.
     fn too_old(&self, choice: &SandboxChoice) -> Option<Lack> {
         let version = crate::sys::confine::landlock_version().ok()?;
@@ -243,9 +288,13 @@ impl Probe {
         };
         match self.play_inside(choice) {
             Err(error) => {
-                let hint = error.hint.unwrap_or_default();
-                let lack = self.missing_layer(choice).unwrap_or(Lack::new(error.message, hint));
-                SandboxFinding { name, layers: Vec::new(), acts: Vec::new(), lack: Some(lack) }
+                let missing = self.missing_layer(choice);
+                let passing = match &missing {
+                    Some(_) => self.missing_layer_passes(),
+                    None => passing::passes(&error),
+                };
+                let lack = missing.unwrap_or(Lack::new(error.message, error.hint.unwrap_or_default()));
+                SandboxFinding { name, layers: Vec::new(), acts: Vec::new(), lack: Some(lack), passing }
             }
             Ok((ended, inside)) => {
                 let acts: Vec<ActFinding> = Act::all()
@@ -258,8 +307,14 @@ impl Probe {
                         inside,
                     })
                     .collect();
-                let lack = verdict(&acts).map(|lack| self.too_old(choice).unwrap_or(lack));
-                SandboxFinding { name, layers: ended.sandbox.layers, acts, lack }
+                let verdict = verdict(&acts);
+                let passing = matches!(verdict, Verdict::Unclear(_));
+                let lack = match verdict {
+                    Verdict::Holds => None,
+                    Verdict::Lacks(lack) => Some(self.too_old(choice).unwrap_or(lack)),
+                    Verdict::Unclear(lack) => Some(lack),
+                };
+                SandboxFinding { name, layers: ended.sandbox.layers, acts, lack, passing }
             }
         }
     }
@@ -283,34 +338,72 @@ impl Probe {
         if ended.exit != Exit::Code(0) {
             let message =
                 format!("The process that tries forbidden acts ended early ({:?}): {text}", ended.exit);
-            return Err(
-                ToolError::new(ErrorKind::SandboxUnavailable, message).hint("Report this as a bug of Helve.")
-            );
+            // Killed or late, as on a machine that is short of memory.
+            let kind = match ended.exit {
+                Exit::TimedOut => ErrorKind::Timeout,
+                Exit::Cancelled => ErrorKind::Cancelled,
+                Exit::Signal(libc::SIGKILL) => ErrorKind::ToolFailed,
+                Exit::Code(_) | Exit::Signal(_) => ErrorKind::SandboxUnavailable,
+            };
+            return Err(ToolError::new(kind, message).hint("Try again; if it stays, report it."));
         }
         Ok((ended, act::read(&text)))
     }
 }
 
-/// What a sandbox lets happen although it promises to refuse it, or refuses although commands need it.
-fn verdict(acts: &[ActFinding]) -> Option<Lack> {
-    let list = |broken: fn(&ActFinding) -> bool| {
+/// What the acts say of a sandbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Verdict {
+    Holds,
+    /// It lets happen what it promises to refuse, refuses what commands need, or was not seen to refuse the least.
+    Lacks(Lack),
+    /// The machine was short of something, so that it cannot be told.
+    Unclear(Lack),
+}
+
+/// Without having been seen to refuse these, which succeed outside on every machine, no sandbox is believed. The others may
+/// fail outside, too, where the machine has nothing of the kind.
+const LEAST: [Act; 4] = [Act::ReadHidden, Act::WriteHidden, Act::WriteShown, Act::SignalProcess];
+
+fn verdict(acts: &[ActFinding]) -> Verdict {
+    let list = |broken: &dyn Fn(&ActFinding) -> bool| {
         let list: Vec<&str> = acts.iter().filter(|act| broken(act)).map(|act| act.about).collect();
-        list.join(", ")
+        (!list.is_empty()).then(|| list.join(", "))
     };
-    let open = list(|act| act.expected == Expected::Refused && !matches!(act.inside, Outcome::Refused(_)));
-    let useless = list(|act| act.expected == Expected::Done && act.inside != Outcome::Done);
-    if !open.is_empty() {
-        return Some(Lack::new(
+    let short = |outcome: Outcome| matches!(outcome, Outcome::Refused(errno) if passing::is_shortage(errno));
+    let promised = |act: &ActFinding| act.expected == Expected::Refused;
+    let needed = |act: &ActFinding| act.expected == Expected::Done;
+    let open = |act: &ActFinding| promised(act) && !matches!(act.inside, Outcome::Refused(_));
+    if let Some(open) = list(&open) {
+        return Verdict::Lacks(Lack::new(
             format!("It does not hold: a process in it can {open}."),
             "Use another sandbox, and report this with the kernel's release: it is a security bug.",
         ));
     }
-    (!useless.is_empty()).then(|| {
-        Lack::new(
+    let least = |act: &ActFinding| promised(act) && LEAST.iter().any(|one| one.name() == act.name);
+    let unclear = |act: &ActFinding| {
+        let outside = least(act) && (short(act.outside) || act.outside == Outcome::Unknown);
+        outside || ((needed(act) || promised(act) && act.tried()) && short(act.inside))
+    };
+    if let Some(unclear) = list(&unclear) {
+        return Verdict::Unclear(Lack::new(
+            format!("The machine is short of something, so that it could not be tried to {unclear}."),
+            "Try again when there are memory, processes, open files and disk space to be had.",
+        ));
+    }
+    if let Some(untried) = list(&|act| least(act) && !act.tried()) {
+        return Verdict::Lacks(Lack::new(
+            format!("It is not shown to hold: a process outside of it cannot {untried} either."),
+            "Look for what restricts Helve itself; `helve doctor --json` shows each act.",
+        ));
+    }
+    match list(&|act| needed(act) && act.inside != Outcome::Done) {
+        None => Verdict::Holds,
+        Some(useless) => Verdict::Lacks(Lack::new(
             format!("It is of no use: a process in it cannot {useless}."),
             "Look at the permissions and the mount options of the temporary directory.",
-        )
-    })
+        )),
+    }
 }
 
 /// Collects what the process writes, up to a bound.
@@ -342,35 +435,4 @@ fn block_on<T: Send, F: Future<Output = Result<T, ToolError>>>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_promise_that_is_not_kept_or_not_shown_is_a_lack() {
-        let act = |expected, inside| ActFinding {
-            name: "x",
-            about: "do x",
-            expected,
-            outside: Outcome::Done,
-            inside,
-        };
-        let refused = Outcome::Refused(libc::EPERM);
-        let good = [
-            act(Expected::Refused, refused),
-            act(Expected::Either, Outcome::Done),
-            act(Expected::Done, Outcome::Done),
-        ];
-        assert_eq!(verdict(&good), None);
-        for (expected, inside, why) in [
-            (Expected::Refused, Outcome::Done, "can do x"),
-            (Expected::Refused, Outcome::Unknown, "can do x"),
-            (Expected::Done, refused, "cannot do x"),
-            (Expected::Done, Outcome::Unknown, "cannot do x"),
-        ] {
-            let mut acts = good.to_vec();
-            acts.push(act(expected, inside));
-            let lack = verdict(&acts).unwrap();
-            assert!(lack.why.contains(why), "{lack:?}");
-        }
-    }
-}
+mod tests;

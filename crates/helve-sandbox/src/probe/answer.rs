@@ -18,7 +18,7 @@ use super::causes::Switches;
 const FILE: &str = "sandbox-probe.json";
 
 /// How long a lesser answer than the best is believed.
-const LESSER: Duration = Duration::from_secs(600);
+pub(crate) const LESSER: Duration = Duration::from_secs(600);
 
 /// The largest file that is read.
 const FILE_BYTES: u64 = 64 * 1024;

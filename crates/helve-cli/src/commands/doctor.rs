@@ -122,6 +122,7 @@ fn sandbox(found: &SandboxFinding) -> Value {
                 "expected": expected,
                 "outside": outcome(act.outside),
                 "inside": outcome(act.inside),
+                "tried": act.tried(),
             })
         })
         .collect();
@@ -129,6 +130,7 @@ fn sandbox(found: &SandboxFinding) -> Value {
     if let Some(lack) = &found.lack {
         value["why"] = lack.why.clone().into();
         value["mend"] = lack.mend.clone().into();
+        value["passing"] = found.passing.into();
     }
     value
 }
@@ -182,36 +184,37 @@ fn told(
     let heading = format!("Layers (Linux {}, user {})", harmless(&findings.kernel), findings.user);
     let _ = writeln!(text, "\n{}", ui::styled(ui::STRONG, &heading));
     for layer in &findings.layers {
-        line(&mut text, layer.name, "works", layer.state.as_deref());
+        line(&mut text, layer.name, ("works", "missing"), layer.state.as_deref());
     }
     let _ = writeln!(text, "\n{}", ui::styled(ui::STRONG, "Sandboxes, each held against forbidden acts"));
     for found in &findings.sandboxes {
         let summary = summary(&found.acts);
-        line(&mut text, found.name, "holds", found.lack.as_ref().map_or(Ok(summary.as_str()), Err));
+        let words = ("holds", if found.passing { "unclear" } else { "missing" });
+        line(&mut text, found.name, words, found.lack.as_ref().map_or(Ok(summary.as_str()), Err));
     }
     text
 }
 
-/// How many acts were refused, and what is open by design.
+/// How many acts were refused, what could not be tried, and what is open by design.
 fn summary(acts: &[ActFinding]) -> String {
-    let refused: Vec<&ActFinding> = acts
-        .iter()
-        .filter(|act| matches!(act.inside, Outcome::Refused(_)) && act.expected != Expected::Done)
-        .collect();
-    let shown = refused.iter().filter(|act| act.outside == Outcome::Done).count();
-    let open: Vec<&str> = acts
-        .iter()
-        .filter(|act| act.expected == Expected::Either && act.inside == Outcome::Done)
-        .map(|act| act.about)
-        .collect();
-    let mut text = format!("{} acts refused, {shown} of them shown to succeed outside", refused.len());
+    let list = |wanted: fn(&ActFinding) -> bool| {
+        let list: Vec<&str> = acts.iter().filter(|act| wanted(act)).map(|act| act.about).collect();
+        list.join(", ")
+    };
+    let refused = acts.iter().filter(|act| act.expected != Expected::Done && act.refused()).count();
+    let untried = list(|act| act.expected == Expected::Refused && !act.tried());
+    let open = list(|act| act.expected == Expected::Either && act.inside == Outcome::Done);
+    let mut text = format!("{refused} acts refused that succeed outside");
+    if !untried.is_empty() {
+        let _ = write!(text, "; could not be tried, because it fails outside too: {untried}");
+    }
     if !open.is_empty() {
-        let _ = write!(text, "; it does not keep a process from: {}", open.join(", "));
+        let _ = write!(text, "; it does not keep a process from: {open}");
     }
     text
 }
 
-fn line(text: &mut String, name: &str, good: &str, state: Result<&str, &Lack>) {
+fn line(text: &mut String, name: &str, (good, bad): (&str, &str), state: Result<&str, &Lack>) {
     match state {
         Ok(detail) => {
             let detail = harmless(detail);
@@ -219,7 +222,7 @@ fn line(text: &mut String, name: &str, good: &str, state: Result<&str, &Lack>) {
         }
         Err(lack) => {
             let why = harmless(&lack.why);
-            let _ = writeln!(text, "  {name:20}{}  {why}", ui::styled(ui::CAREFUL, "missing"));
+            let _ = writeln!(text, "  {name:20}{}  {why}", ui::styled(ui::CAREFUL, bad));
             mend(text, &" ".repeat(31), &lack.mend);
         }
     }
@@ -229,5 +232,37 @@ fn line(text: &mut String, name: &str, good: &str, state: Result<&str, &Lack>) {
 fn mend(text: &mut String, indent: &str, mend: &str) {
     for line in mend.lines().filter(|line| !line.is_empty()) {
         let _ = writeln!(text, "{indent}{}", harmless(line));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_outside_too_is_not_counted_as_refused() {
+        let refused = Outcome::Refused(1);
+        let act =
+            |about, expected, outside, inside| ActFinding { name: "x", about, expected, outside, inside };
+        let acts = [
+            act("write", Expected::Done, Outcome::Done, Outcome::Done),
+            act("read", Expected::Refused, Outcome::Done, refused),
+            act("call", Expected::Refused, refused, refused),
+            act("look", Expected::Either, Outcome::Done, Outcome::Done),
+        ];
+        assert_eq!(
+            summary(&acts),
+            "1 acts refused that succeed outside; could not be tried, because it fails outside too: call; it does not keep \
+             a process from: look"
+        );
+        let found = SandboxFinding {
+            name: "native",
+            layers: Vec::new(),
+            acts: acts.to_vec(),
+            lack: None,
+            passing: false,
+        };
+        let tried: Vec<Value> = (0..4).map(|at| sandbox(&found)["acts"][at]["tried"].clone()).collect();
+        assert_eq!(tried, [json!(true), json!(true), json!(false), json!(true)]);
     }
 }

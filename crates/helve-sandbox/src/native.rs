@@ -3,11 +3,13 @@
 //! ```text
 //! call          one command: its deadline, its cancellation, its ending
 //!   ├ order     what is asked, in the shape that each lane takes ── lane: who may use a warm shell
-//!   ├ engine    the zygote and what runs ── begin: a member for a call ── zygote, member: Helve's records
+//!   ├ engine    the zygote and what runs ── begin: a member for a call ── zygote, member: Helve's records ── graveyard: their end
+//!   │  ├ entries what the view's rules named when the zygote was started
 //!   │  └ stock  the members that stand ready ── pool: how many
 //!   ├ turn      protected paths: guarded before, swept after
 //!   ├ reopen    streams that a command opens by name
 //!   └ reactor   one thread: output into sinks, endings to callers, then the pool is filled again
+//!      └ outlet a call's output ── a thread of its own for what is much or slow
 //! helper        this program started again, which becomes the zygote (sys::native) ── setup: what it is told
 //! wire          what they say to each other ── records, socket: how that travels
 //! ```
@@ -18,11 +20,14 @@
 mod begin;
 mod call;
 mod engine;
+mod entries;
 mod failure;
+mod graveyard;
 pub(crate) mod helper;
 mod lane;
 mod member;
 mod order;
+mod outlet;
 mod pool;
 mod reactor;
 mod records;

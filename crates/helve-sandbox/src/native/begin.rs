@@ -32,15 +32,16 @@ pub(super) struct NotBegun {
 }
 
 impl Engine {
-    /// Sends the order to a member of the best lane.
+    /// Sends the order to a member of the best lane; to one that is made for it, if none of the pool is wanted.
     pub(super) fn begin(
         &self,
         zygote: &Arc<Zygote>,
         order: &Order,
+        pooled: bool,
         sink: Option<Box<dyn OutputSink>>,
     ) -> Result<Begun, NotBegun> {
         let (answer, finish) = oneshot::channel();
-        if let Some(member) = self.take(zygote, order) {
+        if let Some(member) = pooled.then(|| self.take(zygote, order)).flatten() {
             member.occupy(sink, answer);
             // The reactor may have forgotten it in the moment between.
             self.members().insert(member.id, Arc::clone(&member));
@@ -86,6 +87,8 @@ impl Engine {
             let mut index = 0;
             while let Some(member) = queue.get(index) {
                 match member.readiness() {
+                    // Of another zygote: that one has not been told yet what is guarded in this call.
+                    _ if member.zygote.id != zygote.id => index += 1,
                     Readiness::Dead => dead.extend(queue.remove(index)),
                     readiness if readiness == wanted => return queue.remove(index),
                     _ => index += 1,
@@ -109,7 +112,10 @@ impl Engine {
             }
         }
         drop(stock);
-        dead.iter().for_each(|member| self.forget(member.id));
+        for member in dead {
+            member.failed_idle();
+            self.forget(member.id);
+        }
         taken
     }
 

@@ -20,7 +20,7 @@ use super::failure;
 use super::member::{Finish, Member};
 use super::order::Order;
 use super::turn::{NotEntered, Underway};
-use super::wire::{Bound, Report, Step};
+use super::wire::{Bound, Kind, Report, Step};
 use crate::spawn;
 
 /// How long the tree may take to die before the answer is given without waiting for it.
@@ -71,6 +71,7 @@ pub(super) async fn run(
     }
     let mut stop = pin!(stop(cancel, call.timeout));
     let mut retried = false;
+    let mut pooled = true;
     loop {
         let zygote = tokio::select! {
             biased;
@@ -83,13 +84,15 @@ pub(super) async fn run(
             stop = &mut stop => return Ok(Ended::plain(stop.into(), report(false))),
         };
         let begun = match entered {
-            Ok(underway) => engine
-                .begin(&zygote, &call.order, call.sink.take())
-                .map(|begun| Flight::new(engine, begun, underway))
-                .map_err(|NotBegun { errno, sink }| {
+            Ok(underway) => match engine.begin(&zygote, &call.order, pooled, call.sink.take()) {
+                Ok(begun) => Ok(Flight::new(engine, begun, underway)),
+                Err(NotBegun { errno, sink }) => {
                     call.sink = sink;
-                    NotEntered::Errno(errno)
-                }),
+                    // There was no process, so nothing can have been left.
+                    let _ = underway.end().await;
+                    Err(NotEntered::Errno(errno))
+                }
+            },
             Err(error) => Err(error),
         };
         let flight = match begun {
@@ -121,6 +124,13 @@ pub(super) async fn run(
         let (finish, removed) = flight.wait(&mut stop, &mut call.signals).await;
         let report = || report(member.fenced);
         let ended = match finish {
+            // What is wrong with a member of the pool need not be wrong with the zygote.
+            Ok(Finish::NotDelivered(sink)) if pooled && member.kind != Kind::Direct => {
+                member.failed_pooled();
+                pooled = false;
+                call.sink = sink;
+                continue;
+            }
             Ok(Finish::NotDelivered(sink) | Finish::Refused(GUARD, _, sink)) if !retried => {
                 engine.discard(&zygote);
                 retried = true;

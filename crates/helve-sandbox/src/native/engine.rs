@@ -16,15 +16,18 @@ use std::time::{Duration, Instant};
 
 use helve_core::{ProcessLimits, ToolError, View};
 use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::entries::Entries;
+use super::graveyard::Graveyard;
 use super::helper;
 use super::member::Member;
 use super::pool::{PoolSize, Sizing};
 use super::reactor;
 use super::setup::Setup;
 use super::stock::Stock;
-use super::zygote::{self, Graveyard, Place, Zygote};
+use super::zygote::{Place, Zygote};
 use crate::plan::rules::Rules;
 use crate::protect::Keeper;
 use crate::{spawn, workdir};
@@ -36,11 +39,9 @@ pub(super) const STDERR: u64 = 2;
 pub(super) const PROCESS: u64 = 3;
 pub(super) const CONTROL: u64 = 4;
 pub(super) const WAKE: u64 = 5;
+pub(super) const ENDED: u64 = 6;
 /// How many kinds of events there are, as a power of two.
 pub(super) const EVENT_BITS: u32 = 3;
-
-/// How often it is looked whether a zygote that was killed has ended.
-const BURY_EVERY: Duration = Duration::from_millis(5);
 
 /// How long closing waits for control groups to be removed.
 const LAST_MOMENT: Duration = Duration::from_millis(100);
@@ -58,7 +59,9 @@ pub(super) struct Engine {
     running: AtomicUsize,
     stock: Mutex<Stock>,
     members: Mutex<HashMap<u64, Arc<Member>>>,
-    graveyard: Graveyard,
+    /// A call was answered since the pool was tended.
+    answered: AtomicBool,
+    graveyard: Arc<Graveyard>,
     keeper: Mutex<Option<(Place, Arc<Keeper>)>>,
     /// Held while a zygote is started, so that there is never a second for the same view.
     starting: tokio::sync::Mutex<()>,
@@ -94,7 +97,8 @@ impl Engine {
             running: AtomicUsize::new(0),
             stock: Mutex::new(stock),
             members: Mutex::default(),
-            graveyard: Graveyard::default(),
+            answered: AtomicBool::new(false),
+            graveyard: Arc::default(),
             keeper: Mutex::new(None),
             starting: tokio::sync::Mutex::default(),
         });
@@ -152,15 +156,33 @@ impl Engine {
     pub(super) fn clear(&self) {
         let (zygote, idle) = self.stock().give_up();
         let members = std::mem::take(&mut *self.members());
+        // Whoever serves one apart lets go of it.
+        for member in members.values() {
+            member.ring();
+        }
         drop((idle, members));
         drop(zygote);
     }
 
-    /// Waits until every zygote that was given up is reaped.
+    /// Waits until every zygote that was ended is reaped.
     pub(super) fn bury(&self) {
-        while zygote::reap(&self.graveyard) {
-            std::thread::sleep(BURY_EVERY);
+        self.graveyard.empty();
+    }
+
+    /// Answers a member's call, and forgets the member. Its output is in the sink.
+    pub(super) fn finish(&self, member: &Member) {
+        if !member.answer() {
+            // Nobody waits, so nobody else looks at what the command left: dropping the mark does.
+            drop(member.abandoned());
         }
+        self.forget(member.id);
+        self.ended();
+        self.answered.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a call was answered since this was asked.
+    pub(super) fn has_answered(&self) -> bool {
+        self.answered.swap(false, Ordering::Relaxed)
     }
 
     pub(super) fn stock(&self) -> MutexGuard<'_, Stock> {
@@ -173,10 +195,6 @@ impl Engine {
 
     pub(super) fn epoll(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
-    }
-
-    pub(super) fn graveyard(&self) -> &Graveyard {
-        &self.graveyard
     }
 
     pub(super) fn member(&self, id: u64) -> Option<Arc<Member>> {
@@ -222,7 +240,7 @@ impl Engine {
         self.running.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// A zygote whose template shows the workspace as it is now.
+    /// A zygote whose template shows the workspace, and what the view's rules name in it, as they are now.
     pub(super) async fn zygote(self: &Arc<Self>) -> Result<Arc<Zygote>, ToolError> {
         if let Some(zygote) = self.current()? {
             return Ok(zygote);
@@ -236,12 +254,12 @@ impl Engine {
         started.map_err(|_| ToolError::internal("The thread that starts the sandbox's helper failed."))?
     }
 
-    /// The zygote in use, unless it has ended or the workspace's name now means another directory.
+    /// The zygote in use, unless it has ended, or the workspace or a rule's path is not what its template shows.
     fn current(&self) -> Result<Option<Arc<Zygote>>, ToolError> {
         let place = self.place()?;
         let mut stock = self.stock();
         match &stock.zygote {
-            Some(zygote) if zygote.workspace == place && !zygote.is_gone() => Ok(Some(Arc::clone(zygote))),
+            Some(zygote) if !zygote.is_given_up() && zygote.shows(place) => Ok(Some(Arc::clone(zygote))),
             Some(_) => {
                 let (old, idle) = stock.give_up();
                 drop(stock);
@@ -253,57 +271,72 @@ impl Engine {
         }
     }
 
+    /// Which directory the workspace is now. By its real path, which is the one that is shown.
     fn place(&self) -> Result<Place, ToolError> {
-        Place::of(&self.view.workspace).or_else(|errno| {
+        Place::of(&self.rules.workspace.real).or_else(|errno| {
             // Says what is wrong with it, in the words that other sandboxes have for it.
             workdir::open(&self.view, None)?;
             Err(spawn::no_process(errno.into()))
         })
     }
 
+    /// Opens the workspace, for everything that has to be the same directory.
+    fn open_workspace(&self) -> Result<OwnedFd, ToolError> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(CWD, &self.rules.workspace.real, flags, Mode::empty());
+        opened.or_else(|errno| {
+            workdir::open(&self.view, None)?;
+            Err(spawn::no_process(errno.into()))
+        })
+    }
+
     fn start_zygote(&self) -> Result<Arc<Zygote>, ToolError> {
-        let place = self.place()?;
+        let workspace = self.open_workspace()?;
+        let place = Place::of_open(&workspace).map_err(|errno| spawn::no_process(errno.into()))?;
+        let entries = Entries::look(&self.rules);
         self.rules.check_entries()?;
         let setup = Setup::new(&self.view, &self.rules, self.limits)?;
-        let keeper = self.keeper(place)?;
+        let entries = entries.shown_by(&setup.mounts);
+        let keeper = self.keeper(place, workspace);
         let started = helper::start(&setup.encode())?;
-        let zygote = Zygote::new(self.id(), place, keeper, started, Arc::clone(&self.graveyard));
-        let zygote = Arc::new(zygote);
+        let zygote = Zygote::new(self.id(), place, entries, keeper, started, Arc::clone(&self.graveyard));
+        let zygote = Arc::new(zygote.map_err(|errno| spawn::no_process(errno.into()))?);
         // Its words are read when somebody needs one, so only its end wakes the reactor.
-        self.listen(&zygote, false).map_err(|errno| spawn::no_process(errno.into()))?;
+        let heard = self.listen(&zygote, false).and_then(|()| self.watch_zygote(&zygote));
+        heard.map_err(|errno| spawn::no_process(errno.into()))?;
         self.stock().zygote = Some(Arc::clone(&zygote));
         if self.is_closing() {
             // The reactor may have ended already.
             drop(zygote);
             self.clear();
-            self.bury();
             return Err(ToolError::internal("The sandbox was closed while a command was about to begin."));
         }
         Ok(zygote)
     }
 
     /// What keeps the protected paths of the workspace, the same as long as the workspace is.
-    fn keeper(&self, place: Place) -> Result<Option<Arc<Keeper>>, ToolError> {
+    fn keeper(&self, place: Place, workspace: OwnedFd) -> Option<Arc<Keeper>> {
         if self.view.protected.is_empty() {
-            return Ok(None);
+            return None;
         }
         let mut kept = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, keeper)) = kept.as_ref().filter(|(known, _)| *known == place) {
-            return Ok(Some(Arc::clone(keeper)));
+            return Some(Arc::clone(keeper));
         }
-        let directory = workdir::open(&self.view, None)?.fd;
-        if Place::of_open(&directory) != Ok(place) {
-            return Err(ToolError::failed("The workspace was replaced while a command was about to begin.")
-                .hint("Try again."));
-        }
-        let keeper = Arc::new(Keeper::new(directory, &self.view.protected, true));
+        let keeper = Arc::new(Keeper::new(workspace, &self.view.protected, true));
         *kept = Some((place, Arc::clone(&keeper)));
-        Ok(Some(keeper))
+        Some(keeper)
     }
 
     /// Nothing of the zygote wakes the reactor any more.
     pub(super) fn deafen(&self, zygote: &Zygote) -> Result<(), Errno> {
         epoll::delete(&self.epoll, zygote.control())
+    }
+
+    /// Lets the end of the zygote's process wake the reactor, once.
+    fn watch_zygote(&self, zygote: &Zygote) -> Result<(), Errno> {
+        let data = EventData::new_u64(zygote.id << EVENT_BITS | ENDED);
+        epoll::add(&self.epoll, zygote.process(), data, EventFlags::IN | EventFlags::ONESHOT)
     }
 
     /// Whether the zygote's words wake the reactor.

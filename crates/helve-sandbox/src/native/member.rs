@@ -1,33 +1,27 @@
 //! Helve's record of one member: its sockets and pipes, the call that runs in it, and what is known of its end.
 //!
-//! Three locks, never two at a time. `doors` is what the call and the reactor both use, and is never held for long.
-//! `flow` is the reactor's while a call runs: it is held while a sink takes bytes. `abandoned` is what a call leaves
-//! behind that nobody waits for any more.
+//! Locks are taken one at a time. `doors` is what the call and the reactor both use, `flow` is what the reactor knows of a
+//! call's end, and `abandoned` is what a call leaves behind that nobody waits for any more; none is held for long.
+//! `outlet` is held while a sink takes bytes: by the reactor, or by the thread that a slow sink has.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
-use helve_core::{OutputSink, Stream};
+use helve_core::OutputSink;
 use rustix::io::Errno;
 use rustix::net::Shutdown;
 use rustix::process::Signal;
 use tokio::sync::oneshot;
 
 use super::engine::{STDERR, STDOUT, TALK};
+use super::outlet::{Bell, Outlet, drop_sink};
 use super::records::RECORD_BYTES;
 use super::socket;
 use super::turn::Underway;
-use super::wire::{self, Kind, Report};
+use super::wire::{self, Kind, Report, Step};
 use super::zygote::Zygote;
-
-/// What one read takes at most.
-pub(super) const BUFFER_BYTES: usize = 128 * 1024;
-/// What a pipe holds from the start.
-const SMALL_PIPE: usize = 64 * 1024;
-/// What a pipe holds that was found full, where the system allows so much: fewer switches between writer and reader.
-const LARGE_PIPE: usize = 1024 * 1024;
 
 /// How the reactor saw a call end.
 pub(super) enum Finish {
@@ -64,8 +58,13 @@ pub(super) struct Member {
     pub(super) zygote: Arc<Zygote>,
     /// Whether it was made behind a wall of control groups.
     pub(super) fenced: bool,
+    /// When it was ordered.
+    pub(super) since: Instant,
     doors: Mutex<Doors>,
     flow: Mutex<Flow>,
+    outlet: Mutex<Outlet>,
+    /// Of the thread that serves the outlet, if there is one.
+    bell: OnceLock<Arc<Bell>>,
     /// The mark of a call whose caller is gone; the reactor tidies up after it.
     abandoned: Mutex<Option<Underway>>,
     registered: AtomicBool,
@@ -87,9 +86,6 @@ struct Doors {
 
 #[derive(Default)]
 struct Flow {
-    pipes: [Option<OwnedFd>; 2],
-    large: bool,
-    sink: Option<Box<dyn OutputSink>>,
     answer: Option<oneshot::Sender<Finish>>,
     report: Option<Report>,
     refused: Option<(u32, i32)>,
@@ -99,7 +95,6 @@ struct Flow {
     unread: bool,
     /// Its process has ended, and every other in it.
     gone: bool,
-    sink_failed: bool,
 }
 
 /// What is needed to know how a call ended.
@@ -113,6 +108,8 @@ pub(super) enum Missing {
     Word,
     /// The end of its process.
     Death,
+    /// The end of its zygote's: nothing else can show its own.
+    ZygotesDeath,
 }
 
 impl Member {
@@ -128,8 +125,11 @@ impl Member {
             kind,
             fenced: zygote.groups().is_some(),
             zygote,
+            since: Instant::now(),
             doors: Mutex::new(Doors { talk: Some(talk), ..Doors::default() }),
-            flow: Mutex::new(Flow { pipes, ..Flow::default() }),
+            flow: Mutex::default(),
+            outlet: Mutex::new(Outlet::new(pipes)),
+            bell: OnceLock::new(),
             abandoned: Mutex::new(None),
             registered: AtomicBool::new(false),
         }
@@ -143,18 +143,36 @@ impl Member {
         self.flow.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Its outputs.
+    pub(super) fn outlet(&self) -> MutexGuard<'_, Outlet> {
+        self.outlet.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its outputs are served by another thread from now on, which the bell calls.
+    pub(super) fn set_apart(&self, bell: Arc<Bell>) {
+        let _ = self.bell.set(bell);
+    }
+
+    /// Whether its outputs are served by another thread.
+    pub(super) fn is_apart(&self) -> bool {
+        self.bell.get().is_some()
+    }
+
+    /// Tells the thread that serves its outputs to answer its call. Whether there is one.
+    pub(super) fn ring(&self) -> bool {
+        self.bell.get().map(|bell| bell.ring()).is_some()
+    }
+
     /// Gives it a call: where its output goes, and who waits for its end. Before its request is sent.
     pub(super) fn occupy(&self, sink: Option<Box<dyn OutputSink>>, answer: oneshot::Sender<Finish>) {
-        let mut flow = self.flow();
-        flow.sink = sink;
-        flow.answer = Some(answer);
+        self.outlet().set_sink(sink);
+        self.flow().answer = Some(answer);
     }
 
     /// Takes the sink back from a call that did not begin.
     pub(super) fn vacate(&self) -> Option<Box<dyn OutputSink>> {
-        let mut flow = self.flow();
-        flow.answer = None;
-        flow.sink.take()
+        self.flow().answer = None;
+        self.outlet().take_sink()
     }
 
     /// Looks whether it waits for a request. Only for one that has none.
@@ -169,9 +187,30 @@ impl Member {
             Err(Errno::AGAIN) => Readiness::Preparing,
             Ok((count, _)) if is_ready(bytes.get(..count)) => {
                 doors.ready = true;
+                self.stands();
                 Readiness::Ready
             }
             _ => Readiness::Dead,
+        }
+    }
+
+    fn stands(&self) {
+        if self.is_warm() {
+            self.zygote.warm_stands();
+        }
+    }
+
+    /// It ended without a call. What that says of others like it is remembered.
+    pub(super) fn failed_idle(&self) {
+        if self.is_warm() && !self.doors().ready {
+            self.zygote.warm_failed();
+        }
+    }
+
+    /// It was given a call and ended before it came to it.
+    pub(super) fn failed_pooled(&self) {
+        if self.is_warm() && !self.zygote.is_given_up() {
+            self.zygote.warm_failed();
         }
     }
 
@@ -180,10 +219,8 @@ impl Member {
         &self,
         mut each: impl FnMut(u64, BorrowedFd<'_>) -> Result<(), Errno>,
     ) -> Result<(), Errno> {
-        for (what, pipe) in [STDOUT, STDERR].into_iter().zip(&self.flow().pipes) {
-            if let Some(pipe) = pipe {
-                each(what, pipe.as_fd())?;
-            }
+        for (index, pipe) in self.outlet().pipes() {
+            each(if index == 0 { STDOUT } else { STDERR }, pipe)?;
         }
         match &self.doors().talk {
             Some(talk) => each(TALK, talk.as_fd()),
@@ -262,7 +299,7 @@ impl Member {
         };
         if report.is_some_and(|report| report.tag == Report::READY) {
             doors.ready = true;
-            return;
+            return self.stands();
         }
         // Either it has said its last word, or it never will. Closing the socket takes it from the reactor.
         doors.talk = None;
@@ -298,13 +335,6 @@ impl Member {
         !self.registered.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether it has written nothing yet.
-    pub(super) fn is_silent(&self) -> bool {
-        let flow = self.flow();
-        let mut pipes = flow.pipes.iter().flatten();
-        pipes.all(|pipe| rustix::io::ioctl_fionread(pipe).is_ok_and(|bytes| bytes == 0))
-    }
-
     /// Whether it has no call.
     pub(super) fn is_idle(&self) -> bool {
         self.flow().answer.is_none()
@@ -332,73 +362,18 @@ impl Member {
             (doors.made, doors.pidfd.is_some())
         };
         let flow = self.flow();
-        let zygote_gone = self.zygote.is_gone();
         match (flow.refused, flow.report) {
             (Some(_), _) => Missing::Nothing,
-            // Where a bound was hit the rest is dying when the member says so; else it has seen all of it end.
-            (None, Some(report)) if report.bound == 0 => Missing::Nothing,
+            // It has seen all of it end. Otherwise the rest is dying when it says so.
+            (None, Some(report)) if report.tag == Report::ENDED && report.bound == 0 => Missing::Nothing,
             _ if flow.gone => Missing::Nothing,
             (None, None) if !flow.silent => Missing::End,
             _ if has_process => Missing::Death,
-            // A dead zygote says no more, and the kernel has ended its members.
-            _ if made || zygote_gone => Missing::Nothing,
+            // A dead zygote says no more, and the kernel has killed its members.
+            _ if self.zygote.has_ended() => Missing::Nothing,
+            // The descriptor of its process was lost on its way here.
+            _ if made => Missing::ZygotesDeath,
             _ => Missing::Word,
-        }
-    }
-
-    /// Moves one read of one output into the sink. How many bytes; the call is ended if the sink fails.
-    pub(super) fn pump(&self, index: usize, buffer: &mut [u8]) -> usize {
-        let mut flow = self.flow();
-        let flow = &mut *flow;
-        let Some(slot) = flow.pipes.get_mut(index) else { return 0 };
-        let Some(pipe) = slot else { return 0 };
-        let count = match rustix::io::read(&*pipe, &mut *buffer) {
-            Ok(0) => {
-                *slot = None;
-                return 0;
-            }
-            Ok(count) => count,
-            Err(Errno::AGAIN | Errno::INTR) => return 0,
-            Err(_) => {
-                *slot = None;
-                return 0;
-            }
-        };
-        if count >= SMALL_PIPE && !flow.large {
-            // A user who has many pipes is refused a large one; the small one works too.
-            let _ = rustix::pipe::fcntl_setpipe_size(&*pipe, LARGE_PIPE);
-            flow.large = true;
-        }
-        let stream = if index == 0 { Stream::Stdout } else { Stream::Stderr };
-        let bytes = buffer.get(..count).unwrap_or_default();
-        let Some(sink) = &mut flow.sink else { return count };
-        // A sink is the caller's code; its panic ends its own call, not the thread that serves all of them.
-        if catch_unwind(AssertUnwindSafe(|| sink.chunk(stream, bytes))).is_err() {
-            flow.sink_failed = true;
-            drop_sink(flow.sink.take());
-            // Bytes that nobody takes would wake the reactor for ever.
-            flow.pipes = [None, None];
-            return 0;
-        }
-        count
-    }
-
-    /// Whether the sink has failed.
-    pub(super) fn sink_failed(&self) -> bool {
-        self.flow().sink_failed
-    }
-
-    /// Takes what is left in the pipes. Everything that wrote to them is gone, so that is no more than they hold; if a
-    /// stranger was handed a writing end, it is not waited for.
-    pub(super) fn drain(&self, buffer: &mut [u8]) {
-        for index in 0..2 {
-            let mut left = LARGE_PIPE;
-            while left > 0 {
-                match self.pump(index, buffer) {
-                    0 => break,
-                    count => left = left.saturating_sub(count),
-                }
-            }
         }
     }
 
@@ -408,34 +383,47 @@ impl Member {
             let doors = self.doors();
             (doors.made, doors.ready)
         };
+        let (mut sink, sink_failed) = {
+            let mut outlet = self.outlet();
+            (outlet.take_sink(), outlet.has_failed())
+        };
         let mut flow = self.flow();
         let Some(answer) = flow.answer.take() else { return false };
-        let mut sink = flow.sink.take();
         let delivered = match self.kind {
             // The zygote speaks of a member right after it has made it.
             Kind::Direct => made,
             // One that waited for a request may have begun with it.
-            Kind::Warm | Kind::Parked => ready && !flow.unread,
+            Kind::Warm | Kind::Parked => {
+                ready && !flow.unread && !flow.report.is_some_and(|said| self.failed(&said))
+            }
         };
-        let failure = flow.refused.or(self.zygote.failure().filter(|_| !delivered));
-        let finish = match (flow.sink_failed, failure, flow.report) {
+        let broken = self.zygote.failure().filter(|_| !delivered);
+        // What cannot be made for the pool may well be made for the call.
+        let refused =
+            flow.refused.filter(|(step, _)| self.kind == Kind::Direct || *step == Step::Guard as u32);
+        let finish = match (sink_failed, broken.or(refused), flow.report) {
             (true, ..) => Finish::SinkFailed,
-            (false, None, Some(report)) => Finish::Reported(report),
             (false, Some((step, errno)), _) => Finish::Refused(step, errno, sink.take()),
-            (false, None, None) if delivered => Finish::Lost,
-            (false, None, None) => Finish::NotDelivered(sink.take()),
+            (false, None, Some(report)) if delivered || self.kind == Kind::Direct => Finish::Reported(report),
+            (false, None, None) if delivered && flow.refused.is_none() => Finish::Lost,
+            (false, None, _) => Finish::NotDelivered(sink.take()),
         };
         drop(flow);
         // A sink may write its last words when it goes, and the caller reads them after the answer.
         drop_sink(sink);
         answer.send(finish).is_ok()
     }
-}
 
-fn drop_sink(sink: Option<Box<dyn OutputSink>>) {
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(sink)));
+    /// Whether a report of a member of the pool says that it failed before it came to its request.
+    fn failed(&self, said: &Report) -> bool {
+        // A shell whose text was written does not fail any more, except that it may not be watched.
+        said.tag == Report::NOT_STARTED && self.is_warm() && said.step != Step::Limits as u32
+    }
 }
 
 fn is_ready(bytes: Option<&[u8]>) -> bool {
     bytes.and_then(Report::from_bytes).is_some_and(|report| report.tag == Report::READY)
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 
-use super::engine::{CONTROL, EVENT_BITS, Engine, PROCESS, STDERR, STDOUT, TALK, WAKE};
-use super::member::{BUFFER_BYTES, Member, Missing};
+use super::engine::{CONTROL, ENDED, EVENT_BITS, Engine, PROCESS, STDERR, STDOUT, TALK, WAKE};
+use super::member::{Member, Missing};
+use super::outlet::{self, BUFFER_BYTES, Bell};
 use super::wire::Told;
-use super::zygote::{self, Zygote};
+use super::zygote::Zygote;
 
 /// How many events are taken at a time.
 const MOST_EVENTS: usize = 32;
@@ -25,7 +26,7 @@ const LAST_WAIT: Duration = Duration::from_secs(2);
 
 /// Serves until the backend is closed.
 pub(super) fn run(engine: &Arc<Engine>) {
-    let mut reactor = Reactor { engine, buffer: vec![0; BUFFER_BYTES], answered: false, retired: Vec::new() };
+    let mut reactor = Reactor { engine, buffer: vec![0; BUFFER_BYTES], retired: Vec::new() };
     let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; MOST_EVENTS];
     let mut again = None;
     let mut closed = None;
@@ -43,17 +44,16 @@ pub(super) fn run(engine: &Arc<Engine>) {
             again = Some(Instant::now() + LOOK_EVERY);
             continue;
         }
-        if std::mem::take(&mut reactor.answered) {
+        if engine.has_answered() {
             reactor.catch_up();
         }
-        let dying = zygote::reap(engine.graveyard()).then(|| Instant::now() + LOOK_EVERY);
-        again = engine.tend().into_iter().chain(dying).min();
+        again = engine.tend();
         reactor.retired.clear();
     }
     drop(reactor);
     engine.clear();
-    engine.has_closed();
     engine.bury();
+    engine.has_closed();
 }
 
 fn timeout(again: Option<Instant>) -> Option<Timespec> {
@@ -65,9 +65,7 @@ fn timeout(again: Option<Instant>) -> Option<Timespec> {
 struct Reactor<'a> {
     engine: &'a Arc<Engine>,
     buffer: Vec<u8>,
-    /// A call was answered since the pool was tended.
-    answered: bool,
-    /// Members whose calls were answered since then.
+    /// Members whose calls were answered since the pool was tended.
     retired: Vec<Arc<Member>>,
 }
 
@@ -76,8 +74,11 @@ impl Reactor<'_> {
         if what == WAKE {
             return self.engine.woken();
         }
-        if what == CONTROL {
+        if what == CONTROL || what == ENDED {
             if let Some(zygote) = self.engine.zygote_of(id) {
+                if what == ENDED {
+                    zygote.died();
+                }
                 self.hear(&zygote);
             }
             return;
@@ -90,16 +91,43 @@ impl Reactor<'_> {
         match what {
             TALK => member.listen(),
             STDOUT | STDERR => {
-                member.pump(usize::from(what == STDERR), &mut self.buffer);
-                if member.sink_failed() {
-                    self.engine.kill(&member);
-                }
-                return;
+                return self.pump(&member, usize::from(what == STDERR));
             }
             PROCESS => member.died(),
             _ => return,
         }
         self.settle(&member);
+    }
+
+    /// Moves some output into the member's sink; has that done elsewhere from then on, if it may take long.
+    fn pump(&mut self, member: &Arc<Member>, index: usize) {
+        if member.is_apart() {
+            return;
+        }
+        let mut outlet = member.outlet();
+        outlet.pump(index, &mut self.buffer);
+        let (failed, slow) = (outlet.has_failed(), outlet.is_slow());
+        drop(outlet);
+        if failed {
+            self.engine.kill(member);
+        } else if slow {
+            // Where no thread can be had it stays here.
+            let _ = self.set_apart(member);
+        }
+    }
+
+    fn set_apart(&self, member: &Arc<Member>) -> std::io::Result<()> {
+        let bell = Arc::new(Bell::new()?);
+        let (engine, served, rung) = (Arc::clone(self.engine), Arc::clone(member), Arc::clone(&bell));
+        let serve = move || outlet::serve_apart(&engine, &served, &rung);
+        // Held until it is settled who serves it.
+        let outlet = member.outlet();
+        std::thread::Builder::new().name("helve-output".to_owned()).spawn(serve)?;
+        member.set_apart(bell);
+        for (_, pipe) in outlet.pipes() {
+            let _ = epoll::delete(self.engine.epoll(), pipe);
+        }
+        Ok(())
     }
 
     /// Answers the member's call, or sees to it that what is missing for that wakes the reactor.
@@ -112,6 +140,7 @@ impl Reactor<'_> {
             Missing::End => {}
             Missing::Word => drop(self.engine.listen(&member.zygote, true)),
             Missing::Death => self.engine.watch(member),
+            Missing::ZygotesDeath => member.zygote.kill(),
         }
     }
 
@@ -119,16 +148,13 @@ impl Reactor<'_> {
         if self.engine.member(member.id).is_none() {
             return;
         }
-        member.drain(&mut self.buffer);
-        if !member.answer() {
-            // Nobody waits, so nobody else looks at what the command left: dropping the mark does.
-            drop(member.abandoned());
+        if member.ring() {
+            return;
         }
-        self.engine.forget(member.id);
+        member.outlet().drain(&mut self.buffer);
+        self.engine.finish(member);
         // Whoever was answered lets go of it first, so that closing its descriptors is not on his way.
         self.retired.push(Arc::clone(member));
-        self.engine.ended();
-        self.answered = true;
     }
 
     /// Takes everything that a zygote has said.
@@ -146,7 +172,7 @@ impl Reactor<'_> {
                 _ => {}
             }
         }
-        if zygote.is_gone() {
+        if zygote.is_given_up() {
             self.engine.discard(zygote);
         }
         let members = self.engine.members_of(zygote);
@@ -155,12 +181,13 @@ impl Reactor<'_> {
             match member.missing() {
                 Missing::Nothing => self.answer(member),
                 Missing::Death => self.engine.watch(member),
+                Missing::ZygotesDeath => zygote.kill(),
                 Missing::End | Missing::Word => wanted |= member.wants_word(),
             }
         }
-        // One that has ended would wake the reactor for ever.
+        // One that says no more would wake the reactor for ever.
         let _ =
-            if zygote.is_gone() { self.engine.deafen(zygote) } else { self.engine.listen(zygote, wanted) };
+            if zygote.is_mute() { self.engine.deafen(zygote) } else { self.engine.listen(zygote, wanted) };
     }
 
     /// Takes what the zygote in use has said meanwhile; it wakes nobody by itself.

@@ -16,6 +16,10 @@ use super::zygote::Zygote;
 
 /// When members that were just ordered are likely to be ready.
 const PREPARED_AFTER: Duration = Duration::from_millis(3);
+/// How often it is looked at the latest whether one has become ready that takes long.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// What is not ready after this long never will be. To find out how a shell can be kept warm may take ten seconds.
+const NEVER_READY: Duration = Duration::from_secs(15);
 
 /// The zygote in use and its pool.
 pub(super) struct Stock {
@@ -92,6 +96,9 @@ impl Engine {
         stock.warm.retain(|member| member.id != id);
         stock.parked.retain(|member| member.id != id);
         drop(stock);
+        if let Some(member) = self.member(id) {
+            member.failed_idle();
+        }
         self.forget(id);
     }
 
@@ -135,28 +142,31 @@ impl Engine {
                 self.forget(member.id);
             }
         }
-        let unready = self.prepare_idle().then(|| Instant::now() + PREPARED_AFTER);
+        let unready = self.prepare_idle().map(|pause| Instant::now() + pause);
         wanted.again.into_iter().chain(unready).min()
     }
 
-    /// Sees which members have become ready and does for them what a call would have to do. Whether some are not ready
-    /// yet.
-    fn prepare_idle(&self) -> bool {
+    /// Sees which members have become ready and does for them what a call would have to do. When to look again if some
+    /// are not ready yet: the longer they take, the later.
+    fn prepare_idle(&self) -> Option<Duration> {
         let stock = self.stock();
         let idle = stock.warm.iter().chain(&stock.parked).filter(|member| !member.is_registered());
         let idle: Vec<_> = idle.cloned().collect();
         drop(stock);
-        let mut unready = false;
+        let mut again: Option<Duration> = None;
         for member in idle {
             match member.readiness() {
                 // One that is taken meanwhile is registered only once: whoever comes second sees that.
-                Readiness::Ready if member.is_silent() => drop(self.register(&member)),
+                Readiness::Ready if member.outlet().is_silent() => drop(self.register(&member)),
                 Readiness::Ready => {}
-                Readiness::Preparing => unready = true,
+                Readiness::Preparing => match pause(member.since.elapsed()) {
+                    Some(pause) => again = Some(again.map_or(pause, |again| again.min(pause))),
+                    None => self.lost_idle(member.id),
+                },
                 Readiness::Dead => self.lost_idle(member.id),
             }
         }
-        unready
+        again
     }
 
     /// Orders a member for the pool. With it, under which guard it is made.
@@ -182,13 +192,29 @@ impl Engine {
             fenced.fence(&engine.limits);
             drop(fenced);
             engine.wake();
-            if engine.is_closing() {
-                // The reactor may have ended already.
-                engine.bury();
-            }
         };
         if std::thread::Builder::new().name("helve-fence".to_owned()).spawn(build).is_err() {
             zygote.fence(&self.limits);
         }
+    }
+}
+
+/// How long to wait before it is looked again whether a member has become ready that was ordered so long ago; none if it
+/// is given up.
+fn pause(age: Duration) -> Option<Duration> {
+    (age < NEVER_READY).then(|| age.clamp(PREPARED_AFTER, LOOK_EVERY))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_that_never_becomes_ready_is_looked_at_a_few_times_only() {
+        let (mut age, mut looks) = (Duration::ZERO, 0);
+        while let Some(pause) = pause(age) {
+            (age, looks) = (age + pause, looks + 1);
+        }
+        assert!(looks < 30 && age <= NEVER_READY + LOOK_EVERY, "{looks} {age:?}");
     }
 }

@@ -3,6 +3,7 @@
 //! A look at a workspace in which nothing has changed takes microseconds and is done at once; any other is done on a thread
 //! where it may block.
 
+use std::io;
 use std::sync::{Arc, PoisonError};
 
 use helve_core::{Removed, ToolError};
@@ -28,25 +29,44 @@ impl Underway {
 
     /// Ends the turn, when all processes of the call are gone: what was taken away.
     pub(super) async fn end(mut self) -> Result<Vec<Removed>, ToolError> {
-        let Some(keeper) = self.keeper.take() else { return Ok(Vec::new()) };
-        if keeper.is_quick() {
-            return keeper.after().map_err(spawn::not_swept);
+        if self.keeper.as_ref().is_none_or(|keeper| keeper.is_quick()) {
+            return self.look().map_err(spawn::not_swept);
         }
-        // Moved along with the look, so that the call counts as under way until it is done.
-        let look = move || {
-            let removed = keeper.after();
-            drop(self);
-            removed
-        };
-        let removed = tokio::task::spawn_blocking(look).await;
+        // Moved along with the look, so that the call counts as under way until it is done, and the look is made also if
+        // the runtime ends before.
+        let removed = tokio::task::spawn_blocking(move || self.look()).await;
         removed.map_err(|_| look_failed())?.map_err(spawn::not_swept)
+    }
+
+    fn look(&mut self) -> io::Result<Vec<Removed>> {
+        self.keeper.take().map_or_else(|| Ok(Vec::new()), |keeper| keeper.after())
     }
 }
 
 impl Drop for Underway {
+    /// Nobody is left who could be told. Whoever drops it does not wait: it may be the reactor, or an event loop.
     fn drop(&mut self) {
+        let mut rest = Rest { engine: Arc::clone(&self.engine), keeper: self.keeper.take() };
+        if rest.keeper.as_ref().is_none_or(|keeper| keeper.is_quick()) {
+            return rest.sweep();
+        }
+        let (engine, keeper) = (Arc::clone(&rest.engine), rest.keeper.clone());
+        let sweep = move || rest.sweep();
+        if std::thread::Builder::new().name("helve-sweep".to_owned()).spawn(sweep).is_err() {
+            Rest { engine, keeper }.sweep();
+        }
+    }
+}
+
+/// What is left to do for a call that nobody waits for.
+struct Rest {
+    engine: Arc<Engine>,
+    keeper: Option<Arc<Keeper>>,
+}
+
+impl Rest {
+    fn sweep(&mut self) {
         if let Some(keeper) = self.keeper.take() {
-            // Nobody is left who could be told.
             let _ = keeper.after();
         }
         self.engine.count_out();

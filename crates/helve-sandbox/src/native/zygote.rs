@@ -1,17 +1,22 @@
 //! Helve's record of one zygote: its process, its control socket, the workspace that its template shows, and what it has
 //! said. Dropping it ends the process, and with it every member.
+//!
+//! Three things are told apart: that it is given up (no more calls for it), that it is mute (it says no more), and that its
+//! process has ended. Only the last means that members whose own end cannot be seen are dead.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
 
 use helve_core::ProcessLimits;
 use rustix::fs::Stat;
 use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal};
 
+use super::entries::Entries;
+use super::graveyard::Graveyard;
 use super::helper::Started;
 use super::records::RECORD_BYTES;
 use super::socket;
@@ -20,11 +25,8 @@ use crate::cgroup::Groups;
 use crate::drain::memory_file;
 use crate::protect::Keeper;
 
-/// Processes that were ended and wait to be reaped.
-pub(super) type Graveyard = Arc<Mutex<Vec<Child>>>;
-
-/// How long a zygote and its members take to die, as a rule.
-const DYING: Duration = Duration::from_millis(5);
+/// After so many warm shells in a row that failed, no more are made.
+const MOST_FAILURES: u8 = 2;
 
 /// Which directory a path names, so that one that was removed and made again is seen to be another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,16 +75,24 @@ pub(super) struct Zygote {
     /// Told from others by this.
     pub(super) id: u64,
     /// The workspace that its template shows.
-    pub(super) workspace: Place,
+    workspace: Place,
+    /// What the view's rules named when its template was planned.
+    entries: Entries,
     control: OwnedFd,
+    /// Its process.
+    process: OwnedFd,
     child: Option<Child>,
-    graveyard: Graveyard,
+    graveyard: Arc<Graveyard>,
     /// The control groups around it, once that was tried.
     groups: OnceLock<Option<Groups>>,
     fencing: AtomicBool,
     /// A [`Warm`].
     warm: AtomicU8,
-    gone: AtomicBool,
+    /// Warm shells in a row that failed.
+    failures: AtomicU8,
+    given_up: AtomicBool,
+    mute: AtomicBool,
+    ended: AtomicBool,
     listening: AtomicBool,
     keeper: Option<Arc<Keeper>>,
     guarding: Mutex<Guarding>,
@@ -97,20 +107,37 @@ impl Zygote {
     pub(super) fn new(
         id: u64,
         workspace: Place,
+        entries: Entries,
         keeper: Option<Arc<Keeper>>,
         started: Started,
-        graveyard: Graveyard,
-    ) -> Zygote {
-        Zygote {
+        graveyard: Arc<Graveyard>,
+    ) -> Result<Zygote, Errno> {
+        let pid = i32::try_from(started.child.id()).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+        // The process is not waited for before this record is dropped, so its number is its own.
+        let process = rustix::process::pidfd_open(pid, PidfdFlags::empty());
+        let process = match process {
+            Ok(process) => process,
+            Err(errno) => {
+                // Its control socket closes, which ends it.
+                graveyard.bury(started.child, None);
+                return Err(errno);
+            }
+        };
+        Ok(Zygote {
             id,
             workspace,
+            entries,
             control: started.control,
+            process,
             child: Some(started.child),
             graveyard,
             groups: OnceLock::new(),
             fencing: AtomicBool::new(false),
             warm: AtomicU8::new(Warm::Unknown as u8),
-            gone: AtomicBool::new(false),
+            failures: AtomicU8::new(0),
+            given_up: AtomicBool::new(false),
+            mute: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
             // Neither way yet, so the first wish is a change.
             listening: AtomicBool::new(true),
             keeper,
@@ -118,7 +145,12 @@ impl Zygote {
             age: Mutex::new(0),
             unanswered: AtomicUsize::new(0),
             broken: Mutex::new(None),
-        }
+        })
+    }
+
+    /// Whether its template still shows this workspace, and what the view's rules mean in it.
+    pub(super) fn shows(&self, workspace: Place) -> bool {
+        self.workspace == workspace && self.entries.are_same()
     }
 
     /// The socket that orders go through.
@@ -154,14 +186,59 @@ impl Zygote {
         self.groups.get()?.as_ref()
     }
 
-    /// Whether its process has ended, or must not be used any more.
-    pub(super) fn is_gone(&self) -> bool {
-        self.gone.load(Ordering::Relaxed)
+    /// Its process: it can be read once that has ended.
+    pub(super) fn process(&self) -> BorrowedFd<'_> {
+        self.process.as_fd()
     }
 
-    /// Nothing more is to be had from it.
+    /// A warm shell did not stand, or could not be let go.
+    pub(super) fn warm_failed(&self) {
+        if self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_FAILURES {
+            self.warm.store(Warm::No as u8, Ordering::Relaxed);
+        }
+    }
+
+    /// A warm shell stands.
+    pub(super) fn warm_stands(&self) {
+        self.failures.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether no call may use it any more.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Relaxed)
+    }
+
+    /// No call is to use it any more. It lives as long as one that does.
     pub(super) fn give_up(&self) {
-        self.gone.store(true, Ordering::Relaxed);
+        self.given_up.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it says no more.
+    pub(super) fn is_mute(&self) -> bool {
+        self.mute.load(Ordering::Relaxed)
+    }
+
+    fn fall_silent(&self) {
+        self.mute.store(true, Ordering::Relaxed);
+        self.give_up();
+    }
+
+    /// Ends its process, and with it every member.
+    pub(super) fn kill(&self) {
+        self.give_up();
+        // An error means that it has ended already.
+        let _ = rustix::process::pidfd_send_signal(&self.process, Signal::KILL);
+    }
+
+    /// Whether its process has ended. The kernel has killed its members then.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    /// Its process has ended.
+    pub(super) fn died(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+        self.give_up();
     }
 
     /// The step at which it could not go on, and the error.
@@ -175,7 +252,7 @@ impl Zygote {
         loop {
             match socket::receive(self.control(), &mut bytes) {
                 Ok((0, _)) => {
-                    self.give_up();
+                    self.fall_silent();
                     return None;
                 }
                 Ok((count, fd)) => {
@@ -188,7 +265,7 @@ impl Zygote {
                 // It ended with orders unread. What it said before comes after this.
                 Err(Errno::CONNRESET) => {}
                 Err(_) => {
-                    self.give_up();
+                    self.fall_silent();
                     return None;
                 }
             }
@@ -267,18 +344,7 @@ impl Drop for Zygote {
         if let Some(mut child) = self.child.take() {
             // An error means that it has ended already.
             let _ = child.kill();
-            if self.groups().is_some() {
-                // Its members die with it; then the groups, which go next, can be removed.
-                std::thread::sleep(DYING);
-            }
-            self.graveyard.lock().unwrap_or_else(PoisonError::into_inner).push(child);
+            self.graveyard.bury(child, self.groups.take().flatten());
         }
     }
-}
-
-/// Takes ended processes away. Whether some are still dying.
-pub(super) fn reap(graveyard: &Graveyard) -> bool {
-    let mut dying = graveyard.lock().unwrap_or_else(PoisonError::into_inner);
-    dying.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
-    !dying.is_empty()
 }

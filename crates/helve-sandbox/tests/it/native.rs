@@ -19,6 +19,8 @@ use crate::common::{
     wait_for,
 };
 
+mod changes;
+
 const SOON: Duration = Duration::from_secs(5);
 
 fn native(view: View, pool: PoolSize) -> Arc<dyn ShellBackend> {

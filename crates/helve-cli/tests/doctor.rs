@@ -20,6 +20,8 @@ use support::{Place, bwrap_works, is_installed};
 enum World {
     Here,
     Without(&'static str),
+    /// With so few open files at a time.
+    Short(u32),
 }
 
 const NO_NAMESPACES: World = World::Without("user-namespaces");
@@ -49,6 +51,12 @@ fn ask(place: &Place, world: World, args: &[&str]) -> (i32, Value) {
             let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/doctor/refuse.py");
             let mut command = Command::new("python3");
             command.args([script, what]).arg(helve.get_program());
+            command
+        }
+        World::Short(files) => {
+            let mut command = Command::new("/bin/sh");
+            let script = format!("ulimit -n {files} && exec \"$0\" \"$@\"");
+            command.args(["-c", &script]).arg(helve.get_program());
             command
         }
     };
@@ -151,6 +159,28 @@ fn without_user_namespaces_auto_steps_down_and_native_is_refused() {
     }
     // The world without the filter is as it was.
     assert_eq!(ran(&place, World::Here, "auto").2, "native");
+}
+
+/// Somewhere on the way from too few to enough the probe itself gets far, and native fails for want of a descriptor.
+#[test]
+fn a_machine_that_is_short_of_something_fails_the_call_and_lowers_nothing() {
+    if !machine_gives_all() {
+        return;
+    }
+    let place = place();
+    let mut not_now = 0;
+    for files in (12..=40).step_by(4) {
+        // Nothing is remembered, so that each call looks anew.
+        let _ = std::fs::remove_file(place.home().join("sandbox-probe.json"));
+        let (_, answer) = ask(&place, World::Short(files), &["run", "true", "--set", "sandbox=auto"]);
+        assert_ne!(answer["sandbox"]["backend"], "landlock", "{files}: {answer:#}");
+        let message = answer["error"]["message"].as_str().unwrap_or_default();
+        not_now += usize::from(message.contains("could not be tried now"));
+        let kept = std::fs::read_to_string(place.home().join("sandbox-probe.json")).unwrap_or_default();
+        assert!(!kept.contains("\"landlock\""), "{files}: {kept}");
+        assert_eq!(ran(&place, World::Here, "auto").2, "native", "after {files}");
+    }
+    assert!(not_now > 0, "none of the numbers was the one that is meant");
 }
 
 #[test]

@@ -185,13 +185,11 @@ impl ShellBackend for Ladder {
 
 /// It cannot be told now whether a rung holds.
 fn not_now(found: &SandboxFinding) -> ToolError {
-    let (why, mend) = found.lack.as_ref().map_or(("", ""), |lack| (&lack.why, &lack.mend));
-    let message = format!(
-        "The sandbox {} could not be tried now, and no lesser one is taken for that. {why}",
-        found.name
-    );
-    ToolError::new(ErrorKind::SandboxUnavailable, message)
-        .hint(format!("Try again when the machine has processes, memory and open files to spare. {mend}"))
+    let why = found.lack.as_ref().map_or("", |lack| &lack.why);
+    let name = found.name;
+    let message =
+        format!("The sandbox {name} could not be tried now, and no lesser one is taken for that. {why}");
+    ToolError::new(ErrorKind::SandboxUnavailable, message).hint(probe::SHORT)
 }
 
 /// What each rung lacks.

@@ -54,6 +54,10 @@ const LIMITS: ProcessLimits = ProcessLimits {
 /// How long the acts inside may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// What mends a shortage.
+pub(crate) const SHORT: &str =
+    "Try again when there are memory, processes, open files and disk space to be had.";
+
 /// The longest answer that is kept.
 const ANSWER_BYTES: usize = 64 * 1024;
 
@@ -213,8 +217,12 @@ struct Probe {
 impl Probe {
     fn start() -> Result<Probe, ToolError> {
         let failed = |error: std::io::Error| {
+            let hint = match error.raw_os_error() {
+                Some(errno) if passing::is_shortage(errno) => SHORT,
+                _ => "Make the temporary directory (TMPDIR, else /tmp) writable, and allow programs to run.",
+            };
             ToolError::new(ErrorKind::SandboxUnavailable, format!("The sandbox cannot be probed: {error}"))
-                .hint("Make the temporary directory (TMPDIR, else /tmp) writable, and allow programs to run.")
+                .hint(hint)
         };
         let scene = Scene::set(&crate::native::helper::startable()?).map_err(failed)?;
         let outside = scene.play_outside().map_err(failed)?;
@@ -388,7 +396,7 @@ fn verdict(acts: &[ActFinding]) -> Verdict {
     if let Some(unclear) = list(&unclear) {
         return Verdict::Unclear(Lack::new(
             format!("The machine is short of something, so that it could not be tried to {unclear}."),
-            "Try again when there are memory, processes, open files and disk space to be had.",
+            SHORT,
         ));
     }
     if let Some(untried) = list(&|act| least(act) && !act.tried()) {

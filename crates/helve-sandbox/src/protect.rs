@@ -14,12 +14,17 @@
 //! mounted in later calls, so that it can be configured and removed like any other directory, and it is judged again
 //! whenever it changes.
 //!
+//! A look that fails stops nothing: the rest is done, what could not be is told first, and no call begins before a look at
+//! everything has succeeded, because what a command may have left must not become the owner's.
+//!
 //! The first call of a process is followed by a second walk instead of watches, because ending them takes longer than a
 //! short command. Where watches cannot be had, every look is a walk. Deliberately not here: the mounts themselves, and
 //! which names are protected (`helve_core::protected`). Not protected: what lies deeper than a path can be long, on another
 //! file system inside the workspace, or beyond the first 200,000 directories of a workspace that had more from the start;
-//! names (but not git's structure) inside installed packages; and, where nothing is mounted, files of more than 1 MiB.
+//! names (but not git's structure) inside installed packages. Where nothing is mounted, a file of more than 1 MiB that a
+//! command changed is taken away instead of put back, and of a place with more than 2,048 entries nothing is compared.
 
+mod found;
 mod harmless;
 mod judge;
 mod places;
@@ -58,7 +63,8 @@ impl Keeper {
         self.state().before()
     }
 
-    /// After a call, when all its processes are gone: takes away what it left at protected places.
+    /// After a call, when all its processes are gone: takes away what it left at protected places. What could not be
+    /// taken away or looked into comes first, and says so; an error means that nothing could be looked at.
     pub(crate) fn after(&self) -> io::Result<Vec<Removed>> {
         self.state().after()
     }

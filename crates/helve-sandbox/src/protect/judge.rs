@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use helve_core::protected;
+use rustix::io::Errno;
 
 use super::harmless::is_harmless;
 use super::places::{Kind, Names};
@@ -43,7 +44,10 @@ impl Judge<'_> {
                 let entries = |held: &Held| held.content().map(git_config::read).and_then(Result::ok);
                 let before: BTreeSet<Entry> = before.and_then(entries).into_iter().flatten().collect();
                 let git = split(path).0;
-                let inside = |named: &[u8]| self.tree.resolve(git, named).is_some();
+                // Opened, because a link on the way would lead elsewhere. A work tree may be gone.
+                let is_real = |path: Vec<u8>| matches!(self.tree.directory(&path), Ok(_) | Err(Errno::NOENT));
+                let inside =
+                    |named: &[u8]| is_plain(named) && self.tree.resolve(git, named).is_some_and(is_real);
                 self.is_single(path)
                     && entries(&now.held).is_some_and(|entries| {
                         entries.iter().all(|entry| before.contains(entry) || is_harmless(entry, &inside))
@@ -64,11 +68,13 @@ impl Judge<'_> {
     fn leads_inside(&self, path: &[u8], now: &Snapshot, prefix: &[u8]) -> bool {
         let (directory, name) = split(path);
         let named = now.held.content().and_then(|content| content.strip_prefix(prefix));
-        let Some(named) = named.map(<[u8]>::trim_ascii_end).filter(|named| !named.contains(&b'\n')) else {
+        let Some(named) =
+            named.map(<[u8]>::trim_ascii_end).filter(|named| !named.contains(&b'\n') && is_plain(named))
+        else {
             return false;
         };
         let Some(target) = self.tree.resolve(directory, named) else { return false };
-        let is_git = || self.names.list(self.tree, &target, true).is_ok_and(|listing| listing.git);
+        let is_git = || self.names.list(self.tree, &target).is_ok_and(|listing| listing.git);
         let is_right = match name.to_ascii_lowercase().as_slice() {
             b"gitdir" => true,
             b"commondir" => target == split(split(directory).0).0 && is_git(),
@@ -107,6 +113,12 @@ impl Judge<'_> {
         }
         paths
     }
+}
+
+/// Whether a path goes up only at its beginning: after a name, which may be a link, nobody knows where up is.
+fn is_plain(path: &[u8]) -> bool {
+    let mut parts = path.split(|byte| *byte == b'/').skip_while(|part| matches!(*part, b".." | b"." | b""));
+    parts.all(|part| part != b"..")
 }
 
 /// Whether a git directory is where git keeps those of further work trees.

@@ -16,6 +16,9 @@ use super::tree::{self, Tree, join};
 /// How many directories one walk looks into, the outer ones first.
 pub(super) const MOST_DIRECTORIES: usize = 200_000;
 
+/// The longest path of a directory that is looked into: programs cannot name a longer one either.
+const LONGEST: usize = 4095;
+
 /// Directories that package managers fill and nobody opens as a project. Names do not count in them, git's structure
 /// does.
 const INSTALLED: [&[u8]; 3] = [b"node_modules", b"site-packages", b"vendor"];
@@ -96,8 +99,8 @@ impl Names {
     }
 
     /// Looks through one directory.
-    pub(super) fn list(&self, tree: &Tree, path: &[u8], anyhow: bool) -> Result<Listing, Errno> {
-        let directory = if anyhow { tree.directory_anyhow(path)? } else { tree.directory(path)? };
+    pub(super) fn list(&self, tree: &Tree, path: &[u8]) -> Result<Listing, Errno> {
+        let directory = tree.directory(path)?;
         let in_installed = path.split(|byte| *byte == b'/').any(|part| INSTALLED.contains(&part));
         let mut listing = Listing::default();
         let mut marks = Marks::default();
@@ -150,25 +153,43 @@ impl Names {
     }
 
     /// Looks through directories from `start` on, the outer ones first. `each` takes the path, first alone and then with
-    /// what is there. Whether all were seen.
-    pub(super) fn walk(
-        &self,
-        tree: &Tree,
-        start: Vec<u8>,
-        anyhow: bool,
-        each: &mut dyn FnMut(&[u8], Option<&Listing>),
-    ) -> bool {
+    /// what is there, or why that cannot be said. Whether all within the bound were tried.
+    pub(super) fn walk(&self, tree: &Tree, start: Vec<u8>, each: &mut dyn FnMut(&[u8], Step<'_>)) -> bool {
         let mut ahead = VecDeque::from([start]);
         for _ in 0..MOST_DIRECTORIES {
             let Some(path) = ahead.pop_front() else { return true };
-            each(&path, None);
-            // What has gone meanwhile, or nobody may open, holds nothing for others to obey.
-            let Ok(listing) = self.list(tree, &path, anyhow) else { continue };
-            each(&path, Some(&listing));
-            ahead.extend(listing.directories.iter().map(|name| join(&path, name)));
+            each(&path, Step::Into);
+            let listing = match self.list(tree, &path) {
+                Ok(listing) => listing,
+                Err(errno) => {
+                    if !holds_nothing(errno) {
+                        each(&path, Step::Failed(errno));
+                    }
+                    continue;
+                }
+            };
+            each(&path, Step::Seen(&listing));
+            let below = listing.directories.iter().map(|name| join(&path, name));
+            ahead.extend(below.filter(|path| path.len() <= LONGEST));
         }
         ahead.is_empty()
     }
+}
+
+/// Whether an error says that a directory holds nothing for others to obey: it has gone meanwhile, or it belongs to
+/// somebody else who lets neither this user nor his commands in.
+pub(super) fn holds_nothing(errno: Errno) -> bool {
+    tree::is_gone(errno) || errno == Errno::ACCESS
+}
+
+/// What a walk does with one directory.
+pub(super) enum Step<'a> {
+    /// It is about to look into it.
+    Into,
+    /// This is in there.
+    Seen(&'a Listing),
+    /// It could not look.
+    Failed(Errno),
 }
 
 /// What makes a directory a git directory.

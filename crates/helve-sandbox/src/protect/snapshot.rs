@@ -1,6 +1,7 @@
 //! What a place held, in memory, bounded; and whether it holds the same now.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
@@ -21,8 +22,8 @@ const MOST_DEPTH: usize = 16;
 pub(super) enum Held {
     /// A file with its permissions and content.
     File { mode: u32, content: Vec<u8> },
-    /// A file too large to remember, told by its time of change and its size.
-    Large { identity: Identity, changed: (i64, u64), size: i64 },
+    /// A file too large to remember, or that this user may not read.
+    Large(Stamp),
     /// A link and where it led.
     Link(Vec<u8>),
     /// A directory.
@@ -31,17 +32,41 @@ pub(super) enum Held {
     Unknown,
 }
 
+/// What tells a file from another without reading it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub(super) identity: Identity,
+    pub(super) size: i64,
+    pub(super) written: (i64, u64),
+    /// A second name that comes or goes changes it too.
+    pub(super) changed: (i64, u64),
+}
+
+impl Stamp {
+    pub(super) fn of(stat: &Stat) -> Stamp {
+        Stamp {
+            identity: identity(stat),
+            size: stat.st_size,
+            written: (stat.st_mtime, stat.st_mtime_nsec),
+            changed: (stat.st_ctime, stat.st_ctime_nsec),
+        }
+    }
+}
+
 /// What was at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Snapshot {
     pub(super) identity: Identity,
     pub(super) held: Held,
+    /// Whether a file in it has a second name, through which it can be changed around any mount.
+    pub(super) shared: bool,
 }
 
 /// What is left of the bounds of one snapshot.
 struct Budget {
     bytes: u64,
     entries: usize,
+    shared: bool,
 }
 
 impl Snapshot {
@@ -50,11 +75,11 @@ impl Snapshot {
         tree: &Tree,
         path: &[u8],
         wanted: &dyn Fn(&[u8]) -> bool,
-    ) -> Result<Option<Snapshot>, Errno> {
+    ) -> io::Result<Option<Snapshot>> {
         let Some(stat) = tree.stat(path)? else { return Ok(None) };
-        let mut budget = Budget { bytes: PLACE_BYTES, entries: MOST_ENTRIES };
+        let mut budget = Budget { bytes: PLACE_BYTES, entries: MOST_ENTRIES, shared: false };
         let held = budget.look(tree, path, &stat, MOST_DEPTH, wanted)?;
-        Ok(Some(Snapshot { identity: identity(&stat), held }))
+        Ok(Some(Snapshot { identity: identity(&stat), held, shared: budget.shared }))
     }
 
     /// Whether a mount can keep it as it is: links lead elsewhere and are not mounted over.
@@ -64,12 +89,17 @@ impl Snapshot {
 }
 
 impl Held {
-    /// Whether two are known to differ.
-    pub(super) fn differs(&self, other: &Held) -> bool {
-        match (self, other) {
-            (Held::Unknown, _) | (_, Held::Unknown) => false,
-            (Held::Directory { entries: mine, .. }, Held::Directory { entries: theirs, .. }) => {
-                mine.len() != theirs.len()
+    /// Whether something else is there now. Of what was not looked into before that cannot be said; what cannot be
+    /// looked into now is something else.
+    pub(super) fn differs(&self, now: &Held) -> bool {
+        match (self, now) {
+            (Held::Unknown, _) => false,
+            (
+                Held::Directory { mode: before, entries: mine },
+                Held::Directory { mode: now, entries: theirs },
+            ) => {
+                before != now
+                    || mine.len() != theirs.len()
                     || mine
                         .iter()
                         .any(|(name, held)| theirs.get(name).is_none_or(|other| held.differs(other)))
@@ -95,7 +125,7 @@ impl Budget {
         stat: &Stat,
         depth: usize,
         wanted: &dyn Fn(&[u8]) -> bool,
-    ) -> Result<Held, Errno> {
+    ) -> io::Result<Held> {
         let (directory, name) = split(path);
         if self.entries == 0 || depth == 0 {
             return Ok(Held::Unknown);
@@ -103,10 +133,11 @@ impl Budget {
         self.entries -= 1;
         Ok(match kind(stat) {
             FileType::RegularFile => {
+                self.shared |= stat.st_nlink > 1;
                 let size = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
                 let most = FILE_BYTES.min(self.bytes);
                 let content = match size <= most {
-                    true => tree::read_in(&tree.directory(directory)?, name, FILE_BYTES),
+                    true => tree::read_in(&tree.directory(directory)?, name, FILE_BYTES)?,
                     false => None,
                 };
                 match content {
@@ -114,11 +145,7 @@ impl Budget {
                         self.bytes = self.bytes.saturating_sub(content.len() as u64);
                         Held::File { mode: stat.st_mode & 0o7777, content }
                     }
-                    None => Held::Large {
-                        identity: identity(stat),
-                        changed: (stat.st_ctime, stat.st_ctime_nsec),
-                        size: stat.st_size,
-                    },
+                    None => Held::Large(Stamp::of(stat)),
                 }
             }
             FileType::Symlink => {
@@ -137,10 +164,10 @@ impl Budget {
         stat: &Stat,
         depth: usize,
         wanted: &dyn Fn(&[u8]) -> bool,
-    ) -> Result<Held, Errno> {
+    ) -> io::Result<Held> {
         let mut names = Vec::new();
         let directory = match tree.directory(path) {
-            Err(Errno::ACCESS | Errno::XDEV) => return Ok(Held::Unknown),
+            Err(Errno::ACCESS | Errno::XDEV | Errno::NAMETOOLONG) => return Ok(Held::Unknown),
             directory => directory?,
         };
         tree::list(&directory, |name, _| {

@@ -6,10 +6,10 @@ use std::os::fd::OwnedFd;
 
 use helve_core::{Removed, protected};
 use rustix::fs::FileType;
-use rustix::io::Errno;
 
+use super::found::Found;
 use super::judge::Judge;
-use super::places::{Kind, Listing, MOST_DIRECTORIES, Names};
+use super::places::{Kind, MOST_DIRECTORIES, Names, Step, holds_nothing};
 use super::snapshot::{Held, Snapshot};
 use super::take::{Taken, put_back, reconcile};
 use super::tree::{Identity, Tree, identity, join, kind as type_of, split};
@@ -18,6 +18,9 @@ use crate::native::wire::Guarded;
 
 /// How many paths are mounted. What the owner has beyond is put back if a command changes it.
 const MOST_GUARDED: usize = 512;
+
+/// How many lines about what was taken away before a call are kept for its end.
+const MOST_LATE: usize = 128;
 
 /// Everything about one workspace.
 #[derive(Debug)]
@@ -34,6 +37,12 @@ pub(super) struct State {
     known: BTreeMap<Vec<u8>, Known>,
     /// What commands made and may keep.
     theirs: BTreeSet<Vec<u8>>,
+    /// Whether a look failed, so that the next one has to be at everything.
+    stale: bool,
+    /// Whether a command may have left something that could not be taken away: it must not become the owner's.
+    unsettled: bool,
+    /// What was taken away before a call began, and is told when it ends.
+    late: Vec<Removed>,
     /// What was said to be mounted the last time.
     told: Option<Vec<(Guarded, Option<Identity>)>>,
 }
@@ -58,42 +67,6 @@ struct Known {
     mounted: bool,
 }
 
-/// What a look found.
-#[derive(Debug, Default)]
-struct Found {
-    places: BTreeMap<Vec<u8>, Kind>,
-    /// Directories that were listed.
-    listed: BTreeSet<Vec<u8>>,
-    /// Directories that are gone, or that were walked with everything below.
-    covered: BTreeSet<Vec<u8>>,
-    /// Whether every directory was seen.
-    complete: bool,
-}
-
-impl Found {
-    fn note(&mut self, path: &[u8], listing: &Listing) {
-        self.listed.insert(path.to_vec());
-        self.places.extend(listing.places.iter().cloned());
-    }
-
-    /// Whether the place is gone: the look went there and did not find it.
-    fn misses(&self, place: &[u8]) -> bool {
-        let covered = || {
-            let mut above = place;
-            loop {
-                if self.covered.contains(above) {
-                    return true;
-                }
-                if above.is_empty() {
-                    return false;
-                }
-                above = split(above).0;
-            }
-        };
-        !self.places.contains_key(place) && (self.listed.contains(split(place).0) || covered())
-    }
-}
-
 impl State {
     pub(super) fn new(workspace: OwnedFd, names: &[String], mounts: bool) -> State {
         State {
@@ -105,13 +78,19 @@ impl State {
             complete: true,
             known: BTreeMap::new(),
             theirs: BTreeSet::new(),
+            stale: false,
+            unsettled: false,
+            late: Vec::new(),
             told: None,
         }
     }
 
     /// Whether a look would find at once that nothing has changed.
     pub(super) fn is_quick(&self) -> bool {
-        self.names.is_empty() || matches!(&self.watch, Watching::On(watch) if watch.is_quiet())
+        self.names.is_empty()
+            || !self.stale
+                && !self.unsettled
+                && matches!(&self.watch, Watching::On(watch) if watch.is_quiet())
     }
 
     pub(super) fn before(&mut self) -> io::Result<Option<Vec<Guarded>>> {
@@ -129,23 +108,27 @@ impl State {
         }
         // Where directories cannot be opened as they have to be, nothing would be found at all.
         drop(self.tree.directory(b"")?);
+        if self.unsettled {
+            self.settle_rest()?;
+        }
         let first = matches!(self.watch, Watching::Unused);
         match self.watch {
             Watching::Unused => self.watch = Watching::NotYet,
             Watching::NotYet if !self.names.is_empty() => {
                 self.watch = Watch::new().map_or(Watching::Refused, Watching::On);
-                let found = self.walk(false);
-                self.adopt(&found)?;
-                return Ok(self.tell());
+                self.stale = true;
             }
             _ => {}
         }
-        let found = self.look(false)?;
+        let found = self.look();
         if let Some(found) = &found {
             if first {
                 self.complete = found.complete;
             }
+            // What was looked at is not told again, so a look that did not succeed has to be at everything.
+            self.stale = true;
             self.adopt(found)?;
+            self.stale = false;
         }
         if found.is_none() && self.told.is_some() {
             return Ok(None);
@@ -153,86 +136,133 @@ impl State {
         Ok(self.tell())
     }
 
+    /// Takes away what could not be taken away when its call ended.
+    fn settle_rest(&mut self) -> io::Result<()> {
+        let mut taken = Taken::new();
+        let found = self.walk();
+        self.settle_all(&found, &mut taken);
+        let failed = taken.first_failed().map(|first| format!("{}: {}", first.path, first.why));
+        self.late.extend(taken.finish());
+        self.late.truncate(MOST_LATE);
+        failed.map_or(Ok(()), |failed| Err(io::Error::other(failed)))
+    }
+
     pub(super) fn after(&mut self) -> io::Result<Vec<Removed>> {
         self.running = self.running.saturating_sub(1);
         let done = self.sweep();
         self.tree.narrow();
+        self.unsettled |= done.is_err();
         done
     }
 
     fn sweep(&mut self) -> io::Result<Vec<Removed>> {
-        let Some(found) = self.look(true)? else { return Ok(Vec::new()) };
+        let found = self.look();
+        let whole = found.as_ref().and_then(|found| found.unseen.iter().find(|(path, _)| path.is_empty()));
+        if let Some((_, errno)) = whole {
+            return Err((*errno).into());
+        }
+        let mut removed = std::mem::take(&mut self.late);
+        let Some(found) = found else { return Ok(removed) };
         let mut taken = Taken::new();
+        self.settle_all(&found, &mut taken);
+        removed.extend(taken.finish());
+        Ok(removed)
+    }
+
+    /// Decides about everything that a look after a call found. What fails is noted, and the rest is done all the same.
+    fn settle_all(&mut self, found: &Found, taken: &mut Taken) {
+        for (path, errno) in &found.unseen {
+            taken.failed(path, &format_args!("it could not be looked into: {}", io::Error::from(*errno)));
+        }
         for (path, kind) in &found.places {
-            self.settle(path, *kind, &mut taken).map_err(|error| {
-                let path = String::from_utf8_lossy(path);
-                io::Error::new(error.kind(), format!("{path} may not stay and cannot be taken away: {error}"))
-            })?;
+            if let Err(error) = self.settle(path, *kind, taken) {
+                taken.failed(path, &error);
+            }
         }
         self.theirs.retain(|path| !found.misses(path));
         for (path, known) in self.known.iter().filter(|(path, _)| found.misses(path)) {
-            if !known.mounted {
-                put_back(&self.tree, path, &known.snapshot.held)?;
+            if !known.mounted
+                && let Err(error) = put_back(&self.tree, path, &known.snapshot.held)
+            {
+                taken.failed(path, &format_args!("it was removed and could not be put back: {error}"));
             }
         }
         if self.complete && !found.complete {
-            return Err(io::Error::other(format!(
-                "the command made more than {MOST_DIRECTORIES} directories, which could not all be looked through"
-            )));
+            let reason = format!("there are more than {MOST_DIRECTORIES} directories, too many to look into");
+            taken.failed(b".", &reason);
         }
-        Ok(taken.finish())
+        self.stale = false;
+        self.unsettled = taken.first_failed().is_some();
     }
 
     /// What may have changed since the last look; none if nothing has.
-    fn look(&mut self, anyhow: bool) -> io::Result<Option<Found>> {
+    fn look(&mut self) -> Option<Found> {
         if self.names.is_empty() {
-            return Ok(None);
+            return None;
         }
-        let Watching::On(watch) = &mut self.watch else { return Ok(Some(self.walk(anyhow))) };
-        let changes = watch.changes(&self.names)?;
-        if changes.all {
-            return Ok(Some(self.walk(anyhow)));
+        let Watching::On(watch) = &mut self.watch else { return Some(self.walk()) };
+        let Ok(changes) = watch.changes(&self.names) else {
+            self.watch = Watching::Refused;
+            return Some(self.walk());
+        };
+        if changes.all || self.stale || self.unsettled {
+            return Some(self.walk());
         }
-        Ok((!changes.is_empty()).then(|| self.look_at(changes, anyhow)))
+        (!changes.is_empty()).then(|| self.look_at(changes))
     }
 
     /// Looks through the whole workspace.
-    fn walk(&mut self, anyhow: bool) -> Found {
+    fn walk(&mut self) -> Found {
         if let Watching::On(watch) = &mut self.watch {
             watch.forget();
         }
         let mut found = Found::default();
         found.covered.insert(Vec::new());
-        found.complete = self.walk_from(Vec::new(), anyhow, &mut found);
+        found.complete = self.walk_from(Vec::new(), &mut found);
         found
     }
 
-    fn walk_from(&mut self, start: Vec<u8>, anyhow: bool, found: &mut Found) -> bool {
+    fn walk_from(&mut self, start: Vec<u8>, found: &mut Found) -> bool {
         let State { tree, names, watch, .. } = self;
-        names.walk(tree, start, anyhow, &mut |path, listing| {
-            let git = listing.map(|listing| listing.git);
-            if git != Some(false) {
-                watch.follow(|watch| watch.directory(tree, path, git == Some(true)));
-            }
-            if let Some(listing) = listing {
+        names.walk(tree, start, &mut |path, step| match step {
+            Step::Into => watch.follow(|watch| watch.directory(tree, path, false)),
+            Step::Seen(listing) => {
+                if listing.git {
+                    watch.follow(|watch| watch.directory(tree, path, true));
+                }
                 found.note(path, listing);
             }
+            Step::Failed(errno) => found.fail(path, errno),
         })
     }
 
-    fn look_at(&mut self, changes: Changes, anyhow: bool) -> Found {
+    fn look_at(&mut self, changes: Changes) -> Found {
         let mut found = Found { complete: true, covered: changes.gone, ..Found::default() };
         for (path, new) in changes.directories {
-            let Ok(listing) = self.names.list(&self.tree, &path, anyhow) else { continue };
+            let listing = match self.names.list(&self.tree, &path) {
+                Ok(listing) => listing,
+                Err(errno) => {
+                    if !holds_nothing(errno) {
+                        found.fail(&path, errno);
+                    }
+                    continue;
+                }
+            };
             if listing.git {
                 let State { tree, watch, .. } = self;
                 watch.follow(|watch| watch.directory(tree, &path, true));
             }
             found.note(&path, &listing);
-            for name in listing.directories.iter().filter(|name| new.contains(split_first(name))) {
+            for name in &listing.directories {
                 let below = join(&path, name);
-                found.complete &= self.walk_from(below.clone(), anyhow, &mut found);
-                found.covered.insert(below);
+                // Also what was part of a place until now and is an ordinary directory.
+                let is_new = new.contains(split_first(name))
+                    || changes.fresh.contains(&below)
+                    || matches!(&self.watch, Watching::On(watch) if !watch.follows(&below));
+                if is_new {
+                    found.complete &= self.walk_from(below.clone(), &mut found);
+                    found.covered.insert(below);
+                }
             }
         }
         found
@@ -240,6 +270,10 @@ impl State {
 
     /// Takes what a look found as the owner's.
     fn adopt(&mut self, found: &Found) -> io::Result<()> {
+        if let Some((path, errno)) = found.unseen.first() {
+            let (path, error) = (String::from_utf8_lossy(path), io::Error::from(*errno));
+            return Err(io::Error::new(error.kind(), format!("{path} cannot be looked into: {error}")));
+        }
         self.known.retain(|path, _| !found.misses(path));
         self.theirs.retain(|path| !found.misses(path));
         for (path, kind) in &found.places {
@@ -259,7 +293,7 @@ impl State {
             self.known.remove(path);
             return Ok(());
         };
-        self.watch_place(path, &snapshot.held);
+        self.watch_place(path, &snapshot);
         if self.theirs.contains(path) && self.judge().may_stay(path, kind, &snapshot, None) {
             return Ok(());
         }
@@ -268,11 +302,13 @@ impl State {
         Ok(())
     }
 
-    fn watch_place(&mut self, path: &[u8], held: &Held) {
-        let State { tree, watch, .. } = self;
+    fn watch_place(&mut self, path: &[u8], snapshot: &Snapshot) {
+        let State { tree, watch, mounts, .. } = self;
         watch.follow(|watch| {
+            // Under a mount no file gets a second name.
+            let files = snapshot.shared || !*mounts;
             let mut inner = Vec::new();
-            directories(path, held, &mut inner);
+            entries_in(path, &snapshot.held, files, &mut inner);
             watch.place(tree, path, &inner)
         });
     }
@@ -285,6 +321,8 @@ impl State {
     fn settle(&mut self, path: &[u8], kind: Kind, taken: &mut Taken) -> io::Result<()> {
         if let (Some(known), Some(stat)) = (self.known.get(path), self.tree.stat(path)?)
             && known.mounted
+            // Nothing but a second name leads around the mount.
+            && !known.snapshot.shared
             && known.snapshot.identity == identity(&stat)
         {
             return Ok(());
@@ -296,30 +334,30 @@ impl State {
             {
                 return Ok(());
             }
-            return reconcile(&self.tree, path, &known.snapshot.held, &now.held, kind.why(), taken);
+            return reconcile(&self.tree, path, &known.snapshot.held, wanted(kind), kind.why(), taken);
         }
         if self.judge().may_stay(path, kind, &now, None) {
-            self.watch_place(path, &now.held);
+            self.watch_place(path, &now);
             self.theirs.insert(path.to_vec());
             return Ok(());
         }
         self.theirs.remove(path);
         self.take_place(path, kind, taken)?;
         if let Some(rest) = Snapshot::of(&self.tree, path, wanted(kind))? {
-            self.watch_place(path, &rest.held);
+            self.watch_place(path, &rest);
             self.theirs.insert(path.to_vec());
         }
         Ok(())
     }
 
-    fn take_place(&self, path: &[u8], kind: Kind, taken: &mut Taken) -> Result<(), Errno> {
+    fn take_place(&self, path: &[u8], kind: Kind, taken: &mut Taken) -> io::Result<()> {
         let is_directory = self.tree.stat(path)?.is_some_and(|stat| type_of(&stat) == FileType::Directory);
         if !is_directory || !matches!(kind, Kind::Named | Kind::Hooks) {
             return taken.take(&self.tree, path, kind.why());
         }
         taken.take_entries(&self.tree, path, wanted(kind), kind.why())?;
         // git's own samples stay, and so do work trees; a directory that held nothing else goes.
-        taken.take_if_empty(&self.tree, path)
+        Ok(taken.take_if_empty(&self.tree, path)?)
     }
 
     /// What is to be mounted, if it differs from what was told.
@@ -392,14 +430,18 @@ fn split_first(path: &[u8]) -> &[u8] {
     path.split(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
-/// Every directory in a place.
-fn directories(path: &[u8], held: &Held, found: &mut Vec<Vec<u8>>) {
+/// Every directory in a place, and every file if `files` says so.
+fn entries_in(path: &[u8], held: &Held, files: bool, found: &mut Vec<Vec<u8>>) {
     let Held::Directory { entries, .. } = held else { return };
     for (name, held) in entries {
-        if matches!(held, Held::Directory { .. }) {
-            let below = join(path, name);
-            directories(&below, held, found);
-            found.push(below);
+        let below = join(path, name);
+        match held {
+            Held::Directory { .. } => {
+                entries_in(&below, held, files, found);
+                found.push(below);
+            }
+            Held::File { .. } | Held::Large(_) if files => found.push(below),
+            _ => {}
         }
     }
 }

@@ -7,6 +7,8 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 
+mod hostile;
+
 const HARMLESS: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n";
 const HOSTILE: &str = "[core]\n\tfsmonitor = touch owned\n";
 

@@ -11,22 +11,34 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 /// How many bytes of entries are read at a time.
 const LISTING_BYTES: usize = 32 * 1024;
-/// How many directories that nobody may enter are opened for a look.
-const MOST_OPENED: usize = 1024;
+/// How many widened directories are remembered at a time.
+const MOST_WIDENED: usize = 4096;
+/// The longest path that the kernel takes at once.
+const LONGEST_STEP: usize = 4095;
+/// The longest path that is opened, in steps: that of a place in the deepest directory that is looked into.
+const LONGEST_PATH: usize = 2 * LONGEST_STEP;
 
 /// A workspace.
 #[derive(Debug)]
 pub(super) struct Tree {
     root: OwnedFd,
-    /// Directories whose modes were widened for a look, with the modes that they had.
-    widened: Mutex<Vec<(OwnedFd, Mode)>>,
+    /// Directories whose modes were widened for a look.
+    widened: Mutex<Vec<Widened>>,
+}
+
+/// A directory whose mode was widened, and the mode that it had.
+#[derive(Debug)]
+struct Widened {
+    path: Vec<u8>,
+    identity: Identity,
+    mode: Mode,
 }
 
 /// Which inode a name leads to.
@@ -72,63 +84,116 @@ impl Tree {
         std::fs::read_link(format!("/proc/self/fd/{}", self.root.as_raw_fd()))
     }
 
-    /// Opens a directory.
+    /// Opens a directory, even if its mode forbids it to its owner: until [`Tree::narrow`] is called its mode is wider
+    /// then. Refused are only directories of others.
     pub(super) fn directory(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
-        self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)
+        match self.open_directory(path) {
+            Err(Errno::ACCESS) => {
+                self.widen(path)?;
+                self.open_directory(path)
+            }
+            answer => answer,
+        }
     }
 
-    /// Opens a directory even if its mode forbids it to its owner. Until [`Tree::narrow`] is called its mode is wider.
-    pub(super) fn directory_anyhow(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
-        let refused = match self.directory(path) {
-            Err(Errno::ACCESS) => Errno::ACCESS,
-            answer => return answer,
-        };
-        let mut widened = self.widened.lock().unwrap_or_else(PoisonError::into_inner);
-        if widened.len() >= MOST_OPENED {
-            return Err(refused);
+    /// Opens a directory in which names are to be removed or made.
+    pub(super) fn directory_to_change(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
+        let opened = self.directory(path)?;
+        let stat = rustix::fs::fstat(&opened)?;
+        if is_mine(&stat) && !Mode::from_raw_mode(stat.st_mode).contains(Mode::RWXU) {
+            self.widen(path)?;
         }
-        let place = self.open(path, OFlags::PATH | OFlags::DIRECTORY)?;
-        let mode = Mode::from_raw_mode(rustix::fs::fstat(&place)?.st_mode);
-        let by_number = format!("/proc/self/fd/{}", place.as_raw_fd());
-        rustix::fs::chmod(by_number.as_str(), mode | Mode::RWXU)?;
-        widened.push((place, mode));
-        drop(widened);
-        self.directory(path)
+        Ok(opened)
+    }
+
+    /// Lets this user into a directory and those above it.
+    fn widen(&self, path: &[u8]) -> Result<(), Errno> {
+        let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        let ends: Vec<usize> = ends.chain([path.len()]).collect();
+        if self.widened().len() + ends.len() > MOST_WIDENED {
+            self.narrow();
+        }
+        for end in ends {
+            let path = path.get(..end).unwrap_or_default();
+            let place = self.open(path, OFlags::PATH | OFlags::DIRECTORY)?;
+            let stat = rustix::fs::fstat(&place)?;
+            let mode = Mode::from_raw_mode(stat.st_mode);
+            if mode.contains(Mode::RWXU) || !is_mine(&stat) {
+                continue;
+            }
+            change_mode(&place, mode | Mode::RWXU)?;
+            self.widened().push(Widened { path: path.to_vec(), identity: identity(&stat), mode });
+        }
+        Ok(())
     }
 
     /// Gives directories back the modes that they had, the innermost first.
     pub(super) fn narrow(&self) {
-        let mut widened = self.widened.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some((place, mode)) = widened.pop() {
-            // It may be gone.
-            let _ = rustix::fs::chmod(format!("/proc/self/fd/{}", place.as_raw_fd()), mode);
+        loop {
+            let Some(last) = self.widened().pop() else { return };
+            // It may be gone, or be somewhere else: then its owner can enter it.
+            let Ok(place) = self.open(&last.path, OFlags::PATH | OFlags::DIRECTORY) else { continue };
+            if rustix::fs::fstat(&place).is_ok_and(|stat| identity(&stat) == last.identity) {
+                let _ = change_mode(&place, last.mode);
+            }
         }
     }
 
-    fn open(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
-        let path = if path.is_empty() { b"." } else { path };
-        let how = ResolveFlags::BENEATH
-            | ResolveFlags::NO_SYMLINKS
-            | ResolveFlags::NO_MAGICLINKS
-            | ResolveFlags::NO_XDEV;
-        // The kernel answers EAGAIN when something was renamed meanwhile.
-        for _ in 0..16 {
-            match rustix::fs::openat2(&self.root, path, flags | OFlags::CLOEXEC, Mode::empty(), how) {
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                answer => return answer,
-            }
+    /// Gives a directory a mode that it keeps.
+    pub(super) fn set_mode(&self, path: &[u8], mode: Mode) -> Result<(), Errno> {
+        let opened = self.directory(path)?;
+        let identity = identity(&rustix::fs::fstat(&opened)?);
+        let mut widened = self.widened();
+        match widened.iter_mut().find(|one| one.identity == identity) {
+            // It is needed wide until then.
+            Some(one) => one.mode = mode,
+            None => rustix::fs::fchmod(&opened, mode)?,
         }
-        Err(Errno::AGAIN)
+        Ok(())
+    }
+
+    fn widened(&self) -> MutexGuard<'_, Vec<Widened>> {
+        self.widened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open_directory(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
+        self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)
+    }
+
+    /// Opens a path, in steps where it is longer than the kernel takes at once.
+    fn open(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        if path.len() <= LONGEST_STEP {
+            return open_beneath(&self.root, path, flags);
+        }
+        let at = path.iter().take(LONGEST_STEP).rposition(|byte| *byte == b'/');
+        let (Some(at), true) = (at, path.len() <= LONGEST_PATH) else { return Err(Errno::NAMETOOLONG) };
+        let first = path.get(..at).unwrap_or_default();
+        let rest = path.get(at + 1..).unwrap_or_default();
+        let first = open_beneath(&self.root, first, OFlags::PATH | OFlags::DIRECTORY)?;
+        open_beneath(&first, rest, flags)
     }
 
     /// What is at a path, without following a link; none if there is nothing.
     pub(super) fn stat(&self, path: &[u8]) -> Result<Option<Stat>, Errno> {
         let (directory, name) = split(path);
         let opened = match self.directory(directory) {
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+            Err(errno) if is_gone(errno) => return Ok(None),
             opened => opened?,
         };
-        stat_in(&opened, name)
+        let stat = match stat_in(&opened, name) {
+            Err(Errno::ACCESS) => {
+                self.widen(directory)?;
+                stat_in(&opened, name)?
+            }
+            answer => answer?,
+        };
+        // A mode that was widened for this look is not what was left there.
+        Ok(stat.map(|mut stat| {
+            if let Some(one) = self.widened().iter().find(|one| one.identity == identity(&stat)) {
+                stat.st_mode = stat.st_mode & !0o7777 | one.mode.bits();
+            }
+            stat
+        }))
     }
 
     /// Where a path that a file names leads to, relative to the workspace: `None` if that is outside. `base` is the
@@ -156,6 +221,36 @@ impl Tree {
         }
         Some(parts.join(OsStr::new("/")).as_bytes().to_vec())
     }
+}
+
+/// Whether an error says that there is no such directory in the workspace.
+pub(super) fn is_gone(errno: Errno) -> bool {
+    matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV)
+}
+
+fn is_mine(stat: &Stat) -> bool {
+    stat.st_uid == rustix::process::geteuid().as_raw()
+}
+
+/// Changes the mode of what a descriptor is on, also of one that is good for nothing else.
+pub(super) fn change_mode(place: &OwnedFd, mode: Mode) -> Result<(), Errno> {
+    rustix::fs::chmod(format!("/proc/self/fd/{}", place.as_raw_fd()), mode)
+}
+
+fn open_beneath(directory: &OwnedFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let path = if path.is_empty() { b"." } else { path };
+    let how = ResolveFlags::BENEATH
+        | ResolveFlags::NO_SYMLINKS
+        | ResolveFlags::NO_MAGICLINKS
+        | ResolveFlags::NO_XDEV;
+    // The kernel answers EAGAIN when something was renamed meanwhile.
+    for _ in 0..16 {
+        match rustix::fs::openat2(directory, path, flags | OFlags::CLOEXEC, Mode::empty(), how) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            answer => return answer,
+        }
+    }
+    Err(Errno::AGAIN)
 }
 
 /// What a name in a directory is.
@@ -191,19 +286,22 @@ pub(super) fn list(directory: &OwnedFd, mut each: impl FnMut(&CStr, FileType) ->
     Ok(())
 }
 
-/// What a regular file holds, up to `most` bytes; nothing if this user cannot read it or it is something else.
-pub(super) fn read_in(directory: &OwnedFd, name: &[u8], most: u64) -> Option<Vec<u8>> {
+/// What a regular file holds, up to `most` bytes; nothing if this user may not read it or it is something else.
+pub(super) fn read_in(directory: &OwnedFd, name: &[u8], most: u64) -> io::Result<Option<Vec<u8>>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     // Nothing else is even opened: a device may act on that.
     let regular = |stat: Stat| kind(&stat) == FileType::RegularFile;
-    if !stat_in(directory, name).ok()?.is_some_and(regular) {
-        return None;
+    if !stat_in(directory, name)?.is_some_and(regular) {
+        return Ok(None);
     }
-    let file = rustix::fs::openat(directory, name, flags, Mode::empty()).ok()?;
-    if !regular(rustix::fs::fstat(&file).ok()?) {
-        return None;
+    let file = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
+        Err(Errno::ACCESS | Errno::PERM | Errno::NOENT | Errno::LOOP | Errno::NXIO) => return Ok(None),
+        file => file?,
+    };
+    if !regular(rustix::fs::fstat(&file)?) {
+        return Ok(None);
     }
     let mut bytes = Vec::new();
-    File::from(file).take(most).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
+    File::from(file).take(most).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
 }

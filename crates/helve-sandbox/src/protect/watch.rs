@@ -2,8 +2,9 @@
 //! is "nothing".
 //!
 //! Every directory is watched for entries that come and go, git directories and protected places for changes of content
-//! too. Files at protected places are watched themselves, because a command may change them through a second name. A
-//! watch belongs to an inode; its path is the one under which the last walk saw it. A directory that was moved is walked again where it is now, so a stale path is only a look too many.
+//! too. Files at protected places are watched themselves where a command may change them through a second name. A
+//! watch belongs to an inode; its path is the one under which the last walk saw it. A directory that was moved is walked
+//! again where it is now, so a stale path is only a look too many.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -14,7 +15,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::places::Names;
+use super::places::{Names, holds_nothing};
 use super::tree::{Tree, join, split};
 
 /// The most watches, whatever the system allows.
@@ -22,17 +23,22 @@ const MOST_WATCHES: usize = 65_536;
 /// How much of what the system allows to one user is left to his editors.
 const SHARE: usize = 4;
 
-const ENTRIES: WatchFlags =
-    WatchFlags::CREATE.union(WatchFlags::MOVED_TO).union(WatchFlags::MOVED_FROM).union(WatchFlags::DELETE);
+const ENTRIES: WatchFlags = WatchFlags::CREATE
+    .union(WatchFlags::MOVED_TO)
+    .union(WatchFlags::MOVED_FROM)
+    .union(WatchFlags::DELETE)
+    // A directory that could not be watched may be opened to this user.
+    .union(WatchFlags::ATTRIB);
 /// A write through a mapping is told only when the file is closed.
-const CONTENT: WatchFlags =
-    WatchFlags::MODIFY.union(WatchFlags::CLOSE_WRITE).union(WatchFlags::ATTRIB).union(WatchFlags::MOVE_SELF);
+const CONTENT: WatchFlags = WatchFlags::MODIFY.union(WatchFlags::CLOSE_WRITE).union(WatchFlags::MOVE_SELF);
 
 /// Watches on a workspace.
 #[derive(Debug)]
 pub(super) struct Watch {
     inotify: OwnedFd,
     nodes: HashMap<i32, Node>,
+    /// Which watch is on which ordinary directory.
+    paths: HashMap<Vec<u8>, i32>,
     most: usize,
 }
 
@@ -41,8 +47,8 @@ pub(super) struct Watch {
 enum Node {
     /// A directory with this path.
     Directory(Vec<u8>),
-    /// A place, or a directory in one: then any event means a look at the directory with this path, which holds it.
-    Place(Vec<u8>),
+    /// A place, or something in one: then any event means a look at the directory that holds the place.
+    Place { path: Vec<u8>, holder: Vec<u8> },
 }
 
 /// What is to be looked at.
@@ -52,6 +58,8 @@ pub(super) struct Changes {
     pub(super) all: bool,
     /// Directories to be listed, with the directories that are new in them.
     pub(super) directories: BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>>,
+    /// Directories in protected places that are new.
+    pub(super) fresh: BTreeSet<Vec<u8>>,
     /// Directories that are gone from their place.
     pub(super) gone: BTreeSet<Vec<u8>>,
 }
@@ -68,7 +76,12 @@ impl Watch {
         let allowed = std::fs::read_to_string("/proc/sys/fs/inotify/max_user_watches")?;
         let allowed: usize = allowed.trim().parse().unwrap_or(0);
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        Ok(Watch { inotify, nodes: HashMap::new(), most: MOST_WATCHES.min(allowed / SHARE) })
+        Ok(Watch {
+            inotify,
+            nodes: HashMap::new(),
+            paths: HashMap::new(),
+            most: MOST_WATCHES.min(allowed / SHARE),
+        })
     }
 
     /// Watches an open file or directory.
@@ -83,19 +96,41 @@ impl Watch {
     /// Watches a directory.
     pub(super) fn directory(&mut self, tree: &Tree, path: &[u8], git: bool) -> io::Result<()> {
         let opened = match tree.directory(path) {
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS | Errno::XDEV) => return Ok(()),
+            Err(errno) if holds_nothing(errno) => return Ok(()),
             opened => opened?,
         };
         let flags = if git { ENTRIES.union(CONTENT) } else { ENTRIES };
         let number = self.add(&opened, flags)?;
-        self.nodes.insert(number, Node::Directory(path.to_vec()));
+        self.set(number, Node::Directory(path.to_vec()));
         Ok(())
     }
 
-    /// Watches a place and, of a directory, all directories in it.
-    pub(super) fn place(&mut self, tree: &Tree, path: &[u8], directories: &[Vec<u8>]) -> io::Result<()> {
+    /// Says what a watch is on.
+    fn set(&mut self, number: i32, node: Node) {
+        let added = if let Node::Directory(path) = &node { Some(path.clone()) } else { None };
+        if let Some(Node::Directory(path)) = self.nodes.insert(number, node) {
+            self.forget_path(&path, number);
+        }
+        if let Some(path) = added {
+            self.paths.insert(path, number);
+        }
+    }
+
+    fn forget_path(&mut self, path: &[u8], number: i32) {
+        if self.paths.get(path) == Some(&number) {
+            self.paths.remove(path);
+        }
+    }
+
+    /// Whether an ordinary directory is watched under this path.
+    pub(super) fn follows(&self, path: &[u8]) -> bool {
+        self.paths.contains_key(path)
+    }
+
+    /// Watches a place and what is named in it.
+    pub(super) fn place(&mut self, tree: &Tree, path: &[u8], inner: &[Vec<u8>]) -> io::Result<()> {
         let holder = split(path).0;
-        for path in std::iter::once(path).chain(directories.iter().map(Vec::as_slice)) {
+        for path in std::iter::once(path).chain(inner.iter().map(Vec::as_slice)) {
             let (directory, name) = split(path);
             let how = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let opened = tree.directory(directory);
@@ -103,7 +138,9 @@ impl Watch {
                 opened.and_then(|directory| rustix::fs::openat(&directory, name, how, Mode::empty()));
             let Ok(opened) = opened else { continue };
             match self.add(&opened, ENTRIES.union(CONTENT)) {
-                Ok(number) => drop(self.nodes.insert(number, Node::Place(holder.to_vec()))),
+                Ok(number) => {
+                    self.set(number, Node::Place { path: path.to_vec(), holder: holder.to_vec() });
+                }
                 // What this user cannot read is not watched, and not read by his programs.
                 Err(error) if error.raw_os_error() == Some(Errno::ACCESS.raw_os_error()) => {}
                 Err(error) => return Err(error),
@@ -115,6 +152,7 @@ impl Watch {
     /// Forgets every path, because all of them are about to be told again.
     pub(super) fn forget(&mut self) {
         self.nodes.clear();
+        self.paths.clear();
     }
 
     /// Whether no event waits.
@@ -142,34 +180,59 @@ impl Watch {
                 ended.push(event.wd());
             } else {
                 match (self.nodes.get(&event.wd()), event.file_name()) {
-                    (Some(Node::Place(holder)), _) => {
+                    (Some(Node::Place { path, holder }), name) => {
                         changes.directories.entry(holder.clone()).or_default();
+                        if let Some(name) = name.filter(|_| what.contains(ReadFlags::ISDIR)) {
+                            note_inner(&mut changes, join(path, name.to_bytes()), what);
+                        }
                     }
                     (Some(Node::Directory(path)), Some(name)) => {
-                        note(&mut changes, names, path, name.to_bytes(), what);
+                        let name = name.to_bytes();
+                        let follows = |path: &[u8]| self.paths.contains_key(path);
+                        note(&mut changes, names, path, name, what, &follows);
                     }
                     _ => {}
                 }
             }
         }
         for number in ended {
-            self.nodes.remove(&number);
+            if let Some(Node::Directory(path)) = self.nodes.remove(&number) {
+                self.forget_path(&path, number);
+            }
         }
         Ok(changes)
     }
 }
 
+/// What an event of a directory in a place means: there may be ordinary directories in it.
+fn note_inner(changes: &mut Changes, path: Vec<u8>, what: ReadFlags) {
+    if what.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) {
+        changes.fresh.insert(path);
+    } else if what.intersects(ReadFlags::DELETE | ReadFlags::MOVED_FROM) {
+        changes.gone.insert(path);
+    }
+}
+
 /// What one event in an ordinary directory means.
-fn note(changes: &mut Changes, names: &Names, path: &[u8], name: &[u8], what: ReadFlags) {
+fn note(
+    changes: &mut Changes,
+    names: &Names,
+    path: &[u8],
+    name: &[u8],
+    what: ReadFlags,
+    follows: &dyn Fn(&[u8]) -> bool,
+) {
     let directory = what.contains(ReadFlags::ISDIR);
-    if directory && what.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) {
+    let opened = || what.contains(ReadFlags::ATTRIB) && !follows(&join(path, name));
+    if directory && (what.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) || opened()) {
         changes.directories.entry(path.to_vec()).or_default().insert(name.to_vec());
         return;
     }
     if directory && what.intersects(ReadFlags::DELETE | ReadFlags::MOVED_FROM) {
         changes.gone.insert(join(path, name));
     }
-    if names.is_relevant(name) {
+    // Of a directory whose mode is widened for a look this process itself is told, too.
+    if names.is_relevant(name) && !(directory && what.contains(ReadFlags::ATTRIB)) {
         changes.directories.entry(path.to_vec()).or_default();
     }
 }

@@ -137,14 +137,18 @@ pub(super) async fn run(
                 call.sink = sink;
                 continue;
             }
-            Ok(Finish::NotDelivered(_)) => return Err(failure::never_began()),
-            Ok(Finish::Refused(step, errno, _)) => return Err(failure::refused(step, errno)),
-            Ok(Finish::SinkFailed) => return Err(failure::sink_failed()),
-            Ok(Finish::Lost) => return Err(spawn::supervisor_lost()),
-            Ok(Finish::Reported(said)) => engine.ending(&said, &call, &member, report())?,
-            Err(stop) => Ended::plain(stop.into(), report()),
+            Ok(Finish::NotDelivered(_)) => Err(failure::never_began()),
+            Ok(Finish::Refused(step, errno, _)) => Err(failure::refused(step, errno)),
+            Ok(Finish::SinkFailed) => Err(failure::sink_failed()),
+            Ok(Finish::Lost) => Err(spawn::supervisor_lost()),
+            Ok(Finish::Reported(said)) => engine.ending(&said, &call, &member, report()),
+            Err(stop) => Ok(Ended::plain(stop.into(), report())),
         };
-        return Ok(Ended { removed: removed?, ..ended });
+        let removed = removed?;
+        return match ended {
+            Ok(ended) => Ok(Ended { removed, ..ended }),
+            Err(error) => Err(failure::and_removed(error, &removed)),
+        };
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use helve_core::{ErrorKind, ToolError};
+use helve_core::{ErrorKind, Removed, ToolError};
 
 use super::wire::Step;
 use crate::namespaces::why_none;
@@ -78,6 +78,25 @@ pub(super) fn not_started(step: u32, errno: i32, program: &str, is_shell: bool) 
         }
         _ => refused(step, errno),
     }
+}
+
+/// How many paths an error names.
+const MOST_NAMED: usize = 8;
+
+/// An error of a call after which something was taken away: both are told.
+pub(super) fn and_removed(mut error: ToolError, removed: &[Removed]) -> ToolError {
+    if removed.is_empty() {
+        return error;
+    }
+    let named: Vec<&str> = removed.iter().take(MOST_NAMED).map(|removed| removed.path.as_str()).collect();
+    let more = removed.len().saturating_sub(MOST_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let stop = if error.message.ends_with('.') { "" } else { "." };
+    error.message.push_str(&format!(
+        "{stop} What the command had put at protected paths was taken away: {}{more}.",
+        named.join(", ")
+    ));
+    error
 }
 
 /// A sink failed.

@@ -105,7 +105,8 @@ fn a_shell_that_is_replaced_still_runs_commands() {
     let mut view = view(&workspace);
     view.shell = shells.join("bash");
     view.read_only = vec![shells.clone()];
-    let backend = native(view, PoolSize::default());
+    // Without others to fall back on, a call takes a warm shell that is still starting.
+    let backend = native(view, PoolSize { warm: 2, parked: 0 });
     block_on(async {
         for _ in 0..3 {
             assert_eq!(output(&*backend, job("echo before")).await, "before\n");
@@ -114,9 +115,26 @@ fn a_shell_that_is_replaced_still_runs_commands() {
         std::fs::rename(shells.join("new"), shells.join("bash")).unwrap();
         for round in 0..20 {
             assert_eq!(output(&*backend, job("echo after")).await, "after\n", "{round}");
-            if round % 5 == 0 {
+            if round % 5 == 4 {
                 pause().await;
             }
         }
     });
+}
+
+#[test]
+fn an_error_says_too_what_was_taken_away() {
+    if !native_works() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    open_to_all(folder.path());
+    let mut view = view(folder.path());
+    view.protected = vec![".vscode".to_owned()];
+    let backend = native(view, PoolSize::default());
+    let command = job("mkdir .vscode; echo {} > .vscode/tasks.json; echo written; sleep 30");
+    let error = block_on(backend.run(command, Box::new(Broken), Cancel::never())).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Internal);
+    assert!(error.message.contains("taken away: .vscode/tasks.json."), "{}", error.message);
+    assert!(!folder.path().join(".vscode").exists());
 }

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use helve_core::protected;
+use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::harmless::is_harmless;
 use super::places::{Kind, Names};
 use super::snapshot::{Held, Snapshot};
-use super::tree::{Tree, is_below, join, split};
+use super::tree::{self, Tree, is_below, join, split};
 use crate::git_config::{self, Entry};
 
 /// Judges places of one workspace.
@@ -112,6 +113,40 @@ impl Judge<'_> {
             }
         }
         paths
+    }
+
+    /// Files of the workspace that the owner made hooks or protected files by a link: who changes them changes those.
+    pub(super) fn linked<'h>(
+        &self,
+        places: impl Iterator<Item = (&'h [u8], Kind, &'h Held)>,
+    ) -> BTreeSet<Vec<u8>> {
+        let mut paths = BTreeSet::new();
+        for (path, kind, held) in places {
+            match held {
+                Held::Link(target) => paths.extend(self.target(path, target, kind == Kind::Hooks)),
+                Held::Directory { entries, .. } if kind == Kind::Hooks => {
+                    for (name, held) in entries {
+                        if let Held::Link(target) = held {
+                            paths.extend(self.target(&join(path, name), target, false));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        paths
+    }
+
+    /// Where a link leads to, if that is a file of the workspace, or a directory where one will do.
+    fn target(&self, link: &[u8], target: &[u8], or_directory: bool) -> Option<Vec<u8>> {
+        let path = self.tree.resolve(split(link).0, target)?;
+        let stat = self.tree.stat(&path).ok()??;
+        let fits = match tree::kind(&stat) {
+            FileType::RegularFile => true,
+            FileType::Directory => or_directory && !is_below(link, &path),
+            _ => false,
+        };
+        fits.then_some(path)
     }
 }
 

@@ -281,7 +281,11 @@ impl State {
         }
         let configs = self.known.iter().filter(|(_, known)| known.kind == Kind::Config);
         let configs = configs.map(|(path, known)| (path.as_slice(), &known.snapshot.held));
-        self.names.paths = self.judge().led_to(configs);
+        let mut paths = self.judge().led_to(configs);
+        let places =
+            self.known.iter().map(|(path, known)| (path.as_slice(), known.kind, &known.snapshot.held));
+        paths.append(&mut self.judge().linked(places));
+        self.names.paths = paths;
         for path in self.names.paths.clone() {
             self.adopt_one(&path, Kind::Named)?;
         }

@@ -155,6 +155,25 @@ fn what_the_owner_has_does_not_change() {
 }
 
 #[test]
+fn a_second_name_of_the_owners_file_changes_nothing() {
+    each(|scene| {
+        let config = scene.read(".git/config").unwrap();
+        for round in 0..3 {
+            let twin = scene.workspace.join("twin");
+            let _ = fs::remove_file(&twin);
+            fs::hard_link(scene.workspace.join(".git/config"), &twin).unwrap();
+            let command = "printf '[core]\n\tfsmonitor = x\n' >> twin && tail -n 1 twin";
+            assert_eq!(scene.removed(command), [".git/config"], "{:?} {round}", scene.choice);
+            assert_eq!(scene.read(".git/config").unwrap(), config, "{:?} {round}", scene.choice);
+            assert!(fs::read_to_string(&twin).unwrap().contains("fsmonitor"));
+            // What was put back is guarded as the first was.
+            scene.removed("echo x >> .git/config");
+            assert_eq!(scene.read(".git/config").unwrap(), config, "{:?} {round}", scene.choice);
+        }
+    });
+}
+
+#[test]
 fn what_a_command_plants_is_gone_before_the_result() {
     each(|scene| {
         let planted = "mkdir -p .agent a/.vscode && echo '{}' > .agent/settings.json && echo x > a/.vscode/tasks.json \

@@ -179,7 +179,7 @@ fn a_second_name_leads_around_no_mount() {
 fn a_place_that_is_hard_to_take_away_keeps_none_of_the_others() {
     first_and_later(&[("x", "")], true, |scene| {
         // A directory whose path is as long as can be, so that those in it cannot be named.
-        let long = format!("{}/{}", vec!["a".repeat(254); 15].join("/"), "a".repeat(256 - 8));
+        let long = format!("{}/{}", vec!["a".repeat(255); 15].join("/"), "a".repeat(248));
         let removed = scene.call(|scene| {
             let mut opened = rustix::fs::open(scene.folder.path(), OFlags::PATH, Mode::empty()).unwrap();
             for part in long.split('/').chain([".git", "hooks"]) {
@@ -204,6 +204,33 @@ fn a_place_that_is_hard_to_take_away_keeps_none_of_the_others() {
         mode(&scene.path("b/.git"), 0o755);
         assert_eq!(scene.call(|_| {}), []);
     });
+}
+
+#[test]
+fn what_a_link_makes_a_hook_is_protected_too() {
+    let mut files = REPOSITORY.to_vec();
+    files.extend([("scripts/check", "mine"), ("shell/envrc", "mine"), ("docs/x", "mine"), (".claude/a", "")]);
+    for mounts in [true, false] {
+        first_and_later(&files, mounts, |scene| {
+            symlink("../../scripts/check", scene.path(".git/hooks/pre-commit")).unwrap();
+            symlink("shell/envrc", scene.path(".envrc")).unwrap();
+            symlink("../docs", scene.path(".claude/docs")).unwrap();
+            let guarded = scene.before().unwrap_or_default();
+            for path in ["scripts/check", "shell/envrc"] {
+                assert_eq!(guarded.contains(&path.to_owned()), mounts, "{guarded:?}");
+            }
+            if !mounts {
+                scene.write("scripts/check", "theirs");
+                scene.write("shell/envrc", "theirs");
+            }
+            scene.write("docs/x", "theirs");
+            scene.write("scripts/other", "theirs");
+            assert_eq!(paths(&scene.after()).len(), if mounts { 0 } else { 2 });
+            assert_eq!(scene.read("scripts/check").unwrap(), "mine");
+            assert_eq!(scene.read("shell/envrc").unwrap(), "mine");
+            assert_eq!(scene.read("docs/x").unwrap(), "theirs");
+        });
+    }
 }
 
 #[test]

@@ -302,9 +302,13 @@ impl Engine {
         let zygote = Zygote::new(self.id(), place, entries, keeper, started, Arc::clone(&self.graveyard));
         let zygote = Arc::new(zygote.map_err(|errno| spawn::no_process(errno.into()))?);
         // Its words are read when somebody needs one, so only its end wakes the reactor.
-        let heard = self.listen(&zygote, false).and_then(|()| self.watch_zygote(&zygote));
-        heard.map_err(|errno| spawn::no_process(errno.into()))?;
+        self.listen(&zygote, false).map_err(|errno| spawn::no_process(errno.into()))?;
         self.stock().zygote = Some(Arc::clone(&zygote));
+        // Its end is told once, so only when the reactor finds it.
+        if let Err(errno) = self.watch_zygote(&zygote) {
+            self.discard(&zygote);
+            return Err(spawn::no_process(errno.into()));
+        }
         if self.is_closing() {
             // The reactor may have ended already.
             drop(zygote);

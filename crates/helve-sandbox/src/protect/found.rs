@@ -31,6 +31,11 @@ impl Found {
         }
     }
 
+    /// Whether the look was at everything.
+    pub(super) fn is_whole(&self) -> bool {
+        self.covered.contains(&[][..])
+    }
+
     pub(super) fn note(&mut self, path: &[u8], listing: &Listing) {
         self.listed.insert(path.to_vec());
         self.places.extend(listing.places.iter().cloned());

@@ -31,7 +31,7 @@ pub(super) struct State {
     watch: Watching,
     /// Calls between their `before` and their `after`.
     running: usize,
-    /// Whether the first walk saw every directory.
+    /// Whether the owner has no more directories than are looked into.
     complete: bool,
     /// What the owner has.
     known: BTreeMap<Vec<u8>, Known>,
@@ -111,7 +111,6 @@ impl State {
         if self.unsettled {
             self.settle_rest()?;
         }
-        let first = matches!(self.watch, Watching::Unused);
         match self.watch {
             Watching::Unused => self.watch = Watching::NotYet,
             Watching::NotYet if !self.names.is_empty() => {
@@ -122,9 +121,7 @@ impl State {
         }
         let found = self.look();
         if let Some(found) = &found {
-            if first {
-                self.complete = found.complete;
-            }
+            self.complete = found.complete && (self.complete || found.is_whole());
             // What was looked at is not told again, so a look that did not succeed has to be at everything.
             self.stale = true;
             self.adopt(found)?;

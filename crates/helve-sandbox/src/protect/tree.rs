@@ -121,7 +121,11 @@ impl Tree {
             if mode.contains(Mode::RWXU) || !is_mine(&stat) {
                 continue;
             }
-            change_mode(&place, mode | Mode::RWXU)?;
+            match change_mode(&place, mode | Mode::RWXU) {
+                // Nobody can have left anything there.
+                Err(Errno::ROFS) => return Err(Errno::ACCESS),
+                changed => changed?,
+            }
             self.widened().push(Widened { path: path.to_vec(), identity: identity(&stat), mode });
         }
         Ok(())
@@ -173,18 +177,18 @@ impl Tree {
         open_beneath(&first, rest, flags)
     }
 
-    /// What is at a path, without following a link; none if there is nothing.
+    /// What is at a path, without following a link; none if there is nothing, or nothing that this user can reach.
     pub(super) fn stat(&self, path: &[u8]) -> Result<Option<Stat>, Errno> {
         let (directory, name) = split(path);
         let opened = match self.directory(directory) {
-            Err(errno) if is_gone(errno) => return Ok(None),
+            Err(errno) if is_gone(errno) || errno == Errno::ACCESS => return Ok(None),
             opened => opened?,
         };
         let stat = match stat_in(&opened, name) {
-            Err(Errno::ACCESS) => {
-                self.widen(directory)?;
-                stat_in(&opened, name)?
-            }
+            Err(Errno::ACCESS) => match self.widen(directory).and_then(|()| stat_in(&opened, name)) {
+                Err(Errno::ACCESS) => None,
+                answer => answer?,
+            },
             answer => answer?,
         };
         // A mode that was widened for this look is not what was left there.

@@ -92,6 +92,48 @@ fn directories_that_nobody_may_enter_are_looked_into_however_many_they_are() {
 }
 
 #[test]
+fn what_belongs_to_others_stops_no_call() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: needs root, to make files of another user");
+        return;
+    }
+    let name = "protect::tests::hostile::what_belongs_to_others_stops_no_call_of_a_user";
+    let folder = tempfile::tempdir().unwrap();
+    for (path, bits) in [("a", 0o700), ("b", 0o744), ("c", 0o711)] {
+        write(&folder.path().join(path).join(".envrc"), "root's");
+        write(&folder.path().join(path).join(".vscode/x"), "root's");
+        mode(&folder.path().join(path), bits);
+    }
+    let program = folder.path().join("program");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    mode(&program, 0o755);
+    std::os::unix::fs::chown(folder.path(), Some(65_534), Some(65_534)).unwrap();
+    let mut command = Command::new(&program);
+    std::os::unix::process::CommandExt::uid(&mut command, 65_534);
+    std::os::unix::process::CommandExt::gid(&mut command, 65_534);
+    let output = command.current_dir("/").args(["--exact", name]).env(ALONE, folder.path()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+#[test]
+fn what_belongs_to_others_stops_no_call_of_a_user() {
+    let Some(folder) = std::env::var_os(ALONE).filter(|_| !rustix::process::geteuid().is_root()) else {
+        println!("skipped: a part of the test before it");
+        return;
+    };
+    let names = [".envrc", ".vscode", ".git"].map(str::to_owned).to_vec();
+    for mounts in [true, false] {
+        let protection = Protection::new(PathBuf::from(&folder), names.clone(), mounts);
+        for _ in 0..4 {
+            let turn = protection.begin().unwrap().unwrap();
+            write(&Path::new(&folder).join("d/.envrc"), "new");
+            assert_eq!(turn.end().unwrap().len(), 1);
+        }
+    }
+}
+
+#[test]
 fn a_directory_is_watched_although_it_was_closed_when_it_was_first_seen() {
     for calls in 0..4 {
         let scene = Scene::new(&[("x", "")], true);

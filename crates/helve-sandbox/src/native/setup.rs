@@ -67,7 +67,11 @@ impl Setup {
             // Nothing that the zygote writes counts as a file of the command.
             file_bytes: u64::MAX,
         };
-        let place = |(path, mount): (&Path, &Mount)| (path.to_owned(), Place::from(mount));
+        let place = |(path, mount): (&Path, &Mount)| match mount {
+            // One directory in memory is enough, and each mount costs every command a moment.
+            Mount::Private if path == Path::new("/var/tmp") => (path.to_owned(), Place::Link("/tmp".into())),
+            mount => (path.to_owned(), Place::from(mount)),
+        };
         let mounts = plan::plan(&wanted)?.mounts().map(place).collect();
         let text =
             |text: &[u8]| CString::new(text).map_err(|_| crate::spawn::bad_text(io::Error::other("NUL")));

@@ -28,7 +28,8 @@ pub(super) fn mount_private(world: &World) -> Result<c_int, Failure> {
     }
     mount(c"tmpfs", &first.place, c"tmpfs", flags, &world.private_options).at(Step::Private)?;
     let root = open_path(&first.place).at(Step::Private)?;
-    for private in &template.private {
+    let several = template.private.len() > 1;
+    for private in template.private.iter().filter(|_| several) {
         let mode = if private.open { 0o1777 } else { 0o700 };
         make_directory(root, &private.name, mode).at(Step::Private)?;
     }
@@ -39,7 +40,7 @@ pub(super) fn mount_private(world: &World) -> Result<c_int, Failure> {
         let made = if *is_directory { make_directory(root, inside, 0o755) } else { make_file(root, inside) };
         made.at(Step::Private)?;
     }
-    for private in &template.private {
+    for private in template.private.iter().filter(|_| several) {
         let tree = open_tree(root, &private.name, 0).at(Step::Private)?;
         move_mount(tree, &private.place).at(Step::Private)?;
         close(tree);

@@ -328,13 +328,11 @@ impl Builder {
             ("stdout", "/proc/self/fd/1"),
             ("stderr", "/proc/self/fd/2"),
             ("ptmx", "pts/ptmx"),
+            ("shm", "/tmp"),
         ] {
             rustix::fs::symlinkat(target, &folder, name).map_err(mounts)?;
         }
-        for name in ["pts", "shm"] {
-            rustix::fs::mkdirat(&folder, name, Mode::from(0o755)).map_err(mounts)?;
-        }
-        Ok(())
+        rustix::fs::mkdirat(&folder, "pts", Mode::from(0o755)).map_err(mounts)
     }
 
     /// Makes the tree the root of this process, lets go of the old one, and seals the new.
@@ -370,7 +368,15 @@ pub(super) fn describe(setup: &Setup) -> Result<Template, Failure> {
         inner: Vec::new(),
         nested: Vec::new(),
     };
-    template.private.push(Private { place: c"/dev/shm".into(), name: c"shm".into(), open: true });
+    // Where there is only one private directory it is the file system itself.
+    let is_root = |place: &Path| {
+        let above = |(other, kind): &(PathBuf, Place)| {
+            *kind == Place::Private && other != place && place.starts_with(other)
+        };
+        !setup.mounts.iter().any(above)
+    };
+    let private = setup.mounts.iter().filter(|(place, kind)| *kind == Place::Private && is_root(place));
+    let several = private.count() > 1;
     let mut roots: Vec<(PathBuf, PathBuf)> = Vec::new();
     for (place, kind) in &setup.mounts {
         let above = roots.iter().find(|(root, _)| place.starts_with(root));
@@ -381,7 +387,7 @@ pub(super) fn describe(setup: &Setup) -> Result<Template, Failure> {
                 template.inner.push(path(&inside)?);
             }
             (Place::Private, None) => {
-                let name = format!("private{}", roots.len());
+                let name = if several { format!("private{}", roots.len()) } else { String::new() };
                 let open =
                     place != Path::new("/") && ["/tmp", "/var/tmp"].map(Path::new).contains(&place.as_path());
                 template.private.push(Private { place: path(place)?, name: path(Path::new(&name))?, open });
@@ -417,8 +423,8 @@ impl Template {
     fn add_inner(&mut self, path: &Path) -> Result<(), Failure> {
         let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
         above.reverse();
-        // The first is empty, the second the private directory itself.
-        for path in above.into_iter().skip(2) {
+        // The first is empty; a private directory that is one of several is made before.
+        for path in above.into_iter().skip(1) {
             let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| (Step::Mounts, libc::EINVAL))?;
             if !self.inner.contains(&path) {
                 self.inner.push(path);

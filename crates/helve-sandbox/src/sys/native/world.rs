@@ -53,7 +53,13 @@ impl World {
         null: OwnedFd,
         handled: Handled,
     ) -> World {
-        let private_options = format!("mode=755,size={},nr_inodes=200000", setup.limits.tmp_bytes);
+        // The file system itself is the private directory where there is only one.
+        let mode = match template.private.as_slice() {
+            [only] if only.open => "1777",
+            [_] => "700",
+            _ => "755",
+        };
+        let private_options = format!("mode={mode},size={},nr_inodes=200000", setup.limits.tmp_bytes);
         let mut texts = setup.environment;
         let environment = texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect();
         let name = setup.shell.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();

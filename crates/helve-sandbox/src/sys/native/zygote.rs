@@ -16,6 +16,7 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use libc::{c_int, pid_t};
+use rustix::fs::{Mode, OFlags};
 
 use super::failure::Failure;
 use super::identity::{Identity, unshare};
@@ -60,7 +61,7 @@ fn live() -> io::Result<()> {
         unsafe { libc::dup2(null.as_raw_fd(), stream) };
     }
     let setup = Setup::decode(&bytes)?;
-    let world = match enter(setup, umask, null) {
+    let world = match enter(setup, umask) {
         Ok(world) => world,
         Err((step, errno)) => {
             return tell(
@@ -97,7 +98,7 @@ fn begin() -> c_int {
 }
 
 /// Enters the namespaces, builds the template, and gives up what members must not have.
-fn enter(setup: Setup, umask: c_int, null: OwnedFd) -> Result<World, Failure> {
+fn enter(setup: Setup, umask: c_int) -> Result<World, Failure> {
     let mut others = libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | libc::CLONE_NEWCGROUP;
     if setup.own_network {
         others |= libc::CLONE_NEWNET;
@@ -117,6 +118,10 @@ fn enter(setup: Setup, umask: c_int, null: OwnedFd) -> Result<World, Failure> {
     }
     drop(identity);
     let template = template::describe(&setup)?;
+    // Commands may open their input again by name, so it has to be one of the devices that they see.
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    let null = rustix::fs::open("/dev/null", flags, Mode::empty())
+        .map_err(|errno| (Step::Mounts, errno.raw_os_error()))?;
     if setup.own_network {
         raise_loopback().map_err(namespaces)?;
     }

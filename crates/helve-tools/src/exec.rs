@@ -249,7 +249,13 @@ fn taken_out(files: &[TakenOut]) -> String {
     let mut text = String::new();
     for TakenOut { path, why, blob } in files.iter().take(TAKEN_LINES) {
         let kept = blob.as_ref().map(|blob| format!("; kept as {}", blob.id)).unwrap_or_default();
-        text.push_str(&format!("\nProtected file taken out: {path} ({why}){kept}"));
+        // What could not be taken out says so itself.
+        let line = if why.starts_with("NOT ") {
+            format!("\nProtected path {path}: {why}{kept}")
+        } else {
+            format!("\nProtected file taken out: {path} ({why}){kept}")
+        };
+        text.push_str(&line);
     }
     if let Some(more) = files.len().checked_sub(TAKEN_LINES).filter(|more| *more > 0) {
         text.push_str(&format!("\n{more} more protected files were taken out."));

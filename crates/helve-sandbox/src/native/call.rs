@@ -31,6 +31,9 @@ const FULL_PAUSE: Duration = Duration::from_millis(1);
 /// Protected paths may change while they are about to be guarded.
 const GUARD: u32 = Step::Guard as u32;
 
+/// The workspace was replaced while its template was being built; another one shows what is there now.
+const REPLACED: i32 = libc::ESTALE;
+
 /// What a call is.
 pub(super) struct Call {
     pub(super) order: Order,
@@ -109,7 +112,8 @@ pub(super) async fn run(
             }
             Err(NotEntered::Errno(Errno::PIPE | Errno::CONNRESET)) => {
                 engine.discard(&zygote);
-                if let Some((step, errno)) = zygote.failure() {
+                let lasting = |failure: &(u32, i32)| retried || failure.1 != REPLACED;
+                if let Some((step, errno)) = zygote.failure().filter(lasting) {
                     return Err(failure::refused(step, errno));
                 }
                 if retried {
@@ -131,7 +135,11 @@ pub(super) async fn run(
                 call.sink = sink;
                 continue;
             }
-            Ok(Finish::NotDelivered(sink) | Finish::Refused(GUARD, _, sink)) if !retried => {
+            Ok(
+                Finish::NotDelivered(sink)
+                | Finish::Refused(GUARD, _, sink)
+                | Finish::Refused(_, REPLACED, sink),
+            ) if !retried => {
                 engine.discard(&zygote);
                 retried = true;
                 call.sink = sink;

@@ -295,7 +295,7 @@ impl Engine {
         let place = Place::of_open(&workspace).map_err(|errno| spawn::no_process(errno.into()))?;
         let entries = Entries::look(&self.rules);
         self.rules.check_entries()?;
-        let setup = Setup::new(&self.view, &self.rules, self.limits)?;
+        let setup = Setup::new(&self.view, &self.rules, place.numbers(), self.limits)?;
         let entries = entries.shown_by(&setup.mounts);
         let keeper = self.keeper(place, workspace);
         let started = helper::start(&setup.encode())?;

@@ -97,3 +97,63 @@ fn no_helper() -> ToolError {
          helve::sandbox::use_helper.",
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::os::fd::AsFd;
+
+    use helve_core::{Network, ProcessLimits, View};
+    use rustix::event::{PollFd, PollFlags};
+
+    use super::*;
+    use crate::native::records::RECORD_BYTES;
+    use crate::native::setup::Setup;
+    use crate::native::wire::{Step, Told};
+    use crate::native::zygote::Place;
+    use crate::plan::rules;
+
+    /// What a helper says first, whose workspace is expected to have these numbers.
+    fn first_word(view: &View, identity: (u64, u64)) -> Told {
+        let limits = ProcessLimits {
+            open_files: 64,
+            file_bytes: 1 << 20,
+            memory_bytes: 1 << 30,
+            processes: 64,
+            cpu_seconds: 10,
+            disk_bytes: 1 << 20,
+            tmp_bytes: 1 << 20,
+        };
+        let setup = Setup::new(view, &rules::resolve(view).unwrap(), identity, limits).unwrap();
+        let Started { mut child, control } = start(&setup.encode()).unwrap();
+        rustix::event::poll(&mut [PollFd::new(&control, PollFlags::IN)], None).unwrap();
+        let mut bytes = [0; RECORD_BYTES];
+        let (count, _) = socket::receive(control.as_fd(), &mut bytes).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        Told::from_bytes(&bytes[..count]).unwrap()
+    }
+
+    #[test]
+    fn another_directory_in_the_workspaces_place_is_not_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let view = View {
+            workspace: folder.path().to_owned(),
+            read_only: Vec::new(),
+            read_write: Vec::new(),
+            hidden: Vec::new(),
+            protected: Vec::new(),
+            env: BTreeMap::new(),
+            network: Network::Off,
+            shell: "/bin/sh".into(),
+        };
+        let (device, number) = Place::of(folder.path()).unwrap().numbers();
+        let told = first_word(&view, (device, number));
+        if told.tag != Told::READY {
+            println!("skipped: no sandbox can be had here: {told:?}");
+            return;
+        }
+        let told = first_word(&view, (device, number + 1));
+        assert_eq!((told.tag, told.step, told.errno), (Told::BROKEN, Step::Mounts as u32, libc::ESTALE));
+    }
+}

@@ -20,6 +20,8 @@ pub(crate) struct Setup {
     pub(crate) mounts: Vec<(PathBuf, Place)>,
     /// The workspace; commands start there.
     pub(crate) workspace: PathBuf,
+    /// The device and the number of that directory, which Helve guards: no other may be shown in its place.
+    pub(crate) identity: (u64, u64),
     /// Whether there is a network namespace of its own.
     pub(crate) own_network: bool,
     /// The command's environment, as `NAME=value`.
@@ -58,8 +60,13 @@ pub(crate) enum Place {
 }
 
 impl Setup {
-    /// For a view whose rules hold.
-    pub(crate) fn new(view: &View, rules: &Rules, limits: ProcessLimits) -> Result<Setup, ToolError> {
+    /// For a view whose rules hold, and the workspace with this device and number.
+    pub(crate) fn new(
+        view: &View,
+        rules: &Rules,
+        identity: (u64, u64),
+        limits: ProcessLimits,
+    ) -> Result<Setup, ToolError> {
         let wanted = Wanted {
             rules,
             home: view.env.get("HOME").map(Path::new),
@@ -79,6 +86,7 @@ impl Setup {
         Ok(Setup {
             mounts,
             workspace: rules.workspace.real.clone(),
+            identity,
             own_network: view.network == Network::Off,
             environment: view.env.iter().map(pair).collect::<Result<_, _>>()?,
             path: text(view.env.get("PATH").map_or("", String::as_str).as_bytes())?,
@@ -109,6 +117,8 @@ impl Setup {
             out.bytes(content);
         }
         out.bytes(self.workspace.as_os_str().as_bytes());
+        out.number(self.identity.0);
+        out.number(self.identity.1);
         out.number(u64::from(self.own_network));
         out.number(self.environment.len() as u64);
         for variable in &self.environment {
@@ -156,6 +166,7 @@ impl Setup {
             mounts.push((at, place));
         }
         let workspace = path(from.bytes()?);
+        let identity = (from.number()?, from.number()?);
         let own_network = from.number()? == 1;
         let mut environment = Vec::new();
         for _ in 0..from.number()? {
@@ -164,6 +175,7 @@ impl Setup {
         Ok(Setup {
             mounts,
             workspace,
+            identity,
             own_network,
             environment,
             path: text(from.bytes()?)?,
@@ -255,6 +267,7 @@ mod tests {
         Setup {
             mounts: places.into_iter().map(|place| (PathBuf::from(&odd), place)).collect(),
             workspace: "/ws".into(),
+            identity: (8, 9),
             own_network: true,
             environment: vec![c"A=1".to_owned(), c"B=two words".to_owned()],
             path: c"/usr/bin:/bin".to_owned(),

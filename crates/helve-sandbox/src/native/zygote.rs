@@ -45,6 +45,11 @@ impl Place {
     pub(super) fn of_open(directory: &OwnedFd) -> Result<Place, Errno> {
         Ok(Place::from(rustix::fs::fstat(directory)?))
     }
+
+    /// Its device, and its number there.
+    pub(super) fn numbers(self) -> (u64, u64) {
+        (self.device, self.inode)
+    }
 }
 
 impl From<Stat> for Place {

@@ -132,7 +132,7 @@ fn there_are_no_keyrings_and_no_setuid_files_in_bwrap() {
     let command = format!(
         "cp /bin/true t; chmod 4755 t; chmod u+s t; install -m 4755 /bin/true u; \
          '{}' --exact secrets::role_makes_setuid_files --ignored --nocapture --test-threads=1; \
-         mkdir d && chmod 2775 d && chmod 750 t && ls -d d t; grep ^Seccomp: /proc/self/status",
+         mkdir d && ! chmod 2775 d && chmod 775 d && chmod 750 t && ls -d d t; grep ^Seccomp: /proc/self/status",
         program.display()
     );
     let done = run(&SandboxChoice::Bwrap, view, &command);

@@ -147,6 +147,13 @@ fn sources(setup: &Setup, identity: &mut Identity) -> Result<Vec<Source>, Failur
 /// A place from outside as commands see it.
 fn shown(setup: &Setup, identity: &mut Identity, path: &Path, writable: bool) -> Result<OwnedFd, Failure> {
     let tree = tree(path).map_err(mounts)?;
+    if path == setup.workspace {
+        let stat = rustix::fs::fstat(&tree).map_err(mounts)?;
+        if (stat.st_dev, stat.st_ino) != setup.identity {
+            // It was replaced since Helve looked at it.
+            return Err((Step::Mounts, libc::ESTALE));
+        }
+    }
     let read_only = if writable { 0 } else { libc::MOUNT_ATTR_RDONLY };
     let attributes = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV | read_only;
     set_attributes(tree.as_fd(), attributes, None).map_err(|errno| (Step::Mounts, errno))?;

@@ -55,7 +55,7 @@ impl Engine {
         };
         member.occupy(sink, answer);
         let sent = self.register(&member).and_then(|()| {
-            let outputs = ends.outputs.as_ref().map(|[stdout, stderr]| [stdout.as_fd(), stderr.as_fd()]);
+            let outputs = ends.outputs.as_deref().map(|[stdout, stderr]| [stdout.as_fd(), stderr.as_fd()]);
             let outputs = outputs.or(streams.map(|[_, stdout, stderr]| [stdout, stderr]));
             let [stdout, stderr] = outputs.ok_or(Errno::BADF)?;
             order.send_with_make(&member, [ends.talk.as_fd(), stdout, stderr])
@@ -154,11 +154,12 @@ impl Engine {
         let (talk, theirs) = socket::pair()?;
         let (readers, writers) = if piped {
             let ((stdout, to_stdout), (stderr, to_stderr)) = (output_pipe()?, output_pipe()?);
-            ([Some(stdout), Some(stderr)], Some([to_stdout, to_stderr]))
+            ([Some(stdout), Some(stderr)], Some(Arc::new([to_stdout, to_stderr])))
         } else {
             ([None, None], None)
         };
-        let member = Arc::new(Member::new(self.id(), kind, Arc::clone(zygote), talk, readers));
+        let held = writers.clone();
+        let member = Arc::new(Member::new(self.id(), kind, Arc::clone(zygote), talk, readers, held));
         self.members().insert(member.id, Arc::clone(&member));
         Ok((member, Ends { talk: theirs, outputs: writers }))
     }
@@ -167,7 +168,7 @@ impl Engine {
 /// The ends of a member's sockets and pipes that it gets itself.
 pub(super) struct Ends {
     pub(super) talk: OwnedFd,
-    pub(super) outputs: Option<[OwnedFd; 2]>,
+    pub(super) outputs: Option<Arc<[OwnedFd; 2]>>,
 }
 
 /// A pipe for an output: only its reading end, which stays here, never blocks.

@@ -63,6 +63,9 @@ pub(super) struct Member {
     doors: Mutex<Doors>,
     flow: Mutex<Flow>,
     outlet: Mutex<Outlet>,
+    /// The command's ends of its pipes, held so that their closing wakes nobody: its end is told by its init, and what it
+    /// wrote is in the pipes by then.
+    _writers: Option<Arc<[OwnedFd; 2]>>,
     /// Of the thread that serves the outlet, if there is one.
     bell: OnceLock<Arc<Bell>>,
     /// The mark of a call whose caller is gone; the reactor tidies up after it.
@@ -119,6 +122,7 @@ impl Member {
         zygote: Arc<Zygote>,
         talk: OwnedFd,
         pipes: [Option<OwnedFd>; 2],
+        writers: Option<Arc<[OwnedFd; 2]>>,
     ) -> Member {
         Member {
             id,
@@ -129,6 +133,7 @@ impl Member {
             doors: Mutex::new(Doors { talk: Some(talk), ..Doors::default() }),
             flow: Mutex::default(),
             outlet: Mutex::new(Outlet::new(pipes)),
+            _writers: writers,
             bell: OnceLock::new(),
             abandoned: Mutex::new(None),
             registered: AtomicBool::new(false),

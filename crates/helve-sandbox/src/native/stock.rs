@@ -172,7 +172,7 @@ impl Engine {
     /// Orders a member for the pool. With it, under which guard it is made.
     fn order_idle(&self, zygote: &Arc<Zygote>, kind: Kind) -> Result<(Arc<Member>, u64), Errno> {
         let (member, ends) = self.new_member(zygote, kind, true)?;
-        let outputs = ends.outputs.iter().flatten().map(AsFd::as_fd);
+        let outputs = ends.outputs.iter().flat_map(|ends| ends.iter()).map(AsFd::as_fd);
         let fds: Vec<_> = std::iter::once(ends.talk.as_fd()).chain(outputs).collect();
         let make = Make { tag: Make::TAG, kind: kind as u32, id: member.id };
         let age = zygote.orders();

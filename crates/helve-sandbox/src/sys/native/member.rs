@@ -224,6 +224,10 @@ impl Init {
                 return abandoned();
             }
             if watched[1].revents != 0 {
+                if let Some(status) = self.reap() {
+                    break status;
+                }
+                // Whoever ended before this is told again; whoever ended since is found now.
                 drain(self.children);
                 if let Some(status) = self.reap() {
                     break status;

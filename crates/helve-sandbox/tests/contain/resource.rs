@@ -224,10 +224,12 @@ fn problems(case: &Case, done: &Done) -> Vec<String> {
         Ok(ended) => ended,
         Err(error) => return vec![format!("{error:?}")],
     };
+    // Where the kernel refuses further processes a bomb goes on until its time is over.
+    let refused = case.unnamed_in.contains(&ended.sandbox.backend);
     let badly = matches!(ended.exit, Exit::Signal(_)) || matches!(ended.exit, Exit::Code(code) if code != 0);
     let as_wanted = match case.ends {
         Ends::Well => ended.exit == Exit::Code(0),
-        Ends::Badly => badly,
+        Ends::Badly => badly || refused && ended.exit == Exit::TimedOut,
         Ends::Late => ended.exit == Exit::TimedOut,
         Ends::BadlyOrLate => badly || ended.exit == Exit::TimedOut,
     };
@@ -236,7 +238,6 @@ fn problems(case: &Case, done: &Done) -> Vec<String> {
         let said: String = done.text().chars().take(300).collect();
         wrong.push(format!("it ended with {:?}, not {:?}: {said}", ended.exit, case.ends));
     }
-    let refused = case.unnamed_in.iter().any(|name| *name == ended.sandbox.backend);
     let unnamed = ended.limit.is_none() && (case.may_be_unnamed || refused);
     if limit_name(ended) != case.limit.as_deref() && !unnamed {
         wrong.push(format!("the limit was {:?}, not {:?} (exit {:?})", ended.limit, case.limit, ended.exit));

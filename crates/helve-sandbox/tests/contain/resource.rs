@@ -125,12 +125,22 @@ fn native_bounds_greedy_commands_of_an_ordinary_user() {
 
 #[test]
 fn landlock_bounds_greedy_commands() {
-    exhaust("landlock", User::Same);
+    exhaust_at_length("landlock");
 }
 
 #[test]
 fn bwrap_bounds_greedy_commands() {
-    exhaust("bwrap", User::Same);
+    exhaust_at_length("bwrap");
+}
+
+/// Supervised from outside, a bomb and its supervisor share the host's processors, and what is seen first depends on what
+/// else runs there: for the endurance tests, on a machine that does nothing else.
+fn exhaust_at_length(sandbox: &str) {
+    if std::env::var_os("HELVE_TEST_SOAK").is_some_and(|value| value == "1") {
+        exhaust(sandbox, User::Same);
+    } else {
+        println!("skipped: greedy commands in {sandbox} are an endurance test (HELVE_TEST_SOAK=1)");
+    }
 }
 
 #[test]

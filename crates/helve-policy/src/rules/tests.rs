@@ -224,7 +224,7 @@ fn the_strictest_wins_and_the_first_of_equals_is_named() {
 fn scopes_and_expiry_bind_a_rule() {
     let rules = rules(
         "[[rules]]\nverdict = 'deny'\ncommand = 'a *'\nexpires = 2030-01-01\n[[rules]]\nverdict = 'deny'\ncommand = 'b *'
-        session = 'night'\n[[rules]]\nverdict = 'deny'\ncommand = 'c *'\nworkspace = '/srv/*/work/**'
+        session = 'night'\n[[rules]]\nverdict = 'deny'\ncommand = 'c *'\nworkspace = '/srv/*/jobs/**'
         [[rules]]\nverdict = 'deny'\ntool = 'json'\n[[rules]]\nverdict = 'ask'\ncommand = 'd *'\ntool = ['job', 'exec']",
     );
     let midnight = SystemTime::UNIX_EPOCH + Duration::from_secs(1_893_542_400);
@@ -250,7 +250,7 @@ fn scopes_and_expiry_bind_a_rule() {
     assert_eq!(judge("b x", &|subject| subject.session = Some("night")), Verdict::Deny);
     assert_eq!(judge("b x", &|subject| subject.session = Some("day")), Verdict::Allow);
     assert_eq!(judge("c x", &|_| {}), Verdict::Allow);
-    assert_eq!(judge("c x", &|subject| subject.workspace = Path::new("/srv/team/work/p")), Verdict::Deny);
+    assert_eq!(judge("c x", &|subject| subject.workspace = Path::new("/srv/team/jobs/p")), Verdict::Deny);
     assert_eq!(judge("", &|subject| subject.tool = "json"), Verdict::Deny);
     assert_eq!(judge("", &|subject| subject.tool = "echo"), Verdict::Allow);
     assert_eq!(judge("a x", &|subject| subject.tool = "job"), Verdict::Deny);

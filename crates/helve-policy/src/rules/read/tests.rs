@@ -23,7 +23,7 @@ fn every_key_of_a_rule_is_read() {
         name = "history"
         reason = "Reading the past is harmless."
         expires = "2031-12-31T18:00:00Z"
-        workspace = "/srv/*/work/**"
+        workspace = "/srv/*/jobs/**"
         session = ["day", "night"]
         "#;
     let policy = Policy::from_toml(text).unwrap();

@@ -35,6 +35,7 @@ const LAYERS: &[Layer] = &[
             "helve-policy",
             "helve-sandbox",
             "helve-store",
+            "helve-workspace",
             "helve-shell",
             "helve-core",
         ],
@@ -43,11 +44,19 @@ const LAYERS: &[Layer] = &[
     Layer {
         name: "helve-runtime",
         height: 3,
-        may_use: &["helve-policy", "helve-sandbox", "helve-store", "helve-shell", "helve-core"],
+        may_use: &[
+            "helve-policy",
+            "helve-sandbox",
+            "helve-store",
+            "helve-workspace",
+            "helve-shell",
+            "helve-core",
+        ],
     },
     Layer { name: "helve-policy", height: 2, may_use: &["helve-shell", "helve-core"] },
     Layer { name: "helve-sandbox", height: 2, may_use: &["helve-shell", "helve-core"] },
     Layer { name: "helve-store", height: 2, may_use: &["helve-shell", "helve-core"] },
+    Layer { name: "helve-workspace", height: 2, may_use: &["helve-core"] },
     Layer { name: "helve-shell", height: 1, may_use: &["helve-core"] },
     Layer { name: "helve-core", height: 0, may_use: &[] },
 ];

@@ -38,6 +38,13 @@ impl Cancel {
     }
 }
 
+/// One that never fires.
+impl Default for Cancel {
+    fn default() -> Self {
+        Cancel::never()
+    }
+}
+
 impl CancelHandle {
     /// Takes the call back.
     pub fn cancel(&self) {

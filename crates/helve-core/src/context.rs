@@ -7,7 +7,8 @@ use tokio::sync::mpsc;
 use crate::call::CallId;
 use crate::cancel::Cancel;
 use crate::error::{ErrorKind, ToolError};
-use crate::lane::{Blobs, Egress, Files, Shell};
+use crate::files::Files;
+use crate::lane::{Blobs, Egress, Shell};
 use crate::limits::Limits;
 
 /// A line of progress from a running call.

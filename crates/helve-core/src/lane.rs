@@ -1,13 +1,13 @@
 //! The lanes: traits through which a tool reaches the world, and those that a backend implements behind them.
 //!
-//! A tool sees [`Shell`], [`Files`], [`Egress`] and [`Blobs`]. What a sandbox implements is [`ShellBackend`]: it pushes
+//! A tool sees [`Shell`], [`Files`](crate::Files), [`Egress`] and [`Blobs`]. What a sandbox implements is [`ShellBackend`]: it pushes
 //! raw bytes into an [`OutputSink`], and the runtime's sink redacts, counts and keeps them before a tool sees any.
 
 use std::ffi::OsString;
 use std::future::Future;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -222,62 +222,6 @@ pub trait ShellBackend: Send + Sync {
             Err(ToolError::new(ErrorKind::SandboxUnavailable, message).hint("Choose another sandbox."))
         })
     }
-}
-
-/// What is known of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileStat {
-    /// Bytes.
-    pub len: u64,
-    /// Whether it is a directory.
-    pub is_dir: bool,
-    /// When it last changed.
-    pub modified: Option<SystemTime>,
-}
-
-/// One entry of a directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileEntry {
-    /// The name without its directory.
-    pub name: String,
-    /// What is known of it.
-    pub stat: FileStat,
-}
-
-/// One line that a search found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileMatch {
-    /// The file.
-    pub path: String,
-    /// Counted from 1.
-    pub line: u64,
-    /// The line's text.
-    pub text: String,
-}
-
-/// The bridge to a file system: the workspace on the host, inside a sandbox, or in memory.
-pub trait Files: Send + Sync {
-    /// What is known of `path`; none if it is not there.
-    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Option<FileStat>, ToolError>>;
-    /// The bytes of a file.
-    fn read<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<u8>, ToolError>>;
-    /// Replaces or makes a file.
-    fn write<'a>(&'a self, path: &'a str, bytes: &'a [u8]) -> BoxFuture<'a, Result<(), ToolError>>;
-    /// Makes a directory and those above it.
-    fn mkdirp<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<(), ToolError>>;
-    /// Removes a file or an empty directory.
-    fn remove<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<(), ToolError>>;
-    /// Moves a file.
-    fn rename<'a>(&'a self, from: &'a str, to: &'a str) -> BoxFuture<'a, Result<(), ToolError>>;
-    /// The entries of a directory, sorted by name.
-    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<FileEntry>, ToolError>>;
-    /// Lines below `path` that match a regular expression, at most `limit`.
-    fn search<'a>(
-        &'a self,
-        path: &'a str,
-        pattern: &'a str,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<FileMatch>, ToolError>>;
 }
 
 /// A request to the outside.

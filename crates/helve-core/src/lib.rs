@@ -8,7 +8,7 @@
 //! | [`tool`], [`spec`], [`mod@typed`] | the [`Tool`] trait, its [`ToolSpec`], and typed arguments |
 //! | [`call`], [`output`], [`error`] | a call, what a tool gives back, the closed set of errors |
 //! | [`context`], [`cancel`] | what a running tool can reach; taking a call back |
-//! | [`lane`] | the traits behind those handles: shell, files, egress, blobs |
+//! | [`lane`], [`files`] | the traits behind those handles: shell, egress, blobs; the bridge to a file system |
 //! | [`view`], [`verdict`], [`access`] | data that policy, sandbox and runtime share |
 //! | [`protected`] | names of files that run or configure programs without being asked |
 //! | [`text`], [`harmless`] | bounded text with an exact count of the rest; text that can do nothing to a terminal |
@@ -24,6 +24,7 @@ pub mod cancel;
 pub mod context;
 pub mod error;
 pub mod export;
+pub mod files;
 pub mod harmless;
 pub mod lane;
 pub mod limits;
@@ -43,8 +44,9 @@ pub use call::{Args, Call, CallId, CallResult, SandboxReport, WireError};
 pub use cancel::{Cancel, CancelHandle};
 pub use context::{Context, Progress};
 pub use error::{ErrorKind, Problem, ToolError};
+pub use files::{Files, FilesBridge, FilesPlace, FilesScope, PathRules};
 pub use lane::{
-    Attach, BlobRef, Blobs, BoxFuture, Egress, Ended, Exit, Files, LimitHit, OutputSink, Removed, Shell,
+    Attach, BlobRef, Blobs, BoxFuture, Egress, Ended, Exit, LimitHit, OutputSink, Removed, Shell,
     ShellBackend, ShellJob, ShellOutput, ShellRequest, Stream, TakenOut, Work,
 };
 pub use limits::Limits;

@@ -102,6 +102,8 @@ limits! {
     exec_tmp_bytes = 1 << 30, "bytes", "writing further fails inside the command";
     /// How many questions a minute a person is asked.
     prompts_per_minute = 10, "questions", "further calls that would ask are refused (approval_required)";
+    /// How large a file may be that a tool holds in memory: to edit it, to patch it, to write it.
+    file_bytes = 64 << 20, "bytes", "the call is refused (too_large); `read_file` reads larger files page by page";
     /// How much one call of `read_output` gives at the most.
     read_output_bytes = 8 << 10, "bytes", "a larger page is clamped to it";
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use helve_core::context::ProgressNote;
-use helve_core::{Cancel, Egress, Files, ShellBackend, Tool};
+use helve_core::{Cancel, Egress, FilesBridge, ShellBackend, Tool};
 use helve_policy::{ConfigError, Policy, RateLimiter};
 use helve_store::{Home, StoreError};
 use tokio::sync::mpsc;
@@ -98,7 +98,7 @@ pub struct RuntimeBuilder {
     progress: Option<mpsc::Sender<ProgressNote>>,
     cancel: Option<Cancel>,
     shell: Option<Arc<dyn ShellBackend>>,
-    files: Option<Arc<dyn Files>>,
+    files: Option<Arc<dyn FilesBridge>>,
     net: Option<Arc<dyn Egress>>,
     builtin: Vec<BuiltinTools>,
     tools: Vec<Box<dyn Tool>>,
@@ -170,7 +170,7 @@ impl RuntimeBuilder {
 
     /// The bridge that tools of the files lane get.
     #[must_use]
-    pub fn files(mut self, files: Arc<dyn Files>) -> Self {
+    pub fn files(mut self, files: Arc<dyn FilesBridge>) -> Self {
         self.files = Some(files);
         self
     }

@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use helve_core::{
-    BlobRef, BoxFuture, Cancel, Egress, ErrorKind, Exit, Files, OutputSink, SandboxChoice, SandboxReport,
-    ShellBackend, ShellJob, Stream, ToolError, Work,
+    BlobRef, BoxFuture, Cancel, Egress, ErrorKind, Exit, FilesBridge, OutputSink, SandboxChoice,
+    SandboxReport, ShellBackend, ShellJob, Stream, ToolError, Work,
 };
 use helve_policy::Policy;
 use helve_store::{Blobs, GcOptions, Home, StoreError};
@@ -21,7 +21,7 @@ pub(crate) struct Lanes {
     pub(crate) workspace: PathBuf,
     pub(crate) home: PathBuf,
     pub(crate) plugged_shell: Option<Arc<dyn ShellBackend>>,
-    pub(crate) plugged_files: Option<Arc<dyn Files>>,
+    pub(crate) plugged_files: Option<Arc<dyn FilesBridge>>,
     pub(crate) plugged_net: Option<Arc<dyn Egress>>,
     /// The session whose earlier outputs a tool may read.
     pub(crate) session: String,
@@ -104,7 +104,7 @@ impl Lanes {
         let _ = std::thread::Builder::new().name("helve-tidy".to_owned()).spawn(tidy);
     }
 
-    pub(crate) fn files(&self) -> Option<Arc<dyn Files>> {
+    pub(crate) fn files(&self) -> Option<Arc<dyn FilesBridge>> {
         self.plugged_files.clone()
     }
 

@@ -48,6 +48,18 @@ pub fn container_tools(defaults: &ShellDefaults) -> Vec<Box<dyn Tool>> {
     vec![Box::new(typed(exec::Exec::new(defaults)))]
 }
 
+/// What the policy says about file tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileDefaults {
+    /// How many tokens the model's context window holds, where the owner said so: `read_file` gives more or less by it.
+    pub model_context_window_tokens: Option<u64>,
+}
+
+/// The tools that read and change files through the files lane.
+pub fn file_tools(_defaults: &FileDefaults) -> Vec<Box<dyn Tool>> {
+    vec![]
+}
+
 /// A tool's facts as the `details` of its output.
 fn details<T: Serialize>(facts: &T) -> Value {
     serde_json::to_value(facts).unwrap_or_default()

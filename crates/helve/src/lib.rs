@@ -24,16 +24,17 @@ mod manual;
 pub mod sandbox;
 
 pub use helve_core::context::ProgressNote;
-pub use helve_core::lane::{EgressRequest, EgressResponse, FileEntry, FileMatch, FileStat};
+pub use helve_core::files;
+pub use helve_core::lane::{EgressRequest, EgressResponse};
 pub use helve_core::strict_json;
 pub use helve_core::text::Capture;
 pub use helve_core::typed::schema_of;
 pub use helve_core::{
     Access, ApprovalNeed, Args, BlobRef, BoxFuture, Call, CallId, CallResult, Cancel, CancelHandle,
-    CommandUse, Content, Context, Cost, Decision, Egress, ErrorKind, Exit, Files, Lane, Limits, Output,
-    OutputSink, Problem, Progress, RateLimit, Resource, SandboxReport, Shell, ShellBackend, ShellJob,
-    ShellOutput, ShellRequest, Stream, Tool, ToolError, ToolSpec, Truncated, TypedTool, Verdict, WireError,
-    typed,
+    CommandUse, Content, Context, Cost, Decision, Egress, ErrorKind, Exit, Files, FilesBridge, FilesPlace,
+    FilesScope, Lane, Limits, Output, OutputSink, Problem, Progress, RateLimit, Resource, SandboxReport,
+    Shell, ShellBackend, ShellJob, ShellOutput, ShellRequest, Stream, Tool, ToolError, ToolSpec, Truncated,
+    TypedTool, Verdict, WireError, typed,
 };
 pub use helve_policy::{
     ApprovalLength, CaseOutcome, Change, ConfigError, Judgement, Layer, Observation, Origin, PartDecision,

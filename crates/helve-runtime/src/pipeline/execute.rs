@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use helve_core::context::{Parts, ProgressNote, assemble};
 use helve_core::{
-    BoxFuture, CallId, Cancel, CommandUse, Context, ErrorKind, Lane, Output, Progress, Removed,
-    SandboxReport, Shell, ShellBackend, ShellJob, ShellOutput, ShellRequest, TakenOut, ToolError, ToolSpec,
-    Work,
+    BoxFuture, CallId, Cancel, CommandUse, Context, ErrorKind, Files, FilesScope, Lane, Output, Progress,
+    Removed, SandboxReport, Shell, ShellBackend, ShellJob, ShellOutput, ShellRequest, TakenOut, ToolError,
+    ToolSpec, Work,
 };
 use helve_store::Blobs;
 use tokio::sync::mpsc;
@@ -127,7 +127,7 @@ impl Executor {
             caller: self.caller.clone(),
             limits: Arc::clone(&self.governor.limits),
             shell,
-            files: (spec.lane == Lane::Files).then(|| self.lanes.files()).flatten(),
+            files: (spec.lane == Lane::Files).then(|| self.files()).flatten(),
             net: matches!(spec.lane, Lane::Files | Lane::Wasm | Lane::Mcp)
                 .then(|| self.lanes.net())
                 .flatten(),
@@ -135,6 +135,12 @@ impl Executor {
             progress: Progress::new(call.clone(), self.progress.clone()),
             cancel: self.cancel.clone(),
         }))
+    }
+
+    /// The call's own handle on the files.
+    fn files(&self) -> Option<Arc<dyn Files>> {
+        let scope = FilesScope { cancel: self.cancel.clone(), ..FilesScope::default() };
+        self.lanes.files().map(|bridge| bridge.scoped(scope))
     }
 }
 

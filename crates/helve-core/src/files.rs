@@ -1,0 +1,353 @@
+//! The bridge to a file system: one trait, so that the same tools work on the host's workspace, inside a sandbox, or in
+//! memory.
+//!
+//! Paths are UTF-8 text as a model writes them: relative to the workspace, or absolute below it or below an extra root. A
+//! bridge resolves them by itself, once, and acts on what it has opened. What leads outside is `blocked`, what is not
+//! there `not_found`, what is neither a file nor a directory is refused without being opened.
+//!
+//! Every change goes through [`Files::commit`]: all of its changes happen or none, each file is its old or its new self
+//! at any moment, and what was there before is given to the call's [`UndoSink`] first. `write`, `mkdirp`, `remove` and
+//! `rename` are short ways to say it.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `page` | a window of a file as text: [`PageRequest`], [`Page`] |
+//! | `seek` | what is below a directory: [`WalkRequest`], [`SearchRequest`] and their answers |
+//!
+//! Deliberately not here: which paths a call may touch (policy), and how anything is shown to a model (tools).
+
+mod page;
+mod seek;
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cancel::Cancel;
+use crate::error::ToolError;
+use crate::lane::BoxFuture;
+
+pub use page::{Encoding, Page, PageEnd, PageRequest, PageStart, Shape};
+pub use seek::{
+    CaseMode, FileHits, HitLine, Kinds, SearchMode, SearchRequest, Searched, WalkRequest, Walked,
+};
+
+/// Where the files of a bridge are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FilesPlace {
+    /// The workspace on this machine, through its handle.
+    Host,
+    /// Inside a sandbox.
+    Sandbox,
+    /// In this process's memory.
+    Memory,
+}
+
+/// What a name in a directory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link, where it is not followed.
+    Link,
+    /// A device, a FIFO or a socket: never opened.
+    Other,
+}
+
+/// The content of a file by its hash: `b3:` and 64 hexadecimal digits of BLAKE3.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ContentId(pub String);
+
+/// What is known of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileStat {
+    /// What it is.
+    pub kind: FileKind,
+    /// Bytes.
+    pub len: u64,
+    /// When its content last changed.
+    pub modified: Option<SystemTime>,
+    /// The permission bits, such as 0o644.
+    pub mode: u32,
+}
+
+/// One entry of a directory, or one path that a walk found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileEntry {
+    /// The name in [`Files::list`]; the path relative to the workspace in [`Files::walk`].
+    pub path: String,
+    /// What it is.
+    pub kind: FileKind,
+    /// The rest, where it was asked for.
+    pub stat: Option<FileStat>,
+}
+
+/// The whole content of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileContent {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// Its hash, for [`Expect::Content`].
+    pub id: ContentId,
+    /// What is known of it.
+    pub stat: FileStat,
+    /// Its path relative to the workspace, as the bridge resolved it without following a final link.
+    pub path: String,
+}
+
+/// What must be so for a change to happen; else the whole commit is a `conflict`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Expect {
+    /// Anything.
+    Any,
+    /// Nothing is there.
+    Absent,
+    /// A file with this content is there.
+    Content(ContentId),
+    /// A file is there that this session has not seen with another content: the one that it last read or wrote, or one
+    /// that it never did. What is not there is fine too.
+    AsSeen,
+}
+
+/// What happens to one path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// The file has this content afterwards. Directories above it are made. Mode and owner of a file that is there are kept.
+    Put(Vec<u8>),
+    /// The file is longer by these bytes; it is made if it is not there.
+    Append(Vec<u8>),
+    /// The file, or the empty directory, is gone.
+    Remove,
+    /// The file has another path, where nothing may be, and this content if some is given.
+    Move {
+        /// Where to.
+        to: String,
+        /// The new content.
+        content: Option<Vec<u8>>,
+    },
+    /// The directory and those above it exist.
+    Mkdirp,
+}
+
+/// One change of a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The path.
+    pub path: String,
+    /// What happens to it.
+    pub act: Act,
+    /// What must be so.
+    pub expect: Expect,
+}
+
+/// What a commit did to one path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changed {
+    /// The path relative to the workspace, after a move the new one.
+    pub path: String,
+    /// The content before; none if it was not there, or was a directory.
+    pub before: Option<ContentId>,
+    /// The content afterwards; none if it is not there, or is a directory.
+    pub after: Option<ContentId>,
+    /// Bytes afterwards.
+    pub len: u64,
+}
+
+/// Why a commit with [`Expect::AsSeen`] or [`Expect::Content`] did not happen, for the tool to explain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// What the session last saw, as far as it is kept.
+    pub content: Option<Vec<u8>>,
+    /// Its hash.
+    pub id: ContentId,
+}
+
+/// What one session has seen of files: what it read, and what it wrote. The runtime keeps one for all calls of a session.
+pub trait SeenFiles: Send + Sync {
+    /// What was last seen of a path, if anything.
+    fn last(&self, path: &str) -> Option<Seen>;
+    /// The session has now seen this content of the path; none if it saw that nothing is there. `bytes` are given where
+    /// they are at hand, so that a later conflict can be shown.
+    fn saw(&self, path: &str, id: Option<&ContentId>, bytes: Option<&[u8]>);
+}
+
+/// What was at a path before a commit.
+pub enum Was<'a> {
+    /// Nothing.
+    Absent,
+    /// A directory.
+    Directory,
+    /// A file.
+    File {
+        /// Its bytes, to be read to their end.
+        content: &'a mut dyn Read,
+        /// How many.
+        len: u64,
+        /// Its permission bits.
+        mode: u32,
+    },
+}
+
+/// What is at a path after a commit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Is {
+    /// Nothing.
+    Absent,
+    /// A directory.
+    Directory,
+    /// A file.
+    File {
+        /// Its content.
+        id: ContentId,
+        /// Its permission bits.
+        mode: u32,
+    },
+}
+
+/// Takes what is needed to undo a call. The runtime makes one for each call that may change files.
+pub trait UndoSink: Send + Sync {
+    /// Before anything changes, once for each path of a commit, with what it will be. An error stops the commit.
+    fn before(&self, path: &str, was: Was<'_>, will_be: &Is) -> Result<(), ToolError>;
+    /// All paths of this commit were told: make them durable. An error stops the commit.
+    fn ready(&self) -> Result<(), ToolError>;
+    /// The commit happened, or nothing of it did.
+    fn done(&self, happened: bool);
+}
+
+/// A directory besides the workspace that file tools may use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExtraRoot {
+    /// Its absolute path.
+    pub path: PathBuf,
+    /// Whether files in it may be changed.
+    pub write: bool,
+}
+
+/// What the policy says about paths, for every file tool and every bridge.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathRules {
+    /// Directories besides the workspace.
+    pub roots: Vec<ExtraRoot>,
+    /// Patterns of paths, in the syntax of `.gitignore`, that no tool reads, lists the content of, or searches.
+    pub deny_read: Vec<String>,
+    /// Names that are not written at any depth unless the owner agreed; see [`crate::protected`].
+    pub protected: Vec<String>,
+    /// Whether nothing at all may be changed.
+    pub read_only: bool,
+    /// Bytes that a tool may hold of one file at a time.
+    pub max_file_bytes: u64,
+}
+
+/// The workspace alone, nothing denied in it but to write the protected names.
+impl Default for PathRules {
+    fn default() -> Self {
+        PathRules {
+            roots: Vec::new(),
+            deny_read: Vec::new(),
+            protected: crate::protected::NAMES.iter().map(|name| (*name).to_owned()).collect(),
+            read_only: false,
+            max_file_bytes: crate::Limits::default().file_bytes,
+        }
+    }
+}
+
+/// What a bridge is given for one call.
+#[derive(Clone, Default)]
+pub struct FilesScope {
+    /// Protected paths that the owner agreed to let this call write, relative to the workspace.
+    pub agreed: Vec<String>,
+    /// Where what is needed to undo the call goes; none where nothing is kept.
+    pub undo: Option<Arc<dyn UndoSink>>,
+    /// What the session has seen; none where nobody keeps it.
+    pub seen: Option<Arc<dyn SeenFiles>>,
+    /// Whether the call was taken back. A walk or a search ends early then, a commit does not begin.
+    pub cancel: Cancel,
+}
+
+/// A file system of which a handle for each call can be had. What the runtime holds.
+pub trait FilesBridge: Send + Sync {
+    /// Where the files are.
+    fn place(&self) -> FilesPlace;
+    /// A handle for one call.
+    fn scoped(&self, scope: FilesScope) -> Arc<dyn Files>;
+}
+
+/// The handle that a tool uses. All methods do their blocking work off the async threads.
+pub trait Files: Send + Sync {
+    /// Where the files are.
+    fn place(&self) -> FilesPlace;
+
+    /// What is known of `path`, following links inside the workspace; none if it is not there.
+    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Option<FileStat>, ToolError>>;
+
+    /// The whole content of a file of at most `max` bytes; `too_large` if it has more. The session has seen it then.
+    fn read<'a>(&'a self, path: &'a str, max: u64) -> BoxFuture<'a, Result<FileContent, ToolError>>;
+
+    /// A window of a file as text, read as a stream: the size of the file does not matter. The session has seen the file
+    /// if the window shows all of it.
+    fn page<'a>(&'a self, request: &'a PageRequest) -> BoxFuture<'a, Result<Page, ToolError>>;
+
+    /// The entries of one directory, sorted by the bytes of their names, at most `limit` after the name `after`, and
+    /// whether there are more.
+    fn list<'a>(
+        &'a self,
+        path: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<(Vec<FileEntry>, bool), ToolError>>;
+
+    /// What is below a directory.
+    fn walk<'a>(&'a self, request: &'a WalkRequest) -> BoxFuture<'a, Result<Walked, ToolError>>;
+
+    /// Lines below a directory, or in one file, that match.
+    fn search<'a>(&'a self, request: &'a SearchRequest) -> BoxFuture<'a, Result<Searched, ToolError>>;
+
+    /// Makes all the changes or none, in their order. With `rehearse` it says what would happen and changes nothing.
+    fn commit(&self, changes: Vec<Change>, rehearse: bool) -> BoxFuture<'_, Result<Vec<Changed>, ToolError>>;
+
+    /// What the session last saw of a path.
+    fn last_seen(&self, path: &str) -> Option<Seen>;
+
+    /// Replaces or makes a file.
+    fn write<'a>(&'a self, path: &'a str, bytes: Vec<u8>) -> BoxFuture<'a, Result<Changed, ToolError>> {
+        one(self, path, Act::Put(bytes))
+    }
+
+    /// Makes a directory and those above it.
+    fn mkdirp<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Changed, ToolError>> {
+        one(self, path, Act::Mkdirp)
+    }
+
+    /// Removes a file or an empty directory.
+    fn remove<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Changed, ToolError>> {
+        one(self, path, Act::Remove)
+    }
+
+    /// Moves a file to where nothing is.
+    fn rename<'a>(&'a self, from: &'a str, to: &'a str) -> BoxFuture<'a, Result<Changed, ToolError>> {
+        one(self, from, Act::Move { to: to.to_owned(), content: None })
+    }
+}
+
+/// A commit of one change.
+fn one<'a, F: Files + ?Sized>(
+    files: &'a F,
+    path: &str,
+    act: Act,
+) -> BoxFuture<'a, Result<Changed, ToolError>> {
+    let change = Change { path: path.to_owned(), act, expect: Expect::Any };
+    let work = files.commit(vec![change], false);
+    Box::pin(async move {
+        let done = work.await?.into_iter().next();
+        done.ok_or_else(|| ToolError::internal("The bridge to the files gave no answer about a change."))
+    })
+}

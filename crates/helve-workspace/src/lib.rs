@@ -1,0 +1,18 @@
+//! The workspace: an open directory, through which all file tools read and change files.
+//!
+//! In comes a [`helve_core::PathRules`] and a directory; out goes a [`helve_core::FilesBridge`]. Every path is resolved
+//! once, by the kernel, beneath the open directory (`openat2` with `RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS`), and
+//! everything after that acts on the descriptor: no name is checked and then used again.
+//!
+//! | module | does |
+//! |---|---|
+//! | `rules` | what the policy says about paths, compiled |
+//! | `page` | a window of a file as text |
+//! | `seek` | walking and searching below a directory |
+//!
+//! Deliberately not here: the tools and their words (`helve-tools`), who may do what (`helve-policy`).
+
+mod page;
+mod rules;
+mod seek;
+mod source;

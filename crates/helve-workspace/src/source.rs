@@ -1,0 +1,42 @@
+//! Bytes that can be read at any place: an open file, or memory.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// What a window or a search reads from.
+pub(crate) trait Source {
+    /// How many bytes there are; a file may change while it is read.
+    fn len(&self) -> u64;
+    /// Reads some bytes at `at`; 0 at the end.
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize>;
+}
+
+/// A file with the length that it had when it was opened.
+pub(crate) struct FileSource<'a> {
+    pub(crate) file: &'a File,
+    pub(crate) len: u64,
+}
+
+impl Source for FileSource<'_> {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        self.file.read_at(buffer, at)
+    }
+}
+
+impl Source for [u8] {
+    fn len(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        let rest = usize::try_from(at).ok().and_then(|at| self.get(at..)).unwrap_or_default();
+        let count = rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        Ok(count)
+    }
+}

@@ -10,7 +10,7 @@
 //! | [`context`], [`cancel`] | what a running tool can reach; taking a call back |
 //! | [`lane`], [`files`] | the traits behind those handles: shell, egress, blobs; the bridge to a file system |
 //! | [`view`], [`verdict`], [`access`] | data that policy, sandbox and runtime share |
-//! | [`protected`] | names of files that run or configure programs without being asked |
+//! | [`protected`], [`deny_read`] | names of files that run or configure programs without being asked; patterns of files that nobody reads |
 //! | [`text`], [`harmless`] | bounded text with an exact count of the rest; text that can do nothing to a terminal |
 //! | [`limits`] | every limit with its default and what happens at it |
 //! | [`strict_json`] | JSON from outside: no duplicate keys, no lost digits, bounded depth |
@@ -22,6 +22,7 @@ pub mod access;
 pub mod call;
 pub mod cancel;
 pub mod context;
+pub mod deny_read;
 pub mod error;
 pub mod export;
 pub mod files;
@@ -43,6 +44,7 @@ pub use access::{Access, CommandUse, Resource};
 pub use call::{Args, Call, CallId, CallResult, SandboxReport, WireError};
 pub use cancel::{Cancel, CancelHandle};
 pub use context::{Context, Progress};
+pub use deny_read::DenyRead;
 pub use error::{ErrorKind, Problem, ToolError};
 pub use files::{Files, FilesBridge, FilesPlace, FilesScope, PathRules};
 pub use lane::{

@@ -27,6 +27,9 @@ pub struct View {
     /// asked: a command can neither change them nor leave new ones behind. `.git` stands for what in a repository does
     /// so (hooks, configuration), not for the whole.
     pub protected: Vec<String>,
+    /// Patterns of paths of the workspace ([`crate::DenyRead`]) that a command cannot read, where something is there when
+    /// it begins.
+    pub deny_read: Vec<String>,
     /// The whole environment of the process.
     pub env: BTreeMap<String, String>,
     /// What it may reach.

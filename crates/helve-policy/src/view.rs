@@ -208,6 +208,7 @@ pub(crate) fn compile(wishes: Wishes<'_>, workspace: &Path, around: &Surrounding
         read_write,
         hidden: wishes.hidden,
         protected: wishes.protected.to_vec(),
+        deny_read: Vec::new(),
         env,
         network,
         shell: wishes.shell,

@@ -82,6 +82,7 @@ impl Place {
             read_write: Vec::new(),
             hidden: Vec::new(),
             protected: Vec::new(),
+            deny_read: Vec::new(),
             env: Self::variables(),
             network: Network::Off,
             shell: shell.path().into(),

@@ -37,6 +37,7 @@ fn steps(state: &std::path::Path, answers: Vec<Climbed>) -> (Steps, Arc<AtomicUs
         read_write: Vec::new(),
         hidden: Vec::new(),
         protected: Vec::new(),
+        deny_read: Vec::new(),
         env: std::collections::BTreeMap::new(),
         network: Network::Off,
         shell: "/bin/sh".into(),

@@ -143,6 +143,7 @@ mod tests {
             read_write: Vec::new(),
             hidden: Vec::new(),
             protected: Vec::new(),
+            deny_read: Vec::new(),
             env: BTreeMap::new(),
             network: Network::Off,
             shell: "/bin/sh".into(),

@@ -14,6 +14,7 @@ fn view(workspace: &Path) -> View {
         read_write: Vec::new(),
         hidden: Vec::new(),
         protected: Vec::new(),
+        deny_read: Vec::new(),
         env: BTreeMap::from([("HOME".to_owned(), "/home/user".to_owned())]),
         network: Network::Off,
         shell: "/bin/sh".into(),

@@ -97,6 +97,7 @@ impl Scene {
             read_write: Vec::new(),
             hidden: Vec::new(),
             protected: Vec::new(),
+            deny_read: Vec::new(),
             env: env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
             network: Network::Off,
             shell: "/bin/sh".into(),

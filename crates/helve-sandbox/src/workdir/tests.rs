@@ -12,6 +12,7 @@ fn view(workspace: &Path) -> View {
         read_write: Vec::new(),
         hidden: Vec::new(),
         protected: Vec::new(),
+        deny_read: Vec::new(),
         env: BTreeMap::new(),
         network: Network::Off,
         shell: "/bin/sh".into(),

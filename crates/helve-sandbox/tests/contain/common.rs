@@ -37,6 +37,7 @@ pub(crate) fn view(workspace: &Path, home: &Path) -> View {
         read_write: Vec::new(),
         hidden: Vec::new(),
         protected: PROTECTED.map(str::to_owned).to_vec(),
+        deny_read: Vec::new(),
         env: env
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))

@@ -33,6 +33,7 @@ pub(crate) fn view(workspace: &Path) -> View {
         read_write: Vec::new(),
         hidden: Vec::new(),
         protected: Vec::new(),
+        deny_read: Vec::new(),
         env: env
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))

@@ -19,6 +19,7 @@ fn scene() -> (tempfile::TempDir, PathBuf, View) {
         read_write: vec![root.join("rw")],
         hidden: Vec::new(),
         protected: Vec::new(),
+        deny_read: Vec::new(),
         env: BTreeMap::new(),
         network: Network::Off,
         shell: "/bin/sh".into(),

@@ -30,6 +30,7 @@ fn scene() -> Scene {
         read_write: Vec::new(),
         hidden: Vec::new(),
         protected: Vec::new(),
+        deny_read: Vec::new(),
         env: BTreeMap::new(),
         network: Network::Off,
         shell: "/bin/sh".into(),

@@ -1,0 +1,73 @@
+//! Patterns of paths that nobody reads: one matcher for the file tools and for the view of a sandboxed command.
+
+use std::path::Path;
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use crate::error::{ErrorKind, ToolError};
+
+/// Patterns in the syntax of `.gitignore`, compiled. Paths are relative to the workspace, or to another root.
+#[derive(Clone, Debug)]
+pub struct DenyRead(Gitignore);
+
+impl DenyRead {
+    /// Compiles them; a pattern that is none is an error.
+    pub fn new<S: AsRef<str>>(patterns: &[S]) -> Result<DenyRead, ToolError> {
+        let mut builder = GitignoreBuilder::new("");
+        // A name that a file system without upper and lower case would take for the same is the same.
+        builder.case_insensitive(true).map_err(|error| wrong("", &error))?;
+        for pattern in patterns {
+            builder.add_line(None, pattern.as_ref()).map_err(|error| wrong(pattern.as_ref(), &error))?;
+        }
+        Ok(DenyRead(builder.build().map_err(|error| wrong("", &error))?))
+    }
+
+    /// Whether nothing is denied.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether an entry is denied by its own path, where nothing above it is: for a walk, which enters no denied directory.
+    pub fn denies_entry(&self, path: &Path, is_dir: bool) -> bool {
+        !self.is_empty() && self.0.matched(path, is_dir).is_ignore()
+    }
+
+    /// Whether a path, or a directory above it, is denied.
+    pub fn denies(&self, path: &Path, is_dir: bool) -> bool {
+        !self.is_empty()
+            // The library's own question about parents takes no absolute path and no `..`.
+            && path.ancestors().any(|above| {
+                !above.as_os_str().is_empty() && self.0.matched(above, is_dir || above != path).is_ignore()
+            })
+    }
+}
+
+fn wrong(pattern: &str, error: &dyn std::fmt::Display) -> ToolError {
+    let message = format!("The pattern '{pattern}' of deny_read cannot be understood: {error}");
+    ToolError::new(ErrorKind::InvalidParams, message)
+        .hint("Write it as in a .gitignore file: .env, *.pem, secrets/**")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_those_of_gitignore_and_case_does_not_count() {
+        let deny = DenyRead::new(&[".env", ".env.*", "!.env.example", "*.pem", "/top", "secrets/"]).unwrap();
+        let files =
+            [".env", "a/.ENV", ".env.local", "a/.env.example", "key.PEM", "top", "a/top", "secrets", "x"];
+        let denied = [true, true, true, false, true, true, false, false, false];
+        assert_eq!(files.map(|path| deny.denies(Path::new(path), false)), denied);
+        assert_eq!(files.map(|path| deny.denies_entry(Path::new(path), false)), denied);
+        assert!(deny.denies(Path::new("secrets"), true));
+        assert!(deny.denies(Path::new("a/secrets/b/c"), false));
+        assert!(!deny.denies_entry(Path::new("a/secrets/b/c"), false));
+    }
+
+    #[test]
+    fn what_is_no_pattern_is_named_and_no_pattern_denies_nothing() {
+        assert!(DenyRead::new(&["a[z-a]"]).unwrap_err().message.contains("a[z-a]"));
+        assert!(!DenyRead::new::<&str>(&[]).unwrap().denies(Path::new(".env"), false));
+    }
+}

@@ -51,7 +51,8 @@ impl Bwrap {
             check_variable(name, value)?;
         }
         let rules = plan::rules::resolve(&view)?;
-        let protection = Protection::new(rules.workspace.real.clone(), view.protected.clone(), true);
+        let protection =
+            Protection::new(rules.workspace.real.clone(), view.protected.clone(), rules.denied.clone(), true);
         Ok(Bwrap { view, rules, limits, installed: std::sync::OnceLock::new(), protection })
     }
 

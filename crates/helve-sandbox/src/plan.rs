@@ -14,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 
 use helve_core::{ErrorKind, Network, ToolError};
 
-use crate::native::wire::Guarded;
+use crate::native::wire::{Cover, Guarded};
 use rules::{Rule, Rules};
 
 /// What stands at a place inside.
@@ -242,17 +242,28 @@ impl Plan {
         }
     }
 
-    /// Adds protected paths of the workspace, where nothing stricter stands.
+    /// Adds protected and denied paths of the workspace, where nothing stricter stands.
     pub(crate) fn guard(&mut self, rules: &Rules, guarded: &[Guarded]) {
         let workspace = &rules.workspace.real;
         let mut added = Vec::new();
         for entry in guarded {
             let path = workspace.join(OsStr::from_bytes(&entry.path));
-            // Only what shows the workspace itself, or another writable root, is pinned or made read-only.
-            if self.0.contains_key(&path) || self.above(&path) != Some(&Mount::ReadWrite) {
-                continue;
-            }
-            added.push((path, if entry.writable { Mount::ReadWrite } else { Mount::ReadOnly }));
+            let stands = self.0.get(&path).or_else(|| self.above(&path));
+            let mount = match entry.cover {
+                Cover::Hidden if stands.is_some_and(Mount::shows_outside) => {
+                    if path.is_dir() {
+                        Mount::HiddenDirectory
+                    } else {
+                        Mount::HiddenFile
+                    }
+                }
+                Cover::Hidden => continue,
+                // Only what shows the workspace itself, or another writable root, is pinned or made read-only.
+                _ if self.0.contains_key(&path) || stands != Some(&Mount::ReadWrite) => continue,
+                Cover::Pin => Mount::ReadWrite,
+                Cover::ReadOnly => Mount::ReadOnly,
+            };
+            added.push((path, mount));
         }
         self.0.extend(added);
     }

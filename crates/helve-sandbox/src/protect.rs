@@ -1,7 +1,8 @@
 //! Protected paths of the workspace: files that run or configure programs of the owner without being asked.
 //!
 //! ```text
-//! before a call   what exists          → mounted read-only, and the directories above it pinned in their place
+//! before a call   what exists          → mounted read-only, and the directories above it pinned in their place;
+//!                 what nobody may read → covered by emptiness
 //! after a call    what the command made → judged; what may not stay is taken away and told
 //! ```
 //!
@@ -39,7 +40,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use helve_core::Removed;
+use helve_core::{DenyRead, Removed};
 use rustix::fs::{CWD, Mode, OFlags};
 
 use crate::native::wire::Guarded;
@@ -51,10 +52,10 @@ use tree::Identity;
 pub(crate) struct Keeper(Mutex<State>);
 
 impl Keeper {
-    /// One for the workspace that `workspace` is open on. `mounts` says whether what [`Keeper::before`] lists is mounted:
+    /// One for the workspace that `workspace` is open on. `denied` is what nobody may read. `mounts` says whether what [`Keeper::before`] lists is mounted:
     /// then commands cannot have changed it, and otherwise what they change is put back.
-    pub(crate) fn new(workspace: OwnedFd, names: &[String], mounts: bool) -> Keeper {
-        Keeper(Mutex::new(State::new(workspace, names, mounts)))
+    pub(crate) fn new(workspace: OwnedFd, names: &[String], denied: DenyRead, mounts: bool) -> Keeper {
+        Keeper(Mutex::new(State::new(workspace, names, denied, mounts)))
     }
 
     /// Before a call: what must be mounted, directories first, if it is not what was said the last time. Unless it
@@ -89,19 +90,20 @@ impl Keeper {
 pub(crate) struct Protection {
     workspace: PathBuf,
     names: Vec<String>,
+    denied: DenyRead,
     mounts: bool,
     current: Mutex<Option<(Identity, Arc<Keeper>)>>,
 }
 
 impl Protection {
     /// One for a workspace, by its real path. See [`Keeper::new`].
-    pub(crate) fn new(workspace: PathBuf, names: Vec<String>, mounts: bool) -> Protection {
-        Protection { workspace, names, mounts, current: Mutex::new(None) }
+    pub(crate) fn new(workspace: PathBuf, names: Vec<String>, denied: DenyRead, mounts: bool) -> Protection {
+        Protection { workspace, names, denied, mounts, current: Mutex::new(None) }
     }
 
     /// Begins a call. None if nothing is protected.
     pub(crate) fn begin(&self) -> io::Result<Option<Turn>> {
-        if self.names.is_empty() {
+        if self.names.is_empty() && self.denied.is_empty() {
             return Ok(None);
         }
         let keeper = self.keeper()?;
@@ -119,7 +121,8 @@ impl Protection {
         {
             return Ok(Arc::clone(keeper));
         }
-        let keeper = Arc::new(Keeper::new(crate::drain::above_streams(opened)?, &self.names, self.mounts));
+        let opened = crate::drain::above_streams(opened)?;
+        let keeper = Arc::new(Keeper::new(opened, &self.names, self.denied.clone(), self.mounts));
         *current = Some((identity, Arc::clone(&keeper)));
         Ok(keeper)
     }

@@ -55,7 +55,8 @@ impl Rung {
         let rules = plan::rules::resolve(&view)?;
         let protected = protected(&view, &rules);
         // Nothing can be mounted, so what a command changes is put back.
-        let protection = Protection::new(rules.workspace.real.clone(), protected.clone(), false);
+        let protection =
+            Protection::new(rules.workspace.real.clone(), protected.clone(), rules.denied.clone(), false);
         let version = confine::landlock_version();
         let rung = Rung { view, rules, limits, protected, protection, version };
         rung.grants()?;

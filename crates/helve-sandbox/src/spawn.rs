@@ -174,7 +174,7 @@ pub(crate) fn not_swept(error: io::Error) -> ToolError {
 pub(crate) fn not_protected(error: io::Error) -> ToolError {
     let message = format!("The protected paths of the workspace cannot be guarded: {error}");
     ToolError::new(ErrorKind::SandboxUnavailable, message)
-        .hint("Remove what is named, use a workspace that this user may read, and Linux 5.9 or newer; view.protected = [] protects nothing.")
+        .hint("Remove what is named, use a workspace that this user may read, and Linux 5.9 or newer, or a sandbox with mounts (native, bwrap); view.protected = [] protects nothing, files.deny_read = [] hides nothing.")
 }
 
 /// The error for text that no process can be given.

@@ -320,14 +320,14 @@ impl Engine {
 
     /// What keeps the protected paths of the workspace, the same as long as the workspace is.
     fn keeper(&self, place: Place, workspace: OwnedFd) -> Option<Arc<Keeper>> {
-        if self.view.protected.is_empty() {
+        if self.view.protected.is_empty() && self.rules.denied.is_empty() {
             return None;
         }
         let mut kept = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, keeper)) = kept.as_ref().filter(|(known, _)| *known == place) {
             return Some(Arc::clone(keeper));
         }
-        let keeper = Arc::new(Keeper::new(workspace, &self.view.protected, true));
+        let keeper = Arc::new(Keeper::new(workspace, &self.view.protected, self.rules.denied.clone(), true));
         *kept = Some((place, Arc::clone(&keeper)));
         Some(keeper)
     }

@@ -116,6 +116,7 @@ mod tests {
             read_only: vec![rule(&workspace.join("fixed"))],
             read_write: vec![rule(&workspace.join("open"))],
             hidden: vec![rule(&workspace.join(".env")), rule(Path::new("/elsewhere/key"))],
+            denied: helve_core::DenyRead::new::<&str>(&[]).unwrap(),
         }
     }
 

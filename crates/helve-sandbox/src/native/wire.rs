@@ -279,20 +279,35 @@ impl Step {
     }
 }
 
-/// One path of the workspace that members must not change, relative to it.
+/// One path of the workspace that members see through a mount of its own, relative to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Guarded {
     /// Relative to the workspace, without links.
     pub(crate) path: Vec<u8>,
-    /// Whether its content may be changed: then only its place is pinned, so that nobody can move it away.
-    pub(crate) writable: bool,
+    /// What the mount does.
+    pub(crate) cover: Cover,
+}
+
+/// What a mount on a path of the workspace does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cover {
+    /// It keeps it from being changed.
+    ReadOnly,
+    /// It only pins its place, so that nobody can move it away.
+    Pin,
+    /// It shows an empty file or directory instead.
+    Hidden,
 }
 
 /// The entries of a [`Guard`], directories before what is in them.
 pub(crate) fn encode_guarded(entries: &[Guarded]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for entry in entries {
-        bytes.push(u8::from(entry.writable));
+        bytes.push(match entry.cover {
+            Cover::ReadOnly => 1,
+            Cover::Pin => 2,
+            Cover::Hidden => 3,
+        });
         bytes.extend_from_slice(&entry.path);
         bytes.push(0);
     }
@@ -301,13 +316,20 @@ pub(crate) fn encode_guarded(entries: &[Guarded]) -> Vec<u8> {
 
 /// The inverse of [`encode_guarded`].
 pub(crate) fn decode_guarded(bytes: &[u8]) -> io::Result<Vec<Guarded>> {
-    let broken = || io::Error::new(io::ErrorKind::InvalidData, "a list of guarded paths is cut off");
+    let broken =
+        || io::Error::new(io::ErrorKind::InvalidData, "a list of guarded paths is cut off or garbled");
     let mut entries = Vec::new();
     let mut rest = bytes;
     while let Some((first, after)) = rest.split_first() {
         let end = after.iter().position(|byte| *byte == 0).ok_or_else(broken)?;
         let (path, after) = after.split_at(end);
-        entries.push(Guarded { path: path.to_vec(), writable: *first == 1 });
+        let cover = match first {
+            1 => Cover::ReadOnly,
+            2 => Cover::Pin,
+            3 => Cover::Hidden,
+            _ => return Err(broken()),
+        };
+        entries.push(Guarded { path: path.to_vec(), cover });
         rest = after.get(1..).unwrap_or_default();
     }
     Ok(entries)

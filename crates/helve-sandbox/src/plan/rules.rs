@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
-use helve_core::{ErrorKind, ToolError, View};
+use helve_core::{DenyRead, ErrorKind, ToolError, View};
 
 /// How many links one path may lead through; the kernel's own limit.
 const MOST_LINKS: u32 = 40;
@@ -32,6 +32,8 @@ pub(crate) struct Rules {
     pub(crate) read_only: Vec<Rule>,
     pub(crate) read_write: Vec<Rule>,
     pub(crate) hidden: Vec<Rule>,
+    /// What of the workspace nobody may read.
+    pub(crate) denied: DenyRead,
 }
 
 /// Resolves the rules of a view, or says which of them cannot hold.
@@ -53,6 +55,7 @@ pub(crate) fn resolve(view: &View) -> Result<Rules, ToolError> {
         read_only: all(&view.read_only)?,
         read_write: all(&view.read_write)?,
         hidden: all(&view.hidden)?,
+        denied: DenyRead::new(&view.deny_read)?,
     };
     if rules.hidden.iter().any(|rule| rule.real == rules.workspace.real) {
         let message = format!("The workspace {} is hidden by the view.", view.workspace.display());

@@ -54,6 +54,7 @@ impl Judge<'_> {
                         entries.iter().all(|entry| before.contains(entry) || is_harmless(entry, &inside))
                     })
             }
+            Kind::Denied => true,
             Kind::GitFile => self.leads_inside(path, now, b"gitdir: "),
             Kind::Pointer => is_of_work_tree(split(path).0) && self.leads_inside(path, now, b""),
         }

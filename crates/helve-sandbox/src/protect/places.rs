@@ -6,8 +6,11 @@
 //! work trees count too.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
-use helve_core::protected;
+use helve_core::{DenyRead, protected};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
@@ -36,6 +39,8 @@ pub(super) enum Kind {
     GitFile,
     /// A file in a git directory that says where another part of the repository is.
     Pointer,
+    /// Something that nobody may read. What a command makes at such a place is its own and stays.
+    Denied,
 }
 
 impl Kind {
@@ -47,6 +52,7 @@ impl Kind {
             Kind::Hooks => "a hook of git",
             Kind::GitFile => "a .git that leads git elsewhere",
             Kind::Pointer => "leads git out of the workspace",
+            Kind::Denied => "nobody may read it",
         }
     }
 }
@@ -62,6 +68,10 @@ pub(super) struct Names {
     git: bool,
     /// Single paths that the owner's git configuration leads to.
     pub(super) paths: BTreeSet<Vec<u8>>,
+    /// What nobody may read.
+    denied: DenyRead,
+    /// Files that links at such places lead to.
+    pub(super) denied_paths: BTreeSet<Vec<u8>>,
 }
 
 /// What one directory holds.
@@ -76,7 +86,7 @@ pub(super) struct Listing {
 }
 
 impl Names {
-    pub(super) fn new(names: &[String]) -> Names {
+    pub(super) fn new(names: &[String], denied: DenyRead) -> Names {
         let is_git = |name: &&String| name.eq_ignore_ascii_case(protected::GIT);
         let named: Vec<String> = names.iter().filter(|name| !is_git(name)).cloned().collect();
         Names {
@@ -84,18 +94,27 @@ impl Names {
             named,
             git: names.iter().any(|name| is_git(&name)),
             paths: BTreeSet::new(),
+            denied,
+            denied_paths: BTreeSet::new(),
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.named.is_empty() && !self.git
+        self.named.is_empty() && !self.git && self.denied.is_empty()
+    }
+
+    /// Whether nobody may read what has this path.
+    pub(super) fn is_denied(&self, path: &[u8], is_directory: bool) -> bool {
+        self.denied.denies_entry(Path::new(OsStr::from_bytes(path)), is_directory)
+            || !self.denied_paths.is_empty() && self.denied_paths.contains(path)
     }
 
     /// Whether a change of an entry with this name can make or change a place.
-    pub(super) fn is_relevant(&self, name: &[u8]) -> bool {
+    pub(super) fn is_relevant(&self, directory: &[u8], name: &[u8]) -> bool {
         self.is_protected(name)
             || self.git && (is_named(name, b".git") || piece(name).is_some() || is_mark(name))
             || self.paths.iter().any(|path| tree::split(path).1 == name)
+            || !self.denied.is_empty() && self.is_denied(&join(directory, name), false)
     }
 
     /// Looks through one directory.
@@ -113,6 +132,10 @@ impl Names {
                 if is_directory {
                     listing.directories.push(join(name, protected::WORKTREES.as_bytes()));
                 }
+                return true;
+            }
+            if !in_installed && !self.denied.is_empty() && self.is_denied(&join(path, name), is_directory) {
+                listing.places.push((join(path, name), Kind::Denied));
                 return true;
             }
             // The first letters of all that counts in git's structure.

@@ -60,6 +60,7 @@ pub(super) struct Snapshot {
     pub(super) held: Held,
     /// Whether a file in it has a second name, through which it can be changed around any mount.
     pub(super) shared: bool,
+    pub(super) is_directory: bool,
 }
 
 /// What is left of the bounds of one snapshot.
@@ -79,7 +80,23 @@ impl Snapshot {
         let Some(stat) = tree.stat(path)? else { return Ok(None) };
         let mut budget = Budget { bytes: PLACE_BYTES, entries: MOST_ENTRIES, shared: false };
         let held = budget.look(tree, path, &stat, MOST_DEPTH, wanted)?;
-        Ok(Some(Snapshot { identity: identity(&stat), held, shared: budget.shared }))
+        let is_directory = kind(&stat) == FileType::Directory;
+        Ok(Some(Snapshot { identity: identity(&stat), held, shared: budget.shared, is_directory }))
+    }
+
+    /// What is at a path without a look into it; none if there is nothing.
+    pub(super) fn outline(tree: &Tree, path: &[u8]) -> io::Result<Option<Snapshot>> {
+        let Some(stat) = tree.stat(path)? else { return Ok(None) };
+        let held = match kind(&stat) {
+            FileType::Symlink => {
+                let (directory, name) = split(path);
+                let target = rustix::fs::readlinkat(tree.directory(directory)?, name, Vec::new())?;
+                Held::Link(target.into_bytes())
+            }
+            _ => Held::Unknown,
+        };
+        let is_directory = kind(&stat) == FileType::Directory;
+        Ok(Some(Snapshot { identity: identity(&stat), held, shared: false, is_directory }))
     }
 
     /// Whether a mount can keep it as it is: links lead elsewhere and are not mounted over.

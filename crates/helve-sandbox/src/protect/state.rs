@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::OwnedFd;
 
-use helve_core::{Removed, protected};
+use helve_core::{DenyRead, Removed, protected};
 use rustix::fs::FileType;
 
 use super::found::Found;
@@ -14,9 +14,9 @@ use super::snapshot::{Held, Snapshot};
 use super::take::{Taken, put_back, reconcile};
 use super::tree::{Identity, Tree, identity, join, kind as type_of, split};
 use super::watch::{Changes, Watch};
-use crate::native::wire::Guarded;
+use crate::native::wire::{Cover, Guarded};
 
-/// How many paths are mounted. What the owner has beyond is put back if a command changes it.
+/// How many paths are mounted, besides those above them. What the owner has beyond is put back if a command changes it.
 const MOST_GUARDED: usize = 512;
 
 /// How many lines about what was taken away before a call are kept for its end.
@@ -43,6 +43,8 @@ pub(super) struct State {
     unsettled: bool,
     /// What was taken away before a call began, and is told when it ends.
     late: Vec<Removed>,
+    /// Whether a command made something that nobody may read, which is to be hidden from the next.
+    unlisted: bool,
     /// What was said to be mounted the last time.
     told: Option<Vec<(Guarded, Option<Identity>)>>,
 }
@@ -68,10 +70,10 @@ struct Known {
 }
 
 impl State {
-    pub(super) fn new(workspace: OwnedFd, names: &[String], mounts: bool) -> State {
+    pub(super) fn new(workspace: OwnedFd, names: &[String], denied: DenyRead, mounts: bool) -> State {
         State {
             tree: Tree::new(workspace),
-            names: Names::new(names),
+            names: Names::new(names, denied),
             mounts,
             watch: Watching::Unused,
             running: 0,
@@ -81,6 +83,7 @@ impl State {
             stale: false,
             unsettled: false,
             late: Vec::new(),
+            unlisted: false,
             told: None,
         }
     }
@@ -127,9 +130,11 @@ impl State {
             self.adopt(found)?;
             self.stale = false;
         }
-        if found.is_none() && self.told.is_some() {
+        if found.is_none() && self.told.is_some() && !self.unlisted {
             return Ok(None);
         }
+        self.all_are_hidden()?;
+        self.unlisted = false;
         Ok(self.tell())
     }
 
@@ -179,6 +184,7 @@ impl State {
         self.theirs.retain(|path| !found.misses(path));
         for (path, known) in self.known.iter().filter(|(path, _)| found.misses(path)) {
             if !known.mounted
+                && known.kind != Kind::Denied
                 && let Err(error) = put_back(&self.tree, path, &known.snapshot.held)
             {
                 taken.failed(path, &format_args!("it was removed and could not be put back: {error}"));
@@ -276,24 +282,59 @@ impl State {
         for (path, kind) in &found.places {
             self.adopt_one(path, *kind)?;
         }
-        let configs = self.known.iter().filter(|(_, known)| known.kind == Kind::Config);
+        let (denied, kept): (Vec<_>, Vec<_>) =
+            self.known.iter().partition(|(_, known)| known.kind == Kind::Denied);
+        let hidden = denied.iter().map(|(path, known)| (path.as_slice(), Kind::Hooks, &known.snapshot.held));
+        let denied_paths = self.judge().linked(hidden);
+        let configs = kept.iter().filter(|(_, known)| known.kind == Kind::Config);
         let configs = configs.map(|(path, known)| (path.as_slice(), &known.snapshot.held));
         let mut paths = self.judge().led_to(configs);
-        let places =
-            self.known.iter().map(|(path, known)| (path.as_slice(), known.kind, &known.snapshot.held));
+        let places = kept.iter().map(|(path, known)| (path.as_slice(), known.kind, &known.snapshot.held));
         paths.append(&mut self.judge().linked(places));
         self.names.paths = paths;
+        self.names.denied_paths = denied_paths;
         for path in self.names.paths.clone() {
             self.adopt_one(&path, Kind::Named)?;
+        }
+        for path in self.names.denied_paths.clone() {
+            if !self.known.contains_key(&path) {
+                self.adopt_one(&path, Kind::Denied)?;
+            }
         }
         Ok(())
     }
 
+    /// Whether everything that nobody may read can be hidden.
+    fn all_are_hidden(&self) -> io::Result<()> {
+        let to_hide = |(path, known): &(&Vec<u8>, &Known)| {
+            known.snapshot.can_be_mounted() && self.names.is_denied(path, known.snapshot.is_directory)
+        };
+        let denied: Vec<_> = self.known.iter().filter(to_hide).collect();
+        let Some((path, _)) = denied.first().filter(|_| !self.mounts || denied.len() > MOST_GUARDED) else {
+            return Ok(());
+        };
+        let path = String::from_utf8_lossy(path);
+        Err(io::Error::other(if self.mounts {
+            format!("more than {MOST_GUARDED} paths are denied by files.deny_read, {path} among them")
+        } else {
+            format!("this sandbox cannot hide {path}, which files.deny_read denies")
+        }))
+    }
+
     fn adopt_one(&mut self, path: &[u8], kind: Kind) -> io::Result<()> {
-        let Some(snapshot) = Snapshot::of(&self.tree, path, wanted(kind))? else {
+        let snapshot = match kind {
+            // Of a secret nothing is remembered.
+            Kind::Denied => Snapshot::outline(&self.tree, path)?,
+            kind => Snapshot::of(&self.tree, path, wanted(kind))?,
+        };
+        let Some(snapshot) = snapshot else {
             self.known.remove(path);
             return Ok(());
         };
+        if kind == Kind::Denied {
+            self.known.insert(path.to_vec(), Known { kind, snapshot, mounted: false });
+            return Ok(());
+        }
         self.watch_place(path, &snapshot);
         if self.theirs.contains(path) && self.judge().may_stay(path, kind, &snapshot, None) {
             return Ok(());
@@ -320,6 +361,11 @@ impl State {
 
     /// Decides about one place after a call.
     fn settle(&mut self, path: &[u8], kind: Kind, taken: &mut Taken) -> io::Result<()> {
+        if kind == Kind::Denied {
+            // It stays, and is hidden from the next call.
+            self.unlisted = true;
+            return self.adopt_one(path, kind);
+        }
         if let (Some(known), Some(stat)) = (self.known.get(path), self.tree.stat(path)?)
             && known.mounted
             // Nothing but a second name leads around the mount.
@@ -373,9 +419,11 @@ impl State {
     }
 
     fn compile(&mut self) -> Vec<(Guarded, Option<Identity>)> {
-        let mut paths: BTreeMap<Vec<u8>, Option<Identity>> = BTreeMap::new();
+        let mut paths: BTreeMap<Vec<u8>, (Cover, Option<Identity>)> = BTreeMap::new();
         let mut places: Vec<_> = self.known.iter_mut().collect();
-        places.sort_by_key(|(path, _)| path.iter().filter(|byte| **byte == b'/').count());
+        let depth = |path: &[u8]| path.iter().filter(|byte| **byte == b'/').count();
+        // What must be hidden comes first, so that it is what the bound leaves room for.
+        places.sort_by_key(|(path, known)| (known.kind != Kind::Denied, depth(path)));
         for (path, known) in places {
             known.mounted = false;
             if !self.mounts || !known.snapshot.can_be_mounted() || paths.len() >= MOST_GUARDED {
@@ -384,21 +432,22 @@ impl State {
             known.mounted = true;
             let mut above = split(path).0;
             while !above.is_empty() {
-                paths.entry(above.to_vec()).or_insert(None);
+                paths.entry(above.to_vec()).or_insert((Cover::Pin, None));
                 above = split(above).0;
             }
-            paths.insert(path.clone(), Some(known.snapshot.identity));
+            let denied = self.names.is_denied(path, known.snapshot.is_directory);
+            let cover = if denied { Cover::Hidden } else { Cover::ReadOnly };
+            paths.insert(path.clone(), (cover, Some(known.snapshot.identity)));
             let trees = join(path, protected::WORKTREES.as_bytes());
             let is_directory = |stat: &rustix::fs::Stat| type_of(stat) == FileType::Directory;
             if known.kind == Kind::Named
+                && !denied
                 && self.tree.stat(&trees).is_ok_and(|stat| stat.as_ref().is_some_and(is_directory))
             {
-                paths.entry(trees).or_insert(None);
+                paths.entry(trees).or_insert((Cover::Pin, None));
             }
         }
-        let entry = |(path, identity): (Vec<u8>, Option<Identity>)| {
-            (Guarded { path, writable: identity.is_none() }, identity)
-        };
+        let entry = |(path, (cover, identity))| (Guarded { path, cover }, identity);
         paths.into_iter().map(entry).collect()
     }
 

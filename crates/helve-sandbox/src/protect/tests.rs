@@ -6,11 +6,21 @@ use std::process::Command;
 use pretty_assertions::assert_eq;
 
 use super::*;
+use crate::native::wire::Cover;
 
 mod hostile;
 
 const HARMLESS: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n";
 const HOSTILE: &str = "[core]\n\tfsmonitor = touch owned\n";
+
+/// What nobody may read in a [`Scene`].
+fn denied() -> DenyRead {
+    DenyRead::new(&[".env", "!sample/.env", "*.pem", "vault/"]).unwrap()
+}
+
+fn none() -> DenyRead {
+    DenyRead::new::<&str>(&[]).unwrap()
+}
 
 /// A workspace and its keeper.
 struct Scene {
@@ -28,7 +38,7 @@ impl Scene {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(CWD, folder.path(), flags, Mode::empty()).unwrap();
         let names: Vec<String> = helve_core::protected::NAMES.iter().map(|name| (*name).to_owned()).collect();
-        Scene { folder, keeper: Keeper::new(opened, &names, mounts) }
+        Scene { folder, keeper: Keeper::new(opened, &names, denied(), mounts) }
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -44,10 +54,6 @@ impl Scene {
     }
 
     fn before(&self) -> Option<Vec<String>> {
-        let show = |guarded: Guarded| {
-            let path = String::from_utf8(guarded.path).unwrap();
-            if guarded.writable { format!("{path} (pin)") } else { path }
-        };
         self.keeper.before().unwrap().map(|list| list.into_iter().map(show).collect())
     }
 
@@ -64,6 +70,15 @@ impl Scene {
         self.before();
         command(self);
         self.after()
+    }
+}
+
+fn show(guarded: Guarded) -> String {
+    let path = String::from_utf8(guarded.path).unwrap();
+    match guarded.cover {
+        Cover::ReadOnly => path,
+        Cover::Pin => format!("{path} (pin)"),
+        Cover::Hidden => format!("{path} (hidden)"),
     }
 }
 
@@ -399,7 +414,7 @@ fn more_events_than_the_kernel_keeps_lose_nothing() {
 #[test]
 fn names_without_a_dot_count_where_the_owner_names_them() {
     let folder = tempfile::tempdir().unwrap();
-    let protection = Protection::new(folder.path().to_owned(), vec!["secret.mk".into()], false);
+    let protection = Protection::new(folder.path().to_owned(), vec!["secret.mk".into()], none(), false);
     write(&folder.path().join("a/secret.mk"), "mine");
     for _ in 0..3 {
         let turn = protection.begin().unwrap().unwrap();
@@ -414,9 +429,49 @@ fn names_without_a_dot_count_where_the_owner_names_them() {
 }
 
 #[test]
+fn what_nobody_may_read_is_hidden_from_the_start_and_not_taken_away() {
+    let files =
+        [(".env", "mine"), ("a/key.PEM", "x"), ("vault/x", "x"), ("sample/.env", "x"), ("vault/y.pem", "x")];
+    first_and_later(&files, true, |scene| {
+        let list = [".env (hidden)", "a (pin)", "a/key.PEM (hidden)", "vault (hidden)"];
+        assert_eq!(scene.keeper.before().map(|_| ()).unwrap(), ());
+        let guarded: Vec<String> = scene.keeper.guarded().into_iter().map(show).collect();
+        assert_eq!(guarded, list);
+        assert_eq!(scene.after(), []);
+        // What a command makes stays, and is hidden from the next.
+        assert_eq!(scene.call(|scene| scene.write("b/.env", "theirs")), []);
+        assert_eq!(scene.read("b/.env").as_deref(), Some("theirs"));
+        let mut list = list.map(str::to_owned).to_vec();
+        list.splice(3..3, ["b (pin)".to_owned(), "b/.env (hidden)".to_owned()]);
+        assert_eq!(scene.before(), Some(list));
+        assert_eq!(scene.after(), []);
+        // One that the owner takes away is hidden no longer.
+        fs::remove_file(scene.path("b/.env")).unwrap();
+        assert_eq!(scene.before().map(|list| list.len()), Some(4));
+        assert_eq!(scene.after(), []);
+    });
+}
+
+#[test]
+fn a_link_with_a_denied_name_hides_what_it_leads_to() {
+    let scene = Scene::new(&[("conf/prod", "secret")], true);
+    symlink("conf/prod", scene.path(".env")).unwrap();
+    assert_eq!(scene.before(), Some(vec!["conf (pin)".to_owned(), "conf/prod (hidden)".to_owned()]));
+    assert_eq!(scene.after(), []);
+}
+
+#[test]
+fn without_mounts_nothing_can_be_hidden_and_no_call_begins() {
+    let scene = Scene::new(&[(".env", "mine")], false);
+    assert!(scene.keeper.before().unwrap_err().to_string().contains("cannot hide .env"));
+    fs::remove_file(scene.path(".env")).unwrap();
+    assert_eq!(scene.call(|_| {}), []);
+}
+
+#[test]
 fn a_dropped_turn_sweeps_too() {
     let folder = tempfile::tempdir().unwrap();
-    let protection = Protection::new(folder.path().to_owned(), vec![".envrc".into()], true);
+    let protection = Protection::new(folder.path().to_owned(), vec![".envrc".into()], none(), true);
     let turn = protection.begin().unwrap().unwrap();
     fs::write(folder.path().join(".envrc"), "x").unwrap();
     drop(turn);
@@ -428,7 +483,7 @@ fn a_dropped_turn_sweeps_too() {
     let turn = protection.begin().unwrap().unwrap();
     fs::write(path.join(".envrc"), "x").unwrap();
     assert_eq!(turn.end().unwrap().len(), 1);
-    let nothing = Protection::new(path, Vec::new(), true);
+    let nothing = Protection::new(path, Vec::new(), none(), true);
     assert!(nothing.begin().unwrap().is_none());
 }
 

@@ -232,7 +232,7 @@ fn note(
         changes.gone.insert(join(path, name));
     }
     // Of a directory whose mode is widened for a look this process itself is told, too.
-    if names.is_relevant(name) && !(directory && what.contains(ReadFlags::ATTRIB)) {
+    if names.is_relevant(path, name) && !(directory && what.contains(ReadFlags::ATTRIB)) {
         changes.directories.entry(path.to_vec()).or_default();
     }
 }

@@ -7,6 +7,8 @@
 mod common;
 
 #[cfg(test)]
+mod deny_read;
+#[cfg(test)]
 mod endings;
 #[cfg(test)]
 mod ladder;

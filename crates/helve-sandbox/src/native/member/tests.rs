@@ -14,7 +14,13 @@ fn zygote(graveyard: &Arc<Graveyard>) -> (Arc<Zygote>, OwnedFd) {
     let (control, theirs) = socket::pair().unwrap();
     let child = Command::new("sleep").arg("60").stdout(Stdio::null()).spawn().unwrap();
     let root = Rule { given: "/".into(), real: "/".into() };
-    let rules = Rules { workspace: root, read_only: Vec::new(), read_write: Vec::new(), hidden: Vec::new() };
+    let rules = Rules {
+        workspace: root,
+        read_only: Vec::new(),
+        read_write: Vec::new(),
+        hidden: Vec::new(),
+        denied: helve_core::DenyRead::new::<&str>(&[]).unwrap(),
+    };
     let place = Place::of("/".as_ref()).unwrap();
     let started = Started { child, control };
     let zygote = Zygote::new(1, place, Entries::look(&rules), None, started, Arc::clone(graveyard));

@@ -124,7 +124,7 @@ fn what_belongs_to_others_stops_no_call_of_a_user() {
     };
     let names = [".envrc", ".vscode", ".git"].map(str::to_owned).to_vec();
     for mounts in [true, false] {
-        let protection = Protection::new(PathBuf::from(&folder), names.clone(), mounts);
+        let protection = Protection::new(PathBuf::from(&folder), names.clone(), none(), mounts);
         for _ in 0..4 {
             let turn = protection.begin().unwrap().unwrap();
             write(&Path::new(&folder).join("d/.envrc"), "new");

@@ -22,7 +22,7 @@ use rustix::mount::{
 use super::failure::Failure;
 use super::identity::Identity;
 use crate::native::setup::{Place, Setup};
-use crate::native::wire::{Guarded, Step};
+use crate::native::wire::{Cover, Guarded, Step};
 
 /// What members need of the template.
 pub(super) struct Template {
@@ -112,6 +112,8 @@ pub(super) fn build(setup: &Setup, identity: &mut Identity) -> Result<(), Failur
             (Place::HiddenFile, _) => builder.attach(&path, empty(FileType::RegularFile)?)?,
         }
     }
+    builder.file(Path::new(EMPTY_FILE), b"")?;
+    drop(builder.directory(Path::new(EMPTY_DIRECTORY))?);
     builder.become_root()
 }
 
@@ -445,6 +447,11 @@ impl Template {
 #[derive(Default)]
 pub(super) struct Guards(Vec<OwnedFd>);
 
+/// What stands for a hidden file and a hidden directory, in the template itself: a mount that is attached nowhere could be
+/// copied by new kernels only.
+const EMPTY_FILE: &str = "/.helve/file";
+const EMPTY_DIRECTORY: &str = "/.helve/directory";
+
 impl Guards {
     /// Takes the guards away that are there, and sets these.
     pub(super) fn set(&mut self, workspace: &OwnedFd, entries: &[Guarded]) -> Result<(), Failure> {
@@ -471,8 +478,12 @@ impl Guards {
                 | OpenTreeFlags::OPEN_TREE_CLOEXEC
                 | OpenTreeFlags::AT_RECURSIVE
                 | OpenTreeFlags::AT_EMPTY_PATH;
-            let tree = rustix::mount::open_tree(&target, "", clone).map_err(failed)?;
-            if !entry.writable {
+            let tree = match entry.cover {
+                Cover::Hidden => tree(Path::new(empty_for(&target).map_err(failed)?)),
+                Cover::Pin | Cover::ReadOnly => rustix::mount::open_tree(&target, "", clone),
+            };
+            let tree = tree.map_err(failed)?;
+            if entry.cover != Cover::Pin {
                 set_attributes(tree.as_fd(), libc::MOUNT_ATTR_RDONLY, None)
                     .map_err(|errno| (Step::Guard, errno))?;
             }
@@ -481,6 +492,12 @@ impl Guards {
         }
         Ok(())
     }
+}
+
+/// What hides a file or a directory.
+fn empty_for(target: &OwnedFd) -> Result<&'static str, Errno> {
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(target)?.st_mode);
+    Ok(if kind == FileType::Directory { EMPTY_DIRECTORY } else { EMPTY_FILE })
 }
 
 /// Whose a tree is: user and group.

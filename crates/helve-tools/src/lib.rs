@@ -19,6 +19,7 @@
 //! stages of the pipeline. No tool opens a file, a socket or a process by itself.
 
 mod echo;
+pub mod edit;
 mod exec;
 mod json;
 mod read_output;

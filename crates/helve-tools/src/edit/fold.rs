@@ -1,0 +1,154 @@
+//! What two texts have in common when small differences do not count. One table for edits and patches.
+//!
+//! A line is folded for comparing only; what is written back is always the file's own bytes or the new text. The places
+//! of a folded line lead back to the file's by [`unfold`], and only where a whole character as people see it
+//! (a grapheme cluster) starts or ends: half of a ligature cannot be replaced.
+
+use std::borrow::Cow;
+
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::lines::trim_end;
+
+/// A longer line is compared as it is: folding may make a text several times longer.
+const MAX_FOLDED: usize = 4 << 20;
+
+/// Which differences do not count, each more than the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fold {
+    /// None but line endings, which a line does not hold.
+    Nothing,
+    /// White space at the end of a line.
+    Trailing,
+    /// And typographic quotes, dashes, spaces and compatible forms of characters.
+    Unicode,
+    /// And the indentation.
+    Indent,
+}
+
+/// A line without what does not count.
+pub(crate) fn fold(line: &[u8], fold: Fold) -> Cow<'_, [u8]> {
+    super::count_steps(line.len());
+    match fold {
+        Fold::Nothing => Cow::Borrowed(line),
+        Fold::Trailing => Cow::Borrowed(trim_end(line)),
+        Fold::Unicode => unicode(line),
+        Fold::Indent => match unicode(line) {
+            Cow::Borrowed(line) => Cow::Borrowed(line.trim_ascii_start()),
+            Cow::Owned(line) => Cow::Owned(line.trim_ascii_start().to_vec()),
+        },
+    }
+}
+
+fn unicode(line: &[u8]) -> Cow<'_, [u8]> {
+    if is_plain(line) {
+        return Cow::Borrowed(trim_end(line));
+    }
+    let mut folded = Vec::with_capacity(line.len());
+    for_segments(line, |_, text| folded.extend_from_slice(text));
+    folded.truncate(trim_end(&folded).len());
+    Cow::Owned(folded)
+}
+
+/// Whether folding changes nothing but the end of the line.
+fn is_plain(line: &[u8]) -> bool {
+    if line.is_ascii() || line.len() > MAX_FOLDED {
+        return true;
+    }
+    line.utf8_chunks().all(|chunk| {
+        let text = chunk.valid();
+        is_nfkc_quick(text.chars()) == IsNormalized::Yes && !text.chars().any(|c| plain_form(c) != c)
+    })
+}
+
+/// The character of the keyboard that a typographic one stands for.
+fn plain_form(c: char) -> char {
+    match c {
+        '\u{2018}'..='\u{201b}' => '\'',
+        '\u{201c}'..='\u{201f}' => '"',
+        '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',
+        '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => ' ',
+        other => other,
+    }
+}
+
+/// Calls `act` with the length of each character as people see it and what it is folded to.
+fn for_segments(line: &[u8], mut act: impl FnMut(usize, &[u8])) {
+    let mut text = String::new();
+    for chunk in line.utf8_chunks() {
+        for cluster in chunk.valid().graphemes(true) {
+            if cluster.is_ascii() {
+                act(cluster.len(), cluster.as_bytes());
+                continue;
+            }
+            text.clear();
+            text.extend(cluster.nfkc().map(plain_form));
+            act(cluster.len(), text.as_bytes());
+        }
+        if !chunk.invalid().is_empty() {
+            act(chunk.invalid().len(), chunk.invalid());
+        }
+    }
+}
+
+/// The places in `line` that `places` of its folded form come from, in ascending order in both. None for a place inside
+/// of what one character became.
+pub(crate) fn unfold(line: &[u8], how: Fold, places: &[usize]) -> Vec<Option<usize>> {
+    super::count_steps(line.len());
+    if how < Fold::Unicode || is_plain(line) {
+        return places.iter().map(|place| Some(*place)).collect();
+    }
+    let mut found = Vec::with_capacity(places.len());
+    let (mut source, mut folded) = (0, 0);
+    let mut wanted = places.iter().copied().peekable();
+    for_segments(line, |length, text| {
+        while let Some(place) = wanted.next_if(|place| *place < folded + text.len() || *place == folded) {
+            found.push((place == folded).then_some(source));
+        }
+        source += length;
+        folded += text.len();
+    });
+    found.extend(wanted.map(|place| (place == folded).then_some(source)));
+    found
+}
+
+/// The places at which both `line` and its folded form can be cut: in `line`, in the folded form.
+pub(crate) fn cuts(line: &[u8]) -> Vec<(usize, usize)> {
+    let mut all = vec![(0, 0)];
+    let (mut source, mut folded) = (0, 0);
+    for_segments(line, |length, text| {
+        source += length;
+        folded += text.len();
+        all.push((source, folded));
+    });
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pretty_assertions::assert_eq;
+
+    fn folded(line: &str) -> String {
+        String::from_utf8(fold(line.as_bytes(), Fold::Unicode).into_owned()).unwrap()
+    }
+
+    #[test]
+    fn typography_is_folded_to_the_keyboard() {
+        assert_eq!(folded("\u{201c}a\u{201d} \u{2014} b\u{a0}c\u{2019}s\u{3000}"), "\"a\" - b c's");
+        assert_eq!(folded("\u{ff21}\u{ff22} \u{fb01}le"), "AB file");
+        assert_eq!(folded("e\u{301}"), folded("\u{e9}"));
+        assert_eq!(fold(b"  a\xff\xfeb \t", Fold::Indent).as_ref(), b"a\xff\xfeb");
+    }
+
+    #[test]
+    fn places_lead_back_to_the_edges_of_characters_alone() {
+        let line = "\u{fb01}le\u{a0}x".as_bytes();
+        assert_eq!(
+            unfold(line, Fold::Unicode, &[0, 1, 2, 4, 5, 6]),
+            [Some(0), None, Some(3), Some(5), Some(7), Some(8)]
+        );
+        assert_eq!(unfold(b"abc", Fold::Unicode, &[1, 3]), [Some(1), Some(3)]);
+    }
+}

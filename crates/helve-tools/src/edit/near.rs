@@ -1,0 +1,283 @@
+//! What is nearest to a text that is not in a file, anywhere in it, and how it differs.
+//!
+//! One pass over the file scores each line by how many of its three-byte pieces the text has as well; the
+//! windows of lines with the best sums are candidates, and only those are compared letter by letter. Long lines are
+//! scored in pieces. Memory and work beyond the one pass are bounded.
+
+mod differ;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use super::fold::{Fold, fold};
+use super::lines::{Line, body, lines};
+
+/// So many lines of the text are looked at.
+const MAX_TEXT_LINES: usize = 48;
+/// And so many bytes of each.
+const MAX_TEXT_LINE: usize = 240;
+/// A longer line of the file is scored in pieces of this many bytes.
+const PIECE: usize = 512;
+/// So many windows are compared letter by letter.
+const CANDIDATES: usize = 6;
+/// So many are told.
+const TOLD: usize = 3;
+/// What has less in common, in percent, is not near.
+const MIN_PERCENT: usize = 45;
+/// So many characters of the file are shown.
+const SHOWN_CHARS: usize = 800;
+/// Bits of the table of pieces.
+const TABLE_BITS: u32 = 16;
+
+/// A text of the file that is near to the one that was looked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Near {
+    /// The number of the first line that differs.
+    pub line: usize,
+    /// How much they have in common.
+    pub percent: usize,
+    /// The line of the text that differs; cut if it is long.
+    pub expected: String,
+    /// The line of the file.
+    pub found: String,
+    /// How they differ.
+    pub difference: String,
+    lines: Range<usize>,
+}
+
+/// A part of the file to show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// The number of its first line.
+    pub first_line: usize,
+    /// Its text, every line ending as `\n`.
+    pub text: String,
+    /// Whether there is more before it.
+    pub more_before: bool,
+    /// Whether there is more behind it.
+    pub more_behind: bool,
+}
+
+/// The nearest texts, the best first, and the part of the file around the best.
+pub(crate) fn look(file: &[u8], text: &str) -> (Vec<Near>, Option<Region>) {
+    let wanted: Vec<&str> = text.lines().take(MAX_TEXT_LINES).collect();
+    let first = wanted.iter().position(|line| !line.trim().is_empty()).unwrap_or(0);
+    let wanted = &wanted[first.min(wanted.len())..];
+    let mut near: Vec<Near> = candidates(file, wanted)
+        .into_iter()
+        .filter_map(|candidate| compare(file, wanted, &candidate))
+        .filter(|near| near.percent >= MIN_PERCENT)
+        .collect();
+    near.sort_by_key(|near| (std::cmp::Reverse(near.percent), near.line));
+    near.dedup_by_key(|near| near.line);
+    near.truncate(TOLD);
+    let around = near.first().map_or(1..1, |best| best.lines.clone());
+    (near, region(file, around))
+}
+
+/// A window of lines, or pieces of lines, that shares much with the text.
+#[derive(Clone, Debug)]
+struct Candidate {
+    score: usize,
+    /// The number of its first line.
+    line: usize,
+    /// The bytes of its lines.
+    units: Vec<Line>,
+}
+
+/// The pieces of a text that a line may share with it.
+struct Pieces {
+    size: usize,
+    table: Vec<u64>,
+}
+
+impl Pieces {
+    fn new(wanted: &[&str]) -> Pieces {
+        let lines: Vec<Vec<u8>> = wanted.iter().map(|line| plain(cut_bytes(line.as_bytes()))).collect();
+        let longest = lines.iter().map(Vec::len).max().unwrap_or(0);
+        let size = longest.clamp(1, 3);
+        let mut pieces = Pieces { size, table: vec![0; 1 << (TABLE_BITS - 6)] };
+        for piece in lines.iter().flat_map(|line| line.windows(size)) {
+            let slot = slot(piece);
+            pieces.table[slot / 64] |= 1 << (slot % 64);
+        }
+        pieces
+    }
+
+    /// How many pieces of the line the text has, less those that it has not.
+    fn score(&self, line: &[u8]) -> usize {
+        super::count_steps(line.len());
+        let mut common = 0;
+        for piece in line.windows(self.size) {
+            let slot = slot(piece);
+            common += (self.table[slot / 64] >> (slot % 64) & 1) as usize;
+        }
+        let total = (line.len() + 1).saturating_sub(self.size);
+        (common * 2).saturating_sub(total)
+    }
+}
+
+fn slot(piece: &[u8]) -> usize {
+    let mut value: u32 = 0;
+    for byte in piece {
+        value = value << 8 | u32::from(byte.to_ascii_lowercase());
+    }
+    (value.wrapping_mul(0x9e37_79b1) >> (32 - TABLE_BITS)) as usize
+}
+
+/// A line for comparing: folded, without indentation.
+fn plain(line: &[u8]) -> Vec<u8> {
+    fold(line, Fold::Indent).into_owned()
+}
+
+fn cut_bytes(line: &[u8]) -> &[u8] {
+    &line[..line.len().min(MAX_TEXT_LINE)]
+}
+
+/// Lines, the long ones in pieces, with the number of their line.
+fn units(file: &[u8]) -> impl Iterator<Item = (usize, Line)> + '_ {
+    lines(file, body(file)..file.len()).enumerate().flat_map(|(index, line)| {
+        let count = (line.end - line.start).div_ceil(PIECE).max(1);
+        (0..count).map(move |i| {
+            let start = line.start + i * PIECE;
+            let end = if i + 1 == count { line.end } else { start + PIECE };
+            (index + 1, Line { start, end, next: end })
+        })
+    })
+}
+
+fn candidates(file: &[u8], wanted: &[&str]) -> Vec<Candidate> {
+    let pieces = Pieces::new(wanted);
+    let size = wanted.len().max(1);
+    let mut best: Vec<Candidate> = Vec::new();
+    let mut window: VecDeque<(usize, usize, Line)> = VecDeque::with_capacity(size);
+    let mut sum = 0;
+    for (number, unit) in units(file) {
+        if window.len() == size
+            && let Some((score, ..)) = window.pop_front()
+        {
+            sum -= score;
+        }
+        let text = unit.text(file);
+        let score =
+            if text.is_ascii() { pieces.score(text.trim_ascii()) } else { pieces.score(&plain(text)) };
+        sum += score;
+        window.push_back((score, number, unit));
+        // A window is worth a look where its last line adds to it.
+        if score > 0 {
+            offer(&mut best, sum, &window);
+        }
+    }
+    best
+}
+
+/// Keeps the best windows that do not overlap.
+fn offer(best: &mut Vec<Candidate>, score: usize, window: &VecDeque<(usize, usize, Line)>) {
+    let weakest = best.iter().map(|candidate| candidate.score).min().unwrap_or(0);
+    if best.len() == CANDIDATES && score <= weakest {
+        return;
+    }
+    let Some((_, line, first)) = window.front().copied() else { return };
+    let overlapping =
+        best.iter().position(|known| known.units.last().is_some_and(|last| last.end > first.start));
+    if let Some(index) = overlapping {
+        if best[index].score >= score {
+            return;
+        }
+        best.remove(index);
+    } else if best.len() == CANDIDATES {
+        let weakest = best.iter().position(|candidate| candidate.score == weakest);
+        weakest.map(|index| best.remove(index));
+    }
+    best.push(Candidate { score, line, units: window.iter().map(|(.., unit)| *unit).collect() });
+}
+
+/// How a window differs from the text, line by line.
+fn compare(file: &[u8], wanted: &[&str], candidate: &Candidate) -> Option<Near> {
+    // A window that is shorter than the text stands at the end of the file.
+    let (shift, alike) = best_shift(file, wanted, &candidate.units);
+    let (mut distance, mut total) = (0, 0);
+    let mut first: Option<(usize, &str, String)> = None;
+    for (i, expected) in wanted.iter().enumerate() {
+        let unit = i.checked_add_signed(-shift).and_then(|at| candidate.units.get(at));
+        let found = unit.map_or(String::new(), |unit| lossy(unit.text(file)));
+        let (a, b) = (short(expected.trim()), short(found.trim()));
+        total += a.chars().count().max(b.chars().count());
+        if a != b {
+            distance += strsim::levenshtein(&a, &b);
+        }
+        if first.is_none() && differ::differs(expected, &found) {
+            first = Some((i, expected, found));
+        }
+    }
+    let percent = 100 - (distance * 100).div_ceil(total.max(1)).min(100);
+    let (index, expected, found) = first.unwrap_or((0, wanted.first()?, String::new()));
+    let number = |at: usize| {
+        let at = at.checked_add_signed(-shift).unwrap_or(0);
+        // Units are lines but for the pieces of long ones, which are all of one line.
+        candidate.line + distinct_lines(file, &candidate.units[..at.min(candidate.units.len())])
+    };
+    let difference = match alike == wanted.len() {
+        true => "the lines are the same one by one; line breaks around them differ".to_owned(),
+        false => differ::describe(expected, &found),
+    };
+    let last = candidate.line + candidate.units.len();
+    let (expected, found) = differ::cut_both(expected, &found);
+    Some(Near { line: number(index), percent, expected, found, difference, lines: candidate.line..last })
+}
+
+fn distinct_lines(file: &[u8], units: &[Line]) -> usize {
+    units.iter().filter(|unit| matches!(file.get(unit.end), Some(b'\n' | b'\r'))).count()
+}
+
+/// By how many lines the text is best moved against the window, and how many lines are equal then.
+fn best_shift(file: &[u8], wanted: &[&str], units: &[Line]) -> (isize, usize) {
+    let found: Vec<Vec<u8>> = units.iter().map(|unit| plain(unit.text(file))).collect();
+    let wanted: Vec<Vec<u8>> = wanted.iter().map(|line| plain(line.as_bytes())).collect();
+    let mut best = (0, 0);
+    for shift in [0, -1, 1, -2, 2isize] {
+        let equal = |(i, line): (usize, &Vec<u8>)| {
+            i.checked_add_signed(-shift).and_then(|at| found.get(at)).is_some_and(|one| one == line)
+        };
+        let alike = wanted.iter().enumerate().filter(|pair| equal(*pair)).count();
+        if alike > best.1 {
+            best = (shift, alike);
+        }
+    }
+    best
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(MAX_TEXT_LINE).collect()
+}
+
+/// The file, or the part of it around some lines.
+fn region(file: &[u8], around: Range<usize>) -> Option<Region> {
+    let start = body(file);
+    if start == file.len() {
+        return None;
+    }
+    let from = if file.len() <= SHOWN_CHARS { 1 } else { around.start.saturating_sub(3).max(1) };
+    let (mut text, mut left) = (String::new(), SHOWN_CHARS);
+    let mut more_behind = false;
+    for (index, line) in lines(file, start..file.len()).enumerate().skip(from - 1) {
+        let whole = lossy(&file[line.start..line.end.min(line.start + 4 * SHOWN_CHARS)]);
+        if index + 1 > from && left > 0 {
+            text.push('\n');
+            left -= 1;
+        }
+        let part: String = whole.chars().take(left).collect();
+        left -= part.chars().count();
+        more_behind = part.len() < whole.len() || line.end - line.start > 4 * SHOWN_CHARS;
+        text.push_str(&part);
+        if left == 0 {
+            more_behind |= line.next < file.len();
+            break;
+        }
+    }
+    Some(Region { first_line: from, text, more_before: from > 1, more_behind })
+}

@@ -108,7 +108,8 @@ fn builder(global: &Global, policy: Policy) -> Result<RuntimeBuilder, Failure> {
         .home(Home::default_path()?)
         .session(session)
         .caller(Caller::Owner);
-    Ok(helve::register_container_tools(helve::register_builtin_tools(builder)))
+    let builder = helve::register_file_tools(helve::register_builtin_tools(builder));
+    Ok(helve::register_container_tools(builder))
 }
 
 fn build(builder: RuntimeBuilder) -> Result<Runtime, Failure> {

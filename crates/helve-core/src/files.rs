@@ -243,6 +243,8 @@ pub struct PathRules {
     pub protected: Vec<String>,
     /// Whether nothing at all may be changed.
     pub read_only: bool,
+    /// Whether files with more than one name are read and replaced; their other names may lie anywhere.
+    pub hard_links: bool,
     /// Bytes that a tool may hold of one file at a time.
     pub max_file_bytes: u64,
 }
@@ -255,6 +257,7 @@ impl Default for PathRules {
             deny_read: Vec::new(),
             protected: crate::protected::NAMES.iter().map(|name| (*name).to_owned()).collect(),
             read_only: false,
+            hard_links: false,
             max_file_bytes: crate::Limits::default().file_bytes,
         }
     }

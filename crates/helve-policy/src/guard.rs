@@ -54,6 +54,7 @@ use helve_shell::tree::FaultReason;
 
 use crate::config::keys::{EXEC_ALLOW, EXEC_ASK, EXEC_DELETE_INSIDE, EXEC_DENY};
 use crate::rules::Findings;
+pub(crate) use disk::resolve;
 use families::Hit;
 pub(crate) use judgement::assemble;
 pub use judgement::{Judgement, PartDecision};

@@ -37,7 +37,10 @@ pub use config::layers::{ConfigError, Layer, Origin, Sources, WORKSPACE_FILE, Wo
 pub use config::show::{Setting, starter};
 pub use config::value::Kind;
 pub use guard::{Judgement, PartDecision, blocked_message};
-pub use policy::{ApprovalLength, CaseOutcome, Change, Policy, PolicyCase, RuleShown, RunBy, ToolRule, diff};
+pub use policy::{
+    ApprovalLength, CaseOutcome, Change, PathDecision, PathUse, Policy, PolicyCase, RuleShown, RunBy,
+    ToolRule, diff,
+};
 pub use rate::{RateLimiter, RetryAfter, Ticket};
 pub use rules::{
     CommandPattern, Observation, ProposedRule, effect_names, learn, never_offered, propose, rule_keys,

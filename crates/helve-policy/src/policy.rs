@@ -6,6 +6,7 @@
 mod approval;
 mod check;
 mod compare;
+mod files;
 mod judge;
 mod rules;
 
@@ -29,6 +30,7 @@ use crate::secrets::{self, Secret, SecretSource};
 use crate::view::{self, Surroundings, Wishes};
 
 pub use compare::{CaseOutcome, Change, PolicyCase, diff};
+pub use files::{PathDecision, PathUse};
 pub use judge::RunBy;
 pub use rules::{ApprovalLength, RuleShown};
 
@@ -264,6 +266,7 @@ impl Policy {
             read_write: &inner.guard.opened.read_write,
             hidden,
             protected: &inner.guard.protected,
+            deny_read: list(settings, keys::FILES_DENY_READ),
             path_append: text(settings, keys::EXEC_PATH_APPEND).unwrap_or_default(),
             fixed: fixed.collect::<BTreeMap<_, _>>(),
             passed: list(settings, keys::EXEC_ENV_PASS),

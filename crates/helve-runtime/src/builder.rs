@@ -168,7 +168,7 @@ impl RuntimeBuilder {
         self
     }
 
-    /// The bridge that tools of the files lane get.
+    /// The bridge that tools of the files lane get, instead of the workspace on this machine.
     #[must_use]
     pub fn files(mut self, files: Arc<dyn FilesBridge>) -> Self {
         self.files = Some(files);
@@ -248,6 +248,7 @@ impl RuntimeBuilder {
             plugged_net: self.net,
             session: session.clone(),
             shell: OnceLock::new(),
+            files: OnceLock::new(),
             blobs: OnceLock::new(),
             kept: AtomicU64::new(0),
         });

@@ -26,6 +26,7 @@ pub(crate) struct Lanes {
     /// The session whose earlier outputs a tool may read.
     pub(crate) session: String,
     pub(crate) shell: OnceLock<Arc<dyn ShellBackend>>,
+    pub(crate) files: OnceLock<Arc<dyn FilesBridge>>,
     pub(crate) blobs: OnceLock<Arc<Blobs>>,
     pub(crate) kept: AtomicU64,
 }
@@ -104,8 +105,20 @@ impl Lanes {
         let _ = std::thread::Builder::new().name("helve-tidy".to_owned()).spawn(tidy);
     }
 
-    pub(crate) fn files(&self) -> Option<Arc<dyn FilesBridge>> {
-        self.plugged_files.clone()
+    /// The files of the workspace, opened once.
+    pub(crate) fn files(&self) -> Result<Arc<dyn FilesBridge>, ToolError> {
+        if let Some(files) = self.plugged_files.as_ref().or_else(|| self.files.get()) {
+            return Ok(Arc::clone(files));
+        }
+        // Only success is remembered, so that a call works again when its cause is gone.
+        let guarded = self.policy.guarded_files();
+        let workspace = workspace::check_workspace(&self.workspace, &self.home, &guarded)?;
+        let rules = self.policy.path_rules(&workspace, Some(&self.session));
+        for root in &rules.roots {
+            workspace::check_root(&root.path, &self.home, &guarded)?;
+        }
+        let files: Arc<dyn FilesBridge> = helve_workspace::open(&workspace, rules)?;
+        Ok(Arc::clone(self.files.get_or_init(|| files)))
     }
 
     pub(crate) fn net(&self) -> Option<Arc<dyn Egress>> {

@@ -10,6 +10,7 @@
 //! # async fn run() -> Result<(), helve::BuildError> {
 //! let builder = Runtime::builder().policy(Policy::builtin()).workspace("project");
 //! let builder = helve::register_builtin_tools(builder);
+//! let builder = helve::register_file_tools(builder);
 //! let runtime = helve::register_container_tools(builder).build()?;
 //! let result = runtime.call(Call::new("exec", json!({"command": "ls"}))).await;
 //! println!("{}", result.text());
@@ -88,6 +89,16 @@ pub fn register_container_tools(builder: RuntimeBuilder) -> RuntimeBuilder {
             timeout: policy.exec_timeout().as_secs(),
             timeout_max: policy.limits().exec_timeout_max,
             working_dir: policy.working_dir().map(str::to_owned),
+        })
+    })
+}
+
+/// Adds the tools of the files lane, which read and change files of the workspace through its handle.
+#[must_use]
+pub fn register_file_tools(builder: RuntimeBuilder) -> RuntimeBuilder {
+    helve_runtime::register_builtin(builder, |policy| {
+        helve_tools::file_tools(&helve_tools::FileDefaults {
+            model_context_window_tokens: policy.model_context_window_tokens(),
         })
     })
 }

@@ -55,6 +55,11 @@ pub(crate) const VIEW_READ_ONLY: &str = "view.read_only";
 pub(crate) const VIEW_READ_WRITE: &str = "view.read_write";
 pub(crate) const VIEW_HIDDEN: &str = "view.hidden";
 pub(crate) const VIEW_PROTECTED: &str = "view.protected";
+pub(crate) const FILES_DENY_READ: &str = "files.deny_read";
+pub(crate) const FILES_READ_ONLY: &str = "files.read_only";
+pub(crate) const FILES_READ_WRITE: &str = "files.read_write";
+pub(crate) const FILES_HARD_LINKS: &str = "files.hard_links";
+pub(crate) const CONTEXT_WINDOW: &str = "model_context_window_tokens";
 pub(crate) const SECRETS: &str = "secrets";
 pub(crate) const FSYNC: &str = "journal.fsync";
 pub(crate) const SESSION: &str = "journal.session";
@@ -91,6 +96,58 @@ pub(crate) const APPROVAL_LENGTHS: &[&str] = &["once", "session", "always"];
 
 pub(crate) const SANDBOXES: &[&str] = &["auto", "native", "landlock", "bwrap", "none"];
 pub(crate) const APPROVALS: &[&str] = &["never", "unless_auto_approved", "always"];
+pub(crate) const HARD_LINKS: &[&str] = &["refuse", "allow"];
+
+/// Names of files that hold credentials wherever they lie, and next to them those that only look so. What is left out on
+/// purpose is what projects are made of: `.npmrc`, certificates, keys that are public.
+pub(crate) const DENY_READ: &[&str] = &[
+    ".env",
+    ".env.*",
+    "!.env.example",
+    "!.env.sample",
+    "!.env.template",
+    "!.env.dist",
+    "!.env.defaults",
+    ".envrc",
+    "*.pem",
+    "!*cert*.pem",
+    "!*chain*.pem",
+    "!*ca.pem",
+    "!*pub*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    "*.jks",
+    "*.keystore",
+    "*.kdbx",
+    "*.ppk",
+    "id_rsa*",
+    "id_dsa*",
+    "id_ecdsa*",
+    "id_ed25519*",
+    "!id_*.pub",
+    ".netrc",
+    "_netrc",
+    ".git-credentials",
+    ".pypirc",
+    ".pgpass",
+    ".my.cnf",
+    ".htpasswd",
+    ".vault-token",
+    "credentials.json",
+    ".credentials.json",
+    ".ssh/",
+    ".gnupg/",
+    ".aws/",
+    ".azure/",
+    ".kube/",
+    ".config/gcloud/",
+    ".config/gh/hosts.yml",
+    ".docker/config.json",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".gem/credentials",
+];
 
 /// The least value of a limit; a limit that is not named may be 1.
 const LEAST: &[(&str, u64)] = &[
@@ -163,6 +220,12 @@ fn plain_keys() -> Vec<Key> {
             "Whether calls that need approval unless auto-approved go ahead without a question.",
         ),
         key(
+            CONTEXT_WINDOW,
+            Kind::AtLeast(1),
+            None,
+            "How many tokens the model's context window holds: `read_file` shows more or less at a time by it. Not set: not known.",
+        ),
+        key(
             PROFILE,
             Kind::Text,
             None,
@@ -178,7 +241,7 @@ fn plain_keys() -> Vec<Key> {
             RULES_OTHERWISE,
             Kind::Choice(VERDICTS),
             None,
-            "What happens to a command that no rule is about. Not set: \"ask\" if a rule allows commands, else \"allow\".",
+            "What happens to a command, or to a change by a file tool, that no rule is about. Not set: \"ask\" if a rule allows commands, else \"allow\".",
         ),
         key(
             RULES_OTHERWISE_BARE,
@@ -303,6 +366,30 @@ fn plain_keys() -> Vec<Key> {
             Kind::FileNames,
             Some(Value::List(protected::NAMES.iter().map(|name| (*name).to_owned()).collect())),
             "Names of files and directories that, anywhere in the workspace, run or configure programs without being asked: sandboxed commands cannot change them, and new ones are taken away and kept as blobs. `.git` stands for hooks and configuration of repositories, not for the whole. Setting it replaces the list; [] protects nothing.",
+        ),
+        key(
+            FILES_DENY_READ,
+            Kind::PathPatterns,
+            Some(Value::List(DENY_READ.iter().map(|pattern| (*pattern).to_owned()).collect())),
+            "Patterns, as in a .gitignore file, of paths that no file tool reads, lists or overwrites, and that sandboxed commands cannot read where they exist when a command starts. Setting it replaces the list; [] denies nothing.",
+        ),
+        key(
+            FILES_READ_ONLY,
+            Kind::Paths,
+            empty(),
+            "Directories besides the workspace that file tools may read, by absolute paths. Not /.",
+        ),
+        key(
+            FILES_READ_WRITE,
+            Kind::Paths,
+            empty(),
+            "Directories besides the workspace that file tools may read and change. None may hold a file that configures Helve or a file of `secrets`.",
+        ),
+        key(
+            FILES_HARD_LINKS,
+            Kind::Choice(HARD_LINKS),
+            text("refuse"),
+            "What happens to a file with more than one name. refuse: file tools neither read nor replace it, because the other name may lie outside the workspace. allow: they do; replacing it leaves what has the other name as it is.",
         ),
         key(
             FSYNC,

@@ -113,6 +113,7 @@ fn rule_help() -> String {
 fn example(name: &str) -> &'static str {
     match name.rsplit('.').next() {
         Some("timeout") => "60",
+        Some("model_context_window_tokens") => "200000",
         Some("per_minute") => "60",
         Some("per_hour") => "1000",
         Some("allow_patterns") => r#"["git (status|diff|log).*"]"#,

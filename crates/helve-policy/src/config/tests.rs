@@ -174,6 +174,12 @@ fn values_that_cannot_work_are_errors_at_load() {
         ("view.read_only = ['/']", "name a smaller directory"),
         ("view.read_write = ['/tmp', '//']", "name a smaller directory"),
         ("view.hidden = ['/']", "name a smaller directory"),
+        ("files.read_write = ['/']", "name a smaller directory"),
+        ("files.deny_read = ['a[z-a]']", "a[z-a]"),
+        ("files.deny_read = ['# a']", "\"# a\" is no pattern"),
+        ("files.deny_reads = []", "did you mean"),
+        ("files.hard_links = 'yes'", "\"refuse\" or \"allow\""),
+        ("model_context_window_tokens = 0", "1 or more"),
         ("tools.exec.env_pass = ['HELVE_HOME']", "HELVE_HOME configures Helve itself; take it out"),
         ("tools.exec.command_wrapper = 'firejail -- {cmd}'", "{command}"),
         ("tools.exec.command_wrapper = 'firejail'", "has no {command}"),
@@ -338,7 +344,7 @@ fn example(key: &Key) -> String {
         doc: String::new(),
     };
     setting.toml().unwrap_or_else(|| match key.name.rsplit('.').next().unwrap() {
-        "timeout" => "60".into(),
+        "timeout" | "model_context_window_tokens" => "60".into(),
         "allow_patterns" => "[]".into(),
         "shell" => "'sh'".into(),
         "hook" => "['/usr/bin/ask']".into(),

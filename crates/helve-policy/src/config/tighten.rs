@@ -71,15 +71,19 @@ fn stricter(settings: &Settings, name: &str, value: &Value) -> Outcome {
         (keys::RESTRICT | keys::EXEC_RESTRICT | keys::FSYNC, Value::Bool(true)) => {
             Outcome::Set(value.clone())
         }
-        (keys::VIEW_PROTECTED, Value::List(names)) => {
-            let mut all = match in_force {
-                Some(Value::List(known)) => known.clone(),
-                _ => Vec::new(),
-            };
-            let more: Vec<String> = names.iter().filter(|name| !all.contains(name)).cloned().collect();
-            all.extend(more);
-            Outcome::Set(Value::List(all))
+        (keys::FILES_DENY_READ, Value::List(patterns)) if patterns.iter().any(|one| one.starts_with('!')) => {
+            Outcome::Looser("`files.deny_read` may only add patterns here, none with `!`")
         }
+        (keys::VIEW_PROTECTED, Value::List(names)) => {
+            let known = listed(in_force);
+            let more = names.iter().filter(|name| !known.contains(name));
+            Outcome::Set(Value::List(known.iter().chain(more).cloned().collect()))
+        }
+        // The last pattern that matches decides, so what is added stands at the end even if it is there already.
+        (keys::FILES_DENY_READ, Value::List(patterns)) => {
+            Outcome::Set(Value::List(listed(in_force).iter().chain(patterns).cloned().collect()))
+        }
+        (keys::FILES_HARD_LINKS, Value::Text(word)) if word == "refuse" => Outcome::Set(value.clone()),
         (keys::EXEC_TIMEOUT, Value::Count(number)) => {
             smaller(*number, in_force.or_else(|| settings.get("limits.exec_timeout_default")))
         }
@@ -121,6 +125,13 @@ fn smaller(number: u64, in_force: Option<&Value>) -> Outcome {
     match in_force {
         Some(Value::Count(other)) if *other <= number => Outcome::Keep,
         _ => Outcome::Set(Value::Count(number)),
+    }
+}
+
+fn listed(in_force: Option<&Value>) -> &[String] {
+    match in_force {
+        Some(Value::List(known)) => known,
+        _ => &[],
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use helve_core::Verdict;
+use helve_core::{DenyRead, Verdict};
 use helve_shell::Template;
 
 use super::document::{Node, Raw};
@@ -45,6 +45,8 @@ pub enum Kind {
     VariableNames,
     /// A list of names of files.
     FileNames,
+    /// A list of patterns of paths, as in a `.gitignore` file.
+    PathPatterns,
     /// The name of a shell or the absolute path of one.
     Shell,
     /// A command template with `{command}`.
@@ -82,6 +84,9 @@ impl Kind {
             Kind::Paths => "a list of absolute paths".into(),
             Kind::VariableNames => "a list of names of environment variables".into(),
             Kind::FileNames => "a list of names of files, without `/`".into(),
+            Kind::PathPatterns => {
+                "a list of patterns as in a .gitignore file, such as \".env\" or \"*.pem\"".into()
+            }
             Kind::Shell => "the name of a shell, such as \"bash\", or the absolute path of one".into(),
             Kind::Template => "a command template that holds {command}".into(),
             Kind::SessionName => "1 to 100 letters, digits, `.`, `_` or `-`, not starting with `.`".into(),
@@ -150,6 +155,7 @@ pub(crate) fn check(kind: Kind, node: &Node, home: Option<&Path>) -> Result<Valu
             | Kind::Paths
             | Kind::VariableNames
             | Kind::FileNames
+            | Kind::PathPatterns
             | Kind::Program,
             Raw::List(items),
         ) => {
@@ -212,6 +218,15 @@ fn check_list(kind: Kind, items: &[&str], home: Option<&Path>) -> Result<Value, 
                 path => Ok(path),
             });
             Ok(Value::List(paths.collect::<Result<_, _>>()?))
+        }
+        Kind::PathPatterns => {
+            let empty =
+                |item: &&&str| item.trim().is_empty() || item.starts_with('#') || item.contains(['\0', '\n']);
+            if let Some(item) = items.iter().find(empty) {
+                return Err(format!("{item:?} is no pattern; take it out"));
+            }
+            DenyRead::new(items).map_err(|error| error.message)?;
+            Ok(Value::List(items.iter().map(|item| (*item).to_owned()).collect()))
         }
         Kind::Program => {
             let Some((program, args)) = items.split_first() else {

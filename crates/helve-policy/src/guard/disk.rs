@@ -15,7 +15,7 @@ const MAX_ENTRIES: usize = 10_000;
 
 /// Where an absolute path leads: every link that exists is followed, what does not exist stays as it is written. None if
 /// there are too many.
-pub(super) fn resolve(path: &Path) -> Option<PathBuf> {
+pub(crate) fn resolve(path: &Path) -> Option<PathBuf> {
     let mut resolved = PathBuf::from("/");
     let mut left: VecDeque<OsString> = names(path).collect();
     let mut exists = true;

@@ -24,12 +24,17 @@ impl Policy {
     pub fn warnings(&self) -> Vec<String> {
         let settings = &self.inner.settings;
         let mut warnings = Vec::new();
-        for key in [keys::VIEW_READ_ONLY, keys::VIEW_READ_WRITE] {
+        for (key, who) in [
+            (keys::VIEW_READ_ONLY, "commands do not see it"),
+            (keys::VIEW_READ_WRITE, "commands do not see it"),
+            (keys::FILES_READ_ONLY, "file tools cannot use it"),
+            (keys::FILES_READ_WRITE, "file tools cannot use it"),
+        ] {
             let Some((_, origin)) = settings.written(key) else { continue };
             let missing = paths(settings, key).into_iter().filter(|path| !path.exists());
             warnings.extend(missing.map(|path| {
                 format!(
-                    "`{key}` in {origin}: {} does not exist, so commands do not see it; create it or take it out",
+                    "`{key}` in {origin}: {} does not exist, so {who}; create it or take it out",
                     path.display()
                 )
             }));
@@ -49,19 +54,21 @@ impl Policy {
         expired.map(warn).collect()
     }
 
-    /// What commands may write must not hold what the policy is made from.
+    /// What commands or file tools may write must not hold what the policy is made from.
     pub(super) fn check_writable_roots(&self) -> Result<(), ConfigError> {
-        let Some((_, origin)) = self.inner.settings.written(keys::VIEW_READ_WRITE) else { return Ok(()) };
-        let files = self.guarded_files();
-        for root in &self.inner.guard.opened.read_write {
-            if let Some(file) = guarded::inside(root, &files) {
-                return Err(ConfigError::one(format!(
-                    "`{}` in {origin}: {} holds {}, which configures Helve or is a file of `secrets` or of \
-                     `approval.hook`, so a command could change it; name a smaller directory, or keep that file elsewhere",
-                    keys::VIEW_READ_WRITE,
-                    root.display(),
-                    file.display()
-                )));
+        let settings = &self.inner.settings;
+        for (key, who) in [(keys::VIEW_READ_WRITE, "a command"), (keys::FILES_READ_WRITE, "a file tool")] {
+            let Some((_, origin)) = settings.written(key) else { continue };
+            let files = self.guarded_files();
+            for root in paths(settings, key) {
+                if let Some(file) = guarded::inside(&root, &files) {
+                    return Err(ConfigError::one(format!(
+                        "`{key}` in {origin}: {} holds {}, which configures Helve or is a file of `secrets` or of \
+                         `approval.hook`, so {who} could change it; name a smaller directory, or keep that file elsewhere",
+                        root.display(),
+                        file.display()
+                    )));
+                }
             }
         }
         Ok(())

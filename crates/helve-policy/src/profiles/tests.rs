@@ -252,6 +252,8 @@ fn a_workspaces_own_file_tightens() {
         let policy = with_workspace(user, file).unwrap();
         assert_eq!(in_force(&policy, "view.protected").0, then, "{user} {file}");
     }
+    let policy = with_workspace("files.deny_read = ['a', '!b']", "files.deny_read = ['b']").unwrap();
+    assert_eq!(in_force(&policy, "files.deny_read").0, serde_json::json!(["a", "!b", "b"]));
 }
 
 #[test]
@@ -295,6 +297,9 @@ fn a_workspaces_own_file_never_loosens() {
         ("sandbox = 'none'", "may only tighten"),
         ("rules_otherwise = 'allow'", "`rules_otherwise` may be \"ask\" or \"deny\" here"),
         ("tools.exec.delete_inside = true", "may only tighten"),
+        ("files.deny_read = ['!.env']", "none with `!`"),
+        ("files.read_only = ['/data']", "may only tighten"),
+        ("files.hard_links = 'allow'", "may only tighten"),
         ("tools.restrict_to_workspace = false", "may only tighten"),
         ("tools.exec.network = true", "may only tighten"),
         ("tools.exec.deny_patterns = []", "may only tighten"),

@@ -246,9 +246,13 @@ impl<'a> Scene<'a> {
                 add(Part::Run(index), run.span, unlisted(run, opaque));
             }
         }
+        let change = match self.subject.text {
+            "" => "no rule allows this change",
+            _ => "no rule allows what this redirection does",
+        };
         for (index, effect) in analysis.effects.iter().enumerate() {
             if effect.run.is_none() && effect.kind != EffectKind::Read {
-                add(Part::Effect(index), effect.span, "no rule allows what this redirection does".into());
+                add(Part::Effect(index), effect.span, change.into());
             }
         }
         for (index, opaque) in analysis.opaque.iter().enumerate() {

@@ -142,6 +142,27 @@ impl PathGlob {
         }
     }
 
+    /// The same paths as a pattern of a `.gitignore` file at the workspace's top; none if they do not lie in the workspace
+    /// as far as their text tells.
+    pub(crate) fn to_ignore_pattern(&self, workspace: &Path) -> Option<String> {
+        let mut parts = self.parts.as_slice();
+        if !self.in_workspace {
+            for name in workspace.components() {
+                let Component::Normal(name) = name else { continue };
+                match parts.split_first()? {
+                    (Part::One(glob), rest) if glob.matches(&name.to_string_lossy()) => parts = rest,
+                    _ => return None,
+                }
+            }
+        }
+        let texts = parts.iter().map(|part| match part {
+            Part::Any => "**".to_owned(),
+            Part::One(glob) => glob.to_ignore_pattern(),
+        });
+        let texts: Vec<String> = texts.collect();
+        Some(if texts.is_empty() { "/**".to_owned() } else { format!("/{}", texts.join("/")) })
+    }
+
     /// Whether something that is meant can lie below the directory.
     fn leads_into(&self, directory: &Path, workspace: &Path) -> bool {
         let Some(parts) = self.relative(directory, workspace) else {

@@ -64,7 +64,7 @@ impl Rule {
     }
 
     /// Whether it holds for this call at all.
-    pub(super) fn holds(&self, subject: &Subject<'_>) -> bool {
+    pub(crate) fn holds(&self, subject: &Subject<'_>) -> bool {
         let of_tool = match &self.matchers.tools {
             Some(tools) => tools.iter().any(|tool| tool == subject.tool),
             // Whatever tool runs a command, a rule about commands means it.

@@ -1,7 +1,7 @@
 //! Authorize: valid arguments and the owner's policy in, a [`Permit`] out, or a refusal that names its rule.
 //!
-//! In order: is the tool enabled, what do the rules say of it, what does the guard say of its commands, has the caller calls left, must a person
-//! agree, and did one agree before. The strictest rule wins. A permit can be made nowhere else, and execute takes nothing
+//! In order: is the tool enabled, what does the guard say of its commands, what do the rules say of it and of the paths that
+//! it names, has the caller calls left, must a person agree, and did one agree before. The strictest rule wins. A permit can be made nowhere else, and execute takes nothing
 //! else.
 //!
 //! | module | does |
@@ -24,10 +24,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use helve_core::{
-    Access, ApprovalNeed, CallId, Cancel, CommandUse, Decision, ErrorKind, Lane, RateLimit, SandboxChoice,
-    ShellBackend, ToolError, ToolSpec, Verdict,
+    Access, ApprovalNeed, CallId, Cancel, CommandUse, Decision, ErrorKind, Lane, RateLimit, Resource,
+    SandboxChoice, ShellBackend, ToolError, ToolSpec, Verdict,
 };
-use helve_policy::{Policy, RateLimiter, RunBy, Ticket, ToolRule, blocked_message};
+use helve_policy::{PathDecision, PathUse, Policy, RateLimiter, RunBy, Ticket, ToolRule, blocked_message};
 use helve_store::Within;
 use serde_json::Value;
 
@@ -61,6 +61,8 @@ pub(crate) struct Permit {
     approval: Option<Box<ApprovalNote>>,
     /// What the answer was bound to.
     held: Option<Box<Held>>,
+    /// Protected paths that the call may write, because the owner agreed.
+    agreed: Vec<String>,
     /// What the reader of the result should know.
     notes: Vec<String>,
 }
@@ -84,6 +86,10 @@ impl Permit {
 
     pub(crate) fn approval(&self) -> Option<&ApprovalNote> {
         self.approval.as_deref()
+    }
+
+    pub(crate) fn agreed(&self) -> &[String] {
+        &self.agreed
     }
 
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
@@ -175,7 +181,10 @@ impl Authority {
         let mut judged = self.judge(spec, &access, &contained)?;
         judged.iter_mut().for_each(|one| one.hide_secrets(shown));
         let effects = summary(&judged, shown);
-        let decided = self.decide(spec, rule, judged, declared, matches!(contained, Ok(true)));
+        let paths = self.judge_paths(spec, &access, shown);
+        // Only a call that nobody refuses gets further, so each of these was asked about.
+        let agreed = paths.iter().filter(|one| one.protected).filter_map(|one| one.path.clone()).collect();
+        let decided = self.decide(spec, rule, judged, paths, declared, matches!(contained, Ok(true)));
         let decided =
             decided.map_err(|refusal| Refusal { effects: effects.clone().map(Box::new), ..refusal })?;
         contained?;
@@ -183,7 +192,7 @@ impl Authority {
         let Decided { decision, judged, asking } = decided;
         let (entry, notes) = (Arc::clone(entry), Vec::new());
         let (approval, held) = (None, None);
-        let permit = Permit { entry, args, access, decision, ticket, effects, approval, held, notes };
+        let permit = Permit { entry, args, access, decision, ticket, effects, approval, held, agreed, notes };
         if permit.decision.verdict == Verdict::Allow {
             return Ok(Authorized::Permit(Box::new(permit)));
         }
@@ -211,7 +220,8 @@ impl Authority {
             enabled(spec, rule)?;
             let contained = contained(spec, shell);
             let judged = self.judge(spec, &access, &contained)?;
-            let decided = self.decide(spec, rule, judged, spec.approval, matches!(contained, Ok(true)))?;
+            let contains = matches!(contained, Ok(true));
+            let decided = self.decide(spec, rule, judged, Vec::new(), spec.approval, contains)?;
             contained?;
             Ok(decided)
         };
@@ -254,6 +264,28 @@ impl Authority {
         Ok(access.commands.iter().map(judged).collect())
     }
 
+    /// What the policy says of the paths that a file tool names, and of a tool that runs no command as a whole. Judging a
+    /// command includes that.
+    fn judge_paths(&self, spec: &ToolSpec, access: &Access, shown: &Shown<'_>) -> Vec<PathDecision> {
+        if !access.commands.is_empty() {
+            return Vec::new();
+        }
+        fn paths(of: &[Resource], writes: bool) -> impl Iterator<Item = PathUse<'_>> {
+            of.iter().filter_map(move |resource| match resource {
+                Resource::Path(path) => Some(PathUse { path, writes }),
+                Resource::Host(_) | Resource::Key(_) => None,
+            })
+        }
+        let uses: Vec<PathUse<'_>> = match spec.lane {
+            Lane::Files => paths(&access.writes, true).chain(paths(&access.reads, false)).collect(),
+            _ => Vec::new(),
+        };
+        let by = RunBy { tool: &spec.name, session: Some(&self.session) };
+        let mut said = self.policy.judge_paths(by, &uses, &self.workspace);
+        said.iter_mut().for_each(|one| shown.clean(&mut one.decision, true));
+        said
+    }
+
     /// Whether the owner's own wrapper is around commands.
     fn is_wrapped(&self) -> bool {
         matches!(self.policy.sandbox(), SandboxChoice::Wrapper { .. })
@@ -265,10 +297,18 @@ impl Authority {
         spec: &ToolSpec,
         rule: &ToolRule,
         mut judged: Vec<Judged>,
+        paths: Vec<PathDecision>,
         declared: ApprovalNeed,
         contained: bool,
     ) -> Result<Decided, Refusal> {
-        let of_tool = self.by_rules(spec, &judged)?;
+        if let Some(denied) = paths.iter().find(|one| one.decision.verdict == Verdict::Deny) {
+            let Decision { rule, reason, .. } = &denied.decision;
+            let reason = reason.as_deref().unwrap_or_default();
+            let message = format!("Tool '{}' is blocked by {rule}: {reason}", spec.name);
+            return Err(blocked(message, denied.decision.clone()));
+        }
+        let of_tool = paths.iter().find(|one| one.path.is_none()).map(|one| one.decision.clone());
+        let of_paths = paths.iter().filter(|one| one.path.is_some() && one.decision.verdict == Verdict::Ask);
         let need = match (self.need(spec, rule, declared, contained), of_tool) {
             (Need::None(_), Some(asks)) if asks.verdict == Verdict::Ask => {
                 Need::Asked { decision: asks, every: false }
@@ -283,7 +323,7 @@ impl Authority {
             // The owner has answered the question whether it may run bare.
             judged.iter_mut().for_each(Judged::forget_bare);
         }
-        let mut guard: Option<Decision> = None;
+        let mut guard: Option<Decision> = of_paths.clone().map(|one| one.decision.clone()).next();
         for one in &judged {
             if one.decision.verdict == Verdict::Deny {
                 let message = blocked_message(&one.decision, &one.text);
@@ -295,6 +335,7 @@ impl Authority {
             });
         }
         let mut asking: Vec<Asking> = judged.iter().flat_map(|one| one.asking.iter().cloned()).collect();
+        asking.extend(of_paths.map(Asking::path));
         if let Need::Asked { decision, every } = &need {
             let more = match only(&judged).filter(|_| *every) {
                 Some(one) => judge::every_run(decision, &one.analysis),
@@ -315,22 +356,6 @@ impl Authority {
             }
         };
         Ok(Decided { decision, judged, asking })
-    }
-
-    /// What the owner's rules say of the tool as a whole. Judging a command includes that.
-    fn by_rules(&self, spec: &ToolSpec, judged: &[Judged]) -> Result<Option<Decision>, Refusal> {
-        if !judged.is_empty() {
-            return Ok(None);
-        }
-        let said = self.policy.check_tool(&spec.name, &self.workspace, Some(&self.session));
-        match said {
-            Some(denied) if denied.verdict == Verdict::Deny => {
-                let reason = denied.reason.clone().unwrap_or_default();
-                let message = format!("Tool '{}' is blocked by {}: {reason}", spec.name, denied.rule);
-                Err(blocked(message, denied))
-            }
-            said => Ok(said),
-        }
     }
 
     fn reserve(&self, spec: &ToolSpec, rule: &ToolRule) -> Result<Option<Ticket>, Refusal> {

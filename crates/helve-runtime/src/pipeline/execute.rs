@@ -127,7 +127,7 @@ impl Executor {
             caller: self.caller.clone(),
             limits: Arc::clone(&self.governor.limits),
             shell,
-            files: (spec.lane == Lane::Files).then(|| self.files()).flatten(),
+            files: if spec.lane == Lane::Files { Some(self.files(permit)?) } else { None },
             net: matches!(spec.lane, Lane::Files | Lane::Wasm | Lane::Mcp)
                 .then(|| self.lanes.net())
                 .flatten(),
@@ -138,9 +138,13 @@ impl Executor {
     }
 
     /// The call's own handle on the files.
-    fn files(&self) -> Option<Arc<dyn Files>> {
-        let scope = FilesScope { cancel: self.cancel.clone(), ..FilesScope::default() };
-        self.lanes.files().map(|bridge| bridge.scoped(scope))
+    fn files(&self, permit: &Permit) -> Result<Arc<dyn Files>, ToolError> {
+        let bridge = self.lanes.files()?;
+        Ok(bridge.scoped(FilesScope {
+            agreed: permit.agreed().to_vec(),
+            cancel: self.cancel.clone(),
+            ..FilesScope::default()
+        }))
     }
 }
 

@@ -92,6 +92,32 @@ impl PartGlob {
         }
     }
 
+    /// The same in the words of a `.gitignore` file; a class that cannot be said there is any one character.
+    pub(super) fn to_ignore_pattern(&self) -> String {
+        let plain = |ch: char| !"\\[]!^-".contains(ch);
+        let mut text = String::new();
+        for token in &self.0 {
+            match token {
+                Token::Char(ch) => {
+                    if "*?[]{}\\! ".contains(*ch) {
+                        text.push('\\');
+                    }
+                    text.push(*ch);
+                }
+                Token::Many => text.push('*'),
+                Token::Class { not, ranges }
+                    if ranges.iter().all(|(a, b)| plain(*a) && plain(*b) && a <= b) =>
+                {
+                    text.push_str(if *not { "[!" } else { "[" });
+                    text.extend(ranges.iter().flat_map(|(from, to)| [*from, '-', *to]));
+                    text.push(']');
+                }
+                Token::One | Token::Class { .. } => text.push('?'),
+            }
+        }
+        text
+    }
+
     /// The one name that it stands for.
     fn literal(&self) -> Option<String> {
         let plain = |token: &Token| match token {

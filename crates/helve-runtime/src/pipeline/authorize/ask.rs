@@ -81,7 +81,7 @@ impl Authority {
             let text = match (run.and_then(pattern::exact), raw, part.span) {
                 (Some(exact), ..) => exact,
                 (None, Some(raw), Some(span)) => raw.get(span.range()).unwrap_or(raw).to_owned(),
-                _ => tool.clone(),
+                _ => part.path.clone().unwrap_or_else(|| tool.clone()),
             };
             let steady = held.as_ref().filter(|held| held.steady).map(|held| &held.bound);
             let offer = steady

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use helve_core::{CommandUse, Decision, Verdict};
-use helve_policy::{Judgement, PartDecision, Policy, RunBy};
+use helve_policy::{Judgement, PartDecision, PathDecision, Policy, RunBy};
 use helve_shell::Span;
 use helve_shell::analysis::{Analysis, EffectKind};
 use helve_store::Within;
@@ -41,6 +41,8 @@ pub(super) struct Asking {
     pub(super) reason: String,
     /// Whether no answer may hold for longer than the call.
     pub(super) ceiling: bool,
+    /// The path that it is about, where it is one.
+    pub(super) path: Option<String>,
     /// Whether it asks only because nothing contains the command.
     bare: bool,
 }
@@ -54,8 +56,14 @@ impl Asking {
             rule: decision.rule.clone(),
             reason: decision.reason.clone().unwrap_or_default(),
             ceiling: false,
+            path: None,
             bare: false,
         }
+    }
+
+    /// A path that the call names.
+    pub(super) fn path(one: &PathDecision) -> Self {
+        Asking { ceiling: one.ceiling, path: one.path.clone(), ..Asking::whole(&one.decision) }
     }
 
     fn part(part: &PartDecision) -> Self {
@@ -65,6 +73,7 @@ impl Asking {
             rule: part.rule.clone(),
             reason: part.reason.clone().unwrap_or_default(),
             ceiling: part.ceiling,
+            path: None,
             bare: part.bare,
         }
     }

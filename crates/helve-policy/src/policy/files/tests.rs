@@ -1,0 +1,156 @@
+use std::fs;
+
+use helve_core::DenyRead;
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+fn by(tool: &str) -> RunBy<'_> {
+    RunBy { tool, session: Some("s") }
+}
+
+fn judged(config: &str, tool: &str, path: &str, writes: bool) -> Vec<(Verdict, String, Option<String>)> {
+    let policy = Policy::from_toml(config).unwrap();
+    let found = policy.judge_paths(by(tool), &[PathUse { path, writes }], Path::new("/ws"));
+    found.into_iter().map(|one| (one.decision.verdict, one.decision.rule, one.path)).collect()
+}
+
+#[test]
+fn nothing_is_said_about_ordinary_paths() {
+    assert_eq!(judged("", "write_file", "src/lib.rs", true), []);
+    assert_eq!(judged("", "read_file", ".git/config", false), []);
+    assert_eq!(judged("", "write_file", ".github/workflows/ci.yml", true), []);
+}
+
+#[test]
+fn protected_names_are_asked_about_whatever_way_leads_there() {
+    for path in [".git/config", "sub/../.git/hooks/x", "/ws/a/.vscode/tasks.json", "a/.BASHRC", "helve.toml"]
+    {
+        let found = judged("", "write_file", path, true);
+        let [(verdict, rule, Some(_))] = found.as_slice() else { panic!("{path}: {found:?}") };
+        assert_eq!((*verdict, rule.as_str()), (Verdict::Ask, "view.protected"), "{path}");
+    }
+    let path = judged("", "write_file", "sub/../.git/hooks/x", true).remove(0).2;
+    assert_eq!(path.as_deref(), Some(".git/hooks/x"));
+    assert_eq!(judged("view.protected = []", "write_file", ".vscode/x", true), []);
+}
+
+#[test]
+fn the_profile_readonly_denies_writes_and_guarded_asks_about_them() {
+    let readonly = judged("profile = \"readonly\"", "write_file", "a", true);
+    assert_eq!(readonly[0].0, Verdict::Deny);
+    assert_eq!(readonly[0].1, "profile.readonly.rules[0]");
+    assert_eq!(judged("profile = \"readonly\"", "read_file", "a", false), []);
+    let guarded = judged("profile = \"guarded\"", "write_file", "a", true);
+    assert_eq!(guarded, [(Verdict::Ask, "rules_otherwise".to_owned(), Some("a".to_owned()))]);
+    assert_eq!(judged("profile = \"coding\"", "write_file", "a", true), []);
+}
+
+#[test]
+fn rules_speak_of_paths_tools_and_effects() {
+    let config = r#"
+        [[rules]]
+        verdict = "deny"
+        path = "secret/**"
+        [[rules]]
+        verdict = "ask"
+        tool = "write_file"
+        path = "docs"
+        effect = "writes"
+        [[rules]]
+        verdict = "deny"
+        tool = "grep"
+    "#;
+    assert_eq!(judged(config, "read_file", "a/../secret/x", false)[0].0, Verdict::Deny);
+    assert_eq!(judged(config, "write_file", "docs/a", true)[0].0, Verdict::Ask);
+    assert_eq!(judged(config, "edit_file", "docs/a", true), []);
+    assert_eq!(judged(config, "read_file", "docs/a", false), []);
+    assert_eq!(judged(config, "grep", "a", false), [(Verdict::Deny, "rules[2]".to_owned(), None)]);
+}
+
+#[test]
+fn a_link_to_a_denied_path_is_denied_for_reading() {
+    let dir = tempfile::tempdir().unwrap();
+    let workspace = dir.path().canonicalize().unwrap();
+    fs::create_dir(workspace.join("secret")).unwrap();
+    std::os::unix::fs::symlink("secret", workspace.join("link")).unwrap();
+    let policy = Policy::from_toml("[[rules]]\nverdict = \"deny\"\npath = \"/secret/**\"").unwrap();
+    let uses = [PathUse { path: "link/x", writes: false }];
+    assert_eq!(policy.judge_paths(by("read_file"), &uses, &workspace), []);
+    let policy = Policy::from_toml("[[rules]]\nverdict = \"deny\"\npath = \"secret/**\"").unwrap();
+    let found = policy.judge_paths(by("read_file"), &uses, &workspace);
+    assert_eq!(found[0].decision.verdict, Verdict::Deny);
+}
+
+#[test]
+fn a_bridge_holds_what_rules_deny_to_every_tool() {
+    let config = r#"
+        files.deny_read = [".env"]
+        files.read_write = ["/data/more"]
+        files.hard_links = "allow"
+        [[rules]]
+        verdict = "deny"
+        path = ["secret/**", "*.p?m", "/ws/top/[ab]", "/elsewhere/x"]
+        [[rules]]
+        verdict = "deny"
+        tool = "read_file"
+        path = "mine"
+        [[rules]]
+        verdict = "deny"
+        session = "other"
+        path = "theirs"
+    "#;
+    let rules = Policy::from_toml(config).unwrap().path_rules(Path::new("/ws"), Some("s"));
+    assert_eq!(rules.deny_read, [".env", "/secret/**", "/**/*.p?m", "/top/[a-ab-b]"]);
+    assert_eq!(rules.roots, [ExtraRoot { path: "/data/more".into(), write: true }]);
+    assert!(rules.hard_links);
+    assert!(rules.protected.iter().any(|name| name == WORKSPACE_FILE));
+    let deny = DenyRead::new(&rules.deny_read).unwrap();
+    let denied = |path: &str| deny.denies(Path::new(path), false);
+    assert_eq!(
+        ["secret/a/b", "a/b/x.pem", "top/a", "top/a/b", "top/c", "secrets/a", "a/secret/b"].map(denied),
+        [true, true, true, true, false, false, false]
+    );
+}
+
+#[test]
+fn what_usually_holds_credentials_is_denied_and_what_looks_like_it_is_not() {
+    let rules = Policy::builtin().path_rules(Path::new("/ws"), None);
+    let deny = DenyRead::new(&rules.deny_read).unwrap();
+    let denied = |path: &&str| deny.denies(Path::new(path), false);
+    let secret = [
+        ".env",
+        "a/.env.local",
+        "server.key",
+        "tls/private.pem",
+        "id_rsa",
+        "x/id_ed25519_work",
+        ".netrc",
+        ".aws/config",
+        "a/.ssh/known_hosts",
+        ".cargo/credentials.toml",
+    ];
+    let plain = [
+        ".env.example",
+        "a/.env.sample",
+        "env",
+        "src/keys.rs",
+        "id_rsa.pub",
+        "lib/certifi/cacert.pem",
+        "tests/fullchain.pem",
+        ".npmrc",
+        "README.md",
+        ".cargo/config.toml",
+    ];
+    assert_eq!(secret.iter().filter(|path| !denied(path)).collect::<Vec<_>>(), Vec::<&&str>::new());
+    assert_eq!(plain.iter().filter(|path| denied(path)).collect::<Vec<_>>(), Vec::<&&str>::new());
+}
+
+#[test]
+fn a_path_in_a_sentence_does_nothing_to_a_terminal() {
+    let policy = Policy::builtin();
+    let uses = [PathUse { path: ".git/a\n\u{1b}[31m", writes: true }];
+    let found = policy.judge_paths(by("write_file"), &uses, Path::new("/ws"));
+    let reason = found[0].decision.reason.clone().unwrap();
+    assert!(!reason.contains(['\n', '\u{1b}']), "{reason}");
+}

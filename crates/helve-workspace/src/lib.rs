@@ -6,13 +6,21 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | `rules` | what the policy says about paths, compiled |
+//! | `names`, `rules` | what the text of a path says; what the policy says about it, compiled |
+//! | `host` | the workspace on this machine: resolving, listing, staging, exchanging |
+//! | `commit` | what a commit will do, worked out before anything is done |
 //! | `page` | a window of a file as text |
 //! | `seek` | walking and searching below a directory |
 //!
 //! Deliberately not here: the tools and their words (`helve-tools`), who may do what (`helve-policy`).
 
+mod commit;
+mod host;
+mod names;
 mod page;
+mod refuse;
 mod rules;
 mod seek;
 mod source;
+
+pub use host::{Options, Workspace, open, open_with};

@@ -5,6 +5,8 @@ use std::path::Path;
 use helve_core::files::PathRules;
 use helve_core::{DenyRead, ToolError, protected};
 
+use crate::{names, refuse};
+
 /// The rules of one workspace, compiled once.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
@@ -35,8 +37,117 @@ impl Rules {
         self.deny_read.denies(path, is_dir)
     }
 
+    /// Refuses a path that no tool reads. It is relative to its root and has neither `..` nor links in it.
+    pub(crate) fn check_read(&self, path: &str, shown: &str, is_dir: bool) -> Result<(), ToolError> {
+        if self.deny_read.is_empty() || path.is_empty() {
+            return Ok(());
+        }
+        // Also by what a reader sees of it, as a file system may that folds names.
+        let seen = path.split('/').map(names::visible).collect::<Vec<_>>().join("/");
+        match self.denies(Path::new(path), is_dir) || self.denies(Path::new(&seen), is_dir) {
+            true => Err(refuse::denied(shown)),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses a path that must not be changed, unless the owner agreed to it.
+    pub(crate) fn check_write(&self, path: &str, shown: &str, agreed: &[String]) -> Result<(), ToolError> {
+        if self.given.read_only {
+            return Err(refuse::read_only(shown));
+        }
+        if let Some(name) = self.protected_name(path)
+            && !agreed.iter().any(|one| one == shown)
+        {
+            return Err(refuse::protected(shown, name));
+        }
+        self.check_read(path, shown, false)
+    }
+
+    /// The first name in a path that is protected from writing. What agents keep as whole work trees inside of their own
+    /// directory is not.
+    fn protected_name<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let mut parts = path.split('/').peekable();
+        while let Some(name) = parts.next() {
+            let seen = names::visible(name);
+            if !self.protects_name(name.as_bytes()) && !self.protects_name(seen.as_bytes()) {
+                continue;
+            }
+            let work_tree = seen != protected::GIT && parts.peek() == Some(&protected::WORKTREES);
+            if !work_tree {
+                return Some(name);
+            }
+        }
+        None
+    }
+
     /// Whether one of a path's names is protected from writing.
     pub(crate) fn protects_name(&self, name: &[u8]) -> bool {
         protected::is_among(&self.given.protected, name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use helve_core::ErrorKind;
+
+    fn rules(deny: &[&str]) -> Rules {
+        let deny_read = deny.iter().map(|one| (*one).to_owned()).collect();
+        Rules::new(PathRules { deny_read, ..PathRules::default() }).unwrap()
+    }
+
+    #[test]
+    fn protected_names_at_any_depth_and_by_what_is_seen() {
+        let rules = rules(&[]);
+        for path in [
+            ".git",
+            ".git/config",
+            "a/.git/hooks/x",
+            ".g\u{200d}it/config",
+            "sub/.VSCode/tasks.json",
+            ".git/worktrees/x",
+        ] {
+            assert_eq!(rules.check_write(path, path, &[]).unwrap_err().kind, ErrorKind::Blocked, "{path}");
+            assert_eq!(rules.check_write(path, path, &[path.to_owned()]), Ok(()), "{path}");
+        }
+        for path in
+            [".gitignore", ".github/workflows/ci.yml", "docs/.gitkeep", ".claude/worktrees/x/src/lib.rs"]
+        {
+            assert_eq!(rules.check_write(path, path, &[]), Ok(()), "{path}");
+        }
+        assert!(rules.check_write(".claude/worktrees/x/.git/config", "", &[]).is_err());
+    }
+
+    #[test]
+    fn what_is_denied_is_neither_read_nor_written() {
+        let rules = rules(&[".env", "*.pem", "secrets/"]);
+        for (path, is_dir) in [
+            (".env", false),
+            ("a/b/.env", false),
+            (".ENV", false),
+            (".e\u{200b}nv", false),
+            ("x.pem", false),
+            ("secrets", true),
+            ("secrets/deep/x", false),
+        ] {
+            assert_eq!(rules.check_read(path, path, is_dir).unwrap_err().kind, ErrorKind::Blocked, "{path}");
+        }
+        assert!(rules.check_write(".env", ".env", &[]).is_err());
+        for path in ["", "env", ".env.example", "secrets"] {
+            assert_eq!(rules.check_read(path, path, false), Ok(()), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_read_only_workspace_is_not_written() {
+        let rules = Rules::new(PathRules { read_only: true, ..PathRules::default() }).unwrap();
+        assert_eq!(rules.check_write("x", "x", &[]).unwrap_err().kind, ErrorKind::Blocked);
+    }
+
+    #[test]
+    fn a_pattern_that_is_none_is_an_error_that_names_it() {
+        let given = PathRules { deny_read: vec!["a{b".to_owned()], ..PathRules::default() };
+        let error = Rules::new(given).unwrap_err();
+        assert!(error.message.contains("a{b"), "{}", error.message);
     }
 }

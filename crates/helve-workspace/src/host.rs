@@ -1,0 +1,374 @@
+//! The workspace on this machine: an open directory, and others that the policy adds.
+//!
+//! In come paths as text; out go descriptors and what can be done with them. [`Workspace`] holds the open roots and the
+//! compiled rules, `Handle` is what one call gets. All work is blocking and is done on tokio's blocking threads.
+//!
+//! | module | does |
+//! |---|---|
+//! | `resolve` | from the text of a path to a descriptor |
+//! | `list` | the entries of one directory |
+//! | `world` | what is there, for the planner of a commit |
+//! | `stage`, `attributes` | new content beside the old, with the same mode, owner and attributes |
+//! | `apply` | the old exchanged for the new, and back if anything fails |
+//! | `janitor` | what a killed process left behind |
+//! | `sys` | the system calls of a commit, each of which can be made to fail in a test |
+
+mod apply;
+mod attributes;
+mod janitor;
+mod list;
+mod look;
+mod resolve;
+mod stage;
+mod sys;
+#[cfg(test)]
+mod tests;
+mod world;
+
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use helve_core::files::{
+    Change, Changed, ContentId, FileContent, FileEntry, FileKind, FileStat, Files, FilesBridge, FilesPlace,
+    FilesScope, Is, Page, PageRequest, PathRules, SearchRequest, Searched, Seen, WalkRequest, Walked, Was,
+};
+use helve_core::{BoxFuture, ErrorKind, ToolError};
+use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use crate::commit::{self, Judge, Key, Now, Plan, There};
+use crate::refuse;
+use crate::rules::Rules;
+use janitor::Janitor;
+use stage::Staging;
+use sys::Sys;
+use world::HostWorld;
+
+/// How a workspace is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whether a change waits until the disk has it, so that it also survives a loss of power.
+    pub fsync: bool,
+    /// A directory of Helve's own in which is noted where temporary files are made, so that the next start can remove
+    /// what a killed process left. Without one nothing is removed.
+    pub janitor: Option<PathBuf>,
+}
+
+/// Durable, and without a janitor.
+impl Default for Options {
+    fn default() -> Self {
+        Options { fsync: true, janitor: None }
+    }
+}
+
+/// Opens a directory as a workspace.
+pub fn open(dir: &Path, rules: PathRules) -> Result<Arc<Workspace>, ToolError> {
+    open_with(dir, rules, Options::default())
+}
+
+/// Opens a directory as a workspace, and removes what a killed process left behind.
+pub fn open_with(dir: &Path, rules: PathRules, options: Options) -> Result<Arc<Workspace>, ToolError> {
+    let workspace = Root::open(dir, None, true);
+    if let Err(why) = &workspace.dir {
+        return Err(ToolError::failed(format!("The workspace {} {why}.", dir.display()))
+            .hint("Give an existing directory with --workspace."));
+    }
+    let mut roots = vec![workspace];
+    for extra in &rules.roots {
+        let shown = extra.path.to_string_lossy().into_owned();
+        roots.push(Root::open(&extra.path, Some(shown), extra.write));
+    }
+    let host = Host {
+        roots,
+        rules: Rules::new(rules)?,
+        janitor: Janitor::start(options.janitor.as_deref())?,
+        sys: Sys::real(options.fsync),
+        commits: Mutex::new(()),
+    };
+    match resolve::open_beneath(host.root(0)?.as_fd(), ".", OFlags::PATH) {
+        Ok(_) => Ok(Arc::new(Workspace(Arc::new(host)))),
+        Err(Errno::NOSYS | Errno::PERM) => Err(ToolError::new(
+            ErrorKind::Internal,
+            "File tools need the system call openat2, which this kernel does not have or does not let through.",
+        )
+        .hint("Use Linux 5.6 or later; in a container, a runtime that lets openat2 through.")),
+        Err(error) => Err(refuse::system("open", ".", error)),
+    }
+}
+
+/// A workspace on this machine. See [`open`].
+pub struct Workspace(Arc<Host>);
+
+/// What all handles of a workspace share.
+struct Host {
+    /// The workspace itself, then the others.
+    roots: Vec<Root>,
+    rules: Rules,
+    janitor: Janitor,
+    sys: Sys,
+    /// One commit at a time, so that two calls of this process do not find each other's half-done work.
+    commits: Mutex<()>,
+}
+
+/// An open directory below which files are used.
+struct Root {
+    /// Its descriptor, or why there is none.
+    dir: Result<Arc<OwnedFd>, String>,
+    /// Its absolute path as it was given and as it really is.
+    names: Vec<PathBuf>,
+    /// What paths in it are shown with; none for the workspace, whose paths are relative.
+    shown: Option<String>,
+    write: bool,
+}
+
+impl Root {
+    fn open(path: &Path, shown: Option<String>, write: bool) -> Root {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = rustix::fs::open(path, flags, Mode::empty());
+        let mut names: Vec<PathBuf> = std::path::absolute(path).into_iter().collect();
+        names.extend(std::fs::canonicalize(path));
+        names.dedup();
+        let dir = dir.map(Arc::new).map_err(|error| format!("cannot be opened: {error}"));
+        Root { dir, names, shown, write }
+    }
+}
+
+impl FilesBridge for Workspace {
+    fn place(&self) -> FilesPlace {
+        FilesPlace::Host
+    }
+
+    fn scoped(&self, scope: FilesScope) -> Arc<dyn Files> {
+        Arc::new(Handle { host: Arc::clone(&self.0), scope })
+    }
+}
+
+/// What one call uses.
+#[derive(Clone)]
+struct Handle {
+    host: Arc<Host>,
+    scope: FilesScope,
+}
+
+impl Files for Handle {
+    fn place(&self) -> FilesPlace {
+        FilesPlace::Host
+    }
+
+    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Option<FileStat>, ToolError>> {
+        let (this, path) = (self.clone(), path.to_owned());
+        blocking(move || Ok(this.host.find(&path)?.map(|found| stat_of(&found.stat))))
+    }
+
+    fn read<'a>(&'a self, path: &'a str, max: u64) -> BoxFuture<'a, Result<FileContent, ToolError>> {
+        let (this, path) = (self.clone(), path.to_owned());
+        blocking(move || this.read_whole(&path, max))
+    }
+
+    fn page<'a>(&'a self, request: &'a PageRequest) -> BoxFuture<'a, Result<Page, ToolError>> {
+        let (this, request) = (self.clone(), request.clone());
+        blocking(move || this.read_page(&request))
+    }
+
+    fn list<'a>(
+        &'a self,
+        path: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<(Vec<FileEntry>, bool), ToolError>> {
+        let (this, path, after) = (self.clone(), path.to_owned(), after.map(str::to_owned));
+        blocking(move || this.host.list(&path, after.as_deref(), limit))
+    }
+
+    fn walk<'a>(&'a self, request: &'a WalkRequest) -> BoxFuture<'a, Result<Walked, ToolError>> {
+        let (this, request) = (self.clone(), request.clone());
+        blocking(move || this.host.walk(&request, &this.scope.cancel))
+    }
+
+    fn search<'a>(&'a self, request: &'a SearchRequest) -> BoxFuture<'a, Result<Searched, ToolError>> {
+        let (this, request) = (self.clone(), request.clone());
+        blocking(move || this.host.search(&request, &this.scope.cancel))
+    }
+
+    fn commit(&self, changes: Vec<Change>, rehearse: bool) -> BoxFuture<'_, Result<Vec<Changed>, ToolError>> {
+        let this = self.clone();
+        blocking(move || this.commit_now(changes, rehearse))
+    }
+
+    fn last_seen(&self, path: &str) -> Option<Seen> {
+        let (root, relative) = self.host.locate(path).ok()?;
+        let key = Key::new(root, &crate::names::parts(&relative)?);
+        self.scope.seen.as_ref()?.last(&self.host.shown(&key))
+    }
+}
+
+/// Does blocking work off the async threads. Once begun it goes on to its end, also when nobody waits for it any more.
+fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
+) -> BoxFuture<'static, Result<T, ToolError>> {
+    let work = tokio::task::spawn_blocking(work);
+    Box::pin(async move {
+        work.await
+            .unwrap_or_else(|error| Err(ToolError::internal(format!("Work on files ended early: {error}"))))
+    })
+}
+
+impl Handle {
+    fn read_whole(&self, path: &str, max: u64) -> Result<FileContent, ToolError> {
+        let found = self.host.find(path)?.ok_or_else(|| refuse::missing(path))?;
+        let file = self.host.open_file(path, &found)?;
+        let len = found.stat.st_size.cast_unsigned();
+        if len > max {
+            return Err(refuse::too_large(path, len, max));
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or_default().saturating_add(1));
+        let read = (&file).take(max.saturating_add(1)).read_to_end(&mut bytes);
+        read.map_err(|error| refuse::system("read", path, errno(&error)))?;
+        if bytes.len() as u64 > max {
+            return Err(refuse::too_large(path, bytes.len() as u64, max));
+        }
+        let id = commit::id_of(&bytes);
+        self.saw(&self.host.shown(&found.key), Some(&id), Some(&bytes));
+        let mut stat = stat_of(&found.stat);
+        // It may have grown since it was found.
+        stat.len = bytes.len() as u64;
+        Ok(FileContent { bytes, id, stat, path: self.host.shown(&found.named) })
+    }
+
+    /// Plans, stages, keeps what was, and makes the changes.
+    fn commit_now(&self, changes: Vec<Change>, rehearse: bool) -> Result<Vec<Changed>, ToolError> {
+        if self.scope.cancel.is_cancelled() {
+            return Err(refuse::cancelled());
+        }
+        let host = &*self.host;
+        let _one_at_a_time = host.commits.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut world = HostWorld::new(host);
+        let plan = commit::plan(changes, &mut world, self)?;
+        if rehearse {
+            return Ok(plan.changed);
+        }
+        if plan.differing().next().is_some() {
+            let mut staging = Staging::of(host, &world, &plan)?;
+            let kept = self.keep(&plan, &staging);
+            let outcome = kept.and_then(|()| match self.scope.cancel.is_cancelled() {
+                true => Err(refuse::cancelled()),
+                false => apply::apply(&mut staging),
+            });
+            if let Some(undo) = &self.scope.undo {
+                undo.done(outcome.is_ok());
+            }
+            outcome?;
+        }
+        self.saw_all(&plan);
+        Ok(plan.changed)
+    }
+
+    /// Gives what was there to the call's undo record.
+    fn keep(&self, plan: &Plan, staging: &Staging<'_>) -> Result<(), ToolError> {
+        let Some(undo) = &self.scope.undo else { return Ok(()) };
+        for (key, entry) in plan.differing() {
+            let will_be = match &entry.now {
+                Now::Absent => Is::Absent,
+                Now::Directory => Is::Directory,
+                Now::File(content) => {
+                    let mode = staging.modes.get(key).copied().unwrap_or_default();
+                    Is::File { id: content.id.clone(), mode }
+                }
+            };
+            let shown = self.host.shown(key);
+            match &entry.was {
+                There::Absent => undo.before(&shown, Was::Absent, &will_be)?,
+                There::Directory => undo.before(&shown, Was::Directory, &will_be)?,
+                There::File(original) => {
+                    let file = staging.world.open_original(key)?;
+                    let stat =
+                        rustix::fs::fstat(&file).map_err(|error| refuse::system("read", &shown, error))?;
+                    let (len, mode) = (original.len, stat.st_mode & 0o7777);
+                    let content = &mut (&file).take(len);
+                    undo.before(&shown, Was::File { content, len, mode }, &will_be)?;
+                    staging.world.check(key, &file)?;
+                }
+            }
+        }
+        undo.ready()
+    }
+
+    /// The session has seen what it wrote.
+    fn saw_all(&self, plan: &Plan) {
+        for (key, entry) in &plan.entries {
+            let shown = self.host.shown(key);
+            match (&entry.was, &entry.now) {
+                (_, Now::File(content)) => {
+                    let bytes = match (&content.base, content.tail.as_slice()) {
+                        (None, [whole]) => Some(whole.as_slice()),
+                        _ => None,
+                    };
+                    self.saw(&shown, Some(&content.id), bytes);
+                }
+                (There::File(_), Now::Absent) => self.saw(&shown, None, None),
+                _ => {}
+            }
+        }
+    }
+
+    fn saw(&self, path: &str, id: Option<&ContentId>, bytes: Option<&[u8]>) {
+        if let Some(seen) = &self.scope.seen {
+            seen.saw(path, id, bytes);
+        }
+    }
+}
+
+impl Judge for Handle {
+    fn locate(&self, path: &str) -> Result<(usize, String), ToolError> {
+        self.host.locate(path)
+    }
+
+    fn shown(&self, key: &Key) -> String {
+        self.host.shown(key)
+    }
+
+    fn check_write(&self, key: &Key) -> Result<(), ToolError> {
+        let shown = self.host.shown(key);
+        if !self.host.roots.get(key.root).is_some_and(|root| root.write) {
+            return Err(refuse::read_only(&shown));
+        }
+        self.host.rules.check_write(&key.path, &shown, &self.scope.agreed)
+    }
+
+    fn last_seen(&self, shown: &str) -> Option<ContentId> {
+        Some(self.scope.seen.as_ref()?.last(shown)?.id)
+    }
+}
+
+/// What the rest of Helve is told of a file.
+fn stat_of(stat: &Stat) -> FileStat {
+    let seconds = stat.st_mtime;
+    let modified = match u64::try_from(seconds) {
+        Ok(seconds) => SystemTime::UNIX_EPOCH
+            .checked_add(Duration::new(seconds, u32::try_from(stat.st_mtime_nsec).unwrap_or_default())),
+        Err(_) => SystemTime::UNIX_EPOCH.checked_sub(Duration::from_secs(seconds.unsigned_abs())),
+    };
+    FileStat {
+        kind: kind_of(FileType::from_raw_mode(stat.st_mode)),
+        len: stat.st_size.cast_unsigned(),
+        modified,
+        mode: stat.st_mode & 0o7777,
+    }
+}
+
+fn kind_of(kind: FileType) -> FileKind {
+    match kind {
+        FileType::RegularFile => FileKind::File,
+        FileType::Directory => FileKind::Directory,
+        FileType::Symlink => FileKind::Link,
+        _ => FileKind::Other,
+    }
+}
+
+/// The number behind an error of the standard library.
+fn errno(error: &std::io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}

@@ -1,0 +1,221 @@
+//! A staged commit takes place: steps of one moment each, and back again if one of them fails.
+//!
+//! A replaced file and its replacement change names (`RENAME_EXCHANGE`), so the old one is still there under the
+//! temporary name: whether it is the one that the plan saw is looked at after the exchange, when nobody can put another
+//! one in between, and going back is the same exchange again. What is removed only takes a temporary name. Temporary
+//! names are removed when all is done.
+//!
+//! Killed in the middle, every single file is its old or its new self. That all files of the commit are the same of the
+//! two is then up to the undo record, which was durable before the first step.
+
+use helve_core::{ErrorKind, ToolError};
+use rustix::io::Errno;
+
+use super::stage::{Spot, Staging, Step, copy_all};
+use super::world::Identity;
+use super::{Host, attributes};
+use crate::commit::Key;
+use crate::names::show;
+use crate::refuse;
+
+/// How one step is taken back.
+enum Back {
+    /// What was placed returns to its temporary name.
+    Unplace { key: Key, at: Spot, temp: Spot, ino: u64 },
+    /// The two change their names again.
+    SwapBack { key: Key, at: Spot, temp: Spot },
+    /// The copy of the old takes its place again.
+    Restore { key: Key, at: Spot, copy: Spot },
+    /// A file or a directory returns to the name that it had.
+    Return { key: Key, from: Spot, to: Spot },
+}
+
+/// Makes all steps or none. On success the changes are on the disk.
+pub(super) fn apply(staging: &mut Staging<'_>) -> Result<(), ToolError> {
+    let steps = std::mem::take(&mut staging.steps);
+    let mut done = Vec::with_capacity(steps.len());
+    let outcome = run(staging, steps, &mut done);
+    let Err(mut error) = outcome else { return Ok(()) };
+    let mut stuck = Vec::new();
+    for back in done.into_iter().rev() {
+        let key = back.key().clone();
+        if take_back(staging.host, back).is_err() {
+            stuck.push(show(&staging.host.shown(&key)));
+        }
+    }
+    for dir in staging.dirs.values() {
+        // What could not be synced forwards may not be backwards either; the first error is the one to tell.
+        let _ = staging.host.sys.sync(dir);
+    }
+    if !stuck.is_empty() {
+        error = ToolError::new(
+            ErrorKind::Internal,
+            format!(
+                "{} These files could not be put back as they were: {}.",
+                error.message,
+                stuck.join(", ")
+            ),
+        )
+        .hint("Restore them with: helve undo");
+    }
+    Err(error)
+}
+
+fn run(staging: &mut Staging<'_>, steps: Vec<Step>, done: &mut Vec<Back>) -> Result<(), ToolError> {
+    for (key, dir) in &staging.dirs {
+        if !staging.host.is_still_at(key, dir).unwrap_or(false) {
+            return Err(refuse::raced(&staging.host.shown(key)));
+        }
+    }
+    for step in steps {
+        take(staging, step, done)?;
+    }
+    for (key, dir) in &staging.dirs {
+        match staging.host.sys.sync(dir) {
+            Ok(()) => {}
+            Err(error) => return Err(staging.cannot("write", key, error)),
+        }
+    }
+    Ok(())
+}
+
+fn take(staging: &mut Staging<'_>, step: Step, done: &mut Vec<Back>) -> Result<(), ToolError> {
+    let host = staging.host;
+    let sys = &host.sys;
+    match step {
+        Step::Place { key, temp, to } => {
+            let stat =
+                sys.stat_at(&temp.dir, &temp.name).map_err(|error| staging.cannot("write", &key, error))?;
+            match sys.place(&temp.dir, &temp.name, &to.dir, &to.name) {
+                Ok(()) => done.push(Back::Unplace { key, at: to, temp, ino: stat.st_ino }),
+                Err(Errno::EXIST) => return Err(refuse::raced(&host.shown(&key))),
+                Err(error) => return Err(staging.cannot("write", &key, error)),
+            }
+        }
+        Step::Swap { key, temp, to, was } => {
+            check(staging, &key, &to, was)?;
+            match sys.exchange(&to.dir, &temp.name, &to.name) {
+                Ok(()) => {
+                    let (at, seen) = (to, temp.clone());
+                    done.push(Back::SwapBack { key: key.clone(), at, temp });
+                    check_renamed(staging, &key, &seen, was)?;
+                }
+                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                    replace(staging, key, &temp, to, was, done)?;
+                }
+                Err(Errno::NOENT) => return Err(refuse::raced(&host.shown(&key))),
+                Err(error) => return Err(staging.cannot("write", &key, error)),
+            }
+        }
+        Step::Rename { key, from, to, was } => {
+            check(staging, &key, &from, was)?;
+            match sys.place(&from.dir, &from.name, &to.dir, &to.name) {
+                Ok(()) => {
+                    let seen = to.clone();
+                    done.push(Back::Return { key: key.clone(), from: to, to: from });
+                    check_renamed(staging, &key, &seen, was)?;
+                }
+                Err(Errno::EXIST | Errno::NOENT) => return Err(refuse::raced(&host.shown(&key))),
+                Err(error) => return Err(staging.cannot("move", &key, error)),
+            }
+        }
+        Step::Hide { key, from, temp, was } => {
+            check(staging, &key, &from, was)?;
+            match sys.place(&from.dir, &from.name, &temp.dir, &temp.name) {
+                Ok(()) => {
+                    let seen = temp.clone();
+                    done.push(Back::Return { key: key.clone(), from: temp, to: from });
+                    check_renamed(staging, &key, &seen, was)?;
+                }
+                Err(Errno::NOENT) => return Err(refuse::raced(&host.shown(&key))),
+                Err(error) => return Err(staging.cannot("remove", &key, error)),
+            }
+        }
+        Step::HideDir { key, from, temp } => match sys.place(&from.dir, &from.name, &temp.dir, &temp.name) {
+            Ok(()) => {
+                let seen = temp.clone();
+                done.push(Back::Return { key: key.clone(), from: temp, to: from });
+                match sys.is_empty_dir(&seen.dir, &seen.name) {
+                    Ok(true) => {}
+                    Ok(false) | Err(Errno::NOTDIR | Errno::LOOP) => {
+                        return Err(refuse::raced(&host.shown(&key)));
+                    }
+                    Err(error) => return Err(staging.cannot("remove", &key, error)),
+                }
+            }
+            Err(Errno::NOENT) => return Err(refuse::raced(&host.shown(&key))),
+            Err(error) => return Err(staging.cannot("remove", &key, error)),
+        },
+    }
+    Ok(())
+}
+
+/// For a file system that cannot exchange: the old one is copied first, so that there is a way back.
+fn replace(
+    staging: &mut Staging<'_>,
+    key: Key,
+    temp: &Spot,
+    to: Spot,
+    was: Identity,
+    done: &mut Vec<Back>,
+) -> Result<(), ToolError> {
+    let sys = &staging.host.sys;
+    let old = staging.world.open_original(&key)?;
+    let copy = staging.another(&to);
+    let write = || {
+        let file = sys.create(&copy.dir, &copy.name, 0o600)?;
+        copy_all(sys, &old, &file)?;
+        attributes::copy(sys, &old, &file)?;
+        sys.sync(&file)
+    };
+    write().map_err(|error| staging.cannot("write", &key, error))?;
+    check(staging, &key, &to, was)?;
+    sys.replace(&to.dir, &temp.name, &to.name).map_err(|error| staging.cannot("write", &key, error))?;
+    done.push(Back::Restore { key, at: to, copy });
+    Ok(())
+}
+
+/// A conflict unless a name still has the file that the plan saw.
+fn check(staging: &Staging<'_>, key: &Key, at: &Spot, was: Identity) -> Result<(), ToolError> {
+    match staging.host.sys.stat_at(&at.dir, &at.name) {
+        Ok(stat) if Identity::of(&stat) == was => Ok(()),
+        Ok(_) | Err(Errno::NOENT) => Err(refuse::raced(&staging.host.shown(key))),
+        Err(error) => Err(staging.cannot("read", key, error)),
+    }
+}
+
+/// The same after it was renamed.
+fn check_renamed(staging: &Staging<'_>, key: &Key, at: &Spot, was: Identity) -> Result<(), ToolError> {
+    match staging.host.sys.stat_at(&at.dir, &at.name) {
+        Ok(stat) if was.is_after_rename(&stat) => Ok(()),
+        Ok(_) | Err(Errno::NOENT) => Err(refuse::raced(&staging.host.shown(key))),
+        Err(error) => Err(staging.cannot("read", key, error)),
+    }
+}
+
+fn take_back(host: &Host, back: Back) -> Result<(), Errno> {
+    let sys = &host.sys;
+    match back {
+        Back::Unplace { at, temp, ino, .. } => match sys.stat_at(&at.dir, &at.name) {
+            // Somebody else's by now.
+            Ok(stat) if stat.st_ino != ino => Ok(()),
+            Ok(_) => sys.place(&at.dir, &at.name, &temp.dir, &temp.name),
+            Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(error),
+        },
+        Back::SwapBack { at, temp, .. } => sys.exchange(&at.dir, &temp.name, &at.name),
+        Back::Restore { at, copy, .. } => sys.replace(&at.dir, &copy.name, &at.name),
+        Back::Return { from, to, .. } => sys.place(&from.dir, &from.name, &to.dir, &to.name),
+    }
+}
+
+impl Back {
+    fn key(&self) -> &Key {
+        match self {
+            Back::Unplace { key, .. }
+            | Back::SwapBack { key, .. }
+            | Back::Restore { key, .. }
+            | Back::Return { key, .. } => key,
+        }
+    }
+}

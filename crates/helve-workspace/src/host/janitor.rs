@@ -1,0 +1,214 @@
+//! What a killed process left behind is found and removed at the next start.
+//!
+//! Temporary names carry the token of the workspace handle that made them. Before the first one is made in a directory,
+//! that directory is noted in a file that has the token as its name, and that stays locked as long as the process lives.
+//! Who finds such a file unlocked looks into the noted directories, and only there, for names with that token.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::hash::{BuildHasher, Hasher};
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use helve_core::ToolError;
+use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::resolve::open_beneath;
+use super::sys::Sys;
+
+const PREFIX: &str = ".helve-";
+const SUFFIX: &str = ".tmp";
+/// A record has no more; what is beyond is not read.
+const MAX_RECORD: u64 = 16 << 20;
+/// Directories below a temporary one; deeper ones stay.
+const MAX_DEPTH: usize = 256;
+
+/// Gives out temporary names and remembers where.
+pub(super) struct Janitor {
+    token: String,
+    next: AtomicU64,
+    dir: Option<PathBuf>,
+    record: Mutex<Option<Record>>,
+    /// Whether something could not be removed, so that the record must stay.
+    left: AtomicBool,
+}
+
+struct Record {
+    path: PathBuf,
+    file: File,
+    noted: HashSet<(PathBuf, String)>,
+}
+
+impl Janitor {
+    /// Removes what dead processes left, and begins anew.
+    pub(super) fn start(dir: Option<&Path>) -> Result<Janitor, ToolError> {
+        if let Some(dir) = dir {
+            clean_all(dir);
+        }
+        let random = std::hash::RandomState::new().build_hasher().finish();
+        Ok(Janitor {
+            token: format!("{random:016x}"),
+            next: AtomicU64::new(1),
+            dir: dir.map(Path::to_owned),
+            record: Mutex::new(None),
+            left: AtomicBool::new(false),
+        })
+    }
+
+    /// A name that nothing else has.
+    pub(super) fn name(&self) -> String {
+        format!("{PREFIX}{}-{:x}{SUFFIX}", self.token, self.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Notes that temporary names will be made in a directory.
+    pub(super) fn note(&self, root: &Path, relative: &str) -> Result<(), ToolError> {
+        let Some(dir) = &self.dir else { return Ok(()) };
+        let mut record = self.record.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let cannot = |error: std::io::Error| {
+            ToolError::failed(format!("Cannot note in {} where files are changed: {error}", dir.display()))
+                .hint("Check the permissions and the space of Helve's state directory.")
+        };
+        if record.is_none() {
+            *record = Some(Record::create(dir, &self.token).map_err(cannot)?);
+        }
+        match record.as_mut() {
+            Some(record) => record.add(root, relative).map_err(cannot),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes a temporary file or directory; nothing there is fine.
+    pub(super) fn remove(&self, sys: &Sys, dir: &OwnedFd, name: &str) {
+        if sys.call("remove", || remove_tree(dir, name.as_bytes(), 0)).is_err() {
+            self.left.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A process that ends well has left nothing.
+impl Drop for Janitor {
+    fn drop(&mut self) {
+        let record = self.record.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(record) = record
+            && !self.left.load(Ordering::Relaxed)
+        {
+            let _ = std::fs::remove_file(&record.path);
+        }
+    }
+}
+
+impl Record {
+    fn create(dir: &Path, token: &str) -> std::io::Result<Record> {
+        std::fs::create_dir_all(dir)?;
+        let early = dir.join(format!("{token}.new"));
+        let path = dir.join(token);
+        let file = File::options().append(true).create_new(true).mode(0o600).open(&early)?;
+        // Locked before it has the name that others look for.
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        std::fs::rename(&early, &path)?;
+        Ok(Record { path, file, noted: HashSet::new() })
+    }
+
+    fn add(&mut self, root: &Path, relative: &str) -> std::io::Result<()> {
+        let entry = (root.to_owned(), relative.to_owned());
+        if self.noted.contains(&entry) {
+            return Ok(());
+        }
+        let mut line = root.as_os_str().as_bytes().to_vec();
+        line.push(0);
+        line.extend_from_slice(relative.as_bytes());
+        line.push(0);
+        self.file.write_all(&line)?;
+        self.noted.insert(entry);
+        Ok(())
+    }
+}
+
+/// Whether a name is one of those that a commit makes for a moment.
+pub(crate) fn is_temporary(name: &[u8]) -> bool {
+    let inner = name.strip_prefix(PREFIX.as_bytes()).and_then(|rest| rest.strip_suffix(SUFFIX.as_bytes()));
+    inner.is_some_and(|inner| match inner.split_at_checked(16) {
+        Some((token, [b'-', count @ ..])) => {
+            !count.is_empty() && token.iter().chain(count).all(u8::is_ascii_hexdigit)
+        }
+        _ => false,
+    })
+}
+
+/// Removes what the processes left whose records nobody holds.
+fn clean_all(dir: &Path) {
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let token = name.as_bytes();
+        if token.len() == 16 && token.iter().all(u8::is_ascii_hexdigit) {
+            clean(&entry.path(), token);
+        }
+    }
+}
+
+fn clean(record: &Path, token: &[u8]) {
+    let Ok(file) = File::open(record) else { return };
+    if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return;
+    }
+    let mut noted = Vec::new();
+    if file.take(MAX_RECORD).read_to_end(&mut noted).is_err() {
+        return;
+    }
+    let mut parts = noted.split(|byte| *byte == 0);
+    let mut roots: HashMap<Vec<u8>, Option<OwnedFd>> = HashMap::new();
+    let mut done = true;
+    while let (Some(root), Some(relative)) = (parts.next(), parts.next()) {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let open = || rustix::fs::open(root, flags, Mode::empty()).ok();
+        let dir = roots.entry(root.to_vec()).or_insert_with(open);
+        if let (Some(dir), Ok(relative)) = (dir, std::str::from_utf8(relative)) {
+            done &= clean_dir(dir, relative, token);
+        }
+    }
+    if done {
+        let _ = std::fs::remove_file(record);
+    }
+}
+
+/// Whether nothing with the token is left in a directory.
+fn clean_dir(root: &OwnedFd, relative: &str, token: &[u8]) -> bool {
+    let dir = match open_beneath(root.as_fd(), relative, OFlags::RDONLY | OFlags::DIRECTORY) {
+        Ok(dir) => dir,
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return true,
+        Err(_) => return false,
+    };
+    let Ok(entries) = Dir::read_from(&dir) else { return false };
+    let mine: Vec<Vec<u8>> = entries
+        .flatten()
+        .map(|entry| entry.file_name().to_bytes().to_vec())
+        .filter(|name| is_temporary(name) && name[PREFIX.len()..].starts_with(token))
+        .collect();
+    mine.iter().all(|name| remove_tree(&dir, name, 0).is_ok())
+}
+
+/// Removes a file, or a directory with all that is in it, by descriptors; links are removed, never followed.
+fn remove_tree(dir: &OwnedFd, name: &[u8], depth: usize) -> Result<(), Errno> {
+    match rustix::fs::unlinkat(dir, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => return Ok(()),
+        Err(Errno::ISDIR | Errno::PERM) if depth < MAX_DEPTH => {}
+        Err(error) => return Err(error),
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let inner = rustix::fs::openat(dir, name, flags, Mode::empty())?;
+    for entry in Dir::read_from(&inner)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            remove_tree(&inner, name, depth + 1)?;
+        }
+    }
+    rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR)
+}

@@ -1,0 +1,150 @@
+//! The system calls of a commit, each in one place, so that a test can make any of them fail.
+
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, RenameFlags, Stat};
+use rustix::io::Errno;
+
+/// What a test has happen before a call: an error, or nothing.
+#[cfg(test)]
+pub(super) type Fault = Box<dyn Fn(&'static str) -> Result<(), Errno> + Send + Sync>;
+
+/// The way to the kernel.
+pub(super) struct Sys {
+    fsync: bool,
+    #[cfg(test)]
+    pub(super) fault: std::sync::Mutex<Option<Fault>>,
+}
+
+impl Sys {
+    pub(super) fn real(fsync: bool) -> Sys {
+        Sys {
+            fsync,
+            #[cfg(test)]
+            fault: std::sync::Mutex::new(None),
+        }
+    }
+
+    /// One call, repeated while a signal interrupts it.
+    pub(super) fn call<T>(
+        &self,
+        name: &'static str,
+        mut work: impl FnMut() -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        self.before(name)?;
+        loop {
+            match work() {
+                Err(Errno::INTR) => {}
+                other => return other,
+            }
+        }
+    }
+
+    #[cfg(test)]
+    fn before(&self, name: &'static str) -> Result<(), Errno> {
+        self.fault.lock().unwrap().as_ref().map_or(Ok(()), |fault| fault(name))
+    }
+
+    #[cfg(not(test))]
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "tests make it fail")]
+    fn before(&self, _: &'static str) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    /// What is at a name, which is not followed if it is a link.
+    pub(super) fn stat_at(&self, dir: &OwnedFd, name: &str) -> Result<Stat, Errno> {
+        self.call("stat", || rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW))
+    }
+
+    /// Makes a file that was not there.
+    pub(super) fn create(&self, dir: &OwnedFd, name: &str, mode: u32) -> Result<File, Errno> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        self.call("create", || {
+            rustix::fs::openat(dir, name, flags, Mode::from_raw_mode(mode)).map(File::from)
+        })
+    }
+
+    /// Makes a directory that was not there, and opens it.
+    pub(super) fn make_dir(&self, dir: &OwnedFd, name: &str, mode: u32) -> Result<OwnedFd, Errno> {
+        self.call("mkdir", || rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(mode)))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        self.call("open", || rustix::fs::openat(dir, name, flags, Mode::empty()))
+    }
+
+    /// Writes all bytes, a few megabytes at a time.
+    pub(super) fn write_all(&self, file: &File, bytes: &[u8]) -> Result<(), Errno> {
+        const AT_ONCE: usize = 8 << 20;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let part = rest.get(..AT_ONCE).unwrap_or(rest);
+            let count = self.call("write", || rustix::io::write(file, part))?;
+            rest = rest.get(count..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Waits until the disk has a file or a directory.
+    pub(super) fn sync(&self, fd: impl AsFd) -> Result<(), Errno> {
+        if !self.fsync {
+            return Ok(());
+        }
+        match self.call("fsync", || rustix::fs::fsync(&fd)) {
+            // A file system that cannot for directories.
+            Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::BADF) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Two names change their files, at one moment.
+    pub(super) fn exchange(&self, dir: &OwnedFd, one: &str, other: &str) -> Result<(), Errno> {
+        self.call("exchange", || rustix::fs::renameat_with(dir, one, dir, other, RenameFlags::EXCHANGE))
+    }
+
+    /// A file takes the place of another, at one moment.
+    pub(super) fn replace(&self, dir: &OwnedFd, from: &str, to: &str) -> Result<(), Errno> {
+        self.call("rename", || rustix::fs::renameat(dir, from, dir, to))
+    }
+
+    /// A file or directory takes a name at which nothing is.
+    pub(super) fn place(
+        &self,
+        from_dir: &OwnedFd,
+        from: &str,
+        to_dir: &OwnedFd,
+        to: &str,
+    ) -> Result<(), Errno> {
+        let flags = RenameFlags::NOREPLACE;
+        match self.call("place", || rustix::fs::renameat_with(from_dir, from, to_dir, to, flags)) {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+            other => return other,
+        }
+        // A file system without that. A second name is refused where there is one already, and so is as good.
+        match self.call("link", || rustix::fs::linkat(from_dir, from, to_dir, to, AtFlags::empty())) {
+            Ok(()) => return self.unlink(from_dir, from),
+            // One without second names, or a directory.
+            Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => {}
+            Err(error) => return Err(error),
+        }
+        match self.stat_at(to_dir, to) {
+            Ok(_) => Err(Errno::EXIST),
+            Err(Errno::NOENT) => self.call("rename", || rustix::fs::renameat(from_dir, from, to_dir, to)),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn unlink(&self, dir: &OwnedFd, name: &str) -> Result<(), Errno> {
+        self.call("unlink", || rustix::fs::unlinkat(dir, name, AtFlags::empty()))
+    }
+
+    pub(super) fn is_empty_dir(&self, dir: &OwnedFd, name: &str) -> Result<bool, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let dir = self.call("open", || rustix::fs::openat(dir, name, flags, Mode::empty()))?;
+        for entry in Dir::read_from(&dir)? {
+            if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,77 @@
+//! An undo record and a session's memory for tests.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use helve_core::ToolError;
+use helve_core::files::{ContentId, Is, Seen, SeenFiles, UndoSink, Was};
+
+/// Writes down everything that it is told.
+#[derive(Default)]
+pub(super) struct Record {
+    lines: Mutex<Vec<String>>,
+    pub(super) refuse: AtomicBool,
+}
+
+impl Record {
+    pub(super) fn lines(&self) -> Vec<String> {
+        self.lines.lock().unwrap().clone()
+    }
+}
+
+impl UndoSink for Record {
+    fn before(&self, path: &str, was: Was<'_>, will_be: &Is) -> Result<(), ToolError> {
+        if self.refuse.load(Ordering::Relaxed) {
+            return Err(ToolError::failed("The undo record is full."));
+        }
+        let was = match was {
+            Was::Absent => "nothing".to_owned(),
+            Was::Directory => "directory".to_owned(),
+            Was::File { content, len, mode } => {
+                let mut bytes = Vec::new();
+                content.read_to_end(&mut bytes).unwrap();
+                assert_eq!(bytes.len() as u64, len);
+                format!("file {mode:o} '{}'", String::from_utf8_lossy(&bytes).escape_default())
+            }
+        };
+        let is = match will_be {
+            Is::Absent => "nothing".to_owned(),
+            Is::Directory => "directory".to_owned(),
+            Is::File { id, mode } => format!("file {mode:o} {}", id.0),
+        };
+        self.lines.lock().unwrap().push(format!("{path}: {was} -> {is}"));
+        Ok(())
+    }
+
+    fn ready(&self) -> Result<(), ToolError> {
+        self.lines.lock().unwrap().push("ready".to_owned());
+        Ok(())
+    }
+
+    fn done(&self, happened: bool) {
+        self.lines.lock().unwrap().push(format!("done {happened}"));
+    }
+}
+
+/// What a session has seen.
+#[derive(Default)]
+pub(super) struct Notes(Mutex<BTreeMap<String, Seen>>);
+
+impl SeenFiles for Notes {
+    fn last(&self, path: &str) -> Option<Seen> {
+        self.0.lock().unwrap().get(path).cloned()
+    }
+
+    fn saw(&self, path: &str, id: Option<&ContentId>, bytes: Option<&[u8]>) {
+        let mut notes = self.0.lock().unwrap();
+        match id {
+            Some(id) => {
+                notes.insert(path.to_owned(), Seen { content: bytes.map(<[u8]>::to_vec), id: id.clone() });
+            }
+            None => {
+                notes.remove(path);
+            }
+        }
+    }
+}

@@ -28,9 +28,9 @@ impl Source for FileSource<'_> {
     }
 }
 
-impl Source for [u8] {
+impl Source for &[u8] {
     fn len(&self) -> u64 {
-        self.len() as u64
+        <[u8]>::len(self) as u64
     }
 
     fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {

@@ -1,0 +1,139 @@
+//! What is remembered of files between calls: places whose line numbers are known, so that the next page does not count
+//! from the start again. Bounded: a few files, a few hundred places each.
+
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::detect::Found;
+
+/// How many files are remembered.
+const FILES: usize = 32;
+/// How many places of a file, between which the distance grows with it.
+const PLACES: usize = 512;
+/// The least distance of two places in bytes.
+const STRIDE: u64 = 1 << 20;
+
+/// A file that has not changed since: the same inode with the same length and times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileKey {
+    device: u64,
+    inode: u64,
+    len: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl FileKey {
+    /// The key of an open file.
+    pub(crate) fn of(file: &File) -> std::io::Result<FileKey> {
+        let data = file.metadata()?;
+        Ok(FileKey {
+            device: data.dev(),
+            inode: data.ino(),
+            len: data.len(),
+            modified: (data.mtime(), data.mtime_nsec()),
+            changed: (data.ctime(), data.ctime_nsec()),
+        })
+    }
+}
+
+/// A byte, the line that it is in, and how many characters of that line come before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) line: u64,
+    pub(super) cursor: u64,
+    pub(super) offset: u64,
+}
+
+/// What is known of one file.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) found: Option<Found>,
+    pub(super) total_lines: Option<u64>,
+    /// Sorted.
+    places: Vec<Place>,
+    stride: u64,
+    /// Where windows ended, the newest last.
+    ends: Vec<Place>,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Known { found: None, total_lines: None, places: Vec::new(), stride: STRIDE, ends: Vec::new() }
+    }
+}
+
+impl Known {
+    /// The last known place that is not after character `cursor` of `line`.
+    pub(super) fn before(&self, line: u64, cursor: u64) -> Option<Place> {
+        let target = (line, cursor);
+        let fits = |place: &&Place| (place.line, place.cursor) <= target;
+        let count = self.places.partition_point(|place| fits(&place));
+        let regular = count.checked_sub(1).and_then(|last| self.places.get(last)).copied();
+        regular.max(self.ends.iter().filter(fits).max().copied())
+    }
+
+    /// Remembers a place that was passed, if it is far enough from the others.
+    pub(super) fn pass(&mut self, place: Place) {
+        let at = self.places.partition_point(|known| known.offset < place.offset);
+        let far = |other: Option<&Place>| {
+            other.is_none_or(|other| other.offset.abs_diff(place.offset) >= self.stride)
+        };
+        if !far(self.places.get(at)) || !far(at.checked_sub(1).and_then(|at| self.places.get(at))) {
+            return;
+        }
+        self.places.insert(at, place);
+        if self.places.len() > PLACES {
+            let mut number = 0;
+            self.places.retain(|_| {
+                number += 1;
+                number % 2 == 0
+            });
+            self.stride *= 2;
+        }
+    }
+
+    /// Remembers how many lines the file has.
+    pub(super) fn total(&mut self, lines: u64) -> u64 {
+        self.total_lines = Some(lines);
+        lines
+    }
+
+    /// Remembers where a window ended: the next one is likely to begin there.
+    pub(super) fn end(&mut self, place: Place) {
+        self.ends.retain(|other| *other != place);
+        if self.ends.len() >= 8 {
+            self.ends.remove(0);
+        }
+        self.ends.push(place);
+    }
+}
+
+/// The files that were read last.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    /// The most recent one last.
+    files: Mutex<Vec<(FileKey, Arc<Known>)>>,
+}
+
+impl Index {
+    /// What is known of a file.
+    pub(super) fn known(&self, key: &FileKey) -> Known {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = files.iter().find(|(other, _)| other == key).map(|(_, known)| Arc::clone(known));
+        drop(files);
+        found.map(|known| Known::clone(&known)).unwrap_or_default()
+    }
+
+    /// Keeps what is known of a file now.
+    pub(super) fn keep(&self, key: FileKey, known: Known) {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        // An older state of the same file is of no use any more.
+        files.retain(|(other, _)| (other.device, other.inode) != (key.device, key.inode));
+        if files.len() >= FILES {
+            files.remove(0);
+        }
+        files.push((key, Arc::new(known)));
+    }
+}

@@ -1,0 +1,164 @@
+//! Finding lines without decoding them: forwards by counting, backwards from the end. Memory is one block.
+
+use std::io;
+
+use helve_core::Cancel;
+
+use super::coding::Coding;
+use super::detect::Text;
+use super::index::{Known, Place};
+use super::read_full;
+use crate::source::Source;
+
+/// Bytes that are read at once to count lines in.
+const COUNTED: usize = 256 << 10;
+/// Bytes that are read at once to look backwards in.
+const BACKWARDS: u64 = 64 << 10;
+
+/// A file that is text, read block by block.
+pub(super) struct Scan<'a> {
+    pub(super) source: &'a dyn Source,
+    pub(super) text: Text,
+    /// The length that the file had when it was opened; less if it turns out to be shorter by now.
+    pub(super) len: u64,
+    pub(super) cancel: &'a Cancel,
+    buffer: Vec<u8>,
+}
+
+/// Where lines were counted to.
+pub(super) enum Reached {
+    /// The wanted line's start.
+    Line(Place),
+    /// The end; the file has so many lines.
+    End(u64),
+}
+
+impl<'a> Scan<'a> {
+    pub(super) fn new(source: &'a dyn Source, text: Text, cancel: &'a Cancel) -> Self {
+        Scan { source, text, len: source.len(), cancel, buffer: Vec::new() }
+    }
+
+    pub(super) fn coding(&self) -> Coding {
+        self.text.coding
+    }
+
+    /// The start of line 1.
+    pub(super) fn first(&self) -> Place {
+        Place { line: 1, cursor: 0, offset: self.text.mark.min(self.len) }
+    }
+
+    /// At most `size` bytes at `at`, and whether they reach the end of the file. They end between two units, and not
+    /// between the two halves of a `\r\n`. None at the end.
+    pub(super) fn block(&mut self, at: u64, size: usize) -> io::Result<(&[u8], bool)> {
+        if self.cancel.is_cancelled() {
+            return Err(io::Error::other("the call was taken back"));
+        }
+        let size = usize::try_from(self.len.saturating_sub(at)).unwrap_or(size).min(size);
+        self.buffer.resize(size.max(self.buffer.len()), 0);
+        let mut count = read_full(self.source, &mut self.buffer[..size], at)?;
+        if count < size {
+            self.len = at + count as u64;
+        }
+        let last = at + count as u64 >= self.len;
+        if !last {
+            let unit = self.coding().unit();
+            count -= count % unit;
+            if count > unit && self.coding().unit_at(&self.buffer, count - unit) == Some(0x0d) {
+                count -= unit;
+            }
+        }
+        Ok((&self.buffer[..count], last))
+    }
+
+    /// Counts from a known place to the start of a later line, remembering places on the way.
+    pub(super) fn forward(&mut self, from: Place, line: u64, known: &mut Known) -> io::Result<Reached> {
+        let coding = self.coding();
+        let mut here = from;
+        // Whether something of the present line was passed.
+        let mut open = from.cursor > 0;
+        loop {
+            let (block, last) = self.block(here.offset, COUNTED)?;
+            let size = block.len();
+            let (count, after_last) = coding.count_ends(block);
+            if count > 0 && here.line.saturating_add(count) >= line {
+                let mut at = 0;
+                while here.line < line {
+                    let Some(end) = coding.next_end(block, at) else { break };
+                    at = end.next;
+                    here.line += 1;
+                }
+                here = Place { line: here.line, cursor: 0, offset: here.offset + at as u64 };
+                if last && at == size {
+                    // The line would begin where the file ends.
+                    return Ok(Reached::End(known.total(here.line - 1)));
+                }
+                known.pass(here);
+                return Ok(Reached::Line(here));
+            }
+            if count > 0 {
+                let offset = here.offset + after_last as u64;
+                known.pass(Place { line: here.line + count, cursor: 0, offset });
+                here.line += count;
+            }
+            if size > 0 {
+                open = after_last < size;
+            }
+            here.offset += size as u64;
+            if last || size == 0 {
+                return Ok(Reached::End(known.total(if open { here.line } else { here.line - 1 })));
+            }
+        }
+    }
+
+    /// The start of the line that is `lines` before the end, and whether that is the first line.
+    pub(super) fn backward(&mut self, lines: u64) -> io::Result<(u64, bool)> {
+        let begin = self.first().offset;
+        let coding = self.coding();
+        let unit = coding.unit();
+        // Units are counted from the start, so that half a unit at the end does not shift them.
+        let mut stop = self.len - (self.len - begin) % unit as u64;
+        let mut wanted = lines.max(1);
+        let mut following: Option<u16> = None;
+        while stop > begin {
+            let start = stop.saturating_sub(BACKWARDS).max(begin);
+            let size = (stop - start) as usize;
+            self.buffer.resize(size.max(self.buffer.len()), 0);
+            if self.cancel.is_cancelled() {
+                return Err(io::Error::other("the call was taken back"));
+            }
+            let count = read_full(self.source, &mut self.buffer[..size], start)?;
+            if count < size {
+                return Err(io::Error::other("the file became shorter while it was read; read it again"));
+            }
+            let block = &self.buffer[..size];
+            let mut upper = size;
+            while let Some(at) = last_end_before(coding, block, upper) {
+                let next = if at + unit < size { coding.unit_at(block, at + unit) } else { following };
+                let is_pair = coding.unit_at(block, at) == Some(0x0d) && next == Some(0x0a);
+                // The end of the last line is not the start of another one.
+                let closes = at + unit == size && stop == self.len;
+                if !is_pair && !closes {
+                    wanted -= 1;
+                    if wanted == 0 {
+                        return Ok((start + (at + unit) as u64, false));
+                    }
+                }
+                upper = at;
+            }
+            following = coding.unit_at(block, 0);
+            stop = start;
+        }
+        Ok((begin, true))
+    }
+}
+
+/// The last `\n` or `\r` before `upper`.
+fn last_end_before(coding: Coding, block: &[u8], upper: usize) -> Option<usize> {
+    match coding {
+        Coding::Utf16 { .. } => (0..upper / 2)
+            .rev()
+            .map(|unit| unit * 2)
+            .find(|at| matches!(coding.unit_at(block, *at), Some(0x0a | 0x0d))),
+        _ => memchr::memrchr2(b'\n', b'\r', &block[..upper]),
+    }
+}

@@ -112,6 +112,8 @@ pub struct SearchRequest {
     pub skip: usize,
     /// A longer line is cut around its match to so many characters.
     pub line_chars: usize,
+    /// The answer ends before the line or the path with which its text would have more bytes; the first is always given.
+    pub max_bytes: usize,
 }
 
 /// A line that a search gives.
@@ -132,7 +134,8 @@ pub struct HitLine {
 pub struct FileHits {
     /// The file's path relative to the workspace.
     pub path: String,
-    /// How many lines matched; at least one.
+    /// How many lines matched: all of them in [`SearchMode::Count`], those that are given in [`SearchMode::Lines`], at least
+    /// one in [`SearchMode::Files`].
     pub count: u64,
     /// The lines in [`SearchMode::Lines`].
     pub lines: Vec<HitLine>,

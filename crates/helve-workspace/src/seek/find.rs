@@ -1,0 +1,282 @@
+//! A search: which lines match.
+//!
+//! Where matching lines are skipped first, as for a second page, files are counted in a first pass, and only those that the
+//! page shows are searched again for their lines: what is skipped takes no memory.
+
+use std::io::{self, Read};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use grep_matcher::LineTerminator;
+use grep_regex::RegexMatcher;
+use grep_searcher::{BinaryDetection, MmapChoice, Searcher, SearcherBuilder};
+use helve_core::files::{FileKind, SearchMode, SearchRequest, Searched};
+use helve_core::{Cancel, ToolError};
+
+use super::answer::{Filling, Hits, Seen, Store, enough};
+use super::crew::{self, Found, Visitor};
+use super::filter::Filter;
+use super::lines::{Collector, Want};
+use super::pattern;
+use super::tree::{Loaded, Place, SMALL_FILE, Tree};
+use super::unread::Unread;
+use crate::rules::Rules;
+
+/// Bytes that all threads together hold of what they search: the longest line, or with `multiline` the largest file.
+const HELD_BYTES: usize = 32 << 20;
+
+struct Search<'a, T> {
+    tree: &'a T,
+    filter: &'a Filter<'a>,
+    request: &'a SearchRequest,
+    matcher: &'a RegexMatcher,
+    want: Want,
+    store: Store,
+    unread: &'a Unread,
+    cancel: &'a Cancel,
+    tally: Tally,
+}
+
+#[derive(Default)]
+struct Tally {
+    searched: AtomicU64,
+    binary: AtomicU64,
+}
+
+/// What one thread has.
+struct Own {
+    engine: Engine,
+    buffer: Vec<u8>,
+    behind: Seen,
+}
+
+pub(super) fn search<T: Tree>(
+    tree: &T,
+    rules: &Rules,
+    request: &SearchRequest,
+    cancel: &Cancel,
+) -> Result<Searched, ToolError> {
+    let matcher = pattern::compile(request)?;
+    let filter = Filter::of_search(rules, tree.base(), request)?;
+    let unread = Unread::default();
+    // Lines that are skipped are only counted.
+    let want = match request.mode {
+        SearchMode::Lines if request.skip > 0 => Want::Count(enough(request)),
+        _ => want(request, 0),
+    };
+    let search = Search {
+        tree,
+        filter: &filter,
+        request,
+        matcher: &matcher,
+        want,
+        store: Store::new(request),
+        unread: &unread,
+        cancel,
+        tally: Tally::default(),
+    };
+    crew::run(tree, &filter, &search, &unread, cancel)?;
+    let mut answer = search.filled()?;
+    answer.searched = search.tally.searched.into_inner();
+    answer.binary = search.tally.binary.into_inner();
+    (answer.unread, answer.unread_count) = unread.told(tree.prefix());
+    Ok(answer)
+}
+
+/// What is wanted of a file of which so many matching lines are passed over.
+fn want(request: &SearchRequest, skip: u64) -> Want {
+    match request.mode {
+        SearchMode::Files => Want::Any,
+        SearchMode::Count => Want::Count(u64::MAX),
+        SearchMode::Lines => Want::Lines { skip, most: request.limit as u64, bytes: request.max_bytes },
+    }
+}
+
+/// Searches one file that the request named.
+pub(super) fn search_one(
+    reader: impl Read,
+    shown: String,
+    request: &SearchRequest,
+    cancel: &Cancel,
+) -> Result<Searched, ToolError> {
+    let mut engine = Engine::new(&pattern::compile(request)?, request, 1);
+    let skip = if request.mode == SearchMode::Lines { request.skip as u64 } else { 0 };
+    let (unread, tally) = (Unread::default(), Tally::default());
+    let looked = engine.stream(reader, want(request, skip), request.line_chars, cancel);
+    let rest = if request.mode == SearchMode::Lines { 0 } else { request.skip as u64 };
+    let mut filling = Filling::new(request, "", rest);
+    match looked {
+        _ if cancel.is_cancelled() => return Err(super::cancelled()),
+        Ok(looked) => {
+            if let Some(hits) = tally.note(looked) {
+                filling.take(shown.into_bytes(), hits);
+            }
+        }
+        Err(error) => unread.note(shown.as_bytes(), &error),
+    }
+    let mut answer = filling.answer;
+    answer.searched = tally.searched.into_inner();
+    answer.binary = tally.binary.into_inner();
+    (answer.unread, answer.unread_count) = unread.told("");
+    Ok(answer)
+}
+
+impl<T: Tree> Search<'_, T> {
+    fn filled(&self) -> Result<Searched, ToolError> {
+        let request = self.request;
+        let files = self.store.files();
+        if !matches!(self.want, Want::Count(_)) || request.mode != SearchMode::Lines {
+            let mut filling = Filling::new(request, self.tree.prefix(), request.skip as u64);
+            for (path, hits) in files {
+                if !filling.take(path, hits) {
+                    break;
+                }
+            }
+            return Ok(filling.answer);
+        }
+        let mut skip = request.skip as u64;
+        let mut filling = Filling::new(request, self.tree.prefix(), 0);
+        let mut own = self.begin();
+        for (path, counted) in files {
+            if counted.count <= skip {
+                skip -= counted.count;
+                continue;
+            }
+            if self.cancel.is_cancelled() {
+                return Err(super::cancelled());
+            }
+            let loaded = self.tree.load_again(&path, &mut own.buffer);
+            let hits = self.looked(&mut own, loaded, want(request, std::mem::take(&mut skip)));
+            match hits {
+                Ok((hits, _)) => {
+                    if !filling.take(path, hits) {
+                        break;
+                    }
+                }
+                Err(error) => self.unread.note(&path, &error),
+            }
+        }
+        Ok(filling.answer)
+    }
+
+    fn looked(&self, own: &mut Own, loaded: io::Result<Loaded<T::Reader>>, want: Want) -> io::Result<Looked> {
+        let chars = self.request.line_chars;
+        match loaded? {
+            Loaded::Small => own.engine.slice(&own.buffer, want, chars),
+            Loaded::Large(reader) => own.engine.stream(reader, want, chars, self.cancel),
+        }
+    }
+}
+
+impl<T: Tree> Visitor<T> for Search<'_, T> {
+    type Own = Own;
+
+    fn begin(&self) -> Own {
+        let engine = Engine::new(self.matcher, self.request, crew::threads());
+        Own { engine, buffer: Vec::new(), behind: Seen::default() }
+    }
+
+    fn leaf(&self, own: &mut Own, found: &Found<'_, T::Dir>) {
+        if found.kind != FileKind::File || !self.filter.wants(found.path) {
+            return;
+        }
+        let loaded = self.tree.load(Place { ..found.at }, found.name, &mut own.buffer);
+        match self.looked(own, loaded, self.want) {
+            Ok(looked) => {
+                if let Some(hits) = self.tally.note(looked) {
+                    self.store.add(found.path, hits);
+                }
+            }
+            Err(_) if self.cancel.is_cancelled() => {}
+            Err(error) => self.unread.note(found.path, &error),
+        }
+    }
+
+    fn dir(&self, _: &mut Own, _: &Found<'_, T::Dir>) {}
+
+    fn is_behind(&self, own: &mut Own, path: &[u8]) -> bool {
+        self.store.cutoff.is_behind(&mut own.behind, path)
+    }
+
+    fn is_before(&self, _: &[u8]) -> bool {
+        false
+    }
+
+    fn end(&self, _: Own) {}
+}
+
+/// What a file has, and where a NUL byte ended its search.
+type Looked = (Hits, Option<u64>);
+
+impl Tally {
+    /// The matches of a file that count. A file that has a NUL byte near its start is not text at all; behind a later one
+    /// nothing was searched.
+    fn note(&self, (hits, binary_at): Looked) -> Option<Hits> {
+        self.searched.fetch_add(1, Ordering::Relaxed);
+        if binary_at.is_some() {
+            self.binary.fetch_add(1, Ordering::Relaxed);
+        }
+        let text = binary_at.is_none_or(|at| at >= SMALL_FILE as u64);
+        (text && hits.count > 0).then_some(hits)
+    }
+}
+
+/// The searcher and the matcher of one thread, whose buffers and tables are used again for every file.
+struct Engine {
+    searcher: Searcher,
+    matcher: RegexMatcher,
+    multiline: bool,
+    held: usize,
+}
+
+impl Engine {
+    fn new(matcher: &RegexMatcher, request: &SearchRequest, threads: usize) -> Engine {
+        let held = HELD_BYTES / threads.max(1);
+        let lines = request.mode == SearchMode::Lines;
+        let searcher = SearcherBuilder::new()
+            .memory_map(MmapChoice::never())
+            .binary_detection(BinaryDetection::quit(0))
+            .line_terminator(LineTerminator::crlf())
+            .line_number(lines)
+            .multi_line(request.multiline)
+            .before_context(if lines { request.before } else { 0 })
+            .after_context(if lines { request.after } else { 0 })
+            .heap_limit(Some(held))
+            .build();
+        Engine { searcher, matcher: matcher.clone(), multiline: request.multiline, held }
+    }
+
+    fn slice(&mut self, bytes: &[u8], want: Want, chars: usize) -> io::Result<Looked> {
+        let mut collector = Collector::new(&self.matcher, want, chars);
+        self.searcher.search_slice(&self.matcher, bytes, &mut collector)?;
+        Ok((collector.hits, collector.binary_at))
+    }
+
+    fn stream(&mut self, reader: impl Read, want: Want, chars: usize, cancel: &Cancel) -> io::Result<Looked> {
+        let mut collector = Collector::new(&self.matcher, want, chars);
+        let searched = self.searcher.search_reader(&self.matcher, Watched { reader, cancel }, &mut collector);
+        searched.map_err(|error| match error.to_string().contains("allocation limit") {
+            true if self.multiline => io::Error::other(format!(
+                "it is larger than {} MiB, the most with multiline",
+                self.held >> 20
+            )),
+            true => io::Error::other(format!("it has a line longer than {} MiB", self.held >> 20)),
+            false => error,
+        })?;
+        Ok((collector.hits, collector.binary_at))
+    }
+}
+
+/// Ends reading when the call is taken back.
+struct Watched<'a, R> {
+    reader: R,
+    cancel: &'a Cancel,
+}
+
+impl<R: Read> Read for Watched<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.cancel.is_cancelled() {
+            return Err(io::Error::other("the call was taken back"));
+        }
+        self.reader.read(buffer)
+    }
+}

@@ -1,0 +1,108 @@
+//! Which paths the ignore files of a directory and of those above it leave out.
+//!
+//! As ripgrep has it: `.ignore` before `.gitignore` before `.git/info/exclude`, the innermost that says anything wins,
+//! and what lies above a repository says nothing about what is in it. No repository is needed for `.gitignore` to hold.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use super::tree::{Marks, Place, Tree};
+
+/// Bytes of an ignore file that are read; patterns behind them do not hold.
+const FILE_BYTES: usize = 256 << 10;
+/// Patterns of an ignore file that hold.
+const PATTERNS: usize = 4_096;
+
+/// The ignore files of one directory, and the nearest above it that has some.
+pub(super) struct Level {
+    above: Option<Arc<Level>>,
+    /// Where in a path relative to the root the part begins that is relative to this directory.
+    at: usize,
+    ignore: Gitignore,
+    git: Gitignore,
+    exclude: Gitignore,
+    repository: bool,
+}
+
+impl Level {
+    /// The level of a directory: its own, if it has anything of the kind, else the one above.
+    pub(super) fn of<T: Tree>(
+        tree: &T,
+        dir: &T::Dir,
+        path: &[u8],
+        marks: Marks,
+        above: Option<Arc<Level>>,
+    ) -> Option<Arc<Level>> {
+        if !(marks.ignore || marks.gitignore || marks.git) {
+            return above;
+        }
+        let read = |there: bool, dir: &T::Dir, path: &[u8], name: &[u8]| {
+            there.then(|| tree.head(Place { dir, path }, name, FILE_BYTES)).flatten()
+        };
+        let exclude = || {
+            let git = tree.enter(Place { dir, path }, b".git").ok()?;
+            let git_path = joined(path, b".git");
+            let info = tree.enter(Place { dir: &git, path: &git_path }, b"info").ok()?;
+            read(true, &info, &joined(&git_path, b"info"), b"exclude")
+        };
+        Some(Arc::new(Level {
+            above,
+            at: if path.is_empty() { 0 } else { path.len() + 1 },
+            ignore: compiled(read(marks.ignore, dir, path, b".ignore")),
+            git: compiled(read(marks.gitignore, dir, path, b".gitignore")),
+            exclude: compiled(marks.git.then(exclude).flatten()),
+            repository: marks.git,
+        }))
+    }
+
+    /// Whether a path relative to the root is left out.
+    pub(super) fn leaves_out(&self, path: &[u8], is_dir: bool) -> bool {
+        let (mut git, mut exclude) = (None, None);
+        let mut outside = false;
+        let mut next = Some(self);
+        while let Some(level) = next {
+            let part = Path::new(OsStr::from_bytes(path.get(level.at..).unwrap_or_default()));
+            if let Some(says) = says(&level.ignore, part, is_dir) {
+                return says;
+            }
+            if !outside {
+                git = git.or_else(|| says(&level.git, part, is_dir));
+                exclude = exclude.or_else(|| says(&level.exclude, part, is_dir));
+            }
+            outside |= level.repository;
+            next = level.above.as_deref();
+        }
+        git.or(exclude).unwrap_or(false)
+    }
+}
+
+fn joined(path: &[u8], name: &[u8]) -> Vec<u8> {
+    if path.is_empty() { name.to_vec() } else { [path, b"/", name].concat() }
+}
+
+fn says(matcher: &Gitignore, path: &Path, is_dir: bool) -> Option<bool> {
+    if matcher.is_empty() {
+        return None;
+    }
+    match matcher.matched(path, is_dir) {
+        Match::None => None,
+        Match::Ignore(_) => Some(true),
+        Match::Whitelist(_) => Some(false),
+    }
+}
+
+/// The patterns of a file. A line that is none is passed over, as git does.
+fn compiled(bytes: Option<Vec<u8>>) -> Gitignore {
+    let Some(bytes) = bytes else { return Gitignore::empty() };
+    let text = String::from_utf8_lossy(&bytes);
+    let mut builder = GitignoreBuilder::new("");
+    for line in text.trim_start_matches('\u{feff}').lines().take(PATTERNS) {
+        let _ = builder.add_line(None, line);
+    }
+    builder.build().unwrap_or_else(|_| Gitignore::empty())
+}

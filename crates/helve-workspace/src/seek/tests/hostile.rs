@@ -1,0 +1,176 @@
+//! Trees that were made to hang, to lead outside or to exhaust a walker.
+
+use std::os::unix::fs::symlink;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::*;
+use pretty_assertions::assert_eq;
+
+#[test]
+fn links_are_neither_followed_nor_searched() {
+    let outside = tree(&[("canary", "needle")]);
+    let dir = tree(&[("a/file", "needle")]);
+    symlink(outside.path(), dir.path().join("out")).unwrap();
+    symlink(outside.path().join("canary"), dir.path().join("leaf")).unwrap();
+    symlink("..", dir.path().join("a/loop")).unwrap();
+    symlink("file", dir.path().join("a/inside")).unwrap();
+    symlink("nowhere", dir.path().join("a/dangling")).unwrap();
+    assert_eq!(shown_lines(&found(dir.path(), &lines("needle"))), ["a/file:1: needle"]);
+    assert_eq!(paths(dir.path(), &names()), ["a/file", "a/inside"]);
+    let all = WalkRequest { kinds: Kinds::All, ..names() };
+    let everything = ["a", "a/dangling", "a/file", "a/inside", "a/loop", "leaf", "out"];
+    assert_eq!(paths(dir.path(), &all), everything);
+}
+
+#[test]
+fn an_ignore_file_that_is_a_link_or_a_pipe_says_nothing() {
+    let outside = tree(&[("ignore", "*\n")]);
+    let dir = tree(&[("a", ""), ("b/c", "")]);
+    symlink(outside.path().join("ignore"), dir.path().join(".gitignore")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, dir.path().join("b/.ignore"), 0o600.into()).unwrap();
+    assert_eq!(paths(dir.path(), &WalkRequest { hidden: false, ..names() }), ["a", "b/c"]);
+}
+
+#[test]
+fn pipes_are_listed_and_never_opened() {
+    let dir = tree(&[("a", "needle")]);
+    rustix::fs::mkfifoat(rustix::fs::CWD, dir.path().join("pipe"), 0o600.into()).unwrap();
+    let searched = found(dir.path(), &lines("needle"));
+    assert_eq!((shown_lines(&searched).len(), searched.searched), (1, 1));
+    assert_eq!(paths(dir.path(), &WalkRequest { kinds: Kinds::All, ..names() }), ["a", "pipe"]);
+    assert_eq!(paths(dir.path(), &names()), ["a"]);
+}
+
+#[test]
+fn files_with_several_names_are_told_not_searched() {
+    let outside = tree(&[("canary", "needle")]);
+    let dir = tree(&[("a", "needle")]);
+    fs::hard_link(outside.path().join("canary"), dir.path().join("b")).unwrap();
+    let searched = found(dir.path(), &lines("needle"));
+    assert_eq!(shown_lines(&searched), ["a:1: needle"]);
+    assert_eq!(searched.unread, ["b: it has several names (hard links)"]);
+    assert_eq!(searched.unread_count, 1);
+    let rules = Rules::new(PathRules { hard_links: true, ..PathRules::default() }).unwrap();
+    let from = SearchStart::Dir(start(dir.path(), ""));
+    let searched = search(from, &rules, &lines("needle"), &Cancel::never()).unwrap();
+    assert_eq!(shown_lines(&searched).len(), 2);
+}
+
+#[test]
+fn a_directory_of_a_hundred_thousand_entries_is_walked_in_pages() {
+    let dir = tree(&[("big/", "")]);
+    for i in 0..100_000 {
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            dir.path().join(format!("big/{i:06}")),
+            rustix::fs::FileType::RegularFile,
+            0o600.into(),
+            0,
+        )
+        .unwrap();
+    }
+    let page = |after: Option<&str>, limit| {
+        let request = WalkRequest { limit, after: after.map(str::to_owned), ..names() };
+        walk(start(dir.path(), ""), &rules(&[]), &request, &Cancel::never()).unwrap()
+    };
+    let first = page(None, 3);
+    let shown: Vec<&str> = first.entries.iter().map(|entry| entry.path.as_str()).collect();
+    assert_eq!(shown, ["big/000000", "big/000001", "big/000002"]);
+    assert!(first.more);
+    let last = page(Some("big/099997"), 3);
+    let shown: Vec<&str> = last.entries.iter().map(|entry| entry.path.as_str()).collect();
+    assert_eq!(shown, ["big/099998", "big/099999"]);
+    assert!(!last.more);
+    assert_eq!(page(None, 200_000).entries.len(), 100_000);
+}
+
+/// Makes a chain of directories, each with a file and a second directory beside the next one, deeper than descriptors
+/// could be held for.
+#[test]
+fn a_deep_tree_needs_few_descriptors() {
+    let dir = tree(&[]);
+    let mut at = OwnedFd::from(fs::File::open(dir.path()).unwrap());
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY;
+    for _ in 0..1_500 {
+        rustix::fs::mkdirat(&at, "d", 0o700.into()).unwrap();
+        rustix::fs::mkdirat(&at, "e", 0o700.into()).unwrap();
+        let file = rustix::fs::OFlags::CREATE | rustix::fs::OFlags::WRONLY;
+        let file = rustix::fs::openat(&at, "e/file", file, 0o600.into()).unwrap();
+        rustix::io::write(&file, b"needle").unwrap();
+        at = rustix::fs::openat(&at, "d", flags, 0.into()).unwrap();
+    }
+    drop(at);
+    let searched = found(dir.path(), &lines("needle"));
+    assert_eq!(searched.unread, Vec::<String>::new());
+    assert_eq!(searched.files.len(), 1_500);
+    let walked = walk(start(dir.path(), ""), &rules(&[]), &names(), &Cancel::never()).unwrap();
+    assert_eq!(walked.entries.len(), 1_500);
+}
+
+#[test]
+fn a_path_that_is_too_long_is_told() {
+    let dir = tree(&[]);
+    let mut at = OwnedFd::from(fs::File::open(dir.path()).unwrap());
+    let name = "n".repeat(250);
+    for _ in 0..20 {
+        rustix::fs::mkdirat(&at, name.as_str(), 0o700.into()).unwrap();
+        at = rustix::fs::openat(&at, name.as_str(), rustix::fs::OFlags::DIRECTORY, 0.into()).unwrap();
+    }
+    let walked = walk(start(dir.path(), ""), &rules(&[]), &names(), &Cancel::never()).unwrap();
+    assert_eq!(walked.unread_count, 1);
+    assert!(walked.unread[0].ends_with("its path is too long"), "{:?}", walked.unread);
+}
+
+#[test]
+fn a_line_that_is_too_long_to_hold_is_told() {
+    let dir = tree(&[("a", "needle\n")]);
+    fs::write(dir.path().join("b"), vec![b'x'; 34 << 20]).unwrap();
+    let searched = found(dir.path(), &lines("needle|x{3}y"));
+    assert_eq!(shown_lines(&searched), ["a:1: needle"]);
+    assert_eq!(searched.unread_count, 1);
+    assert!(searched.unread[0].starts_with("b: it has a line longer than"), "{:?}", searched.unread);
+    let searched = found(dir.path(), &SearchRequest { multiline: true, ..lines("needle|x.y") });
+    assert!(searched.unread[0].starts_with("b: it is larger than"), "{:?}", searched.unread);
+}
+
+#[test]
+fn a_search_that_was_taken_back_ends() {
+    let dir = tree(&[("a/b", "x\n")]);
+    let (handle, cancel) = Cancel::pair();
+    handle.cancel();
+    let error =
+        search(SearchStart::Dir(start(dir.path(), "")), &rules(&[]), &lines("x"), &cancel).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Cancelled);
+    let error = walk(start(dir.path(), ""), &rules(&[]), &names(), &cancel).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Cancelled);
+    // Also in the middle of one file that never ends: it is longer than any disk.
+    let endless = fs::File::create_new(dir.path().join("endless")).unwrap();
+    endless.set_len(1 << 40).unwrap();
+    let (handle, cancel) = Cancel::pair();
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(50));
+            handle.cancel();
+        });
+        let request = SearchRequest { literal: true, ..lines("needle") };
+        let file = fs::File::open("/dev/zero").unwrap();
+        let lines_of_zero = LinesForEver(file);
+        let answer = find::search_one(lines_of_zero, "endless".into(), &request, &cancel);
+        assert_eq!(answer.unwrap_err().kind, ErrorKind::Cancelled);
+        ended.store(true, Ordering::Relaxed);
+    });
+    assert!(ended.load(Ordering::Relaxed));
+}
+
+/// A file without an end.
+struct LinesForEver(fs::File);
+
+impl std::io::Read for LinesForEver {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = std::io::Read::read(&mut self.0, buffer)?;
+        buffer[..count].fill(b'\n');
+        Ok(count)
+    }
+}

@@ -42,6 +42,8 @@ use rustix::io::Errno;
 use crate::commit::{self, Judge, Key, Now, Plan, There};
 use crate::refuse;
 use crate::rules::Rules;
+pub(crate) use janitor::is_temporary;
+
 use janitor::Janitor;
 use stage::Staging;
 use sys::Sys;

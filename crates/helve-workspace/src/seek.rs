@@ -40,7 +40,7 @@ use helve_core::{Cancel, ErrorKind, ToolError};
 
 use crate::rules::Rules;
 
-pub(crate) use memory::MemoryTree;
+pub(crate) use memory::{MemoryEntry, MemoryTree};
 
 /// The directory where a walk or a search begins.
 pub(crate) struct Start {

@@ -19,6 +19,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat};
 use super::Start;
 use super::tree::{Listing, Loaded, Place, SMALL_FILE, Tree};
 use super::unread;
+use crate::host::is_temporary;
 use crate::rules::Rules;
 
 /// Directories that may wait with an open descriptor at a time, in this process.
@@ -212,7 +213,10 @@ impl Tree for HostTree {
                 Err(rustix::io::Errno::INTR) => continue,
                 other => other?,
             };
-            into.push(entry.file_name().to_bytes(), kind(entry.file_type()))?;
+            let name = entry.file_name().to_bytes();
+            if !is_temporary(name) {
+                into.push(name, kind(entry.file_type()))?;
+            }
         }
         Ok(())
     }

@@ -29,7 +29,7 @@ fn tree(files: &[(&str, &str)]) -> TempDir {
 }
 
 fn start(root: &Path, shown: &str) -> Start {
-    let open = |path: &Path| OwnedFd::from(fs::File::open(path).unwrap());
+    let open = |path: &Path| OwnedFd::from(File::open(path).unwrap());
     Start {
         root: Arc::new(open(root)),
         dir: open(&root.join(shown)),
@@ -226,7 +226,7 @@ fn lines_with_their_context_and_pages_of_them() {
     assert_eq!(shown_lines(&third), expected[7..]);
     assert!(!third.more);
     let one_file = |skip, limit| {
-        let file = fs::File::open(dir.path().join("a.txt")).unwrap();
+        let file = File::open(dir.path().join("a.txt")).unwrap();
         let request = SearchRequest { skip, limit, ..around.clone() };
         search(SearchStart::File { file, shown: "a.txt".into() }, &rules(&[]), &request, &Cancel::never())
             .unwrap()
@@ -345,13 +345,11 @@ fn the_tree_in_memory_answers_as_the_one_on_disk() {
         mode: 0o644,
     };
     let in_memory = |base: &str| {
-        let mut entries: std::collections::BTreeMap<&str, memory::MemoryEntry<'_>> = files
+        let mut entries: std::collections::BTreeMap<&str, MemoryEntry<'_>> = files
             .iter()
-            .map(|(path, text)| {
-                (*path, memory::MemoryEntry::File { bytes: text.as_bytes(), stat: stat(text) })
-            })
+            .map(|(path, text)| (*path, MemoryEntry::File { bytes: text.as_bytes(), stat: stat(text) }))
             .collect();
-        entries.insert("b", memory::MemoryEntry::Directory);
+        entries.insert("b", MemoryEntry::Directory);
         MemoryTree::new(entries, base)
     };
     for base in ["", "b", "b/d"] {

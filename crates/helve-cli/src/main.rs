@@ -31,6 +31,9 @@ use clap::Parser;
 
 fn main() -> ExitCode {
     helve::sandbox::run_helper_if_asked();
+    if let Some(code) = helve::serve_files_if_asked() {
+        return code;
+    }
     let cli = match args::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => failure::bad_usage(&error),

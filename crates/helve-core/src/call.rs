@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::error::{ErrorKind, Problem};
+use crate::error::{ErrorKind, Problem, ToolError};
 use crate::output::{Content, Cost, Truncated, join_text};
 use crate::verdict::Decision;
 
@@ -94,6 +94,20 @@ pub struct WireError {
     /// For `invalid_params`: every problem.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Problem>,
+}
+
+impl From<ToolError> for WireError {
+    fn from(error: ToolError) -> Self {
+        let ToolError { kind, message, hint, problems, output: _ } = error;
+        WireError { kind, message, hint, problems }
+    }
+}
+
+impl From<WireError> for ToolError {
+    fn from(error: WireError) -> Self {
+        let WireError { kind, message, hint, problems } = error;
+        ToolError { hint, problems, ..ToolError::new(kind, message) }
+    }
 }
 
 /// The whole result of a call, as `--json` prints it.

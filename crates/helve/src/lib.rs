@@ -48,6 +48,7 @@ pub use helve_runtime::{
     RuntimeBuilder, Scope, Script, channel,
 };
 pub use helve_shell::quote;
+pub use helve_workspace::serve_if_asked as serve_files_if_asked;
 pub use manual::manual;
 
 /// Text that can do nothing to a terminal or a reader's eyes.

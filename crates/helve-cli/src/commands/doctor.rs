@@ -79,11 +79,13 @@ fn report(
 ) -> Value {
     let exec = match exec {
         Ok(ran) => json!({"ok": true, "chosen": chosen(policy), "sandbox": ran}),
-        Err(error) => json!({"ok": false, "chosen": chosen(policy), "error": wire(error)}),
+        Err(error) => json!({"ok": false, "chosen": chosen(policy), "error": WireError::from(error.clone())}),
     };
     let Findings { kernel, user, layers, sandboxes } = match findings {
         Ok(findings) => findings,
-        Err(error) => return json!({"exec": exec, "probe": {"ok": false, "error": wire(error)}}),
+        Err(error) => {
+            return json!({"exec": exec, "probe": {"ok": false, "error": WireError::from(error.clone())}});
+        }
     };
     let layers: Vec<Value> = layers
         .iter()
@@ -95,15 +97,6 @@ fn report(
     let sandboxes: Vec<Value> = sandboxes.iter().map(sandbox).collect();
     let probe = json!({"ok": true, "layers": layers, "sandboxes": sandboxes});
     json!({"kernel": kernel, "user": user, "exec": exec, "probe": probe})
-}
-
-fn wire(error: &ToolError) -> WireError {
-    WireError {
-        kind: error.kind,
-        message: error.message.clone(),
-        hint: error.hint.clone(),
-        problems: Vec::new(),
-    }
 }
 
 fn sandbox(found: &SandboxFinding) -> Value {

@@ -109,7 +109,7 @@ impl Story {
             Ok(output) => (true, output, None),
             Err(mut error) => {
                 let output = error.output.take().map_or_else(|| explained(&error), |output| *output);
-                (false, output, Some(wire(error)))
+                (false, output, Some(WireError::from(error)))
             }
         };
         let result = CallResult {
@@ -318,7 +318,7 @@ impl Pipeline {
         let (mut result, raw) = story.result(outcome);
         if let Err(error) = self.recorder.outcome(&result, raw.as_deref()) {
             result.ok = false;
-            result.error = Some(wire(error));
+            result.error = Some(WireError::from(error));
         }
         result
     }
@@ -385,8 +385,4 @@ fn explained(error: &ToolError) -> Output {
         text.push_str(hint);
     }
     Output { content: vec![Content::Text { text }], ..Output::default() }
-}
-
-fn wire(error: ToolError) -> WireError {
-    WireError { kind: error.kind, message: error.message, hint: error.hint, problems: error.problems }
 }

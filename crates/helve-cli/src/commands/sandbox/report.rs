@@ -69,12 +69,7 @@ pub(super) fn ended(ended: &Ended, code: u8, duration: Duration) -> Value {
 
 /// The report of a command that did not run.
 pub(super) fn not_started(error: &ToolError, code: u8, duration: Duration) -> Value {
-    let error = WireError {
-        kind: error.kind,
-        message: error.message.clone(),
-        hint: error.hint.clone(),
-        problems: Vec::new(),
-    };
+    let error = WireError::from(error.clone());
     json!({
         "ended": "not_started",
         "exit_code": code,

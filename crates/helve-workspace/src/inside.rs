@@ -1,0 +1,347 @@
+//! The bridge to the files as a sandboxed command sees them: each request is one short-lived helper inside the sandbox.
+//!
+//! In comes a [`ShellBackend`]; out goes a [`FilesBridge`] that does everything through it, in one round trip a request, so
+//! that no file is opened with other rights than a command has. The helper is the surrounding program itself, started
+//! with [`HELPER_WORD`] as its only argument ([`serve_if_asked`]); it has to lie where commands see it. A change that can
+//! be undone takes two: what is there has to be kept outside before anything changes.
+//!
+//! Deliberately not here: a janitor. What a killed helper leaves behind stays until somebody removes `.helve-*.tmp`.
+
+mod serve;
+mod wire;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use helve_core::files::{
+    Change, Changed, ContentId, FileContent, FileEntry, FileStat, Files, FilesBridge, FilesPlace, FilesScope,
+    Is, Page, PageRequest, PathRules, SearchRequest, Searched, Seen, WalkRequest, Walked, Was,
+};
+use helve_core::{BoxFuture, ErrorKind, Exit, OutputSink, ShellBackend, ShellJob, Stream, ToolError, Work};
+
+use crate::names;
+pub use serve::serve_if_asked;
+use wire::{Ask, Asked, Had, Keep, Planned, Told, decode, encode, take};
+
+/// The argument that makes a program the helper.
+pub const HELPER_WORD: &str = "helve-files-helper";
+
+/// How much an answer may hold beside the content of files.
+const ANSWER_BYTES: u64 = 64 << 20;
+/// How much of what a helper complains about is shown.
+const COMPLAINT_BYTES: usize = 2 << 10;
+
+/// What the bridge needs.
+pub struct Inside {
+    /// The sandbox.
+    pub backend: Arc<dyn ShellBackend>,
+    /// The program that is the helper, by the path under which commands see it.
+    pub program: PathBuf,
+    /// The workspace, by its real path.
+    pub workspace: PathBuf,
+    /// What the policy says about paths.
+    pub rules: PathRules,
+    /// How long one request may take.
+    pub timeout: Duration,
+    /// Whether a change waits until the disk has it.
+    pub fsync: bool,
+}
+
+/// The bridge.
+pub fn inside(parts: Inside) -> Arc<dyn FilesBridge> {
+    Arc::new(Bridge(Arc::new(parts)))
+}
+
+struct Bridge(Arc<Inside>);
+
+impl FilesBridge for Bridge {
+    fn place(&self) -> FilesPlace {
+        FilesPlace::Sandbox
+    }
+
+    fn scoped(&self, scope: FilesScope) -> Arc<dyn Files> {
+        Arc::new(Handle { parts: Arc::clone(&self.0), scope })
+    }
+}
+
+/// What one call gets.
+struct Handle {
+    parts: Arc<Inside>,
+    scope: FilesScope,
+}
+
+impl Handle {
+    /// One round trip: the answer, and the bytes after it.
+    async fn ask(&self, ask: Ask, paths: &[&str], content: &[u8]) -> Result<(Told, Vec<u8>), ToolError> {
+        let parts = &self.parts;
+        let seen = paths.iter().filter_map(|path| {
+            let key = self.key(path)?;
+            let last = self.scope.seen.as_ref()?.last(&key)?;
+            Some((key, last.id))
+        });
+        let asked = Asked {
+            workspace: parts.workspace.clone(),
+            rules: parts.rules.clone(),
+            agreed: self.scope.agreed.clone(),
+            seen: seen.collect(),
+            fsync: parts.fsync,
+            ask,
+        };
+        let broken =
+            |error: std::io::Error| ToolError::internal(format!("The request cannot be written: {error}"));
+        let job = ShellJob {
+            work: Work::Program(vec![parts.program.display().to_string(), HELPER_WORD.to_owned()]),
+            stdin: encode(&asked, content).map_err(broken)?,
+            working_dir: None,
+            timeout: parts.timeout,
+        };
+        let answer = Answer::new(parts.rules.max_file_bytes.saturating_add(ANSWER_BYTES));
+        let ended = parts.backend.run(job, Box::new(answer.clone()), self.scope.cancel.clone()).await?;
+        let answer = answer.take();
+        match ended.exit {
+            Exit::Code(0) => {}
+            Exit::TimedOut => {
+                let message = format!("The files did not answer within {} seconds.", parts.timeout.as_secs());
+                return Err(ToolError::new(ErrorKind::Timeout, message).hint("Ask for less at once."));
+            }
+            Exit::Cancelled => return Err(ToolError::new(ErrorKind::Cancelled, "The call was taken back.")),
+            Exit::Code(_) | Exit::Signal(_) => return Err(self.no_answer(&answer.complaint())),
+        }
+        if answer.too_much {
+            return Err(
+                ToolError::new(ErrorKind::TooLarge, "The answer is too large.").hint("Ask for less at once.")
+            );
+        }
+        match decode::<Told>(&answer.output) {
+            Ok((Told::Failed(error), _)) => Err(ToolError::from(error)),
+            Ok((told, rest)) => Ok((told, rest.to_vec())),
+            Err(error) => Err(self.no_answer(&error.to_string())),
+        }
+    }
+
+    fn no_answer(&self, why: &str) -> ToolError {
+        let program = self.parts.program.display();
+        ToolError::internal(format!("The helper {program} gave no answer from inside the sandbox: {why}")).hint(
+            "The program has to be where commands see it, and its main has to begin with helve::serve_files_if_asked().",
+        )
+    }
+
+    /// The name under which the session keeps what it saw of a path.
+    fn key(&self, path: &str) -> Option<String> {
+        let workspace = self.parts.workspace.to_str()?;
+        let relative = match names::asked(path).ok()? {
+            names::Asked::Relative(path) => path,
+            names::Asked::Absolute(path) => match path.strip_prefix(workspace) {
+                Some(below) if below.is_empty() || below.starts_with('/') => below,
+                _ => return Some(path.to_owned()),
+            },
+        };
+        Some(names::parts(relative)?.join("/"))
+    }
+
+    fn saw(&self, path: &str, id: Option<&ContentId>, bytes: Option<&[u8]>) {
+        if let Some(seen) = &self.scope.seen {
+            seen.saw(path, id, bytes);
+        }
+    }
+
+    async fn make(&self, changes: Vec<Change>, rehearse: bool) -> Result<Vec<Changed>, ToolError> {
+        let mut content = Vec::new();
+        let paths: Vec<&str> = changes.iter().map(|change| change.path.as_str()).collect();
+        let mut planned = || {
+            content.clear();
+            changes.iter().map(|change| Planned::new(change, &mut content)).collect::<Vec<_>>()
+        };
+        let plan = planned();
+        let Some(undo) = self.scope.undo.clone().filter(|_| !rehearse) else {
+            return self.commit_once(plan, rehearse, Keep::Nothing, &paths, &content).await;
+        };
+        let again = planned();
+        let ask = Ask::Commit { changes: plan, rehearse: false, keep: Keep::Collect };
+        let (told, bytes) = self.ask(ask, &paths, &content).await?;
+        let Told::Collected(collected) = told else {
+            return Err(self.no_answer("it answered something else"));
+        };
+        let mut had = Vec::new();
+        let broken = |error: std::io::Error| self.no_answer(&error.to_string());
+        let mut rest = bytes.as_slice();
+        let mut before: Vec<(String, Had, Is, &[u8])> = Vec::new();
+        for (path, was, will_be) in collected {
+            let len = if let Had::File { len, .. } = &was { *len } else { 0 };
+            let bytes = take(&mut rest, usize::try_from(len).unwrap_or(usize::MAX)).map_err(broken)?;
+            had.push((path.clone(), was.clone()));
+            before.push((path, was, will_be, bytes));
+        }
+        keep(&*undo, before)?;
+        let done = self.commit_once(again, false, Keep::Same(had), &paths, &content).await;
+        undo.done(done.is_ok());
+        done
+    }
+
+    async fn commit_once(
+        &self,
+        changes: Vec<Planned>,
+        rehearse: bool,
+        keep: Keep,
+        paths: &[&str],
+        content: &[u8],
+    ) -> Result<Vec<Changed>, ToolError> {
+        let ask = Ask::Commit { changes, rehearse, keep };
+        let (told, _) = self.ask(ask, paths, content).await?;
+        let Told::Done(done) = told else { return Err(self.no_answer("it answered something else")) };
+        if !rehearse {
+            for one in &done {
+                self.saw(&one.path, one.after.as_ref(), None);
+            }
+        }
+        Ok(done)
+    }
+}
+
+/// Gives what was collected to whoever keeps it.
+fn keep(
+    undo: &dyn helve_core::files::UndoSink,
+    before: Vec<(String, Had, Is, &[u8])>,
+) -> Result<(), ToolError> {
+    let kept = before.into_iter().try_for_each(|(path, had, will_be, mut bytes)| {
+        let was = match had {
+            Had::Absent => Was::Absent,
+            Had::Directory => Was::Directory,
+            Had::File { len, mode, .. } => Was::File { content: &mut bytes, len, mode },
+        };
+        undo.before(&path, was, &will_be)
+    });
+    kept.and_then(|()| undo.ready()).inspect_err(|_| undo.done(false))
+}
+
+impl Files for Handle {
+    fn place(&self) -> FilesPlace {
+        FilesPlace::Sandbox
+    }
+
+    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Option<FileStat>, ToolError>> {
+        Box::pin(async move {
+            match self.ask(Ask::Stat { path: path.to_owned() }, &[], b"").await?.0 {
+                Told::Stat(stat) => Ok(stat),
+                _ => Err(self.no_answer("it answered something else")),
+            }
+        })
+    }
+
+    fn read<'a>(&'a self, path: &'a str, max: u64) -> BoxFuture<'a, Result<FileContent, ToolError>> {
+        Box::pin(async move {
+            match self.ask(Ask::Read { path: path.to_owned(), max }, &[], b"").await? {
+                (Told::Read { id, stat, path }, bytes) => {
+                    self.saw(&path, Some(&id), Some(&bytes));
+                    Ok(FileContent { bytes, id, stat, path })
+                }
+                _ => Err(self.no_answer("it answered something else")),
+            }
+        })
+    }
+
+    fn page<'a>(&'a self, request: &'a PageRequest) -> BoxFuture<'a, Result<Page, ToolError>> {
+        Box::pin(async move {
+            match self.ask(Ask::Page(request.clone()), &[], b"").await?.0 {
+                Told::Page(page) => {
+                    if let Some(id) = &page.id {
+                        self.saw(&page.path, Some(id), None);
+                    }
+                    Ok(*page)
+                }
+                _ => Err(self.no_answer("it answered something else")),
+            }
+        })
+    }
+
+    fn list<'a>(
+        &'a self,
+        path: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<(Vec<FileEntry>, bool), ToolError>> {
+        Box::pin(async move {
+            let ask = Ask::List { path: path.to_owned(), after: after.map(str::to_owned), limit };
+            match self.ask(ask, &[], b"").await?.0 {
+                Told::List(entries, more) => Ok((entries, more)),
+                _ => Err(self.no_answer("it answered something else")),
+            }
+        })
+    }
+
+    fn walk<'a>(&'a self, request: &'a WalkRequest) -> BoxFuture<'a, Result<Walked, ToolError>> {
+        Box::pin(async move {
+            match self.ask(Ask::Walk(request.clone()), &[], b"").await?.0 {
+                Told::Walk(walked) => Ok(walked),
+                _ => Err(self.no_answer("it answered something else")),
+            }
+        })
+    }
+
+    fn search<'a>(&'a self, request: &'a SearchRequest) -> BoxFuture<'a, Result<Searched, ToolError>> {
+        Box::pin(async move {
+            match self.ask(Ask::Search(request.clone()), &[], b"").await?.0 {
+                Told::Search(searched) => Ok(searched),
+                _ => Err(self.no_answer("it answered something else")),
+            }
+        })
+    }
+
+    fn commit(&self, changes: Vec<Change>, rehearse: bool) -> BoxFuture<'_, Result<Vec<Changed>, ToolError>> {
+        Box::pin(self.make(changes, rehearse))
+    }
+
+    fn last_seen(&self, path: &str) -> Option<Seen> {
+        self.scope.seen.as_ref()?.last(&self.key(path)?)
+    }
+}
+
+/// What comes back from a helper.
+#[derive(Clone)]
+struct Answer(Arc<Mutex<Got>>);
+
+struct Got {
+    output: Vec<u8>,
+    complaint: Vec<u8>,
+    most: u64,
+    too_much: bool,
+}
+
+impl Answer {
+    fn new(most: u64) -> Answer {
+        Answer(Arc::new(Mutex::new(Got { output: Vec::new(), complaint: Vec::new(), most, too_much: false })))
+    }
+
+    fn take(&self) -> Got {
+        let mut got = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (most, too_much) = (got.most, got.too_much);
+        let (output, complaint) = (std::mem::take(&mut got.output), std::mem::take(&mut got.complaint));
+        Got { output, complaint, most, too_much }
+    }
+}
+
+impl Got {
+    fn complaint(&self) -> String {
+        let text = String::from_utf8_lossy(&self.complaint);
+        let text = helve_core::harmless::harmless(text.trim());
+        if text.is_empty() { "it ended without a word".to_owned() } else { text }
+    }
+}
+
+impl OutputSink for Answer {
+    fn chunk(&mut self, stream: Stream, bytes: &[u8]) {
+        let mut got = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match stream {
+            Stream::Stderr => {
+                let room = COMPLAINT_BYTES.saturating_sub(got.complaint.len());
+                got.complaint.extend_from_slice(bytes.get(..room.min(bytes.len())).unwrap_or_default());
+            }
+            Stream::Stdout if (got.output.len() + bytes.len()) as u64 > got.most => got.too_much = true,
+            Stream::Stdout => got.output.extend_from_slice(bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,231 @@
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use helve_core::files::{Act, Expect, PageStart, SeenFiles, UndoSink};
+use helve_core::{Cancel, Ended, SandboxReport};
+use pretty_assertions::assert_eq;
+
+use super::*;
+use crate::host;
+
+/// A sandbox that holds nothing: the helper runs in this process.
+struct Near {
+    /// What the helper gives instead of an answer.
+    instead: Option<(Exit, &'static [u8])>,
+    trips: Mutex<usize>,
+}
+
+impl ShellBackend for Near {
+    fn report(&self) -> SandboxReport {
+        SandboxReport::default()
+    }
+
+    fn contains(&self) -> bool {
+        false
+    }
+
+    fn run<'a>(
+        &'a self,
+        job: ShellJob,
+        mut sink: Box<dyn OutputSink>,
+        _cancel: Cancel,
+    ) -> BoxFuture<'a, Result<Ended, ToolError>> {
+        Box::pin(async move {
+            *self.trips.lock().unwrap() += 1;
+            assert_eq!(job.work, Work::Program(vec!["/helper".into(), HELPER_WORD.into()]));
+            let exit = match self.instead {
+                Some((exit, bytes)) => {
+                    sink.chunk(Stream::Stdout, bytes);
+                    sink.chunk(Stream::Stderr, b"no such\x1b[31m thing\n");
+                    exit
+                }
+                None => {
+                    let mut answer = Vec::new();
+                    // The helper has a runtime of its own.
+                    let served = move || serve::serve(job.stdin.as_slice(), &mut answer).map(|()| answer);
+                    let answer = std::thread::spawn(served).join().unwrap().unwrap();
+                    answer.chunks(7).for_each(|chunk| sink.chunk(Stream::Stdout, chunk));
+                    Exit::Code(0)
+                }
+            };
+            Ok(Ended::plain(exit, SandboxReport::default()))
+        })
+    }
+}
+
+/// What a session saw, in memory.
+#[derive(Default)]
+struct Memory(Mutex<HashMap<String, Seen>>);
+
+impl SeenFiles for Memory {
+    fn last(&self, path: &str) -> Option<Seen> {
+        self.0.lock().unwrap().get(path).cloned()
+    }
+
+    fn saw(&self, path: &str, id: Option<&ContentId>, bytes: Option<&[u8]>) {
+        let mut all = self.0.lock().unwrap();
+        match id {
+            Some(id) => {
+                drop(all.insert(path.into(), Seen { id: id.clone(), content: bytes.map(<[u8]>::to_vec) }))
+            }
+            None => drop(all.remove(path)),
+        }
+    }
+}
+
+/// What was kept before a commit, and what was said at its end.
+#[derive(Default)]
+struct Kept(Mutex<Vec<String>>);
+
+impl UndoSink for Kept {
+    fn before(&self, path: &str, was: Was<'_>, _will_be: &Is) -> Result<(), ToolError> {
+        let was = match was {
+            Was::Absent => "absent".to_owned(),
+            Was::Directory => "directory".to_owned(),
+            Was::File { content, .. } => std::io::read_to_string(content).unwrap(),
+        };
+        self.0.lock().unwrap().push(format!("{path}: {was}"));
+        Ok(())
+    }
+
+    fn ready(&self) -> Result<(), ToolError> {
+        self.0.lock().unwrap().push("ready".into());
+        Ok(())
+    }
+
+    fn done(&self, happened: bool) {
+        self.0.lock().unwrap().push(format!("done {happened}"));
+    }
+}
+
+struct Scene {
+    folder: tempfile::TempDir,
+    near: Arc<Near>,
+    bridge: Arc<dyn FilesBridge>,
+}
+
+impl Scene {
+    fn new(instead: Option<(Exit, &'static [u8])>) -> Scene {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("src")).unwrap();
+        fs::write(folder.path().join("src/a.txt"), "one\ntwo\n").unwrap();
+        fs::write(folder.path().join(".env"), "secret").unwrap();
+        let near = Arc::new(Near { instead, trips: Mutex::new(0) });
+        let bridge = inside(Inside {
+            backend: Arc::clone(&near) as Arc<dyn ShellBackend>,
+            program: "/helper".into(),
+            workspace: folder.path().canonicalize().unwrap(),
+            rules: rules(),
+            timeout: Duration::from_secs(5),
+            fsync: false,
+        });
+        Scene { folder, near, bridge }
+    }
+
+    fn files(&self) -> Arc<dyn Files> {
+        self.bridge.scoped(FilesScope::default())
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+}
+
+fn rules() -> PathRules {
+    PathRules { deny_read: vec![".env".into()], ..PathRules::default() }
+}
+
+fn wait<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
+}
+
+fn put(path: &str, text: &str, expect: Expect) -> Change {
+    Change { path: path.into(), act: Act::Put(text.into()), expect }
+}
+
+/// Everything that can be asked, with both bridges, and their answers as text.
+fn answers(files: &dyn Files, root: &Path) -> Vec<String> {
+    let page = PageRequest {
+        path: "src/a.txt".into(),
+        start: PageStart::Line { line: 2, cursor: 0 },
+        max_lines: 5,
+        max_bytes: 100,
+    };
+    let absolute = root.join("src/a.txt").display().to_string();
+    wait(async {
+        vec![
+            format!("{:?}", files.stat("src").await),
+            format!("{:?}", files.stat("gone").await),
+            format!("{:?}", files.read(&absolute, 100).await),
+            format!("{:?}", files.read("src/a.txt", 3).await.map_err(|error| (error.kind, error.message))),
+            format!("{:?}", files.read(".env", 100).await.map_err(|error| (error.kind, error.message))),
+            format!("{:?}", files.read("../x", 100).await.map_err(|error| (error.kind, error.hint))),
+            format!("{:?}", files.page(&page).await),
+            format!("{:?}", files.list(".", None, 10).await),
+        ]
+    })
+}
+
+#[test]
+fn answers_are_those_of_the_host_in_one_trip_each() {
+    let scene = Scene::new(None);
+    let root = scene.folder.path().canonicalize().unwrap();
+    let host = host::open(&root, rules()).unwrap();
+    let inside = answers(&*scene.files(), &root);
+    assert_eq!(inside, answers(&*host.scoped(FilesScope::default()), &root));
+    assert_eq!(*scene.near.trips.lock().unwrap(), inside.len());
+    assert_eq!(scene.files().place(), FilesPlace::Sandbox);
+}
+
+#[test]
+fn a_change_is_made_inside_and_what_was_there_is_kept_outside() {
+    let scene = Scene::new(None);
+    let kept = Arc::new(Kept::default());
+    let scope = FilesScope { undo: Some(Arc::clone(&kept) as Arc<dyn UndoSink>), ..FilesScope::default() };
+    let files = scene.bridge.scoped(scope);
+    let changes = vec![put("src/a.txt", "new", Expect::Any), put("b/c", "made", Expect::Absent)];
+    wait(files.commit(changes, false)).unwrap();
+    assert_eq!(fs::read_to_string(scene.path("src/a.txt")).unwrap(), "new");
+    assert_eq!(fs::read_to_string(scene.path("b/c")).unwrap(), "made");
+    let kept = kept.0.lock().unwrap().clone();
+    assert!(kept.contains(&"src/a.txt: one\ntwo\n".to_owned()), "{kept:?}");
+    assert!(kept.contains(&"b/c: absent".to_owned()), "{kept:?}");
+    assert_eq!(&kept[kept.len() - 2..], ["ready", "done true"]);
+    assert_eq!(*scene.near.trips.lock().unwrap(), 2);
+    wait(files.commit(vec![put("src/a.txt", "other", Expect::Any)], true)).unwrap();
+    assert_eq!(fs::read_to_string(scene.path("src/a.txt")).unwrap(), "new");
+}
+
+#[test]
+fn what_the_session_saw_counts_inside() {
+    let scene = Scene::new(None);
+    let seen = Arc::new(Memory::default());
+    let scope = FilesScope { seen: Some(Arc::clone(&seen) as Arc<dyn SeenFiles>), ..FilesScope::default() };
+    let files = scene.bridge.scoped(scope);
+    wait(files.read("./src/../src/a.txt", 100)).unwrap();
+    fs::write(scene.path("src/a.txt"), "somebody else's").unwrap();
+    let error = wait(files.commit(vec![put("src/a.txt", "mine", Expect::AsSeen)], false)).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Conflict, "{error}");
+    assert_eq!(files.last_seen("src/a.txt").unwrap().content.unwrap(), b"one\ntwo\n");
+    wait(files.read("src/a.txt", 100)).unwrap();
+    wait(files.commit(vec![put("src/a.txt", "mine", Expect::AsSeen)], false)).unwrap();
+    wait(files.commit(vec![put("src/a.txt", "again", Expect::AsSeen)], false)).unwrap();
+    assert_eq!(fs::read_to_string(scene.path("src/a.txt")).unwrap(), "again");
+}
+
+#[test]
+fn a_helper_that_does_not_answer_is_an_error_that_says_so() {
+    let cases: [(Exit, &[u8], ErrorKind, &str); 5] = [
+        (Exit::Code(127), b"", ErrorKind::Internal, "no such"),
+        (Exit::Signal(9), b"", ErrorKind::Internal, "no answer"),
+        (Exit::Code(0), b"hello", ErrorKind::Internal, "cut off"),
+        (Exit::TimedOut, b"", ErrorKind::Timeout, "within 5 seconds"),
+        (Exit::Cancelled, b"", ErrorKind::Cancelled, "taken back"),
+    ];
+    for (exit, bytes, kind, message) in cases {
+        let error = wait(Scene::new(Some((exit, bytes))).files().stat("x")).unwrap_err();
+        assert_eq!(error.kind, kind);
+        assert!(error.message.contains(message) && !error.message.contains('\x1b'), "{error}");
+    }
+}

@@ -58,6 +58,8 @@ macro_rules! limits {
 limits! {
     /// How much text of one result a model sees.
     output_chars = 10_000, "characters", "head and tail are kept, the count of the rest is given, the whole is kept as a blob";
+    /// How much text of one result a model sees where the tool gives it page by page: files, listings, matches.
+    page_chars = 1 << 20, "characters", "head and tail are kept, the count of the rest is given, the whole is kept as a blob";
     /// How much of one result a blob keeps.
     blob_bytes = 64 << 20, "bytes", "the blob ends with a mark, the count of the rest is given";
     /// How much all blobs together may take after `helve gc`.
@@ -104,6 +106,28 @@ limits! {
     prompts_per_minute = 10, "questions", "further calls that would ask are refused (approval_required)";
     /// How large a file may be that a tool holds in memory: to edit it, to patch it, to write it.
     file_bytes = 64 << 20, "bytes", "the call is refused (too_large); `read_file` reads larger files page by page";
+    /// How much of a file one call of `read_file` gives where the model's context window is not known.
+    read_bytes = 50 << 10, "bytes", "the page ends before the next line, with the offset at which to go on";
+    /// How much of a file one call of `read_file` gives at the most, however large the context window is.
+    read_bytes_max = 512 << 10, "bytes", "the page ends before the next line, with the offset at which to go on";
+    /// How many lines a page of `read_bytes` has at the most; a larger page has more.
+    read_lines = 2_000, "lines", "the page ends, with the offset at which to go on";
+    /// How large the file of a picture may be that `read_file` shows.
+    image_file_bytes = 32 << 20, "bytes", "the file is described, not shown";
+    /// How many pixels a picture may have that `read_file` decodes.
+    image_pixels = 40_000_000, "pixels", "the call is refused before anything is decoded (too_large)";
+    /// How long a side of a picture is that `read_file` gives.
+    image_side = 2_000, "pixels", "the picture is made smaller, with its scale told";
+    /// How large a picture is that `read_file` gives, in base64.
+    image_base64_bytes = 4_718_592, "bytes", "the picture is compressed further and made smaller, then left out with a note";
+    /// How large a notebook may be that `read_file` shows cell by cell.
+    notebook_bytes = 16 << 20, "bytes", "the file is shown as the JSON that it is";
+    /// How large a PDF may be whose text `read_file` reads.
+    pdf_bytes = 32 << 20, "bytes", "the file is described, not read";
+    /// How many bytes the streams of a PDF may unpack to, all together.
+    pdf_unpacked_bytes = 64 << 20, "bytes", "the text ends there, with a note";
+    /// How many bytes of text are taken from a PDF or a notebook.
+    document_text_bytes = 8 << 20, "bytes", "the text ends there, with a note";
     /// How much one call of `read_output` gives at the most.
     read_output_bytes = 8 << 10, "bytes", "a larger page is clamped to it";
 }

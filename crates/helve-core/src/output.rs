@@ -63,6 +63,9 @@ pub struct Output {
     pub raw: Option<String>,
     /// Set by a tool whose handle has already cut the text to size.
     pub truncated: Option<Truncated>,
+    /// Set by a tool that gives its text page by page itself: it is held to the limit `page_chars` instead of
+    /// `output_chars`, and not cut in its middle below that.
+    pub paged: bool,
 }
 
 impl Output {
@@ -89,6 +92,13 @@ impl Output {
     #[must_use]
     pub fn with_raw(mut self, raw: impl Into<String>) -> Self {
         self.raw = Some(raw.into());
+        self
+    }
+
+    /// Says that the text is a page, which the tool has cut itself.
+    #[must_use]
+    pub fn as_page(mut self) -> Self {
+        self.paged = true;
         self
     }
 

@@ -202,6 +202,24 @@ async fn a_tool_cannot_talk_its_way_past_redaction_or_the_budget() {
 }
 
 #[tokio::test]
+async fn a_page_keeps_its_middle_up_to_its_own_limit_and_is_cleaned_like_any_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let policy = with_secret(dir.path(), "limits.page_chars = 60_000");
+    let tool = fake(ToolSpec::new("t", "", open_schema()).read_only(), |args, _| {
+        Box::pin(async move {
+            let count = usize::try_from(args["count"].as_u64().unwrap_or(0)).unwrap_or(0);
+            Ok(Output::text(format!("{}\x07{SECRET}{}", "a".repeat(count), "b".repeat(count))).as_page())
+        })
+    });
+    let runtime = builder(dir.path(), &policy).register(tool).build().unwrap();
+    let whole = runtime.call(Call::new("t", json!({"count": 20_000}))).await;
+    let expected = format!("{}\\x07[REDACTED:token]{}", "a".repeat(20_000), "b".repeat(20_000));
+    assert!(whole.text() == expected && whole.truncated.is_none());
+    let cut = runtime.call(Call::new("t", json!({"count": 40_000}))).await;
+    assert!(cut.text().chars().count() < 60_300 && cut.truncated.unwrap().blob.is_some());
+}
+
+#[tokio::test]
 async fn a_secret_in_an_id_a_name_a_key_or_a_long_value_is_not_recorded() {
     let dir = tempfile::tempdir().unwrap();
     let policy = with_secret(dir.path(), "");

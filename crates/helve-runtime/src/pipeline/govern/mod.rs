@@ -100,8 +100,8 @@ impl Governor {
         });
     }
 
-    /// Cleans every text block and cuts them together to the budget. A tool whose handle has cut the text already may
-    /// have added its own mark to a full budget.
+    /// Cleans every text block and cuts them together to the budget, which is larger for a page that the tool has cut
+    /// itself. A tool whose handle has cut the text already may have added its own mark to a full budget.
     fn text(
         &self,
         call: &CallId,
@@ -117,7 +117,8 @@ impl Governor {
                 *text = clean;
             }
         }
-        let budget = usize::try_from(self.limits.output_chars).unwrap_or(usize::MAX);
+        let limit = if output.paged { self.limits.page_chars } else { self.limits.output_chars };
+        let budget = usize::try_from(limit).unwrap_or(usize::MAX);
         let slack = if output.truncated.is_some() { MARK_CHARS } else { 0 };
         if total <= budget.saturating_add(slack) {
             return;

@@ -128,6 +128,10 @@ limits! {
     pdf_unpacked_bytes = 64 << 20, "bytes", "the text ends there, with a note";
     /// How many bytes of text are taken from a PDF or a notebook.
     document_text_bytes = 8 << 20, "bytes", "the text ends there, with a note";
+    /// How much one call may leave to be undone.
+    undo_bytes = 256 << 20, "bytes", "the call happens, and a note says which files cannot be put back";
+    /// How much all that can be undone may take together.
+    undo_store_bytes = 1 << 30, "bytes", "the oldest calls cannot be undone any more";
     /// How much one call of `read_output` gives at the most.
     read_output_bytes = 8 << 10, "bytes", "a larger page is clamped to it";
 }

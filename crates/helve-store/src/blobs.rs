@@ -71,6 +71,15 @@ impl Blobs {
         Ok(dir.map(|dir| Blobs::new(dir, 0)))
     }
 
+    /// Blobs of another directory, whole whatever their size.
+    pub(crate) fn within(dir: OwnedFd) -> Blobs {
+        Blobs::new(dir, u64::MAX)
+    }
+
+    pub(crate) fn dir(&self) -> &OwnedFd {
+        &self.dir
+    }
+
     fn new(dir: OwnedFd, cap: u64) -> Blobs {
         Blobs { dir: Arc::new(dir), checked: Arc::default(), cap, fsync: false }
     }

@@ -1,7 +1,7 @@
 //! Keeping the state directory within its budget.
 //!
 //! In: a budget. Out: what was removed. In this order: temporary files that their writers left behind, the oldest blobs
-//! until the rest fits, only when asked whole sessions in which nothing has happened for long, and approvals that ended
+//! until the rest fits, the undo records of the oldest calls until theirs does, only when asked whole sessions in which nothing has happened for long, and approvals that ended
 //! long ago. Blobs of the last minute and sessions that a process has open are never touched. A blob that is gone leaves its
 //! journal entry intact: only the long form of that output can no longer be read.
 
@@ -17,8 +17,10 @@ use crate::blobs::{BLOBS, TEMPORARY, id_from_names};
 use crate::files::{self, Lock, microseconds, modified, now};
 use crate::head::remove_witness;
 use crate::journal::{HEAD, JOURNAL};
+use crate::seen::PREFIX as SEEN;
 use crate::tail::last_line_end;
-use crate::{Approvals, Home, StoreError};
+use crate::undo::UNDO;
+use crate::{Approvals, Home, StoreError, Undo, UndoGcReport};
 
 /// Temporary files older than this have no living writer.
 const STALE_TEMPORARY: Duration = Duration::from_secs(3600);
@@ -30,6 +32,8 @@ const YOUNG_BLOB: Duration = Duration::from_secs(60);
 pub struct GcOptions {
     /// Blobs may take this many bytes together.
     pub blob_budget_bytes: u64,
+    /// Undo records and the contents of files may take this many bytes together.
+    pub undo_budget_bytes: u64,
     /// Only say what would be removed.
     pub dry_run: bool,
     /// Also remove sessions whose last entry is older than this.
@@ -54,6 +58,8 @@ pub struct GcReport {
     pub blobs: Vec<Removed>,
     /// Sessions.
     pub sessions: Vec<Removed>,
+    /// Calls that cannot be undone any more, and contents of files.
+    pub undo: UndoGcReport,
     /// How many approvals that ended long ago were forgotten.
     pub approvals: usize,
     /// Bytes freed in all.
@@ -69,8 +75,11 @@ pub fn gc(home: &Home, options: &GcOptions) -> Result<GcReport, StoreError> {
     let mut report = GcReport::default();
     let failed = |error| StoreError::io("cannot clean the blob directory", BLOBS, error);
     if let Some(blobs) = files::open_dir(home.dir(), BLOBS).map_err(failed)? {
-        remove_temporaries(&blobs, options, &mut report).map_err(failed)?;
+        report.temporaries = remove_temporaries(&blobs, options.dry_run).map_err(failed)?;
         remove_blobs(&blobs, options, &mut report).map_err(failed)?;
+    }
+    if files::open_dir(home.dir(), UNDO).map_err(failed)?.is_some() {
+        report.undo = Undo::open(home)?.gc(options.undo_budget_bytes, options.dry_run)?;
     }
     if let Some(age) = options.sessions_older_than {
         for session in home.sessions()? {
@@ -80,27 +89,29 @@ pub fn gc(home: &Home, options: &GcOptions) -> Result<GcReport, StoreError> {
     if let Some(mut approvals) = Approvals::open_existing(home)? {
         report.approvals = approvals.gc(options.dry_run)?;
     }
-    let removed = report.temporaries.iter().chain(&report.blobs).chain(&report.sessions);
+    let undo = report.undo.calls.iter().chain(&report.undo.contents);
+    let removed = report.temporaries.iter().chain(&report.blobs).chain(&report.sessions).chain(undo);
     report.freed_bytes = removed.map(|removed| removed.bytes).sum();
     Ok(report)
 }
 
-fn remove_temporaries(blobs: &OwnedFd, options: &GcOptions, report: &mut GcReport) -> io::Result<()> {
-    let Some(dir) = files::open_dir(blobs, TEMPORARY)? else { return Ok(()) };
+pub(crate) fn remove_temporaries(blobs: &OwnedFd, dry_run: bool) -> io::Result<Vec<Removed>> {
+    let mut removed = Vec::new();
+    let Some(dir) = files::open_dir(blobs, TEMPORARY)? else { return Ok(removed) };
     for name in files::names(&dir)? {
         let Some(stat) = files::stat(&dir, &name)? else { continue };
         if now().saturating_sub(modified(&stat)) < STALE_TEMPORARY {
             continue;
         }
-        if !options.dry_run {
+        if !dry_run {
             files::remove_file(&dir, &name)?;
         }
-        report.temporaries.push(Removed { name, bytes: size(&stat) });
+        removed.push(Removed { name, bytes: size(&stat) });
     }
-    Ok(())
+    Ok(removed)
 }
 
-fn size(stat: &rustix::fs::Stat) -> u64 {
+pub(crate) fn size(stat: &rustix::fs::Stat) -> u64 {
     u64::try_from(stat.st_size).unwrap_or(0)
 }
 
@@ -143,12 +154,12 @@ fn remove_blobs(blobs: &OwnedFd, options: &GcOptions, report: &mut GcReport) -> 
     Ok(())
 }
 
-fn is_young(modified: Duration) -> bool {
+pub(crate) fn is_young(modified: Duration) -> bool {
     now().saturating_sub(modified) < YOUNG_BLOB
 }
 
 /// Removes one blob unless somebody has just kept the same bytes again.
-fn remove_blob(blobs: &OwnedFd, id: &str) -> io::Result<bool> {
+pub(crate) fn remove_blob(blobs: &OwnedFd, id: &str) -> io::Result<bool> {
     let digits = id.split_at(id.len() - 64).1;
     let (first, rest) = digits.split_at(2);
     let Some(dir) = files::open_dir(blobs, first)? else { return Ok(false) };
@@ -204,6 +215,9 @@ fn remove_session(
         let _appending = Lock::exclusive(&journal).map_err(failed)?;
         remove_witness(home, session)?;
         let remove = || -> io::Result<()> {
+            for seen in files::names(&dir)?.iter().filter(|name| name.starts_with(SEEN)) {
+                files::remove_file(&dir, seen)?;
+            }
             files::remove_file(&dir, JOURNAL)?;
             files::remove_file(&dir, HEAD)?;
             files::remove_dir(home.make_sessions_dir()?, session)

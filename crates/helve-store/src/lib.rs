@@ -9,6 +9,8 @@
 //!   sessions/<name>/head            how many entries, how many bytes, the newest hash
 //!   heads/<name>                    a head that was seen earlier: the witness against old copies and removal
 //!   blobs/<2 hex>/<62 hex>          full outputs under their BLAKE3 hash; blobs/tmp while being written
+//!   sessions/<name>/seen-<hash>     what the session last saw of the files of one workspace
+//!   undo/                           what calls replaced in workspaces
 //!   index.sqlite                    rows for `log`; rebuilt from the journals whenever in doubt
 //!   approvals.sqlite                what the owner allowed for longer than one call
 //!   trust.jsonl                     which files of workspaces the owner trusts, with which content
@@ -26,6 +28,8 @@
 //! | `body` | the few members of an entry's body that the store reads |
 //! | `index` | ask about calls without reading whole journals |
 //! | `approvals` | keep what the owner allowed, until it expires or is revoked |
+//! | `undo` | keep what calls replaced, within a budget |
+//! | `seen` | remember what a session saw of files |
 //! | `trust` | remember which content of a workspace's file the owner trusts |
 //!
 //! **Not here:** what an entry means (the runtime), what may be shown or must be redacted (the govern stage; by the
@@ -64,8 +68,10 @@ mod journal;
 mod line;
 mod reader;
 mod recover;
+mod seen;
 mod tail;
 mod trust;
+mod undo;
 mod verify;
 
 pub use approvals::{ApprovalScope, Approvals, BoundScript, NewApproval, StoredApproval, Within};
@@ -77,6 +83,8 @@ pub use home::{Home, check_session};
 pub use index::{CallRow, CallState, CallStory, Filter, Index, read_call};
 pub use journal::{Appended, Journal, JournalOptions};
 pub use line::{Entry, EntryKind, MAX_LINE_BYTES, Record};
+pub use seen::{SeenLog, SeenState};
 pub use tail::Tail;
 pub use trust::{Trust, TrustedFile};
+pub use undo::{Begun, FileState, Undo, UndoChange, UndoGcReport, UndoRecord, UndoStage};
 pub use verify::{Finding, FindingKind, HeadCheck, VerifyReport, verify};

@@ -13,8 +13,8 @@ use crate::{moment, setup, ui};
 /// Remove the oldest kept outputs until the rest fits the budget
 #[derive(ClapArgs)]
 #[command(long_about = "\
-Remove the oldest kept outputs until the rest fits the budget (limits.blob_store_bytes), and temporary files that \
-were left behind. Journals are never touched unless you name an age. Outputs of the last minute and sessions that are \
+Remove the oldest kept outputs until the rest fits the budget (limits.blob_store_bytes), the oldest undo records until \
+theirs fits (limits.undo_store_bytes), and temporary files that were left behind. Journals are never touched unless you name an age. Outputs of the last minute and sessions that are \
 in use are always kept.")]
 #[command(after_help = "\
 Examples:
@@ -34,6 +34,7 @@ pub(crate) fn gc(global: &Global, options: &Options) -> Result<u8, Failure> {
     let policy = setup::policy(global)?;
     let wanted = GcOptions {
         blob_budget_bytes: policy.limits().blob_store_bytes,
+        undo_budget_bytes: policy.limits().undo_store_bytes,
         dry_run: options.dry_run,
         sessions_older_than: options.sessions_older_than,
     };
@@ -56,6 +57,8 @@ fn describe(report: &GcReport, dry_run: bool) -> String {
     };
     list("temporary file", &report.temporaries);
     list("output", &report.blobs);
+    list("the undo record of", &report.undo.calls);
+    list("a file's former content", &report.undo.contents);
     list("session", &report.sessions);
     if report.approvals > 0 {
         let _ = writeln!(text, "{verb} {} approvals that ended long ago", report.approvals);
@@ -66,8 +69,8 @@ fn describe(report: &GcReport, dry_run: bool) -> String {
     let freed = if dry_run { "would be freed" } else { "freed" };
     let _ = writeln!(
         text,
-        "{} bytes {freed}; kept outputs take {} bytes",
-        report.freed_bytes, report.blob_bytes_left
+        "{} bytes {freed}; kept outputs take {} bytes, undo records {} bytes",
+        report.freed_bytes, report.blob_bytes_left, report.undo.bytes_left
     );
     text
 }

@@ -154,6 +154,8 @@ const LEAST: &[(&str, u64)] = &[
     // Nothing is kept.
     ("blob_bytes", 0),
     ("blob_store_bytes", 0),
+    ("undo_bytes", 0),
+    ("undo_store_bytes", 0),
     // The limit binds the sandbox's own processes too, which write small files before the command starts.
     ("exec_file_bytes", 1 << 20),
     ("exec_disk_bytes", 1 << 20),

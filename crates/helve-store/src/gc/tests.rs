@@ -35,7 +35,7 @@ fn keep(home: &Home, byte: u8, seconds: u64) -> String {
 }
 
 fn options(blob_budget_bytes: u64) -> GcOptions {
-    GcOptions { blob_budget_bytes, dry_run: false, sessions_older_than: None }
+    GcOptions { blob_budget_bytes, undo_budget_bytes: 0, dry_run: false, sessions_older_than: None }
 }
 
 fn names(removed: &[Removed]) -> Vec<&str> {

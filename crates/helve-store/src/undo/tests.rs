@@ -1,0 +1,112 @@
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+fn scene() -> (tempfile::TempDir, Undo) {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Home::open(&dir.path().join("home")).unwrap();
+    let undo = Undo::open(&home).unwrap();
+    (dir, undo)
+}
+
+fn keep(undo: &Undo, bytes: &[u8]) -> FileState {
+    let mut writer = undo.contents().writer();
+    writer.write(bytes).unwrap();
+    FileState::File { id: writer.finish().unwrap().id, mode: 0o644, dropped: false }
+}
+
+fn record(call: &str, was: FileState) -> UndoRecord {
+    UndoRecord {
+        call: call.to_owned(),
+        tool: "write_file".to_owned(),
+        session: "s".to_owned(),
+        workspace: "/w".to_owned(),
+        at_us: 1,
+        undoes: None,
+        changes: vec![UndoChange { path: "a".to_owned(), was, is: FileState::Absent }],
+    }
+}
+
+/// Makes every content an hour old.
+fn age(dir: &Path) {
+    for entry in fs::read_dir(dir).unwrap().flatten() {
+        if entry.path().is_dir() {
+            age(&entry.path());
+        } else {
+            let file = File::options().write(true).open(entry.path()).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(3000)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_record_is_there_before_and_after_and_gone_when_nothing_happened() {
+    let (_dir, undo) = scene();
+    let record = record("c_1", FileState::Absent);
+    let begun = undo.begin(&record, true).unwrap();
+    assert_eq!(undo.get("c_1").unwrap(), Some((record.clone(), UndoStage::Begun)));
+    assert_eq!(undo.calls().unwrap(), Vec::<String>::new());
+    begun.finish().unwrap();
+    assert_eq!(undo.get("c_1").unwrap(), Some((record.clone(), UndoStage::Done)));
+    let again = UndoRecord { at_us: 2, ..record.clone() };
+    undo.begin(&again, false).unwrap().void().unwrap();
+    assert_eq!(undo.get("c_1").unwrap(), Some((record.clone(), UndoStage::Done)));
+    undo.begin(&again, false).unwrap().finish().unwrap();
+    assert_eq!(undo.get("c_1").unwrap(), Some((again, UndoStage::Done)));
+    undo.begin(&UndoRecord { call: "c_2".into(), ..record }, false).unwrap().finish().unwrap();
+    assert_eq!(undo.calls().unwrap(), ["c_2", "c_1"]);
+    assert_eq!(undo.get("c_3").unwrap(), None);
+    assert!(undo.get("../c_1").is_err());
+}
+
+#[test]
+fn what_a_dead_process_left_is_told_once_and_what_a_living_one_does_never() {
+    let (_dir, undo) = scene();
+    let (alive, dead) = (record("c_1", FileState::Absent), record("c_2", FileState::Absent));
+    let begun = undo.begin(&alive, false).unwrap();
+    undo.begin(&dead, false).unwrap().finish().unwrap();
+    drop(undo.begin(&UndoRecord { at_us: 7, ..dead.clone() }, false).unwrap());
+    assert_eq!(undo.take_cut().unwrap(), ["c_2"]);
+    assert_eq!(undo.take_cut().unwrap(), Vec::<String>::new());
+    assert_eq!(undo.get("c_2").unwrap(), Some((UndoRecord { at_us: 7, ..dead }, UndoStage::Cut)));
+    assert_eq!(undo.calls().unwrap(), ["c_2"]);
+    begun.finish().unwrap();
+    assert_eq!(undo.calls().unwrap(), ["c_2", "c_1"]);
+}
+
+#[test]
+fn the_oldest_calls_go_first_and_take_only_what_nobody_else_needs() {
+    let (dir, undo) = scene();
+    let shared = keep(&undo, &[1; 1000]);
+    let own = keep(&undo, &[2; 1000]);
+    keep(&undo, &[3; 1000]);
+    for (call, was) in [("c_1", &own), ("c_2", &shared), ("c_3", &shared)] {
+        undo.begin(&record(call, was.clone()), false).unwrap().finish().unwrap();
+    }
+    age(&dir.path().join("home/undo/blobs"));
+    let whole = undo.gc(1 << 20, false).unwrap();
+    assert_eq!((whole.calls.len(), whole.contents.len()), (0, 0));
+    let dry = undo.gc(whole.bytes_left - 1, true).unwrap();
+    assert_eq!((dry.calls.len(), dry.contents.len()), (0, 1), "what no record needs goes first");
+    let report = undo.gc(whole.bytes_left - 1001, false).unwrap();
+    assert_eq!((report.calls.len(), report.contents.len()), (1, 2));
+    assert_eq!(undo.calls().unwrap(), ["c_3", "c_2"]);
+    let FileState::File { id, .. } = &shared else { panic!() };
+    assert_eq!(undo.contents().len(id).unwrap(), 1000);
+    let report = undo.gc(0, false).unwrap();
+    assert_eq!((report.calls.len(), report.contents.len(), report.bytes_left), (2, 1, 0));
+    assert!(undo.contents().len(id).is_err());
+}
+
+#[test]
+fn a_record_that_cannot_be_read_is_an_error_and_goes_in_its_turn() {
+    let (dir, undo) = scene();
+    undo.begin(&record("c_1", FileState::Absent), false).unwrap().finish().unwrap();
+    fs::write(dir.path().join("home/undo/done/c_1.json"), "{").unwrap();
+    assert!(undo.get("c_1").unwrap_err().to_string().contains("c_1"));
+    assert_eq!(undo.gc(0, false).unwrap().calls.len(), 1);
+}

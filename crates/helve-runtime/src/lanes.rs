@@ -12,6 +12,7 @@ use helve_core::{
 };
 use helve_policy::Policy;
 use helve_store::{Blobs, GcOptions, Home, StoreError};
+use helve_workspace::Options;
 
 use crate::workspace;
 
@@ -33,6 +34,9 @@ pub(crate) struct Lanes {
 
 /// How long the empty command may take.
 const TRY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Where in the state directory the workspace notes which temporary files it makes.
+const JANITOR: &str = "janitor";
 
 /// After the first kept output and then after each so many, the store is brought under its budget.
 const TIDY_EVERY: u64 = 32;
@@ -96,10 +100,15 @@ impl Lanes {
         if !self.kept.fetch_add(1, Ordering::Relaxed).is_multiple_of(TIDY_EVERY) {
             return;
         }
-        let (home, budget) = (self.home.clone(), self.policy.limits().blob_store_bytes);
+        let (home, limits) = (self.home.clone(), self.policy.limits().clone());
         // A failure is no harm: the next time, or `helve gc`, makes up for it.
         let tidy = move || {
-            let options = GcOptions { blob_budget_bytes: budget, dry_run: false, sessions_older_than: None };
+            let options = GcOptions {
+                blob_budget_bytes: limits.blob_store_bytes,
+                undo_budget_bytes: limits.undo_store_bytes,
+                dry_run: false,
+                sessions_older_than: None,
+            };
             let _ = Home::open(&home).and_then(|home| helve_store::gc(&home, &options));
         };
         let _ = std::thread::Builder::new().name("helve-tidy".to_owned()).spawn(tidy);
@@ -110,7 +119,16 @@ impl Lanes {
         if let Some(files) = self.plugged_files.as_ref().or_else(|| self.files.get()) {
             return Ok(Arc::clone(files));
         }
-        Err(ToolError::new(ErrorKind::Blocked, "There is no bridge to files here."))
+        // Only success is remembered, so that a call works again when its cause is gone.
+        let guarded = self.policy.guarded_files();
+        let workspace = workspace::check_workspace(&self.workspace, &self.home, &guarded)?;
+        let rules = self.policy.path_rules(&workspace, Some(&self.session));
+        for root in &rules.roots {
+            workspace::check_root(&root.path, &self.home, &guarded)?;
+        }
+        let options = Options { janitor: Some(self.home.join(JANITOR)), ..Options::default() };
+        let files: Arc<dyn FilesBridge> = helve_workspace::open_with(&workspace, rules, options)?;
+        Ok(Arc::clone(self.files.get_or_init(|| files)))
     }
 
     pub(crate) fn net(&self) -> Option<Arc<dyn Egress>> {

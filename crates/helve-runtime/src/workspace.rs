@@ -67,6 +67,14 @@ pub fn check_writable(path: &Path, helve_home: &Path, guarded: &[PathBuf]) -> Re
     Err(ToolError::new(ErrorKind::Blocked, message).hint("Name a smaller directory."))
 }
 
+/// Whether file tools may use a directory besides the workspace: not where Helve keeps its own.
+pub(crate) fn check_root(path: &Path, helve_home: &Path, guarded: &[PathBuf]) -> Result<(), ToolError> {
+    let Some(why) = holds_own(&would_be(path), helve_home, guarded) else { return Ok(()) };
+    let message = format!("{} cannot be open to file tools: {why}.", path.display());
+    Err(ToolError::new(ErrorKind::Blocked, message)
+        .hint("Name a smaller directory in files.read_only or files.read_write."))
+}
+
 /// What of Helve's own a real path holds, as a phrase.
 fn holds_own(real: &Path, helve_home: &Path, guarded: &[PathBuf]) -> Option<String> {
     let state = would_be(helve_home);

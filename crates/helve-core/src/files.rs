@@ -320,6 +320,9 @@ pub trait Files: Send + Sync {
     /// What the session last saw of a path.
     fn last_seen(&self, path: &str) -> Option<Seen>;
 
+    /// The session has seen this of a path and nothing later: what the tool has read since, it could not show.
+    fn saw_last(&self, _path: &str, _seen: &Seen) {}
+
     /// Replaces or makes a file.
     fn write<'a>(&'a self, path: &'a str, bytes: Vec<u8>) -> BoxFuture<'a, Result<Changed, ToolError>> {
         one(self, path, Act::Put(bytes))

@@ -18,12 +18,15 @@
 //! Deliberately not here: permission, limits on the result's size in general, redaction and recording. Those are
 //! stages of the pipeline. No tool opens a file, a socket or a process by itself.
 
+mod diff;
 mod echo;
 pub mod edit;
+mod edit_file;
 mod exec;
 mod json;
 mod read_output;
 mod time;
+mod write_file;
 
 #[cfg(test)]
 mod testing;
@@ -58,7 +61,7 @@ pub struct FileDefaults {
 
 /// The tools that read and change files through the files lane.
 pub fn file_tools(_defaults: &FileDefaults) -> Vec<Box<dyn Tool>> {
-    vec![]
+    vec![Box::new(typed(write_file::WriteFile)), Box::new(typed(edit_file::EditFile::default()))]
 }
 
 /// A tool's facts as the `details` of its output.

@@ -22,10 +22,6 @@ impl Line {
     pub(crate) fn text(self, bytes: &[u8]) -> &[u8] {
         &bytes[self.start..self.end]
     }
-
-    pub(crate) fn ending(self, bytes: &[u8]) -> &[u8] {
-        &bytes[self.end..self.next]
-    }
 }
 
 /// The lines of `range`. What ends in a line ending has an empty line after it, so there is always at least one line.
@@ -90,8 +86,9 @@ mod tests {
     #[test]
     fn every_kind_of_ending_ends_a_line() {
         let bytes = b"a\r\nb\nc\rd";
-        let all: Vec<(&[u8], &[u8])> =
-            lines(bytes, 0..bytes.len()).map(|line| (line.text(bytes), line.ending(bytes))).collect();
+        let all: Vec<(&[u8], &[u8])> = lines(bytes, 0..bytes.len())
+            .map(|line| (line.text(bytes), &bytes[line.end..line.next]))
+            .collect();
         assert_eq!(all, [(&b"a"[..], &b"\r\n"[..]), (b"b", b"\n"), (b"c", b"\r"), (b"d", b"")]);
         assert_eq!(lines(b"", 0..0).count(), 1);
         assert_eq!(lines(b"\n", 0..1).count(), 2);

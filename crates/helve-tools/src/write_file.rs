@@ -202,7 +202,7 @@ pub(crate) async fn survived(
         return None;
     }
     let found = files.read(path, meant.len() as u64).await.ok()?;
-    (found.bytes == meant).then(|| helve_core::files::Changed {
+    (found.bytes == meant).then_some(helve_core::files::Changed {
         path: found.path,
         before: None,
         after: Some(found.id),

@@ -122,6 +122,13 @@ pub enum Expect {
 pub enum Act {
     /// The file has this content afterwards. Directories above it are made. Mode and owner of a file that is there are kept.
     Put(Vec<u8>),
+    /// The same with these permission bits: what an undo puts back.
+    Restore {
+        /// The content.
+        content: Vec<u8>,
+        /// The permission bits; those that let a file act for its owner are left out.
+        mode: u32,
+    },
     /// The file is longer by these bytes; it is made if it is not there.
     Append(Vec<u8>),
     /// The file, or the empty directory, is gone.
@@ -219,7 +226,7 @@ pub trait UndoSink: Send + Sync {
     fn before(&self, path: &str, was: Was<'_>, will_be: &Is) -> Result<(), ToolError>;
     /// All paths of this commit were told: make them durable. An error stops the commit.
     fn ready(&self) -> Result<(), ToolError>;
-    /// The commit happened, or nothing of it did.
+    /// The commit happened, or nothing of it did. Not called where part of it happened and could not be taken back.
     fn done(&self, happened: bool);
 }
 

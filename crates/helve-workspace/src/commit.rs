@@ -96,6 +96,8 @@ pub(crate) struct Content {
     pub(crate) tail: Vec<Vec<u8>>,
     /// Whose mode, owner and attributes it takes on.
     pub(crate) like: Option<Key>,
+    /// The mode that it has instead.
+    pub(crate) mode: Option<u32>,
     hasher: blake3::Hasher,
 }
 
@@ -126,7 +128,9 @@ impl Entry {
     fn differs(&self, key: &Key) -> bool {
         match (&self.was, &self.now) {
             (There::Absent, Now::Absent) | (There::Directory, Now::Directory) => false,
-            (There::File(was), Now::File(now)) => was.id != now.id || now.like.as_ref() != Some(key),
+            (There::File(was), Now::File(now)) => {
+                was.id != now.id || now.like.as_ref() != Some(key) || now.mode.is_some()
+            }
             _ => true,
         }
     }

@@ -259,7 +259,9 @@ impl Handle {
                 true => Err(refuse::cancelled()),
                 false => apply::apply(&mut staging),
             });
-            if let Some(undo) = &self.scope.undo {
+            if let Some(undo) = &self.scope.undo
+                && !staging.stuck
+            {
                 undo.done(outcome.is_ok());
             }
             outcome?;

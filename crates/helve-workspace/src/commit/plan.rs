@@ -71,6 +71,11 @@ impl Planner<'_> {
                 self.put(&key, Content::of(bytes, like))?;
                 key
             }
+            Act::Restore { content, mode } => {
+                let like = self.take_file(&key)?.and_then(|old| old.like);
+                self.put(&key, Content { mode: Some(mode), ..Content::of(content, like) })?;
+                key
+            }
             Act::Append(bytes) => {
                 let content = match self.take_file(&key)? {
                     Some(old) => old.followed_by(bytes),
@@ -138,6 +143,7 @@ impl Planner<'_> {
                     base: Some(key.clone()),
                     tail: Vec::new(),
                     like: Some(key.clone()),
+                    mode: None,
                     hasher: file.hasher.clone(),
                 }),
             };
@@ -291,7 +297,7 @@ impl Content {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&bytes);
         let len = bytes.len() as u64;
-        Content { id: content_id(&hasher), len, base: None, tail: vec![bytes], like, hasher }
+        Content { id: content_id(&hasher), len, base: None, tail: vec![bytes], like, mode: None, hasher }
     }
 
     fn followed_by(mut self, bytes: Vec<u8>) -> Content {

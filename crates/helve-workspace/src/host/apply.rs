@@ -48,6 +48,7 @@ pub(super) fn apply(staging: &mut Staging<'_>) -> Result<(), ToolError> {
         let _ = staging.host.sys.sync(dir);
     }
     if !stuck.is_empty() {
+        staging.stuck = true;
         error = ToolError::new(
             ErrorKind::Internal,
             format!(

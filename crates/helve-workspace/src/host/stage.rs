@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use helve_core::ToolError;
+use rustix::fs::Mode;
 use rustix::io::Errno;
 
 use super::world::{HostWorld, Identity};
@@ -44,6 +45,8 @@ pub(super) struct Staging<'a> {
     pub(super) host: &'a Host,
     pub(super) world: &'a HostWorld<'a>,
     pub(super) steps: Vec<Step>,
+    /// Whether something could not be put back, so that only the undo record knows what was there.
+    pub(super) stuck: bool,
     /// The mode of each file that will be there.
     pub(super) modes: BTreeMap<Key, u32>,
     /// Directories in which names change.
@@ -73,6 +76,7 @@ impl<'a> Staging<'a> {
             host,
             world,
             steps: Vec::new(),
+            stuck: false,
             modes: BTreeMap::new(),
             dirs: BTreeMap::new(),
             new_dirs: BTreeMap::new(),
@@ -199,7 +203,7 @@ impl<'a> Staging<'a> {
         let sys = &self.host.sys;
         let like = content.like.as_ref().map(|like| self.world.open_original(like)).transpose()?;
         // Nobody else reads it before it has the mode of the old one.
-        let mode = if like.is_some() { 0o600 } else { 0o666 };
+        let mode = if like.is_some() || content.mode.is_some() { 0o600 } else { 0o666 };
         let file = sys.create(&at.dir, &at.name, mode).map_err(|error| self.cannot("write", key, error))?;
         if let Some(base) = &content.base {
             self.copy(base, &file, key)?;
@@ -216,6 +220,10 @@ impl<'a> Staging<'a> {
                 .hint("Ask the owner to change it, or write a new file under another name."),
                 error => self.cannot("write", key, error),
             })?;
+        }
+        if let Some(mode) = content.mode {
+            let set = || rustix::fs::fchmod(&file, Mode::from_raw_mode(mode & 0o1777));
+            sys.call("chmod", set).map_err(|error| self.cannot("write", key, error))?;
         }
         sys.sync(&file).map_err(|error| self.cannot("write", key, error))?;
         let stat = rustix::fs::fstat(&file).map_err(|error| self.cannot("write", key, error))?;

@@ -313,6 +313,18 @@ fn compare_and_swap() {
 }
 
 #[test]
+fn a_restored_file_has_its_mode_whether_something_is_there_or_not() {
+    let scene = Scene::new();
+    let files = scene.with(FilesScope::default());
+    let restore = |path: &str, mode| change(path, Act::Restore { content: b"x".to_vec(), mode });
+    commit(&*files, vec![restore("a.txt", 0o640), restore("new/run", 0o4755)]).unwrap();
+    commit(&*files, vec![restore("a.txt", 0o600)]).unwrap();
+    let mode = |path: &str| fs::metadata(scene.ws().join(path)).unwrap().mode() & 0o7777;
+    assert_eq!((mode("a.txt"), mode("new/run")), (0o600, 0o755));
+    assert_eq!(fs::read(scene.ws().join("new/run")).unwrap(), b"x");
+}
+
+#[test]
 fn what_was_there_is_told_before_it_changes() {
     let scene = Scene::new();
     fs::set_permissions(scene.ws().join("a.txt"), fs::Permissions::from_mode(0o640)).unwrap();

@@ -69,6 +69,7 @@ pub(super) struct Planned {
 #[derive(Debug, Serialize, Deserialize)]
 enum PlannedAct {
     Put(usize),
+    Restore { content: usize, mode: u32 },
     Append(usize),
     Remove,
     Move { to: String, content: Option<usize> },
@@ -104,6 +105,7 @@ impl Planned {
         };
         let act = match &change.act {
             Act::Put(content) => PlannedAct::Put(put(content)),
+            Act::Restore { content, mode } => PlannedAct::Restore { content: put(content), mode: *mode },
             Act::Append(content) => PlannedAct::Append(put(content)),
             Act::Remove => PlannedAct::Remove,
             Act::Move { to, content } => {
@@ -119,6 +121,7 @@ impl Planned {
         let mut get = |len: usize| take(bytes, len).map(<[u8]>::to_vec);
         let act = match self.act {
             PlannedAct::Put(len) => Act::Put(get(len)?),
+            PlannedAct::Restore { content, mode } => Act::Restore { content: get(content)?, mode },
             PlannedAct::Append(len) => Act::Append(get(len)?),
             PlannedAct::Remove => Act::Remove,
             PlannedAct::Move { to, content } => Act::Move { to, content: content.map(get).transpose()? },
@@ -170,6 +173,7 @@ mod tests {
         prop_oneof![
             bytes().prop_map(Act::Put),
             bytes().prop_map(Act::Append),
+            (bytes(), any::<u32>()).prop_map(|(content, mode)| Act::Restore { content, mode }),
             Just(Act::Remove),
             Just(Act::Mkdirp),
             (".*", prop::option::of(bytes())).prop_map(|(to, content)| Act::Move { to, content }),

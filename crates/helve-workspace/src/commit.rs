@@ -12,7 +12,7 @@ mod plan;
 use std::collections::BTreeMap;
 
 use helve_core::ToolError;
-use helve_core::files::{Changed, ContentId};
+use helve_core::files::{Changed, ContentId, Is, SeenFiles};
 
 pub(crate) use plan::{Judge, plan};
 
@@ -66,7 +66,7 @@ pub(crate) struct Original {
     pub(crate) id: ContentId,
     pub(crate) len: u64,
     /// Has taken in the whole content, so that it can go on with what is appended.
-    pub(crate) hasher: blake3::Hasher,
+    pub(crate) hasher: Box<blake3::Hasher>,
 }
 
 /// What is there, as far as a plan has to know.
@@ -98,7 +98,7 @@ pub(crate) struct Content {
     pub(crate) like: Option<Key>,
     /// The mode that it has instead.
     pub(crate) mode: Option<u32>,
-    hasher: blake3::Hasher,
+    hasher: Box<blake3::Hasher>,
 }
 
 /// One path of a plan.
@@ -122,9 +122,36 @@ impl Plan {
     pub(crate) fn differing(&self) -> impl Iterator<Item = (&Key, &Entry)> {
         self.entries.iter().filter(|(key, entry)| entry.differs(key))
     }
+
+    /// The session has seen what it wrote.
+    pub(crate) fn tell(&self, seen: &dyn SeenFiles, judge: &dyn Judge) {
+        for (key, entry) in &self.entries {
+            let shown = judge.shown(key);
+            match (&entry.was, &entry.now) {
+                (_, Now::File(content)) => {
+                    let bytes = match (&content.base, content.tail.as_slice()) {
+                        (None, [whole]) => Some(whole.as_slice()),
+                        _ => None,
+                    };
+                    seen.saw(&shown, Some(&content.id), bytes);
+                }
+                (There::File(_), Now::Absent) => seen.saw(&shown, None, None),
+                _ => {}
+            }
+        }
+    }
 }
 
 impl Entry {
+    /// What the path will be, for the undo record; `mode` is that of a file.
+    pub(crate) fn will_be(&self, mode: Option<u32>) -> Is {
+        match &self.now {
+            Now::Absent => Is::Absent,
+            Now::Directory => Is::Directory,
+            Now::File(content) => Is::File { id: content.id.clone(), mode: mode.unwrap_or_default() },
+        }
+    }
+
     fn differs(&self, key: &Key) -> bool {
         match (&self.was, &self.now) {
             (There::Absent, Now::Absent) | (There::Directory, Now::Directory) => false,

@@ -6,7 +6,7 @@
 //! | module | does |
 //! |---|---|
 //! | `resolve` | from the text of a path to a descriptor |
-//! | `list` | the entries of one directory |
+//! | `list`, `look` | the entries of one directory; pages, walks and searches |
 //! | `world` | what is there, for the planner of a commit |
 //! | `stage`, `attributes` | new content beside the old, with the same mode, owner and attributes |
 //! | `apply` | the old exchanged for the new, and back if anything fails |
@@ -33,13 +33,14 @@ use std::time::{Duration, SystemTime};
 
 use helve_core::files::{
     Change, Changed, ContentId, FileContent, FileEntry, FileKind, FileStat, Files, FilesBridge, FilesPlace,
-    FilesScope, Is, Page, PageRequest, PathRules, SearchRequest, Searched, Seen, WalkRequest, Walked, Was,
+    FilesScope, Page, PageRequest, PathRules, SearchRequest, Searched, Seen, WalkRequest, Walked, Was,
 };
 use helve_core::{BoxFuture, ErrorKind, ToolError};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use crate::commit::{self, Judge, Key, Now, Plan, There};
+use crate::commit::{self, Judge, Key, Plan, There};
+use crate::page::Index;
 use crate::refuse;
 use crate::rules::Rules;
 pub(crate) use janitor::is_temporary;
@@ -88,6 +89,7 @@ pub fn open_with(dir: &Path, rules: PathRules, options: Options) -> Result<Arc<W
         rules: Rules::new(rules)?,
         janitor: Janitor::start(options.janitor.as_deref())?,
         sys: Sys::real(options.fsync),
+        pages: Index::default(),
         commits: Mutex::new(()),
     };
     match resolve::open_beneath(host.root(0)?.as_fd(), ".", OFlags::PATH) {
@@ -111,6 +113,8 @@ struct Host {
     rules: Rules,
     janitor: Janitor,
     sys: Sys,
+    /// Where lines begin in files that were paged through.
+    pages: Index,
     /// One commit at a time, so that two calls of this process do not find each other's half-done work.
     commits: Mutex<()>,
 }
@@ -266,7 +270,9 @@ impl Handle {
             }
             outcome?;
         }
-        self.saw_all(&plan);
+        if let Some(seen) = &self.scope.seen {
+            plan.tell(&**seen, self);
+        }
         Ok(plan.changed)
     }
 
@@ -274,14 +280,7 @@ impl Handle {
     fn keep(&self, plan: &Plan, staging: &Staging<'_>) -> Result<(), ToolError> {
         let Some(undo) = &self.scope.undo else { return Ok(()) };
         for (key, entry) in plan.differing() {
-            let will_be = match &entry.now {
-                Now::Absent => Is::Absent,
-                Now::Directory => Is::Directory,
-                Now::File(content) => {
-                    let mode = staging.modes.get(key).copied().unwrap_or_default();
-                    Is::File { id: content.id.clone(), mode }
-                }
-            };
+            let will_be = entry.will_be(staging.modes.get(key).copied());
             let shown = self.host.shown(key);
             match &entry.was {
                 There::Absent => undo.before(&shown, Was::Absent, &will_be)?,
@@ -298,24 +297,6 @@ impl Handle {
             }
         }
         undo.ready()
-    }
-
-    /// The session has seen what it wrote.
-    fn saw_all(&self, plan: &Plan) {
-        for (key, entry) in &plan.entries {
-            let shown = self.host.shown(key);
-            match (&entry.was, &entry.now) {
-                (_, Now::File(content)) => {
-                    let bytes = match (&content.base, content.tail.as_slice()) {
-                        (None, [whole]) => Some(whole.as_slice()),
-                        _ => None,
-                    };
-                    self.saw(&shown, Some(&content.id), bytes);
-                }
-                (There::File(_), Now::Absent) => self.saw(&shown, None, None),
-                _ => {}
-            }
-        }
     }
 
     fn saw(&self, path: &str, id: Option<&ContentId>, bytes: Option<&[u8]>) {
@@ -361,6 +342,12 @@ fn stat_of(stat: &Stat) -> FileStat {
         modified,
         mode: stat.st_mode & 0o7777,
     }
+}
+
+/// How many names a file has.
+#[allow(clippy::useless_conversion, reason = "the number is narrower on some machines")]
+fn links(stat: &Stat) -> u64 {
+    u64::from(stat.st_nlink)
 }
 
 fn kind_of(kind: FileType) -> FileKind {

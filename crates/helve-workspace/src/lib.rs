@@ -9,6 +9,7 @@
 //! | `names`, `rules` | what the text of a path says; what the policy says about it, compiled |
 //! | `host` | the workspace on this machine: resolving, listing, staging, exchanging |
 //! | `inside` | the workspace as a sandboxed command sees it, through a helper in the sandbox |
+//! | `memory` | the same in memory |
 //! | `commit` | what a commit will do, worked out before anything is done |
 //! | `page` | a window of a file as text |
 //! | `seek` | walking and searching below a directory |
@@ -18,6 +19,7 @@
 mod commit;
 mod host;
 mod inside;
+mod memory;
 mod names;
 mod page;
 mod refuse;
@@ -27,3 +29,4 @@ mod source;
 
 pub use host::{Options, Workspace, open, open_with};
 pub use inside::{HELPER_WORD, Inside, inside, serve_if_asked};
+pub use memory::memory;

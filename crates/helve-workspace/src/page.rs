@@ -52,6 +52,13 @@ pub(crate) fn page(
     read(source, path, stat, request, &Cancel::never(), &mut Known::default())
 }
 
+/// Whether a page shows all of a file.
+pub(crate) fn shows_all(page: &Page, request: &PageRequest) -> bool {
+    let from_its_start = !matches!(request.start, PageStart::Line { cursor: 1.., .. });
+    let is_text = matches!(page.shape, Shape::Text(_));
+    is_text && from_its_start && page.first_line == Some(1) && page.end == PageEnd::End
+}
+
 impl Index {
     /// A window of a file, with the help of what earlier ones found, and remembering what this one finds.
     pub(crate) fn page(

@@ -294,7 +294,7 @@ impl Planner<'_> {
 
 impl Content {
     fn of(bytes: Vec<u8>, like: Option<Key>) -> Content {
-        let mut hasher = blake3::Hasher::new();
+        let mut hasher = Box::new(blake3::Hasher::new());
         hasher.update(&bytes);
         let len = bytes.len() as u64;
         Content { id: content_id(&hasher), len, base: None, tail: vec![bytes], like, mode: None, hasher }

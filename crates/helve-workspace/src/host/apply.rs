@@ -23,7 +23,7 @@ enum Back {
     /// What was placed returns to its temporary name.
     Unplace { key: Key, at: Spot, temp: Spot, ino: u64 },
     /// The two change their names again.
-    SwapBack { key: Key, at: Spot, temp: Spot },
+    SwapAgain { key: Key, at: Spot, temp: Spot },
     /// The copy of the old takes its place again.
     Restore { key: Key, at: Spot, copy: Spot },
     /// A file or a directory returns to the name that it had.
@@ -98,7 +98,7 @@ fn take(staging: &mut Staging<'_>, step: Step, done: &mut Vec<Back>) -> Result<(
             match sys.exchange(&to.dir, &temp.name, &to.name) {
                 Ok(()) => {
                     let (at, seen) = (to, temp.clone());
-                    done.push(Back::SwapBack { key: key.clone(), at, temp });
+                    done.push(Back::SwapAgain { key: key.clone(), at, temp });
                     check_renamed(staging, &key, &seen, was)?;
                 }
                 Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
@@ -204,7 +204,7 @@ fn take_back(host: &Host, back: Back) -> Result<(), Errno> {
             Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(error),
         },
-        Back::SwapBack { at, temp, .. } => sys.exchange(&at.dir, &temp.name, &at.name),
+        Back::SwapAgain { at, temp, .. } => sys.exchange(&at.dir, &temp.name, &at.name),
         Back::Restore { at, copy, .. } => sys.replace(&at.dir, &copy.name, &at.name),
         Back::Return { from, to, .. } => sys.place(&from.dir, &from.name, &to.dir, &to.name),
     }
@@ -214,7 +214,7 @@ impl Back {
     fn key(&self) -> &Key {
         match self {
             Back::Unplace { key, .. }
-            | Back::SwapBack { key, .. }
+            | Back::SwapAgain { key, .. }
             | Back::Restore { key, .. }
             | Back::Return { key, .. } => key,
         }

@@ -1,5 +1,7 @@
 //! Pages, walks and searches: a path becomes what `page` and `seek` work on.
 
+use std::fs::File;
+use std::io::Read;
 use std::sync::Arc;
 
 use helve_core::files::{Page, PageRequest, SearchRequest, Searched, WalkRequest, Walked};
@@ -8,15 +10,41 @@ use rustix::fs::FileType;
 
 use super::list::open_dir;
 use super::resolve::Found;
-use super::{Handle, Host};
+use super::{Handle, Host, errno, stat_of};
+use crate::commit;
+use crate::page::{FileKey, shows_all};
 use crate::refuse;
 use crate::seek::{self, SearchStart, Start};
+use crate::source::FileSource;
+
+/// Content up to this size is told to the session with its hash, so that a later conflict can be shown.
+const TOLD_BYTES: u64 = 1 << 20;
 
 impl Handle {
+    /// A window of a file; if it shows the whole file, the session has seen it.
     pub(super) fn read_page(&self, request: &PageRequest) -> Result<Page, ToolError> {
-        let _ = request;
-        Err(ToolError::internal("Pages are not there."))
+        let path = &request.path;
+        let host = &*self.host;
+        let found = host.find(path)?.ok_or_else(|| refuse::missing(path))?;
+        let file = host.open_file(path, &found)?;
+        let key = FileKey::of(&file).map_err(|error| refuse::system("read", path, errno(&error)))?;
+        let stat = stat_of(&found.stat);
+        let source = FileSource { file: &file, len: stat.len };
+        let named = host.shown(&found.named);
+        let page = host.pages.page(key, &source, named, stat, request, &self.scope.cancel)?;
+        if let (true, Some(id)) = (shows_all(&page, request), &page.id) {
+            let bytes = whole(file).filter(|bytes| commit::id_of(bytes) == *id);
+            self.saw(&host.shown(&found.key), Some(id), bytes.as_deref());
+        }
+        Ok(page)
     }
+}
+
+/// A small file's bytes.
+fn whole(file: File) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(TOLD_BYTES + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= TOLD_BYTES).then_some(bytes)
 }
 
 impl Host {

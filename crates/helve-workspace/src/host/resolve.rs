@@ -14,7 +14,7 @@ use helve_core::{ErrorKind, ToolError};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
-use super::Host;
+use super::{Host, links};
 use crate::commit::Key;
 use crate::names;
 use crate::refuse;
@@ -271,7 +271,7 @@ impl Host {
 
     /// Refuses a file with several names, unless they are allowed.
     pub(super) fn check_links(&self, path: &str, stat: &Stat) -> Result<(), ToolError> {
-        let count = u64::from(stat.st_nlink);
+        let count = links(stat);
         match count > 1 && !self.rules.given().hard_links {
             true => Err(refuse::hard_link(path, count)),
             false => Ok(()),

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use super::*;
 
+mod model;
 mod record;
 
 use record::{Notes, Record};

@@ -9,7 +9,7 @@ use rustix::fs::{Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::resolve::{cannot_open, open_beneath, open_place, special_kind};
-use super::{Host, janitor};
+use super::{Host, janitor, links};
 use crate::commit::{Key, Original, There, World, content_id};
 use crate::refuse;
 
@@ -33,7 +33,7 @@ impl Identity {
             len: stat.st_size,
             modified: (stat.st_mtime, stat.st_mtime_nsec.cast_signed()),
             changed: (stat.st_ctime, stat.st_ctime_nsec.cast_signed()),
-            links: u64::from(stat.st_nlink),
+            links: links(stat),
         }
     }
 
@@ -89,7 +89,7 @@ impl HostWorld<'_> {
 
     /// Reads a file to its end; none if it changed meanwhile.
     fn take_in(&self, file: &File, shown: &str, identity: Identity) -> Result<Option<Original>, ToolError> {
-        let mut hasher = blake3::Hasher::new();
+        let mut hasher = Box::new(blake3::Hasher::new());
         let mut buffer = vec![0; 256 << 10];
         let mut len = 0_u64;
         loop {

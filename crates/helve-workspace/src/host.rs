@@ -205,9 +205,13 @@ impl Files for Handle {
     }
 
     fn last_seen(&self, path: &str) -> Option<Seen> {
-        let (root, relative) = self.host.locate(path).ok()?;
-        let key = Key::new(root, &crate::names::parts(&relative)?);
-        self.scope.seen.as_ref()?.last(&self.host.shown(&key))
+        self.scope.seen.as_ref()?.last(&self.named(path)?)
+    }
+
+    fn saw_last(&self, path: &str, seen: &Seen) {
+        if let Some(path) = self.named(path) {
+            self.saw(&path, Some(&seen.id), seen.content.as_deref());
+        }
     }
 }
 
@@ -223,6 +227,13 @@ fn blocking<T: Send + 'static>(
 }
 
 impl Handle {
+    /// The name under which it is kept what the session saw of a path.
+    fn named(&self, path: &str) -> Option<String> {
+        let (root, relative) = self.host.locate(path).ok()?;
+        let key = Key::new(root, &crate::names::parts(&relative)?);
+        Some(self.host.shown(&key))
+    }
+
     fn read_whole(&self, path: &str, max: u64) -> Result<FileContent, ToolError> {
         let found = self.host.find(path)?.ok_or_else(|| refuse::missing(path))?;
         let file = self.host.open_file(path, &found)?;

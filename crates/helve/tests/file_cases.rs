@@ -144,8 +144,7 @@ fn runtime(case: &Path, workspace: &Path, home: &Path) -> Runtime {
         Err(_) => Policy::builtin(),
     };
     let builder = Runtime::builder().policy(policy).workspace(workspace).home(home).session("case");
-    let files = helve_workspace::open(workspace, helve::files::PathRules::default()).unwrap();
-    helve::register_file_tools(helve::register_builtin_tools(builder)).files(files).build().unwrap()
+    helve::register_file_tools(helve::register_builtin_tools(builder)).build().unwrap()
 }
 
 /// Runs one case and says what is wrong with it.

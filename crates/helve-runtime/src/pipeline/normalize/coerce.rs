@@ -3,6 +3,8 @@
 use helve_core::{schema, strict_json};
 use serde_json::{Number, Value};
 
+use super::blocks;
+
 /// Integers up to here survive the way through `f64`.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
@@ -35,12 +37,12 @@ fn to_type(schema: &Value, value: &mut Value, depth: usize) {
     if wanted.peek().is_none() || schema::types(schema).any(|name| is_type(name, value)) {
         return;
     }
-    if let Some(better) = wanted.find_map(|name| convert(name, value, depth)) {
+    if let Some(better) = wanted.find_map(|name| convert(schema, name, value, depth)) {
         *value = better;
     }
 }
 
-fn convert(wanted: &str, value: &Value, depth: usize) -> Option<Value> {
+fn convert(schema: &Value, wanted: &str, value: &Value, depth: usize) -> Option<Value> {
     match (wanted, value) {
         ("integer", Value::String(text)) => integer(&number(text)?),
         ("integer", Value::Number(number)) => integer(number),
@@ -53,13 +55,21 @@ fn convert(wanted: &str, value: &Value, depth: usize) -> Option<Value> {
         ("array", Value::String(text)) if text.trim_start().starts_with('[') => {
             strict_json::read(text, depth).ok()
         }
+        ("array", Value::String(text)) if text.trim_start().starts_with('{') && lists_objects(schema) => {
+            strict_json::read(text, depth).ok().map(|one| Value::Array(vec![one]))
+        }
+        ("array", Value::Object(_)) if lists_objects(schema) => Some(Value::Array(vec![value.clone()])),
         ("object", Value::String(text)) if text.trim_start().starts_with('{') => {
             strict_json::read(text, depth).ok()
         }
-        ("string", Value::Array(blocks)) => text_blocks(blocks).map(Value::String),
-        ("string", Value::Object(_)) => text_blocks(std::slice::from_ref(value)).map(Value::String),
+        ("string", Value::Array(_) | Value::Object(_)) => blocks::text(value).map(Value::String),
         _ => None,
     }
+}
+
+/// One object where a list of objects is wanted is a list of one.
+fn lists_objects(schema: &Value) -> bool {
+    schema.get("items").is_some_and(|items| schema::types(items).eq(["object"]))
 }
 
 /// A number in a string, if it can be held exactly.
@@ -77,22 +87,6 @@ fn integer(number: &Number) -> Option<Value> {
     let n = number.as_f64()?;
     // A cast of a whole number below 2^53 is exact.
     (n.fract() == 0.0 && n.abs() < EXACT).then(|| Value::from(n as i64))
-}
-
-/// `[{"type":"text","text":"a"},{"type":"text","text":"b"}]` is `"ab"`; anything else in it and it is not text.
-fn text_blocks(blocks: &[Value]) -> Option<String> {
-    if blocks.is_empty() {
-        return None;
-    }
-    let mut text = String::new();
-    for block in blocks {
-        let block = block.as_object()?;
-        if block.get("type")?.as_str()? != "text" || block.len() != 2 {
-            return None;
-        }
-        text.push_str(block.get("text")?.as_str()?);
-    }
-    Some(text)
 }
 
 fn enum_case(schema: &Value, value: &mut Value) -> Option<String> {

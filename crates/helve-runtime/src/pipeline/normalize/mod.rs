@@ -7,13 +7,16 @@
 //! | an alias | the canonical key; if both are there, the canonical one wins | every object with declared properties |
 //! | `description`, `title`, `reason` | nothing, with a note | keys that the tool does not know |
 //! | any other unknown key | a refusal with the known keys and the nearest one | where the schema is closed |
-//! | `"5"`, `5.0`, `"true"`, `"[1]"`, text blocks, enum in another case | what the schema wants | [`coerce`] |
+//! | `"5"`, `5.0`, `"true"`, `"[1]"`, enum in another case | what the schema wants | [`coerce`] |
+//! | text blocks | their text, where a string is wanted | [`blocks`] |
+//! | one object, or JSON of one, for a list of objects | a list of one | [`coerce`] |
 //! | `null` for an optional | nothing | where the schema does not allow null |
 //! | nothing, for a property with a default | the default | every object with declared properties |
 //! | a number out of range | the nearest in range, with a note | properties that say `x-clamp` |
 //!
 //! Normalizing twice gives the same as once (property test). Nothing is ever made into text by printing it.
 
+mod blocks;
 mod coerce;
 
 use helve_core::{Args, ErrorKind, Limits, Problem, ToolError, schema, strict_json};

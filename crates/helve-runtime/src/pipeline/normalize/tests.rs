@@ -63,6 +63,16 @@ fn repairs_without_loss() {
             json!({"command": "x", "edits": "[{\"old_string\":\"a\",\"n\":\"2\"}]"}),
             json!({"edits": [{"oldText": "a", "n": 2}]}),
         ),
+        (json!({"command": "x", "edits": {"old_string": "a"}}), json!({"edits": [{"oldText": "a"}]})),
+        (
+            json!({"command": "x", "edits": "{\"old_string\":{\"type\":\"text\",\"text\":\"a\"}}"}),
+            json!({"edits": [{"oldText": "a"}]}),
+        ),
+        (json!({"command": "x", "edits": ["{\"old_string\":\"a\"}"]}), json!({"edits": [{"oldText": "a"}]})),
+        (
+            json!({"command": "x", "edits": [{"old_string": [{"type": "text", "text": "a"}], "oldText": "b"}]}),
+            json!({"edits": [{"oldText": "b"}]}),
+        ),
         (json!({"command": "x", "loud": null, "maybe": null}), json!({"maybe": null})),
         (json!({"command": "x", "either": "7"}), json!({"either": 7})),
         (json!({"command": "x", "either": null, "data": null}), json!({"either": null, "data": null})),
@@ -90,7 +100,6 @@ fn leaves_alone_what_it_cannot_repair_without_loss() {
         json!({"command": "x", "timeout": true}),
         json!({"command": "x", "timeout": 5, "loud": 1}),
         json!({"command": "x", "timeout": 5, "edits": "[{\"oldText\":\"a\",\"oldText\":\"b\"}]"}),
-        json!({"command": "x", "timeout": 5, "edits": {"oldText": "a"}}),
     ] {
         assert_eq!(args(raw.clone()), raw);
     }
@@ -172,6 +181,7 @@ fn any_args() -> impl Strategy<Value = Value> {
         (-70i64..70).prop_map(|n| json!(n as f64 / 2.0)),
         prop_oneof![
             "5",
+            "text",
             "5.0",
             "true",
             "read",
@@ -186,7 +196,7 @@ fn any_args() -> impl Strategy<Value = Value> {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
             prop::collection::btree_map(
-                prop_oneof!["oldText", "old_string", "n", "type", "text"],
+                prop_oneof!["oldText", "old_string", "n", "type", "text", "content", "parts", "kind"],
                 inner,
                 0..3
             )

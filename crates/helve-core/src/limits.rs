@@ -132,6 +132,10 @@ limits! {
     undo_bytes = 256 << 20, "bytes", "the call happens, and a note says which files cannot be put back";
     /// How much all that can be undone may take together.
     undo_store_bytes = 1 << 30, "bytes", "the oldest calls cannot be undone any more";
+    /// How much text one call of `list_dir`, `glob` or `grep` gives.
+    search_bytes = 50 << 10, "bytes", "the answer ends before the next line, with how to go on";
+    /// How long a line is that `grep` gives.
+    search_line_chars = 500, "characters", "the line is cut around the match, with the count of the rest on both sides";
     /// How much one call of `read_output` gives at the most.
     read_output_bytes = 8 << 10, "bytes", "a larger page is clamped to it";
 }

@@ -11,6 +11,7 @@
 //! | `json` | reads, queries, writes and checks JSON |
 //! | `read_output` | pages through or searches the kept output of an earlier call |
 //! | `exec` | runs a shell command through the shell lane |
+//! | `list_dir`, `glob`, `grep` | what is in a directory, files by name, lines by content |
 //!
 //! Making the lists is cheap, because every start of the program does it: no time zone is loaded and no pattern
 //! compiled before a call needs it.
@@ -23,7 +24,11 @@ mod echo;
 pub mod edit;
 mod edit_file;
 mod exec;
+mod glob;
+mod grep;
 mod json;
+mod list_dir;
+mod paths;
 mod read_output;
 mod time;
 mod write_file;
@@ -61,7 +66,13 @@ pub struct FileDefaults {
 
 /// The tools that read and change files through the files lane.
 pub fn file_tools(_defaults: &FileDefaults) -> Vec<Box<dyn Tool>> {
-    vec![Box::new(typed(write_file::WriteFile)), Box::new(typed(edit_file::EditFile::default()))]
+    vec![
+        Box::new(typed(write_file::WriteFile)),
+        Box::new(typed(edit_file::EditFile::default())),
+        Box::new(typed(list_dir::ListDir)),
+        Box::new(typed(glob::Glob)),
+        Box::new(typed(grep::Grep)),
+    ]
 }
 
 /// A tool's facts as the `details` of its output.
@@ -77,13 +88,28 @@ mod tests {
     fn all() -> Vec<Box<dyn Tool>> {
         let mut tools = builtin_tools();
         tools.extend(container_tools(&ShellDefaults::from(&helve_core::Limits::default())));
+        tools.extend(file_tools(&FileDefaults::default()));
         tools
     }
 
     #[test]
     fn the_lists_name_every_tool_once() {
         let names: Vec<String> = all().iter().map(|tool| tool.spec().name.clone()).collect();
-        assert_eq!(names, ["echo", "time", "json", "read_output", "exec"]);
+        assert_eq!(
+            names,
+            [
+                "echo",
+                "time",
+                "json",
+                "read_output",
+                "exec",
+                "write_file",
+                "edit_file",
+                "list_dir",
+                "glob",
+                "grep"
+            ]
+        );
     }
 
     #[test]
@@ -111,7 +137,8 @@ mod tests {
     fn read_only_tools_have_no_rate_limit_and_exec_has_the_default_one() {
         for tool in all() {
             let spec = tool.spec();
-            assert_eq!(spec.read_only, spec.name != "exec");
+            let changes = ["exec", "write_file", "edit_file"].contains(&spec.name.as_str());
+            assert_eq!(spec.read_only, !changes, "{}", spec.name);
             assert_eq!(spec.rate_limit.is_none(), spec.read_only);
         }
     }

@@ -156,7 +156,10 @@ impl<'a> Filling<'a> {
                 around.clear();
                 continue;
             }
-            if self.left == 0 || (self.bytes > 0 && self.bytes + line.text.len() > self.request.max_bytes) {
+            // Each line stands with its path and its number.
+            let room = |line: &HitLine| line.text.len() + path.len() + 8;
+            let bytes = self.bytes + room(&line);
+            if self.left == 0 || (self.bytes > 0 && bytes > self.request.max_bytes) {
                 self.answer.more = true;
                 self.left = 0;
                 break;
@@ -165,10 +168,10 @@ impl<'a> Filling<'a> {
                 follows(context, last) || context.line.saturating_add(before) >= line.line
             };
             for context in around.drain(..).filter(near) {
-                self.bytes += context.text.len();
+                self.bytes += room(&context);
                 lines.push(context);
             }
-            self.bytes += line.text.len() + 1;
+            self.bytes += room(&line);
             self.left -= 1;
             count += 1;
             last = Some(line.line);
@@ -177,7 +180,6 @@ impl<'a> Filling<'a> {
         lines.extend(around.into_iter().filter(|context| follows(context, last)));
         self.answer.more |= hits.cut;
         if count > 0 {
-            self.bytes += path.len();
             self.answer.files.push(FileHits { path: shown(self.prefix, path), count, lines });
         }
         !self.answer.more

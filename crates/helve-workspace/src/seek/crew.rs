@@ -15,7 +15,7 @@ use helve_core::{Cancel, ToolError};
 
 use super::filter::Filter;
 use super::ignores::Level;
-use super::tree::{Listing, PATH_BYTES, Place, Tree};
+use super::tree::{Listing, PATH_BYTES, Place, Top, Tree};
 use super::unread::{Unread, locked};
 
 /// Entries of a listed directory that are one job.
@@ -180,7 +180,7 @@ pub(super) fn run<T: Tree, V: Visitor<T>>(
     let unreadable = |error: std::io::Error| {
         ToolError::failed(format!("The directory cannot be read: {}", super::unread::reason(&error)))
     };
-    let (dir, above) = tree.top().map_err(unreadable)?;
+    let Top { dir, above } = tree.top().map_err(unreadable)?;
     let mut listing = Listing::default();
     let mut level = None;
     for (dir, path) in above {

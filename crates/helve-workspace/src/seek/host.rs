@@ -17,7 +17,7 @@ use helve_core::files::{FileKind, FileStat};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat};
 
 use super::Start;
-use super::tree::{Listing, Loaded, Place, SMALL_FILE, Tree};
+use super::tree::{Listing, Loaded, Place, SMALL_FILE, Top, Tree};
 use super::unread;
 use crate::host::is_temporary;
 use crate::rules::Rules;
@@ -179,7 +179,7 @@ impl Tree for HostTree {
         &self.prefix
     }
 
-    fn top(&self) -> io::Result<(HostDir, Vec<(HostDir, Vec<u8>)>)> {
+    fn top(&self) -> io::Result<Top<HostDir>> {
         let again = |fd: &OwnedFd| rustix::fs::openat(fd, c".", DIRECTORY, Mode::empty());
         let mut above = Vec::new();
         if !self.base.is_empty() {
@@ -197,7 +197,7 @@ impl Tree for HostTree {
                 path.extend_from_slice(name.as_bytes());
             }
         }
-        Ok((HostDir(Some(Handle::new(again(&self.start)?))), above))
+        Ok(Top { dir: HostDir(Some(Handle::new(again(&self.start)?))), above })
     }
 
     fn enter(&self, at: Place<'_, HostDir>, name: &[u8]) -> io::Result<HostDir> {

@@ -6,7 +6,7 @@ use std::ops::Bound;
 
 use helve_core::files::{FileKind, FileStat};
 
-use super::tree::{Listing, Loaded, Place, SMALL_FILE, Tree};
+use super::tree::{Listing, Loaded, Place, SMALL_FILE, Top, Tree};
 
 /// What is at a path.
 pub(crate) enum MemoryEntry<'a> {
@@ -75,7 +75,7 @@ impl<'a> Tree for MemoryTree<'a> {
         ""
     }
 
-    fn top(&self) -> io::Result<(String, Vec<(String, Vec<u8>)>)> {
+    fn top(&self) -> io::Result<Top<String>> {
         let mut above = Vec::new();
         if !self.base.is_empty() {
             let ends = self.base.match_indices('/').map(|(at, _)| at);
@@ -84,7 +84,7 @@ impl<'a> Tree for MemoryTree<'a> {
                 (path.to_owned(), path.as_bytes().to_vec())
             }));
         }
-        Ok((self.base.clone(), above))
+        Ok(Top { dir: self.base.clone(), above })
     }
 
     fn enter(&self, at: Place<'_, String>, name: &[u8]) -> io::Result<String> {

@@ -24,6 +24,12 @@ pub(super) enum Loaded<R> {
 /// A file whose length is at most this is read at once. What decides whether a file is binary is as long.
 pub(super) const SMALL_FILE: usize = 64 << 10;
 
+/// The directory where a walk begins, and those above it, each with its path; the outermost first.
+pub(super) struct Top<D> {
+    pub(super) dir: D,
+    pub(super) above: Vec<(D, Vec<u8>)>,
+}
+
 /// A file system below one directory.
 pub(super) trait Tree: Sync {
     /// A directory that was entered.
@@ -37,8 +43,7 @@ pub(super) trait Tree: Sync {
     /// What every path of an answer begins with.
     fn prefix(&self) -> &str;
 
-    /// The directory where the walk begins, and those above it, each with its path; the outermost first.
-    fn top(&self) -> io::Result<(Self::Dir, Vec<(Self::Dir, Vec<u8>)>)>;
+    fn top(&self) -> io::Result<Top<Self::Dir>>;
 
     /// The directory of this name, which is no link.
     fn enter(&self, at: Place<'_, Self::Dir>, name: &[u8]) -> io::Result<Self::Dir>;

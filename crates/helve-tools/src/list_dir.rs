@@ -1,0 +1,159 @@
+//! `list_dir`: what is in a directory.
+//!
+//! In come a path and how deep; out goes one line an entry, in the order of the bytes of their names, a `/` behind a
+//! directory. A page ends at `limit` entries or at the limit `search_bytes`, and says with which `after` to go on. The
+//! directory's own entries are all shown; deeper ones only if no ignore file names them, unless `ignored` says so.
+//!
+//! Deliberately not here: reading directories. That is the bridge's [`Files::list`] and [`Files::walk`].
+
+use helve_core::files::{FileEntry, Files, Kinds, WalkRequest};
+use helve_core::typed::schema_of;
+use helve_core::{Access, Context, Lane, Output, Resource, ToolError, ToolSpec, TypedTool};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::paths::{self, entry_line, fitting, quoted, unread_note};
+
+pub(crate) struct ListDir;
+
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Args {
+    /// The directory, relative to the workspace.
+    #[serde(default = "paths::here")]
+    #[schemars(extend("x-aliases" = ["file_path", "filePath", "file", "dir", "directory", "dir_path", "directory_path", "folder", "target_directory", "relative_workspace_path"]))]
+    path: String,
+    /// How deep to go; 1 is the directory's own entries.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 100), extend("x-aliases" = ["max_depth", "maxDepth", "levels"], "x-clamp" = true))]
+    depth: usize,
+    /// Whether names that begin with a dot are shown.
+    #[serde(default = "yes")]
+    #[schemars(extend("x-aliases" = ["include_hidden", "show_hidden", "all"]))]
+    hidden: bool,
+    /// Below the directory's own entries: whether what .gitignore names is shown too.
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["include_ignored", "no_ignore"]))]
+    ignored: bool,
+    /// Whether type, size in bytes and time of last change stand in front.
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["details", "stat", "-l"]))]
+    long: bool,
+    /// How many entries at the most.
+    #[serde(default = "many")]
+    #[schemars(range(min = 1, max = 5_000), extend("x-aliases" = ["max_entries", "max_results", "head_limit"], "x-clamp" = true))]
+    limit: usize,
+    /// Only entries after this one, to go on where a page ended.
+    #[schemars(extend("x-aliases" = ["cursor"]))]
+    after: Option<String>,
+}
+
+fn one() -> usize {
+    1
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn many() -> usize {
+    500
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Facts {
+    /// How many entries are shown.
+    entries: usize,
+    /// Whether there are more.
+    more: bool,
+    /// The `after` of the next page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_after: Option<String>,
+    /// How many directories could not be read.
+    unread: u64,
+}
+
+/// A page of entries, whoever found them.
+struct Found {
+    entries: Vec<FileEntry>,
+    more: bool,
+    unread: Vec<String>,
+    unread_count: u64,
+}
+
+impl TypedTool for ListDir {
+    type Args = Args;
+
+    fn declare(&self, parameters: Value) -> ToolSpec {
+        ToolSpec::new(
+            "list_dir",
+            "Lists what is in a directory, sorted by name, with / behind directories and @ behind links. depth shows what is \
+             below it too, without what .gitignore names. Use glob to find files by name and grep to find them by content.",
+            parameters,
+        )
+        .aliases(&["ls"])
+        .lane(Lane::Files)
+        .read_only()
+        .output_schema(schema_of::<Facts>())
+    }
+
+    fn access(&self, args: &Args) -> Access {
+        Access { reads: vec![Resource::Path(args.path.clone())], ..Access::default() }
+    }
+
+    async fn run(&self, args: Args, ctx: &Context) -> Result<Output, ToolError> {
+        let found = found(&args, ctx.files()?).await?;
+        let bytes = usize::try_from(ctx.limits().search_bytes).unwrap_or(usize::MAX);
+        let mut lines: Vec<String> = found.entries.iter().map(|entry| entry_line(entry, args.long)).collect();
+        let count = fitting(&lines, bytes);
+        let more = found.more || count < lines.len();
+        lines.truncate(count);
+        let last = found.entries.get(count.wrapping_sub(1)).map(|entry| entry.path.clone());
+        let next_after = last.filter(|_| more);
+        if lines.is_empty() {
+            let empty = if args.after.is_some() { "(no more entries)" } else { "(empty directory)" };
+            lines.push(empty.to_owned());
+        }
+        if let Some(after) = &next_after {
+            lines.push(format!("\n[More entries. Continue with the same path and after={}.]", quoted(after)));
+        }
+        lines.extend(unread_note(&found.unread, found.unread_count).map(|note| format!("\n{note}")));
+        let facts = Facts { entries: count, more, next_after, unread: found.unread_count };
+        Ok(Output::text(lines.join("\n")).with_details(crate::details(&facts)).as_page())
+    }
+}
+
+async fn found(args: &Args, files: &dyn Files) -> Result<Found, ToolError> {
+    if args.depth > 1 {
+        let walked = files
+            .walk(&WalkRequest {
+                path: args.path.clone(),
+                globs: Vec::new(),
+                kinds: Kinds::All,
+                hidden: args.hidden,
+                obey_ignore: !args.ignored,
+                depth: Some(args.depth),
+                limit: args.limit,
+                after: args.after.clone(),
+                stat: args.long,
+            })
+            .await?;
+        return Ok(Found {
+            entries: walked.entries,
+            more: walked.more,
+            unread: walked.unread,
+            unread_count: walked.unread_count,
+        });
+    }
+    let mut entries: Vec<FileEntry> = Vec::new();
+    let mut after = args.after.clone();
+    loop {
+        let (page, more) = files.list(&args.path, after.as_deref(), args.limit - entries.len()).await?;
+        after = page.last().map(|entry| entry.path.clone());
+        entries.extend(page.into_iter().filter(|entry| args.hidden || !entry.path.starts_with('.')));
+        // Hidden names may have taken the place of others.
+        if !more || entries.len() >= args.limit || after.is_none() {
+            return Ok(Found { entries, more, unread: Vec::new(), unread_count: 0 });
+        }
+    }
+}

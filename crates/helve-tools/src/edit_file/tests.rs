@@ -70,7 +70,9 @@ impl OneFile {
         let after = match change.act {
             Act::Put(bytes) => bytes,
             Act::Append(bytes) => [content.clone().unwrap_or_default(), bytes].concat(),
-            Act::Remove | Act::Move { .. } | Act::Mkdirp => unreachable!("no file tool here does that"),
+            Act::Restore { .. } | Act::Remove | Act::Move { .. } | Act::Mkdirp => {
+                unreachable!("no file tool here does that")
+            }
         };
         *content = Some(after.clone());
         if fate == Some(Fate::HappensAndFails) {

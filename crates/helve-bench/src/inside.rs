@@ -20,7 +20,7 @@ type Measured<T> = Result<T, Box<dyn std::error::Error>>;
 pub(crate) fn measure(quick: bool) -> Measured<Vec<Row>> {
     let root = tempfile::tempdir()?;
     std::fs::create_dir(root.path().join("workspace"))?;
-    let async_runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let async_runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let runtime = runtime(root.path())?;
     let rounds = if quick { 10 } else { 60 };
     Ok(vec![

@@ -1,9 +1,9 @@
 //! The sandboxes beside a bare spawn of the same shell: `helve-bench sandbox`.
 //!
 //! All contenders take turns in one run, in a new order every round, and each sample starts only when nothing else wants
-//! a processor. Every call prints a new token, the number of its process namespace and its own number in it; a call that
-//! does not, or whose namespace is not new, ends the run. The reference spawns the same shell with the same text and captures
-//! its output.
+//! a processor. Every call prints a new token, its own number and that of its process namespace; a call that does not, or
+//! whose namespace is not new, ends the run. Only two rows, without a promise, show `true` by itself. The reference spawns
+//! the same shell with the same text and captures its output.
 
 mod calls;
 mod outside;
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::report::{Promise, Row};
-use calls::{Place, Shell};
+use calls::{Place, Shell, Text};
 use turns::Contender;
 
 type Measured<T> = Result<T, Box<dyn std::error::Error>>;
@@ -39,6 +39,8 @@ struct Line {
 
 const SH: &str = "bare sh";
 const BASH: &str = "bare bash";
+const SH_TRUE: &str = "bare sh, silent";
+const BASH_TRUE: &str = "bare bash, silent";
 const GREP: &str = "bare sh, grep -R";
 const BWRAP: &str = "bwrap, seed's flags, --unshare-all";
 
@@ -46,12 +48,16 @@ const BWRAP: &str = "bwrap, seed's flags, --unshare-all";
 pub(crate) fn measure(asked: &Asked<'_>) -> Measured<Vec<Row>> {
     let place = Place::new()?;
     let mut contenders: Vec<Contender<'_>> = vec![
-        calls::bare(&place, SH, Shell::Sh, calls::PROBE),
-        calls::bare(&place, BASH, Shell::Bash, calls::PROBE),
-        calls::bare(&place, GREP, Shell::Sh, calls::GREP),
-        calls::pooled(&place, "warm sh", Shell::Sh, calls::PROBE)?,
-        calls::pooled(&place, "warm bash", Shell::Bash, calls::PROBE)?,
-        calls::pooled(&place, "warm sh, grep -R", Shell::Sh, calls::GREP)?,
+        calls::bare(&place, SH, Shell::Sh, Text::Probe),
+        calls::bare(&place, BASH, Shell::Bash, Text::Probe),
+        calls::bare(&place, SH_TRUE, Shell::Sh, Text::True),
+        calls::bare(&place, BASH_TRUE, Shell::Bash, Text::True),
+        calls::bare(&place, GREP, Shell::Sh, Text::Grep),
+        calls::pooled(&place, "warm sh", Shell::Sh, Text::Probe)?,
+        calls::pooled(&place, "warm bash", Shell::Bash, Text::Probe)?,
+        calls::pooled(&place, "warm sh, silent", Shell::Sh, Text::True)?,
+        calls::pooled(&place, "warm bash, silent", Shell::Bash, Text::True)?,
+        calls::pooled(&place, "warm sh, grep -R", Shell::Sh, Text::Grep)?,
         calls::parked(&place, "parked argv")?,
         calls::direct(&place, "direct")?,
         peers::bwrap(&place, "bwrap, seed's flags", &[]),
@@ -83,6 +89,8 @@ fn lines() -> Vec<Line> {
     vec![
         line("warm sh, true", "warm sh", SH, Promise::Ratio(0.5)),
         line("warm bash, true", "warm bash", BASH, Promise::Ratio(0.5)),
+        line("warm sh, true without a proof", "warm sh, silent", SH_TRUE, Promise::None),
+        line("warm bash, true without a proof", "warm bash, silent", BASH_TRUE, Promise::None),
         line("parked argv", "parked argv", SH, Promise::Ratio(1.2)),
         line("direct, no pool", "direct", SH, Promise::Ratio(1.4)),
         line("grep -R over 2,000 files", "warm sh, grep -R", GREP, Promise::Ratio(1.1)),

@@ -145,7 +145,8 @@ pub trait Shell: Send + Sync {
     fn run(&self, request: ShellRequest) -> BoxFuture<'_, Result<ShellOutput, ToolError>>;
 }
 
-/// Takes raw output while it streams. Called from the thread that drains the pipes.
+/// Takes raw output while it streams. Called from a thread that drains the pipes, or, with the few last kilobytes of a
+/// command, from the task that waits for it.
 pub trait OutputSink: Send {
     /// Some bytes of one stream.
     fn chunk(&mut self, stream: Stream, bytes: &[u8]);

@@ -49,6 +49,9 @@ pub use probe::{ActFinding, Expected, Findings, Lack, LayerFinding, Outcome, San
 
 /// The backend of the owner's choice, bound to `view`. Starts no process; a sandbox that is missing shows itself at
 /// the first run, as `sandbox_unavailable`. A view with a rule that the sandbox could not keep is refused here.
+///
+/// What it runs has to be awaited in a tokio runtime whose I/O and time drivers are enabled, as tokio's own processes have;
+/// elsewhere that panics.
 pub fn backend(
     choice: &SandboxChoice,
     view: View,

@@ -23,6 +23,7 @@
 pub(crate) mod acts;
 mod command;
 pub(crate) mod confine;
+pub(crate) mod ear;
 mod early;
 mod launch;
 pub(crate) mod native;

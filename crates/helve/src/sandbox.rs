@@ -5,7 +5,8 @@
 //! they go through the pipeline of a [`crate::Runtime`].
 //!
 //! The native sandbox starts the surrounding program again as its helper. On Linux with glibc that needs nothing; elsewhere
-//! `main` calls [`run_helper_if_asked`] first.
+//! `main` calls [`run_helper_if_asked`] first. What a backend runs is awaited in a tokio runtime whose I/O and time drivers
+//! are enabled (`enable_all`).
 
 pub use helve_core::{Attach, Ended, LimitHit, Network, ProcessLimits, Removed, SandboxChoice, View, Work};
 pub use helve_runtime::{check_workspace, check_writable};

@@ -10,15 +10,51 @@ use helve::sandbox::{Network, PoolSize, ProcessLimits, SandboxChoice, View, Work
 use helve::{Cancel, Exit, OutputSink, ShellBackend, ShellJob, Stream};
 
 use super::Measured;
-use super::turns::{Answer, Contender};
+use super::turns::{Answer, Contender, Proof};
 
-/// Prints the token, the number of the process namespace and the shell's own number in it, with nothing but what a shell
-/// has of its own, then `true`. The two paths come as variables.
+/// Prints the token, the shell's own number and that of its process namespace, with nothing but what a shell has of its
+/// own, then `true`. The two paths come as variables. What the kernel says of the open namespace (`ino: 4026531836` and
+/// other such lines) is run as commands whose names are aliases: one read, where `read` would take one for each byte.
 pub(crate) const PROBE: &str =
-    "exec 9<$NAMESPACE;while read -r a b;do case $a in ino:) echo @TOKEN@ $b $$;;esac;done<$NUMBER;true";
+    "alias pos:=: flags:=: mnt_id:=: ino:=\"echo @TOKEN@ $$\";exec 9<$NAMESPACE;. $NUMBER;true";
 
-/// The same, and a search through many files.
-pub(crate) const GREP: &str = "exec 9<$NAMESPACE;while read -r a b;do case $a in ino:) echo @TOKEN@ $b $$;;esac;done<$NUMBER;exec 9<&-;grep -R keyword files";
+/// The same for bash, which reads a whole file by itself.
+const BASH_PROBE: &str = "exec 9<$NAMESPACE;mapfile -t a<$NUMBER;echo @TOKEN@ $$ ${a[3]#ino:};true";
+
+/// As [`PROBE`], and then a search through many files.
+const GREP: &str = "alias pos:=: flags:=: mnt_id:=: ino:=\"echo @TOKEN@ $$\";exec 9<$NAMESPACE;. $NUMBER;exec 9<&-;grep -R keyword files";
+
+/// What a shell is given to do.
+#[derive(Clone, Copy)]
+pub(crate) enum Text {
+    /// To prove where it runs, and then nothing.
+    Probe,
+    /// To prove where it runs, and then to search through many files.
+    Grep,
+    /// Nothing at all.
+    True,
+}
+
+impl Text {
+    fn with(self, shell: Shell, token: &str) -> String {
+        let text = match (self, shell) {
+            (Text::Probe, Shell::Sh) => PROBE,
+            (Text::Probe, Shell::Bash) => BASH_PROBE,
+            (Text::Grep, _) => GREP,
+            (Text::True, _) => "true",
+        };
+        text.replace("@TOKEN@", token)
+    }
+
+    /// What has to be seen of a call, in a process namespace of its own or not.
+    fn proof(self, fresh: bool) -> Proof {
+        match self {
+            Text::True => Proof::None,
+            Text::Probe | Text::Grep if fresh => Proof::Fresh,
+            Text::Probe | Text::Grep => Proof::Token,
+        }
+    }
+}
 
 /// Which shell.
 #[derive(Clone, Copy)]
@@ -55,7 +91,7 @@ impl Place {
                 std::fs::write(folder.join(format!("file{file}.txt")), text)?;
             }
         }
-        let on = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let on = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(Place { root, on })
     }
 
@@ -162,16 +198,10 @@ fn bare_command(workspace: &Path, shell: Shell, text: &str) -> Command {
 }
 
 /// A bare spawn: `posix_spawn`, output through pipes.
-pub(crate) fn bare<'a>(
-    place: &'a Place,
-    name: &'static str,
-    shell: Shell,
-    text: &'static str,
-) -> Contender<'a> {
-    let call = move |token: &str| {
-        spawned(&mut bare_command(place.root.path(), shell, &text.replace("@TOKEN@", token)))
-    };
-    Contender { name, fresh: false, call: Box::new(call) }
+pub(crate) fn bare<'a>(place: &'a Place, name: &'static str, shell: Shell, text: Text) -> Contender<'a> {
+    let call =
+        move |token: &str| spawned(&mut bare_command(place.root.path(), shell, &text.with(shell, token)));
+    Contender { name, proof: text.proof(false), call: Box::new(call) }
 }
 
 /// Helve's own sandbox as `exec` uses it.
@@ -179,11 +209,11 @@ pub(crate) fn pooled<'a>(
     place: &'a Place,
     name: &'static str,
     shell: Shell,
-    text: &'static str,
+    text: Text,
 ) -> Measured<Contender<'a>> {
     let backend = place.backend(&SandboxChoice::Native, shell)?;
-    let call = move |token: &str| place.run(&*backend, Work::Shell(text.replace("@TOKEN@", token)));
-    Ok(Contender { name, fresh: true, call: Box::new(call) })
+    let call = move |token: &str| place.run(&*backend, Work::Shell(text.with(shell, token)));
+    Ok(Contender { name, proof: text.proof(true), call: Box::new(call) })
 }
 
 /// Helve's own sandbox with a program instead of a text.
@@ -193,7 +223,7 @@ pub(crate) fn parked<'a>(place: &'a Place, name: &'static str) -> Measured<Conte
         let words = ["/bin/sh", "-c", &PROBE.replace("@TOKEN@", token)].map(str::to_owned);
         place.run(&*backend, Work::Program(words.to_vec()))
     };
-    Ok(Contender { name, fresh: true, call: Box::new(call) })
+    Ok(Contender { name, proof: Proof::Fresh, call: Box::new(call) })
 }
 
 /// Helve's own sandbox without a pool.
@@ -202,18 +232,20 @@ pub(crate) fn direct<'a>(place: &'a Place, name: &'static str) -> Measured<Conte
     let backend =
         helve::sandbox::native(place.view(Shell::Sh), LIMITS, none).map_err(|error| error.message)?;
     let call = move |token: &str| place.run(&*backend, Work::Shell(PROBE.replace("@TOKEN@", token)));
-    Ok(Contender { name, fresh: true, call: Box::new(call) })
+    Ok(Contender { name, proof: Proof::Fresh, call: Box::new(call) })
 }
 
 /// The other sandboxes that work here.
 pub(crate) fn others(place: &Place) -> Vec<Contender<'_>> {
-    let all =
-        [("backend landlock", SandboxChoice::Landlock, false), ("backend bwrap", SandboxChoice::Bwrap, true)];
-    let working = all.into_iter().filter_map(|(name, choice, fresh)| {
+    let all = [
+        ("backend landlock", SandboxChoice::Landlock, Proof::Token),
+        ("backend bwrap", SandboxChoice::Bwrap, Proof::Fresh),
+    ];
+    let working = all.into_iter().filter_map(|(name, choice, proof)| {
         let backend = place.backend(&choice, Shell::Sh).ok()?;
         let call = move |token: &str| place.run(&*backend, Work::Shell(PROBE.replace("@TOKEN@", token)));
         call("trial").ok()?;
-        Some(Contender { name, fresh, call: Box::new(call) })
+        Some(Contender { name, proof, call: Box::new(call) })
     });
     working.collect()
 }
@@ -260,7 +292,7 @@ pub(crate) fn busy_pooled(place: &Place, window: Duration) -> Measured<Duration>
     place.run(&*backend, Work::Shell("true".to_owned()))?;
     let text = PROBE.replace("@TOKEN@", "token");
     busy(window, || {
-        let on = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let on = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (backend, text) = (Arc::clone(&backend), text.clone());
         Ok(move || {
             let job = job(Work::Shell(text.clone()));

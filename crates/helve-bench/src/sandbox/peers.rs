@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use super::Measured;
 use super::calls::{PROBE, Place, spawned};
-use super::turns::Contender;
+use super::turns::{Contender, Proof};
 
 /// bubblewrap with the flags that nanobot's manual gives for its `commandWrapper`, and more.
 pub(crate) fn bwrap<'a>(
@@ -23,7 +23,8 @@ pub(crate) fn bwrap<'a>(
         spawned(command.current_dir(&workspace).env_clear().envs(Place::variables()))
     };
     // Without a process namespace of its own the number is always the same.
-    Contender { name, fresh: !more.is_empty(), call: Box::new(call) }
+    let proof = if more.is_empty() { Proof::Token } else { Proof::Fresh };
+    Contender { name, proof, call: Box::new(call) }
 }
 
 /// Those that are installed and work.
@@ -47,7 +48,7 @@ fn around<'a>(place: &'a Place, name: &'static str, words: &'static [&'static st
         command.args(words).args(["sh", "-c", &PROBE.replace("@TOKEN@", token)]);
         spawned(command.current_dir(place.workspace()).envs(Place::variables()))
     };
-    Contender { name, fresh: false, call: Box::new(call) }
+    Contender { name, proof: Proof::Token, call: Box::new(call) }
 }
 
 /// A container that runs already, where docker works and has an image with a shell.
@@ -70,7 +71,7 @@ fn docker(place: &Place) -> Measured<Option<Contender<'_>>> {
         command.args([&container.0, "sh", "-c", &PROBE.replace("@TOKEN@", token)]);
         spawned(command.current_dir(place.workspace()))
     };
-    Ok(Some(Contender { name: "docker exec", fresh: false, call: Box::new(call) }))
+    Ok(Some(Contender { name: "docker exec", proof: Proof::Token, call: Box::new(call) }))
 }
 
 /// Removed when the measurement is over.

@@ -1,7 +1,7 @@
 //! The beginning of a call: the best member that there is, or a new one, gets its order.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use helve_core::OutputSink;
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
 use tokio::sync::oneshot;
 
-use super::engine::{EVENT_BITS, Engine, PROCESS};
+use super::engine::{EVENT_BITS, Engine, PROCESS, TALK};
 use super::member::{Finish, Member, Readiness};
 use super::order::Order;
 use super::reopen;
@@ -45,21 +45,23 @@ impl Engine {
             member.occupy(sink, answer);
             // The reactor may have forgotten it in the moment between.
             self.members().insert(member.id, Arc::clone(&member));
-            let sent = self.register(&member).and_then(|()| order.send_to(&member));
+            // The call hears it from now on.
+            self.unwatch_idle(&member);
+            let sent = order.send_to(&member);
             return self.begun(member, finish, sent);
         }
         let streams = order.streams();
-        let (member, ends) = match self.new_member(zygote, Kind::Direct, streams.is_none()) {
-            Ok(made) => made,
+        let wires = if streams.is_none() { self.piped_wires() } else { Wires::new(false) };
+        let (member, ends) = match wires {
+            Ok(wires) => self.new_member(zygote, Kind::Direct, wires),
             Err(errno) => return Err(NotBegun { errno, sink }),
         };
         member.occupy(sink, answer);
-        let sent = self.register(&member).and_then(|()| {
-            let outputs = ends.outputs.as_deref().map(|[stdout, stderr]| [stdout.as_fd(), stderr.as_fd()]);
-            let outputs = outputs.or(streams.map(|[_, stdout, stderr]| [stdout, stderr]));
-            let [stdout, stderr] = outputs.ok_or(Errno::BADF)?;
-            order.send_with_make(&member, [ends.talk.as_fd(), stdout, stderr])
-        });
+        let outputs = ends.outputs.as_deref().map(|[stdout, stderr]| [stdout.as_fd(), stderr.as_fd()]);
+        let outputs = outputs.or(streams.map(|[_, stdout, stderr]| [stdout, stderr]));
+        let sent = outputs
+            .ok_or(Errno::BADF)
+            .and_then(|[stdout, stderr]| order.send_with_make(&member, [ends.talk.as_fd(), stdout, stderr]));
         self.begun(member, finish, sent)
     }
 
@@ -119,21 +121,34 @@ impl Engine {
         taken
     }
 
-    /// Lets the member's events wake the reactor.
-    pub(super) fn register(&self, member: &Member) -> Result<(), Errno> {
-        if !member.set_registered() {
-            return Ok(());
+    /// Lets what the member says and writes wake the reactor.
+    pub(super) fn follow(&self, member: &Member) -> Result<(), Errno> {
+        member.with_descriptors(|what, fd| self.add(member, what, fd))
+    }
+
+    /// Lets the end of a member wake the reactor that stands ready; its output does not, because a shell may write before
+    /// it has its text.
+    pub(super) fn watch_idle(&self, member: &Member) {
+        if let Some(talk) = member.talk().filter(|_| member.set_watched(true)) {
+            // Without this its end shows when a call is sent to it.
+            let _ = self.add(member, TALK, talk.as_fd());
         }
-        member.with_descriptors(|what, fd| {
-            let data = EventData::new_u64(member.id << EVENT_BITS | what);
-            epoll::add(self.epoll(), fd, data, EventFlags::IN)
-        })
+    }
+
+    fn unwatch_idle(&self, member: &Member) {
+        if let Some(talk) = member.talk().filter(|_| member.set_watched(false)) {
+            let _ = epoll::delete(self.epoll(), talk.as_fd());
+        }
+    }
+
+    fn add(&self, member: &Member, what: u64, fd: BorrowedFd<'_>) -> Result<(), Errno> {
+        let data = EventData::new_u64(member.id << EVENT_BITS | what);
+        epoll::add(self.epoll(), fd, data, EventFlags::IN)
     }
 
     /// Lets the end of the member's process wake the reactor.
     pub(super) fn watch(&self, member: &Member) {
-        let data = EventData::new_u64(member.id << EVENT_BITS | PROCESS);
-        member.watch(|fd| epoll::add(self.epoll(), fd, data, EventFlags::IN));
+        member.watch(|fd| self.add(member, PROCESS, fd));
     }
 
     /// Ends everything in a member.
@@ -144,24 +159,40 @@ impl Engine {
         }
     }
 
+    /// Wires with pipes for the outputs: those that lie ready, or new ones.
+    fn piped_wires(&self) -> Result<Wires, Errno> {
+        let spare = self.stock().spare.take();
+        spare.map_or_else(|| Wires::new(true), Ok)
+    }
+
     /// A member's record and the ends that it gets.
-    pub(super) fn new_member(
-        &self,
-        zygote: &Arc<Zygote>,
-        kind: Kind,
-        piped: bool,
-    ) -> Result<(Arc<Member>, Ends), Errno> {
+    pub(super) fn new_member(&self, zygote: &Arc<Zygote>, kind: Kind, wires: Wires) -> (Arc<Member>, Ends) {
+        let Wires { talk, readers, ends } = wires;
+        let held = ends.outputs.clone();
+        let member = Arc::new(Member::new(self.id(), kind, Arc::clone(zygote), talk, readers, held));
+        self.members().insert(member.id, Arc::clone(&member));
+        (member, ends)
+    }
+}
+
+/// The sockets and pipes of one member.
+pub(super) struct Wires {
+    talk: OwnedFd,
+    readers: [Option<OwnedFd>; 2],
+    ends: Ends,
+}
+
+impl Wires {
+    /// New ones; with pipes for the outputs if it is `piped`.
+    pub(super) fn new(piped: bool) -> Result<Wires, Errno> {
         let (talk, theirs) = socket::pair()?;
-        let (readers, writers) = if piped {
+        let (readers, outputs) = if piped {
             let ((stdout, to_stdout), (stderr, to_stderr)) = (output_pipe()?, output_pipe()?);
             ([Some(stdout), Some(stderr)], Some(Arc::new([to_stdout, to_stderr])))
         } else {
             ([None, None], None)
         };
-        let held = writers.clone();
-        let member = Arc::new(Member::new(self.id(), kind, Arc::clone(zygote), talk, readers, held));
-        self.members().insert(member.id, Arc::clone(&member));
-        Ok((member, Ends { talk: theirs, outputs: writers }))
+        Ok(Wires { talk, readers, ends: Ends { talk: theirs, outputs } })
     }
 }
 

@@ -1,8 +1,16 @@
 //! The life of one call: a zygote, a member, a request, and then its end, its deadline or its cancellation.
 //!
-//! Nothing here blocks the async runtime. A call that is ended from outside is killed through its process's descriptor
-//! and waited for, so that its last bytes are in the sink; dropping the future kills it too, and the reactor tidies up.
+//! ```text
+//! task ── request ──► member ── last word ──► task: a few bytes into the sink, done      most calls: one wake-up
+//!   └── still running, or much to say, or no last word ──► reactor ── answer ──► task
+//! ```
+//!
+//! The task that waits for a call hears its member itself, through the runtime's own event loop, because each thread on
+//! the way is one more idle processor to be woken. Nothing here blocks the runtime: whatever takes long, or may, is left to
+//! the reactor. A call that is ended from outside is killed through its process's descriptor and waited for, so that its
+//! last bytes are in the sink; dropping the future kills it too, and the reactor tidies up.
 
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::pin::pin;
 use std::process::ExitStatus;
@@ -11,20 +19,24 @@ use std::time::Duration;
 
 use helve_core::{Cancel, Ended, Exit, OutputSink, Removed, SandboxReport, ToolError};
 use rustix::io::Errno;
+use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 
 use super::begin::{Begun, NotBegun};
 use super::engine::Engine;
 use super::failure;
-use super::member::{Finish, Member};
+use super::member::{Finish, Member, Missing};
 use super::order::Order;
 use super::turn::{NotEntered, Underway};
 use super::wire::{Bound, Kind, Report, Step};
 use crate::spawn;
+use crate::sys::ear::hear;
 
 /// How long the tree may take to die before the answer is given without waiting for it.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long a call is heard by its own task. Its output waits in the pipes meanwhile.
+const MOMENT: Duration = Duration::from_millis(2);
 /// How long to wait when the zygote has more to read than its socket holds.
 const FULL_PAUSE: Duration = Duration::from_millis(1);
 
@@ -178,13 +190,46 @@ async fn stop(cancel: &Cancel, timeout: Option<Duration>) -> Stop {
 struct Flight<'a> {
     engine: &'a Arc<Engine>,
     member: Arc<Member>,
-    finish: oneshot::Receiver<Finish>,
+    /// The member's socket, until the call is over or left to the reactor.
+    ear: Option<AsyncFd<Arc<OwnedFd>>>,
+    answer: oneshot::Receiver<Finish>,
     underway: Option<Underway>,
 }
 
 impl<'a> Flight<'a> {
     fn new(engine: &'a Arc<Engine>, begun: Begun, underway: Underway) -> Flight<'a> {
-        Flight { engine, member: begun.member, finish: begun.finish, underway: Some(underway) }
+        let Begun { member, finish: answer } = begun;
+        let mut flight = Flight { engine, member, ear: None, answer, underway: Some(underway) };
+        let ear = flight.member.talk().map(hear);
+        match ear {
+            Some(Ok(ear)) => flight.ear = Some(ear),
+            Some(Err(_)) | None => engine.leave(&flight.member),
+        }
+        flight
+    }
+
+    /// Waits for its end.
+    async fn finish(&mut self) -> Finish {
+        let mut moment = pin!(tokio::time::sleep(MOMENT));
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut self.answer => {
+                    // Every call is answered before it is forgotten, unless the reactor has ended.
+                    return answer.unwrap_or(Finish::Lost);
+                }
+                heard = last_word(&self.member, self.ear.as_ref()) => {
+                    self.ear = None;
+                    if !heard || !self.engine.conclude(&self.member) {
+                        self.engine.leave(&self.member);
+                    }
+                }
+                () = &mut moment, if self.ear.is_some() => {
+                    self.ear = None;
+                    self.engine.leave(&self.member);
+                }
+            }
+        }
     }
 
     /// Waits for its end, or ends it, and takes away what it left at protected places.
@@ -196,25 +241,19 @@ impl<'a> Flight<'a> {
         let finish = loop {
             tokio::select! {
                 biased;
-                finish = &mut self.finish => break finish.map_err(|_| None),
-                stop = &mut *stop => break Err(Some(stop)),
+                finish = self.finish() => break Ok(finish),
+                stop = &mut *stop => break Err(stop),
                 signal = spawn::next_signal(signals) => self.member.signal(signal.into()),
             }
         };
-        let finish = match finish {
-            Ok(finish) => Ok(finish),
-            // The reactor answers every call before it forgets it, unless it has ended itself.
-            Err(None) => Ok(Finish::Lost),
-            Err(Some(stop)) => {
-                self.engine.kill(&self.member);
-                // Until the tree is dead its last bytes are still on their way into the sink.
-                if tokio::time::timeout(GRACE, &mut self.finish).await.is_err() {
-                    // The reactor sweeps when it is dead at last.
-                    return (Err(stop), Ok(Vec::new()));
-                }
-                Err(stop)
+        if let Err(stop) = finish {
+            self.engine.kill(&self.member);
+            // Until the tree is dead its last bytes are still on their way into the sink.
+            if tokio::time::timeout(GRACE, self.finish()).await.is_err() {
+                // The reactor sweeps when it is dead at last.
+                return (Err(stop), Ok(Vec::new()));
             }
-        };
+        }
         let removed = match self.underway.take() {
             Some(underway) => underway.end().await,
             None => Ok(Vec::new()),
@@ -226,18 +265,48 @@ impl<'a> Flight<'a> {
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
         let Some(underway) = self.underway.take() else { return };
-        // First left to the reactor, then told that nobody waits: so one of the two tidies up.
+        // First given away, then said that nobody waits: so one of the two tidies up.
         self.member.abandon(Some(underway));
-        self.finish.close();
-        if self.finish.try_recv().is_ok() {
+        self.answer.close();
+        if self.answer.try_recv().is_ok() {
             drop(self.member.abandoned());
-        } else {
-            self.engine.kill(&self.member);
+            return;
+        }
+        self.engine.kill(&self.member);
+        if self.ear.take().is_some() {
+            self.engine.leave(&self.member);
         }
     }
 }
 
+/// Waits until a member has said its last word, or there will be none. False if that cannot be heard any more.
+async fn last_word(member: &Member, ear: Option<&AsyncFd<Arc<OwnedFd>>>) -> bool {
+    let Some(ear) = ear else { return std::future::pending().await };
+    loop {
+        // An error means that the runtime ends.
+        let Ok(mut ready) = ear.readable().await else { return false };
+        if member.listen() {
+            return true;
+        }
+        ready.clear_ready();
+    }
+}
+
 impl Engine {
+    /// Answers a call whose member has said its last word. False if there is more to wait for, or much to take.
+    fn conclude(&self, member: &Arc<Member>) -> bool {
+        if member.missing() != Missing::Nothing || member.is_apart() {
+            return false;
+        }
+        let drained = member.try_outlet().is_some_and(|mut outlet| outlet.drain_little());
+        if drained {
+            self.finish(member);
+            // The pool is filled again.
+            self.wake();
+        }
+        drained
+    }
+
     /// What a member's report means.
     fn ending(
         &self,

@@ -46,6 +46,15 @@ pub(super) const EVENT_BITS: u32 = 3;
 /// How long closing waits for control groups to be removed.
 const LAST_MOMENT: Duration = Duration::from_millis(100);
 
+/// What calls leave to the reactor.
+#[derive(Default)]
+struct Left {
+    /// Those that it has to see to.
+    calls: Vec<Arc<Member>>,
+    /// Those that were answered. It closes their descriptors, so that this is in nobody's way.
+    answered: Vec<Arc<Member>>,
+}
+
 /// The shared state.
 pub(super) struct Engine {
     pub(super) view: View,
@@ -59,8 +68,7 @@ pub(super) struct Engine {
     running: AtomicUsize,
     stock: Mutex<Stock>,
     members: Mutex<HashMap<u64, Arc<Member>>>,
-    /// A call was answered since the pool was tended.
-    answered: AtomicBool,
+    left: Mutex<Left>,
     graveyard: Arc<Graveyard>,
     keeper: Mutex<Option<(Place, Arc<Keeper>)>>,
     /// Held while a zygote is started, so that there is never a second for the same view.
@@ -84,6 +92,7 @@ impl Engine {
             warm: VecDeque::new(),
             parked: VecDeque::new(),
             ailing: false,
+            spare: None,
         };
         let engine = Arc::new(Engine {
             view,
@@ -97,7 +106,7 @@ impl Engine {
             running: AtomicUsize::new(0),
             stock: Mutex::new(stock),
             members: Mutex::default(),
-            answered: AtomicBool::new(false),
+            left: Mutex::default(),
             graveyard: Arc::default(),
             keeper: Mutex::new(None),
             starting: tokio::sync::Mutex::default(),
@@ -169,20 +178,37 @@ impl Engine {
         self.graveyard.empty();
     }
 
-    /// Answers a member's call, and forgets the member. Its output is in the sink.
-    pub(super) fn finish(&self, member: &Member) {
+    /// Answers a member's call, and forgets the member. Its output is in the sink. Whoever comes first does it.
+    pub(super) fn finish(&self, member: &Arc<Member>) {
+        if !self.forget(member.id) {
+            return;
+        }
         if !member.answer() {
             // Nobody waits, so nobody else looks at what the command left: dropping the mark does.
             drop(member.abandoned());
         }
-        self.forget(member.id);
         self.ended();
-        self.answered.store(true, Ordering::Relaxed);
+        self.left().answered.push(Arc::clone(member));
     }
 
-    /// Whether a call was answered since this was asked.
-    pub(super) fn has_answered(&self) -> bool {
-        self.answered.swap(false, Ordering::Relaxed)
+    /// Has the reactor see to a call from now on.
+    pub(super) fn leave(&self, member: &Arc<Member>) {
+        self.left().calls.push(Arc::clone(member));
+        self.wake();
+    }
+
+    /// The calls that were left to the reactor since it last asked.
+    pub(super) fn take_calls(&self) -> Vec<Arc<Member>> {
+        std::mem::take(&mut self.left().calls)
+    }
+
+    /// The members whose calls were answered since the reactor last asked.
+    pub(super) fn take_answered(&self) -> Vec<Arc<Member>> {
+        std::mem::take(&mut self.left().answered)
+    }
+
+    fn left(&self) -> MutexGuard<'_, Left> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn stock(&self) -> MutexGuard<'_, Stock> {
@@ -201,10 +227,16 @@ impl Engine {
         self.members().get(&id).cloned()
     }
 
-    /// Forgets a member; what is in it ends when nobody else holds its record.
-    pub(super) fn forget(&self, id: u64) {
+    /// Forgets a member; what is in it ends when nobody else holds its record. Whether it was known.
+    pub(super) fn forget(&self, id: u64) -> bool {
         let member = self.members().remove(&id);
-        drop(member);
+        member.is_some()
+    }
+
+    pub(super) fn forget_all(&self, members: &[Arc<Member>]) {
+        for member in members {
+            self.forget(member.id);
+        }
     }
 
     /// Every member of a zygote that runs a call.
@@ -263,7 +295,7 @@ impl Engine {
             Some(_) => {
                 let (old, idle) = stock.give_up();
                 drop(stock);
-                idle.iter().for_each(|member| self.forget(member.id));
+                self.forget_all(&idle);
                 drop(old);
                 Ok(None)
             }
@@ -366,7 +398,7 @@ impl Engine {
         };
         drop(stock);
         if let Some((_, idle)) = &old {
-            idle.iter().for_each(|member| self.forget(member.id));
+            self.forget_all(idle);
         }
         drop(old);
     }

@@ -1,12 +1,12 @@
 //! Helve's record of one member: its sockets and pipes, the call that runs in it, and what is known of its end.
 //!
-//! Locks are taken one at a time. `doors` is what the call and the reactor both use, `flow` is what the reactor knows of a
-//! call's end, and `abandoned` is what a call leaves behind that nobody waits for any more; none is held for long.
-//! `outlet` is held while a sink takes bytes: by the reactor, or by the thread that a slow sink has.
+//! Locks are taken one at a time. `doors` is how it is reached, `flow` is what is known of a call's end, and `abandoned` is
+//! what a call leaves behind that nobody waits for any more; none is held for long.
+//! `outlet` is held while a sink takes bytes: by the call's task, the reactor, or the thread that a slow sink has.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Instant;
 
 use helve_core::OutputSink;
@@ -23,7 +23,7 @@ use super::turn::Underway;
 use super::wire::{self, Kind, Report, Step};
 use super::zygote::Zygote;
 
-/// How the reactor saw a call end.
+/// How a call was seen to end.
 pub(super) enum Finish {
     /// The member said how.
     Reported(Report),
@@ -70,12 +70,13 @@ pub(super) struct Member {
     bell: OnceLock<Arc<Bell>>,
     /// The mark of a call whose caller is gone; the reactor tidies up after it.
     abandoned: Mutex<Option<Underway>>,
-    registered: AtomicBool,
+    /// Its end wakes the reactor although it has no call.
+    watched: AtomicBool,
 }
 
 #[derive(Default)]
 struct Doors {
-    talk: Option<OwnedFd>,
+    talk: Option<Arc<OwnedFd>>,
     pidfd: Option<OwnedFd>,
     /// It has said that it waits.
     ready: bool,
@@ -130,13 +131,13 @@ impl Member {
             fenced: zygote.groups().is_some(),
             zygote,
             since: Instant::now(),
-            doors: Mutex::new(Doors { talk: Some(talk), ..Doors::default() }),
+            doors: Mutex::new(Doors { talk: Some(Arc::new(talk)), ..Doors::default() }),
             flow: Mutex::default(),
             outlet: Mutex::new(Outlet::new(pipes)),
             _writers: writers,
             bell: OnceLock::new(),
             abandoned: Mutex::new(None),
-            registered: AtomicBool::new(false),
+            watched: AtomicBool::new(false),
         }
     }
 
@@ -151,6 +152,15 @@ impl Member {
     /// Its outputs.
     pub(super) fn outlet(&self) -> MutexGuard<'_, Outlet> {
         self.outlet.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its outputs, if nobody is at them.
+    pub(super) fn try_outlet(&self) -> Option<MutexGuard<'_, Outlet>> {
+        match self.outlet.try_lock() {
+            Ok(outlet) => Some(outlet),
+            Err(TryLockError::Poisoned(outlet)) => Some(outlet.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Its outputs are served by another thread from now on, which the bell calls.
@@ -287,32 +297,38 @@ impl Member {
         }
     }
 
-    /// Reads one record from `talk`.
-    pub(super) fn listen(&self) {
+    /// The socket on which it says its last word; none if it has, or cannot any more.
+    pub(super) fn talk(&self) -> Option<Arc<OwnedFd>> {
+        self.doors().talk.clone()
+    }
+
+    /// Takes what it has said. Whether that was its last word, or there will be none.
+    pub(super) fn listen(&self) -> bool {
         let mut bytes = [0; RECORD_BYTES];
         let mut doors = self.doors();
-        let Some(talk) = &doors.talk else { return };
+        let Some(talk) = doors.talk.clone() else { return true };
         let mut unread = false;
         let report = loop {
             match socket::receive(talk.as_fd(), &mut bytes) {
-                Err(Errno::AGAIN) => return,
+                Err(Errno::AGAIN) => return false,
                 // It ended and had not read its request. What it said before comes after this.
                 Err(Errno::CONNRESET) => unread = true,
+                Ok((count @ 1.., _)) if is_ready(bytes.get(..count)) => {
+                    doors.ready = true;
+                    self.stands();
+                }
                 Ok((count @ 1.., _)) => break bytes.get(..count).and_then(Report::from_bytes),
                 Ok(_) | Err(_) => break None,
             }
         };
-        if report.is_some_and(|report| report.tag == Report::READY) {
-            doors.ready = true;
-            return self.stands();
-        }
-        // Either it has said its last word, or it never will. Closing the socket takes it from the reactor.
+        // When nobody else hears with it, this closes the socket, and takes it from the reactor.
         doors.talk = None;
         drop(doors);
         let mut flow = self.flow();
         flow.silent = true;
         flow.unread = unread;
         flow.report = report;
+        true
     }
 
     /// Its process has ended.
@@ -330,14 +346,14 @@ impl Member {
         }
     }
 
-    /// Whether its events wake the reactor. They do not while it is being made: a shell may write before it has its text.
-    pub(super) fn is_registered(&self) -> bool {
-        self.registered.load(Ordering::Relaxed)
+    /// Whether its end wakes the reactor although it has no call.
+    pub(super) fn is_watched(&self) -> bool {
+        self.watched.load(Ordering::Relaxed)
     }
 
-    /// Its events are to wake the reactor from now on. Whether they did not before.
-    pub(super) fn set_registered(&self) -> bool {
-        !self.registered.swap(true, Ordering::Relaxed)
+    /// Its end is to wake the reactor although it has no call, or not. Whether that is a change.
+    pub(super) fn set_watched(&self, watched: bool) -> bool {
+        self.watched.swap(watched, Ordering::Relaxed) != watched
     }
 
     /// Whether it has no call.

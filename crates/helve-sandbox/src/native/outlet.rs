@@ -1,7 +1,8 @@
 //! Where a call's output comes out: two pipes, and the sink that takes their bytes.
 //!
-//! The reactor moves the few bytes of most calls itself. A call that writes much, or whose sink is slow, gets a thread of
-//! its own, so that no other call waits for its sink; that thread then answers it too, when the reactor rings.
+//! The few bytes of most calls are moved by their own tasks when they have ended. The reactor moves those of a call that
+//! runs on. One that writes much, or whose sink is slow, gets a thread of its own, so that no other call waits for its
+//! sink; that thread then answers it too, when the reactor rings.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,6 +18,8 @@ use super::member::Member;
 
 /// What one read takes at most.
 pub(super) const BUFFER_BYTES: usize = 128 * 1024;
+/// What a call's own task takes of an output at most: a sink is quick with it.
+const LITTLE_BYTES: usize = 16 * 1024;
 /// What a pipe holds from the start.
 const SMALL_PIPE: usize = 64 * 1024;
 /// What a pipe holds that was found full, where the system allows so much: fewer switches between writer and reader.
@@ -53,11 +56,6 @@ impl Outlet {
     /// The pipes that are open, by number.
     pub(super) fn pipes(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>)> {
         self.pipes.iter().enumerate().filter_map(|(index, pipe)| Some((index, pipe.as_ref()?.as_fd())))
-    }
-
-    /// Whether nothing is in the pipes.
-    pub(super) fn is_silent(&self) -> bool {
-        self.pipes().all(|(_, pipe)| rustix::io::ioctl_fionread(pipe).is_ok_and(|bytes| bytes == 0))
     }
 
     /// Whether somebody else than the reactor should see to it.
@@ -102,6 +100,12 @@ impl Outlet {
         self.bytes = self.bytes.saturating_add(count);
         self.slow |= start.elapsed() > SLOW;
         count
+    }
+
+    /// Takes what is left in the pipes, as [`Outlet::drain`], if that is little: whether it was.
+    pub(super) fn drain_little(&mut self) -> bool {
+        let mut buffer = [0; LITTLE_BYTES];
+        (0..2).all(|index| self.pump(index, &mut buffer) < LITTLE_BYTES)
     }
 
     /// Takes what is left in the pipes. Everything that wrote to them is gone, so that is no more than they hold; if a

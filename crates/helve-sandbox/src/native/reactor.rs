@@ -1,8 +1,9 @@
-//! The one thread that serves every call of a backend: it moves output into sinks, hears how calls end, answers them,
-//! and then tends the pool.
+//! The one thread that sees to every call of a backend which is not over in a moment: it moves output into sinks, hears
+//! how calls end and answers them. After any call it tends the pool.
 //!
-//! In: events of sockets, pipes and processes. Out: answers. Nothing of a member that stands ready wakes it, so a call
-//! costs it one or two wake-ups. Not here: deadlines; whoever waits for an answer ends the call, and that shows here.
+//! In: events of sockets, pipes and processes. Out: answers. A short call is heard and answered by its own task (`call`),
+//! and wakes this thread once, when it is over. Not here: deadlines; whoever waits for an answer ends the call, and that
+//! shows here.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,7 +27,7 @@ const LAST_WAIT: Duration = Duration::from_secs(2);
 
 /// Serves until the backend is closed.
 pub(super) fn run(engine: &Arc<Engine>) {
-    let mut reactor = Reactor { engine, buffer: vec![0; BUFFER_BYTES], retired: Vec::new() };
+    let mut reactor = Reactor { engine, buffer: vec![0; BUFFER_BYTES] };
     let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; MOST_EVENTS];
     let mut again = None;
     let mut closed = None;
@@ -36,6 +37,9 @@ pub(super) fn run(engine: &Arc<Engine>) {
             let data = event.data.u64();
             reactor.handle(data >> EVENT_BITS, data & ((1 << EVENT_BITS) - 1));
         }
+        for member in engine.take_calls() {
+            reactor.take_over(&member);
+        }
         if engine.is_closing() {
             let since = *closed.get_or_insert_with(Instant::now);
             if !engine.is_running() || since.elapsed() > LAST_WAIT {
@@ -44,11 +48,12 @@ pub(super) fn run(engine: &Arc<Engine>) {
             again = Some(Instant::now() + LOOK_EVERY);
             continue;
         }
-        if engine.has_answered() {
+        let answered = engine.take_answered();
+        if !answered.is_empty() {
             reactor.catch_up();
         }
         again = engine.tend();
-        reactor.retired.clear();
+        drop(answered);
     }
     drop(reactor);
     engine.clear();
@@ -65,8 +70,6 @@ fn timeout(again: Option<Instant>) -> Option<Timespec> {
 struct Reactor<'a> {
     engine: &'a Arc<Engine>,
     buffer: Vec<u8>,
-    /// Members whose calls were answered since the pool was tended.
-    retired: Vec<Arc<Member>>,
 }
 
 impl Reactor<'_> {
@@ -89,7 +92,7 @@ impl Reactor<'_> {
             return self.engine.lost_idle(id);
         }
         match what {
-            TALK => member.listen(),
+            TALK => drop(member.listen()),
             STDOUT | STDERR => {
                 return self.pump(&member, usize::from(what == STDERR));
             }
@@ -97,6 +100,16 @@ impl Reactor<'_> {
             _ => return,
         }
         self.settle(&member);
+    }
+
+    /// Sees to a call from now on.
+    fn take_over(&mut self, member: &Arc<Member>) {
+        if member.missing() == Missing::End && self.engine.follow(member).is_err() {
+            // Nothing would ever be seen of it.
+            self.engine.kill(member);
+            return self.engine.finish(member);
+        }
+        self.settle(member);
     }
 
     /// Moves some output into the member's sink; has that done elsewhere from then on, if it may take long.
@@ -153,8 +166,6 @@ impl Reactor<'_> {
         }
         member.outlet().drain(&mut self.buffer);
         self.engine.finish(member);
-        // Whoever was answered lets go of it first, so that closing its descriptors is not on his way.
-        self.retired.push(Arc::clone(member));
     }
 
     /// Takes everything that a zygote has said.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
+use super::begin::Wires;
 use super::engine::Engine;
 use super::member::{Member, Readiness};
 use super::pool::{PoolSize, Sizing, Wanted};
@@ -29,6 +30,8 @@ pub(super) struct Stock {
     pub(super) parked: VecDeque<Arc<Member>>,
     /// The last member that was made for the pool failed.
     pub(super) ailing: bool,
+    /// For a member that is made for a call.
+    pub(super) spare: Option<Wires>,
 }
 
 impl Stock {
@@ -108,7 +111,7 @@ impl Engine {
         let same = stock.zygote.as_ref().is_some_and(|current| current.id == zygote.id);
         let idle = if same { stock.idle() } else { Vec::new() };
         drop(stock);
-        idle.iter().for_each(|member| self.forget(member.id));
+        self.forget_all(&idle);
     }
 
     /// Fills or empties the pool. When to do so again although nothing has happened.
@@ -123,13 +126,14 @@ impl Engine {
             return None;
         }
         let dropped = stock.shrink(&wanted, &zygote);
+        stock.spare = if wanted.more { stock.spare.take().or_else(|| Wires::new(true).ok()) } else { None };
         // What is made before the wall stands would be outside of it.
         let missing = if zygote.is_settled() { stock.missing(&wanted, &zygote) } else { Vec::new() };
         drop(stock);
         if wanted.more && zygote.begin_fence() {
             self.fence(&zygote);
         }
-        dropped.iter().for_each(|member| self.forget(member.id));
+        self.forget_all(&dropped);
         for kind in missing {
             let Ok((member, age)) = self.order_idle(&zygote, kind) else { break };
             let mut stock = self.stock();
@@ -146,32 +150,31 @@ impl Engine {
         wanted.again.into_iter().chain(unready).min()
     }
 
-    /// Sees which members have become ready and does for them what a call would have to do. When to look again if some
-    /// are not ready yet: the longer they take, the later.
+    /// Sees which members have become ready; their end wakes the reactor from then on. When to look again if some are not
+    /// ready yet: the longer they take, the later.
     fn prepare_idle(&self) -> Option<Duration> {
-        let stock = self.stock();
-        let idle = stock.warm.iter().chain(&stock.parked).filter(|member| !member.is_registered());
-        let idle: Vec<_> = idle.cloned().collect();
-        drop(stock);
         let mut again: Option<Duration> = None;
-        for member in idle {
+        let mut lost = Vec::new();
+        // Held, so that none is taken meanwhile: what a member says to a call is not for this.
+        let stock = self.stock();
+        for member in stock.warm.iter().chain(&stock.parked).filter(|member| !member.is_watched()) {
             match member.readiness() {
-                // One that is taken meanwhile is registered only once: whoever comes second sees that.
-                Readiness::Ready if member.outlet().is_silent() => drop(self.register(&member)),
-                Readiness::Ready => {}
+                Readiness::Ready => self.watch_idle(member),
                 Readiness::Preparing => match pause(member.since.elapsed()) {
                     Some(pause) => again = Some(again.map_or(pause, |again| again.min(pause))),
-                    None => self.lost_idle(member.id),
+                    None => lost.push(member.id),
                 },
-                Readiness::Dead => self.lost_idle(member.id),
+                Readiness::Dead => lost.push(member.id),
             }
         }
+        drop(stock);
+        lost.into_iter().for_each(|id| self.lost_idle(id));
         again
     }
 
     /// Orders a member for the pool. With it, under which guard it is made.
     fn order_idle(&self, zygote: &Arc<Zygote>, kind: Kind) -> Result<(Arc<Member>, u64), Errno> {
-        let (member, ends) = self.new_member(zygote, kind, true)?;
+        let (member, ends) = self.new_member(zygote, kind, Wires::new(true)?);
         let outputs = ends.outputs.iter().flat_map(|ends| ends.iter()).map(AsFd::as_fd);
         let fds: Vec<_> = std::iter::once(ends.talk.as_fd()).chain(outputs).collect();
         let make = Make { tag: Make::TAG, kind: kind as u32, id: member.id };

@@ -115,11 +115,6 @@ impl Ruleset {
         Ok(Ruleset { fd: above_streams(fd)?, handled })
     }
 
-    /// The ruleset as a descriptor, for a process that restricts itself later.
-    pub(crate) fn into_fd(self) -> OwnedFd {
-        self.fd
-    }
-
     /// What this ruleset forbids unless it is granted.
     pub(crate) fn handled(&self) -> &Handled {
         &self.handled

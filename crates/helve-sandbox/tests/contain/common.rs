@@ -136,7 +136,7 @@ pub(crate) async fn prime(backend: &dyn ShellBackend) {
 }
 
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
 /// Whether a sandbox works here, found by running `true` in it. Where `HELVE_TEST_REQUIRE_SANDBOX` is 1 it has to.

@@ -80,7 +80,7 @@ pub(crate) struct Done {
 }
 
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
 pub(crate) fn backend(choice: &SandboxChoice, view: View) -> Arc<dyn ShellBackend> {

@@ -21,6 +21,7 @@ use crate::common::{
 
 mod changes;
 mod deaths;
+mod together;
 
 const SOON: Duration = Duration::from_secs(5);
 

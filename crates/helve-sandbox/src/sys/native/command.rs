@@ -1,8 +1,8 @@
 //! The command's process, from its clone to its program.
 //!
-//! It runs in the zygote's memory: raw system calls only, no allocation. In this order: a session of its own, limits,
-//! Landlock, the filter; then the request, the streams, the directory; then every other descriptor is closed, and the program
-//! takes over. Capabilities were given up by the init before.
+//! It runs in the zygote's memory: raw system calls only, no allocation. In this order: a session of its own, limits, the
+//! filter; when the private directories stand, the workspace, no more capabilities, Landlock; then the request, the
+//! streams, the directory; then every other descriptor is closed, and when everything stands the program takes over.
 
 use std::ffi::CStr;
 use std::os::fd::AsRawFd;
@@ -10,13 +10,14 @@ use std::sync::atomic::Ordering;
 
 use libc::{c_char, c_int};
 
-use super::descriptors::close_range;
+use super::descriptors::{close, close_range, open_path};
 use super::failure::{At, Failure};
 use super::raw::syscall;
-use super::slot::{PATH_BYTES, Slot};
+use super::slot::{Given, Own, PATH_BYTES, Slot, Stage};
 use super::talk::{receive, wind_up};
 use super::warm;
 use super::world::World;
+use crate::confine::landlock::Access;
 use crate::native::wire::{Kind, Request, Step};
 use crate::sys::confine;
 
@@ -49,9 +50,8 @@ fn try_to_become_program(slot: *const Slot) -> Result<Never, Failure> {
         let given = Slot::given(slot);
         (given, &*given.world, Slot::own(slot))
     };
-    // SAFETY: the slot outlives its processes, and both are atomic; the init set them before it made this process.
-    let (ruleset, clock) =
-        unsafe { ((*slot).ruleset.load(Ordering::Acquire), (*slot).clock.load(Ordering::Acquire)) };
+    // SAFETY: the slot outlives its processes, and it is atomic; the init set it before it made this process.
+    let clock = unsafe { (*slot).clock.load(Ordering::Acquire) };
     let mut streams = member.streams;
     let warm = member.kind == Kind::Warm as u32;
     // SAFETY: plain numbers. The init is the parent: when it dies the kernel ends this process anyway.
@@ -66,12 +66,18 @@ fn try_to_become_program(slot: *const Slot) -> Result<Never, Failure> {
         // SAFETY: the limit lives through the call.
         unsafe { syscall!(libc::SYS_prlimit64, 0, *resource, &raw const *limit, 0) }.at(Step::Limits)?;
     }
-    // SAFETY: plain numbers; the ruleset was made by the init for this member.
-    unsafe { syscall!(libc::SYS_landlock_restrict_self, ruleset, 0) }.at(Step::Landlock)?;
     confine::install(&world.filter).at(Step::Seccomp)?;
+    Slot::wait_for(slot, Stage::Private);
+    // SAFETY: the path ends with NUL.
+    unsafe { syscall!(libc::SYS_chdir, world.template.workspace_path.as_ptr()) }.at(Step::Directory)?;
+    let rules = ruleset(world, terminal(own, member))?;
+    confine::drop_capabilities().at(Step::Capabilities)?;
+    rules.restrict_self().at(Step::Landlock)?;
+    drop(rules);
     if warm {
         connect(streams, world, false)?;
         close_range(3, c_int::MAX)?;
+        Slot::wait_for(slot, Stage::All);
         unblock_signals();
         return Err(execute(&world.shell, world.shell_arguments.as_ptr(), world));
     }
@@ -111,11 +117,46 @@ fn try_to_become_program(slot: *const Slot) -> Result<Never, Failure> {
     }
     let arguments = arguments.as_ptr();
     close_range(3, c_int::MAX)?;
+    Slot::wait_for(slot, Stage::All);
     unblock_signals();
     if program.to_bytes().contains(&b'/') {
         return Err(execute(program, arguments, world));
     }
     Err(look_up(program, arguments, &mut own.candidate, world))
+}
+
+/// The terminal that a command gets, if that is known before it starts.
+fn terminal(own: &Own, member: &Given) -> Option<c_int> {
+    if member.kind != Kind::Direct as u32 {
+        return None;
+    }
+    // SAFETY: the zygote put a whole request there.
+    let request = unsafe { own.request.as_ptr().cast::<Request>().read_unaligned() };
+    (request.terminal == 1).then_some(member.streams[0])
+}
+
+/// Everything may be read and executed; the workspace and private directories may be written; so may the terminal, also
+/// when it is opened by a name such as `/dev/stderr`.
+fn ruleset(world: &World, terminal: Option<c_int>) -> Result<confine::Ruleset, Failure> {
+    let (template, handled) = (&world.template, &world.handled);
+    let ruleset = confine::Ruleset::new(*handled).at(Step::Landlock)?;
+    let grant = |place: c_int, access: Access, is_directory: bool| {
+        ruleset.grant(place, handled.rights(access, is_directory)).at(Step::Landlock)
+    };
+    grant(template.root.as_raw_fd(), Access::Use, true)?;
+    grant(template.devices.as_raw_fd(), Access::Device, true)?;
+    if let Some(terminal) = terminal {
+        grant(terminal, Access::Device, false)?;
+    }
+    for (place, is_directory) in &template.writable {
+        grant(place.as_raw_fd(), Access::Change, *is_directory)?;
+    }
+    for private in &template.private {
+        let place = open_path(&private.place).at(Step::Landlock)?;
+        grant(place, Access::Change, true)?;
+        close(place);
+    }
+    Ok(ruleset)
 }
 
 /// Reads the directory and the program, and points at the arguments.

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! zygote ── clone3(mount, pid, ipc) ──► init (pid 1) ── clone ──► command
-//!   private /proc, /tmp, …               waits, reaps, looks,       limits, Landlock, capabilities, filter,
-//!                                        reports, ends all          then its program
+//!                                        private /tmp, …            session, limits, filter      (at the same time)
+//!                                        own /proc, terminals       workspace, Landlock, streams (at the same time)
+//!                                        waits, reaps, looks,       its program
+//!                                        reports, ends all
 //! ```
 //!
 //! Both run in the zygote's memory until the command executes its program: raw system calls only, no allocation, no `errno`,
@@ -11,22 +13,21 @@
 //! traced or read: the memory is marked as not to be looked at. When it ends, for whatever reason, the kernel ends everything
 //! in its namespace. It ends when its command does, when Helve closes its socket, and when the zygote dies.
 
-use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
 
 use libc::{c_int, pid_t};
 
 use super::command::command;
-use super::descriptors::{close, keep_only, open_path};
+use super::descriptors::{close, keep_only};
 use super::failure::{At, Failure};
-use super::private::mount_private;
+use super::private::{mount_private, mount_system};
 use super::raw::{CloneArgs, clone3, syscall};
-use super::slot::{Given, Slot};
+use super::slot::{Given, Slot, Stage};
 use super::talk::{receive, tell, tell_ready, wind_up};
 use super::warm;
 use super::watch::Watch;
 use super::world::World;
-use crate::confine::landlock::Access;
 use crate::native::wire::{Bound, Kind, Report, Request, Signal, Step};
 use crate::sys::confine;
 
@@ -60,34 +61,30 @@ fn live(slot: *mut Slot, member: &Given, world: &World) -> Result<Report, Failur
     unsafe {
         syscall!(libc::SYS_prctl, libc::PR_SET_PDEATHSIG, libc::SIGKILL).at(Step::Process)?;
         let _ = syscall!(libc::SYS_prctl, libc::PR_SET_NAME, c"helve-init".as_ptr());
-        syscall!(libc::SYS_setsid).at(Step::Process)?;
     }
     keep_only(&member.keep)?;
-    let private = mount_private(world)?;
-    // SAFETY: plain numbers; the path ends with NUL.
-    unsafe { syscall!(libc::SYS_chdir, world.template.workspace_path.as_ptr()) }.at(Step::Directory)?;
-    let rules = ruleset(world, terminal(slot, member))?;
     // SAFETY: plain numbers.
     let clock = unsafe {
         let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
         syscall!(libc::SYS_timerfd_create, libc::CLOCK_MONOTONIC, flags).at(Step::Process)? as c_int
     };
+    // SAFETY: the slot outlives its processes, and the number is atomic.
+    unsafe { (*slot).clock.store(clock, Ordering::Release) };
+    // Its process gets itself ready while this one mounts: both take about as long.
+    let command = start(slot)?;
+    let private = mount_private(world)?;
+    Slot::reach(slot, Stage::Private);
+    mount_system()?;
     confine::drop_capabilities().at(Step::Capabilities)?;
-    let children = child_signals()?;
-    // Made before there is a command that could stand in its way.
+    Slot::reach(slot, Stage::All);
+    // The rest is done while the command's process becomes its program. What fails here ends it.
+    let init = Init { talk: member.talk, clock, children: child_signals()?, command };
     let workspace = world.template.workspace.as_raw_fd();
-    let watch = Watch::new(&world.bounds, workspace, private).at(Step::Limits)?;
-    // SAFETY: the slot outlives its processes, and both are atomic.
-    unsafe {
-        (*slot).ruleset.store(rules, Ordering::Release);
-        (*slot).clock.store(clock, Ordering::Release);
-    }
-    let mut init = Init { talk: member.talk, clock, children, command: 0 };
-    init.command = start(slot)?;
+    let mut watch = Watch::new(&world.bounds, workspace, private).at(Step::Limits)?;
     if member.kind == Kind::Warm as u32 {
         let stop = member.stop.ok_or((Step::Process, libc::ENOSYS))?;
         let standing = warm::run_to_stop(init.command, &stop).at(Step::Process)?;
-        close_streams(member, rules);
+        close_streams(member);
         tell_ready(member.talk);
         // SAFETY: the command has executed its shell, so the working memory is this process's.
         let own = unsafe { Slot::own(slot) };
@@ -96,12 +93,15 @@ fn live(slot: *mut Slot, member: &Given, world: &World) -> Result<Report, Failur
         wind_up(clock);
         warm::release(init.command, &standing, text).at(Step::Program)?;
     } else {
-        close_streams(member, rules);
+        close_streams(member);
         if member.kind == Kind::Parked as u32 {
             tell_ready(member.talk);
         }
     }
-    Ok(init.look_after(slot, watch))
+    let report = init.look_after(slot, &mut watch);
+    // The kernel closes it when the report is on its way.
+    std::mem::forget(watch);
+    Ok(report)
 }
 
 fn not_started(step: Step, errno: c_int) -> Report {
@@ -111,40 +111,6 @@ fn not_started(step: Step, errno: c_int) -> Report {
 /// What is reported to nobody: Helve let the member go.
 fn abandoned() -> Report {
     Report { tag: Report::ENDED, status: libc::SIGKILL, step: 0, bound: 0, left_running: 0 }
-}
-
-/// The terminal that a command gets, if that is known before it starts.
-fn terminal(slot: *const Slot, member: &Given) -> Option<c_int> {
-    if member.kind != Kind::Direct as u32 {
-        return None;
-    }
-    // SAFETY: the zygote put a whole request there, and the command, who uses it next, is not made yet.
-    let request = unsafe { Slot::own(slot).request.as_ptr().cast::<Request>().read_unaligned() };
-    (request.terminal == 1).then_some(member.streams[0])
-}
-
-/// Everything may be read and executed; the workspace and private directories may be written; so may the terminal, also
-/// when it is opened by a name such as `/dev/stderr`.
-fn ruleset(world: &World, terminal: Option<c_int>) -> Result<c_int, Failure> {
-    let (template, handled) = (&world.template, &world.handled);
-    let ruleset = confine::Ruleset::new(*handled).at(Step::Landlock)?;
-    let grant = |place: c_int, access: Access, is_directory: bool| {
-        ruleset.grant(place, handled.rights(access, is_directory)).at(Step::Landlock)
-    };
-    grant(template.root.as_raw_fd(), Access::Use, true)?;
-    grant(template.devices.as_raw_fd(), Access::Device, true)?;
-    if let Some(terminal) = terminal {
-        grant(terminal, Access::Device, false)?;
-    }
-    for (place, is_directory) in &template.writable {
-        grant(place.as_raw_fd(), Access::Change, *is_directory)?;
-    }
-    for private in &template.private {
-        let place = open_path(&private.place).at(Step::Landlock)?;
-        grant(place, Access::Change, true)?;
-        close(place);
-    }
-    Ok(ruleset.into_fd().into_raw_fd())
 }
 
 /// A descriptor that can be read when a child has changed; the signal is blocked, as all are since the zygote's start.
@@ -172,11 +138,10 @@ fn start(slot: *mut Slot) -> Result<pid_t, Failure> {
 
 /// The init has no use for the command's streams, and their end shows only when nobody holds them. The slot still names
 /// them for the command, whose descriptors are its own.
-fn close_streams(member: &Given, ruleset: c_int) {
+fn close_streams(member: &Given) {
     for stream in member.streams.iter().filter(|stream| **stream != -1) {
         close(*stream);
     }
-    close(ruleset);
 }
 
 struct Init {
@@ -205,7 +170,7 @@ impl Init {
     }
 
     /// Waits for the command's end, and looks at what it takes meanwhile.
-    fn look_after(&self, slot: *const Slot, mut watch: Watch) -> Report {
+    fn look_after(&self, slot: *const Slot, watch: &mut Watch) -> Report {
         let mut looks = false;
         let mut bound = 0;
         let mut watched = [
@@ -214,7 +179,7 @@ impl Init {
             libc::pollfd { fd: self.children, events: libc::POLLIN, revents: 0 },
             libc::pollfd { fd: self.clock, events: libc::POLLIN, revents: 0 },
         ];
-        let status = loop {
+        let (status, alone) = loop {
             let pause = if looks { watch.next_ms() } else { -1 };
             if let Err(errno) = poll(&mut watched, pause) {
                 self.end_all();
@@ -224,13 +189,13 @@ impl Init {
                 return abandoned();
             }
             if watched[1].revents != 0 {
-                if let Some(status) = self.reap() {
-                    break status;
+                if let (Some(status), alone) = self.reap() {
+                    break (status, alone);
                 }
                 // Whoever ended before this is told again; whoever ended since is found now.
                 drain(self.children);
-                if let Some(status) = self.reap() {
-                    break status;
+                if let (Some(status), alone) = self.reap() {
+                    break (status, alone);
                 }
             }
             if watched[2].revents != 0 {
@@ -252,7 +217,7 @@ impl Init {
         if bound == 0 && libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGXCPU {
             bound = Bound::Cpu as u32;
         }
-        let left_running = if bound == 0 { self.end_rest() } else { 0 };
+        let left_running = if bound == 0 && !alone { self.end_rest() } else { 0 };
         // SAFETY: the slot outlives its processes, and both are atomic.
         let (step, errno) = unsafe {
             ((*slot).failed_step.load(Ordering::Acquire), (*slot).failed_errno.load(Ordering::Acquire))
@@ -287,15 +252,18 @@ impl Init {
         }
     }
 
-    /// Reaps what has ended. The command's status, if it is among that.
-    fn reap(&self) -> Option<c_int> {
+    /// Reaps what has ended: the command's status, if it is among that, and whether nobody is left. Every process of the
+    /// namespace is a child of this one, or of one that is.
+    fn reap(&self) -> (Option<c_int>, bool) {
         let mut found = None;
-        while let Some((pid, status)) = wait(libc::WNOHANG) {
-            if pid == self.command {
-                found = Some(status);
+        loop {
+            match wait(libc::WNOHANG) {
+                Some(Waited::Ended(pid, status)) if pid == self.command => found = Some(status),
+                Some(Waited::Ended(..)) => {}
+                Some(Waited::Nobody) => return (found, true),
+                None => return (found, false),
             }
         }
-        found
     }
 
     /// Ends what is still running. How many processes that were.
@@ -325,7 +293,7 @@ impl Init {
         // SAFETY: plain numbers: everything in this pid namespace but this process itself.
         let _ = unsafe { syscall!(libc::SYS_kill, ALL, libc::SIGKILL) };
         let mut ended = 0;
-        while wait(0).is_some() {
+        while let Some(Waited::Ended(..)) = wait(0) {
             ended += 1;
         }
         ended
@@ -355,17 +323,25 @@ fn drain(signals: c_int) {
     }
 }
 
-/// A child that has ended, and its status.
-fn wait(flags: c_int) -> Option<(pid_t, c_int)> {
+/// What a look at the children shows.
+enum Waited {
+    /// One has ended, with a status.
+    Ended(pid_t, c_int),
+    /// There are none.
+    Nobody,
+}
+
+/// Looks at the children. None if all of them run.
+fn wait(flags: c_int) -> Option<Waited> {
     let mut status: c_int = 0;
     loop {
         // SAFETY: `status` lives through the call.
         let answer = unsafe { syscall!(libc::SYS_wait4, ALL, &raw mut status, flags | libc::__WALL, 0) };
         match answer {
             Ok(0) => return None,
-            Ok(pid) => return Some((pid as pid_t, status)),
+            Ok(pid) => return Some(Waited::Ended(pid as pid_t, status)),
             Err(libc::EINTR) => {}
-            Err(_) => return None,
+            Err(_) => return Some(Waited::Nobody),
         }
     }
 }

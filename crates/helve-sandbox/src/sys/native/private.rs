@@ -13,13 +13,18 @@ use super::template::MOST_NESTED;
 use super::world::World;
 use crate::native::wire::Step;
 
-/// Mounts this member's own `/proc`, private directories and terminals. A descriptor on the private file system.
+/// Mounts this member's own `/proc` and terminals.
+pub(super) fn mount_system() -> Result<(), Failure> {
+    let flags = libc::MS_NOSUID | libc::MS_NOEXEC;
+    mount(c"proc", c"/proc", c"proc", flags | libc::MS_NODEV, c"").at(Step::Proc)?;
+    let options = c"newinstance,ptmxmode=0666,mode=620";
+    mount(c"devpts", c"/dev/pts", c"devpts", flags, options).at(Step::Private).map(drop)
+}
+
+/// Mounts this member's private directories. A descriptor on their file system.
 pub(super) fn mount_private(world: &World) -> Result<c_int, Failure> {
     let template = &world.template;
     let flags = libc::MS_NOSUID | libc::MS_NODEV;
-    mount(c"proc", c"/proc", c"proc", flags | libc::MS_NOEXEC, c"").at(Step::Proc)?;
-    let options = c"newinstance,ptmxmode=0666,mode=620";
-    mount(c"devpts", c"/dev/pts", c"devpts", libc::MS_NOSUID | libc::MS_NOEXEC, options).at(Step::Private)?;
     let Some(first) = template.private.first() else { return Ok(-1) };
     // What lies below a private directory is taken up before that covers it, and put back on top.
     let mut nested = [-1; MOST_NESTED];

@@ -35,14 +35,24 @@ pub(super) struct Slot {
     given: MaybeUninit<Given>,
     /// A clock that the command winds up when it starts, so that its init looks after it.
     pub(super) clock: AtomicI32,
-    /// The Landlock ruleset.
-    pub(super) ruleset: AtomicI32,
+    /// How far the init is with the member's mounts: a [`Stage`].
+    stage: AtomicU32,
     /// Why the command could not be started: a `wire::Step`, or 0.
     pub(super) failed_step: AtomicU32,
     /// The `errno` of that.
     pub(super) failed_errno: AtomicI32,
     /// The process id of the member's init, seen from the zygote; 0 if the slot is free.
     pub(super) pid: AtomicI32,
+}
+
+/// How far an init is. The command's process gets itself ready meanwhile, and waits for what it needs.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+pub(super) enum Stage {
+    /// The private directories stand, and with them every place that the command may write.
+    Private = 1,
+    /// Everything stands, and the init has given up its capabilities.
+    All = 2,
 }
 
 /// Working memory of one process at a time: the zygote's until the member is made, then the command's, or the init's
@@ -120,6 +130,7 @@ impl Slot {
         unsafe {
             (&raw mut (*slot).given).cast::<Given>().write(given);
             (*slot).failed_step.store(0, Ordering::Relaxed);
+            (*slot).stage.store(0, Ordering::Relaxed);
         }
     }
 
@@ -141,6 +152,35 @@ impl Slot {
         unsafe { &mut *UnsafeCell::raw_get(&raw const (*slot).own) }
     }
 
+    /// Says, in the init, that a stage is reached.
+    pub(super) fn reach(slot: *const Slot, stage: Stage) {
+        let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+        // SAFETY: the slot outlives its processes, and the number is atomic.
+        unsafe {
+            let place = &(*slot).stage;
+            place.store(stage as u32, Ordering::Release);
+            let _ = syscall!(libc::SYS_futex, place.as_ptr(), wake, 1);
+        }
+    }
+
+    /// Waits, in the command's process, for a stage. If it is never reached, the init ends, and the kernel ends this process
+    /// with it.
+    pub(super) fn wait_for(slot: *const Slot, stage: Stage) {
+        let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+        // SAFETY: the slot outlives its processes, and the number is atomic.
+        unsafe {
+            let place = &(*slot).stage;
+            loop {
+                let reached = place.load(Ordering::Acquire);
+                if reached >= stage as u32 {
+                    return;
+                }
+                // No time limit. Whatever it returns, the number says.
+                let _ = syscall!(libc::SYS_futex, place.as_ptr(), wait, reached, 0);
+            }
+        }
+    }
+
     /// Where the init's stack begins, and its size.
     pub(super) fn init_stack(slot: *mut Slot) -> (u64, u64) {
         // SAFETY: only the address is taken.
@@ -153,12 +193,27 @@ impl Slot {
         (unsafe { &raw mut (*slot).child_stack } as u64, STACK_BYTES as u64)
     }
 
-    /// Gives the pages of a slot back to the kernel when its member has gone.
+    /// Frees a slot whose member has gone. The pages that every member uses stay, because to get them again would take a
+    /// call as long as some of its mounts; those of a long request go back to the kernel.
     pub(super) fn release(slot: *mut Slot) {
-        // SAFETY: the range is the slot's own mapping, and no process of the member is left to use it. It reads as zero
-        // afterwards, which is what a slot holds when it is new.
+        // SAFETY: slots are never given back, the number is atomic, and no process of the member is left to use the rest.
+        // What is given back reads as zero afterwards, and any bytes are a value of it.
         unsafe {
-            let _ = syscall!(libc::SYS_madvise, slot, size_of::<Slot>(), libc::MADV_DONTNEED);
+            let own = UnsafeCell::raw_get(&raw const (*slot).own);
+            give_back((&raw mut (*own).request).cast(), size_of_val(&(*own).request));
+            give_back((&raw mut (*own).arguments).cast(), size_of_val(&(*own).arguments));
+            (*slot).pid.store(0, Ordering::Relaxed);
         }
     }
+}
+
+/// Gives the pages of some memory back to the kernel, but for the first ones.
+///
+/// # Safety
+/// The memory must be a part of a slot that nobody uses.
+unsafe fn give_back(memory: *mut u8, bytes: usize) {
+    let start = (memory as usize + PAGE_BYTES).next_multiple_of(PAGE_BYTES);
+    let end = (memory as usize + bytes) / PAGE_BYTES * PAGE_BYTES;
+    // SAFETY: the range lies in the memory for which the caller vouches.
+    let _ = unsafe { syscall!(libc::SYS_madvise, start, end.saturating_sub(start), libc::MADV_DONTNEED) };
 }

@@ -79,6 +79,8 @@ fn live() -> io::Result<()> {
         guards: Guards::default(),
         unguarded: None,
         stop: None,
+        fresh_ipc: true,
+        made: 0,
     }
     .serve()
 }
@@ -169,6 +171,10 @@ struct Zygote {
     unguarded: Option<Failure>,
     /// Where the view's shell can be stopped, once that was looked for.
     stop: Option<Option<warm::Stop>>,
+    /// No member was ever made in the ipc namespace that this process is in now.
+    fresh_ipc: bool,
+    /// How many members were made.
+    made: u64,
 }
 
 /// The longest message: an order with a request inside.
@@ -218,7 +224,12 @@ impl Zygote {
                 match self.make(order, request, descriptors) {
                     Ok(pidfd) => {
                         let told = Told { tag: Told::MADE, step: 0, errno: 0, warm: 0, id: order.id };
-                        tell(&self.control, told, Some(pidfd.as_fd()))
+                        tell(&self.control, told, Some(pidfd.as_fd()))?;
+                        if self.made > 1 {
+                            // Who has asked twice asks again. What fails here is tried again, and told, with the next one.
+                            let _ = self.freshen_ipc();
+                        }
+                        Ok(())
                     }
                     Err((step, errno)) => {
                         let told =
@@ -268,12 +279,23 @@ impl Zygote {
         self.guards.set(&self.world.template.workspace, &entries)
     }
 
+    /// Moves to an ipc namespace of which the next member is to be the only user. Every member stays in the one that it was
+    /// made in, so this is done while it sets itself up instead of before.
+    fn freshen_ipc(&mut self) -> Result<(), Failure> {
+        if !self.fresh_ipc {
+            unshare(libc::CLONE_NEWIPC).map_err(|errno| (Step::Namespaces, errno))?;
+            self.fresh_ipc = true;
+        }
+        Ok(())
+    }
+
     /// Makes a member. The pidfd of its init.
     fn make(&mut self, order: Make, request: &[u8], descriptors: Vec<OwnedFd>) -> Result<OwnedFd, Failure> {
         let broken = (Step::Order, libc::EBADMSG);
         if let Some(failure) = self.unguarded {
             return Err(failure);
         }
+        self.freshen_ipc()?;
         let stop = self.stop.flatten();
         if order.kind == Kind::Warm as u32 && stop.is_none() {
             return Err((Step::Program, libc::ENOSYS));
@@ -328,7 +350,7 @@ impl Zygote {
         Slot::give(slot, member);
         let mut pidfd: c_int = -1;
         let (stack, stack_size) = Slot::init_stack(slot);
-        let namespaces = libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC;
+        let namespaces = libc::CLONE_NEWNS | libc::CLONE_NEWPID;
         let arguments = CloneArgs {
             flags: (libc::CLONE_VM | libc::CLONE_PIDFD | namespaces) as u64,
             pidfd: &raw mut pidfd as u64,
@@ -341,6 +363,8 @@ impl Zygote {
         let pid = unsafe { clone3(&arguments, member::init, slot as usize) };
         match pid {
             Ok(pid) => {
+                self.fresh_ipc = false;
+                self.made += 1;
                 // SAFETY: slots are never given back, and the number is atomic.
                 unsafe { &(*slot).pid }.store(pid, Ordering::Relaxed);
                 // SAFETY: the kernel has just opened it for this process.

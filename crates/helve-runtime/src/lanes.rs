@@ -7,12 +7,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use helve_core::{
-    BlobRef, BoxFuture, Cancel, Egress, ErrorKind, Exit, FilesBridge, OutputSink, SandboxChoice,
+    BlobRef, BoxFuture, Cancel, Egress, ErrorKind, Exit, FilesBridge, FilesPlace, OutputSink, SandboxChoice,
     SandboxReport, ShellBackend, ShellJob, Stream, ToolError, Work,
 };
 use helve_policy::Policy;
 use helve_store::{Blobs, GcOptions, Home, SeenLog, StoreError, Undo};
-use helve_workspace::Options;
+use helve_workspace::{Inside, Options};
 
 use crate::files::SessionSeen;
 use crate::workspace;
@@ -58,7 +58,10 @@ impl Lanes {
         // Only success is remembered, so that a call works again when its cause is gone.
         let workspace =
             workspace::check_workspace(&self.workspace, &self.home, &self.policy.guarded_files())?;
-        let view = self.policy.view(&workspace, &self.home);
+        let mut view = self.policy.view(&workspace, &self.home);
+        if self.policy.files_place() == FilesPlace::Sandbox {
+            view.read_only.extend(helper().ok());
+        }
         let limits = self.policy.process_limits();
         let shell = match self.policy.sandbox() {
             SandboxChoice::Auto => helve_sandbox::ladder(view, limits, Some(self.home.clone()))?,
@@ -131,6 +134,17 @@ impl Lanes {
         for root in &rules.roots {
             workspace::check_root(&root.path, &self.home, &guarded)?;
         }
+        if self.policy.files_place() == FilesPlace::Sandbox {
+            let files = helve_workspace::inside(Inside {
+                backend: self.shell()?,
+                program: helper()?,
+                workspace,
+                rules,
+                timeout: Duration::from_secs(self.policy.limits().tool_timeout),
+                fsync: true,
+            });
+            return Ok(Arc::clone(self.files.get_or_init(|| files)));
+        }
         let options = Options { janitor: Some(self.home.join(JANITOR)), ..Options::default() };
         let files: Arc<dyn FilesBridge> = helve_workspace::open_with(&workspace, rules, options)?;
         Ok(Arc::clone(self.files.get_or_init(|| files)))
@@ -185,6 +199,14 @@ impl Lanes {
     pub(crate) fn earlier_outputs(self: &Arc<Self>) -> Arc<dyn helve_core::Blobs> {
         Arc::new(EarlierOutputs(Arc::clone(self)))
     }
+}
+
+/// The program that is the helper inside the sandbox: this one.
+fn helper() -> Result<PathBuf, ToolError> {
+    std::env::current_exe().map_err(|error| {
+        ToolError::internal(format!("The path of this program cannot be had: {error}"))
+            .hint("Write files.bridge = \"host\".")
+    })
 }
 
 /// For a command whose output says nothing.

@@ -26,7 +26,7 @@ mod tests;
 mod world;
 
 use std::io::Read;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -35,7 +35,7 @@ use helve_core::files::{
     Change, Changed, ContentId, FileContent, FileEntry, FileKind, FileStat, Files, FilesBridge, FilesPlace,
     FilesScope, Page, PageRequest, PathRules, SearchRequest, Searched, Seen, WalkRequest, Walked, Was,
 };
-use helve_core::{BoxFuture, ErrorKind, ToolError};
+use helve_core::{BoxFuture, ToolError};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
@@ -92,15 +92,8 @@ pub fn open_with(dir: &Path, rules: PathRules, options: Options) -> Result<Arc<W
         pages: Index::default(),
         commits: Mutex::new(()),
     };
-    match resolve::open_beneath(host.root(0)?.as_fd(), ".", OFlags::PATH) {
-        Ok(_) => Ok(Arc::new(Workspace(Arc::new(host)))),
-        Err(Errno::NOSYS | Errno::PERM) => Err(ToolError::new(
-            ErrorKind::Internal,
-            "File tools need the system call openat2, which this kernel does not have or does not let through.",
-        )
-        .hint("Use Linux 5.6 or later; in a container, a runtime that lets openat2 through.")),
-        Err(error) => Err(refuse::system("open", ".", error)),
-    }
+    host.root(0)?;
+    Ok(Arc::new(Workspace(Arc::new(host))))
 }
 
 /// A workspace on this machine. See [`open`].

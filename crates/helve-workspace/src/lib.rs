@@ -1,12 +1,14 @@
 //! The workspace: an open directory, through which all file tools read and change files.
 //!
 //! In comes a [`helve_core::PathRules`] and a directory; out goes a [`helve_core::FilesBridge`]. Every path is resolved
-//! once, by the kernel, beneath the open directory (`openat2` with `RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS`), and
+//! once, by the kernel, beneath the open directory (`openat2` with `RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS`, or part by
+//! part without it), and
 //! everything after that acts on the descriptor: no name is checked and then used again.
 //!
 //! | module | does |
 //! |---|---|
 //! | `names`, `rules` | what the text of a path says; what the policy says about it, compiled |
+//! | `beneath` | opening a path below a directory without following a link |
 //! | `host` | the workspace on this machine: resolving, listing, staging, exchanging |
 //! | `inside` | the workspace as a sandboxed command sees it, through a helper in the sandbox |
 //! | `memory` | the same in memory |
@@ -16,6 +18,7 @@
 //!
 //! Deliberately not here: the tools and their words (`helve-tools`), who may do what (`helve-policy`).
 
+mod beneath;
 mod commit;
 mod host;
 mod inside;

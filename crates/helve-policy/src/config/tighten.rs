@@ -84,6 +84,7 @@ fn stricter(settings: &Settings, name: &str, value: &Value) -> Outcome {
             Outcome::Set(Value::List(listed(in_force).iter().chain(patterns).cloned().collect()))
         }
         (keys::FILES_HARD_LINKS, Value::Text(word)) if word == "refuse" => Outcome::Set(value.clone()),
+        (keys::FILES_BRIDGE, Value::Text(word)) if word == "sandbox" => Outcome::Set(value.clone()),
         (keys::EXEC_TIMEOUT, Value::Count(number)) => {
             smaller(*number, in_force.or_else(|| settings.get("limits.exec_timeout_default")))
         }

@@ -1,6 +1,6 @@
 //! From the text of a path to an open descriptor, without ever following a link.
 //!
-//! Every open is one `openat2` beneath a root's descriptor with `RESOLVE_NO_SYMLINKS`. Where the kernel says that a link
+//! Every open is one beneath a root's descriptor that follows no link (`beneath`). Where the kernel says that a link
 //! is in the way, the links are read here, one after another, until a path without any is known, and that one is opened
 //! in the same way. So a link that is swapped meanwhile can make an open fail but never lead it elsewhere.
 //!
@@ -11,18 +11,17 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use helve_core::{ErrorKind, ToolError};
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::{Host, links};
+use crate::beneath;
 use crate::commit::Key;
 use crate::names;
 use crate::refuse;
 
 /// Links in one path; Linux has the same bound.
 const MAX_LINKS: usize = 40;
-/// How often an open is repeated that a rename elsewhere disturbed.
-const TRIES: usize = 64;
 /// How often links are read again because what they led to was swapped meanwhile.
 const RESOLVES: usize = 16;
 
@@ -46,17 +45,7 @@ pub(super) enum Led {
 
 /// Opens a path below a directory without following any link.
 pub(super) fn open_beneath(dir: BorrowedFd<'_>, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
-    let path = if path.is_empty() { "." } else { path };
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
-    for _ in 0..TRIES {
-        match rustix::fs::openat2(dir, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
-            // A `..` while something is renamed; the kernel asks to try again.
-            Err(Errno::AGAIN) => std::thread::yield_now(),
-            Err(Errno::INTR) => {}
-            other => return other,
-        }
-    }
-    Err(Errno::AGAIN)
+    beneath::open(dir, path.as_bytes(), flags)
 }
 
 /// Opens for reading what a place descriptor stands for, which must be known to be a regular file.

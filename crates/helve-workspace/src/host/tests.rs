@@ -8,6 +8,8 @@ use helve_core::files::{Act, Expect, ExtraRoot, SeenFiles};
 use pretty_assertions::assert_eq;
 use tempfile::TempDir;
 
+use helve_core::ErrorKind;
+
 use super::*;
 
 mod model;

@@ -19,6 +19,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat};
 use super::Start;
 use super::tree::{Listing, Loaded, Place, SMALL_FILE, Top, Tree};
 use super::unread;
+use crate::beneath;
 use crate::host::is_temporary;
 use crate::rules::Rules;
 
@@ -103,9 +104,7 @@ impl HostTree {
         while let [b'/', tail @ ..] = rest {
             rest = tail;
         }
-        let rest = if rest.is_empty() { b"." } else { rest };
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        retried(|| rustix::fs::openat2(&self.start, rest, flags, Mode::empty(), resolve))
+        beneath::open(self.start.as_fd(), rest, flags)
     }
 
     /// Opens a file without touching its time of last access, where that is allowed.

@@ -1,24 +1,27 @@
 //! Measures Helve beside a reference operation of the same run, so that a noisy machine moves both.
 //!
-//! `helve-bench [sandbox] [--json] [--quick] [--check] [--peers] [--helve PATH]` prints one row a measurement: what Helve
-//! takes, what the reference takes, their ratio and the ratio that is promised. `--check` exits 1 when a promise is
-//! missed. With the word `sandbox` it measures the sandboxes alone, and with `--peers` other programs beside them.
+//! `helve-bench [sandbox|files] [--json] [--quick] [--check] [--peers] [--helve PATH] [--rg PATH]` prints one row a
+//! measurement: what Helve takes, what the reference takes, their ratio and the ratio that is promised. `--check` exits 1
+//! when a promise is missed. With the word `sandbox` it measures the sandboxes alone, and with `--peers` other programs
+//! beside them; with `files` the file tools alone, beside ripgrep, which is found in `PATH` or named with `--rg`.
 //!
 //! | module | measures |
 //! |---|---|
 //! | `inside` | stages and the whole pipeline, in this process |
 //! | `outside` | the `helve` program: start-up, memory, commands, a gigabyte of output |
+//! | `files` | the file tools beside ripgrep and plain system calls |
 //! | `sandbox` | the sandboxes and their lanes beside bare spawns and other programs |
 //! | `sample` | interleaved timing and medians |
 //! | `report` | the table and the JSON |
 
+mod files;
 mod inside;
 mod outside;
 mod report;
 mod sample;
 mod sandbox;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use report::Row;
@@ -31,13 +34,27 @@ struct Options {
     quick: bool,
     /// Only the sandboxes.
     sandbox: bool,
+    /// Only the file tools.
+    files: bool,
     /// Other programs beside them.
     peers: bool,
     helve: PathBuf,
+    rg: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
     helve::sandbox::run_helper_if_asked();
+    if let [word, workspace, state] = &std::env::args().skip(1).collect::<Vec<_>>()[..]
+        && word == "files-memory"
+    {
+        return match files::child(Path::new(workspace), Path::new(state)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                report::complain(&error.to_string());
+                ExitCode::FAILURE
+            }
+        };
+    }
     let options = match options() {
         Ok(options) => options,
         Err(message) => {
@@ -64,8 +81,10 @@ fn options() -> Result<Options, String> {
         check: false,
         quick: false,
         sandbox: false,
+        files: false,
         peers: false,
         helve: PathBuf::new(),
+        rg: None,
     };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
@@ -73,12 +92,14 @@ fn options() -> Result<Options, String> {
             "--json" => options.json = true,
             "--check" => options.check = true,
             "sandbox" => options.sandbox = true,
+            "files" => options.files = true,
+            "--rg" => options.rg = Some(args.next().ok_or("--rg wants the path of the program")?.into()),
             "--peers" => options.peers = true,
             "--quick" => options.quick = true,
             "--helve" => options.helve = args.next().ok_or("--helve wants the path of the program")?.into(),
             other => {
                 return Err(format!(
-                    "unknown option {other}\nusage: helve-bench [sandbox] [--json] [--quick] [--check] [--peers] [--helve PATH]"
+                    "unknown option {other}\nusage: helve-bench [sandbox|files] [--json] [--quick] [--check] [--peers] [--helve PATH] [--rg PATH]"
                 ));
             }
         }
@@ -100,6 +121,10 @@ fn measure(options: &Options) -> Result<Vec<Row>, Box<dyn std::error::Error>> {
     if options.sandbox {
         let asked = sandbox::Asked { quick: options.quick, peers: options.peers, helve: &options.helve };
         return sandbox::measure(&asked);
+    }
+    if options.files {
+        let asked = files::Asked { quick: options.quick, helve: &options.helve, rg: options.rg.clone() };
+        return files::measure(&asked);
     }
     let mut rows = inside::measure(options.quick)?;
     rows.extend(outside::measure(&options.helve, options.quick)?);

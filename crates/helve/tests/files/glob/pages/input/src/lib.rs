@@ -1,0 +1,4 @@
+pub fn alpha() {}
+pub fn beta() {
+    alpha();
+}

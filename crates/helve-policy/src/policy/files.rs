@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use helve_core::files::{ExtraRoot, PathRules};
 use helve_core::harmless::{escaped, is_harmless};
-use helve_core::{Decision, Verdict, protected};
+use helve_core::{Decision, FilesPlace, Verdict, protected};
 use helve_shell::analysis::{Analysis, Effect, EffectKind, Target};
 use helve_shell::{Span, normal};
 
@@ -63,9 +63,12 @@ impl Policy {
         }
     }
 
-    /// Whether file tools work inside the sandbox of commands.
-    pub fn files_in_sandbox(&self) -> bool {
-        text(&self.inner.settings, keys::FILES_BRIDGE) == Some("sandbox")
+    /// Where file tools do their work.
+    pub fn files_place(&self) -> FilesPlace {
+        match text(&self.inner.settings, keys::FILES_BRIDGE) {
+            Some("sandbox") => FilesPlace::Sandbox,
+            _ => FilesPlace::Host,
+        }
     }
 
     /// How many tokens the model's context window holds, where the owner says so.

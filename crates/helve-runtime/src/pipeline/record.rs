@@ -14,7 +14,6 @@ use serde_json::Value;
 
 use crate::approval::EffectSummary;
 use crate::approval::note::ApprovalNote;
-use crate::files::FileChanged;
 use crate::off_async;
 
 /// Writes the journal of one session; opens it at the first entry.
@@ -59,9 +58,6 @@ struct Placed<'a> {
 #[derive(Serialize)]
 struct Outcome<'a> {
     call: &'a CallId,
-    /// What it changed in files.
-    #[serde(skip_serializing_if = "<[FileChanged]>::is_empty")]
-    changes: &'a [FileChanged],
     content: &'a [Content],
     cost: &'a Option<Cost>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,7 +82,7 @@ struct Outcome<'a> {
 }
 
 impl<'a> Outcome<'a> {
-    fn new(result: &'a CallResult, raw: Option<&'a str>, changes: &'a [FileChanged]) -> Self {
+    fn new(result: &'a CallResult, raw: Option<&'a str>) -> Self {
         // Taken apart by name, so that a new field of the result cannot be forgotten here.
         let CallResult {
             id,
@@ -105,7 +101,6 @@ impl<'a> Outcome<'a> {
         } = result;
         Outcome {
             call,
-            changes,
             content,
             cost,
             decision,
@@ -142,18 +137,13 @@ impl Recorder {
     }
 
     /// After the call.
-    pub(crate) fn outcome(
-        &self,
-        result: &CallResult,
-        raw: Option<&str>,
-        changes: &[FileChanged],
-    ) -> Result<(), ToolError> {
-        self.append(&[outcome_entry(result, raw, changes)])
+    pub(crate) fn outcome(&self, result: &CallResult, raw: Option<&str>) -> Result<(), ToolError> {
+        self.append(&[outcome_entry(result, raw)])
     }
 
     /// Both at once, for a call that was refused before it could run.
     pub(crate) fn refused(&self, planned: Planned<'_>, result: &CallResult) -> Result<(), ToolError> {
-        self.append(&[self.planned_entry(planned), outcome_entry(result, None, &[])])
+        self.append(&[self.planned_entry(planned), outcome_entry(result, None)])
     }
 
     fn planned_entry<'a>(&'a self, planned: Planned<'a>) -> Entry<Body<'a>> {
@@ -189,12 +179,8 @@ fn unrecorded(error: &StoreError) -> ToolError {
         .hint(format!("Nothing runs unrecorded.{remedy}"))
 }
 
-fn outcome_entry<'a>(
-    result: &'a CallResult,
-    raw: Option<&'a str>,
-    changes: &'a [FileChanged],
-) -> Entry<Body<'a>> {
-    entry(EntryKind::Outcome, &result.call, Body::Outcome(Outcome::new(result, raw, changes)))
+fn outcome_entry<'a>(result: &'a CallResult, raw: Option<&'a str>) -> Entry<Body<'a>> {
+    entry(EntryKind::Outcome, &result.call, Body::Outcome(Outcome::new(result, raw)))
 }
 
 fn entry<'a>(kind: EntryKind, call: &CallId, body: Body<'a>) -> Entry<Body<'a>> {
@@ -244,7 +230,7 @@ mod tests {
             ..full.clone()
         };
         for result in [full, bare] {
-            let entry = outcome_entry(&result, None, &[]);
+            let entry = outcome_entry(&result, None);
             assert_eq!(
                 helve_store::canonical_json(&entry.body).unwrap(),
                 helve_store::canonical_json(&result).unwrap()

@@ -85,11 +85,6 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    pub(crate) fn new(tool: Arc<dyn Tool>) -> Self {
-        let arguments = Validator::new(tool.spec().parameters.clone());
-        Entry { tool, arguments, details: OnceLock::new(), rule: OnceLock::new() }
-    }
-
     pub(crate) fn spec(&self) -> &ToolSpec {
         self.tool.spec()
     }
@@ -148,7 +143,10 @@ impl Registry {
         for alias in aliases {
             self.aliases.insert(alias, name.clone());
         }
-        self.entries.insert(name, Arc::new(Entry::new(Arc::from(tool))));
+        let arguments = Validator::new(tool.spec().parameters.clone());
+        let entry =
+            Entry { tool: Arc::from(tool), arguments, details: OnceLock::new(), rule: OnceLock::new() };
+        self.entries.insert(name, Arc::new(entry));
         Ok(())
     }
 

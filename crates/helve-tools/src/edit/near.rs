@@ -15,7 +15,7 @@ use super::lines::{Line, body, lines};
 /// So many lines of the text are looked at.
 const MAX_TEXT_LINES: usize = 48;
 /// And so many bytes of each.
-const MAX_TEXT_LINE: usize = 240;
+const MAX_TEXT_LINE: usize = 160;
 /// A longer line of the file is scored in pieces of this many bytes.
 const PIECE: usize = 512;
 /// So many windows are compared letter by letter.
@@ -26,6 +26,8 @@ const TOLD: usize = 3;
 const MIN_PERCENT: usize = 45;
 /// So many characters of the file are shown.
 const SHOWN_CHARS: usize = 800;
+/// So many bytes before and behind a window are looked at.
+const REACH: usize = 16 << 10;
 /// Bits of the table of pieces.
 const TABLE_BITS: u32 = 16;
 
@@ -104,7 +106,7 @@ impl Pieces {
         pieces
     }
 
-    /// How many pieces of the line the text has, less those that it has not.
+    /// Twice how many pieces of the line the text has, less those that it has not.
     fn score(&self, line: &[u8]) -> usize {
         super::count_steps(line.len());
         let mut common = 0;
@@ -113,14 +115,16 @@ impl Pieces {
             common += (self.table[slot / 64] >> (slot % 64) & 1) as usize;
         }
         let total = (line.len() + 1).saturating_sub(self.size);
-        (common * 2).saturating_sub(total)
+        (common * 3).saturating_sub(total)
     }
 }
 
 fn slot(piece: &[u8]) -> usize {
     let mut value: u32 = 0;
     for byte in piece {
-        value = value << 8 | u32::from(byte.to_ascii_lowercase());
+        // The kind of quotation mark is a difference to tell, not one to stumble over.
+        let byte = if matches!(byte, b'\'' | b'`') { b'"' } else { byte.to_ascii_lowercase() };
+        value = value << 8 | u32::from(byte);
     }
     (value.wrapping_mul(0x9e37_79b1) >> (32 - TABLE_BITS)) as usize
 }
@@ -194,13 +198,11 @@ fn offer(best: &mut Vec<Candidate>, score: usize, window: &VecDeque<(usize, usiz
 
 /// How a window differs from the text, line by line.
 fn compare(file: &[u8], wanted: &[&str], candidate: &Candidate) -> Option<Near> {
-    // A window that is shorter than the text stands at the end of the file.
-    let (shift, alike) = best_shift(file, wanted, &candidate.units);
+    let (units, line) = aligned(file, wanted, candidate);
     let (mut distance, mut total) = (0, 0);
     let mut first: Option<(usize, &str, String)> = None;
     for (i, expected) in wanted.iter().enumerate() {
-        let unit = i.checked_add_signed(-shift).and_then(|at| candidate.units.get(at));
-        let found = unit.map_or(String::new(), |unit| lossy(unit.text(file)));
+        let found = units.get(i).map_or(String::new(), |unit| lossy(unit.text(file)));
         let (a, b) = (short(expected.trim()), short(found.trim()));
         total += a.chars().count().max(b.chars().count());
         if a != b {
@@ -211,40 +213,70 @@ fn compare(file: &[u8], wanted: &[&str], candidate: &Candidate) -> Option<Near> 
         }
     }
     let percent = 100 - (distance * 100).div_ceil(total.max(1)).min(100);
-    let (index, expected, found) = first.unwrap_or((0, wanted.first()?, String::new()));
-    let number = |at: usize| {
-        let at = at.checked_add_signed(-shift).unwrap_or(0);
-        // Units are lines but for the pieces of long ones, which are all of one line.
-        candidate.line + distinct_lines(file, &candidate.units[..at.min(candidate.units.len())])
+    let (index, expected, found, difference) = match first {
+        Some((index, expected, found)) => {
+            let difference = differ::describe(expected, &found);
+            (index, expected, found, difference)
+        }
+        None => {
+            let line = *wanted.first()?;
+            (0, line, line.to_owned(), "this line matches; what is around it differs".to_owned())
+        }
     };
-    let difference = match alike == wanted.len() {
-        true => "the lines are the same one by one; line breaks around them differ".to_owned(),
-        false => differ::describe(expected, &found),
-    };
-    let last = candidate.line + candidate.units.len();
+    let number = line + distinct_lines(file, &units[..index.min(units.len())]);
+    let last = line + distinct_lines(file, &units);
     let (expected, found) = differ::cut_both(expected, &found);
-    Some(Near { line: number(index), percent, expected, found, difference, lines: candidate.line..last })
+    Some(Near { line: number, percent, expected, found, difference, lines: line..last + 1 })
 }
 
 fn distinct_lines(file: &[u8], units: &[Line]) -> usize {
     units.iter().filter(|unit| matches!(file.get(unit.end), Some(b'\n' | b'\r'))).count()
 }
 
-/// By how many lines the text is best moved against the window, and how many lines are equal then.
-fn best_shift(file: &[u8], wanted: &[&str], units: &[Line]) -> (isize, usize) {
-    let found: Vec<Vec<u8>> = units.iter().map(|unit| plain(unit.text(file))).collect();
-    let wanted: Vec<Vec<u8>> = wanted.iter().map(|line| plain(line.as_bytes())).collect();
-    let mut best = (0, 0);
-    for shift in [0, -1, 1, -2, 2isize] {
-        let equal = |(i, line): (usize, &Vec<u8>)| {
-            i.checked_add_signed(-shift).and_then(|at| found.get(at)).is_some_and(|one| one == line)
-        };
-        let alike = wanted.iter().enumerate().filter(|pair| equal(*pair)).count();
-        if alike > best.1 {
-            best = (shift, alike);
-        }
+/// The lines of a window, moved to where most of them are the text's, and the number of the first. The window may have been
+/// found by one line of many, so as many lines are looked at before and behind it.
+fn aligned(file: &[u8], wanted: &[&str], candidate: &Candidate) -> (Vec<Line>, usize) {
+    let size = wanted.len();
+    let (Some(first), Some(last)) = (candidate.units.first(), candidate.units.last()) else {
+        return (Vec::new(), candidate.line);
+    };
+    let mut all = before(file, first.start, size);
+    let lead = all.len();
+    all.extend_from_slice(&candidate.units);
+    let behind = candidate.units.len() + size;
+    if matches!(file.get(last.end), Some(b'\n' | b'\r')) {
+        let rest = lines(file, last.end..file.len().min(last.end + REACH)).skip(1);
+        all.extend(rest.take(behind).map(|line| Line { next: line.end, ..line }));
     }
-    best
+    let found: Vec<Vec<u8>> = all.iter().map(|unit| plain(cut_bytes(unit.text(file)))).collect();
+    let wanted: Vec<Vec<u8>> = wanted.iter().map(|line| plain(cut_bytes(line.as_bytes()))).collect();
+    let alike = |start: usize| {
+        let pairs = wanted.iter().zip(&found[start..]);
+        pairs.filter(|(a, b)| a == b && !a.is_empty()).map(|(a, _)| a.len()).sum::<usize>()
+    };
+    // Where nothing tells the places apart, the window stays where it was found.
+    let best = (0..found.len()).max_by_key(|start| (alike(*start), std::cmp::Reverse(start.abs_diff(lead))));
+    let start = best.unwrap_or(lead);
+    let line = match start.checked_sub(lead) {
+        Some(down) => candidate.line + distinct_lines(file, &all[lead..lead + down]),
+        None => candidate.line - distinct_lines(file, &all[start..lead]),
+    };
+    let end = (start + size).min(all.len());
+    (all[start..end].to_vec(), line)
+}
+
+/// Up to so many lines before a place, as far as they are near.
+fn before(file: &[u8], at: usize, count: usize) -> Vec<Line> {
+    let from = at.saturating_sub(REACH).max(body(file).min(at));
+    let all: Vec<Line> = lines(file, from..at).collect();
+    // The last one is where the window starts, and the first may be cut.
+    let whole = all.len().saturating_sub(1);
+    let cut = usize::from(from > body(file)).min(whole);
+    let skip = whole.saturating_sub(count).max(cut);
+    if !matches!(at.checked_sub(1).and_then(|at| file.get(at)), Some(b'\n' | b'\r')) {
+        return Vec::new();
+    }
+    all[skip..whole].iter().map(|line| Line { next: line.end, ..*line }).collect()
 }
 
 fn lossy(bytes: &[u8]) -> String {

@@ -41,8 +41,10 @@ pub(crate) struct Change<'a> {
 
 impl<'a> Change<'a> {
     pub(crate) fn new(old: &'a str, new: &'a str, level: Level) -> Change<'a> {
-        let old_lines = tokens(old, true);
-        let new_lines = tokens(new, false);
+        // A lone `\r` ends a line of the new text only where it does in the old one; else it is a character.
+        let lone = lines(old.as_bytes(), 0..old.len()).any(|line| old[line.end..line.next] == *"\r");
+        let old_lines = tokens(old, lone);
+        let new_lines = tokens(new, lone);
         let literal = (level == Level::Exact && old != new && old_lines == new_lines).then_some(new);
         Change {
             level,
@@ -171,7 +173,7 @@ fn keep_common(old: &str, new: &str, file: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&file[end.1..]);
 }
 
-/// The lines of a text. A lone `\r` ends a line of the old text, because it may in the file.
+/// The lines of a text, which with `lone` also a lone `\r` ends.
 fn tokens(text: &str, lone: bool) -> Vec<Token<'_>> {
     let mut all = Vec::new();
     if lone {

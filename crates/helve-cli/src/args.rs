@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    approvals, batch, call, check, completions, config, doctor, gc, log, policy, run, sandbox, tools, trust,
-    verify, why,
+    approvals, batch, call, check, completions, config, diff, doctor, gc, log, policy, run, sandbox, tools,
+    trust, undo, verify, why,
 };
 
 /// Gives a language model tools, and keeps every call on a surface that you can restrict, read back and verify.
@@ -17,6 +17,7 @@ use crate::commands::{
 First steps:
   helve run 'uname -a'             a shell command, in the sandbox
   helve call echo message=hello    any tool, by its name
+  helve call read_file path=a.txt  a file of the workspace; edit_file changes it, `helve undo` puts it back
   helve check 'rm -rf build'       what a command does and whether it may run, without running it
   helve doctor                     which sandbox this machine gives, and what mends it
   helve log                        what was called, and what came of it
@@ -67,6 +68,8 @@ pub(crate) enum Command {
     Trust(trust::Options),
     Tools(tools::Options),
     Log(log::Options),
+    Diff(diff::Options),
+    Undo(undo::Options),
     Verify(verify::Options),
     Doctor(doctor::Options),
     Gc(gc::Options),
@@ -87,6 +90,8 @@ impl Command {
             | Command::Trust(_)
             | Command::Tools(_)
             | Command::Doctor(_)
+            | Command::Diff(_)
+            | Command::Undo(_)
             | Command::Gc(_)
             | Command::Config(_) => true,
             // The output is the command's own.

@@ -1,7 +1,7 @@
 //! Puts a [`Runtime`] together. Opens nothing and starts nothing: each lane is opened at its first need.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use helve_core::context::ProgressNote;
@@ -249,8 +249,11 @@ impl RuntimeBuilder {
             session: session.clone(),
             shell: OnceLock::new(),
             files: OnceLock::new(),
+            undo: OnceLock::new(),
+            seen: OnceLock::new(),
             blobs: OnceLock::new(),
             kept: AtomicU64::new(0),
+            cut_told: AtomicBool::new(false),
         });
         let cancel = self.cancel.unwrap_or_else(Cancel::never);
         let executor = Executor {

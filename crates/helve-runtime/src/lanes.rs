@@ -2,18 +2,19 @@
 //! plugged in.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use helve_core::{
-    BlobRef, BoxFuture, Cancel, Egress, ErrorKind, Exit, FilesBridge, OutputSink, SandboxChoice,
+    BlobRef, BoxFuture, Cancel, Egress, ErrorKind, Exit, FilesBridge, FilesPlace, OutputSink, SandboxChoice,
     SandboxReport, ShellBackend, ShellJob, Stream, ToolError, Work,
 };
 use helve_policy::Policy;
-use helve_store::{Blobs, GcOptions, Home, StoreError};
-use helve_workspace::Options;
+use helve_store::{Blobs, GcOptions, Home, SeenLog, StoreError, Undo};
+use helve_workspace::{Inside, Options};
 
+use crate::files::SessionSeen;
 use crate::workspace;
 
 /// The lanes.
@@ -28,8 +29,12 @@ pub(crate) struct Lanes {
     pub(crate) session: String,
     pub(crate) shell: OnceLock<Arc<dyn ShellBackend>>,
     pub(crate) files: OnceLock<Arc<dyn FilesBridge>>,
+    pub(crate) undo: OnceLock<Undo>,
+    pub(crate) seen: OnceLock<Arc<SessionSeen>>,
     pub(crate) blobs: OnceLock<Arc<Blobs>>,
     pub(crate) kept: AtomicU64,
+    /// Whether it was told which calls died while they changed files.
+    pub(crate) cut_told: AtomicBool,
 }
 
 /// How long the empty command may take.
@@ -53,7 +58,10 @@ impl Lanes {
         // Only success is remembered, so that a call works again when its cause is gone.
         let workspace =
             workspace::check_workspace(&self.workspace, &self.home, &self.policy.guarded_files())?;
-        let view = self.policy.view(&workspace, &self.home);
+        let mut view = self.policy.view(&workspace, &self.home);
+        if self.policy.files_place() == FilesPlace::Sandbox {
+            view.read_only.extend(helper().ok());
+        }
         let limits = self.policy.process_limits();
         let shell = match self.policy.sandbox() {
             SandboxChoice::Auto => helve_sandbox::ladder(view, limits, Some(self.home.clone()))?,
@@ -126,9 +134,61 @@ impl Lanes {
         for root in &rules.roots {
             workspace::check_root(&root.path, &self.home, &guarded)?;
         }
+        if self.policy.files_place() == FilesPlace::Sandbox {
+            let files = helve_workspace::inside(Inside {
+                backend: self.shell()?,
+                program: helper()?,
+                workspace,
+                rules,
+                timeout: Duration::from_secs(self.policy.limits().tool_timeout),
+                fsync: true,
+            });
+            return Ok(Arc::clone(self.files.get_or_init(|| files)));
+        }
         let options = Options { janitor: Some(self.home.join(JANITOR)), ..Options::default() };
         let files: Arc<dyn FilesBridge> = helve_workspace::open_with(&workspace, rules, options)?;
         Ok(Arc::clone(self.files.get_or_init(|| files)))
+    }
+
+    /// What calls replaced.
+    pub(crate) fn undo(&self) -> Result<Undo, ToolError> {
+        if let Some(undo) = self.undo.get() {
+            return Ok(undo.clone());
+        }
+        let undo = Home::open(&self.home).and_then(|home| Undo::open(&home));
+        let undo = undo.map_err(|error| {
+            ToolError::internal(format!("What calls replace cannot be kept: {error}"))
+                .hint("Correct the permissions of $HELVE_HOME.")
+        })?;
+        Ok(self.undo.get_or_init(|| undo).clone())
+    }
+
+    /// The calls whose process died while they changed files: told once, at the first need.
+    pub(crate) fn cut_calls(&self) -> Result<Vec<String>, ToolError> {
+        if self.cut_told.swap(true, Ordering::Relaxed) {
+            return Ok(Vec::new());
+        }
+        self.undo()?.take_cut().map_err(|error| ToolError::internal(error.to_string()))
+    }
+
+    /// What the session has seen of files.
+    pub(crate) fn seen(&self) -> Result<Arc<SessionSeen>, ToolError> {
+        if let Some(seen) = self.seen.get() {
+            return Ok(Arc::clone(seen));
+        }
+        let log = Home::open(&self.home)
+            .and_then(|home| SeenLog::open(&home, &self.session, &self.workspace_name()))
+            .map_err(|error| {
+                ToolError::internal(format!("What the session saw of files cannot be kept: {error}"))
+                    .hint("Correct the permissions of $HELVE_HOME.")
+            })?;
+        let seen = SessionSeen { log, contents: self.undo()?.contents().clone() };
+        Ok(Arc::clone(self.seen.get_or_init(|| Arc::new(seen))))
+    }
+
+    /// The workspace as records name it.
+    pub(crate) fn workspace_name(&self) -> String {
+        self.workspace.to_string_lossy().into_owned()
     }
 
     pub(crate) fn net(&self) -> Option<Arc<dyn Egress>> {
@@ -139,6 +199,14 @@ impl Lanes {
     pub(crate) fn earlier_outputs(self: &Arc<Self>) -> Arc<dyn helve_core::Blobs> {
         Arc::new(EarlierOutputs(Arc::clone(self)))
     }
+}
+
+/// The program that is the helper inside the sandbox: this one.
+fn helper() -> Result<PathBuf, ToolError> {
+    std::env::current_exe().map_err(|error| {
+        ToolError::internal(format!("The path of this program cannot be had: {error}"))
+            .hint("Write files.bridge = \"host\".")
+    })
 }
 
 /// For a command whose output says nothing.

@@ -10,6 +10,7 @@
 mod approval;
 mod builder;
 mod call_id;
+mod files;
 mod lanes;
 mod pipeline;
 mod registry;
@@ -17,8 +18,11 @@ mod workspace;
 
 use std::sync::Arc;
 
-use helve_core::{Args, Call, CallResult, CommandUse, Decision, SandboxReport, ToolError, ToolSpec};
+use helve_core::{
+    Args, Call, CallResult, CommandUse, Decision, FilesScope, SandboxReport, ToolError, ToolSpec,
+};
 use helve_policy::Policy;
+use helve_store::UndoChange;
 use serde_json::Value;
 use tokio::runtime::RuntimeFlavor;
 use tokio::task::JoinSet;
@@ -30,6 +34,7 @@ pub use approval::{
 #[doc(hidden)]
 pub use builder::register_builtin;
 pub use builder::{BuildError, RuntimeBuilder};
+pub use files::{Contents, UndoEntry};
 use pipeline::{Admitted, Pipeline};
 pub use registry::{Quarantined, RegisterError};
 pub use workspace::{check_workspace, check_writable};
@@ -121,6 +126,35 @@ impl Runtime {
     /// The policy in force.
     pub fn policy(&self) -> &Policy {
         &self.pipeline.authority.policy
+    }
+
+    /// The calls that changed files of this workspace and can be looked at or undone, the newest first.
+    pub fn file_calls(&self) -> Result<Vec<UndoEntry>, ToolError> {
+        let lanes = &self.pipeline.lanes;
+        files::entries(&lanes.undo()?, &lanes.workspace_name())
+    }
+
+    /// What one call changed in this workspace.
+    pub fn file_call(&self, call: &str) -> Result<UndoEntry, ToolError> {
+        let lanes = &self.pipeline.lanes;
+        files::entry(&lanes.undo()?, call, &lanes.workspace_name())
+    }
+
+    /// The versions of one file around a call.
+    pub async fn file_contents(&self, change: &UndoChange) -> Result<Contents, ToolError> {
+        let lanes = &self.pipeline.lanes;
+        let handle = lanes.files()?.scoped(FilesScope::default());
+        files::contents(&*handle, &lanes.undo()?, change, self.policy().limits().file_bytes).await
+    }
+
+    /// Puts back what was there before a call. It is the owner's own act: no rule is asked, and no session has seen what
+    /// is there then. With `force` what came after the call is lost, else that is a conflict. It is recorded, and can be
+    /// undone like any call.
+    pub async fn undo(&self, call: &str, force: bool) -> Result<CallResult, ToolError> {
+        let entry = self.file_call(call)?;
+        let undo = self.pipeline.lanes.undo()?;
+        let put_back = files::put_back::PutBack::new(entry, undo, force);
+        Ok(self.pipeline.own(put_back, call).await)
     }
 
     /// The sandbox that a command would run in, or why none could, as far as that shows without running one.

@@ -75,6 +75,12 @@ pub fn file_tools(_defaults: &FileDefaults) -> Vec<Box<dyn Tool>> {
     ]
 }
 
+/// What changed from one version of a file to another, as a unified diff; none if nothing did, if one of them is no text, or
+/// if it would be too long.
+pub fn unified_diff(path: &str, before: &[u8], after: &[u8]) -> Option<String> {
+    diff::between(path, before, after)?.unified
+}
+
 /// A tool's facts as the `details` of its output.
 fn details<T: Serialize>(facts: &T) -> Value {
     serde_json::to_value(facts).unwrap_or_default()

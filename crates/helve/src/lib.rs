@@ -43,11 +43,12 @@ pub use helve_policy::{
     learn, starter,
 };
 pub use helve_runtime::{
-    Answer, Approval, ApprovalRequest, Approver, AskedPart, BuildError, Caller, Channel, EffectSummary,
-    Grant, Headless, Lasting, OpaquePart, Pending, Quarantined, Questions, RegisterError, Runtime,
-    RuntimeBuilder, Scope, Script, channel,
+    Answer, Approval, ApprovalRequest, Approver, AskedPart, BuildError, Caller, Channel, Contents,
+    EffectSummary, Grant, Headless, Lasting, OpaquePart, Pending, Quarantined, Questions, RegisterError,
+    Runtime, RuntimeBuilder, Scope, Script, UndoEntry, channel,
 };
 pub use helve_shell::quote;
+pub use helve_tools::unified_diff;
 pub use helve_workspace::serve_if_asked as serve_files_if_asked;
 pub use manual::manual;
 

@@ -6,6 +6,7 @@ pub(crate) mod call;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod gc;
 pub(crate) mod log;
@@ -14,6 +15,7 @@ pub(crate) mod run;
 pub(crate) mod sandbox;
 pub(crate) mod tools;
 pub(crate) mod trust;
+pub(crate) mod undo;
 pub(crate) mod verify;
 pub(crate) mod why;
 
@@ -35,6 +37,8 @@ pub(crate) fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Approvals(options) => approvals::approvals(global, &options),
         Command::Tools(options) => tools::tools(global, &options),
         Command::Log(options) => log::log(global, &options),
+        Command::Diff(options) => diff::diff(global, options),
+        Command::Undo(options) => undo::undo(global, options),
         Command::Verify(options) => verify::verify(global, &options),
         Command::Doctor(options) => doctor::doctor(global, &options),
         Command::Gc(options) => gc::gc(global, &options),

@@ -55,6 +55,7 @@ pub(crate) const VIEW_READ_ONLY: &str = "view.read_only";
 pub(crate) const VIEW_READ_WRITE: &str = "view.read_write";
 pub(crate) const VIEW_HIDDEN: &str = "view.hidden";
 pub(crate) const VIEW_PROTECTED: &str = "view.protected";
+pub(crate) const FILES_BRIDGE: &str = "files.bridge";
 pub(crate) const FILES_DENY_READ: &str = "files.deny_read";
 pub(crate) const FILES_READ_ONLY: &str = "files.read_only";
 pub(crate) const FILES_READ_WRITE: &str = "files.read_write";
@@ -96,6 +97,7 @@ pub(crate) const APPROVAL_LENGTHS: &[&str] = &["once", "session", "always"];
 
 pub(crate) const SANDBOXES: &[&str] = &["auto", "native", "landlock", "bwrap", "none"];
 pub(crate) const APPROVALS: &[&str] = &["never", "unless_auto_approved", "always"];
+pub(crate) const BRIDGES: &[&str] = &["host", "sandbox"];
 pub(crate) const HARD_LINKS: &[&str] = &["refuse", "allow"];
 
 /// Names of files that hold credentials wherever they lie, and next to them those that only look so. What is left out on
@@ -368,6 +370,12 @@ fn plain_keys() -> Vec<Key> {
             Kind::FileNames,
             Some(Value::List(protected::NAMES.iter().map(|name| (*name).to_owned()).collect())),
             "Names of files and directories that, anywhere in the workspace, run or configure programs without being asked: sandboxed commands cannot change them, and new ones are taken away and kept as blobs. `.git` stands for hooks and configuration of repositories, not for the whole. Setting it replaces the list; [] protects nothing.",
+        ),
+        key(
+            FILES_BRIDGE,
+            Kind::Choice(BRIDGES),
+            text("host"),
+            "Where file tools do their work. host: in Helve itself, through the open directory of the workspace. sandbox: in a helper inside the sandbox that commands run in, with no more rights than a command has; slower, and there must be a sandbox.",
         ),
         key(
             FILES_DENY_READ,

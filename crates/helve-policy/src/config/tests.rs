@@ -178,6 +178,7 @@ fn values_that_cannot_work_are_errors_at_load() {
         ("files.deny_read = ['a[z-a]']", "a[z-a]"),
         ("files.deny_read = ['# a']", "\"# a\" is no pattern"),
         ("files.deny_reads = []", "did you mean"),
+        ("files.bridge = 'container'", "\"host\" or \"sandbox\""),
         ("files.hard_links = 'yes'", "\"refuse\" or \"allow\""),
         ("model_context_window_tokens = 0", "1 or more"),
         ("tools.exec.env_pass = ['HELVE_HOME']", "HELVE_HOME configures Helve itself; take it out"),

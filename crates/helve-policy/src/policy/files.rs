@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use helve_core::files::{ExtraRoot, PathRules};
 use helve_core::harmless::{escaped, is_harmless};
-use helve_core::{Decision, Verdict, protected};
+use helve_core::{Decision, FilesPlace, Verdict, protected};
 use helve_shell::analysis::{Analysis, Effect, EffectKind, Target};
 use helve_shell::{Span, normal};
 
@@ -60,6 +60,14 @@ impl Policy {
             read_only: false,
             hard_links: text(settings, keys::FILES_HARD_LINKS) == Some("allow"),
             max_file_bytes: self.limits().file_bytes,
+        }
+    }
+
+    /// Where file tools do their work.
+    pub fn files_place(&self) -> FilesPlace {
+        match text(&self.inner.settings, keys::FILES_BRIDGE) {
+            Some("sandbox") => FilesPlace::Sandbox,
+            _ => FilesPlace::Host,
         }
     }
 

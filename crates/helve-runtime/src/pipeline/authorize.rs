@@ -47,6 +47,8 @@ pub(crate) use shown::Shown;
 /// The rule that allows a bare command without a question, and why.
 const BARE: &str = "guard.bare";
 const READS: &str = "it only reads";
+/// The rule behind what the owner does at the command line, which is not a tool call.
+const OWNER: &str = "owner";
 
 /// The proof that a call may happen. Its fields are private to this module.
 pub(crate) struct Permit {
@@ -63,6 +65,8 @@ pub(crate) struct Permit {
     held: Option<Box<Held>>,
     /// Protected paths that the call may write, because the owner agreed.
     agreed: Vec<String>,
+    /// The call that it takes back, where the owner does that.
+    undoes: Option<String>,
     /// What the reader of the result should know.
     notes: Vec<String>,
 }
@@ -90,6 +94,10 @@ impl Permit {
 
     pub(crate) fn agreed(&self) -> &[String] {
         &self.agreed
+    }
+
+    pub(crate) fn undoes(&self) -> Option<&str> {
+        self.undoes.as_deref()
     }
 
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
@@ -190,9 +198,10 @@ impl Authority {
         contained?;
         let ticket = self.reserve(spec, rule)?;
         let Decided { decision, judged, asking } = decided;
-        let (entry, notes) = (Arc::clone(entry), Vec::new());
-        let (approval, held) = (None, None);
-        let permit = Permit { entry, args, access, decision, ticket, effects, approval, held, agreed, notes };
+        let entry = Arc::clone(entry);
+        let (approval, held, undoes, notes) = (None, None, None, Vec::new());
+        let permit =
+            Permit { entry, args, access, decision, ticket, effects, approval, held, agreed, undoes, notes };
         if permit.decision.verdict == Verdict::Allow {
             return Ok(Authorized::Permit(Box::new(permit)));
         }
@@ -204,6 +213,22 @@ impl Authority {
                 Err(question) => Authorized::Question(question),
             })
         })
+    }
+
+    /// The permit of the owner's own act: nobody is asked, and what is protected is the owner's to change. `undoes` is the
+    /// call that it takes back.
+    pub(crate) fn own(&self, entry: Arc<Entry>, undoes: &str) -> Permit {
+        let args = Value::Object(serde_json::Map::new());
+        let access = entry.tool.access(&args);
+        let agreed = access.writes.iter().filter_map(|resource| match resource {
+            Resource::Path(path) => Some(path.clone()),
+            Resource::Host(_) | Resource::Key(_) => None,
+        });
+        let agreed = agreed.collect();
+        let decision = Decision::allow(OWNER);
+        let (ticket, effects, approval, held) = (None, None, None, None);
+        let (undoes, notes) = (Some(undoes.to_owned()), Vec::new());
+        Permit { entry, args, access, decision, ticket, effects, approval, held, agreed, undoes, notes }
     }
 
     /// The decision on a call of `entry` that runs `command`, as `helve check` shows it. Nothing is reserved, asked or

@@ -6,9 +6,10 @@ use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as Poller, Poll};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use helve_core::context::{Parts, ProgressNote, assemble};
+use helve_core::files::{SeenFiles, UndoSink};
 use helve_core::{
     BoxFuture, CallId, Cancel, CommandUse, Context, ErrorKind, Files, FilesScope, Lane, Output, Progress,
     Removed, SandboxReport, Shell, ShellBackend, ShellJob, ShellOutput, ShellRequest, TakenOut, ToolError,
@@ -20,6 +21,7 @@ use tokio::sync::mpsc;
 use super::authorize::Permit;
 use super::govern::Governor;
 use super::govern::drain::{self, Drain, SharedDrain};
+use crate::files::{CallUndo, FileChanged, OfCall};
 use crate::lanes::Lanes;
 use crate::off_async;
 
@@ -38,6 +40,10 @@ pub(crate) struct Told {
     pub(crate) notes: Vec<String>,
     /// The sandbox that the last command really ran in.
     pub(crate) sandbox: Option<SandboxReport>,
+    /// What changed in files.
+    pub(crate) changed: Vec<FileChanged>,
+    /// What took the changes into the store.
+    undo: Option<Arc<CallUndo>>,
 }
 
 impl Notes {
@@ -54,7 +60,12 @@ impl Notes {
     }
 
     pub(crate) fn take(&self) -> Told {
-        std::mem::take(&mut *self.told())
+        let mut told = std::mem::take(&mut *self.told());
+        if let Some(undo) = told.undo.take() {
+            told.changed = undo.changed();
+            told.notes.extend(undo.notes());
+        }
+        told
     }
 }
 
@@ -127,7 +138,7 @@ impl Executor {
             caller: self.caller.clone(),
             limits: Arc::clone(&self.governor.limits),
             shell,
-            files: if spec.lane == Lane::Files { Some(self.files(permit)?) } else { None },
+            files: if spec.lane == Lane::Files { Some(self.files(call, permit, notes)?) } else { None },
             net: matches!(spec.lane, Lane::Files | Lane::Wasm | Lane::Mcp)
                 .then(|| self.lanes.net())
                 .flatten(),
@@ -138,13 +149,46 @@ impl Executor {
     }
 
     /// The call's own handle on the files.
-    fn files(&self, permit: &Permit) -> Result<Arc<dyn Files>, ToolError> {
-        let bridge = self.lanes.files()?;
+    fn files(&self, call: &CallId, permit: &Permit, notes: &Notes) -> Result<Arc<dyn Files>, ToolError> {
+        let (lanes, spec) = (&self.lanes, permit.entry().spec());
+        let bridge = lanes.files()?;
+        for cut in lanes.cut_calls()? {
+            notes.add(format!(
+                "{cut} died while it changed files: `helve undo {cut}` puts back what was there"
+            ));
+        }
+        let undo = if spec.read_only { None } else { Some(Arc::new(self.call_undo(call, permit)?)) };
+        notes.told().undo.clone_from(&undo);
+        // What the owner does by hand no session has seen.
+        let seen = match permit.undoes() {
+            Some(_) => None,
+            None => Some(lanes.seen()? as Arc<dyn SeenFiles>),
+        };
         Ok(bridge.scoped(FilesScope {
             agreed: permit.agreed().to_vec(),
+            undo: undo.map(|undo| undo as Arc<dyn UndoSink>),
+            seen,
             cancel: self.cancel.clone(),
-            ..FilesScope::default()
         }))
+    }
+
+    /// What takes the call's changes into the store.
+    fn call_undo(&self, call: &CallId, permit: &Permit) -> Result<CallUndo, ToolError> {
+        let (lanes, limits) = (&self.lanes, &self.governor.limits);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let of = OfCall {
+            call: call.to_string(),
+            tool: permit.entry().spec().name.clone(),
+            session: lanes.session.clone(),
+            workspace: lanes.workspace_name(),
+            at_us: u64::try_from(now.as_micros()).unwrap_or(u64::MAX),
+            undoes: permit.undoes().map(str::to_owned),
+        };
+        let store = match limits.undo_store_bytes.min(limits.undo_bytes) {
+            0 => None,
+            _ => Some(lanes.undo()?),
+        };
+        Ok(CallUndo::new(of, store, limits.undo_bytes, lanes.policy.fsync()))
     }
 }
 

@@ -23,7 +23,7 @@ use std::time::Instant;
 
 use helve_core::{
     Args, Call, CallId, CallResult, CommandUse, Content, Decision, ErrorKind, Lane, Output, SandboxReport,
-    ToolError, WireError,
+    Tool, ToolError, WireError,
 };
 use serde_json::Value;
 
@@ -217,6 +217,19 @@ impl Pipeline {
         }
     }
 
+    /// An act of the owner's own: schedule to record. There is nothing to resolve, and nobody to ask.
+    pub(crate) async fn own(&self, tool: impl Tool + 'static, undoes: &str) -> CallResult {
+        let entry = Arc::new(Entry::new(Arc::new(tool)));
+        let mut story = Story::new(None, entry.spec().name.clone());
+        story.lane = Some(entry.spec().lane);
+        story.args = serde_json::json!({ "call": undoes });
+        let permit = self.authority.own(entry, undoes);
+        match self.place(story, Ok(permit)) {
+            Admitted::Ready(ready) => self.finish(*ready).await,
+            Admitted::Refused(result) => *result,
+        }
+    }
+
     /// Resolve to validate, for whoever wants to know what a tool would get.
     pub(crate) fn arguments(&self, tool: &str, args: Args) -> Result<Value, ToolError> {
         let entry = resolve::resolve(&self.registry, tool)?;
@@ -309,14 +322,18 @@ impl Pipeline {
             ErrorKind::InvalidParams => self.without_sensitive(entry.spec(), error),
             _ => error,
         });
-        let told = notes.take();
-        story.notes.extend(told.notes);
+        let mut told = notes.take();
+        if !told.changed.is_empty() {
+            self.lanes.blob_kept();
+        }
+        told.changed.iter_mut().for_each(|change| change.path = self.governor.clean(&change.path));
+        story.notes.extend(told.notes.iter().map(|note| self.governor.clean(note)));
         // Before the run it was only known which sandbox was meant.
         story.sandbox = told.sandbox.or(story.sandbox);
         let (outcome, notes) = self.govern(&story.call, outcome, entry.details());
         story.notes.extend(notes);
         let (mut result, raw) = story.result(outcome);
-        if let Err(error) = self.recorder.outcome(&result, raw.as_deref()) {
+        if let Err(error) = self.recorder.outcome(&result, raw.as_deref(), &told.changed) {
             result.ok = false;
             result.error = Some(WireError::from(error));
         }

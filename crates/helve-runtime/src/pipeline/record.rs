@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::approval::EffectSummary;
 use crate::approval::note::ApprovalNote;
+use crate::files::FileChanged;
 use crate::off_async;
 
 /// Writes the journal of one session; opens it at the first entry.
@@ -58,6 +59,9 @@ struct Placed<'a> {
 #[derive(Serialize)]
 struct Outcome<'a> {
     call: &'a CallId,
+    /// What it changed in files.
+    #[serde(skip_serializing_if = "<[FileChanged]>::is_empty")]
+    changes: &'a [FileChanged],
     content: &'a [Content],
     cost: &'a Option<Cost>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,7 +86,7 @@ struct Outcome<'a> {
 }
 
 impl<'a> Outcome<'a> {
-    fn new(result: &'a CallResult, raw: Option<&'a str>) -> Self {
+    fn new(result: &'a CallResult, raw: Option<&'a str>, changes: &'a [FileChanged]) -> Self {
         // Taken apart by name, so that a new field of the result cannot be forgotten here.
         let CallResult {
             id,
@@ -101,6 +105,7 @@ impl<'a> Outcome<'a> {
         } = result;
         Outcome {
             call,
+            changes,
             content,
             cost,
             decision,
@@ -137,13 +142,18 @@ impl Recorder {
     }
 
     /// After the call.
-    pub(crate) fn outcome(&self, result: &CallResult, raw: Option<&str>) -> Result<(), ToolError> {
-        self.append(&[outcome_entry(result, raw)])
+    pub(crate) fn outcome(
+        &self,
+        result: &CallResult,
+        raw: Option<&str>,
+        changes: &[FileChanged],
+    ) -> Result<(), ToolError> {
+        self.append(&[outcome_entry(result, raw, changes)])
     }
 
     /// Both at once, for a call that was refused before it could run.
     pub(crate) fn refused(&self, planned: Planned<'_>, result: &CallResult) -> Result<(), ToolError> {
-        self.append(&[self.planned_entry(planned), outcome_entry(result, None)])
+        self.append(&[self.planned_entry(planned), outcome_entry(result, None, &[])])
     }
 
     fn planned_entry<'a>(&'a self, planned: Planned<'a>) -> Entry<Body<'a>> {
@@ -179,8 +189,12 @@ fn unrecorded(error: &StoreError) -> ToolError {
         .hint(format!("Nothing runs unrecorded.{remedy}"))
 }
 
-fn outcome_entry<'a>(result: &'a CallResult, raw: Option<&'a str>) -> Entry<Body<'a>> {
-    entry(EntryKind::Outcome, &result.call, Body::Outcome(Outcome::new(result, raw)))
+fn outcome_entry<'a>(
+    result: &'a CallResult,
+    raw: Option<&'a str>,
+    changes: &'a [FileChanged],
+) -> Entry<Body<'a>> {
+    entry(EntryKind::Outcome, &result.call, Body::Outcome(Outcome::new(result, raw, changes)))
 }
 
 fn entry<'a>(kind: EntryKind, call: &CallId, body: Body<'a>) -> Entry<Body<'a>> {
@@ -230,7 +244,7 @@ mod tests {
             ..full.clone()
         };
         for result in [full, bare] {
-            let entry = outcome_entry(&result, None);
+            let entry = outcome_entry(&result, None, &[]);
             assert_eq!(
                 helve_store::canonical_json(&entry.body).unwrap(),
                 helve_store::canonical_json(&result).unwrap()

@@ -85,6 +85,11 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    pub(crate) fn new(tool: Arc<dyn Tool>) -> Self {
+        let arguments = Validator::new(tool.spec().parameters.clone());
+        Entry { tool, arguments, details: OnceLock::new(), rule: OnceLock::new() }
+    }
+
     pub(crate) fn spec(&self) -> &ToolSpec {
         self.tool.spec()
     }
@@ -143,10 +148,7 @@ impl Registry {
         for alias in aliases {
             self.aliases.insert(alias, name.clone());
         }
-        let arguments = Validator::new(tool.spec().parameters.clone());
-        let entry =
-            Entry { tool: Arc::from(tool), arguments, details: OnceLock::new(), rule: OnceLock::new() };
-        self.entries.insert(name, Arc::new(entry));
+        self.entries.insert(name, Arc::new(Entry::new(Arc::from(tool))));
         Ok(())
     }
 

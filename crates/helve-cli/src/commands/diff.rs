@@ -1,0 +1,162 @@
+//! `helve diff`: what a call changed in files, as a unified diff.
+
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+use clap::Args as ClapArgs;
+use helve::store::{FileState, UndoChange};
+use helve::{Runtime, ToolError};
+use serde::Serialize;
+
+use super::undo;
+use crate::args::Global;
+use crate::failure::Failure;
+use crate::harmless::{harmless, one_line};
+use crate::setup::{self, Running};
+use crate::ui;
+
+const PLACE: Style = AnsiColor::Cyan.on_default();
+
+/// Show what a call changed in files
+#[derive(ClapArgs)]
+#[command(long_about = "\
+Show what a call changed in files of the workspace, as a unified diff. Without CALL it is the last call that changed \
+something here and was not undone (of one session with --session). `helve undo --list` lists them. A file that has changed \
+since is marked so. With --json: one object with the paths, what they were and are, and their diffs.")]
+#[command(after_help = "\
+Examples:
+  helve diff
+  helve diff c_01JZ4M5V6W7X8Y9Z0ABCDEFGHJ
+  helve diff --json | jq -r '.files[].path'")]
+pub(crate) struct Options {
+    /// The call; `helve undo --list` and `helve log` show them
+    call: Option<String>,
+}
+
+/// What a program reads.
+#[derive(Serialize)]
+struct Shown<'a> {
+    call: &'a str,
+    tool: &'a str,
+    session: &'a str,
+    undone: bool,
+    files: Vec<ShownFile>,
+}
+
+#[derive(Serialize)]
+struct ShownFile {
+    #[serde(flatten)]
+    change: UndoChange,
+    /// None where there is no text to compare, or too much.
+    diff: Option<String>,
+    changed_since: bool,
+}
+
+pub(crate) fn diff(global: &Global, options: Options) -> Result<u8, Failure> {
+    let policy = setup::policy(global)?;
+    let session = setup::named_session(global, &policy);
+    let running = Running::new(global, policy)?;
+    let call = match options.call {
+        Some(call) => call,
+        None => undo::last(&running.runtime, session.as_deref())?,
+    };
+    let entry = running.runtime.file_call(&call).map_err(|error| told(&error))?;
+    let changes = entry.record.changes.clone();
+    let files = running.block_on(|runtime, _, _| async move {
+        let mut files = Vec::new();
+        for change in changes {
+            files.push(file(&runtime, change).await?);
+        }
+        Ok::<_, Failure>(files)
+    })??;
+    let record = &entry.record;
+    if global.json {
+        let (call, tool, session) = (&record.call, &record.tool, &record.session);
+        ui::print_json(&Shown { call, tool, session, undone: entry.undone, files })?;
+        return Ok(0);
+    }
+    let mut text = String::new();
+    for file in &files {
+        text.push_str(&coloured(file));
+    }
+    ui::print_styled(&text)?;
+    Ok(0)
+}
+
+async fn file(runtime: &Runtime, change: UndoChange) -> Result<ShownFile, Failure> {
+    let contents = runtime.file_contents(&change).await.map_err(|error| told(&error))?;
+    let side = |state: &FileState, content: Option<Vec<u8>>| match state {
+        FileState::File { .. } => content,
+        FileState::Absent | FileState::Directory => Some(Vec::new()),
+    };
+    let both = side(&change.was, contents.before).zip(side(&change.is, contents.after));
+    let diff = both.and_then(|(before, after)| helve::unified_diff(&change.path, &before, &after));
+    Ok(ShownFile { change, diff, changed_since: !contents.untouched })
+}
+
+/// What was changed since a call, in the files that it changed.
+pub(super) async fn since(runtime: &Runtime, call: &str) -> Result<String, Failure> {
+    let entry = runtime.file_call(call).map_err(|error| told(&error))?;
+    let mut text = String::new();
+    for change in &entry.record.changes {
+        let contents = runtime.file_contents(change).await.map_err(|error| told(&error))?;
+        if contents.untouched {
+            continue;
+        }
+        let (after, now) = (contents.after.unwrap_or_default(), contents.now.unwrap_or_default());
+        if let Some(diff) = helve::unified_diff(&change.path, &after, &now) {
+            text.push_str(&lines(&diff));
+        }
+    }
+    Ok(text)
+}
+
+fn coloured(file: &ShownFile) -> String {
+    let change = &file.change;
+    let name = one_line(&change.path, 200);
+    let mode = |mode: u32| format!("{mode:04o}");
+    let what = match (&change.was, &change.is) {
+        (FileState::Absent, FileState::Directory) => "made the directory",
+        (FileState::Directory, _) => "removed the directory",
+        (FileState::Absent, _) => "made",
+        (_, FileState::Absent) => "removed",
+        _ => "changed",
+    };
+    let mut text = String::new();
+    let since = if file.changed_since { ", and changed since" } else { "" };
+    let _ = writeln!(text, "{}", ui::styled(ui::STRONG, &format!("{what} {name}{since}")));
+    if let (FileState::File { mode: was, .. }, FileState::File { mode: is, .. }) = (&change.was, &change.is)
+        && was != is
+    {
+        let _ = writeln!(text, "mode {} became {}", mode(*was), mode(*is));
+    }
+    match (&file.diff, &change.was, &change.is) {
+        (Some(diff), ..) => text.push_str(&lines(diff)),
+        (None, FileState::File { .. }, _) | (None, _, FileState::File { .. }) => {
+            let _ = writeln!(text, "(no diff: the same text, no text, too long, or not kept)");
+        }
+        _ => {}
+    }
+    text
+}
+
+/// A diff with the colours that people know.
+fn lines(diff: &str) -> String {
+    let mut text = String::new();
+    for line in diff.lines() {
+        let style = match line.as_bytes().first() {
+            Some(b'+') => ui::GOOD,
+            Some(b'-') => ui::BAD,
+            Some(b'@') => PLACE,
+            _ => Style::new(),
+        };
+        let _ = writeln!(text, "{}", ui::styled(style, &harmless(line)));
+    }
+    text
+}
+
+/// An error of the runtime as one of this command.
+pub(super) fn told(error: &ToolError) -> Failure {
+    let hint = error.hint.as_deref().map(|hint| format!(" {hint}")).unwrap_or_default();
+    Failure::not_found(format!("{}{hint}", error.message)).with_code(error.kind.exit_code())
+}

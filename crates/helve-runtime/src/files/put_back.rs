@@ -1,0 +1,184 @@
+//! Undoes a call: puts back what was there before it, all or nothing, through the workspace.
+//!
+//! It is the owner's own act and not a tool that a model can call; it takes the pipeline's way from its place in the line
+//! on, so that it is ordered, recorded and can be undone itself.
+
+use helve_core::files::{Act, Change, ContentId, Expect, Files};
+use helve_core::{Access, BoxFuture, Context, ErrorKind, Lane, Output, Resource, Tool, ToolError, ToolSpec};
+use helve_store::{FileState, Undo, UndoChange};
+use serde_json::{Value, json};
+
+use super::records::{UndoEntry, is_same, kept, present};
+
+/// The name in the journal and in records.
+pub(crate) const NAME: &str = "undo";
+
+/// The undoing of one call.
+pub(crate) struct PutBack {
+    spec: ToolSpec,
+    entry: UndoEntry,
+    undo: Undo,
+    /// Whether what came after the call may be lost.
+    force: bool,
+}
+
+impl PutBack {
+    pub(crate) fn new(entry: UndoEntry, undo: Undo, force: bool) -> Self {
+        let strings = json!({"type": "array", "items": {"type": "string"}});
+        let spec = ToolSpec::new(NAME, "Puts back what was there before a call.", json!({"type": "object"}))
+            .lane(Lane::Files)
+            .rate_limit(None)
+            .output_schema(json!({
+                "type": "object",
+                "properties": {"undoes": {"type": "string"}, "restored": strings, "removed": strings, "left": strings},
+                "required": ["undoes", "restored", "removed", "left"],
+            }));
+        PutBack { spec, entry, undo, force }
+    }
+
+    /// The paths that it changes.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &String> {
+        self.entry.record.changes.iter().map(|change| &change.path)
+    }
+
+    async fn put_back(&self, files: &dyn Files, ctx: &Context) -> Result<Output, ToolError> {
+        let limits = ctx.limits();
+        let mut plan = Plan::default();
+        for change in &self.entry.record.changes {
+            self.plan(files, change, limits.undo_bytes.max(limits.file_bytes), &mut plan).await?;
+        }
+        let call = &self.entry.record.call;
+        if !plan.conflicts.is_empty() && !self.force {
+            let message =
+                format!("Changed since {call}: {}. Nothing was put back.", plan.conflicts.join(", "));
+            return Err(ToolError::new(ErrorKind::Conflict, message).hint(format!(
+                "`helve undo --force {call}` puts back what was there before the call; what came after it is lost."
+            )));
+        }
+        if !plan.lost.is_empty() && !self.force {
+            let lost = plan.lost.join(", ");
+            let message = format!("What was there before {call} is not kept: {lost}. Nothing was put back.");
+            return Err(ToolError::new(ErrorKind::NotFound, message)
+                .hint(format!("`helve undo --force {call}` puts the other files back.")));
+        }
+        plan.left.append(&mut plan.lost);
+        let (changes, report) = plan.finish(files).await?;
+        if !changes.is_empty() {
+            files.commit(changes, false).await?;
+        }
+        Ok(report.output(call))
+    }
+
+    async fn plan(
+        &self,
+        files: &dyn Files,
+        change: &UndoChange,
+        max: u64,
+        plan: &mut Plan,
+    ) -> Result<(), ToolError> {
+        let path = &change.path;
+        let (now, _) = present(files, path, max).await?;
+        // A call that was cut has changed only some of its files.
+        if is_same(&now, &change.was) {
+            return Ok(());
+        }
+        if !is_same(&now, &change.is) {
+            plan.conflicts.push(path.clone());
+        }
+        let expect = match &now {
+            FileState::Absent => Expect::Absent,
+            FileState::Directory => Expect::Any,
+            FileState::File { id, .. } => Expect::Content(ContentId(id.clone())),
+        };
+        let act = |act| Change { path: path.clone(), act, expect };
+        match (&change.was, &now) {
+            (FileState::Absent, FileState::Directory) => plan.directories.push(path.clone()),
+            (FileState::Absent, _) => plan.remove.push(act(Act::Remove)),
+            (FileState::Directory, _) => plan.make.push(act(Act::Mkdirp)),
+            (FileState::File { id, mode, dropped }, _) => match kept(&self.undo, id, max) {
+                Some(content) if !dropped => {
+                    plan.restore.push(act(Act::Restore { content, mode: *mode }));
+                }
+                _ => plan.lost.push(path.clone()),
+            },
+        }
+        Ok(())
+    }
+}
+
+impl Tool for PutBack {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn access(&self, _args: &Value) -> Access {
+        Access { writes: self.paths().cloned().map(Resource::Path).collect(), ..Access::default() }
+    }
+
+    fn run<'a>(&'a self, _args: Value, ctx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>> {
+        Box::pin(async move { self.put_back(ctx.files()?, ctx).await })
+    }
+}
+
+/// What will be done.
+#[derive(Default)]
+struct Plan {
+    remove: Vec<Change>,
+    /// Directories that the call made.
+    directories: Vec<String>,
+    make: Vec<Change>,
+    restore: Vec<Change>,
+    conflicts: Vec<String>,
+    /// Files of which the former content is not kept.
+    lost: Vec<String>,
+    left: Vec<String>,
+}
+
+impl Plan {
+    /// The changes in their order, and what is told of them. A directory goes if nothing else is in it.
+    async fn finish(mut self, files: &dyn Files) -> Result<(Vec<Change>, Report), ToolError> {
+        let mut gone: Vec<String> = self.remove.iter().map(|change| change.path.clone()).collect();
+        // What is below comes first.
+        self.directories.sort_unstable_by(|a, b| b.cmp(a));
+        for path in self.directories {
+            let (entries, more) = files.list(&path, None, gone.len() + 1).await?;
+            let stays = |name: &str| !gone.contains(&format!("{path}/{name}"));
+            if more || entries.iter().any(|entry| stays(&entry.path)) {
+                self.left.push(path);
+                continue;
+            }
+            gone.push(path.clone());
+            self.remove.push(Change { path, act: Act::Remove, expect: Expect::Any });
+        }
+        let report = Report {
+            restored: self.make.iter().chain(&self.restore).map(|change| change.path.clone()).collect(),
+            removed: gone,
+            left: self.left,
+        };
+        let changes = self.remove.into_iter().chain(self.make).chain(self.restore).collect();
+        Ok((changes, report))
+    }
+}
+
+struct Report {
+    restored: Vec<String>,
+    removed: Vec<String>,
+    left: Vec<String>,
+}
+
+impl Report {
+    fn output(self, call: &str) -> Output {
+        let Report { restored, removed, left } = self;
+        let mut text = match (restored.len(), removed.len()) {
+            (0, 0) => format!("Everything is as it was before {call}."),
+            _ => format!("Put back what was there before {call}."),
+        };
+        for (word, paths) in [("restored", &restored), ("removed", &removed), ("left", &left)] {
+            for path in paths {
+                text.push_str(&format!("\n{word} {path}"));
+            }
+        }
+        let details = json!({"undoes": call, "restored": restored, "removed": removed, "left": left});
+        Output::text(text).with_details(details)
+    }
+}

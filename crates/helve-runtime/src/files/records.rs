@@ -1,0 +1,129 @@
+//! Looks at what calls changed: the records, and the contents behind them.
+
+use std::collections::HashSet;
+
+use helve_core::files::{FileKind, Files};
+use helve_core::{ErrorKind, ToolError};
+use helve_store::{FileState, StoreError, Undo, UndoChange, UndoRecord, UndoStage};
+use serde::Serialize;
+
+/// A call that changed files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UndoEntry {
+    /// What it did.
+    #[serde(flatten)]
+    pub record: UndoRecord,
+    /// How far it came.
+    pub stage: UndoStage,
+    /// Whether it was taken back since.
+    pub undone: bool,
+}
+
+/// The versions of one file around a call; none where no file is, or where its content is not kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// Before the call.
+    pub before: Option<Vec<u8>>,
+    /// After it.
+    pub after: Option<Vec<u8>>,
+    /// Now.
+    pub now: Option<Vec<u8>>,
+    /// Whether what is there now is what the call left.
+    pub untouched: bool,
+}
+
+/// The calls that changed files of a workspace, the newest first.
+pub(crate) fn entries(undo: &Undo, workspace: &str) -> Result<Vec<UndoEntry>, ToolError> {
+    let mut found = Vec::new();
+    let mut undone = HashSet::new();
+    for call in undo.calls().map_err(|error| unread(&error))? {
+        // One that cannot be read is passed over: naming it says why.
+        let Ok(Some((record, stage))) = undo.get(&call) else { continue };
+        if record.workspace != workspace {
+            continue;
+        }
+        let taken_back = undone.contains(&call);
+        // Newest first, so that the undo of an undo is known before what it brings back.
+        if let (Some(other), false) = (&record.undoes, taken_back) {
+            undone.insert(other.clone());
+        }
+        found.push(UndoEntry { record, stage, undone: taken_back });
+    }
+    Ok(found)
+}
+
+/// The record of one call.
+pub(crate) fn entry(undo: &Undo, call: &str, workspace: &str) -> Result<UndoEntry, ToolError> {
+    let found = undo.get(call).map_err(|error| unread(&error))?;
+    let Some((record, stage)) = found else {
+        return Err(ToolError::not_found(format!(
+            "The call {call} changed no files, or that is not kept any more."
+        ))
+        .hint("`helve undo --list` shows the calls that can be undone here."));
+    };
+    if record.workspace != workspace {
+        let message = format!("The call {call} changed files of {}, not of {workspace}.", record.workspace);
+        let hint = format!("Name that workspace: --workspace {}", record.workspace);
+        return Err(ToolError::new(ErrorKind::NotFound, message).hint(hint));
+    }
+    let undone = entries(undo, workspace)?.into_iter().any(|one| one.record.call == call && one.undone);
+    Ok(UndoEntry { record, stage, undone })
+}
+
+/// What is at a path now, and its bytes if it is a file.
+pub(crate) async fn present(
+    files: &dyn Files,
+    path: &str,
+    max: u64,
+) -> Result<(FileState, Option<Vec<u8>>), ToolError> {
+    let Some(stat) = files.stat(path).await? else { return Ok((FileState::Absent, None)) };
+    match stat.kind {
+        FileKind::Directory => Ok((FileState::Directory, None)),
+        _ => {
+            let content = files.read(path, max).await?;
+            let state = FileState::File { id: content.id.0, mode: content.stat.mode, dropped: false };
+            Ok((state, Some(content.bytes)))
+        }
+    }
+}
+
+/// Whether both are the same file, whether its content is kept or not.
+pub(crate) fn is_same(a: &FileState, b: &FileState) -> bool {
+    match (a, b) {
+        (FileState::File { id, mode, .. }, FileState::File { id: other_id, mode: other_mode, .. }) => {
+            id == other_id && mode == other_mode
+        }
+        (a, b) => a == b,
+    }
+}
+
+/// The versions of one file around a call.
+pub(crate) async fn contents(
+    files: &dyn Files,
+    undo: &Undo,
+    change: &UndoChange,
+    max: u64,
+) -> Result<Contents, ToolError> {
+    let (state, now) = present(files, &change.path, max).await?;
+    let version = |wanted: &FileState| {
+        let FileState::File { id, .. } = wanted else { return None };
+        if let FileState::File { id: of_now, .. } = &state
+            && of_now == id
+        {
+            return now.clone();
+        }
+        kept(undo, id, max)
+    };
+    let (before, after) = (version(&change.was), version(&change.is));
+    Ok(Contents { before, after, untouched: is_same(&state, &change.is), now })
+}
+
+/// A content from the store, if it is there and no larger.
+pub(crate) fn kept(undo: &Undo, id: &str, max: u64) -> Option<Vec<u8>> {
+    let len = undo.contents().len(id).ok().filter(|len| *len <= max)?;
+    undo.contents().read_range(id, 0, usize::try_from(len).ok()?).ok()
+}
+
+pub(crate) fn unread(error: &StoreError) -> ToolError {
+    ToolError::internal(format!("The undo records cannot be read: {error}"))
+}

@@ -70,18 +70,21 @@ fn live(slot: *mut Slot, member: &Given, world: &World) -> Result<Report, Failur
     };
     // SAFETY: the slot outlives its processes, and the number is atomic.
     unsafe { (*slot).clock.store(clock, Ordering::Release) };
-    // Its process gets itself ready while this one mounts: both take about as long.
-    let command = start(slot)?;
+    let warm = member.kind == Kind::Warm as u32;
+    // Its process gets itself ready while this one mounts: both take about as long. A shell to be kept warm is not waited
+    // for, and it may ask only a parent to follow it that has no fewer capabilities.
+    let early = if warm { None } else { Some(start(slot)?) };
     let private = mount_private(world)?;
     Slot::reach(slot, Stage::Private);
     mount_system()?;
     confine::drop_capabilities().at(Step::Capabilities)?;
     Slot::reach(slot, Stage::All);
+    let command = early.map_or_else(|| start(slot), Ok)?;
     // The rest is done while the command's process becomes its program. What fails here ends it.
     let init = Init { talk: member.talk, clock, children: child_signals()?, command };
     let workspace = world.template.workspace.as_raw_fd();
     let mut watch = Watch::new(&world.bounds, workspace, private).at(Step::Limits)?;
-    if member.kind == Kind::Warm as u32 {
+    if warm {
         let stop = member.stop.ok_or((Step::Process, libc::ENOSYS))?;
         let standing = warm::run_to_stop(init.command, &stop).at(Step::Process)?;
         close_streams(member);

@@ -17,7 +17,7 @@ use crate::commands::{
 First steps:
   helve run 'uname -a'             a shell command, in the sandbox
   helve call echo message=hello    any tool, by its name
-  helve call read_file path=a.txt  a file of the workspace; edit_file changes it, `helve undo` puts it back
+  helve call grep pattern=TODO     a tool for files; `helve undo` puts back what one changed
   helve check 'rm -rf build'       what a command does and whether it may run, without running it
   helve doctor                     which sandbox this machine gives, and what mends it
   helve log                        what was called, and what came of it

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `document` | TOML or JSON text to a tree with line numbers |
 //! | `keys` | the table: every key, its type, its default, what it does |
+//! | `credentials` | what nobody should read for a model, by default |
 //! | `value` | checks one value against its type |
 //! | `layers` | puts the layers together, remembers where each value came from |
 //! | `tighten` | what a workspace's own file may set |
@@ -16,6 +17,7 @@
 //!
 //! Not here: what the values mean, and whether the owner trusts a workspace's own file.
 
+pub(crate) mod credentials;
 pub(crate) mod document;
 pub(crate) mod keys;
 pub(crate) mod layers;

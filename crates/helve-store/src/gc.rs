@@ -215,7 +215,9 @@ fn remove_session(
         let _appending = Lock::exclusive(&journal).map_err(failed)?;
         remove_witness(home, session)?;
         let remove = || -> io::Result<()> {
-            for seen in files::names(&dir)?.iter().filter(|name| name.starts_with(SEEN)) {
+            for seen in
+                files::names(&dir)?.iter().filter(|name| name.trim_start_matches('.').starts_with(SEEN))
+            {
                 files::remove_file(&dir, seen)?;
             }
             files::remove_file(&dir, JOURNAL)?;

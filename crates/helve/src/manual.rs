@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use helve_core::limits::Limits;
 use helve_core::schema;
-use helve_core::{ApprovalNeed, SandboxChoice, ToolSpec};
+use helve_core::{ApprovalNeed, Lane, SandboxChoice, ToolSpec};
 use helve_policy::Policy;
 use serde_json::Value;
 
@@ -27,6 +27,9 @@ pub fn manual<'s>(specs: impl IntoIterator<Item = &'s ToolSpec>, policy: &Policy
         }
         SandboxChoice::Wrapper { .. } | SandboxChoice::None => WORKSPACE_OPEN,
     });
+    if specs.iter().any(|spec| spec.lane == Lane::Files) {
+        text.push_str(FILES);
+    }
     text.push_str(REFUSED);
     text.push_str(&truncation(limits));
     limits_table(&mut text, limits);
@@ -132,6 +135,16 @@ const WORKSPACE_OPEN: &str = "
 
 Commands start in the workspace. The owner has chosen to run them without Helve's own sandbox: what they can reach \
 is what the owner's wrapper or account can reach. Stay in the workspace.
+";
+
+const FILES: &str = "
+# Files
+
+Paths are relative to the workspace; absolute ones count if they lie in it, or in a directory that the owner opened. \
+Links that stay inside are followed for reading, not for changing. What has changed since you last read or wrote it is not \
+overwritten: the error shows what changed, and you decide again. All changes of one call happen or none does, and the owner \
+can undo each call. Files that usually hold credentials, such as `.env` and keys, are closed. Changing hooks, editor or agent \
+configuration and shell start files needs the owner's yes.
 ";
 
 const REFUSED: &str = "

@@ -27,7 +27,7 @@ since is marked so. With --json: one object with the paths, what they were and a
 Examples:
   helve diff
   helve diff c_01JZ4M5V6W7X8Y9Z0ABCDEFGHJ
-  helve diff --json | jq -r '.files[].path'")]
+  helve diff --json")]
 pub(crate) struct Options {
     /// The call; `helve undo --list` and `helve log` show them
     call: Option<String>,

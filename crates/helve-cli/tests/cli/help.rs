@@ -16,6 +16,9 @@ const OTHER_ENDS: &[(&str, i32)] = &[
     ("helve log --output c_", 1),
     ("helve why c_", 1),
     ("helve approvals revoke a_", 1),
+    ("helve undo c_", 1),
+    ("helve undo --force c_", 1),
+    ("helve diff c_", 1),
 ];
 
 /// Runs until it is stopped; `log --follow` has a test of its own.
@@ -50,6 +53,7 @@ fn furnished() -> World {
     file("helve.toml", "[limits]\nworkers = 2\n");
     let session = "2026-01-31";
     assert_eq!(world.run(&["call", "echo", "message=hi", "--session", session]).code, Some(0));
+    assert_eq!(world.run(&["call", "write_file", "path=notes.md", "content=hi"]).code, Some(0));
     file("noted-head", world.run(&["verify", session, "--json"]).json()["head"].as_str().unwrap());
     world
 }

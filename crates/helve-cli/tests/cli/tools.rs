@@ -5,6 +5,22 @@ use serde_json::Value;
 
 use crate::world::World;
 
+/// Every tool, sorted by name.
+const ALL: &[&str] = &[
+    "apply_patch",
+    "echo",
+    "edit_file",
+    "exec",
+    "glob",
+    "grep",
+    "json",
+    "list_dir",
+    "read_file",
+    "read_output",
+    "time",
+    "write_file",
+];
+
 fn names(tools: &Value) -> Vec<&str> {
     tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect()
 }
@@ -16,10 +32,13 @@ fn the_list_shows_enabled_tools_with_their_traits() {
     let exec = list.lines().find(|line| line.starts_with("exec ")).unwrap();
     assert!(exec.contains("sandbox, writes, alone"), "{list}");
     let json = world.run(&["tools", "--json"]).json();
-    assert_eq!(names(&json["tools"]), ["echo", "exec", "json", "read_output", "time"]);
+    assert_eq!(names(&json["tools"]), ALL);
     assert_eq!(json["quarantined"], serde_json::json!([]));
     let without = world.run(&["tools", "--json", "--set", "tools.exec.enabled=false"]).json();
-    assert_eq!(names(&without["tools"]), ["echo", "json", "read_output", "time"]);
+    assert_eq!(
+        names(&without["tools"]),
+        ALL.iter().filter(|name| **name != "exec").copied().collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -31,7 +50,7 @@ fn one_tool_is_shown_by_name_or_alias() {
     }
     let unknown = world.run(&["tools", "nope"]);
     assert_eq!(unknown.code, Some(2));
-    assert!(unknown.stderr.contains("echo, exec"), "{unknown:?}");
+    assert!(unknown.stderr.contains("echo, edit_file, exec"), "{unknown:?}");
 }
 
 #[test]
@@ -47,7 +66,7 @@ fn every_format_declares_every_tool() {
             .iter()
             .map(|tool| tool.pointer(name).unwrap().as_str().unwrap())
             .collect();
-        assert_eq!(names, ["echo", "exec", "json", "read_output", "time"], "{format}");
+        assert_eq!(names, ALL, "{format}");
         assert!(!tools.to_string().contains("x-aliases"), "{format}");
     }
     let one = world.run(&["tools", "echo", "--format", "mcp"]).json();
@@ -58,7 +77,7 @@ fn every_format_declares_every_tool() {
 fn the_manual_is_printed_or_written() {
     let world = World::new();
     let printed = world.run(&["tools", "--manual"]).quiet().1;
-    for part in ["## exec", "output_chars"] {
+    for part in ["## exec", "## edit_file", "# Files", "output_chars", "undo_store_bytes"] {
         assert!(printed.contains(part), "{part}");
     }
     assert_eq!(world.run(&["tools", "--manual", "TOOLS.md"]).quiet(), (Some(0), String::new()));

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use helve_core::{Limits, Verdict, protected};
 
+use super::credentials::DENY_READ;
 use super::value::{Kind, Value};
 use crate::guard::{self, Pattern};
 
@@ -99,57 +100,6 @@ pub(crate) const SANDBOXES: &[&str] = &["auto", "native", "landlock", "bwrap", "
 pub(crate) const APPROVALS: &[&str] = &["never", "unless_auto_approved", "always"];
 pub(crate) const BRIDGES: &[&str] = &["host", "sandbox"];
 pub(crate) const HARD_LINKS: &[&str] = &["refuse", "allow"];
-
-/// Names of files that hold credentials wherever they lie, and next to them those that only look so. What is left out on
-/// purpose is what projects are made of: `.npmrc`, certificates, keys that are public.
-pub(crate) const DENY_READ: &[&str] = &[
-    ".env",
-    ".env.*",
-    "!.env.example",
-    "!.env.sample",
-    "!.env.template",
-    "!.env.dist",
-    "!.env.defaults",
-    ".envrc",
-    "*.pem",
-    "!*cert*.pem",
-    "!*chain*.pem",
-    "!*ca.pem",
-    "!*pub*.pem",
-    "*.key",
-    "*.p12",
-    "*.pfx",
-    "*.jks",
-    "*.keystore",
-    "*.kdbx",
-    "*.ppk",
-    "id_rsa*",
-    "id_dsa*",
-    "id_ecdsa*",
-    "id_ed25519*",
-    "!id_*.pub",
-    ".netrc",
-    "_netrc",
-    ".git-credentials",
-    ".pypirc",
-    ".pgpass",
-    ".my.cnf",
-    ".htpasswd",
-    ".vault-token",
-    "credentials.json",
-    ".credentials.json",
-    ".ssh/",
-    ".gnupg/",
-    ".aws/",
-    ".azure/",
-    ".kube/",
-    ".config/gcloud/",
-    ".config/gh/hosts.yml",
-    ".docker/config.json",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".gem/credentials",
-];
 
 /// The least value of a limit; a limit that is not named may be 1.
 const LEAST: &[(&str, u64)] = &[

@@ -234,6 +234,8 @@ impl<'a> Scene<'a> {
     /// put a run on the list, so that another question never opens what was closed.
     fn fill(&self, verdict: Verdict, found: &mut Found) {
         let analysis = self.subject.analysis;
+        // A rule that allows a tool as a whole allows what the tool does itself.
+        let by_tool = self.subject.text.is_empty() && found.allowed.contains(&Part::Whole);
         let mut add = |part, span, reason: String| {
             if !found.allowed.contains(&part) {
                 let rule = OTHERWISE.to_owned();
@@ -251,7 +253,7 @@ impl<'a> Scene<'a> {
             _ => "no rule allows what this redirection does",
         };
         for (index, effect) in analysis.effects.iter().enumerate() {
-            if effect.run.is_none() && effect.kind != EffectKind::Read {
+            if effect.run.is_none() && effect.kind != EffectKind::Read && !by_tool {
                 add(Part::Effect(index), effect.span, change.into());
             }
         }

@@ -40,6 +40,15 @@ impl Undo {
         let temporaries = remove_temporaries(self.contents.dir(), dry_run).map_err(cannot_open)?;
         let mut report = UndoGcReport { contents: temporaries, ..UndoGcReport::default() };
         let mut contents = self.kept().map_err(cannot_open)?;
+        // What is under way needs its contents, and is not looked at otherwise.
+        for name in self.names(UndoStage::Begun)? {
+            let under_way = self.read(UndoStage::Begun, &name).ok().flatten();
+            for id in under_way.iter().flat_map(kept_ids) {
+                if let Some(content) = contents.get_mut(&id) {
+                    content.needed += 1;
+                }
+            }
+        }
         let mut calls = self.calls()?;
         calls.reverse();
         let mut records = Vec::new();

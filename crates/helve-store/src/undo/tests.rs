@@ -103,6 +103,17 @@ fn the_oldest_calls_go_first_and_take_only_what_nobody_else_needs() {
 }
 
 #[test]
+fn what_is_under_way_keeps_its_contents() {
+    let (dir, undo) = scene();
+    let was = keep(&undo, &[1; 1000]);
+    let begun = undo.begin(&record("c_1", was), false).unwrap();
+    age(&dir.path().join("home/undo/blobs"));
+    assert_eq!(undo.gc(0, false).unwrap().contents, []);
+    begun.finish().unwrap();
+    assert_eq!(undo.gc(0, false).unwrap().contents.len(), 1);
+}
+
+#[test]
 fn a_record_that_cannot_be_read_is_an_error_and_goes_in_its_turn() {
     let (dir, undo) = scene();
     undo.begin(&record("c_1", FileState::Absent), false).unwrap().finish().unwrap();

@@ -44,6 +44,13 @@ fn the_profile_readonly_denies_writes_and_guarded_asks_about_them() {
     let guarded = judged("profile = \"guarded\"", "write_file", "a", true);
     assert_eq!(guarded, [(Verdict::Ask, "rules_otherwise".to_owned(), Some("a".to_owned()))]);
     assert_eq!(judged("profile = \"coding\"", "write_file", "a", true), []);
+    let allowed = "profile = \"guarded\"\n[[rules]]\nverdict = \"allow\"\ntool = \"write_file\"";
+    assert_eq!(judged(allowed, "write_file", "a", true)[0].0, Verdict::Allow);
+    assert_eq!(judged(allowed, "edit_file", "a", true)[0].0, Verdict::Ask);
+    let allowed =
+        "profile = \"guarded\"\n[[rules]]\nverdict = \"allow\"\neffect = \"writes\"\npath = \"src\"";
+    assert_eq!(judged(allowed, "write_file", "src/a", true)[0].0, Verdict::Allow);
+    assert_eq!(judged(allowed, "write_file", "b", true)[0].0, Verdict::Ask);
 }
 
 #[test]

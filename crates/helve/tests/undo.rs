@@ -1,0 +1,204 @@
+//! Undoing a call gives back what was there before it, whatever the call did: random sequences of commits, undone one by
+//! one, lead back through every state of the workspace, byte for byte and mode for mode.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use helve::files::{Act, Change, Expect};
+use helve::{
+    Access, Call, Caller, Context, ErrorKind, Lane, Output, Resource, Runtime, ToolError, ToolSpec,
+    TypedTool, typed,
+};
+use pretty_assertions::assert_eq;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+/// A tool that makes any commits: each list of changes is one.
+struct Commit;
+
+#[derive(Clone, Debug, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
+struct Step {
+    /// What to do.
+    act: String,
+    /// The path.
+    path: String,
+    /// The content, or where to move to.
+    text: String,
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Args {
+    /// The commits.
+    commits: Vec<Vec<Step>>,
+}
+
+impl TypedTool for Commit {
+    type Args = Args;
+
+    fn declare(&self, parameters: Value) -> ToolSpec {
+        ToolSpec::new("commit", "Makes changes to files.", parameters).lane(Lane::Files).rate_limit(None)
+    }
+
+    fn access(&self, _args: &Args) -> Access {
+        Access { writes: vec![Resource::Path(".".to_owned())], ..Access::default() }
+    }
+
+    async fn run(&self, args: Args, ctx: &Context) -> Result<Output, ToolError> {
+        let mut last = Ok(());
+        for steps in args.commits {
+            let changes = steps.into_iter().map(|Step { act, path, text }| {
+                let act = match act.as_str() {
+                    "put" => Act::Put(text.into_bytes()),
+                    "append" => Act::Append(text.into_bytes()),
+                    "remove" => Act::Remove,
+                    "move" => Act::Move { to: text, content: None },
+                    "rewrite" => Act::Move { to: text, content: Some(b"rewritten".to_vec()) },
+                    _ => Act::Mkdirp,
+                };
+                Change { path, act, expect: Expect::Any }
+            });
+            last = ctx.files()?.commit(changes.collect(), false).await.map(|_| ());
+        }
+        last.map(|()| Output::text("done"))
+    }
+}
+
+/// Everything below a directory, with modes and contents.
+fn tree(dir: &Path) -> BTreeMap<String, (u32, Option<Vec<u8>>)> {
+    fn gather(top: &Path, dir: &Path, found: &mut BTreeMap<String, (u32, Option<Vec<u8>>)>) {
+        for entry in fs::read_dir(dir).unwrap().flatten() {
+            let path = entry.path();
+            let content = if path.is_dir() { None } else { Some(fs::read(&path).unwrap()) };
+            if path.is_dir() {
+                gather(top, &path, found);
+            }
+            let mode = entry.metadata().unwrap().permissions().mode();
+            found.insert(path.strip_prefix(top).unwrap().display().to_string(), (mode, content));
+        }
+    }
+    let mut found = BTreeMap::new();
+    gather(dir, dir, &mut found);
+    found
+}
+
+/// A state directory, a workspace with two files, and a runtime.
+fn scene() -> (tempfile::TempDir, Runtime) {
+    let dir = tempfile::tempdir().unwrap();
+    let ws = dir.path().join("ws");
+    fs::create_dir_all(ws.join("d")).unwrap();
+    fs::write(ws.join("a"), "a\n").unwrap();
+    fs::write(ws.join("d/run"), "#!/bin/sh\n").unwrap();
+    fs::set_permissions(ws.join("d/run"), fs::Permissions::from_mode(0o751)).unwrap();
+    let runtime = Runtime::builder()
+        .workspace(&ws)
+        .home(dir.path().join("home"))
+        .session("s")
+        .caller(Caller::Named("test".to_owned()))
+        .register(typed(Commit))
+        .build()
+        .unwrap();
+    (dir, runtime)
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let path = || prop::sample::select(vec!["a", "b", "d/run", "d/c", "d/e/f", "g/h/i", "d", "g"]);
+    let act = prop::sample::select(vec!["put", "put", "append", "remove", "move", "rewrite", "mkdirp"]);
+    (act, path(), path(), "[xy\n]{0,6}").prop_map(|(act, path, to, content)| {
+        let text = if matches!(act, "move" | "rewrite") { to.to_owned() } else { content };
+        Step { act: act.to_owned(), path: path.to_owned(), text }
+    })
+}
+
+fn calls() -> impl Strategy<Value = Vec<Vec<Vec<Step>>>> {
+    let commits = prop::collection::vec(prop::collection::vec(step(), 1..4), 1..3);
+    prop::collection::vec(commits, 1..7)
+}
+
+fn block<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn undo_after_do_is_identity(calls in calls()) {
+        block(async {
+            let (dir, runtime) = scene();
+            let ws = dir.path().join("ws");
+            let mut states = vec![tree(&ws)];
+            let mut made = Vec::new();
+            for commits in calls {
+                let before = tree(&ws);
+                let result = runtime.call(Call::new("commit", json!({ "commits": commits }))).await;
+                let after = tree(&ws);
+                if after != before {
+                    made.push(result.call.to_string());
+                    states.push(after);
+                }
+            }
+            let listed: Vec<String> =
+                runtime.file_calls().unwrap().into_iter().map(|entry| entry.record.call).collect();
+            let newest_first: Vec<String> = made.iter().rev().cloned().collect();
+            // A call may have changed files and changed them back: it is listed, and undoing it does nothing.
+            let listed: Vec<String> = listed.into_iter().filter(|call| made.contains(call)).collect();
+            assert_eq!(listed, newest_first);
+            for call in newest_first {
+                assert_eq!(Some(&tree(&ws)), states.last());
+                states.pop();
+                let result = runtime.undo(&call, false).await.unwrap();
+                assert!(result.ok, "{result:?}");
+                assert_eq!(Some(&tree(&ws)), states.last());
+            }
+        });
+    }
+}
+
+#[test]
+fn an_undo_is_refused_whole_where_one_file_has_changed() {
+    block(async {
+        let (dir, runtime) = scene();
+        let ws = dir.path().join("ws");
+        let step = |path: &str| json!({"act": "put", "path": path, "text": "new"});
+        let call = Call::new("commit", json!({"commits": [[step("a"), step("b"), step("d/run")]]}));
+        let done = runtime.call(call).await;
+        assert!(done.ok, "{done:?}");
+        fs::write(ws.join("b"), "mine").unwrap();
+        let before = tree(&ws);
+        let refused = runtime.undo(done.call.as_str(), false).await.unwrap();
+        assert_eq!(refused.error.as_ref().map(|error| error.kind), Some(ErrorKind::Conflict));
+        assert!(refused.text().contains("Changed since"), "{}", refused.text());
+        assert_eq!(tree(&ws), before);
+        // A mode counts as a change too.
+        fs::write(ws.join("b"), "new").unwrap();
+        fs::set_permissions(ws.join("a"), fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(!runtime.undo(done.call.as_str(), false).await.unwrap().ok);
+        assert!(runtime.undo(done.call.as_str(), true).await.unwrap().ok);
+        assert_eq!(fs::read(ws.join("a")).unwrap(), b"a\n");
+        assert!(!ws.join("b").exists());
+    });
+}
+
+#[test]
+fn nothing_is_kept_where_the_owner_wants_nothing_kept() {
+    block(async {
+        let (dir, _) = scene();
+        let policy = helve::Policy::from_toml("limits.undo_store_bytes = 0").unwrap();
+        let runtime = Runtime::builder()
+            .policy(policy)
+            .workspace(dir.path().join("ws"))
+            .home(dir.path().join("home"))
+            .register(typed(Commit))
+            .build()
+            .unwrap();
+        let step = json!({"act": "put", "path": "a", "text": "new"});
+        let done = runtime.call(Call::new("commit", json!({"commits": [[step]]}))).await;
+        assert!(done.ok, "{done:?}");
+        assert!(runtime.file_calls().unwrap().is_empty());
+        assert!(runtime.undo(done.call.as_str(), false).await.is_err());
+    });
+}

@@ -21,6 +21,8 @@ use crate::common::{
 
 mod changes;
 mod deaths;
+#[cfg(target_arch = "x86_64")]
+mod ready;
 mod together;
 
 const SOON: Duration = Duration::from_secs(5);

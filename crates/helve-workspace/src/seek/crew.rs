@@ -29,7 +29,7 @@ pub(super) fn threads() -> usize {
     *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, NonZero::get).clamp(1, THREADS))
 }
 
-/// An entry that passed the filter as far as its name is concerned.
+/// An entry of a directory.
 pub(super) struct Found<'a, D> {
     pub(super) at: Place<'a, D>,
     pub(super) name: &'a [u8],
@@ -43,9 +43,11 @@ pub(super) trait Visitor<T: Tree>: Sync {
     /// What one thread has.
     type Own;
     fn begin(&self) -> Self::Own;
-    /// An entry that is not a directory. It was admitted, but not asked yet whether it is wanted.
+    /// Whether entries of this kind, which is not a directory, are of use.
+    fn takes(&self, kind: FileKind) -> bool;
+    /// Such an entry, which passed the filter.
     fn leaf(&self, own: &mut Self::Own, found: &Found<'_, T::Dir>);
-    /// A directory, whether or not it is entered.
+    /// A directory that the filter admits, whether or not it is asked for or entered.
     fn dir(&self, own: &mut Self::Own, found: &Found<'_, T::Dir>);
     /// Whether nothing at this path or after it is of use any more.
     fn is_behind(&self, own: &mut Self::Own, path: &[u8]) -> bool;
@@ -321,7 +323,9 @@ impl<'a, T: Tree, V: Visitor<T>> Worker<'a, T, V> {
                         }
                     },
                 };
-                if !crew.filter.admits(&self.path, name, directories, folder.level.as_deref()) {
+                // What is asked for by name is mostly few: so that is looked at first.
+                let wanted = directories || (crew.visitor.takes(kind) && crew.filter.wants(&self.path));
+                if !wanted || !crew.filter.admits(&self.path, name, directories, folder.level.as_deref()) {
                     continue;
                 }
                 if directories {

@@ -75,7 +75,7 @@ impl<'a> Filter<'a> {
             }
     }
 
-    /// Whether anything else that was admitted is asked for.
+    /// Whether anything else is asked for by its name.
     pub(super) fn wants(&self, path: &[u8]) -> bool {
         let path = self.relative(path);
         (self.globs.is_empty() || !self.globs.matched(path, false).is_ignore())

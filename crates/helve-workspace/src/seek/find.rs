@@ -26,7 +26,6 @@ const HELD_BYTES: usize = 32 << 20;
 
 struct Search<'a, T> {
     tree: &'a T,
-    filter: &'a Filter<'a>,
     request: &'a SearchRequest,
     matcher: &'a RegexMatcher,
     want: Want,
@@ -65,7 +64,6 @@ pub(super) fn search<T: Tree>(
     };
     let search = Search {
         tree,
-        filter: &filter,
         request,
         matcher: &matcher,
         want,
@@ -175,10 +173,11 @@ impl<T: Tree> Visitor<T> for Search<'_, T> {
         Own { engine, buffer: Vec::new(), behind: Seen::default() }
     }
 
+    fn takes(&self, kind: FileKind) -> bool {
+        kind == FileKind::File
+    }
+
     fn leaf(&self, own: &mut Own, found: &Found<'_, T::Dir>) {
-        if found.kind != FileKind::File || !self.filter.wants(found.path) {
-            return;
-        }
         let loaded = self.tree.load(Place { ..found.at }, found.name, &mut own.buffer);
         match self.looked(own, loaded, self.want) {
             Ok(looked) => {

@@ -116,15 +116,15 @@ impl<T: Tree> Visitor<T> for Walk<'_, T> {
         Own { entries: Vec::new(), behind: Default::default() }
     }
 
-    fn leaf(&self, own: &mut Own, found: &Found<'_, T::Dir>) {
-        let kind = match self.kinds {
+    fn takes(&self, kind: FileKind) -> bool {
+        match self.kinds {
             Kinds::All => true,
             Kinds::Directories => false,
-            Kinds::Files => matches!(found.kind, FileKind::File | FileKind::Link),
-        };
-        if !kind || !self.filter.wants(found.path) {
-            return;
+            Kinds::Files => matches!(kind, FileKind::File | FileKind::Link),
         }
+    }
+
+    fn leaf(&self, own: &mut Own, found: &Found<'_, T::Dir>) {
         let files_only = self.kinds == Kinds::Files && found.kind == FileKind::Link;
         if !files_only || self.tree.links_to_file(found.path) {
             self.add(own, found);

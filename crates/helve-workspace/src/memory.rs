@@ -3,6 +3,9 @@
 //! In comes a map of paths and bytes; out goes a bridge. What a commit does is planned by the same planner, and what must
 //! not be read or written is judged by the same rules. There are no links and no owners.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -23,7 +23,7 @@ enum Back {
     /// What was placed returns to its temporary name.
     Unplace { key: Key, at: Spot, temp: Spot, ino: u64 },
     /// The two change their names again.
-    SwapAgain { key: Key, at: Spot, temp: Spot },
+    SwapAgain { key: Key, at: Spot, temp: Spot, ino: u64 },
     /// The copy of the old takes its place again.
     Restore { key: Key, at: Spot, copy: Spot },
     /// A file or a directory returns to the name that it had.
@@ -52,7 +52,8 @@ pub(super) fn apply(staging: &mut Staging<'_>) -> Result<(), ToolError> {
         error = ToolError::new(
             ErrorKind::Internal,
             format!(
-                "{} These files could not be put back as they were: {}.",
+                "{} These files could not be put back as they were: {}. What they held may be beside them under a name \
+                 that begins with '.helve-'.",
                 error.message,
                 stuck.join(", ")
             ),
@@ -95,10 +96,12 @@ fn take(staging: &mut Staging<'_>, step: Step, done: &mut Vec<Back>) -> Result<(
         }
         Step::Swap { key, temp, to, was } => {
             check(staging, &key, &to, was)?;
+            let new =
+                sys.stat_at(&temp.dir, &temp.name).map_err(|error| staging.cannot("write", &key, error))?;
             match sys.exchange(&to.dir, &temp.name, &to.name) {
                 Ok(()) => {
                     let (at, seen) = (to, temp.clone());
-                    done.push(Back::SwapAgain { key: key.clone(), at, temp });
+                    done.push(Back::SwapAgain { key: key.clone(), at, temp, ino: new.st_ino });
                     check_renamed(staging, &key, &seen, was)?;
                 }
                 Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
@@ -204,7 +207,15 @@ fn take_back(host: &Host, back: Back) -> Result<(), Errno> {
             Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(error),
         },
-        Back::SwapAgain { at, temp, .. } => sys.exchange(&at.dir, &temp.name, &at.name),
+        Back::SwapAgain { at, temp, ino, .. } => {
+            sys.exchange(&at.dir, &temp.name, &at.name)?;
+            if sys.stat_at(&temp.dir, &temp.name)?.st_ino == ino {
+                return Ok(());
+            }
+            // Somebody has put another file there meanwhile. It is the newest, and what was there before it is kept.
+            sys.exchange(&at.dir, &temp.name, &at.name)?;
+            Err(Errno::EXIST)
+        }
         Back::Restore { at, copy, .. } => sys.replace(&at.dir, &copy.name, &at.name),
         Back::Return { from, to, .. } => sys.place(&from.dir, &from.name, &to.dir, &to.name),
     }

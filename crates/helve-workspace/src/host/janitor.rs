@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -106,13 +106,15 @@ impl Drop for Janitor {
 impl Record {
     fn create(dir: &Path, token: &str) -> std::io::Result<Record> {
         std::fs::create_dir_all(dir)?;
-        let early = dir.join(format!("{token}.new"));
         let path = dir.join(token);
-        let file = File::options().append(true).create_new(true).mode(0o600).open(&early)?;
-        // Locked before it has the name that others look for.
-        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        std::fs::rename(&early, &path)?;
-        Ok(Record { path, file, noted: HashSet::new() })
+        loop {
+            let file = File::options().append(true).create_new(true).mode(0o600).open(&path)?;
+            rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
+            // Before it was locked, somebody else may have taken it for one of a dead process and removed it.
+            if file.metadata()?.nlink() > 0 {
+                return Ok(Record { path, file, noted: HashSet::new() });
+            }
+        }
     }
 
     fn add(&mut self, root: &Path, relative: &str) -> std::io::Result<()> {
@@ -159,7 +161,7 @@ fn clean(record: &Path, token: &[u8]) {
         return;
     }
     let mut noted = Vec::new();
-    if file.take(MAX_RECORD).read_to_end(&mut noted).is_err() {
+    if (&file).take(MAX_RECORD).read_to_end(&mut noted).is_err() {
         return;
     }
     let mut parts = noted.split(|byte| *byte == 0);

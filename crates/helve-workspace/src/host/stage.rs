@@ -59,7 +59,8 @@ pub(super) struct Staging<'a> {
 
 impl Drop for Staging<'_> {
     fn drop(&mut self) {
-        for temp in &self.temps {
+        // Where something could not be put back, what it was may be there under a temporary name.
+        for temp in self.temps.iter().filter(|_| !self.stuck) {
             self.host.janitor.remove(&self.host.sys, &temp.dir, &temp.name);
         }
     }

@@ -12,6 +12,7 @@ use helve_core::ErrorKind;
 
 use super::*;
 
+mod faults;
 mod model;
 mod record;
 

@@ -1,0 +1,191 @@
+//! Changes to files when their process is killed, and when the disk is full: the old or the new content, nothing else,
+//! and no litter after the next start.
+//!
+//! The tests start this program again to be killed, or to live in namespaces of its own with a small disk.
+//! `HELVE_TEST_SOAK=1` kills 200 writers of files with 64 MiB instead of 30 with 4 MiB.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::common::{Dice, is_root, litter, names, role, soak};
+use helve_core::files::{Act, Change, Expect, Files, FilesBridge, FilesScope, PathRules};
+use helve_core::{ErrorKind, ToolError};
+use helve_workspace::{Options, Workspace, open_with};
+
+const DIR: &str = "HELVE_TEST_DIR";
+const SIZE: &str = "HELVE_TEST_SIZE";
+const FSYNC: &str = "HELVE_TEST_FSYNC";
+
+fn open(dir: &Path, fsync: bool) -> Arc<Workspace> {
+    let options = Options { fsync, janitor: Some(dir.join("janitor")) };
+    open_with(&dir.join("ws"), PathRules::default(), options).unwrap()
+}
+
+fn commit(files: &dyn Files, changes: Vec<Change>) -> Result<(), ToolError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async { files.commit(changes, false).await }).map(drop)
+}
+
+fn change(path: &str, act: Act) -> Change {
+    Change { path: path.to_owned(), act, expect: Expect::Any }
+}
+
+fn put(path: &str, bytes: Vec<u8>) -> Change {
+    change(path, Act::Put(bytes))
+}
+
+/// Replaces a large file for ever, and makes and removes directories with files.
+#[test]
+#[ignore = "a role that is killed"]
+fn writer() {
+    let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
+    let number = |name| std::env::var(name).unwrap().parse::<usize>().unwrap();
+    let (size, fsync) = (number(SIZE), number(FSYNC) == 1);
+    let workspace = open(&dir, fsync);
+    let files = workspace.scoped(FilesScope::default());
+    fs::write(dir.join("ready"), "").unwrap();
+    for turn in 0_u8.. {
+        let letter = b'a' + turn % 26;
+        let mut changes = vec![put("big", vec![letter; size])];
+        if turn % 2 == 0 {
+            changes.extend([put("new/dir/one", vec![b'1'; 100]), put("new/two", vec![b'2'; 100])]);
+        } else {
+            changes
+                .extend(["new/dir/one", "new/dir", "new/two", "new"].map(|path| change(path, Act::Remove)));
+        }
+        commit(&*files, changes).unwrap();
+    }
+}
+
+fn check_whole(path: &Path, len: usize) {
+    let bytes = fs::read(path).unwrap();
+    assert_eq!(bytes.len(), len, "{}", path.display());
+    assert!(bytes.iter().all(|byte| *byte == bytes[0]), "{} is a mixture", path.display());
+}
+
+#[test]
+fn a_killed_writer_leaves_the_old_or_the_new_file() {
+    let (rounds, size) = if soak() { (200, 64 << 20) } else { (30, 4 << 20) };
+    let dir = tempfile::tempdir().unwrap();
+    let ws = dir.path().join("ws");
+    fs::create_dir(&ws).unwrap();
+    fs::write(ws.join("big"), vec![b'A'; size]).unwrap();
+    let mut dice = Dice::new();
+    let mut found = 0;
+    for round in 0..rounds {
+        let _ = fs::remove_file(dir.path().join("ready"));
+        // The writer begins with what is not there.
+        let _ = fs::remove_dir_all(ws.join("new"));
+        let mut child = role("durable::writer", &[])
+            .env(DIR, dir.path())
+            .env(SIZE, size.to_string())
+            .env(FSYNC, (round % 2).to_string())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        while !dir.path().join("ready").exists() {
+            assert!(child.try_wait().unwrap().is_none(), "the writer ended by itself");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let span = if soak() { 400_000 } else { 60_000 };
+        std::thread::sleep(Duration::from_micros(dice.roll(span)));
+        assert!(child.try_wait().unwrap().is_none(), "the writer ended by itself");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        found += usize::from(!litter(&ws).is_empty());
+        check_whole(&ws.join("big"), size);
+        for path in ["new/dir/one", "new/two"] {
+            if ws.join(path).exists() {
+                check_whole(&ws.join(path), 100);
+            }
+        }
+        drop(open(dir.path(), false));
+        assert_eq!(litter(&ws), Vec::<String>::new(), "after round {round}");
+        if dir.path().join("janitor").exists() {
+            assert_eq!(names(&dir.path().join("janitor")), Vec::<String>::new(), "after round {round}");
+        }
+    }
+    println!("{found} of {rounds} kills came in the middle of a change");
+    assert!(found > 0, "no kill ever came in the middle of a change");
+}
+
+#[test]
+fn what_a_living_process_stages_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let ws = dir.path().join("ws");
+    fs::create_dir(&ws).unwrap();
+    let mut child = role("durable::writer", &[])
+        .env(DIR, dir.path())
+        .env(SIZE, (1 << 20).to_string())
+        .env(FSYNC, "0")
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    while !dir.path().join("ready").exists() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    for _ in 0..200 {
+        drop(open(dir.path(), false));
+    }
+    assert!(child.try_wait().unwrap().is_none(), "the writer lost its files");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// Lives in a mount namespace of its own.
+#[test]
+#[ignore = "a role in namespaces of its own"]
+fn on_a_small_disk() {
+    let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
+    let ws = dir.join("ws");
+    let mounted =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=2m", "none"]).arg(&ws).status().unwrap();
+    assert!(mounted.success());
+    fs::write(ws.join("a"), "old").unwrap();
+    fs::write(ws.join("b"), "old").unwrap();
+    let workspace = open(&dir, true);
+    let files = workspace.scoped(FilesScope::default());
+    let before = names(&ws);
+    for changes in [
+        vec![put("a", vec![b'x'; 4 << 20])],
+        vec![put("a", b"new".to_vec()), put("dir/c", b"c".to_vec()), put("b", vec![b'x'; 4 << 20])],
+        vec![change("a", Act::Append(vec![b'x'; 4 << 20]))],
+    ] {
+        let error = commit(&*files, changes).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::ToolFailed);
+        assert!(error.message.contains("the disk is full"), "{}", error.message);
+        assert!(error.message.contains("Nothing was changed"), "{}", error.message);
+        assert_eq!(names(&ws), before);
+        assert_eq!(fs::read_to_string(ws.join("a")).unwrap(), "old");
+        assert_eq!(fs::read_to_string(ws.join("b")).unwrap(), "old");
+    }
+    commit(&*files, vec![put("a", vec![b'x'; 1 << 20])]).unwrap();
+    println!("the disk was full");
+}
+
+#[test]
+fn a_full_disk_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("ws")).unwrap();
+    let own_user: &[&str] = &["unshare", "--user", "--map-root-user", "--mount", "--"];
+    let mut ways = vec![own_user];
+    if is_root() {
+        ways.insert(0, &["unshare", "--mount", "--"]);
+    }
+    for way in ways {
+        let possible =
+            Command::new(way[0]).args(&way[1..]).args(["mount", "-t", "tmpfs", "none", "/mnt"]).output();
+        if !possible.is_ok_and(|output| output.status.success()) {
+            continue;
+        }
+        let output = role("durable::on_a_small_disk", way).env(DIR, dir.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("the disk was full"), "{said}{:?}", output.stderr);
+        return;
+    }
+    println!("skipped: no small disk can be mounted here");
+}

@@ -10,6 +10,7 @@
 //! | `time` | the clock, and arithmetic on points in time |
 //! | `json` | reads, queries, writes and checks JSON |
 //! | `read_output` | pages through or searches the kept output of an earlier call |
+//! | `read_file` | shows a file page by page, whatever it is |
 //! | `exec` | runs a shell command through the shell lane |
 //! | `list_dir`, `glob`, `grep` | what is in a directory, files by name, lines by content |
 //!
@@ -29,6 +30,7 @@ mod grep;
 mod json;
 mod list_dir;
 mod paths;
+mod read_file;
 mod read_output;
 mod time;
 mod write_file;
@@ -65,8 +67,9 @@ pub struct FileDefaults {
 }
 
 /// The tools that read and change files through the files lane.
-pub fn file_tools(_defaults: &FileDefaults) -> Vec<Box<dyn Tool>> {
+pub fn file_tools(defaults: &FileDefaults) -> Vec<Box<dyn Tool>> {
     vec![
+        Box::new(typed(read_file::ReadFile::new(defaults))),
         Box::new(typed(write_file::WriteFile)),
         Box::new(typed(edit_file::EditFile::default())),
         Box::new(typed(list_dir::ListDir)),
@@ -109,6 +112,7 @@ mod tests {
                 "json",
                 "read_output",
                 "exec",
+                "read_file",
                 "write_file",
                 "edit_file",
                 "list_dir",

@@ -9,9 +9,9 @@ use std::ops::Range;
 
 use memchr::memmem;
 
-use super::fold::{Fold, fold, unfold};
+use super::fold::{Fold, differs_at_once, fold, unfold};
 use super::indent;
-use super::lines::{Line, body, is_space, lines};
+use super::lines::{Line, body, is_space, lines, trim_end};
 
 /// So many places are kept; beyond them only the count goes on.
 pub(crate) const MAX_HITS: usize = 1_000_000;
@@ -53,6 +53,15 @@ impl<'a> Needle<'a> {
 
     fn ends_line(&self, line: &[u8]) -> bool {
         let first = &self.folded[0];
+        // A letter at the end is what it is.
+        let last = trim_end(line).last();
+        if self.how > Fold::Nothing
+            && let (Some(one), Some(other)) = (last, first.last())
+            && one.is_ascii()
+            && one != other
+        {
+            return false;
+        }
         let line = fold(line, self.how);
         if self.how == Fold::Indent && !first.is_empty() { *line == **first } else { line.ends_with(first) }
     }
@@ -177,10 +186,15 @@ fn over_lines(file: &[u8], needle: &Needle<'_>) -> Found {
             recent.pop_front();
         }
         recent.push_back(line);
-        let folded = fold(line.text(file), needle.how);
+        let text = line.text(file);
+        let could_be = |wanted: &Vec<u8>| !differs_at_once(text, needle.how, wanted);
+        if !expecting_last && matched == 0 && middle.first().is_some_and(|first| !could_be(first)) {
+            continue;
+        }
+        let folded = fold(text, needle.how);
         if expecting_last
             && let Some(first) = recent.front().copied()
-            && needle.starts_line(line.text(file), &folded)
+            && needle.starts_line(text, &folded)
         {
             let number = index + 1 - last;
             match span(file, needle, first, line, &folded) {

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::lines::trim_end;
+use super::lines::{indent, trim_end};
 
 /// A longer line is compared as it is: folding may make a text several times longer.
 const MAX_FOLDED: usize = 4 << 20;
@@ -58,8 +58,31 @@ fn is_plain(line: &[u8]) -> bool {
     }
     line.utf8_chunks().all(|chunk| {
         let text = chunk.valid();
-        is_nfkc_quick(text.chars()) == IsNormalized::Yes && !text.chars().any(|c| plain_form(c) != c)
+        text.chars().all(is_itself)
+            || (is_nfkc_quick(text.chars()) == IsNormalized::Yes && !text.chars().any(|c| plain_form(c) != c))
     })
+}
+
+/// Whether a line cannot fold to `wanted`, by its first letters alone. Most lines are told apart so.
+pub(crate) fn differs_at_once(line: &[u8], how: Fold, wanted: &[u8]) -> bool {
+    let line = if how == Fold::Indent { &line[indent(line)..] } else { line };
+    // The last one may be part of a character with what follows.
+    let ascii = line.iter().take(wanted.len() + 1).take_while(|byte| byte.is_ascii()).count();
+    let sure = trim_end(&line[..ascii.saturating_sub(1)]);
+    !wanted.starts_with(sure)
+}
+
+/// Common characters that folding leaves as they are, and that stand alone.
+fn is_itself(c: char) -> bool {
+    matches!(c, '\t' | ' '..='~' | '\u{c0}'..='\u{ff}' | '\u{410}'..='\u{44f}' | '\u{3041}'..='\u{3096}'
+        | '\u{30a1}'..='\u{30fa}' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}')
+}
+
+/// Characters that are never one with the next, if that is such a one too.
+fn stands_alone(c: char) -> bool {
+    is_itself(c)
+        || matches!(c, '\u{a0}'..='\u{ac}' | '\u{ae}'..='\u{2ff}' | '\u{2000}'..='\u{200a}' | '\u{2010}'..='\u{2027}'
+            | '\u{202f}'..='\u{205f}' | '\u{3000}'..='\u{3029}' | '\u{ff01}'..='\u{ff5e}')
 }
 
 /// The character of the keyboard that a typographic one stands for.
@@ -76,15 +99,30 @@ fn plain_form(c: char) -> char {
 /// Calls `act` with the length of each character as people see it and what it is folded to.
 fn for_segments(line: &[u8], mut act: impl FnMut(usize, &[u8])) {
     let mut text = String::new();
+    let mut put = |cluster: &str, act: &mut dyn FnMut(usize, &[u8])| {
+        text.clear();
+        text.extend(cluster.nfkc().map(plain_form));
+        act(cluster.len(), text.as_bytes());
+    };
     for chunk in line.utf8_chunks() {
-        for cluster in chunk.valid().graphemes(true) {
-            if cluster.is_ascii() {
-                act(cluster.len(), cluster.as_bytes());
-                continue;
+        let mut rest = chunk.valid();
+        while let Some(first) = rest.chars().next() {
+            // What follows is one with the first character only if it does not stand alone.
+            let length = first.len_utf8();
+            let more = rest[length..].find(stands_alone).unwrap_or(rest.len() - length);
+            let (stretch, behind) = rest.split_at(length + more);
+            rest = behind;
+            if more > 0 || !stands_alone(first) {
+                stretch.graphemes(true).for_each(|cluster| put(cluster, &mut act));
+            } else if is_itself(first) {
+                act(length, stretch.as_bytes());
+            } else {
+                let plain = plain_form(first);
+                match plain.is_ascii() {
+                    true if plain != first => act(length, &[plain as u8]),
+                    _ => put(stretch, &mut act),
+                }
             }
-            text.clear();
-            text.extend(cluster.nfkc().map(plain_form));
-            act(cluster.len(), text.as_bytes());
         }
         if !chunk.invalid().is_empty() {
             act(chunk.invalid().len(), chunk.invalid());
@@ -140,6 +178,25 @@ mod tests {
         assert_eq!(folded("\u{ff21}\u{ff22} \u{fb01}le"), "AB file");
         assert_eq!(folded("e\u{301}"), folded("\u{e9}"));
         assert_eq!(fold(b"  a\xff\xfeb \t", Fold::Indent).as_ref(), b"a\xff\xfeb");
+    }
+
+    #[test]
+    fn the_short_ways_give_what_the_long_one_gives() {
+        let common = "a \u{e9}\u{f7}\u{2d0}\u{2026}\u{201c}\u{a0}\u{bd}\u{ff21}\u{ac00}\u{4e00}\u{3042}\u{30ac}\u{2033}\u{3000}\u{b4}";
+        let joining = "\u{301}\u{3099}\u{11a8}\u{200d}\u{fe0f}\u{9be}\u{1f468}";
+        for first in common.chars().chain(joining.chars()) {
+            for second in common.chars().chain(joining.chars()) {
+                let text: String = [first, second, 'x'].iter().collect();
+                let long: String = text
+                    .graphemes(true)
+                    .flat_map(|cluster| cluster.nfkc().map(plain_form).collect::<Vec<_>>())
+                    .collect();
+                assert_eq!(folded(&text), long, "{text:?}");
+                assert!(!differs_at_once(text.as_bytes(), Fold::Unicode, long.as_bytes()), "{text:?}");
+            }
+        }
+        assert!(differs_at_once(b"  abc", Fold::Indent, b"ax"));
+        assert!(!differs_at_once("ab \u{a0}".as_bytes(), Fold::Unicode, b"ab"));
     }
 
     #[test]

@@ -95,7 +95,12 @@ struct Pieces {
 
 impl Pieces {
     fn new(wanted: &[&str]) -> Pieces {
-        let lines: Vec<Vec<u8>> = wanted.iter().map(|line| plain(cut_bytes(line.as_bytes()))).collect();
+        // As it is and folded: the file's lines are not folded for this.
+        let lines: Vec<Vec<u8>> = wanted
+            .iter()
+            .map(|line| cut_bytes(line.as_bytes()))
+            .flat_map(|line| [line.trim_ascii().to_vec(), plain(line)])
+            .collect();
         let longest = lines.iter().map(Vec::len).max().unwrap_or(0);
         let size = longest.clamp(1, 3);
         let mut pieces = Pieces { size, table: vec![0; 1 << (TABLE_BITS - 6)] };
@@ -162,9 +167,7 @@ fn candidates(file: &[u8], wanted: &[&str]) -> Vec<Candidate> {
         {
             sum -= score;
         }
-        let text = unit.text(file);
-        let score =
-            if text.is_ascii() { pieces.score(text.trim_ascii()) } else { pieces.score(&plain(text)) };
+        let score = pieces.score(unit.text(file).trim_ascii());
         sum += score;
         window.push_back((score, number, unit));
         // A window is worth a look where its last line adds to it.

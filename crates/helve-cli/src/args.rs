@@ -3,7 +3,9 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
+use helve::Dialect;
 
 use crate::commands::{
     approvals, batch, call, check, completions, config, diff, doctor, gc, log, policy, run, sandbox, tools,
@@ -48,6 +50,21 @@ pub(crate) struct Global {
     /// The session that calls are recorded in [default: journal.session, else today's date in UTC]
     #[arg(long, global = true, value_name = "NAME", value_parser = session_name, help_heading = "Global options")]
     pub(crate) session: Option<String>,
+}
+
+/// The names in which a command shows and calls tools.
+#[derive(Args)]
+pub(crate) struct Names {
+    /// Show and call tools by the names and parameters that another agent has for them
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(helve::DIALECTS))]
+    dialect: Option<String>,
+}
+
+impl Names {
+    /// The dialect; none for our own names.
+    pub(crate) fn dialect(&self) -> Option<Dialect> {
+        helve::dialect(self.dialect.as_deref()?)
+    }
 }
 
 /// What the store takes as the name of a session; here, so that a bad one is bad usage before anything happens.

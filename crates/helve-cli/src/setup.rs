@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use helve::store::Home;
-use helve::{Caller, Cancel, Policy, ProgressNote, Runtime, RuntimeBuilder, Sources};
+use helve::{Caller, Cancel, Dialect, Policy, ProgressNote, Runtime, RuntimeBuilder, Sources};
 use tokio::sync::mpsc;
 
 use crate::args::Global;
@@ -95,6 +95,11 @@ pub(crate) fn runtime(global: &Global) -> Result<Runtime, Failure> {
     runtime_with(global, policy(global)?)
 }
 
+/// The same with the tools in a dialect.
+pub(crate) fn runtime_speaking(global: &Global, dialect: Option<Dialect>) -> Result<Runtime, Failure> {
+    build(speaking(builder(global, policy(global)?)?, dialect))
+}
+
 /// The same with a policy that is loaded already.
 pub(crate) fn runtime_with(global: &Global, policy: Policy) -> Result<Runtime, Failure> {
     build(builder(global, policy)?)
@@ -112,6 +117,13 @@ fn builder(global: &Global, policy: Policy) -> Result<RuntimeBuilder, Failure> {
     Ok(helve::register_container_tools(builder))
 }
 
+fn speaking(builder: RuntimeBuilder, dialect: Option<Dialect>) -> RuntimeBuilder {
+    match dialect {
+        Some(dialect) => builder.dialect(dialect),
+        None => builder,
+    }
+}
+
 fn build(builder: RuntimeBuilder) -> Result<Runtime, Failure> {
     builder.build().map_err(|error| Failure::usage(error.to_string()))
 }
@@ -127,9 +139,19 @@ pub(crate) struct Running {
 impl Running {
     /// Puts it together: Ctrl-C is caught, the person at the terminal is asked, progress is shown.
     pub(crate) fn new(global: &Global, policy: Policy) -> Result<Running, Failure> {
+        Running::speaking(global, policy, None)
+    }
+
+    /// The same with the tools in a dialect.
+    pub(crate) fn speaking(
+        global: &Global,
+        policy: Policy,
+        dialect: Option<Dialect>,
+    ) -> Result<Running, Failure> {
         let (canceller, cancel) = Cancel::pair();
         let (notes, progress) = mpsc::channel(PROGRESS_WAITING);
-        let mut builder = builder(global, policy)?.cancel(cancel.clone()).progress(notes);
+        let builder = speaking(builder(global, policy)?, dialect);
+        let mut builder = builder.cancel(cancel.clone()).progress(notes);
         if let Some(person) = approve::person(&cancel, &canceller) {
             builder = builder.approver(Arc::new(person));
         }

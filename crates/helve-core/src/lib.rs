@@ -15,6 +15,7 @@
 //! | [`limits`] | every limit with its default and what happens at it |
 //! | [`strict_json`] | JSON from outside: no duplicate keys, no lost digits, bounded depth |
 //! | [`schema`], [`export`] | schema annotations, and specs in the shapes that model APIs want |
+//! | [`dialect`] | tools under the names and parameters of other agents |
 //!
 //! Deliberately not here: how a permit is given and how a tool is run. That is `helve-runtime`, and it is private there.
 
@@ -23,6 +24,7 @@ pub mod call;
 pub mod cancel;
 pub mod context;
 pub mod deny_read;
+pub mod dialect;
 pub mod error;
 pub mod export;
 pub mod files;
@@ -45,6 +47,7 @@ pub use call::{Args, Call, CallId, CallResult, SandboxReport, WireError};
 pub use cancel::{Cancel, CancelHandle};
 pub use context::{Context, Progress};
 pub use deny_read::DenyRead;
+pub use dialect::{Dialect, DialectTool};
 pub use error::{ErrorKind, Problem, ToolError};
 pub use files::{Files, FilesBridge, FilesPlace, FilesScope, PathRules};
 pub use lane::{

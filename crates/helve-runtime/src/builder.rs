@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use helve_core::context::ProgressNote;
-use helve_core::{Cancel, Egress, FilesBridge, ShellBackend, Tool};
+use helve_core::{Cancel, Dialect, Egress, FilesBridge, ShellBackend, Tool};
 use helve_policy::{ConfigError, Policy, RateLimiter};
 use helve_store::{Home, StoreError};
 use tokio::sync::mpsc;
@@ -102,6 +102,7 @@ pub struct RuntimeBuilder {
     net: Option<Arc<dyn Egress>>,
     builtin: Vec<BuiltinTools>,
     tools: Vec<Box<dyn Tool>>,
+    dialect: Option<Dialect>,
 }
 
 impl RuntimeBuilder {
@@ -189,6 +190,13 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Shows tools and takes calls in a dialect. Tools that it does not have keep their own names.
+    #[must_use]
+    pub fn dialect(mut self, dialect: Dialect) -> Self {
+        self.dialect = Some(dialect);
+        self
+    }
+
     /// Puts it together.
     pub fn build(self) -> Result<Runtime, BuildError> {
         let policy = self.policy.unwrap_or_else(Policy::builtin);
@@ -210,6 +218,9 @@ impl RuntimeBuilder {
         }
         for tool in self.tools {
             registry.register(tool)?;
+        }
+        if let Some(dialect) = self.dialect {
+            registry.speak(dialect);
         }
         for (name, origin) in policy.tools_named() {
             if registry.get(name).is_none() && registry.by_alias(name).is_none() && !is_protected(name) {

@@ -106,10 +106,10 @@ impl Runtime {
         self.pipeline.arguments(tool, args)
     }
 
-    /// The declarations of the enabled tools, sorted by name.
+    /// The declarations of the enabled tools, in the dialect if calls come in one, sorted by name.
     pub fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
         let policy = &self.pipeline.authority.policy;
-        self.pipeline.registry.entries().filter(|entry| entry.rule(policy).enabled).map(|entry| entry.spec())
+        self.pipeline.registry.shown().filter(|(entry, _)| entry.rule(policy).enabled).map(|(_, spec)| spec)
     }
 
     /// Tools that are kept out because of their schema.

@@ -30,7 +30,7 @@
 mod clean;
 pub(crate) mod find;
 pub(crate) mod fold;
-mod indent;
+pub(crate) mod indent;
 pub(crate) mod lines;
 pub(crate) mod near;
 mod splice;

@@ -12,6 +12,8 @@
 //! | `read_output` | pages through or searches the kept output of an earlier call |
 //! | `read_file` | shows a file page by page, whatever it is |
 //! | `exec` | runs a shell command through the shell lane |
+//! | `write_file`, `edit_file` | a file's whole content, or texts in it |
+//! | `apply_patch` | changes any number of files with one patch, all of it or nothing |
 //! | `list_dir`, `glob`, `grep` | what is in a directory, files by name, lines by content |
 //!
 //! Making the lists is cheap, because every start of the program does it: no time zone is loaded and no pattern
@@ -20,6 +22,8 @@
 //! Deliberately not here: permission, limits on the result's size in general, redaction and recording. Those are
 //! stages of the pipeline. No tool opens a file, a socket or a process by itself.
 
+mod apply_patch;
+mod dialect;
 mod diff;
 mod echo;
 pub mod edit;
@@ -29,6 +33,7 @@ mod glob;
 mod grep;
 mod json;
 mod list_dir;
+mod patch;
 mod paths;
 mod read_file;
 mod read_output;
@@ -42,7 +47,10 @@ use helve_core::{Tool, typed};
 use serde::Serialize;
 use serde_json::Value;
 
+pub use dialect::{DIALECTS, dialect};
 pub use exec::ShellDefaults;
+#[doc(hidden)]
+pub use patch::try_patch;
 
 /// The tools that run in this process and change nothing.
 pub fn builtin_tools() -> Vec<Box<dyn Tool>> {
@@ -72,6 +80,7 @@ pub fn file_tools(defaults: &FileDefaults) -> Vec<Box<dyn Tool>> {
         Box::new(typed(read_file::ReadFile::new(defaults))),
         Box::new(typed(write_file::WriteFile)),
         Box::new(typed(edit_file::EditFile::default())),
+        Box::new(typed(apply_patch::ApplyPatch)),
         Box::new(typed(list_dir::ListDir)),
         Box::new(typed(glob::Glob)),
         Box::new(typed(grep::Grep)),
@@ -115,6 +124,7 @@ mod tests {
                 "read_file",
                 "write_file",
                 "edit_file",
+                "apply_patch",
                 "list_dir",
                 "glob",
                 "grep"
@@ -147,7 +157,7 @@ mod tests {
     fn read_only_tools_have_no_rate_limit_and_exec_has_the_default_one() {
         for tool in all() {
             let spec = tool.spec();
-            let changes = ["exec", "write_file", "edit_file"].contains(&spec.name.as_str());
+            let changes = ["exec", "write_file", "edit_file", "apply_patch"].contains(&spec.name.as_str());
             assert_eq!(spec.read_only, !changes, "{}", spec.name);
             assert_eq!(spec.rate_limit.is_none(), spec.read_only);
         }

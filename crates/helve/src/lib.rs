@@ -25,6 +25,7 @@ mod manual;
 pub mod sandbox;
 
 pub use helve_core::context::ProgressNote;
+pub use helve_core::dialect::Parameter;
 pub use helve_core::files;
 pub use helve_core::lane::{EgressRequest, EgressResponse};
 pub use helve_core::strict_json;
@@ -32,10 +33,10 @@ pub use helve_core::text::Capture;
 pub use helve_core::typed::schema_of;
 pub use helve_core::{
     Access, ApprovalNeed, Args, BlobRef, BoxFuture, Call, CallId, CallResult, Cancel, CancelHandle,
-    CommandUse, Content, Context, Cost, Decision, Egress, ErrorKind, Exit, Files, FilesBridge, FilesPlace,
-    FilesScope, Lane, Limits, Output, OutputSink, Problem, Progress, RateLimit, Resource, SandboxReport,
-    Shell, ShellBackend, ShellJob, ShellOutput, ShellRequest, Stream, Tool, ToolError, ToolSpec, Truncated,
-    TypedTool, Verdict, WireError, typed,
+    CommandUse, Content, Context, Cost, Decision, Dialect, DialectTool, Egress, ErrorKind, Exit, Files,
+    FilesBridge, FilesPlace, FilesScope, Lane, Limits, Output, OutputSink, Problem, Progress, RateLimit,
+    Resource, SandboxReport, Shell, ShellBackend, ShellJob, ShellOutput, ShellRequest, Stream, Tool,
+    ToolError, ToolSpec, Truncated, TypedTool, Verdict, WireError, typed,
 };
 pub use helve_policy::{
     ApprovalLength, CaseOutcome, Change, ConfigError, Judgement, Layer, Observation, Origin, PartDecision,
@@ -48,7 +49,7 @@ pub use helve_runtime::{
     Runtime, RuntimeBuilder, Scope, Script, UndoEntry, channel,
 };
 pub use helve_shell::quote;
-pub use helve_tools::unified_diff;
+pub use helve_tools::{DIALECTS, dialect, unified_diff};
 pub use helve_workspace::serve_if_asked as serve_files_if_asked;
 pub use manual::manual;
 

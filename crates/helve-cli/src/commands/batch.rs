@@ -27,7 +27,7 @@ use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
-use crate::args::Global;
+use crate::args::{Global, Names};
 use crate::failure::{CANCELLED, Failure};
 use crate::setup::{self, Running};
 use crate::ui;
@@ -58,6 +58,8 @@ Examples:
 pub(crate) struct Options {
     /// The file to read [default: standard input]
     file: Option<PathBuf>,
+    #[command(flatten)]
+    names: Names,
 }
 
 pub(crate) fn batch(global: &Global, options: &Options) -> Result<u8, Failure> {
@@ -65,7 +67,7 @@ pub(crate) fn batch(global: &Global, options: &Options) -> Result<u8, Failure> {
     let limits = policy.limits();
     let workers = usize::try_from(limits.workers).unwrap_or(1).clamp(1, Semaphore::MAX_PERMITS);
     let blocks = lines::read(options.file.as_deref(), limits.batch_line_bytes)?;
-    let running = Running::new(global, policy)?;
+    let running = Running::speaking(global, policy, options.names.dialect())?;
     let (results, writer) = start_writer()?;
     let work = |runtime, cancel, canceller| process(runtime, cancel, canceller, blocks, results, workers);
     let end = running.block_on(work)?;

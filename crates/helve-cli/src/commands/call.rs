@@ -6,12 +6,12 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 
 use clap::Args as ClapArgs;
-use helve::{Args, Call, CallResult, Policy};
+use helve::{Args, Call, CallResult, Dialect, Policy};
 use rustix::fs::OFlags;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use crate::args::Global;
+use crate::args::{Global, Names};
 use crate::failure::Failure;
 use crate::setup::{self, Running};
 use crate::{harmless, ui};
@@ -32,24 +32,33 @@ Examples:
   helve call echo message=hello
   helve call time operation=convert input=2026-01-31T10:00:00Z to_timezone=Asia/Tokyo
   helve call json '{\"operation\":\"query\",\"path\":\"/a\",\"data\":{\"a\":1}}' --json
-  helve call exec @arguments.json")]
+  helve call exec @arguments.json
+  helve call --dialect claude Read file_path=src/main.rs")]
 pub(crate) struct Options {
     /// The tool's name; `helve tools` lists them
     tool: String,
     /// JSON, @FILE, - or KEY=VALUE …
     #[arg(value_name = "ARGS")]
     args: Vec<String>,
+    #[command(flatten)]
+    names: Names,
 }
 
 pub(crate) fn call(global: &Global, options: Options) -> Result<u8, Failure> {
     let policy = setup::policy(global)?;
     let args = arguments(&options.args, policy.limits().args_bytes)?;
-    one_call(global, policy, Call { id: None, tool: options.tool, args })
+    let call = Call { id: None, tool: options.tool, args };
+    one_call(global, policy, options.names.dialect(), call)
 }
 
 /// Makes one call, prints its result and gives its exit code.
-pub(crate) fn one_call(global: &Global, policy: Policy, call: Call) -> Result<u8, Failure> {
-    let running = Running::new(global, policy)?;
+pub(crate) fn one_call(
+    global: &Global,
+    policy: Policy,
+    dialect: Option<Dialect>,
+    call: Call,
+) -> Result<u8, Failure> {
+    let running = Running::speaking(global, policy, dialect)?;
     let result = running.block_on(|runtime, _, _| async move { runtime.call(call).await })?;
     show(&result, global.json)?;
     Ok(result.exit_code())

@@ -43,7 +43,7 @@ pub(crate) fn run(global: &Global, options: Options) -> Result<u8, Failure> {
     if let Some(dir) = options.working_dir {
         args.insert("working_dir".to_owned(), json!(dir));
     }
-    one_call(global, setup::policy(global)?, Call::new("exec", serde_json::Value::Object(args)))
+    one_call(global, setup::policy(global)?, None, Call::new("exec", serde_json::Value::Object(args)))
 }
 
 /// Any whole number: the pipeline brings it into its range, as for every other caller, and says so.

@@ -8,7 +8,7 @@ use helve::export::{self, export};
 use helve::{ApprovalNeed, Quarantined, Runtime, ToolSpec};
 use serde_json::{Value, json};
 
-use crate::args::Global;
+use crate::args::{Global, Names};
 use crate::failure::Failure;
 use crate::harmless::{harmless, one_line};
 use crate::{setup, ui};
@@ -18,14 +18,16 @@ use crate::{setup, ui};
 #[command(long_about = "\
 List the tools that the configuration enables, or show one with its parameters.
 
---format prints the declarations in the shape that a model API wants. --manual prints a TOOLS.md that teaches a model to \
+--format prints the declarations in the shape that a model API wants, --dialect with the names and parameters that another agent \
+has for the tools; those that it does not have keep their own. --manual prints a TOOLS.md that teaches a model to \
 plan work with the tools; with a file name it writes the file.")]
 #[command(after_help = "\
 Examples:
   helve tools
   helve tools exec
   helve tools --format anthropic > tools.json
-  helve tools --manual TOOLS.md")]
+  helve tools --manual TOOLS.md
+  helve tools --dialect claude --format anthropic")]
 pub(crate) struct Options {
     /// Show only this tool
     name: Option<String>,
@@ -35,6 +37,8 @@ pub(crate) struct Options {
     /// Print the manual for a model, or write it to FILE
     #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with = "name")]
     manual: Option<Option<PathBuf>>,
+    #[command(flatten)]
+    names: Names,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -57,7 +61,7 @@ impl From<Format> for export::Format {
 }
 
 pub(crate) fn tools(global: &Global, options: &Options) -> Result<u8, Failure> {
-    let runtime = setup::runtime(global)?;
+    let runtime = setup::runtime_speaking(global, options.names.dialect())?;
     if let Some(file) = &options.manual {
         write_manual(&runtime, file.as_deref())?;
         return Ok(0);

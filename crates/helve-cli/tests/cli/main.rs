@@ -10,6 +10,8 @@ mod call;
 #[cfg(test)]
 mod config;
 #[cfg(test)]
+mod dialect;
+#[cfg(test)]
 mod help;
 #[cfg(test)]
 mod journal;

@@ -40,6 +40,7 @@ use execute::Notes;
 use govern::Governor;
 use record::Planned;
 pub(crate) use record::Recorder;
+use resolve::Found;
 use schedule::{Claim, Place, Scheduler};
 
 /// So much of an unknown tool's name is kept.
@@ -73,6 +74,8 @@ struct Story {
     id: Option<Value>,
     call: CallId,
     tool: String,
+    /// The dialect's name, if the tool was called by that.
+    called: Option<String>,
     lane: Option<Lane>,
     started: Instant,
     notes: Vec<String>,
@@ -92,6 +95,7 @@ impl Story {
             id,
             call: call_id::fresh(),
             tool,
+            called: None,
             lane: None,
             started: Instant::now(),
             notes: Vec::new(),
@@ -232,8 +236,8 @@ impl Pipeline {
 
     /// Resolve to validate, for whoever wants to know what a tool would get.
     pub(crate) fn arguments(&self, tool: &str, args: Args) -> Result<Value, ToolError> {
-        let entry = resolve::resolve(&self.registry, tool)?;
-        self.checked(entry, &args).map(|normalized| normalized.args)
+        let found = resolve::resolve(&self.registry, tool)?;
+        self.checked(found, &args).map(|normalized| normalized.args)
     }
 
     /// The decision on a command, as a call of the tool `exec` would get it; the guard's alone where there is no `exec`.
@@ -254,16 +258,17 @@ impl Pipeline {
 
     fn authorized(&self, story: &mut Story, args: Args) -> Result<Authorized, Refusal> {
         let found = resolve::resolve(&self.registry, &story.tool);
-        let Ok(entry) = found else {
+        let Ok(found @ Found { entry, spoken }) = found else {
             // A name that no tool has came from outside like the arguments, and may hold anything.
             story.tool = self.governor.clean_short(&story.tool, MAX_NAME_CHARS);
             story.args = self.unread_args(&args);
             return Err(found.err().unwrap_or_else(|| ToolError::internal("no tool")).into());
         };
         let spec = entry.spec();
+        story.called = spoken.map(|spoken| spoken.spec().name.clone());
         story.tool.clone_from(&spec.name);
         story.lane = Some(spec.lane);
-        let valid = self.valid(entry, args, story)?;
+        let valid = self.valid(found, args, story)?;
         let shown =
             Shown { args: &|args| self.shown_args(spec, args), text: &|text| self.governor.redact(text) };
         self.authority.authorize(&story.call, entry, valid, &shown, || self.lanes.shell())
@@ -271,9 +276,9 @@ impl Pipeline {
 
     /// Normalize and validate. What a refusal shows of the arguments is taken from a copy without secrets, because an
     /// error shortens what it shows, and half a secret would not be found any more.
-    fn valid(&self, entry: &Entry, args: Args, story: &mut Story) -> Result<Value, ToolError> {
-        let spec = entry.spec();
-        match self.checked(entry, &args) {
+    fn valid(&self, found: Found<'_>, args: Args, story: &mut Story) -> Result<Value, ToolError> {
+        let spec = found.entry.spec();
+        match self.checked(found, &args) {
             Ok(normalized) => {
                 story.args = self.shown_args(spec, &normalized.args);
                 story.notes = normalized.notes.iter().map(|note| self.governor.clean(note)).collect();
@@ -291,13 +296,23 @@ impl Pipeline {
                     Some(unread) => self.unread_args(unread),
                     None => Value::Null,
                 };
-                let told = unread.and_then(|unread| self.checked(entry, &unread).err());
+                let told = unread.and_then(|unread| self.checked(found, &unread).err());
                 Err(self.without_sensitive(spec, told.unwrap_or_else(|| hidden(error))))
             }
         }
     }
 
-    fn checked(&self, entry: &Entry, args: &Args) -> Result<normalize::Normalized, ToolError> {
+    /// Normalize and validate. A call in a dialect is checked as it was declared there, becomes ours, and is checked again.
+    fn checked(&self, found: Found<'_>, args: &Args) -> Result<normalize::Normalized, ToolError> {
+        let Some(spoken) = found.spoken else { return self.checked_ours(found.entry, args) };
+        let (ours, mut notes) = spoken.translate(args, &self.governor.limits)?;
+        let checked =
+            self.checked_ours(found.entry, &Args::Value(ours)).map_err(|error| spoken.retell(error))?;
+        notes.extend(checked.notes);
+        Ok(normalize::Normalized { notes, ..checked })
+    }
+
+    fn checked_ours(&self, entry: &Entry, args: &Args) -> Result<normalize::Normalized, ToolError> {
         let name = &entry.spec().name;
         let normalized = normalize::normalize(name, &entry.arguments, args, &self.governor.limits)?;
         validate::validate(name, &entry.arguments, &normalized.args)?;
@@ -354,6 +369,7 @@ impl Pipeline {
             id: story.id.as_ref(),
             tool: &story.tool,
             lane: story.lane.map(Lane::name),
+            called: story.called.as_deref(),
             caller: self.authority.caller.name(),
             args: &story.args,
             approval: story.approval.as_ref(),

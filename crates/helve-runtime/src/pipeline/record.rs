@@ -35,6 +35,9 @@ pub(crate) struct Planned<'a> {
     pub(crate) args: &'a Value,
     #[serde(skip)]
     pub(crate) call: &'a CallId,
+    /// The name by which the tool was called in a dialect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) called: Option<&'a str>,
     pub(crate) caller: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) decision: Option<&'a Decision>,

@@ -1,15 +1,29 @@
-//! Resolve: a name in, the tool out. Exact, then alias, then a question; a guess is never run.
+//! Resolve: a name in, the tool out. The dialect's name if calls come in one, then exact, then alias, then a question; a
+//! guess is never run.
 
 use std::sync::Arc;
 
 use helve_core::{ErrorKind, ToolError};
 
 use crate::nearest;
-use crate::registry::{Entry, Registry};
+use crate::registry::{Entry, Registry, Spoken};
+
+/// A tool, and how it was called.
+#[derive(Clone, Copy)]
+pub(crate) struct Found<'r> {
+    pub(crate) entry: &'r Arc<Entry>,
+    /// Its face in the dialect, if it was called by that.
+    pub(crate) spoken: Option<&'r Spoken>,
+}
 
 /// The stage.
-pub(crate) fn resolve<'r>(registry: &'r Registry, name: &str) -> Result<&'r Arc<Entry>, ToolError> {
-    registry.get(name).or_else(|| registry.by_alias(name)).ok_or_else(|| unknown(registry, name))
+pub(crate) fn resolve<'r>(registry: &'r Registry, name: &str) -> Result<Found<'r>, ToolError> {
+    if let Some(spoken) = registry.spoken(name) {
+        return Ok(Found { entry: spoken.entry(), spoken: Some(spoken) });
+    }
+    let entry =
+        registry.get(name).or_else(|| registry.by_alias(name)).ok_or_else(|| unknown(registry, name))?;
+    Ok(Found { entry, spoken: None })
 }
 
 fn unknown(registry: &Registry, name: &str) -> ToolError {
@@ -18,7 +32,7 @@ fn unknown(registry: &Registry, name: &str) -> ToolError {
         return ToolError::new(ErrorKind::UnknownTool, format!("Tool '{name}' is kept out: {reasons}"))
             .hint("Its author has to correct the schema.");
     }
-    let names: Vec<&str> = registry.names().collect();
+    let names: Vec<&str> = registry.shown().map(|(_, spec)| spec.name.as_str()).collect();
     let mut message = format!("Tool '{}' not found.", name.chars().take(64).collect::<String>());
     if let Some(near) = nearest(name, names.iter().copied()) {
         message.push_str(&format!(" Did you mean '{near}'?"));

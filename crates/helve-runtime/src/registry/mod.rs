@@ -4,14 +4,16 @@
 //! taken by anything that is registered later.
 
 mod schema_rules;
+mod spoken;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use helve_core::{Tool, ToolSpec};
+use helve_core::{Dialect, Tool, ToolSpec};
 use helve_policy::{Policy, ToolRule};
 
 use crate::pipeline::validate::Validator;
+pub(crate) use spoken::Spoken;
 
 /// Why a tool was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -111,6 +113,8 @@ impl Entry {
 pub(crate) struct Registry {
     entries: BTreeMap<String, Arc<Entry>>,
     aliases: BTreeMap<String, String>,
+    /// The tools of the dialect that calls come in, by their names there.
+    spoken: BTreeMap<String, Spoken>,
     quarantined: Vec<Quarantined>,
 }
 
@@ -167,6 +171,34 @@ impl Registry {
     /// The tool that has this alias.
     pub(crate) fn by_alias(&self, alias: &str) -> Option<&Arc<Entry>> {
         self.entries.get(self.aliases.get(alias)?)
+    }
+
+    /// Takes calls in a dialect from now on: every tool of it that one of ours stands for.
+    pub(crate) fn speak(&mut self, dialect: Dialect) {
+        let ours = |name: &str| self.entries.get(name).or_else(|| self.by_alias(name));
+        let spoken = dialect.tools.into_iter().filter_map(|tool| {
+            let spoken = Spoken::new(tool, ours)?;
+            Some((spoken.spec().name.clone(), spoken))
+        });
+        self.spoken = spoken.collect();
+    }
+
+    /// The tool that the dialect calls so.
+    pub(crate) fn spoken(&self, name: &str) -> Option<&Spoken> {
+        self.spoken.get(name)
+    }
+
+    /// Every tool as a caller sees it: in the dialect where it has a name, else as it is; sorted by those names.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = (&Entry, &ToolSpec)> {
+        let spoken = self.spoken.values().map(|spoken| (&**spoken.entry(), spoken.spec()));
+        let is_spoken = |entry: &Entry| {
+            let name = &entry.spec().name;
+            self.spoken.contains_key(name) || self.spoken.values().any(|one| one.entry().spec().name == *name)
+        };
+        let rest = self.entries().filter(move |entry| !is_spoken(entry)).map(|entry| (entry, entry.spec()));
+        let mut all: Vec<_> = spoken.chain(rest).collect();
+        all.sort_by(|(_, one), (_, other)| one.name.cmp(&other.name));
+        all.into_iter()
     }
 
     /// The tools' own names, sorted.

@@ -1,0 +1,112 @@
+//! nanobot's names: `exec`, `read_file`, `write_file`, `edit_file`, `list_dir`, `find_files`, `grep`.
+
+use helve_core::DialectTool;
+use helve_core::dialect::Parameter;
+use serde_json::json;
+
+use super::{Args, as_it_is, search_mode};
+
+/// How deep a recursive listing goes.
+const DEEP: u64 = 64;
+
+pub(super) fn tools() -> Vec<DialectTool> {
+    vec![
+        DialectTool {
+            name: "exec",
+            tool: "exec",
+            description: "Runs a shell command and gives its output. Nothing keeps running after the call.",
+            parameters: vec![
+                Parameter::same("command").required(),
+                Parameter::same("working_dir"),
+                Parameter::same("timeout"),
+            ],
+            adapt: as_it_is,
+        },
+        DialectTool {
+            name: "read_file",
+            tool: "read_file",
+            description: "Reads a file and shows its lines with their numbers, from offset on, at most limit of them.",
+            parameters: vec![
+                Parameter::same("path").required(),
+                Parameter::same("offset"),
+                Parameter::same("limit"),
+            ],
+            adapt: |args| {
+                args.insert("line_numbers".to_owned(), true.into());
+            },
+        },
+        DialectTool {
+            name: "write_file",
+            tool: "write_file",
+            description: "Writes a file: makes it, or replaces all of its content.",
+            parameters: vec![Parameter::same("path").required(), Parameter::same("content").required()],
+            adapt: as_it_is,
+        },
+        DialectTool {
+            name: "edit_file",
+            tool: "edit_file",
+            description: "Replaces a text in a file. old_text must be in it exactly once, unless replace_all is true.",
+            parameters: vec![
+                Parameter::same("path").required(),
+                Parameter::ours("old_text", "oldText").required(),
+                Parameter::ours("new_text", "newText").required(),
+                Parameter::same("replace_all"),
+            ],
+            adapt: as_it_is,
+        },
+        DialectTool {
+            name: "list_dir",
+            tool: "list_dir",
+            description: "Lists the entries of a directory, and with recursive everything below them.",
+            parameters: vec![
+                Parameter::same("path").required(),
+                Parameter::own("recursive", json!({
+                    "type": "boolean",
+                    "default": false,
+                    "description": "Whether everything below is listed too.",
+                })),
+                Parameter::ours("max_entries", "limit"),
+            ],
+            adapt: list,
+        },
+        DialectTool {
+            name: "find_files",
+            tool: "glob",
+            description: "Finds files by a pattern of their paths, such as **/*.py.",
+            parameters: vec![
+                Parameter::same("path"),
+                Parameter::ours("glob", "pattern").required(),
+                Parameter::ours("head_limit", "limit"),
+            ],
+            adapt: as_it_is,
+        },
+        DialectTool {
+            name: "grep",
+            tool: "grep",
+            description: "Searches the content of files with a regular expression, or with a plain text if fixed_strings is true.",
+            parameters: vec![
+                Parameter::same("pattern").required(),
+                Parameter::same("path"),
+                Parameter::same("glob"),
+                Parameter::same("type"),
+                Parameter::ours("case_insensitive", "ignore_case"),
+                Parameter::ours("fixed_strings", "literal"),
+                Parameter::ours("output_mode", "mode").shaped(json!({
+                    "type": "string",
+                    "enum": ["content", "files_with_matches", "count"],
+                    "description": "content gives lines, files_with_matches paths, count how many lines match in each file.",
+                })),
+                Parameter::ours("context_before", "before"),
+                Parameter::ours("context_after", "after"),
+                Parameter::ours("head_limit", "limit"),
+                Parameter::ours("offset", "skip"),
+            ],
+            adapt: search_mode,
+        },
+    ]
+}
+
+fn list(args: &mut Args) {
+    let recursive = args.remove("recursive").is_some_and(|value| value == true);
+    args.insert("depth".to_owned(), if recursive { DEEP.into() } else { 1.into() });
+}

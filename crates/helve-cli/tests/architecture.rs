@@ -445,8 +445,8 @@ fn read_package(package: &Value, root: &Path) -> Option<Package> {
     Some(Package { name: package["name"].as_str()?.to_owned(), manifest, dependencies })
 }
 
-/// Runs one rule over files given relative to the root. What is not text has nothing to say; a file that cannot be
-/// read is a violation, for nobody knows what it says.
+/// Runs one rule over files given relative to the root. What is not text (a link to a directory is none) has nothing to say; a file that
+/// cannot be read is a violation, for nobody knows what it says.
 fn check_each(
     paths: &[String],
     rule: impl Fn(&str, &str) -> Vec<String>,
@@ -455,7 +455,7 @@ fn check_each(
     assert!(!paths.is_empty(), "no files to check");
     let check = |path: &String| match std::fs::read_to_string(root.join(path)) {
         Ok(text) => rule(path, &text),
-        Err(error) if error.kind() == ErrorKind::InvalidData => Vec::new(),
+        Err(error) if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::IsADirectory) => Vec::new(),
         Err(error) => vec![format!("{path}: cannot be checked: {error}")],
     };
     Ok(paths.iter().flat_map(check).collect())

@@ -49,6 +49,7 @@ fn furnished() -> World {
     file("cases.jsonl", "{\"command\":\"ls\",\"verdict\":\"allow\"}\n");
     file("commands.txt", "ls -la\ngit push\n");
     file("stricter.toml", "[[rules]]\nverdict = \"ask\"\ncommand = \"git push *\"\n");
+    file("src/main.rs", "fn main() {}\n");
     file("words.txt", "two words\n");
     file("helve.toml", "[limits]\nworkers = 2\n");
     let session = "2026-01-31";

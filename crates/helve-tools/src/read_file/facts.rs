@@ -39,7 +39,7 @@ pub(super) struct Facts {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) encoding: Option<String>,
     /// Whether it starts with a byte order mark, which the text does not show.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) bom: bool,
     /// The number of the first line that is shown, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,7 +66,7 @@ pub(super) struct Facts {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) image: Option<ImageFacts>,
     /// Whether the file was allowed to be missing.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) optional: bool,
 }
 

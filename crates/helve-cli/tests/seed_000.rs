@@ -65,7 +65,7 @@ fn every_tool_declares_name_description_and_parameters() {
 fn to_schema_gives_the_function_calling_form() {
     let place = Place::new();
     let tools = exported(&place, "openai");
-    assert_eq!(tools.len(), 5);
+    assert_eq!(tools.len(), 12);
     for tool in &tools {
         let keys: Vec<_> = tool.as_object().unwrap().keys().map(String::as_str).collect();
         let inner: Vec<_> = tool["function"].as_object().unwrap().keys().map(String::as_str).collect();
@@ -335,17 +335,24 @@ fn parallelism_table_marks_exec_exclusive() {
         .lines()
         .skip_while(|line| !line.starts_with("# What runs at the same time"))
         .filter(|line| line.starts_with("| "))
-        .take(6)
+        .take(13)
         .collect();
     assert_eq!(
         table,
         [
             "| tool | read only | exclusive | beside others |",
+            "| apply_patch | no | no | where they touch different things |",
             "| echo | yes | no | yes |",
+            "| edit_file | no | no | where they touch different things |",
             "| exec | no | yes | never: it runs alone |",
+            "| glob | yes | no | yes |",
+            "| grep | yes | no | yes |",
             "| json | yes | no | yes |",
+            "| list_dir | yes | no | yes |",
+            "| read_file | yes | no | yes |",
             "| read_output | yes | no | yes |",
             "| time | yes | no | yes |",
+            "| write_file | no | no | where they touch different things |",
         ]
     );
 }

@@ -32,7 +32,7 @@ fn a_call_in_a_dialect_does_what_ours_does() {
     let ended = world.run(&["call", "--dialect", "claude", "Write", "file_path=a.txt", "content=x"]);
     assert_eq!(
         (ended.code, ended.stdout.as_str()),
-        (Some(0), "Successfully wrote 1 bytes to a.txt"),
+        (Some(0), "Successfully wrote 1 bytes to a.txt\n"),
         "{ended:?}"
     );
     assert_eq!(std::fs::read_to_string(world.workspace().join("a.txt")).unwrap(), "x");

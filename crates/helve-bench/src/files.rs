@@ -2,7 +2,7 @@
 //!
 //! Searching stands beside ripgrep over the same tree with the same flags, both with a warm cache, in turns in one run; the
 //! number of matches must be the same. Changing stands beside reading, writing, flushing and renaming the same file with
-//! plain system calls. Calls go through the whole pipeline, record and all, in this process; as information also as a
+//! plain system calls, a page at the end of a file of 1 GB beside one read of that page. Calls go through the whole pipeline, record and all, in this process; as information also as a
 //! process of their own. Memory is the peak of a child that does the calls of all rows.
 //!
 //! ripgrep is found in `PATH` or named with `--rg`: `cargo install ripgrep --root DIR` builds one. Without it the rows
@@ -10,6 +10,7 @@
 
 mod change;
 mod memory;
+mod page;
 mod seek;
 mod tree;
 
@@ -62,7 +63,8 @@ impl Library {
             .workspace(workspace)
             .home(state)
             .caller(Caller::Owner)
-            .register(helve::typed(seek::Everything));
+            .register(helve::typed(seek::Everything))
+            .register(helve::typed(page::LastPages));
         let runtime = helve::register_file_tools(builder).build()?;
         let executor = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         Ok(Library { runtime, executor })
@@ -88,6 +90,7 @@ pub(crate) fn measure(asked: &Asked<'_>) -> Measured<Vec<Row>> {
     tree::plant(&place.workspace())?;
     let mut rows = seek::measure(asked, &place)?;
     rows.extend(change::measure(asked, &place)?);
+    rows.extend(page::measure(asked)?);
     rows.push(memory::measure(&place)?);
     Ok(rows)
 }

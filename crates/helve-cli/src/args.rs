@@ -119,6 +119,15 @@ impl Command {
             | Command::Completions(_) => false,
         }
     }
+
+    /// Whether it is made to run one command in the sandbox.
+    pub(crate) fn runs_a_command(&self) -> bool {
+        match self {
+            Command::Run(_) | Command::Sandbox(_) => true,
+            Command::Call(options) => options.is_of_exec(),
+            _ => false,
+        }
+    }
 }
 
 #[cfg(test)]

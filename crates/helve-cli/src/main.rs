@@ -38,6 +38,8 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => failure::bad_usage(&error),
     };
+    // Before anything is read, and before there is a second thread.
+    let _helper = cli.command.runs_a_command().then(helve::sandbox::helper_ahead);
     let json = cli.global.json && cli.command.answers_on_one_line();
     let ended = commands::dispatch(cli);
     // A question whose call was given up may still have the terminal.

@@ -148,9 +148,19 @@ impl Running {
         policy: Policy,
         dialect: Option<Dialect>,
     ) -> Result<Running, Failure> {
+        Running::for_call(global, policy, dialect, false)
+    }
+
+    /// The same for one call, of which it is known whether it runs a command.
+    pub(crate) fn for_call(
+        global: &Global,
+        policy: Policy,
+        dialect: Option<Dialect>,
+        runs_a_command: bool,
+    ) -> Result<Running, Failure> {
         let (canceller, cancel) = Cancel::pair();
         let (notes, progress) = mpsc::channel(PROGRESS_WAITING);
-        let builder = speaking(builder(global, policy)?, dialect);
+        let builder = speaking(builder(global, policy)?, dialect).expect_command(runs_a_command);
         let mut builder = builder.cancel(cancel.clone()).progress(notes);
         if let Some(person) = approve::person(&cancel, &canceller) {
             builder = builder.approver(Arc::new(person));

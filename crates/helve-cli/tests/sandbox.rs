@@ -10,6 +10,7 @@ mod tmux;
 
 #[cfg(test)]
 mod sandbox {
+    mod helper;
     mod options;
     mod streams;
     mod terminal;

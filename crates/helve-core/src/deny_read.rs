@@ -1,35 +1,48 @@
 //! Patterns of paths that nobody reads: one matcher for the file tools and for the view of a sandboxed command.
 
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use crate::error::{ErrorKind, ToolError};
 
-/// Patterns in the syntax of `.gitignore`, compiled. Paths are relative to the workspace, or to another root.
+/// Patterns in the syntax of `.gitignore`. Paths are relative to the workspace, or to another root.
+///
+/// They are read at once and compiled at the first question: that takes longer than to start a process, and in many a
+/// workspace there is nothing to ask about.
 #[derive(Clone, Debug)]
-pub struct DenyRead(Gitignore);
+pub struct DenyRead(Arc<Patterns>);
+
+#[derive(Debug)]
+struct Patterns {
+    read: GitignoreBuilder,
+    is_empty: bool,
+    /// None if they are too large to be compiled.
+    compiled: OnceLock<Option<Gitignore>>,
+}
 
 impl DenyRead {
-    /// Compiles them; a pattern that is none is an error.
+    /// Reads them; a pattern that is none is an error.
     pub fn new<S: AsRef<str>>(patterns: &[S]) -> Result<DenyRead, ToolError> {
-        let mut builder = GitignoreBuilder::new("");
+        let mut read = GitignoreBuilder::new("");
         // A name that a file system without upper and lower case would take for the same is the same.
-        builder.case_insensitive(true).map_err(|error| wrong("", &error))?;
+        read.case_insensitive(true).map_err(|error| wrong("", &error))?;
         for pattern in patterns {
-            builder.add_line(None, pattern.as_ref()).map_err(|error| wrong(pattern.as_ref(), &error))?;
+            read.add_line(None, pattern.as_ref()).map_err(|error| wrong(pattern.as_ref(), &error))?;
         }
-        Ok(DenyRead(builder.build().map_err(|error| wrong("", &error))?))
+        let patterns = Patterns { read, is_empty: patterns.is_empty(), compiled: OnceLock::new() };
+        Ok(DenyRead(Arc::new(patterns)))
     }
 
     /// Whether nothing is denied.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.is_empty
     }
 
     /// Whether an entry is denied by its own path, where nothing above it is: for a walk, which enters no denied directory.
     pub fn denies_entry(&self, path: &Path, is_dir: bool) -> bool {
-        !self.is_empty() && self.0.matched(path, is_dir).is_ignore()
+        !self.is_empty() && self.matches(path, is_dir)
     }
 
     /// Whether a path, or a directory above it, is denied.
@@ -37,8 +50,14 @@ impl DenyRead {
         !self.is_empty()
             // The library's own question about parents takes no absolute path and no `..`.
             && path.ancestors().any(|above| {
-                !above.as_os_str().is_empty() && self.0.matched(above, is_dir || above != path).is_ignore()
+                !above.as_os_str().is_empty() && self.matches(above, is_dir || above != path)
             })
+    }
+
+    fn matches(&self, path: &Path, is_dir: bool) -> bool {
+        let compiled = self.0.compiled.get_or_init(|| self.0.read.build().ok());
+        // Where it cannot be told what is denied, everything is.
+        compiled.as_ref().is_none_or(|compiled| compiled.matched(path, is_dir).is_ignore())
     }
 }
 

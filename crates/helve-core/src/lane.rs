@@ -205,6 +205,10 @@ pub trait ShellBackend: Send + Sync {
         Ok(())
     }
 
+    /// Says that a call is likely to follow at once, so that what it needs can be begun. Runs nothing of a caller's, and
+    /// what goes wrong shows itself in the call.
+    fn prepare(&self) {}
+
     /// Runs the job and pushes its output into `sink`. Ends the whole process tree when the command ends, at the
     /// deadline, when `cancel` fires, when the future is dropped and when this process dies.
     fn run<'a>(

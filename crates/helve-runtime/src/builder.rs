@@ -100,6 +100,7 @@ pub struct RuntimeBuilder {
     shell: Option<Arc<dyn ShellBackend>>,
     files: Option<Arc<dyn FilesBridge>>,
     net: Option<Arc<dyn Egress>>,
+    expects_command: bool,
     builtin: Vec<BuiltinTools>,
     tools: Vec<Box<dyn Tool>>,
     dialect: Option<Dialect>,
@@ -169,6 +170,13 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Says that the first call will run a command, so that its sandbox makes ready while the rest is put together.
+    #[must_use]
+    pub fn expect_command(mut self, expected: bool) -> Self {
+        self.expects_command = expected;
+        self
+    }
+
     /// The bridge that tools of the files lane get, instead of the workspace on this machine.
     #[must_use]
     pub fn files(mut self, files: Arc<dyn FilesBridge>) -> Self {
@@ -212,6 +220,29 @@ impl RuntimeBuilder {
         let absolute = |path: PathBuf| std::path::absolute(&path).map_err(BuildError::CurrentDir);
         let (workspace, home) = (absolute(workspace)?, absolute(home)?);
         let workspace = workspace.canonicalize().unwrap_or(workspace);
+        let session =
+            self.session.or_else(|| policy.session().map(str::to_owned)).unwrap_or_else(|| "default".into());
+        let lanes = Arc::new(Lanes {
+            policy: policy.clone(),
+            workspace: workspace.clone(),
+            home: home.clone(),
+            plugged_shell: self.shell,
+            plugged_files: self.files,
+            plugged_net: self.net,
+            session: session.clone(),
+            shell: OnceLock::new(),
+            files: OnceLock::new(),
+            undo: OnceLock::new(),
+            seen: OnceLock::new(),
+            blobs: OnceLock::new(),
+            kept: AtomicU64::new(0),
+            cut_told: AtomicBool::new(false),
+        });
+        if self.expects_command
+            && let Ok(shell) = lanes.shell()
+        {
+            shell.prepare();
+        }
         let mut registry = Registry::default();
         for tool in self.builtin.iter().flat_map(|make| make(&policy)) {
             registry.register_builtin(tool)?;
@@ -236,8 +267,6 @@ impl RuntimeBuilder {
                 return Err(BuildError::RuleForAlias { alias, tool, origin: origin.to_string() });
             }
         }
-        let session =
-            self.session.or_else(|| policy.session().map(str::to_owned)).unwrap_or_else(|| "default".into());
         let caller = self.caller.unwrap_or_else(|| Caller::Named("library".to_owned()));
         if caller == Caller::Named(Caller::Owner.name().to_owned()) {
             return Err(BuildError::ReservedCaller);
@@ -250,22 +279,6 @@ impl RuntimeBuilder {
         });
         let secrets = Secrets::new(marked);
         let governor = Arc::new(Governor { secrets, limits: Arc::new(policy.limits().clone()) });
-        let lanes = Arc::new(Lanes {
-            policy: policy.clone(),
-            workspace: workspace.clone(),
-            home: home.clone(),
-            plugged_shell: self.shell,
-            plugged_files: self.files,
-            plugged_net: self.net,
-            session: session.clone(),
-            shell: OnceLock::new(),
-            files: OnceLock::new(),
-            undo: OnceLock::new(),
-            seen: OnceLock::new(),
-            blobs: OnceLock::new(),
-            kept: AtomicU64::new(0),
-            cut_told: AtomicBool::new(false),
-        });
         let cancel = self.cancel.unwrap_or_else(Cancel::never);
         let executor = Executor {
             lanes: Arc::clone(&lanes),

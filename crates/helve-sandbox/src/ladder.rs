@@ -28,6 +28,8 @@ struct Steps {
     remember_in: Option<PathBuf>,
     /// How the best rung is looked for.
     climb: Climb,
+    /// The best rung as it was made to see whether it could keep the view, until it is taken.
+    best: Mutex<Option<Arc<dyn ShellBackend>>>,
     /// The rung in use. Only success stays, so that a call works again when its cause is gone.
     taken: Mutex<Option<Taken>>,
 }
@@ -55,9 +57,9 @@ impl Ladder {
         limits: ProcessLimits,
         remember_in: Option<PathBuf>,
     ) -> Result<Ladder, ToolError> {
-        crate::backend(&probe::choice(Rung::Native), view.clone(), limits)?;
+        let best = Mutex::new(Some(crate::backend(&probe::choice(Rung::ALL[0]), view.clone(), limits)?));
         let climb = Box::new(probe::climb);
-        Ok(Ladder(Arc::new(Steps { view, limits, remember_in, climb, taken: Mutex::new(None) })))
+        Ok(Ladder(Arc::new(Steps { view, limits, remember_in, climb, best, taken: Mutex::new(None) })))
     }
 }
 
@@ -80,7 +82,11 @@ impl Steps {
     }
 
     fn step_on(&self, rung: Rung) -> Result<Taken, ToolError> {
-        let backend = crate::backend(&probe::choice(rung), self.view.clone(), self.limits)?;
+        let made = || self.best.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let backend = match (rung == Rung::ALL[0]).then(made).flatten() {
+            Some(backend) => backend,
+            None => crate::backend(&probe::choice(rung), self.view.clone(), self.limits)?,
+        };
         Ok(Taken { rung, backend, since: Instant::now() })
     }
 
@@ -167,6 +173,13 @@ impl ShellBackend for Ladder {
 
     fn ready(&self) -> Result<(), ToolError> {
         self.0.take().and_then(|rung| rung.ready())
+    }
+
+    /// Only where the rung is known: to look for it takes a while.
+    fn prepare(&self) {
+        if let Some(rung) = self.0.known() {
+            rung.prepare();
+        }
     }
 
     fn run<'a>(

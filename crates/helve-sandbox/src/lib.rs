@@ -44,7 +44,7 @@ use std::sync::Arc;
 use call::Backend;
 use helve_core::{ProcessLimits, SandboxChoice, ShellBackend, ToolError, View};
 
-pub use native::{PoolSize, run_helper_if_asked, use_helper};
+pub use native::{HelperAhead, PoolSize, helper_ahead, run_helper_if_asked, use_helper};
 pub use probe::{ActFinding, Expected, Findings, Lack, LayerFinding, Outcome, SandboxFinding, probe};
 
 /// The backend of the owner's choice, bound to `view`. Starts no process; a sandbox that is missing shows itself at

@@ -52,7 +52,7 @@ use call::Call;
 use engine::Engine;
 use order::Order;
 
-pub use helper::{run_helper_if_asked, use_helper};
+pub use helper::{HelperAhead, helper_ahead, run_helper_if_asked, use_helper};
 pub use pool::PoolSize;
 
 /// Runs commands in Helve's own sandbox.
@@ -150,6 +150,12 @@ impl ShellBackend for Native {
 
     fn ready(&self) -> Result<(), ToolError> {
         helper::is_there()
+    }
+
+    fn prepare(&self) {
+        if let Ok(engine) = self.engine() {
+            engine.prepare();
+        }
     }
 
     fn run<'a>(

@@ -76,8 +76,15 @@ impl Keeper {
     }
 
     /// Whether the next look takes microseconds: nothing has changed, and nobody else is looking.
+    #[cfg(test)]
     pub(crate) fn is_quick(&self) -> bool {
         self.0.try_lock().is_ok_and(|state| state.is_quick())
+    }
+
+    /// Whether the next look need not be left to another thread: nothing has changed or there is little to look at, and
+    /// nobody else is looking.
+    pub(crate) fn is_short(&self) -> bool {
+        self.0.try_lock().is_ok_and(|state| state.is_quick() || state.tree.is_small())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

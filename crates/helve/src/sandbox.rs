@@ -5,12 +5,12 @@
 //! they go through the pipeline of a [`crate::Runtime`].
 //!
 //! The native sandbox starts the surrounding program again as its helper. On Linux with glibc that needs nothing; elsewhere
-//! `main` calls [`run_helper_if_asked`] first. What a backend runs is awaited in a tokio runtime whose I/O and time drivers
-//! are enabled (`enable_all`).
+//! `main` calls [`run_helper_if_asked`] first. A program that runs one command and ends is faster with [`helper_ahead`].
+//! What a backend runs is awaited in a tokio runtime whose I/O and time drivers are enabled (`enable_all`).
 
 pub use helve_core::{Attach, Ended, LimitHit, Network, ProcessLimits, Removed, SandboxChoice, View, Work};
 pub use helve_runtime::{check_workspace, check_writable};
 pub use helve_sandbox::{
-    ActFinding, Expected, Findings, Lack, LayerFinding, Outcome, PoolSize, SandboxFinding, backend, ladder,
-    native, probe, run_helper_if_asked, use_helper,
+    ActFinding, Expected, Findings, HelperAhead, Lack, LayerFinding, Outcome, PoolSize, SandboxFinding,
+    backend, helper_ahead, ladder, native, probe, run_helper_if_asked, use_helper,
 };

@@ -44,6 +44,16 @@ pub(crate) struct Options {
     names: Names,
 }
 
+/// The tool that runs commands.
+const EXEC: &str = "exec";
+
+impl Options {
+    /// Whether the tool is the one that runs commands, under its own name.
+    pub(crate) fn is_of_exec(&self) -> bool {
+        self.tool == EXEC
+    }
+}
+
 pub(crate) fn call(global: &Global, options: Options) -> Result<u8, Failure> {
     let policy = setup::policy(global)?;
     let args = arguments(&options.args, policy.limits().args_bytes)?;
@@ -58,7 +68,7 @@ pub(crate) fn one_call(
     dialect: Option<Dialect>,
     call: Call,
 ) -> Result<u8, Failure> {
-    let running = Running::speaking(global, policy, dialect)?;
+    let running = Running::for_call(global, policy, dialect, call.tool == EXEC)?;
     let result = running.block_on(|runtime, _, _| async move { runtime.call(call).await })?;
     show(&result, global.json)?;
     Ok(result.exit_code())

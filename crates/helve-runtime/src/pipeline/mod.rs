@@ -269,6 +269,12 @@ impl Pipeline {
         story.tool.clone_from(&spec.name);
         story.lane = Some(spec.lane);
         let valid = self.valid(found, args, story)?;
+        // It makes ready while the guard reads the command.
+        if spec.lane == Lane::Sandbox
+            && let Ok(shell) = self.lanes.shell()
+        {
+            shell.prepare();
+        }
         let shown =
             Shown { args: &|args| self.shown_args(spec, args), text: &|text| self.governor.redact(text) };
         self.authority.authorize(&story.call, entry, valid, &shown, || self.lanes.shell())

@@ -43,7 +43,8 @@ fn steps(state: &std::path::Path, answers: Vec<Climbed>) -> (Steps, Arc<AtomicUs
         shell: "/bin/sh".into(),
     };
     let remember_in = Some(state.to_owned());
-    (Steps { view, limits: LIMITS, remember_in, climb, taken: Mutex::new(None) }, asked)
+    let (best, taken) = (Mutex::new(None), Mutex::new(None));
+    (Steps { view, limits: LIMITS, remember_in, climb, best, taken }, asked)
 }
 
 fn name(taken: Result<Arc<dyn ShellBackend>, ToolError>) -> Result<String, ErrorKind> {

@@ -173,8 +173,10 @@ impl Engine {
         drop(zygote);
     }
 
-    /// Waits until every zygote that was ended is reaped.
-    pub(super) fn bury(&self) {
+    /// The same at the very end: waits until every zygote that was ended is reaped.
+    pub(super) fn clear_for_good(&self) {
+        self.graveyard.close();
+        self.clear();
         self.graveyard.empty();
     }
 
@@ -286,6 +288,15 @@ impl Engine {
         started.map_err(|_| ToolError::internal("The thread that starts the sandbox's helper failed."))?
     }
 
+    /// Starts a zygote if there is none: a call is likely to follow, and then finds it ready or nearly so.
+    pub(super) fn prepare(&self) {
+        let Ok(_alone) = self.starting.try_lock() else { return };
+        if self.zygote_in_use().is_none() {
+            // An error comes again in the call.
+            let _ = self.start_zygote();
+        }
+    }
+
     /// The zygote in use, unless it has ended, or the workspace or a rule's path is not what its template shows.
     fn current(&self) -> Result<Option<Arc<Zygote>>, ToolError> {
         let place = self.place()?;
@@ -332,7 +343,7 @@ impl Engine {
         let keeper = self.keeper(place, workspace);
         let started = helper::start(&setup.encode())?;
         let zygote = Zygote::new(self.id(), place, entries, keeper, started, Arc::clone(&self.graveyard));
-        let zygote = Arc::new(zygote.map_err(|errno| spawn::no_process(errno.into()))?);
+        let zygote = Arc::new(zygote);
         // Its words are read when somebody needs one, so only its end wakes the reactor.
         self.listen(&zygote, false).map_err(|errno| spawn::no_process(errno.into()))?;
         self.stock().zygote = Some(Arc::clone(&zygote));

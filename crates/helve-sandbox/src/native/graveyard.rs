@@ -1,11 +1,12 @@
 //! Zygotes that were ended: they are waited for, and then the control groups around them are removed.
 //!
-//! Both may take milliseconds, so a thread of its own does it, started when there is something to do.
+//! Both may take milliseconds, so a thread of its own does it, started when there is something to do; at the very end the
+//! reactor's does.
 
-use std::process::Child;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::helper::Process;
 use crate::cgroup::Groups;
 
 /// How long the members of a dead zygote take to die, as a rule.
@@ -20,9 +21,20 @@ pub(super) struct Graveyard {
 
 #[derive(Debug, Default)]
 struct State {
-    waiting: Vec<(Child, Option<Groups>)>,
+    waiting: Vec<(Process, Option<Groups>)>,
+    digger: Digger,
+}
+
+/// Who takes them away.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Digger {
+    /// Nobody is at it.
+    #[default]
+    None,
     /// A thread is at it.
-    busy: bool,
+    Thread,
+    /// Somebody will be, with [`Graveyard::empty`].
+    Promised,
 }
 
 impl Graveyard {
@@ -31,29 +43,38 @@ impl Graveyard {
     }
 
     /// Has a process that was killed taken away, and then its groups.
-    pub(super) fn bury(self: &Arc<Self>, child: Child, groups: Option<Groups>) {
+    pub(super) fn bury(self: &Arc<Self>, process: Process, groups: Option<Groups>) {
         let mut state = self.state();
-        state.waiting.push((child, groups));
-        if state.busy {
+        state.waiting.push((process, groups));
+        if state.digger != Digger::None {
             return;
         }
         let graveyard = Arc::clone(self);
         let dig = move || graveyard.dig();
         // Where no thread can be had, the next one takes this along.
-        state.busy = std::thread::Builder::new().name("helve-bury".to_owned()).spawn(dig).is_ok();
+        if std::thread::Builder::new().name("helve-bury".to_owned()).spawn(dig).is_ok() {
+            state.digger = Digger::Thread;
+        }
+    }
+
+    /// Promises that [`Graveyard::empty`] follows, so that no thread is started for what is buried until then.
+    pub(super) fn close(&self) {
+        let mut state = self.state();
+        if state.digger == Digger::None {
+            state.digger = Digger::Promised;
+        }
     }
 
     fn dig(&self) {
         loop {
             let mut state = self.state();
-            let Some((mut child, groups)) = state.waiting.pop() else {
-                state.busy = false;
+            let Some((process, groups)) = state.waiting.pop() else {
+                state.digger = Digger::None;
                 drop(state);
                 return self.emptied.notify_all();
             };
             drop(state);
-            // An error means that somebody else has waited for it.
-            let _ = child.wait();
+            process.wait();
             if groups.is_some() {
                 // Its members die with it; then the groups can be removed.
                 std::thread::sleep(DYING);
@@ -64,12 +85,12 @@ impl Graveyard {
     /// Waits until all of it is taken away.
     pub(super) fn empty(&self) {
         let mut state = self.state();
-        if !state.busy {
-            state.busy = true;
+        if state.digger != Digger::Thread {
+            state.digger = Digger::Thread;
             drop(state);
             return self.dig();
         }
-        while state.busy {
+        while state.digger == Digger::Thread {
             state = self.emptied.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }

@@ -56,8 +56,7 @@ pub(super) fn run(engine: &Arc<Engine>) {
         drop(answered);
     }
     drop(reactor);
-    engine.clear();
-    engine.bury();
+    engine.clear_for_good();
     engine.has_closed();
 }
 

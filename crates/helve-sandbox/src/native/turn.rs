@@ -1,6 +1,6 @@
 //! A call's turn with the workspace: what is protected is guarded before its command begins, and swept after it has ended.
 //!
-//! A look at a workspace in which nothing has changed takes microseconds and is done at once; any other is done on a thread
+//! A look at a workspace that is small, or in which nothing has changed, takes microseconds and is done at once; any other is done on a thread
 //! where it may block.
 
 use std::io;
@@ -29,7 +29,7 @@ impl Underway {
 
     /// Ends the turn, when all processes of the call are gone: what was taken away.
     pub(super) async fn end(mut self) -> Result<Vec<Removed>, ToolError> {
-        if self.keeper.as_ref().is_none_or(|keeper| keeper.is_quick()) {
+        if self.keeper.as_ref().is_none_or(|keeper| keeper.is_short()) {
             return self.look().map_err(spawn::not_swept);
         }
         // Moved along with the look, so that the call counts as under way until it is done, and the look is made also if
@@ -47,7 +47,7 @@ impl Drop for Underway {
     /// Nobody is left who could be told. Whoever drops it does not wait: it may be the reactor, or an event loop.
     fn drop(&mut self) {
         let mut rest = Rest { engine: Arc::clone(&self.engine), keeper: self.keeper.take() };
-        if rest.keeper.as_ref().is_none_or(|keeper| keeper.is_quick()) {
+        if rest.keeper.as_ref().is_none_or(|keeper| keeper.is_short()) {
             return rest.sweep();
         }
         let (engine, keeper) = (Arc::clone(&rest.engine), rest.keeper.clone());
@@ -85,7 +85,7 @@ impl Engine {
     /// Begins a call's turn: the zygote guards what is protected now.
     pub(super) async fn enter(self: &Arc<Self>, zygote: &Arc<Zygote>) -> Result<Underway, NotEntered> {
         let Some(keeper) = zygote.keeper() else { return Ok(Underway::new(self)) };
-        if keeper.is_quick() && zygote.guarding().try_lock().is_ok() {
+        if keeper.is_short() && zygote.guarding().try_lock().is_ok() {
             return self.enter_now(zygote);
         }
         let (engine, zygote) = (Arc::clone(self), Arc::clone(zygote));

@@ -5,18 +5,19 @@
 //!   └─────talk─────► member (init, pid 1)  one per call; a request goes in, the ending comes out
 //! ```
 //!
-//! Both are `SOCK_SEQPACKET` sockets: one message is one record. Helve makes every member's sockets and pipes and hands
-//! their other ends over with [`Make`]; whoever closes `talk` ends the member and everything in it. A zygote ends when
-//! `control` is closed, and its members with it. Numbers are in the machine's own order: both sides are one program.
+//! Both are `SOCK_SEQPACKET` sockets: one message is one record. A zygote hears its [`SETUP`] before anything else. Helve
+//! makes every member's sockets and pipes and hands their other ends over with [`Make`]; whoever closes `talk` ends the
+//! member and everything in it. A zygote ends when `control` is closed, and its members with it. Numbers are in the
+//! machine's own order: both sides are one program.
 
 use std::io;
 
-/// How the helper is told from an ordinary start: its name, and its two descriptors.
+/// How the helper is told from an ordinary start: its name.
 pub(crate) const HELPER_NAME: &str = "helve-sandbox-zygote";
-/// The helper's end of `control`.
+/// The helper's end of `control`, where it was started as a program.
 pub(crate) const CONTROL: i32 = 0;
-/// A file with an encoded [`super::setup::Setup`].
-pub(crate) const SETUP: i32 = 1;
+/// The first message to the zygote. Descriptor: a file with an encoded [`super::setup::Setup`].
+pub(crate) const SETUP: u32 = 5;
 
 /// The longest request that travels in a message; a longer one is a file, handed over as the last descriptor.
 pub(crate) const INLINE_BYTES: usize = 64 * 1024;

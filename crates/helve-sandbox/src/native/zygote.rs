@@ -6,18 +6,16 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::process::Child;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use helve_core::ProcessLimits;
 use rustix::fs::Stat;
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal};
 
 use super::entries::Entries;
 use super::graveyard::Graveyard;
-use super::helper::Started;
+use super::helper::{Process, Started};
 use super::records::RECORD_BYTES;
 use super::socket;
 use super::wire::{Guard, Guarded, INLINE_BYTES, Told, encode_guarded};
@@ -85,8 +83,7 @@ pub(super) struct Zygote {
     entries: Entries,
     control: OwnedFd,
     /// Its process.
-    process: OwnedFd,
-    child: Option<Child>,
+    process: Process,
     graveyard: Arc<Graveyard>,
     /// The control groups around it, once that was tried.
     groups: OnceLock<Option<Groups>>,
@@ -116,25 +113,13 @@ impl Zygote {
         keeper: Option<Arc<Keeper>>,
         started: Started,
         graveyard: Arc<Graveyard>,
-    ) -> Result<Zygote, Errno> {
-        let pid = i32::try_from(started.child.id()).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
-        // The process is not waited for before this record is dropped, so its number is its own.
-        let process = rustix::process::pidfd_open(pid, PidfdFlags::empty());
-        let process = match process {
-            Ok(process) => process,
-            Err(errno) => {
-                // Its control socket closes, which ends it.
-                graveyard.bury(started.child, None);
-                return Err(errno);
-            }
-        };
-        Ok(Zygote {
+    ) -> Zygote {
+        Zygote {
             id,
             workspace,
             entries,
             control: started.control,
-            process,
-            child: Some(started.child),
+            process: started.process,
             graveyard,
             groups: OnceLock::new(),
             fencing: AtomicBool::new(false),
@@ -150,7 +135,7 @@ impl Zygote {
             age: Mutex::new(0),
             unanswered: AtomicUsize::new(0),
             broken: Mutex::new(None),
-        })
+        }
     }
 
     /// Whether its template still shows this workspace, and what the view's rules mean in it.
@@ -171,8 +156,7 @@ impl Zygote {
     /// Puts it, and with it all members that it makes from now on, behind a wall of control groups, where the host gives
     /// any. The kernel takes some milliseconds for that.
     pub(super) fn fence(&self, limits: &ProcessLimits) {
-        let pid = self.child.as_ref().map(Child::id);
-        let groups = pid.and_then(|pid| Groups::for_view(limits).filter(|groups| groups.enter(pid).is_ok()));
+        let groups = Groups::for_view(limits).filter(|groups| groups.enter(self.process.id()).is_ok());
         let _ = self.groups.set(groups);
     }
 
@@ -193,7 +177,7 @@ impl Zygote {
 
     /// Its process: it can be read once that has ended.
     pub(super) fn process(&self) -> BorrowedFd<'_> {
-        self.process.as_fd()
+        self.process.handle()
     }
 
     /// A warm shell did not stand, or could not be let go.
@@ -231,8 +215,7 @@ impl Zygote {
     /// Ends its process, and with it every member.
     pub(super) fn kill(&self) {
         self.give_up();
-        // An error means that it has ended already.
-        let _ = rustix::process::pidfd_send_signal(&self.process, Signal::KILL);
+        self.process.kill();
     }
 
     /// Whether its process has ended. The kernel has killed its members then.
@@ -346,10 +329,7 @@ impl Zygote {
 
 impl Drop for Zygote {
     fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            // An error means that it has ended already.
-            let _ = child.kill();
-            self.graveyard.bury(child, self.groups.take().flatten());
-        }
+        self.process.kill();
+        self.graveyard.bury(self.process.clone(), self.groups.take().flatten());
     }
 }

@@ -25,7 +25,7 @@ const MOST_LATE: usize = 128;
 /// Everything about one workspace.
 #[derive(Debug)]
 pub(super) struct State {
-    tree: Tree,
+    pub(super) tree: Tree,
     names: Names,
     mounts: bool,
     watch: Watching,

@@ -18,6 +18,11 @@ use rustix::io::Errno;
 
 /// How many bytes of entries are read at a time.
 const LISTING_BYTES: usize = 32 * 1024;
+/// The same where there are few.
+const FEW_BYTES: usize = 4 * 1024;
+/// How many directories and entries a small workspace has at the most.
+const FEW_DIRECTORIES: usize = 32;
+const FEW_ENTRIES: usize = 512;
 /// How many widened directories are remembered at a time.
 const MOST_WIDENED: usize = 4096;
 /// The longest path that the kernel takes at once.
@@ -82,6 +87,33 @@ impl Tree {
     /// The path of the workspace outside, as the kernel knows it.
     pub(super) fn real_path(&self) -> io::Result<PathBuf> {
         std::fs::read_link(format!("/proc/self/fd/{}", self.root.as_raw_fd()))
+    }
+
+    /// Whether there is so little that a look through all of it takes no longer than to hand it to another thread.
+    pub(super) fn is_small(&self) -> bool {
+        let mut ahead = vec![Vec::new()];
+        let (mut directories, mut entries) = (1, 0);
+        while let Some(path) = ahead.pop() {
+            let Ok(directory) = self.open_directory(&path) else { return false };
+            let mut buffer = [MaybeUninit::uninit(); FEW_BYTES];
+            let mut listing = RawDir::new(&directory, &mut buffer);
+            while let Some(entry) = listing.next() {
+                let Ok(entry) = entry else { return false };
+                let name = entry.file_name().to_bytes();
+                if name == b"." || name == b".." {
+                    continue;
+                }
+                entries += 1;
+                if matches!(entry.file_type(), FileType::Directory | FileType::Unknown) {
+                    directories += 1;
+                    ahead.push(join(&path, name));
+                }
+                if directories > FEW_DIRECTORIES || entries > FEW_ENTRIES {
+                    return false;
+                }
+            }
+        }
+        true
     }
 
     /// Opens a directory, even if its mode forbids it to its owner: until [`Tree::narrow`] is called its mode is wider

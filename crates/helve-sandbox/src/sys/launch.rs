@@ -233,11 +233,24 @@ pub(super) fn empty_set() -> libc::sigset_t {
 fn own_environment() -> Option<(usize, usize)> {
     static PLACE: OnceLock<Option<(usize, usize)>> = OnceLock::new();
     *PLACE.get_or_init(|| {
-        let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-        // The name in parentheses may hold anything; what follows it are numbers, the first of them field 3.
-        let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(50 - 3);
-        let start: usize = fields.next()?.parse().ok()?;
-        let end: usize = fields.next()?.parse().ok()?;
+        let [_, _, start, end] = own_places()?;
         (start > 0 && start < end).then_some((start, end))
     })
+}
+
+/// From where to where this process's arguments and environment stand, one after the other.
+pub(super) fn own_texts() -> Option<(usize, usize)> {
+    let [arguments, behind, environment, end] = own_places()?;
+    // As the kernel lays them out. Where somebody has moved them, it is not known what stands between.
+    (0 < arguments && arguments < behind && behind == environment && environment <= end)
+        .then_some((arguments, end))
+}
+
+/// Where the arguments begin and end, and where the environment does.
+fn own_places() -> Option<[usize; 4]> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The name in parentheses may hold anything; what follows it are numbers, the first of them field 3.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(48 - 3);
+    let mut next = || fields.next()?.parse::<usize>().ok();
+    Some([next()?, next()?, next()?, next()?])
 }

@@ -2,9 +2,10 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `zygote` | the helper's life: namespaces, template, orders |
+//! | `zygote`, `control` | the helper's life: its beginning, its orders, and how it hears them |
+//! | `enter`, `holder` | the way into namespaces and mounts, and who makes namespaces in advance |
 //! | `identity` | who commands are outside |
-//! | `template` | the tree of mounts, and guards on paths of the workspace |
+//! | `template`, `guards` | the tree of mounts, and guards on paths of the workspace |
 //! | `world`, `slot` | what members read, and the memory that is each member's own |
 //! | `member`, `command` | a member's init, and its command until the program is executed |
 //! | `private` | what a member mounts for itself |
@@ -13,8 +14,12 @@
 //! | `watch` | what an init looks at while its command runs |
 
 mod command;
+mod control;
 mod descriptors;
+mod enter;
 mod failure;
+mod guards;
+mod holder;
 mod identity;
 mod member;
 mod private;
@@ -29,4 +34,4 @@ mod zygote;
 use super::raw;
 
 pub(crate) use identity::for_root;
-pub(crate) use zygote::zygote_main;
+pub(crate) use zygote::{fork_zygote, zygote_main};

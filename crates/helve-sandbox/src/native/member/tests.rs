@@ -5,14 +5,13 @@ use pretty_assertions::assert_eq;
 use super::*;
 use crate::native::entries::Entries;
 use crate::native::graveyard::Graveyard;
-use crate::native::helper::Started;
+use crate::native::helper::{Process, Started};
 use crate::native::zygote::Place;
 use crate::plan::rules::{Rule, Rules};
 
 /// The record of a zygote whose process does nothing, and the other end of its control socket.
 fn zygote(graveyard: &Arc<Graveyard>) -> (Arc<Zygote>, OwnedFd) {
     let (control, theirs) = socket::pair().unwrap();
-    let child = Command::new("sleep").arg("60").stdout(Stdio::null()).spawn().unwrap();
     let root = Rule { given: "/".into(), real: "/".into() };
     let rules = Rules {
         workspace: root,
@@ -22,9 +21,11 @@ fn zygote(graveyard: &Arc<Graveyard>) -> (Arc<Zygote>, OwnedFd) {
         denied: helve_core::DenyRead::new::<&str>(&[]).unwrap(),
     };
     let place = Place::of("/".as_ref()).unwrap();
-    let started = Started { child, control };
+    let sleep = Command::new("sleep").arg("60").stdout(Stdio::null()).spawn();
+    let pid = rustix::process::Pid::from_child(&sleep.unwrap());
+    let started = Started { process: Process::of(pid).unwrap(), control };
     let zygote = Zygote::new(1, place, Entries::look(&rules), None, started, Arc::clone(graveyard));
-    (Arc::new(zygote.unwrap()), theirs)
+    (Arc::new(zygote), theirs)
 }
 
 /// A member with a call, its other end of `talk`, and who waits for the call.

@@ -10,19 +10,20 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
+use std::rc::Rc;
 
 use libc::c_int;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags,
-    OpenTreeFlags, UnmountFlags,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
 };
 
 use super::failure::Failure;
+use super::guards::{EMPTY_DIRECTORY, EMPTY_FILE};
 use super::identity::Identity;
 use crate::native::setup::{Place, Setup};
-use crate::native::wire::{Cover, Guarded, Step};
+use crate::native::wire::Step;
 
 /// What members need of the template.
 pub(super) struct Template {
@@ -73,21 +74,32 @@ fn other(error: io::Error) -> Failure {
     (Step::Mounts, error.raw_os_error().unwrap_or(libc::EIO))
 }
 
-/// Builds the template in the mount namespace of this process, and makes it the root.
-pub(super) fn build(setup: &Setup, identity: &mut Identity) -> Result<(), Failure> {
-    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    rustix::mount::mount_change("/", private).map_err(mounts)?;
-    let sources = sources(setup, identity)?;
-    let proc = tree(Path::new("/proc")).map_err(mounts)?;
-    let devices = DEVICES.iter().map(|name| device(name)).collect::<Result<Vec<_>, _>>()?;
+/// What every template shows of the outside: its devices and a process file system.
+pub(super) struct Common {
+    proc: OwnedFd,
+    devices: Vec<OwnedFd>,
+}
 
+impl Common {
+    /// From the mount namespace of this process.
+    pub(super) fn open() -> Result<Common, Failure> {
+        let proc = tree(Path::new("/proc")).map_err(mounts)?;
+        Ok(Common { proc, devices: DEVICES.iter().map(|name| device(name)).collect::<Result<_, _>>()? })
+    }
+}
+
+/// Builds the template in the mount namespace of this process, and makes it the root.
+pub(super) fn build(setup: &Setup, common: Common, identity: &mut Identity) -> Result<(), Failure> {
+    let sources = sources(setup, identity)?;
     // Any directory will do: what it holds was opened above where it is needed.
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     rustix::mount::mount("helve", "/usr", "tmpfs", flags, c"mode=755,size=32m").map_err(mounts)?;
     let root = rustix::fs::open("/usr", DIRECTORY, Mode::empty()).map_err(mounts)?;
-    let builder = Builder { device: rustix::fs::fstat(&root).map_err(mounts)?.st_dev, root };
+    let device = rustix::fs::fstat(&root).map_err(mounts)?.st_dev;
+    let mut builder = Builder { device, root, last: None };
 
-    let mut proc = Some(proc);
+    let mut content = Vec::new();
+    let mut proc = Some(common.proc);
     for (path, place, source) in sources {
         match (place, source) {
             (Place::ReadOnly | Place::ReadWrite, Some(source)) => builder.attach(&path, source)?,
@@ -98,13 +110,11 @@ pub(super) fn build(setup: &Setup, identity: &mut Identity) -> Result<(), Failur
                     builder.attach(&path, proc)?;
                 }
             }
-            (Place::Devices, _) => builder.devices(&path, &devices)?,
+            (Place::Devices, _) => builder.devices(&path, &common.devices)?,
             (Place::Link(target), _) => builder.link(&path, &target)?,
             (Place::File(content), _) => builder.file(&path, &content)?,
             (Place::Copy, Some(source)) => {
-                let mut content = Vec::new();
-                let read = File::from(source).take(COPY_BYTES).read_to_end(&mut content);
-                read.map_err(other)?;
+                read_copy(source, &mut content).map_err(other)?;
                 builder.file(&path, &content)?;
             }
             (Place::Copy, None) => builder.file(&path, b"")?,
@@ -119,6 +129,15 @@ pub(super) fn build(setup: &Setup, identity: &mut Identity) -> Result<(), Failur
 
 /// What is read of a file that is copied; the plan copies none that is larger.
 const COPY_BYTES: u64 = 1 << 20;
+
+/// Reads a file that is copied. Room is made for its size at once: to grow towards it takes many reads.
+fn read_copy(source: OwnedFd, content: &mut Vec<u8>) -> io::Result<()> {
+    let source = File::from(source);
+    let size = source.metadata()?.len().min(COPY_BYTES);
+    content.clear();
+    content.reserve(usize::try_from(size).unwrap_or_default().saturating_add(1));
+    source.take(COPY_BYTES).read_to_end(content).map(drop)
+}
 
 type Source = (PathBuf, Place, Option<OwnedFd>);
 
@@ -166,7 +185,7 @@ fn shown(setup: &Setup, identity: &mut Identity, path: &Path, writable: bool) ->
 }
 
 /// A mount of its own of what stands at a path, with what is mounted below it.
-fn tree(path: &Path) -> Result<OwnedFd, Errno> {
+pub(super) fn tree(path: &Path) -> Result<OwnedFd, Errno> {
     let flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
     // Files of /etc may be links, to be followed; all other places are real already.
@@ -252,31 +271,46 @@ struct Builder {
     root: OwnedFd,
     /// The device number of its own file system: only there are directories made.
     device: u64,
+    /// The directory that was looked up last: most places are beside the one before.
+    last: Option<(PathBuf, Rc<Folder>)>,
+}
+
+/// A directory of the new root.
+struct Folder {
+    fd: OwnedFd,
+    /// Whether it lies in the new root's own file system.
+    own: bool,
 }
 
 impl Builder {
     /// Opens a directory inside, and makes what is missing of it as long as that lies in the new root's own file system.
-    fn directory(&self, path: &Path) -> Result<OwnedFd, Failure> {
-        let mut at = rustix::io::fcntl_dupfd_cloexec(&self.root, 3).map_err(mounts)?;
+    fn directory(&mut self, path: &Path) -> Result<Rc<Folder>, Failure> {
+        if let Some((last, folder)) = &self.last
+            && last == path
+        {
+            return Ok(Rc::clone(folder));
+        }
+        let root = rustix::io::fcntl_dupfd_cloexec(&self.root, 3).map_err(mounts)?;
+        let mut at = Folder { fd: root, own: true };
         for part in path.components() {
             let Component::Normal(name) = part else { continue };
-            if self.owns(&at)? {
-                match rustix::fs::mkdirat(&at, name, Mode::from(0o755)) {
+            if at.own {
+                match rustix::fs::mkdirat(&at.fd, name, Mode::from(0o755)) {
                     Ok(()) | Err(Errno::EXIST) => {}
                     Err(errno) => return Err(mounts(errno)),
                 }
             }
-            at = rustix::fs::openat(&at, name, DIRECTORY, Mode::empty()).map_err(mounts)?;
+            let fd = rustix::fs::openat(&at.fd, name, DIRECTORY, Mode::empty()).map_err(mounts)?;
+            let own = rustix::fs::fstat(&fd).map_err(mounts)?.st_dev == self.device;
+            at = Folder { fd, own };
         }
-        Ok(at)
+        let folder = Rc::new(at);
+        self.last = Some((path.to_owned(), Rc::clone(&folder)));
+        Ok(folder)
     }
 
-    fn owns(&self, at: &OwnedFd) -> Result<bool, Failure> {
-        Ok(rustix::fs::fstat(at).map_err(mounts)?.st_dev == self.device)
-    }
-
-    /// The directory of a path, open, and its last name.
-    fn parent<'a>(&self, path: &'a Path) -> Result<(OwnedFd, &'a OsStr), Failure> {
+    /// The directory of a path, and its last name.
+    fn parent<'a>(&mut self, path: &'a Path) -> Result<(Rc<Folder>, &'a OsStr), Failure> {
         let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
             return Err((Step::Mounts, libc::EINVAL));
         };
@@ -284,51 +318,52 @@ impl Builder {
     }
 
     /// Moves a mount to its place.
-    fn attach(&self, path: &Path, source: OwnedFd) -> Result<(), Failure> {
+    fn attach(&mut self, path: &Path, source: OwnedFd) -> Result<(), Failure> {
         let is_directory = FileType::from_raw_mode(rustix::fs::fstat(&source).map_err(mounts)?.st_mode)
             == FileType::Directory;
-        let target = if is_directory {
-            self.directory(path)?
-        } else {
-            let (above, name) = self.parent(path)?;
-            if self.owns(&above)? {
-                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-                drop(rustix::fs::openat(&above, name, flags, Mode::from(0o644)).map_err(mounts)?);
-            }
-            let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-            rustix::fs::openat(&above, name, flags, Mode::empty()).map_err(mounts)?
-        };
+        if is_directory {
+            let target = self.directory(path)?;
+            // What is opened there from now on is the mount.
+            self.last = None;
+            return move_onto(&source, &target.fd).map_err(mounts);
+        }
+        let (above, name) = self.parent(path)?;
+        if above.own {
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+            drop(rustix::fs::openat(&above.fd, name, flags, Mode::from(0o644)).map_err(mounts)?);
+        }
+        let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let target = rustix::fs::openat(&above.fd, name, flags, Mode::empty()).map_err(mounts)?;
         move_onto(&source, &target).map_err(mounts)
     }
 
-    fn link(&self, path: &Path, target: &Path) -> Result<(), Failure> {
+    fn link(&mut self, path: &Path, target: &Path) -> Result<(), Failure> {
         let (above, name) = self.parent(path)?;
-        if !self.owns(&above)? {
+        if !above.own {
             return Ok(());
         }
-        match rustix::fs::symlinkat(target, &above, name) {
+        match rustix::fs::symlinkat(target, &above.fd, name) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(errno) => Err(mounts(errno)),
         }
     }
 
-    fn file(&self, path: &Path, content: &[u8]) -> Result<(), Failure> {
+    fn file(&mut self, path: &Path, content: &[u8]) -> Result<(), Failure> {
         let (above, name) = self.parent(path)?;
-        if !self.owns(&above)? {
+        if !above.own {
             return Ok(());
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = rustix::fs::openat(&above, name, flags, Mode::from(0o644)).map_err(mounts)?;
+        let file = rustix::fs::openat(&above.fd, name, flags, Mode::from(0o644)).map_err(mounts)?;
         File::from(file).write_all(content).map_err(other)
     }
 
-    fn devices(&self, path: &Path, devices: &[OwnedFd]) -> Result<(), Failure> {
-        let folder = self.directory(path)?;
+    fn devices(&mut self, path: &Path, devices: &[OwnedFd]) -> Result<(), Failure> {
+        let folder = &self.directory(path)?.fd;
         for (name, device) in DEVICES.iter().zip(devices) {
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-            drop(rustix::fs::openat(&folder, *name, flags, Mode::from(0o666)).map_err(mounts)?);
-            let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-            let target = rustix::fs::openat(&folder, *name, flags, Mode::empty()).map_err(mounts)?;
+            // A mount can be put on a file that is open for whatever reason.
+            let target = rustix::fs::openat(folder, *name, flags, Mode::from(0o666)).map_err(mounts)?;
             move_onto(device, &target).map_err(mounts)?;
         }
         for (name, target) in [
@@ -339,9 +374,9 @@ impl Builder {
             ("ptmx", "pts/ptmx"),
             ("shm", "/tmp"),
         ] {
-            rustix::fs::symlinkat(target, &folder, name).map_err(mounts)?;
+            rustix::fs::symlinkat(target, folder, name).map_err(mounts)?;
         }
-        rustix::fs::mkdirat(&folder, "pts", Mode::from(0o755)).map_err(mounts)
+        rustix::fs::mkdirat(folder, "pts", Mode::from(0o755)).map_err(mounts)
     }
 
     /// Makes the tree the root of this process, lets go of the old one, and seals the new.
@@ -355,7 +390,7 @@ impl Builder {
     }
 }
 
-fn move_onto(mount: &OwnedFd, target: &OwnedFd) -> Result<(), Errno> {
+pub(super) fn move_onto(mount: &OwnedFd, target: &OwnedFd) -> Result<(), Errno> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     rustix::mount::move_mount(mount, "", target, "", flags)
 }
@@ -441,63 +476,6 @@ impl Template {
         }
         Ok(())
     }
-}
-
-/// What guards paths of the workspace, as mounts on top of it.
-#[derive(Default)]
-pub(super) struct Guards(Vec<OwnedFd>);
-
-/// What stands for a hidden file and a hidden directory, in the template itself: a mount that is attached nowhere could be
-/// copied by new kernels only.
-const EMPTY_FILE: &str = "/.helve/file";
-const EMPTY_DIRECTORY: &str = "/.helve/directory";
-
-impl Guards {
-    /// Takes the guards away that are there, and sets these.
-    pub(super) fn set(&mut self, workspace: &OwnedFd, entries: &[Guarded]) -> Result<(), Failure> {
-        let failed = |errno: Errno| (Step::Guard, errno.raw_os_error());
-        while let Some(guard) = self.0.pop() {
-            let link = format!("/proc/self/fd/{}", guard.as_raw_fd());
-            match rustix::mount::unmount(link, UnmountFlags::DETACH) {
-                // The kernel takes a mount away itself when the file under it is replaced.
-                Ok(()) | Err(Errno::INVAL) => {}
-                Err(errno) => return Err(failed(errno)),
-            }
-        }
-        for entry in entries {
-            let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-            let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-            let path = OsStr::from_bytes(&entry.path);
-            let target = match rustix::fs::openat2(workspace, path, flags, Mode::empty(), how) {
-                Ok(target) => target,
-                // It went away since it was found: there is nothing to guard. Whoever makes it again is seen afterwards.
-                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
-                Err(errno) => return Err(failed(errno)),
-            };
-            let clone = OpenTreeFlags::OPEN_TREE_CLONE
-                | OpenTreeFlags::OPEN_TREE_CLOEXEC
-                | OpenTreeFlags::AT_RECURSIVE
-                | OpenTreeFlags::AT_EMPTY_PATH;
-            let tree = match entry.cover {
-                Cover::Hidden => tree(Path::new(empty_for(&target).map_err(failed)?)),
-                Cover::Pin | Cover::ReadOnly => rustix::mount::open_tree(&target, "", clone),
-            };
-            let tree = tree.map_err(failed)?;
-            if entry.cover != Cover::Pin {
-                set_attributes(tree.as_fd(), libc::MOUNT_ATTR_RDONLY, None)
-                    .map_err(|errno| (Step::Guard, errno))?;
-            }
-            move_onto(&tree, &target).map_err(failed)?;
-            self.0.push(tree);
-        }
-        Ok(())
-    }
-}
-
-/// What hides a file or a directory.
-fn empty_for(target: &OwnedFd) -> Result<&'static str, Errno> {
-    let kind = FileType::from_raw_mode(rustix::fs::fstat(target)?.st_mode);
-    Ok(if kind == FileType::Directory { EMPTY_DIRECTORY } else { EMPTY_FILE })
 }
 
 /// Whose a tree is: user and group.

@@ -1,67 +1,103 @@
 //! The zygote: a process of Helve's own program that holds the namespaces and the mounts of one view, and makes members.
 //!
 //! ```text
-//! Helve ── spawn ──► zygote ── namespaces, template ── then, for each order: clone3 ──► member
+//! Helve ── spawn ──► zygote ── namespaces ── setup ── template ── then, for each order: clone3 ──► member
 //!   ▲ control socket ──┘ ends when the socket is closed
 //! ```
 //!
-//! It has one thread and ordinary memory, so everything that allocates happens here, before a member is made. As root it
-//! builds the mounts with root's rights first, because only they can show the workspace as another user's, and then gives
-//! them up; as an ordinary user it enters its user namespace first.
+//! It has one thread and ordinary memory, so everything that allocates happens here, before a member is made. It is Helve's
+//! program started again, or a fork from its very beginning, where a command is certain to come; what every view needs is
+//! made while Helve finds out which view it is (`enter`).
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::Ordering;
 
 use libc::{c_int, pid_t};
-use rustix::fs::{Mode, OFlags};
+use rustix::process::Pid;
 
+use super::control::{receive, tell};
+use super::descriptors::keep_only;
+use super::enter::{Ahead, unshare};
 use super::failure::Failure;
-use super::identity::{Identity, unshare};
+use super::guards::Guards;
+use super::holder::Ids;
 use super::member;
 use super::raw::{CloneArgs, clone3};
 use super::slot::{Given, KEEP, Long, Slot};
-use super::template::{self, Guards};
 use super::warm;
 use super::world::World;
-use crate::confine::landlock::Handled;
-use crate::confine::seccomp;
 use crate::native::setup::Setup;
 use crate::native::wire::{
-    CONTROL, Guard, INLINE_BYTES, Kind, MOST_TEXTS, Make, Request, SETUP, Step, Told, decode_guarded,
+    CONTROL, Guard, HELPER_NAME, INLINE_BYTES, Kind, MOST_TEXTS, Make, Request, SETUP, Step, Told,
+    decode_guarded,
 };
-use crate::sys::confine;
+use crate::sys::launch;
 use crate::sys::report::errno;
 
-/// The life of the helper. Never returns.
+/// The life of a helper that was started as a program of its own. Never returns.
 pub(crate) fn zygote_main() -> ! {
-    let _ = live();
+    // SAFETY: Helve's side put it there for this process, which has just begun and uses no other.
+    let control = unsafe { OwnedFd::from_raw_fd(CONTROL) };
+    end(live(control, None))
+}
+
+/// Forks a helper that learns later which view it is for. None if this process has other threads: what they held would be
+/// held in the child for ever.
+///
+/// The child is a copy of a process that has read its arguments and nothing else. It forgets them and its environment, keeps
+/// no descriptor but `control`, and then is what a helper is that was started as a program.
+pub(crate) fn fork_zygote(control: OwnedFd) -> io::Result<Option<Pid>> {
+    if rustix::fs::stat("/proc/self/task")?.st_nlink != TASKS_OF_ONE_THREAD {
+        return Ok(None);
+    }
+    // SAFETY: this process has one thread, so its child may do whatever it may.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            let owner = rustix::fs::stat(".").ok().map(|stat| (stat.st_uid, stat.st_gid));
+            let _ = rustix::process::chdir("/");
+            end(forget().and_then(|()| live(control, owner)))
+        }
+        pid => Ok(Pid::from_raw(pid)),
+    }
+}
+
+/// The links of a directory of tasks: two, as of every directory, and one for each thread.
+const TASKS_OF_ONE_THREAD: u64 = 3;
+
+fn end(_lived: io::Result<()>) -> ! {
     // SAFETY: leaves at once; the kernel gives everything back.
     unsafe { libc::_exit(0) }
 }
 
-fn live() -> io::Result<()> {
-    // SAFETY: Helve's side put these two there for this process, which has just begun and uses no other.
-    let (control, setup) = unsafe { (OwnedFd::from_raw_fd(CONTROL), OwnedFd::from_raw_fd(SETUP)) };
-    let control = rustix::io::fcntl_dupfd_cloexec(&control, 10)?;
-    let umask = begin();
-    // Where the host runs out of memory, a command goes before anything else. Members share this with the zygote.
-    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
-    let mut bytes = Vec::new();
-    let mut setup = File::from(setup);
-    setup.rewind()?;
-    setup.read_to_end(&mut bytes)?;
-    drop(setup);
-    let null = File::options().read(true).write(true).open("/dev/null")?;
-    let null = rustix::io::fcntl_dupfd_cloexec(&null, 10)?;
-    for stream in 0..3 {
-        // SAFETY: plain numbers; nothing uses the standard streams any more.
-        unsafe { libc::dup2(null.as_raw_fd(), stream) };
+/// Overwrites the arguments and the environment of the process that this one is a copy of.
+fn forget() -> io::Result<()> {
+    let (start, end) = launch::own_texts()
+        .ok_or_else(|| io::Error::other("the kernel does not tell where arguments and environment stand"))?;
+    // SAFETY: the kernel named this range of the process's first stack, which is mapped and writable. It is this process's
+    // own copy, and nothing in it reads arguments or environment any more.
+    unsafe {
+        ptr::write_bytes(start as *mut u8, 0, end - start);
+        let name = HELPER_NAME.as_bytes();
+        ptr::copy_nonoverlapping(name.as_ptr(), start as *mut u8, name.len().min(end - start - 1));
+        libc::clearenv();
     }
-    let setup = Setup::decode(&bytes)?;
-    let world = match enter(setup, umask) {
+    Ok(())
+}
+
+fn live(control: OwnedFd, owner: Option<Ids>) -> io::Result<()> {
+    let own = rustix::io::fcntl_dupfd_cloexec(&control, 10)?;
+    // Closed or replaced in `begin`, with everything else that is open.
+    let _ = control.into_raw_fd();
+    let control = own;
+    let umask = begin(&control)?;
+    let ahead = Ahead::make(owner);
+    let Some(setup) = hear_setup(&control)? else { return Ok(()) };
+    let entered = ahead.and_then(|ahead| ahead.enter(setup, umask));
+    let world = match entered {
         Ok(world) => world,
         Err((step, errno)) => {
             return tell(
@@ -85,80 +121,46 @@ fn live() -> io::Result<()> {
     .serve()
 }
 
-/// Leaves what the surrounding program left: its session, its signals. Gives its file mode mask.
-fn begin() -> c_int {
+/// Leaves what the surrounding program left: its session, its signals, its descriptors. Gives its file mode mask.
+fn begin(control: &OwnedFd) -> io::Result<c_int> {
     crate::sys::supervisor::default_dispositions();
     // SAFETY: plain numbers, a name that ends with NUL, and a signal set that lives through the call.
-    unsafe {
+    let umask = unsafe {
         libc::setsid();
         libc::prctl(libc::PR_SET_NAME, c"helve-zygote".as_ptr());
-        let mut every = crate::sys::launch::empty_set();
+        let mut every = launch::empty_set();
         libc::sigfillset(&mut every);
         libc::sigprocmask(libc::SIG_SETMASK, &every, ptr::null_mut());
         libc::umask(0) as c_int
+    };
+    // Where the host runs out of memory, a command goes before anything else. Members share this with the zygote.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    for stream in 0..3 {
+        // SAFETY: plain numbers; nothing uses the standard streams any more.
+        if unsafe { libc::dup2(null.as_raw_fd(), stream) } == -1 {
+            return Err(io::Error::last_os_error());
+        }
     }
+    drop(null);
+    keep_only(&[control.as_raw_fd(), -1]).map_err(|(_, errno)| io::Error::from_raw_os_error(errno))?;
+    Ok(umask)
 }
 
-/// Enters the namespaces, builds the template, and gives up what members must not have.
-fn enter(setup: Setup, umask: c_int) -> Result<World, Failure> {
-    let mut others = libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | libc::CLONE_NEWCGROUP;
-    if setup.own_network {
-        others |= libc::CLONE_NEWNET;
+/// Waits for the setup; none if Helve has gone.
+fn hear_setup(control: &OwnedFd) -> io::Result<Option<Setup>> {
+    let mut tag = [0; size_of::<u32>()];
+    let (count, descriptors) = receive(control.as_fd(), &mut tag)?;
+    if count == 0 {
+        return Ok(None);
     }
-    let _ = crate::sys::supervisor::leave_session_keyring();
-    let namespaces = |errno: c_int| (Step::Namespaces, errno);
-    let mut identity = Identity::new()?;
-    if identity.is_root() {
-        unshare(libc::CLONE_NEWNS).map_err(namespaces)?;
-        template::build(&setup, &mut identity)?;
-        identity.enter_namespace()?;
-        unshare(others).map_err(namespaces)?;
-    } else {
-        identity.enter_namespace()?;
-        unshare(others).map_err(namespaces)?;
-        template::build(&setup, &mut identity)?;
-    }
-    drop(identity);
-    let template = template::describe(&setup)?;
-    // Commands may open their input again by name, so it has to be one of the devices that they see.
-    let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    let null = rustix::fs::open("/dev/null", flags, Mode::empty())
-        .map_err(|errno| (Step::Mounts, errno.raw_os_error()))?;
-    if setup.own_network {
-        raise_loopback().map_err(namespaces)?;
-    }
-    confine::empty_bounding_set().map_err(|errno| (Step::Capabilities, errno))?;
-    confine::no_new_privs().map_err(|errno| (Step::Capabilities, errno))?;
-    let version = confine::landlock_version().map_err(|errno| (Step::Landlock, errno))?;
-    // Ports are left to the network namespace: a test that talks to itself needs them.
-    let handled = Handled::everything(version, helve_core::Network::Host);
-    confine::install(&seccomp::outer()).map_err(|errno| (Step::Seccomp, errno))?;
-    // SAFETY: plain numbers.
-    if unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) } == -1 {
-        return Err((Step::Process, errno()));
-    }
-    Ok(World::new(setup, template, seccomp::inner(), umask, null, handled))
-}
-
-/// A program can talk to itself over the loopback device of the empty network.
-fn raise_loopback() -> Result<(), c_int> {
-    // SAFETY: the request is plain data, zeroed and filled in, and lives through the calls.
-    unsafe {
-        let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
-        if socket == -1 {
-            return Err(errno());
-        }
-        let socket = OwnedFd::from_raw_fd(socket);
-        let mut request: libc::ifreq = std::mem::zeroed();
-        for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
-            *to = *from as libc::c_char;
-        }
-        request.ifr_ifru.ifru_flags = libc::IFF_UP as libc::c_short;
-        if libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &request) == -1 {
-            return Err(errno());
-        }
-    }
-    Ok(())
+    let broken = || io::Error::from(io::ErrorKind::InvalidData);
+    let file = descriptors.into_iter().next().filter(|_| u32::from_ne_bytes(tag) == SETUP);
+    let mut file = File::from(file.ok_or_else(broken)?);
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Setup::decode(&bytes).map(Some)
 }
 
 struct Zygote {
@@ -179,9 +181,6 @@ struct Zygote {
 
 /// The longest message: an order with a request inside.
 const MESSAGE_BYTES: usize = size_of::<Make>() + size_of::<Request>() + INLINE_BYTES;
-
-/// The most descriptors of one message: talk, two outputs, three streams, a file, a control group.
-const MOST_DESCRIPTORS: usize = 8;
 
 impl Zygote {
     /// Takes orders until Helve is gone.
@@ -441,70 +440,11 @@ fn ended_child() -> Option<pid_t> {
 }
 
 fn child_signals() -> io::Result<OwnedFd> {
-    let mut set = crate::sys::launch::empty_set();
+    let mut set = launch::empty_set();
     // SAFETY: the set lives through both calls; the descriptor is new.
     unsafe {
         libc::sigaddset(&mut set, libc::SIGCHLD);
         let fd = libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
         if fd == -1 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(fd)) }
     }
-}
-
-/// One message and its descriptors.
-fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
-    let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    let mut control = [0_u64; 16];
-    // SAFETY: all zero is a valid empty message header; every pointer leads to memory that lives through the call, and the
-    // macros walk only the records that the kernel wrote.
-    unsafe {
-        let mut message: libc::msghdr = std::mem::zeroed();
-        message.msg_iov = &raw mut piece;
-        message.msg_iovlen = 1;
-        message.msg_control = control.as_mut_ptr().cast();
-        message.msg_controllen = size_of_val(&control) as _;
-        let count = libc::recvmsg(socket.as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC);
-        if count == -1 {
-            let error = io::Error::last_os_error();
-            let gone = error.kind() == io::ErrorKind::ConnectionReset;
-            return if gone { Ok((0, Vec::new())) } else { Err(error) };
-        }
-        let mut descriptors = Vec::new();
-        let first = libc::CMSG_FIRSTHDR(&message);
-        if !first.is_null()
-            && (*first).cmsg_level == libc::SOL_SOCKET
-            && (*first).cmsg_type == libc::SCM_RIGHTS
-        {
-            let bytes = (*first).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
-            let data = libc::CMSG_DATA(first).cast::<c_int>();
-            for index in 0..(bytes / size_of::<c_int>()).min(MOST_DESCRIPTORS) {
-                descriptors.push(OwnedFd::from_raw_fd(data.add(index).read_unaligned()));
-            }
-        }
-        Ok((count as usize, descriptors))
-    }
-}
-
-fn tell(control: &OwnedFd, told: Told, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
-    let mut piece = libc::iovec { iov_base: (&raw const told).cast_mut().cast(), iov_len: size_of::<Told>() };
-    let mut space = [0_u64; 4];
-    // SAFETY: all zero is a valid empty message header; every pointer leads to memory that lives through the call, and the
-    // control space is large enough for one descriptor.
-    unsafe {
-        let mut message: libc::msghdr = std::mem::zeroed();
-        message.msg_iov = &raw mut piece;
-        message.msg_iovlen = 1;
-        if let Some(fd) = descriptor {
-            message.msg_control = space.as_mut_ptr().cast();
-            message.msg_controllen = libc::CMSG_SPACE(size_of::<c_int>() as u32) as _;
-            let head = libc::CMSG_FIRSTHDR(&message);
-            (*head).cmsg_level = libc::SOL_SOCKET;
-            (*head).cmsg_type = libc::SCM_RIGHTS;
-            (*head).cmsg_len = libc::CMSG_LEN(size_of::<c_int>() as u32) as _;
-            libc::CMSG_DATA(head).cast::<c_int>().write_unaligned(fd.as_raw_fd());
-        }
-        if libc::sendmsg(control.as_raw_fd(), &message, libc::MSG_NOSIGNAL) == -1 {
-            return Err(io::Error::last_os_error());
-        }
-    }
-    Ok(())
 }

@@ -1,0 +1,190 @@
+//! A child that makes namespaces and then only holds them, until somebody has entered or opened them.
+//!
+//! So namespaces can be made before it is known what else they need, and their maps are written from outside, as a map onto
+//! somebody else's number has to be. The child runs in this process's memory: a copy of that would cost more than the
+//! namespaces do. It makes raw system calls only, allocates nothing and writes nothing but its own room.
+
+use std::cell::UnsafeCell;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use libc::{c_int, c_void, pid_t};
+use rustix::fs::{Mode, OFlags};
+
+use super::descriptors::keep_only;
+use super::failure::{At, Failure};
+use super::raw::syscall;
+use crate::native::wire::Step;
+use crate::sys::report::errno;
+
+/// User and group, as numbers.
+pub(super) type Ids = (u32, u32);
+
+/// What the child needs of stack.
+const STACK_BYTES: usize = 16 * 1024;
+
+/// The child's memory. Never given back, because it may be on its stack until it is reaped; there are a few of them.
+#[repr(C, align(16))]
+struct Room {
+    stack: UnsafeCell<[u8; STACK_BYTES]>,
+    /// What is made besides the user namespace.
+    others: c_int,
+    network: bool,
+    /// Where the child says that it is done.
+    done: c_int,
+    /// The `errno` of the user namespace, of the others, and of the network.
+    failed: [AtomicI32; 3],
+}
+
+/// The child. Dropping this ends it; whoever reaps children reaps it.
+pub(super) struct Holder {
+    pid: pid_t,
+    process: OwnedFd,
+    room: &'static Room,
+}
+
+impl Holder {
+    /// A user namespace alone.
+    pub(super) fn user_namespace() -> Result<Holder, Failure> {
+        Holder::start(0, false)
+    }
+
+    /// A user namespace, and ipc, uts, cgroup and network namespaces that belong to it.
+    pub(super) fn namespaces() -> Result<Holder, Failure> {
+        Holder::start(libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | libc::CLONE_NEWCGROUP, true)
+    }
+
+    fn start(others: c_int, network: bool) -> Result<Holder, Failure> {
+        let (done, says) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).at(Step::Process)?;
+        let room: &'static Room = Box::leak(Box::new(Room {
+            stack: UnsafeCell::new([0; STACK_BYTES]),
+            others,
+            network,
+            done: says.as_raw_fd(),
+            failed: [const { AtomicI32::new(0) }; 3],
+        }));
+        let mut process: c_int = -1;
+        let flags = libc::CLONE_VM | libc::CLONE_PIDFD | libc::SIGCHLD;
+        // SAFETY: the stack is the child's alone and is never given back; the end of the room's first field is its top,
+        // aligned to 16 bytes. The child keeps to what the head of this file says, and only reads its argument.
+        let pid = unsafe {
+            let top = room.stack.get().cast::<u8>().add(STACK_BYTES);
+            let argument = ptr::from_ref(room).cast_mut().cast();
+            libc::clone(hold, top.cast(), flags, argument, &raw mut process)
+        };
+        if pid == -1 {
+            return Err((Step::Process, errno()));
+        }
+        // SAFETY: the kernel has just opened it for this process.
+        let process = unsafe { OwnedFd::from_raw_fd(process) };
+        let holder = Holder { pid, process, room };
+        drop(says);
+        // Without a word it has died, and what it has not said is not there.
+        if rustix::io::read(&done, &mut [0]) != Ok(1) {
+            return Err((Step::Process, libc::ECHILD));
+        }
+        holder.made(0, Step::UserNamespace)?;
+        holder.made(1, Step::Namespaces)?;
+        Ok(holder)
+    }
+
+    fn made(&self, which: usize, step: Step) -> Result<(), Failure> {
+        match self.room.failed.get(which).map_or(0, |failed| failed.load(Ordering::Acquire)) {
+            0 => Ok(()),
+            errno => Err((step, errno)),
+        }
+    }
+
+    /// Writes the maps of the user namespace, once.
+    pub(super) fn map(&self, users: &str, groups: &str) -> Result<(), c_int> {
+        let number = |error: io::Error| error.raw_os_error().unwrap_or(libc::EIO);
+        let file = |name: &str| format!("/proc/{}/{name}", self.pid);
+        fs::write(file("setgroups"), "deny").map_err(number)?;
+        fs::write(file("uid_map"), users).map_err(number)?;
+        fs::write(file("gid_map"), groups).map_err(number)
+    }
+
+    /// The user namespace.
+    pub(super) fn user(&self) -> Result<OwnedFd, c_int> {
+        self.open("user")
+    }
+
+    /// The network namespace, whose loopback device is up.
+    pub(super) fn network(&self) -> Result<OwnedFd, Failure> {
+        self.made(2, Step::Namespaces)?;
+        self.open("net").at(Step::Namespaces)
+    }
+
+    fn open(&self, kind: &str) -> Result<OwnedFd, c_int> {
+        let path = format!("/proc/{}/ns/{kind}", self.pid);
+        let opened = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        opened.map_err(|errno| errno.raw_os_error())
+    }
+
+    /// Enters everything but the network.
+    pub(super) fn enter(&self) -> Result<(), Failure> {
+        set_namespace(self.process.as_fd(), libc::CLONE_NEWUSER | self.room.others).at(Step::UserNamespace)
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        // SAFETY: plain numbers; it is an own child that is not reaped yet.
+        unsafe { libc::kill(self.pid, libc::SIGKILL) };
+    }
+}
+
+/// Enters one namespace, or those of a process.
+pub(super) fn set_namespace(namespace: BorrowedFd<'_>, kinds: c_int) -> Result<(), c_int> {
+    // SAFETY: plain numbers; this process has one thread.
+    if unsafe { libc::setns(namespace.as_raw_fd(), kinds) } == -1 { Err(errno()) } else { Ok(()) }
+}
+
+/// The child's life.
+extern "C" fn hold(room: *mut c_void) -> c_int {
+    // SAFETY: the room is never given back, and what is written of it is the stack and the atomics.
+    let room = unsafe { &*room.cast::<Room>() };
+    let _ = keep_only(&[room.done, -1]);
+    // SAFETY: plain numbers; this process has one thread, and its table of files is its own.
+    let unshare = |kinds: c_int| unsafe { syscall!(libc::SYS_unshare, kinds) }.map(drop);
+    let done = |which: usize, answer: Result<(), c_int>| {
+        if let (Err(errno), Some(failed)) = (answer, room.failed.get(which)) {
+            failed.store(errno, Ordering::Release);
+        }
+        answer.is_ok()
+    };
+    if done(0, unshare(libc::CLONE_NEWUSER)) {
+        // The kernel forgets this when rights change, so not before.
+        // SAFETY: plain numbers.
+        let _ = unsafe { syscall!(libc::SYS_prctl, libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        if done(1, unshare(room.others)) && room.network {
+            done(2, unshare(libc::CLONE_NEWNET).and_then(|()| raise_loopback()));
+        }
+    }
+    // SAFETY: one byte of a constant, and a descriptor that stays open until the end. A parent that is gone shows as an
+    // error here, or ends this process.
+    if unsafe { syscall!(libc::SYS_write, room.done, c"d".as_ptr(), 1) }.is_err() {
+        return 0;
+    }
+    loop {
+        // SAFETY: no list and no time: waits until a signal ends this process.
+        let _ = unsafe { syscall!(libc::SYS_ppoll, 0, 0, 0, 0, 8) };
+    }
+}
+
+/// A program can talk to itself over the loopback device of the empty network.
+fn raise_loopback() -> Result<(), c_int> {
+    // SAFETY: the request is plain data, zeroed and filled in, and lives through the calls.
+    unsafe {
+        let socket = syscall!(libc::SYS_socket, libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0)?;
+        let mut request: libc::ifreq = std::mem::zeroed();
+        for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
+            *to = *from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_flags = libc::IFF_UP as libc::c_short;
+        syscall!(libc::SYS_ioctl, socket, libc::SIOCSIFFLAGS, &raw const request).map(drop)
+    }
+}

@@ -33,7 +33,7 @@ Examples:
   helve call time operation=convert input=2026-01-31T10:00:00Z to_timezone=Asia/Tokyo
   helve call json '{\"operation\":\"query\",\"path\":\"/a\",\"data\":{\"a\":1}}' --json
   helve call exec @arguments.json
-  helve call --dialect claude Read file_path=src/main.rs")]
+  helve call --dialect claude Write file_path=notes.txt content=hello")]
 pub(crate) struct Options {
     /// The tool's name; `helve tools` lists them
     tool: String,

@@ -23,6 +23,8 @@ pub(super) struct Scan<'a> {
     pub(super) len: u64,
     pub(super) cancel: &'a Cancel,
     buffer: Vec<u8>,
+    /// Which bytes the buffer holds: from where, how many.
+    held: (u64, usize),
 }
 
 /// Where lines were counted to.
@@ -35,7 +37,7 @@ pub(super) enum Reached {
 
 impl<'a> Scan<'a> {
     pub(super) fn new(source: &'a dyn Source, text: Text, cancel: &'a Cancel) -> Self {
-        Scan { source, text, len: source.len(), cancel, buffer: Vec::new() }
+        Scan { source, text, len: source.len(), cancel, buffer: Vec::new(), held: (0, 0) }
     }
 
     pub(super) fn coding(&self) -> Coding {
@@ -54,20 +56,39 @@ impl<'a> Scan<'a> {
             return Err(io::Error::other("the call was taken back"));
         }
         let size = usize::try_from(self.len.saturating_sub(at)).unwrap_or(size).min(size);
-        self.buffer.resize(size.max(self.buffer.len()), 0);
-        let mut count = read_full(self.source, &mut self.buffer[..size], at)?;
+        let (from, held) = self.held;
+        let start = match usize::try_from(at.wrapping_sub(from)) {
+            // What was found from the end is not read again.
+            Ok(start) if start <= held && size <= held - start => start,
+            _ => {
+                self.fill(at, size)?;
+                0
+            }
+        };
+        let mut count = size.min(self.held.1 - start);
         if count < size {
             self.len = at + count as u64;
         }
         let last = at + count as u64 >= self.len;
+        let bytes = &self.buffer[start..start + count];
         if !last {
             let unit = self.coding().unit();
             count -= count % unit;
-            if count > unit && self.coding().unit_at(&self.buffer, count - unit) == Some(0x0d) {
+            if count > unit && self.coding().unit_at(bytes, count - unit) == Some(0x0d) {
                 count -= unit;
             }
         }
-        Ok((&self.buffer[..count], last))
+        Ok((&self.buffer[start..start + count], last))
+    }
+
+    /// Reads `size` bytes, or what there is of them.
+    fn fill(&mut self, at: u64, size: usize) -> io::Result<()> {
+        self.held = (0, 0);
+        if self.buffer.len() < size {
+            self.buffer.resize(size, 0);
+        }
+        self.held = (at, read_full(self.source, &mut self.buffer[..size], at)?);
+        Ok(())
     }
 
     /// Counts from a known place to the start of a later line, remembering places on the way.
@@ -122,16 +143,26 @@ impl<'a> Scan<'a> {
         while stop > begin {
             let start = stop.saturating_sub(BACKWARDS).max(begin);
             let size = (stop - start) as usize;
-            self.buffer.resize(size.max(self.buffer.len()), 0);
             if self.cancel.is_cancelled() {
                 return Err(io::Error::other("the call was taken back"));
             }
-            let count = read_full(self.source, &mut self.buffer[..size], start)?;
-            if count < size {
+            self.fill(start, size)?;
+            if self.held.1 < size {
                 return Err(io::Error::other("the file became shorter while it was read; read it again"));
             }
             let block = &self.buffer[..size];
             let mut upper = size;
+            if unit == 1 && memchr::memchr(b'\r', block).is_none() {
+                // The end of the last line is not the start of another one.
+                let last = if stop == self.len && block.ends_with(b"\n") { size - 1 } else { size };
+                let mut ends = memchr::memrchr_iter(b'\n', &block[..last]);
+                match (1..=wanted).zip(&mut ends).last() {
+                    Some((count, at)) if count == wanted => return Ok((start + at as u64 + 1, false)),
+                    Some((count, _)) => wanted -= count,
+                    None => {}
+                }
+                upper = 0;
+            }
             while let Some(at) = last_end_before(coding, block, upper) {
                 let next = if at + unit < size { coding.unit_at(block, at + unit) } else { following };
                 let is_pair = coding.unit_at(block, at) == Some(0x0d) && next == Some(0x0a);

@@ -2,7 +2,9 @@
 
 use std::io;
 
-use super::coding::Then;
+use memchr::{memchr, memchr_iter};
+
+use super::coding::{Coding, Then};
 use super::index::{Known, Place};
 use super::scan::Scan;
 
@@ -65,7 +67,16 @@ impl Scan<'_> {
                 return Ok(window);
             }
             let mut at = 0;
+            let mut plain = coding == Coding::Utf8;
             while at < block.len() {
+                if plain && line.is_none() && begin == 0 {
+                    plain = false;
+                    if let Some((lines, next)) = window.whole_lines(block, at, bounds) {
+                        at = next;
+                        here.line += lines;
+                        continue;
+                    }
+                }
                 let base = here.offset;
                 let end = coding.next_end(block, at);
                 let (stop, then) = match end {
@@ -132,6 +143,28 @@ impl Scan<'_> {
                 return Ok(window);
             }
         }
+    }
+}
+
+impl Window {
+    /// Takes as many whole lines of a block as fit, all at once, where they are valid UTF-8 that ends its lines with
+    /// `\n` alone. Says how many, and where the next one begins.
+    fn whole_lines(&mut self, block: &[u8], at: usize, bounds: Bounds) -> Option<(u64, usize)> {
+        let between = usize::from(self.lines > 0);
+        let room = bounds.bytes.checked_sub(self.text.len() + between)?;
+        // The end of the last line is not part of the text.
+        let part = &block[at..block.len().min(at.saturating_add(room).saturating_add(1))];
+        let wanted = usize::try_from(bounds.lines - self.lines).unwrap_or(usize::MAX);
+        let (count, end) = memchr_iter(b'\n', part).take(wanted).enumerate().last()?;
+        let text =
+            std::str::from_utf8(&part[..end]).ok().filter(|text| memchr(b'\r', text.as_bytes()).is_none())?;
+        if between > 0 {
+            self.text.push('\n');
+        }
+        self.text.push_str(text);
+        let count = count as u64 + 1;
+        self.lines += count;
+        Some((count, at + end + 1))
     }
 }
 

@@ -138,13 +138,11 @@ fn an_edit_that_is_there_already_is_a_success() {
     for (bridge, prefix) in bridges() {
         let place = with_file(HELLO);
         let args = json!({"path": "src/main.js", "oldText": HELLO, "newText": WORLD});
-        for _ in 0..2 {
-            let answer = place.call_with("sandboxed_edit", &args, &[bridge]);
-            assert!(
-                answer.good().starts_with(&format!("Successfully edited {prefix}src/main.js")),
-                "{}",
-                answer.text()
-            );
+        let call = json!({"id": 1, "tool": "sandboxed_edit", "args": args});
+        for result in place.batch(&[call.clone(), call], &[bridge]) {
+            let text = support::text(&result);
+            let wanted = format!("Successfully edited {prefix}src/main.js");
+            assert!(result["ok"] == true && text.starts_with(&wanted), "{result:#}");
             assert_eq!(read(&place, "src/main.js").as_deref(), Some(WORLD));
         }
         // The same words in a file that this session did not change are no proof.

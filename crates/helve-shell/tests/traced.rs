@@ -221,7 +221,14 @@ fn missed(place: &Path, command: &str) -> Option<BTreeSet<String>> {
 fn can_trace() -> bool {
     let probe = tempfile::tempdir().unwrap();
     std::fs::set_permissions(probe.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let works = executed(probe.path(), "id | cat").contains("id");
+    // Processes of the same user that are just ending count against its limit.
+    let works = (0..5).any(|_| {
+        let works = executed(probe.path(), "id | cat").contains("id");
+        if !works {
+            std::thread::sleep(std::time::Duration::from_secs(1));
+        }
+        works
+    });
     let required = std::env::var_os("HELVE_TEST_PEERS").is_some_and(|value| value == "1");
     assert!(works || !required, "strace, bwrap, setpriv, prlimit or timeout does not work here");
     if !works {

@@ -145,6 +145,11 @@ impl<D> Queue<D> {
     fn clear(&self) {
         locked(&self.state).jobs.clear();
     }
+
+    /// Gives up what waits behind `key`. What comes before it may have been queued since that was the first.
+    fn cut(&self, key: &[u8]) {
+        locked(&self.state).jobs.retain(|job| job.key.as_slice() < key);
+    }
 }
 
 /// A job is being done; also given up when its thread dies, so that no other waits for it for ever.
@@ -227,9 +232,12 @@ impl<'a, T: Tree, V: Visitor<T>> Worker<'a, T, V> {
     fn work(mut self) {
         let crew = self.crew;
         while let Some((job, _working)) = crew.queue.take() {
-            // Jobs come in order: if this one is behind the answer, so are all that wait.
-            if crew.cancel.is_cancelled() || crew.visitor.is_behind(&mut self.own, &job.key) {
+            if crew.cancel.is_cancelled() {
                 crew.queue.clear();
+                continue;
+            }
+            if crew.visitor.is_behind(&mut self.own, &job.key) {
+                crew.queue.cut(&job.key);
                 continue;
             }
             match job.what {

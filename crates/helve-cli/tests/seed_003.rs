@@ -7,6 +7,8 @@
 //!
 //! Every example runs on both bridges. What is inside the sandbox is told with `sandbox:` and `sandbox: true`.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
 mod support;
 
 use pretty_assertions::assert_eq;

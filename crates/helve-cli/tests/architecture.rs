@@ -31,6 +31,7 @@ const LAYERS: &[Layer] = &[
         height: 5,
         may_use: &[
             "helve-tools",
+            "helve-mcp",
             "helve-runtime",
             "helve-policy",
             "helve-sandbox",
@@ -41,6 +42,7 @@ const LAYERS: &[Layer] = &[
         ],
     },
     Layer { name: "helve-tools", height: 4, may_use: &["helve-shell", "helve-core"] },
+    Layer { name: "helve-mcp", height: 4, may_use: &["helve-core"] },
     Layer {
         name: "helve-runtime",
         height: 3,
@@ -71,6 +73,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("anstream", &["helve-cli", "helve-bench"]),
     ("rusqlite", &["helve-store"]),
     ("jsonschema", &["helve-runtime"]),
+    ("rmcp", &["helve-mcp"]),
 ];
 
 /// Outside crates that the named crates may not use: these are plain, synchronous code.

@@ -15,6 +15,7 @@
 //! | [`limits`] | every limit with its default and what happens at it |
 //! | [`strict_json`] | JSON from outside: no duplicate keys, no lost digits, bounded depth |
 //! | [`schema`], [`export`] | schema annotations, and specs in the shapes that model APIs want |
+//! | [`servers`], [`peer`] | MCP servers behind Helve; the program at the other end of a call |
 //! | [`dialect`] | tools under the names and parameters of other agents |
 //!
 //! Deliberately not here: how a permit is given and how a tool is run. That is `helve-runtime`, and it is private there.
@@ -32,8 +33,10 @@ pub mod harmless;
 pub mod lane;
 pub mod limits;
 pub mod output;
+pub mod peer;
 pub mod protected;
 pub mod schema;
+pub mod servers;
 pub mod spec;
 pub mod strict_json;
 pub mod text;
@@ -56,6 +59,8 @@ pub use lane::{
 };
 pub use limits::Limits;
 pub use output::{Content, Cost, Output, Truncated};
+pub use peer::{LogLevel, Peer, QuestionKind};
+pub use servers::{ServerCall, ServerReply, ServerSpec, Servers};
 pub use spec::{ApprovalNeed, Lane, RateLimit, ToolSpec};
 pub use text::Capture;
 pub use tool::Tool;

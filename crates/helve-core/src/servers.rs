@@ -1,0 +1,150 @@
+//! MCP servers behind Helve: what the owner configures of one, and the handle through which a tool of one is called.
+//!
+//! The policy emits [`ServerSpec`], the client lane (`helve-mcp`) carries it out, and the runtime gives a running tool of the lane
+//! `mcp` a [`Servers`] that reaches the one tool that the permit is for.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::cancel::Cancel;
+use crate::context::Progress;
+use crate::error::ToolError;
+use crate::lane::BoxFuture;
+use crate::output::Content;
+use crate::peer::Peer;
+use crate::spec::{ApprovalNeed, RateLimit};
+
+/// A server as the owner configured it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerSpec {
+    /// Its name in the configuration: letters, digits, `_` and `-`.
+    pub name: String,
+    /// Where it is.
+    pub transport: Transport,
+    /// After how long a start or a connection is given up.
+    pub start_timeout: Duration,
+    /// After how long a call is given up.
+    pub call_timeout: Duration,
+    /// The owner vouches for what it says of itself: only then does `readOnlyHint` count.
+    pub trusted: bool,
+    /// The tools that are offered, as globs of the server's own names; all if empty.
+    pub allow: Vec<String>,
+    /// The tools that are not, whatever `allow` says.
+    pub deny: Vec<String>,
+    /// When a person has to agree to a call; by what the tool says of itself if absent.
+    pub approval: Option<ApprovalNeed>,
+    /// The same for single tools, by the server's own names.
+    pub tool_approval: BTreeMap<String, ApprovalNeed>,
+    /// How often its tools may be called.
+    pub rate_limit: Option<RateLimit>,
+    /// What it may ask of this end.
+    pub may: ServerMay,
+    /// Where it was configured, for error messages.
+    pub origin: String,
+}
+
+/// What a server may ask of this end. Nothing by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServerMay {
+    /// Words of the model of whoever calls.
+    pub sample: bool,
+    /// The workspace as a root.
+    pub roots: bool,
+    /// A question to the person.
+    pub elicit: bool,
+}
+
+/// Where a server is and how it is reached.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Transport {
+    /// A process in the sandbox that speaks on its standard streams.
+    Stdio(StdioServer),
+    /// An address that speaks Streamable HTTP, or the older HTTP with SSE.
+    Http(HttpServer),
+}
+
+/// A process in the sandbox.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StdioServer {
+    /// The program.
+    pub command: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Where it starts; the workspace if absent.
+    pub working_dir: Option<String>,
+    /// Variables beside the clean environment of the sandbox.
+    pub env: BTreeMap<String, String>,
+    /// Directories that it may read beside what a command sees.
+    pub read: Vec<PathBuf>,
+    /// Directories that it may change beside the workspace.
+    pub write: Vec<PathBuf>,
+    /// Whether it may change the workspace.
+    pub workspace: WorkspaceUse,
+    /// Whether it has the machine's network; none otherwise.
+    pub network: bool,
+}
+
+/// What a server may do with the workspace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WorkspaceUse {
+    /// It does not see it.
+    Hidden,
+    /// It reads it.
+    #[default]
+    Read,
+    /// It changes it, as a command may.
+    Write,
+}
+
+/// An address.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HttpServer {
+    /// Its address, `https:` or, to this machine, `http:`.
+    pub url: String,
+    /// Headers of every request.
+    pub headers: BTreeMap<String, String>,
+    /// A bearer token of the owner's.
+    pub bearer: Option<String>,
+    /// Whether the owner may be sent through OAuth where the server asks for it.
+    pub oauth: bool,
+    /// The older transport with two addresses.
+    pub sse: bool,
+}
+
+/// One call of a server's tool.
+#[derive(Clone)]
+pub struct ServerCall {
+    /// The server's name in the configuration.
+    pub server: String,
+    /// The tool's name at the server.
+    pub tool: String,
+    /// Valid arguments.
+    pub args: Value,
+    /// Where its progress goes.
+    pub progress: Progress,
+    /// What takes it back.
+    pub cancel: Cancel,
+    /// The other end of the call, for questions that the owner lets the server ask.
+    pub peer: Option<Arc<dyn Peer>>,
+}
+
+/// What a server answered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerReply {
+    /// Blocks for the model.
+    pub content: Vec<Content>,
+    /// `structuredContent`, if there was any.
+    pub structured: Option<Value>,
+    /// The server says that the call failed.
+    pub is_error: bool,
+}
+
+/// Reaches servers. The runtime wraps what is plugged in, so that a tool reaches what its permit names and nothing else.
+pub trait Servers: Send + Sync {
+    /// Calls a tool of a server, which is started or connected if it is not yet.
+    fn call(&self, call: ServerCall) -> BoxFuture<'_, Result<ServerReply, ToolError>>;
+}

@@ -1,0 +1,1 @@
+//! The client lane: MCP servers behind Helve.

@@ -1,0 +1,1 @@
+//! The server face: Helve before an MCP client.

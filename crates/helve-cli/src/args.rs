@@ -8,8 +8,8 @@ use clap::{Args, Parser, Subcommand};
 use helve::Dialect;
 
 use crate::commands::{
-    approvals, batch, call, check, completions, config, diff, doctor, gc, log, policy, run, sandbox, tools,
-    trust, undo, verify, why,
+    approvals, batch, call, check, completions, config, diff, doctor, gc, log, mcp, policy, run, sandbox,
+    tools, trust, undo, verify, why,
 };
 
 /// Gives a language model tools, and keeps every call on a surface that you can restrict, read back and verify.
@@ -78,6 +78,7 @@ pub(crate) enum Command {
     Run(run::Options),
     Sandbox(sandbox::Options),
     Batch(batch::Options),
+    Mcp(mcp::Options),
     Check(check::Options),
     Why(why::Options),
     Policy(policy::Options),
@@ -115,6 +116,8 @@ impl Command {
             Command::Sandbox(_)
             | Command::Batch(_)
             | Command::Log(_)
+            // What it prints is the protocol.
+            | Command::Mcp(_)
             | Command::Verify(_)
             | Command::Completions(_) => false,
         }

@@ -10,6 +10,7 @@ pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod gc;
 pub(crate) mod log;
+pub(crate) mod mcp;
 pub(crate) mod policy;
 pub(crate) mod run;
 pub(crate) mod sandbox;
@@ -34,6 +35,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Trust(options) => trust::trust(global, &options),
         Command::Why(options) => why::why(global, &options),
         Command::Policy(options) => policy::policy(global, &options),
+        Command::Mcp(options) => mcp::mcp(global, &options),
         Command::Approvals(options) => approvals::approvals(global, &options),
         Command::Tools(options) => tools::tools(global, &options),
         Command::Log(options) => log::log(global, &options),

@@ -19,6 +19,8 @@ const OTHER_ENDS: &[(&str, i32)] = &[
     ("helve undo c_", 1),
     ("helve undo --force c_", 1),
     ("helve diff c_", 1),
+    // It is no server yet.
+    ("helve mcp", 2),
 ];
 
 /// Runs until it is stopped; `log --follow` has a test of its own.

@@ -139,6 +139,9 @@ pub struct CallResult {
     /// Where it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxReport>,
+    /// Who else wrote what the model reads: a source that the owner does not vouch for, such as `mcp:NAME`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tainted: Option<String>,
     /// What was left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncated: Option<Truncated>,

@@ -8,36 +8,86 @@ use crate::call::CallId;
 use crate::cancel::Cancel;
 use crate::error::{ErrorKind, ToolError};
 use crate::files::Files;
-use crate::lane::{Blobs, Egress, Shell};
+use crate::lane::{Blobs, Egress, Shell, Stream};
 use crate::limits::Limits;
+use crate::peer::Peer;
+use crate::servers::Servers;
 
-/// A line of progress from a running call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A line of progress from a running call, or what its command just put out.
+#[derive(Clone, Debug, PartialEq)]
 pub struct ProgressNote {
     /// Which call.
     pub call: CallId,
-    /// What it says.
+    /// What it says; for the output of a command a piece of it, without secrets and harmless.
     pub message: String,
+    /// How far it is.
+    pub done: Option<f64>,
+    /// How far it has to go.
+    pub total: Option<f64>,
+    /// Which stream of a command the message is a piece of; none for a note of the tool itself.
+    pub output: Option<Stream>,
 }
 
+/// What a note goes through before anybody else reads it.
+pub type Cleaner = Arc<dyn Fn(&str) -> String + Send + Sync>;
+
 /// Where a tool reports progress. A note that nobody has room for is dropped: progress never slows a tool down.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Progress {
     call: CallId,
     tx: Option<mpsc::Sender<ProgressNote>>,
+    clean: Option<Cleaner>,
 }
 
 impl Progress {
     /// Progress of `call` into `tx`.
     pub fn new(call: CallId, tx: Option<mpsc::Sender<ProgressNote>>) -> Self {
-        Progress { call, tx }
+        Progress { call, tx, clean: None }
     }
 
-    /// Says how far it is.
+    /// The same, with every message going through `clean` first.
+    #[must_use]
+    pub fn cleaned_by(self, clean: Cleaner) -> Self {
+        Progress { clean: Some(clean), ..self }
+    }
+
+    /// Whether anybody listens.
+    pub fn is_heard(&self) -> bool {
+        self.tx.as_ref().is_some_and(|tx| !tx.is_closed())
+    }
+
+    /// Says what it does.
     pub fn note(&self, message: impl Into<String>) {
+        self.send(message.into(), None, None);
+    }
+
+    /// Says how far it is, of how much if that is known.
+    pub fn step(&self, done: f64, total: Option<f64>, message: impl Into<String>) {
+        self.send(message.into(), Some(done), total);
+    }
+
+    /// Passes on a piece of a command's output, which the drain has cleaned: a secret may lie across two pieces.
+    pub fn output(&self, stream: Stream, piece: String) {
         if let Some(tx) = &self.tx {
-            let _ = tx.try_send(ProgressNote { call: self.call.clone(), message: message.into() });
+            let call = self.call.clone();
+            let note = ProgressNote { call, message: piece, done: None, total: None, output: Some(stream) };
+            let _ = tx.try_send(note);
         }
+    }
+
+    fn send(&self, message: String, done: Option<f64>, total: Option<f64>) {
+        let Some(tx) = &self.tx else { return };
+        let message = match &self.clean {
+            Some(clean) => clean(&message),
+            None => message,
+        };
+        let _ = tx.try_send(ProgressNote { call: self.call.clone(), message, done, total, output: None });
+    }
+}
+
+impl std::fmt::Debug for Progress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Progress").field("call", &self.call).field("heard", &self.is_heard()).finish()
     }
 }
 
@@ -67,6 +117,10 @@ pub struct Parts {
     pub net: Option<Arc<dyn Egress>>,
     /// Outputs of earlier calls.
     pub blobs: Option<Arc<dyn Blobs>>,
+    /// The MCP server that the permit names, if its tool is one.
+    pub servers: Option<Arc<dyn Servers>>,
+    /// The program at the other end of the call, if it takes questions.
+    pub peer: Option<Arc<dyn Peer>>,
     /// Where progress goes.
     pub progress: Progress,
     /// Whether the call was taken back.
@@ -113,6 +167,16 @@ impl Context {
     /// Reads outputs of earlier calls.
     pub fn blobs(&self) -> Result<&dyn Blobs, ToolError> {
         self.parts.blobs.as_deref().ok_or_else(|| no_handle("blobs", "store"))
+    }
+
+    /// Calls the tool of the MCP server that the permit names.
+    pub fn servers(&self) -> Result<&dyn Servers, ToolError> {
+        self.parts.servers.as_deref().ok_or_else(|| no_handle("servers", "mcp"))
+    }
+
+    /// The program at the other end of the call; none where it cannot be asked or told anything.
+    pub fn peer(&self) -> Option<&Arc<dyn Peer>> {
+        self.parts.peer.as_ref()
     }
 
     /// Reports progress.

@@ -139,11 +139,17 @@ fn mcp(spec: &ToolSpec) -> Value {
         "inputSchema": without_annotations(&spec.parameters),
         "annotations": {
             "readOnlyHint": spec.read_only,
-            "destructiveHint": !spec.read_only,
-            "idempotentHint": spec.read_only,
-            "openWorldHint": matches!(spec.lane, Lane::Mcp | Lane::Wasm),
+            "destructiveHint": spec.destructive.unwrap_or(!spec.read_only),
+            "idempotentHint": spec.idempotent.unwrap_or(spec.read_only),
+            "openWorldHint": spec.open_world.unwrap_or(matches!(spec.lane, Lane::Mcp | Lane::Wasm)),
         },
     });
+    if let Some(title) = &spec.title {
+        tool["title"] = json!(title);
+    }
+    if !spec.icons.is_empty() {
+        tool["icons"] = json!(spec.icons);
+    }
     if let Some(schema) = &spec.output_schema {
         tool["outputSchema"] = without_annotations(schema);
     }

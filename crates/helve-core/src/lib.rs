@@ -58,10 +58,10 @@ pub use lane::{
     ShellBackend, ShellJob, ShellOutput, ShellRequest, Stream, TakenOut, Work,
 };
 pub use limits::Limits;
-pub use output::{Content, Cost, Output, Truncated};
+pub use output::{About, Content, Cost, EmbeddedResource, Output, ResourceLink, Truncated};
 pub use peer::{LogLevel, Peer, QuestionKind};
 pub use servers::{ServerCall, ServerReply, ServerSpec, Servers};
-pub use spec::{ApprovalNeed, Lane, RateLimit, ToolSpec};
+pub use spec::{ApprovalNeed, Lane, RateLimit, ToolOrigin, ToolSpec};
 pub use text::Capture;
 pub use tool::Tool;
 pub use typed::{TypedTool, typed};

@@ -11,6 +11,9 @@ pub enum Content {
     Text {
         /// The text.
         text: String,
+        /// What a server said about it.
+        #[serde(flatten)]
+        about: Option<Box<About>>,
     },
     /// A picture.
     Image {
@@ -19,7 +22,117 @@ pub enum Content {
         /// Its media type, such as `image/png`.
         #[serde(rename = "mimeType")]
         mime_type: String,
+        /// What a server said about it.
+        #[serde(flatten)]
+        about: Option<Box<About>>,
     },
+    /// A sound.
+    Audio {
+        /// The bytes in base64.
+        data: String,
+        /// Its media type, such as `audio/wav`.
+        #[serde(rename = "mimeType")]
+        mime_type: String,
+        /// What a server said about it.
+        #[serde(flatten)]
+        about: Option<Box<About>>,
+    },
+    /// A resource with its content.
+    Resource {
+        /// The resource.
+        resource: EmbeddedResource,
+        /// What a server said about it.
+        #[serde(flatten)]
+        about: Option<Box<About>>,
+    },
+    /// A resource by its address.
+    ResourceLink(Box<ResourceLink>),
+}
+
+/// What a server may say about a block beside its content; kept for programs, in the shape of the MCP specification.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// For whom it is and how much it matters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<Value>,
+    /// Whatever else.
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Value>,
+}
+
+impl About {
+    /// None where nothing is said.
+    pub fn some(annotations: Option<Value>, meta: Option<Value>) -> Option<Box<About>> {
+        (annotations.is_some() || meta.is_some()).then(|| Box::new(About { annotations, meta }))
+    }
+}
+
+/// A resource with its content: text, or bytes in base64.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmbeddedResource {
+    /// Its address.
+    pub uri: String,
+    /// Its media type.
+    #[serde(default, rename = "mimeType", skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+    /// Its content where that is text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Its content in base64 where it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blob: Option<String>,
+    /// Whatever else was said about it.
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Value>,
+}
+
+/// A resource by its address.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResourceLink {
+    /// Its address.
+    pub uri: String,
+    /// Its name.
+    pub name: String,
+    /// Its name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Its media type.
+    #[serde(default, rename = "mimeType", skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+    /// Its length in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// Pictures for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub icons: Option<Value>,
+    /// What a server said about it.
+    #[serde(flatten)]
+    pub about: Option<Box<About>>,
+}
+
+impl Content {
+    /// A block of text.
+    pub fn text(text: impl Into<String>) -> Content {
+        Content::Text { text: text.into(), about: None }
+    }
+
+    /// A picture: its bytes in base64 and its media type.
+    pub fn image(data: impl Into<String>, mime_type: impl Into<String>) -> Content {
+        Content::Image { data: data.into(), mime_type: mime_type.into(), about: None }
+    }
+
+    /// A sound: its bytes in base64 and its media type.
+    pub fn audio(data: impl Into<String>, mime_type: impl Into<String>) -> Content {
+        Content::Audio { data: data.into(), mime_type: mime_type.into(), about: None }
+    }
+
+    /// A resource with its content.
+    pub fn resource(resource: EmbeddedResource) -> Content {
+        Content::Resource { resource, about: None }
+    }
 }
 
 /// What a call cost, where the tool knows.
@@ -71,7 +184,7 @@ pub struct Output {
 impl Output {
     /// A single block of text.
     pub fn text(text: impl Into<String>) -> Self {
-        Output { content: vec![Content::Text { text: text.into() }], ..Output::default() }
+        Output { content: vec![Content::text(text)], ..Output::default() }
     }
 
     /// Adds details.
@@ -112,7 +225,7 @@ impl Output {
 pub fn join_text(content: &[Content]) -> String {
     let mut text = String::new();
     for block in content {
-        if let Content::Text { text: part } = block {
+        if let Content::Text { text: part, .. } = block {
             if !text.is_empty() {
                 text.push('\n');
             }
@@ -120,4 +233,27 @@ pub fn join_text(content: &[Content]) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    #[test]
+    fn blocks_look_as_mcp_has_them() {
+        for wire in [
+            json!({"type": "text", "text": "a"}),
+            json!({"type": "text", "text": "a", "annotations": {"priority": 1}, "_meta": {"k": 1}}),
+            json!({"type": "image", "data": "AA==", "mimeType": "image/png"}),
+            json!({"type": "audio", "data": "AA==", "mimeType": "audio/wav"}),
+            json!({"type": "resource", "resource": {"uri": "t://x", "mimeType": "text/plain", "text": "t"}}),
+            json!({"type": "resource", "resource": {"uri": "t://x", "blob": "AA=="}, "annotations": {}}),
+            json!({"type": "resource_link", "uri": "t://x", "name": "x", "size": 3, "_meta": {}}),
+        ] {
+            let block: Content = serde_json::from_value(wire.clone()).unwrap();
+            assert_eq!(serde_json::to_value(&block).unwrap(), wire);
+        }
+    }
 }

@@ -90,6 +90,27 @@ pub struct ToolSpec {
     pub timeout: Option<Duration>,
     /// Top-level parameters whose values never enter the journal.
     pub sensitive: Vec<String>,
+    /// Its name for people.
+    pub title: Option<String>,
+    /// Pictures for people, in the shape of the MCP specification.
+    pub icons: Vec<Value>,
+    /// Whether it may destroy something; by default where it is not read-only.
+    pub destructive: Option<bool>,
+    /// Whether a second call with the same arguments changes nothing more; by default where it is read-only.
+    pub idempotent: Option<bool>,
+    /// Whether it reaches beyond this machine; by default in the lanes `mcp` and `wasm`.
+    pub open_world: Option<bool>,
+    /// The MCP server's tool that it stands for.
+    pub origin: Option<ToolOrigin>,
+}
+
+/// A tool of an MCP server, by the server's name in the configuration and the tool's name there.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ToolOrigin {
+    /// The server.
+    pub server: String,
+    /// The tool.
+    pub tool: String,
 }
 
 impl ToolSpec {
@@ -109,6 +130,12 @@ impl ToolSpec {
             rate_limit: Some(RateLimit::default()),
             timeout: None,
             sensitive: Vec::new(),
+            title: None,
+            icons: Vec::new(),
+            destructive: None,
+            idempotent: None,
+            open_world: None,
+            origin: None,
         }
     }
 
@@ -181,6 +208,20 @@ impl ToolSpec {
     pub fn concurrency_safe(mut self, safe: bool) -> Self {
         self.concurrency_safe = Some(safe);
         self
+    }
+
+    /// Sets its name for people.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.title = Some(title.into());
+        self
+    }
+
+    /// Names the MCP server's tool that it stands for, which puts it into the lane `mcp`.
+    #[must_use]
+    pub fn origin(mut self, server: impl Into<String>, tool: impl Into<String>) -> Self {
+        self.origin = Some(ToolOrigin { server: server.into(), tool: tool.into() });
+        self.lane(Lane::Mcp)
     }
 
     /// Whether it may run beside others.

@@ -5,23 +5,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use helve_core::context::ProgressNote;
-use helve_core::{Cancel, Dialect, Egress, FilesBridge, ShellBackend, Tool};
+use helve_core::{Cancel, Dialect, Egress, FilesBridge, Peer, Servers, ShellBackend, Tool};
 use helve_policy::{ConfigError, Policy, RateLimiter};
 use helve_store::{Home, StoreError};
 use tokio::sync::mpsc;
 
+use crate::approval::Approver;
 use crate::approval::breaker::Breaker;
-use crate::approval::chain::Chain;
 use crate::approval::grants::Grants;
 use crate::approval::hook::Hook;
-use crate::approval::{Approver, Headless};
 use crate::lanes::Lanes;
 use crate::pipeline::authorize::Authority;
 use crate::pipeline::govern::Governor;
 use crate::pipeline::govern::redact::Secrets;
 use crate::pipeline::schedule::Scheduler;
 use crate::pipeline::{Executor, Pipeline, Recorder};
-use crate::registry::{RegisterError, Registry, is_protected};
+use crate::registry::{Live, RegisterError, Registry, is_dynamic, is_protected};
+use crate::side::{self, Side};
 use crate::{Caller, Runtime};
 
 /// Why a runtime could not be put together.
@@ -86,6 +86,16 @@ pub fn register_builtin(mut builder: RuntimeBuilder, tools: BuiltinTools) -> Run
     builder
 }
 
+/// Like [`Runtime::set_tools`], for tools that may bear protected names. The library face does not export it.
+#[doc(hidden)]
+pub fn set_builtin_tools(
+    runtime: &Runtime,
+    group: &str,
+    tools: Vec<Box<dyn Tool>>,
+) -> Vec<Result<(), RegisterError>> {
+    runtime.pipeline.registry.set(group, tools, true)
+}
+
 /// Puts a [`Runtime`] together.
 #[derive(Default)]
 pub struct RuntimeBuilder {
@@ -100,6 +110,8 @@ pub struct RuntimeBuilder {
     shell: Option<Arc<dyn ShellBackend>>,
     files: Option<Arc<dyn FilesBridge>>,
     net: Option<Arc<dyn Egress>>,
+    servers: Option<Arc<dyn Servers>>,
+    peer: Option<Arc<dyn Peer>>,
     expects_command: bool,
     builtin: Vec<BuiltinTools>,
     tools: Vec<Box<dyn Tool>>,
@@ -191,6 +203,20 @@ impl RuntimeBuilder {
         self
     }
 
+    /// What reaches MCP servers. A tool of the lane `mcp` gets of it the one tool that it stands for.
+    #[must_use]
+    pub fn servers(mut self, servers: Arc<dyn Servers>) -> Self {
+        self.servers = Some(servers);
+        self
+    }
+
+    /// The program at the other end of every call that comes without one of its own.
+    #[must_use]
+    pub fn peer(mut self, peer: Arc<dyn Peer>) -> Self {
+        self.peer = Some(peer);
+        self
+    }
+
     /// Adds a tool.
     #[must_use]
     pub fn register(mut self, tool: impl Tool + 'static) -> Self {
@@ -229,6 +255,7 @@ impl RuntimeBuilder {
             plugged_shell: self.shell,
             plugged_files: self.files,
             plugged_net: self.net,
+            plugged_servers: self.servers,
             session: session.clone(),
             shell: OnceLock::new(),
             files: OnceLock::new(),
@@ -254,7 +281,8 @@ impl RuntimeBuilder {
             registry.speak(dialect);
         }
         for (name, origin) in policy.tools_named() {
-            if registry.get(name).is_none() && registry.by_alias(name).is_none() && !is_protected(name) {
+            let known = registry.get(name).is_some() || registry.by_alias(name).is_some();
+            if !known && !is_protected(name) && !is_dynamic(name) {
                 let nearest = crate::nearest(name, registry.names()).map(str::to_owned);
                 return Err(BuildError::RuleForNobody {
                     name: name.to_owned(),
@@ -279,44 +307,41 @@ impl RuntimeBuilder {
         });
         let secrets = Secrets::new(marked);
         let governor = Arc::new(Governor { secrets, limits: Arc::new(policy.limits().clone()) });
-        let cancel = self.cancel.unwrap_or_else(Cancel::never);
-        let executor = Executor {
-            lanes: Arc::clone(&lanes),
-            governor: Arc::clone(&governor),
-            caller: caller.name().to_owned(),
+        let executor = Executor { lanes: Arc::clone(&lanes), governor: Arc::clone(&governor) };
+        let hook = hook(&policy, &workspace)?;
+        let side = Arc::new(Side {
+            caller,
+            approver: side::approver(self.approver, hook.as_ref()),
+            cancel: self.cancel.unwrap_or_default(),
             progress: self.progress,
-            cancel: cancel.clone(),
-        };
+            live: false,
+            peer: self.peer,
+        });
         let pipeline = Pipeline {
-            registry,
+            registry: Live::new(registry),
+            side,
+            hook,
             scheduler: Scheduler::new(policy.parallel(), policy.limits().workers),
             executor,
             governor,
             recorder: Recorder::new(home.clone(), session.clone(), &workspace, policy.fsync()),
             lanes,
             authority: Authority {
-                approver: approver(self.approver, &policy, &workspace)?,
                 grants: Grants::new(home, session.clone(), workspace.clone()),
                 breaker: Breaker::default(),
                 limiter: RateLimiter::new(),
                 policy,
                 workspace,
-                caller,
                 session,
-                cancel,
             },
         };
         Ok(Runtime { pipeline: Arc::new(pipeline) })
     }
 }
 
-/// Who is asked, in order: the one that was given, the owner's hook, nobody.
-fn approver(
-    given: Option<Arc<dyn Approver>>,
-    policy: &Policy,
-    workspace: &Path,
-) -> Result<Arc<dyn Approver>, BuildError> {
-    let Some(words) = policy.approval_hook() else { return Ok(given.unwrap_or_else(|| Arc::new(Headless))) };
+/// The owner's program that answers questions, if there is one.
+fn hook(policy: &Policy, workspace: &Path) -> Result<Option<Arc<dyn Approver>>, BuildError> {
+    let Some(words) = policy.approval_hook() else { return Ok(None) };
     // What a command could write must not answer for the owner.
     let inside = |word: &String| {
         let path = Path::new(word);
@@ -329,5 +354,5 @@ fn approver(
     let mut words = words.iter();
     let program = words.next().map(PathBuf::from).unwrap_or_default();
     let hook = Hook { program, args: words.cloned().collect(), timeout: policy.approval_hook_timeout() };
-    Ok(Arc::new(Chain(given.into_iter().chain([Arc::new(hook) as Arc<dyn Approver>]).collect())))
+    Ok(Some(Arc::new(hook)))
 }

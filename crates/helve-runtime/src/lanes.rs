@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use helve_core::{
     BlobRef, BoxFuture, Cancel, Egress, ErrorKind, Exit, FilesBridge, FilesPlace, OutputSink, SandboxChoice,
-    SandboxReport, ShellBackend, ShellJob, Stream, ToolError, Work,
+    SandboxReport, Servers, ShellBackend, ShellJob, Stream, ToolError, Work,
 };
 use helve_policy::Policy;
 use helve_store::{Blobs, GcOptions, Home, SeenLog, StoreError, Undo};
@@ -25,6 +25,7 @@ pub(crate) struct Lanes {
     pub(crate) plugged_shell: Option<Arc<dyn ShellBackend>>,
     pub(crate) plugged_files: Option<Arc<dyn FilesBridge>>,
     pub(crate) plugged_net: Option<Arc<dyn Egress>>,
+    pub(crate) plugged_servers: Option<Arc<dyn Servers>>,
     /// The session whose earlier outputs a tool may read.
     pub(crate) session: String,
     pub(crate) shell: OnceLock<Arc<dyn ShellBackend>>,
@@ -193,6 +194,10 @@ impl Lanes {
 
     pub(crate) fn net(&self) -> Option<Arc<dyn Egress>> {
         self.plugged_net.clone()
+    }
+
+    pub(crate) fn servers(&self) -> Option<Arc<dyn Servers>> {
+        self.plugged_servers.clone()
     }
 
     /// The handle through which a tool reads outputs of earlier calls.

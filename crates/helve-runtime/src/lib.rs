@@ -14,29 +14,33 @@ mod files;
 mod lanes;
 mod pipeline;
 mod registry;
+mod side;
 mod workspace;
 
 use std::sync::Arc;
 
 use helve_core::{
-    Args, Call, CallResult, CommandUse, Decision, FilesScope, SandboxReport, ToolError, ToolSpec,
+    Args, Call, CallResult, CommandUse, Decision, FilesScope, SandboxReport, Tool, ToolError, ToolSpec,
 };
 use helve_policy::Policy;
 use helve_store::UndoChange;
 use serde_json::Value;
 use tokio::runtime::RuntimeFlavor;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 pub use approval::{
     Answer, Approval, ApprovalRequest, Approver, AskedPart, Channel, EffectSummary, Grant, Headless, Lasting,
     OpaquePart, Questions, Scope, Script, channel,
 };
-#[doc(hidden)]
-pub use builder::register_builtin;
 pub use builder::{BuildError, RuntimeBuilder};
+#[doc(hidden)]
+pub use builder::{register_builtin, set_builtin_tools};
 pub use files::{Contents, UndoEntry};
 use pipeline::{Admitted, Pipeline};
 pub use registry::{Quarantined, RegisterError};
+pub use side::CallScope;
+use side::Side;
 pub use workspace::{check_workspace, check_writable};
 
 /// Who calls.
@@ -78,7 +82,17 @@ impl Runtime {
 
     /// Takes one call through the pipeline.
     pub async fn call(&self, call: Call) -> CallResult {
-        match self.pipeline.admit_one(call).await {
+        self.call_by(call, Arc::clone(&self.pipeline.side)).await
+    }
+
+    /// The same with what is particular to this call. It ends when its own cancellation fires or the runtime's.
+    pub async fn call_in(&self, call: Call, scope: CallScope) -> CallResult {
+        let side = self.pipeline.side.within(scope, self.pipeline.hook.as_ref());
+        self.call_by(call, Arc::new(side)).await
+    }
+
+    async fn call_by(&self, call: Call, side: Arc<Side>) -> CallResult {
+        match self.pipeline.admit_one(call, &side).await {
             Admitted::Ready(ready) => self.pipeline.finish(*ready).await,
             Admitted::Refused(result) => *result,
         }
@@ -89,14 +103,24 @@ impl Runtime {
         self.admit(calls).await.results().await
     }
 
+    /// The same with what is particular to this batch.
+    pub async fn batch_in(&self, calls: Vec<Call>, scope: CallScope) -> Vec<CallResult> {
+        let side = self.pipeline.side.within(scope, self.pipeline.hook.as_ref());
+        self.admit_by(calls, &Arc::new(side)).await.results().await
+    }
+
     /// Takes calls up to their places in the line and no further. [`Pending::results`] runs them; several pendings may
     /// run at once and overlap where their access allows. A pending that is neither run nor dropped holds its places, and
     /// later calls that conflict with it wait.
-    pub async fn admit(&self, mut calls: Vec<Call>) -> Pending {
+    pub async fn admit(&self, calls: Vec<Call>) -> Pending {
+        self.admit_by(calls, &self.pipeline.side).await
+    }
+
+    async fn admit_by(&self, mut calls: Vec<Call>, side: &Arc<Side>) -> Pending {
         let limit = self.policy().limits().batch_calls;
         let beyond = calls.split_off(calls.len().min(usize::try_from(limit).unwrap_or(usize::MAX)));
-        let mut admitted = self.pipeline.admit(calls).await;
-        let refused = |call| Admitted::Refused(Box::new(self.pipeline.too_many(call, limit)));
+        let mut admitted = self.pipeline.admit(calls, side).await;
+        let refused = |call| Admitted::Refused(Box::new(self.pipeline.too_many(call, side, limit)));
         admitted.extend(beyond.into_iter().map(refused));
         Pending { pipeline: Arc::clone(&self.pipeline), admitted }
     }
@@ -107,14 +131,24 @@ impl Runtime {
     }
 
     /// The declarations of the enabled tools, in the dialect if calls come in one, sorted by name.
-    pub fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
-        let policy = &self.pipeline.authority.policy;
-        self.pipeline.registry.shown().filter(|(entry, _)| entry.rule(policy).enabled).map(|(_, spec)| spec)
+    pub fn specs(&self) -> impl Iterator<Item = Arc<ToolSpec>> + use<> {
+        self.pipeline.registry.now().shown(&self.pipeline.authority.policy).into_iter()
     }
 
     /// Tools that are kept out because of their schema.
-    pub fn quarantined(&self) -> &[Quarantined] {
-        self.pipeline.registry.quarantined()
+    pub fn quarantined(&self) -> Vec<Quarantined> {
+        self.pipeline.registry.now().quarantined().to_vec()
+    }
+
+    /// Puts tools in the place of those that were set under the same group before, at once: no call sees half of them. A
+    /// running call keeps the tool that it was given. Each tool has its own answer; the others are taken all the same.
+    pub fn set_tools(&self, group: &str, tools: Vec<Box<dyn Tool>>) -> Vec<Result<(), RegisterError>> {
+        self.pipeline.registry.set(group, tools, false)
+    }
+
+    /// Counts the changes of the tools; whoever shows them can wait for the next.
+    pub fn tools_version(&self) -> watch::Receiver<u64> {
+        self.pipeline.registry.version()
     }
 
     /// The decision on a command, as a call of `exec` would get it. Nothing is run, asked or recorded.

@@ -112,7 +112,7 @@ impl TypedTool for ReadFile {
         };
         let mut output = show(page, &ask, files, ctx).await?;
         if let Some(note) = note {
-            output.content.insert(0, Content::Text { text: note });
+            output.content.insert(0, Content::text(note));
         }
         Ok(output.as_page())
     }
@@ -210,7 +210,7 @@ async fn document(
             let facts = Facts { kind, parts: Some(parts), ..Facts::of_text(&window) };
             let mut output = text::output(&window, ask, facts);
             if let Some(note) = note {
-                output.content.push(Content::Text { text: note });
+                output.content.push(Content::text(note));
             }
             Ok(output)
         }
@@ -221,7 +221,7 @@ async fn document(
                 return Err(ToolError::failed(format!("{} could not be read: {why}.", page.path)));
             };
             let mut output = binary::output(&page, media_type, head);
-            output.content.push(Content::Text { text: format!("[Its text could not be read: {why}.]") });
+            output.content.push(Content::text(format!("[Its text could not be read: {why}.]")));
             Ok(output)
         }
     }

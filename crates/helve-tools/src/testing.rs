@@ -126,6 +126,8 @@ impl Fake {
             files: None,
             net: None,
             blobs: Some(Arc::new(blobs)),
+            servers: None,
+            peer: None,
             progress: Progress::new(call, None),
             cancel: self.cancel,
         })

@@ -32,11 +32,12 @@ pub use helve_core::strict_json;
 pub use helve_core::text::Capture;
 pub use helve_core::typed::schema_of;
 pub use helve_core::{
-    Access, ApprovalNeed, Args, BlobRef, BoxFuture, Call, CallId, CallResult, Cancel, CancelHandle,
-    CommandUse, Content, Context, Cost, Decision, Dialect, DialectTool, Egress, ErrorKind, Exit, Files,
-    FilesBridge, FilesPlace, FilesScope, Lane, Limits, Output, OutputSink, Problem, Progress, RateLimit,
-    Resource, SandboxReport, Shell, ShellBackend, ShellJob, ShellOutput, ShellRequest, Stream, Tool,
-    ToolError, ToolSpec, Truncated, TypedTool, Verdict, WireError, typed,
+    About, Access, ApprovalNeed, Args, BlobRef, BoxFuture, Call, CallId, CallResult, Cancel, CancelHandle,
+    CommandUse, Content, Context, Cost, Decision, Dialect, DialectTool, Egress, EmbeddedResource, ErrorKind,
+    Exit, Files, FilesBridge, FilesPlace, FilesScope, Lane, Limits, LogLevel, Output, OutputSink, Peer,
+    Problem, Progress, QuestionKind, RateLimit, Resource, ResourceLink, SandboxReport, ServerCall,
+    ServerReply, ServerSpec, Servers, Shell, ShellBackend, ShellJob, ShellOutput, ShellRequest, Stream, Tool,
+    ToolError, ToolOrigin, ToolSpec, Truncated, TypedTool, Verdict, WireError, typed,
 };
 pub use helve_policy::{
     ApprovalLength, CaseOutcome, Change, ConfigError, Judgement, Layer, Observation, Origin, PartDecision,
@@ -44,7 +45,7 @@ pub use helve_policy::{
     learn, starter,
 };
 pub use helve_runtime::{
-    Answer, Approval, ApprovalRequest, Approver, AskedPart, BuildError, Caller, Channel, Contents,
+    Answer, Approval, ApprovalRequest, Approver, AskedPart, BuildError, CallScope, Caller, Channel, Contents,
     EffectSummary, Grant, Headless, Lasting, OpaquePart, Pending, Quarantined, Questions, RegisterError,
     Runtime, RuntimeBuilder, Scope, Script, UndoEntry, channel,
 };

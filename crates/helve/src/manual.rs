@@ -1,6 +1,7 @@
 //! The manual of the tools for a model: what each does, its limits, and how to plan work with them. Made from the
 //! specs and the table of limits, so that it cannot say anything else than the code.
 
+use std::borrow::Borrow;
 use std::fmt::Write as _;
 
 use helve_core::limits::Limits;
@@ -10,9 +11,10 @@ use helve_policy::Policy;
 use serde_json::Value;
 
 /// The text of a TOOLS.md for these tools under this policy.
-pub fn manual<'s>(specs: impl IntoIterator<Item = &'s ToolSpec>, policy: &Policy) -> String {
+pub fn manual(specs: impl IntoIterator<Item: Borrow<ToolSpec>>, policy: &Policy) -> String {
     let limits = policy.limits();
-    let specs: Vec<&ToolSpec> = specs.into_iter().collect();
+    let specs: Vec<_> = specs.into_iter().collect();
+    let specs: Vec<&ToolSpec> = specs.iter().map(Borrow::borrow).collect();
     let mut text = String::from(
         "# Tools\n\nThis manual says what each tool does and where its limits are. It is made from the tools \
          themselves.\n",

@@ -49,7 +49,7 @@ fn kind(result: &helve::CallResult) -> Option<ErrorKind> {
 async fn a_tool_of_ones_own_takes_the_same_way_as_ours() {
     let dir = tempfile::tempdir().unwrap();
     let open = runtime(dir.path(), "");
-    let names: Vec<&str> = open.specs().map(|spec| spec.name.as_str()).collect();
+    let names: Vec<String> = open.specs().map(|spec| spec.name.clone()).collect();
     assert_eq!(names, ["add", "echo", "exec", "json", "read_output", "time"]);
 
     let sum = open.call(Call::new("add", json!({"x": "2", "b": 40.0}))).await;
@@ -74,7 +74,7 @@ fn the_schema_follows_from_the_struct() {
     let dir = tempfile::tempdir().unwrap();
     let runtime = runtime(dir.path(), "");
     let add = runtime.specs().find(|spec| spec.name == "add").unwrap();
-    let parameters = &export(add, Format::Anthropic)["input_schema"];
+    let parameters = &export(&add, Format::Anthropic)["input_schema"];
     assert_eq!(
         parameters["properties"],
         json!({
@@ -104,11 +104,11 @@ fn protected_names_are_those_of_the_built_in_tools() {
     let dir = tempfile::tempdir().unwrap();
     let full = runtime(dir.path(), "");
     let names = full.specs().filter(|spec| spec.name != "add");
-    for name in names.flat_map(|spec| std::iter::once(&spec.name).chain(&spec.aliases)) {
+    for name in names.flat_map(|spec| std::iter::once(spec.name.clone()).chain(spec.aliases.clone())) {
         let schema = json!({"type": "object", "properties": {}});
         let builder = Runtime::builder()
             .home(dir.path().join("state"))
-            .register(Impostor(ToolSpec::new(name, "", schema)));
+            .register(Impostor(ToolSpec::new(&name, "", schema)));
         let refused = builder.build().err().map(|error| error.to_string());
         assert!(refused.is_some_and(|error| error.contains("reserved")), "{name}");
     }

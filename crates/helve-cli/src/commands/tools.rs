@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args as ClapArgs, ValueEnum};
 use helve::export::{self, export};
@@ -80,10 +81,10 @@ pub(crate) fn tools(global: &Global, options: &Options) -> Result<u8, Failure> {
         ui::print_json(&json!({"tools": tools, "quarantined": quarantined}))?;
     } else if options.name.is_some() {
         for spec in specs {
-            ui::print_styled(&describe(spec))?;
+            ui::print_styled(&describe(&spec))?;
         }
     } else {
-        ui::print_styled(&table(&specs, runtime.quarantined()))?;
+        ui::print_styled(&table(&specs, &runtime.quarantined()))?;
     }
     Ok(0)
 }
@@ -99,11 +100,11 @@ fn write_manual(runtime: &Runtime, file: Option<&Path>) -> Result<(), Failure> {
 }
 
 /// All specs, or the one that has this name or alias.
-fn chosen<'r>(runtime: &'r Runtime, name: Option<&str>) -> Result<Vec<&'r ToolSpec>, Failure> {
-    let all: Vec<&ToolSpec> = runtime.specs().collect();
+fn chosen(runtime: &Runtime, name: Option<&str>) -> Result<Vec<Arc<ToolSpec>>, Failure> {
+    let all: Vec<Arc<ToolSpec>> = runtime.specs().collect();
     let Some(name) = name else { return Ok(all) };
     let found = all.iter().find(|spec| spec.name == name || spec.aliases.iter().any(|alias| alias == name));
-    found.map(|spec| vec![*spec]).ok_or_else(|| {
+    found.map(|spec| vec![Arc::clone(spec)]).ok_or_else(|| {
         let names: Vec<&str> = all.iter().map(|spec| spec.name.as_str()).collect();
         Failure::usage(format!("there is no tool {name:?}. There are: {}", names.join(", ")))
     })
@@ -128,7 +129,7 @@ fn declaration(spec: &ToolSpec) -> Value {
     })
 }
 
-fn table(specs: &[&ToolSpec], quarantined: &[Quarantined]) -> String {
+fn table(specs: &[Arc<ToolSpec>], quarantined: &[Quarantined]) -> String {
     let mut text = String::new();
     let names = specs.iter().map(|spec| spec.name.chars().count()).max().unwrap_or(0);
     let traits: Vec<String> = specs.iter().map(|spec| traits(spec)).collect();

@@ -24,20 +24,21 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use helve_core::{
-    Access, ApprovalNeed, CallId, Cancel, CommandUse, Decision, ErrorKind, Lane, RateLimit, Resource,
-    SandboxChoice, ShellBackend, ToolError, ToolSpec, Verdict,
+    Access, ApprovalNeed, CallId, CommandUse, Decision, ErrorKind, Lane, RateLimit, Resource, SandboxChoice,
+    ShellBackend, ToolError, ToolSpec, Verdict,
 };
 use helve_policy::{PathDecision, PathUse, Policy, RateLimiter, RunBy, Ticket, ToolRule, blocked_message};
 use helve_store::Within;
 use serde_json::Value;
 
 use crate::Caller;
+use crate::approval::EffectSummary;
 use crate::approval::breaker::Breaker;
 use crate::approval::grants::Grants;
 use crate::approval::note::ApprovalNote;
-use crate::approval::{Approver, EffectSummary};
 use crate::off_async;
 use crate::registry::Entry;
+use crate::side::Side;
 use ask::Held;
 pub(crate) use ask::Question;
 use judge::{Asking, Judged, judge};
@@ -154,13 +155,10 @@ pub(crate) enum Authorized {
 pub(crate) struct Authority {
     pub(crate) policy: Policy,
     pub(crate) workspace: PathBuf,
-    pub(crate) caller: Caller,
     pub(crate) session: String,
-    pub(crate) approver: Arc<dyn Approver>,
     pub(crate) limiter: RateLimiter,
     pub(crate) grants: Grants,
     pub(crate) breaker: Breaker,
-    pub(crate) cancel: Cancel,
 }
 
 /// The decision on a call and what it rests on.
@@ -175,6 +173,7 @@ impl Authority {
     pub(crate) fn authorize(
         &self,
         call: &CallId,
+        side: &Side,
         entry: &Arc<Entry>,
         args: Value,
         shown: &Shown<'_>,
@@ -196,7 +195,7 @@ impl Authority {
         let decided =
             decided.map_err(|refusal| Refusal { effects: effects.clone().map(Box::new), ..refusal })?;
         contained?;
-        let ticket = self.reserve(spec, rule)?;
+        let ticket = self.reserve(&side.caller, spec, rule)?;
         let Decided { decision, judged, asking } = decided;
         let entry = Arc::clone(entry);
         let (approval, held, undoes, notes) = (None, None, None, Vec::new());
@@ -207,7 +206,7 @@ impl Authority {
         }
         // Scripts and the store of approvals are read.
         off_async(|| {
-            let question = self.question(call, permit, asking, only(&judged), shown);
+            let question = self.question((call, &side.caller), permit, asking, only(&judged), shown);
             Ok(match self.covered(question) {
                 Ok(permit) => Authorized::Permit(Box::new(permit)),
                 Err(question) => Authorized::Question(question),
@@ -236,6 +235,7 @@ impl Authority {
     pub(crate) fn check(
         &self,
         entry: &Entry,
+        side: &Side,
         command: CommandUse,
         shell: impl FnOnce() -> Result<Arc<dyn ShellBackend>, ToolError>,
     ) -> Decision {
@@ -251,7 +251,9 @@ impl Authority {
             Ok(decided)
         };
         match decide() {
-            Ok(decided) => self.granted_before(&spec.name, &decided).unwrap_or(decided.decision),
+            Ok(decided) => {
+                self.granted_before(&spec.name, &side.caller, &decided).unwrap_or(decided.decision)
+            }
             Err(Refusal { decision: Some(decision), .. }) => *decision,
             Err(refusal) => Decision::deny(refusal.error.kind.name(), refusal.error.message),
         }
@@ -383,9 +385,9 @@ impl Authority {
         Ok(Decided { decision, judged, asking })
     }
 
-    fn reserve(&self, spec: &ToolSpec, rule: &ToolRule) -> Result<Option<Ticket>, Refusal> {
-        let Some(limit) = self.limit(spec, rule) else { return Ok(None) };
-        match self.limiter.reserve(self.caller.name(), &spec.name, limit, Instant::now()) {
+    fn reserve(&self, caller: &Caller, spec: &ToolSpec, rule: &ToolRule) -> Result<Option<Ticket>, Refusal> {
+        let Some(limit) = limit(caller, spec, rule) else { return Ok(None) };
+        match self.limiter.reserve(caller.name(), &spec.name, limit, Instant::now()) {
             Ok(ticket) => Ok(Some(ticket)),
             Err(wait) => {
                 let seconds = wait.0.as_secs_f64().ceil();
@@ -401,15 +403,15 @@ impl Authority {
             }
         }
     }
+}
 
-    /// The owner's own command line has a limit only where the policy writes one.
-    fn limit(&self, spec: &ToolSpec, rule: &ToolRule) -> Option<RateLimit> {
-        let declared = match self.caller {
-            Caller::Owner => None,
-            Caller::Named(_) => spec.rate_limit,
-        };
-        rule.rate(declared)
-    }
+/// The owner's own command line has a limit only where the policy writes one.
+fn limit(caller: &Caller, spec: &ToolSpec, rule: &ToolRule) -> Option<RateLimit> {
+    let declared = match caller {
+        Caller::Owner => None,
+        Caller::Named(_) => spec.rate_limit,
+    };
+    rule.rate(declared)
 }
 
 fn blocked(message: String, decision: Decision) -> Refusal {

@@ -1,6 +1,8 @@
 //! Execute: a permit in, raw output out. Builds the handles that the permit's lane carries and runs the tool under its
 //! deadline, so that a panic, a hang or a cancellation of one call touches no other.
 
+mod remote;
+
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -8,15 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as Poller, Poll};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use helve_core::context::{Parts, ProgressNote, assemble};
+use helve_core::context::{Parts, assemble};
 use helve_core::files::{SeenFiles, UndoSink};
 use helve_core::{
-    BoxFuture, CallId, Cancel, CommandUse, Context, ErrorKind, Files, FilesScope, Lane, Output, Progress,
-    Removed, SandboxReport, Shell, ShellBackend, ShellJob, ShellOutput, ShellRequest, TakenOut, ToolError,
-    ToolSpec, Work,
+    BoxFuture, CallId, Cancel, CommandUse, Context, ErrorKind, Files, FilesScope, Lane, Output, Peer,
+    Progress, Removed, SandboxReport, Servers, Shell, ShellBackend, ShellJob, ShellOutput, ShellRequest,
+    TakenOut, ToolError, ToolSpec, Work,
 };
 use helve_store::Blobs;
-use tokio::sync::mpsc;
 
 use super::authorize::Permit;
 use super::govern::Governor;
@@ -24,9 +25,13 @@ use super::govern::drain::{self, Drain, SharedDrain};
 use crate::files::{CallUndo, FileChanged, OfCall};
 use crate::lanes::Lanes;
 use crate::off_async;
+use crate::side::Side;
+use remote::{GovernedPeer, OneTool};
 
 /// How long a cancelled tool may take to end by itself and give what it has.
 const GRACE: Duration = Duration::from_secs(2);
+/// So much of one note of a tool is passed on.
+const MAX_NOTE_CHARS: usize = 2_000;
 /// A shell tool keeps its own deadline; this is for a sandbox that does not answer.
 const SHELL_SLACK: Duration = Duration::from_secs(30);
 
@@ -73,9 +78,6 @@ impl Notes {
 pub(crate) struct Executor {
     pub(crate) lanes: Arc<Lanes>,
     pub(crate) governor: Arc<Governor>,
-    pub(crate) caller: String,
-    pub(crate) progress: Option<mpsc::Sender<ProgressNote>>,
-    pub(crate) cancel: Cancel,
 }
 
 impl Executor {
@@ -83,15 +85,16 @@ impl Executor {
     pub(crate) async fn execute(
         &self,
         call: &CallId,
+        side: &Side,
         permit: Permit,
         notes: &Notes,
     ) -> Result<Output, ToolError> {
-        if self.cancel.is_cancelled() {
+        if side.cancel.is_cancelled() {
             return Err(cancelled());
         }
         let entry = Arc::clone(permit.entry());
         let spec = entry.spec();
-        let ctx = self.context(call, &permit, notes)?;
+        let ctx = self.context(call, side, &permit, notes)?;
         let deadline = self.deadline(spec);
         let args = permit.enter();
         let start = std::panic::catch_unwind(AssertUnwindSafe(|| entry.tool.run(args, &ctx)));
@@ -101,13 +104,8 @@ impl Executor {
             biased;
             done = work => done.unwrap_or_else(|| Err(panicked(&spec.name))),
             () = tokio::time::sleep(deadline) => Err(timed_out(&spec.name, deadline)),
-            () = self.given_up() => Err(cancelled()),
+            () = given_up(&side.cancel) => Err(cancelled()),
         }
-    }
-
-    async fn given_up(&self) {
-        self.cancel.cancelled().await;
-        tokio::time::sleep(GRACE).await;
     }
 
     fn deadline(&self, spec: &ToolSpec) -> Duration {
@@ -119,15 +117,23 @@ impl Executor {
         }
     }
 
-    fn context(&self, call: &CallId, permit: &Permit, notes: &Notes) -> Result<Context, ToolError> {
+    fn context(
+        &self,
+        call: &CallId,
+        side: &Side,
+        permit: &Permit,
+        notes: &Notes,
+    ) -> Result<Context, ToolError> {
         let spec = permit.entry().spec();
+        let progress = Progress::new(call.clone(), side.progress.clone());
         let shell: Option<Box<dyn Shell>> = match spec.lane {
             Lane::Sandbox => Some(Box::new(GovernedShell {
                 backend: self.lanes.shell()?,
                 blobs: self.lanes.blobs()?,
                 lanes: Arc::clone(&self.lanes),
                 governor: Arc::clone(&self.governor),
-                cancel: self.cancel.clone(),
+                cancel: side.cancel.clone(),
+                live: Some(&progress).filter(|progress| side.live && progress.is_heard()).cloned(),
                 permitted: permit.access().commands.clone(),
                 notes: notes.clone(),
             })),
@@ -135,21 +141,45 @@ impl Executor {
         };
         Ok(assemble(Parts {
             call: call.clone(),
-            caller: self.caller.clone(),
+            caller: side.caller.name().to_owned(),
             limits: Arc::clone(&self.governor.limits),
             shell,
-            files: if spec.lane == Lane::Files { Some(self.files(call, permit, notes)?) } else { None },
+            files: if spec.lane == Lane::Files { Some(self.files(call, side, permit, notes)?) } else { None },
             net: matches!(spec.lane, Lane::Files | Lane::Wasm | Lane::Mcp)
                 .then(|| self.lanes.net())
                 .flatten(),
             blobs: Some(self.lanes.earlier_outputs()),
-            progress: Progress::new(call.clone(), self.progress.clone()),
-            cancel: self.cancel.clone(),
+            servers: self.servers(spec, side),
+            peer: side.peer.as_ref().map(|peer| {
+                let (peer, governor) = (Arc::clone(peer), Arc::clone(&self.governor));
+                Arc::new(GovernedPeer { peer, governor }) as Arc<dyn Peer>
+            }),
+            progress: match side.progress {
+                Some(_) => {
+                    let governor = Arc::clone(&self.governor);
+                    progress.cleaned_by(Arc::new(move |text| governor.clean_short(text, MAX_NOTE_CHARS)))
+                }
+                None => progress,
+            },
+            cancel: side.cancel.clone(),
         }))
     }
 
+    /// The one tool of a server that a tool of the lane `mcp` stands for.
+    fn servers(&self, spec: &ToolSpec, side: &Side) -> Option<Arc<dyn Servers>> {
+        let origin = spec.origin.clone().filter(|_| spec.lane == Lane::Mcp)?;
+        let servers = self.lanes.servers()?;
+        Some(Arc::new(OneTool { servers, origin, cancel: side.cancel.clone() }))
+    }
+
     /// The call's own handle on the files.
-    fn files(&self, call: &CallId, permit: &Permit, notes: &Notes) -> Result<Arc<dyn Files>, ToolError> {
+    fn files(
+        &self,
+        call: &CallId,
+        side: &Side,
+        permit: &Permit,
+        notes: &Notes,
+    ) -> Result<Arc<dyn Files>, ToolError> {
         let (lanes, spec) = (&self.lanes, permit.entry().spec());
         let bridge = lanes.files()?;
         for cut in lanes.cut_calls()? {
@@ -168,7 +198,7 @@ impl Executor {
             agreed: permit.agreed().to_vec(),
             undo: undo.map(|undo| undo as Arc<dyn UndoSink>),
             seen,
-            cancel: self.cancel.clone(),
+            cancel: side.cancel.clone(),
         }))
     }
 
@@ -190,6 +220,11 @@ impl Executor {
         };
         Ok(CallUndo::new(of, store, limits.undo_bytes, lanes.policy.fsync()))
     }
+}
+
+async fn given_up(cancel: &Cancel) {
+    cancel.cancelled().await;
+    tokio::time::sleep(GRACE).await;
 }
 
 fn panicked(tool: &str) -> ToolError {
@@ -230,6 +265,8 @@ struct GovernedShell {
     lanes: Arc<Lanes>,
     governor: Arc<Governor>,
     cancel: Cancel,
+    /// Who wants the output while it streams.
+    live: Option<Progress>,
     /// What the guard has seen; nothing else is run.
     permitted: Vec<CommandUse>,
     notes: Notes,
@@ -282,6 +319,7 @@ impl Shell for GovernedShell {
             let budget = self.governor.limits.output_chars;
             let keep = usize::try_from(budget).unwrap_or(usize::MAX);
             let drain = Drain::new(self.governor.secrets.as_ref(), keep, Arc::clone(&self.blobs));
+            let drain = drain.live(self.live.clone());
             let sink = SharedDrain::new(drain);
             let job = ShellJob {
                 work: Work::Shell(request.command),

@@ -27,17 +27,20 @@ use helve_core::{
 };
 use serde_json::Value;
 
+use crate::Caller;
+use crate::approval::Approver;
 use crate::approval::EffectSummary;
 use crate::approval::note::ApprovalNote;
 use crate::call_id;
 use crate::lanes::Lanes;
 use crate::off_async;
-use crate::registry::{Entry, Registry};
+use crate::registry::{Entry, Live};
+use crate::side::Side;
 use authorize::{Authority, Authorized, Permit, Refusal, Shown};
 use clean::{REDACTED, hidden};
 pub(crate) use execute::Executor;
 use execute::Notes;
-use govern::Governor;
+use govern::{Governor, Origin};
 use record::Planned;
 pub(crate) use record::Recorder;
 use resolve::Found;
@@ -47,7 +50,11 @@ use schedule::{Claim, Place, Scheduler};
 const MAX_NAME_CHARS: usize = 64;
 /// The stages with what each needs.
 pub(crate) struct Pipeline {
-    pub(crate) registry: Registry,
+    pub(crate) registry: Live,
+    /// The caller's side of every call that comes without one of its own.
+    pub(crate) side: Arc<Side>,
+    /// The owner's program that answers questions.
+    pub(crate) hook: Option<Arc<dyn Approver>>,
     pub(crate) authority: Authority,
     pub(crate) scheduler: Arc<Scheduler>,
     pub(crate) executor: Executor,
@@ -77,6 +84,9 @@ struct Story {
     /// The dialect's name, if the tool was called by that.
     called: Option<String>,
     lane: Option<Lane>,
+    side: Arc<Side>,
+    /// Who else may have written the output.
+    tainted: Option<String>,
     started: Instant,
     notes: Vec<String>,
     decision: Option<Decision>,
@@ -90,13 +100,15 @@ struct Story {
 }
 
 impl Story {
-    fn new(id: Option<Value>, tool: String) -> Self {
+    fn new(id: Option<Value>, tool: String, side: &Arc<Side>) -> Self {
         Story {
             id,
             call: call_id::fresh(),
             tool,
             called: None,
             lane: None,
+            side: Arc::clone(side),
+            tainted: None,
             started: Instant::now(),
             notes: Vec::new(),
             decision: None,
@@ -127,6 +139,7 @@ impl Story {
             notes: self.notes,
             decision: self.decision,
             sandbox: self.sandbox,
+            tainted: self.tainted,
             truncated: output.truncated,
             cost: output.cost,
             duration_us: u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX),
@@ -151,11 +164,11 @@ impl Admitted {
 
 impl Pipeline {
     /// Resolve to schedule. The questions of all calls are asked together, before any of them takes its place in the line.
-    pub(crate) async fn admit(&self, calls: Vec<Call>) -> Vec<Admitted> {
+    pub(crate) async fn admit(&self, calls: Vec<Call>, side: &Arc<Side>) -> Vec<Admitted> {
         let mut questions = Vec::new();
         let mut looks = Vec::with_capacity(calls.len());
         for call in calls {
-            let (story, look) = self.look(call);
+            let (story, look) = self.look(call, side);
             looks.push(match look {
                 Ok(Authorized::Permit(permit)) => (story, Some(Ok(*permit))),
                 Ok(Authorized::Question(question)) => {
@@ -165,7 +178,7 @@ impl Pipeline {
                 Err(refusal) => (story, Some(Err(refusal))),
             });
         }
-        let mut answers = self.authority.ask(questions).await.into_iter();
+        let mut answers = self.authority.ask(questions, side).await.into_iter();
         let settled = looks.into_iter().map(|(story, result)| {
             let result = result.or_else(|| answers.next()).unwrap_or_else(unanswered);
             self.place(story, result)
@@ -174,12 +187,12 @@ impl Pipeline {
     }
 
     /// The same for one call.
-    pub(crate) async fn admit_one(&self, call: Call) -> Admitted {
-        let (story, look) = self.look(call);
+    pub(crate) async fn admit_one(&self, call: Call, side: &Arc<Side>) -> Admitted {
+        let (story, look) = self.look(call, side);
         let result = match look {
             Ok(Authorized::Permit(permit)) => Ok(*permit),
             Ok(Authorized::Question(question)) => {
-                self.authority.ask(vec![*question]).await.pop().unwrap_or_else(unanswered)
+                self.authority.ask(vec![*question], side).await.pop().unwrap_or_else(unanswered)
             }
             Err(refusal) => Err(refusal),
         };
@@ -187,12 +200,12 @@ impl Pipeline {
     }
 
     /// Resolve to authorize, up to the question where there is one.
-    fn look(&self, call: Call) -> (Story, Result<Authorized, Refusal>) {
+    fn look(&self, call: Call, side: &Arc<Side>) -> (Story, Result<Authorized, Refusal>) {
         let mut id = call.id;
         if let Some(id) = &mut id {
             self.governor.clean_value(id);
         }
-        let mut story = Story::new(id, call.tool);
+        let mut story = Story::new(id, call.tool, side);
         let look = self.authorized(&mut story, call.args);
         (story, look)
     }
@@ -224,7 +237,7 @@ impl Pipeline {
     /// An act of the owner's own: schedule to record. There is nothing to resolve, and nobody to ask.
     pub(crate) async fn own(&self, tool: impl Tool + 'static, undoes: &str) -> CallResult {
         let entry = Arc::new(Entry::new(Arc::new(tool)));
-        let mut story = Story::new(None, entry.spec().name.clone());
+        let mut story = Story::new(None, entry.spec().name.clone(), &self.side);
         story.lane = Some(entry.spec().lane);
         story.args = serde_json::json!({ "call": undoes });
         let permit = self.authority.own(entry, undoes);
@@ -236,28 +249,34 @@ impl Pipeline {
 
     /// Resolve to validate, for whoever wants to know what a tool would get.
     pub(crate) fn arguments(&self, tool: &str, args: Args) -> Result<Value, ToolError> {
-        let found = resolve::resolve(&self.registry, tool)?;
+        let registry = self.registry.now();
+        let found = resolve::resolve(&registry, tool)?;
         self.checked(found, &args).map(|normalized| normalized.args)
     }
 
     /// The decision on a command, as a call of the tool `exec` would get it; the guard's alone where there is no `exec`.
     pub(crate) fn check(&self, command: CommandUse) -> Decision {
-        match self.registry.get("exec") {
-            Some(entry) => self.authority.check(entry, command, || self.lanes.shell()),
+        match self.registry.now().get("exec") {
+            Some(entry) => self.authority.check(entry, &self.side, command, || self.lanes.shell()),
             None => self.authority.policy.check(&command, &self.authority.workspace),
         }
     }
 
     /// The refusal of a call beyond the most that a batch may hold.
-    pub(crate) fn too_many(&self, call: Call, limit: u64) -> CallResult {
-        let story = Story::new(None, self.governor.clean_short(&call.tool, MAX_NAME_CHARS));
+    pub(crate) fn too_many(&self, call: Call, side: &Arc<Side>, limit: u64) -> CallResult {
+        let story = Story::new(None, self.governor.clean_short(&call.tool, MAX_NAME_CHARS), side);
         let error = ToolError::new(ErrorKind::TooLarge, format!("A batch holds at most {limit} calls."))
             .hint("Send the rest in another batch.");
         CallResult { id: call.id, ..story.result(Err(error)).0 }
     }
 
     fn authorized(&self, story: &mut Story, args: Args) -> Result<Authorized, Refusal> {
-        let found = resolve::resolve(&self.registry, &story.tool);
+        if story.side.caller == Caller::Named(Caller::Owner.name().to_owned()) {
+            let error = ToolError::internal("The caller's name 'owner' is the owner's own.");
+            return Err(error.hint("The program that serves the caller has to give it another.").into());
+        }
+        let registry = self.registry.now();
+        let found = resolve::resolve(&registry, &story.tool);
         let Ok(found @ Found { entry, spoken }) = found else {
             // A name that no tool has came from outside like the arguments, and may hold anything.
             story.tool = self.governor.clean_short(&story.tool, MAX_NAME_CHARS);
@@ -277,7 +296,8 @@ impl Pipeline {
         }
         let shown =
             Shown { args: &|args| self.shown_args(spec, args), text: &|text| self.governor.redact(text) };
-        self.authority.authorize(&story.call, entry, valid, &shown, || self.lanes.shell())
+        let side = &story.side;
+        self.authority.authorize(&story.call, side, entry, valid, &shown, || self.lanes.shell())
     }
 
     /// Normalize and validate. What a refusal shows of the arguments is taken from a copy without secrets, because an
@@ -338,7 +358,8 @@ impl Pipeline {
         }
         let entry = Arc::clone(permit.entry());
         let notes = Notes::default();
-        let outcome = self.executor.execute(&story.call, permit, &notes).await;
+        let outcome = self.executor.execute(&story.call, &story.side, permit, &notes).await;
+        story.tainted = entry.spec().origin.as_ref().map(|origin| format!("mcp:{}", origin.server));
         let outcome = outcome.map_err(|error| match error.kind {
             ErrorKind::InvalidParams => self.without_sensitive(entry.spec(), error),
             _ => error,
@@ -351,7 +372,7 @@ impl Pipeline {
         story.notes.extend(told.notes.iter().map(|note| self.governor.clean(note)));
         // Before the run it was only known which sandbox was meant.
         story.sandbox = told.sandbox.or(story.sandbox);
-        let (outcome, notes) = self.govern(&story.call, outcome, entry.details());
+        let (outcome, notes) = self.govern(&story.call, outcome, &entry);
         story.notes.extend(notes);
         let (mut result, raw) = story.result(outcome);
         if let Err(error) = self.recorder.outcome(&result, raw.as_deref(), &told.changed) {
@@ -376,7 +397,7 @@ impl Pipeline {
             tool: &story.tool,
             lane: story.lane.map(Lane::name),
             called: story.called.as_deref(),
-            caller: self.authority.caller.name(),
+            caller: story.side.caller.name(),
             args: &story.args,
             approval: story.approval.as_ref(),
             decision: story.decision.as_ref(),
@@ -388,21 +409,24 @@ impl Pipeline {
         &self,
         call: &CallId,
         outcome: Result<Output, ToolError>,
-        details: Option<&validate::Validator>,
+        entry: &Entry,
     ) -> (Result<Output, ToolError>, Vec<String>) {
+        let by = Origin { schema: entry.details(), foreign: entry.spec().lane == Lane::Mcp };
         let keep = |whole: &str| off_async(|| self.lanes.keep(whole));
         match outcome {
             Ok(mut output) => {
-                let notes = self.governor.govern(call, &mut output, details, keep);
-                (Ok(output), notes)
+                let notes = self.governor.govern(call, &mut output, &by, keep);
+                match notes {
+                    Ok(notes) => (Ok(output), notes),
+                    Err(error) => (Err(error), Vec::new()),
+                }
             }
             Err(error) => {
                 let mut error = self.clean_error(error);
-                let notes = match error.output.as_mut() {
-                    Some(output) => self.governor.govern(call, output, details, keep),
-                    None => Vec::new(),
-                };
-                (Err(error), notes)
+                // What failed need not look as what worked would.
+                let by = Origin { schema: by.schema.filter(|_| !by.foreign), ..by };
+                let notes = error.output.as_mut().map(|output| self.governor.govern(call, output, &by, keep));
+                (Err(error), notes.and_then(Result::ok).unwrap_or_default())
             }
         }
     }
@@ -423,5 +447,5 @@ fn explained(error: &ToolError) -> Output {
         text.push_str("\n\n");
         text.push_str(hint);
     }
-    Output { content: vec![Content::Text { text }], ..Output::default() }
+    Output { content: vec![Content::text(text)], ..Output::default() }
 }

@@ -83,6 +83,8 @@ struct Outcome<'a> {
     raw: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sandbox: &'a Option<SandboxReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tainted: &'a Option<String>,
     tool: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     truncated: &'a Option<Truncated>,
@@ -102,6 +104,7 @@ impl<'a> Outcome<'a> {
             notes,
             decision,
             sandbox,
+            tainted,
             truncated,
             cost,
             duration_us,
@@ -120,6 +123,7 @@ impl<'a> Outcome<'a> {
             ok: *ok,
             raw,
             sandbox,
+            tainted,
             tool,
             truncated,
         }
@@ -220,7 +224,7 @@ mod tests {
             call: CallId::from_parts(1, 2),
             tool: "t".into(),
             ok: false,
-            content: vec![Content::Text { text: "x".into() }],
+            content: vec![Content::text("x")],
             details: json!({"b": 1, "a": 2}),
             error: Some(WireError {
                 kind: ErrorKind::ToolFailed,
@@ -231,6 +235,7 @@ mod tests {
             notes: vec!["n".into()],
             decision: Some(Decision::allow("r")),
             sandbox: Some(SandboxReport::default()),
+            tainted: Some("mcp:a".into()),
             truncated: Some(Truncated::default()),
             cost: Some(Cost { micros: 1, currency: "EUR".into() }),
             duration_us: 3,
@@ -242,6 +247,7 @@ mod tests {
             notes: Vec::new(),
             decision: None,
             sandbox: None,
+            tainted: None,
             truncated: None,
             cost: None,
             ..full.clone()

@@ -8,6 +8,9 @@ use helve_core::{ErrorKind, ToolError};
 use crate::nearest;
 use crate::registry::{Entry, Registry, Spoken};
 
+/// So many names are given to whoever asked for one that no tool has.
+const MOST_NAMED: usize = 100;
+
 /// A tool, and how it was called.
 #[derive(Clone, Copy)]
 pub(crate) struct Found<'r> {
@@ -32,11 +35,16 @@ fn unknown(registry: &Registry, name: &str) -> ToolError {
         return ToolError::new(ErrorKind::UnknownTool, format!("Tool '{name}' is kept out: {reasons}"))
             .hint("Its author has to correct the schema.");
     }
-    let names: Vec<&str> = registry.shown().map(|(_, spec)| spec.name.as_str()).collect();
+    let mut names = registry.shown_names();
     let mut message = format!("Tool '{}' not found.", name.chars().take(64).collect::<String>());
     if let Some(near) = nearest(name, names.iter().copied()) {
         message.push_str(&format!(" Did you mean '{near}'?"));
     }
+    let more = match names.len().saturating_sub(MOST_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    names.truncate(MOST_NAMED);
     ToolError::new(ErrorKind::UnknownTool, message)
-        .hint(format!("Tool names must match exactly. Available: {}.", names.join(", ")))
+        .hint(format!("Tool names must match exactly. Available: {}{more}.", names.join(", ")))
 }

@@ -1,8 +1,9 @@
 //! The registry: which tools there are. It checks a tool's schema when it comes in and hands out specs, never a tool.
 //!
 //! A tool with a broken schema is quarantined with its reasons; the others work. Names of built-in tools cannot be
-//! taken by anything that is registered later.
+//! taken by anything that is registered later. Tools of a group can be replaced while calls run ([`Live`]).
 
+mod live;
 mod schema_rules;
 mod spoken;
 
@@ -13,6 +14,7 @@ use helve_core::{Dialect, Tool, ToolSpec};
 use helve_policy::{Policy, ToolRule};
 
 use crate::pipeline::validate::Validator;
+pub(crate) use live::Live;
 pub(crate) use spoken::Spoken;
 
 /// Why a tool was not taken.
@@ -84,12 +86,18 @@ pub(crate) struct Entry {
     pub(crate) arguments: Validator,
     details: OnceLock<Option<Validator>>,
     rule: OnceLock<ToolRule>,
+    shown: OnceLock<Arc<ToolSpec>>,
 }
 
 impl Entry {
     pub(crate) fn new(tool: Arc<dyn Tool>) -> Self {
         let arguments = Validator::new(tool.spec().parameters.clone());
-        Entry { tool, arguments, details: OnceLock::new(), rule: OnceLock::new() }
+        Entry { tool, arguments, details: OnceLock::new(), rule: OnceLock::new(), shown: OnceLock::new() }
+    }
+
+    /// The declaration for whoever may keep it longer than the registry keeps the tool.
+    fn shown(&self) -> Arc<ToolSpec> {
+        Arc::clone(self.shown.get_or_init(|| Arc::new(self.spec().clone())))
     }
 
     pub(crate) fn spec(&self) -> &ToolSpec {
@@ -109,13 +117,15 @@ impl Entry {
 }
 
 /// The tools, by name.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Registry {
     entries: BTreeMap<String, Arc<Entry>>,
     aliases: BTreeMap<String, String>,
     /// The tools of the dialect that calls come in, by their names there.
-    spoken: BTreeMap<String, Spoken>,
+    spoken: BTreeMap<String, Arc<Spoken>>,
     quarantined: Vec<Quarantined>,
+    /// The tools of each group that can be replaced, by name.
+    groups: BTreeMap<String, Vec<String>>,
 }
 
 impl Registry {
@@ -157,7 +167,8 @@ impl Registry {
     }
 
     fn holder(&self, name: &str) -> Option<String> {
-        if self.entries.contains_key(name) || self.quarantined.iter().any(|q| q.name == name) {
+        let spoken = self.spoken.contains_key(name);
+        if spoken || self.entries.contains_key(name) || self.quarantined.iter().any(|q| q.name == name) {
             return Some(name.to_owned());
         }
         self.aliases.get(name).cloned()
@@ -178,37 +189,47 @@ impl Registry {
         let ours = |name: &str| self.entries.get(name).or_else(|| self.by_alias(name));
         let spoken = dialect.tools.into_iter().filter_map(|tool| {
             let spoken = Spoken::new(tool, ours)?;
-            Some((spoken.spec().name.clone(), spoken))
+            Some((spoken.spec().name.clone(), Arc::new(spoken)))
         });
         self.spoken = spoken.collect();
     }
 
     /// The tool that the dialect calls so.
     pub(crate) fn spoken(&self, name: &str) -> Option<&Spoken> {
-        self.spoken.get(name)
+        self.spoken.get(name).map(|spoken| &**spoken)
     }
 
-    /// Every tool as a caller sees it: in the dialect where it has a name, else as it is; sorted by those names.
-    pub(crate) fn shown(&self) -> impl Iterator<Item = (&Entry, &ToolSpec)> {
-        let spoken = self.spoken.values().map(|spoken| (&**spoken.entry(), spoken.spec()));
-        let is_spoken = |entry: &Entry| {
+    /// Every tool that is not in the dialect, and so shown as it is.
+    fn unspoken(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values().map(|entry| &**entry).filter(|entry| {
             let name = &entry.spec().name;
-            self.spoken.contains_key(name) || self.spoken.values().any(|one| one.entry().spec().name == *name)
-        };
-        let rest = self.entries().filter(move |entry| !is_spoken(entry)).map(|entry| (entry, entry.spec()));
+            let other = || self.spoken.values().any(|one| one.entry().spec().name == *name);
+            !(self.spoken.contains_key(name) || other())
+        })
+    }
+
+    /// The declaration of every enabled tool as a caller sees it: in the dialect where it has a name, else as it is; sorted
+    /// by those names, the same in every process, so that prompts stay cacheable.
+    pub(crate) fn shown(&self, policy: &Policy) -> Vec<Arc<ToolSpec>> {
+        let enabled = |entry: &Entry| entry.rule(policy).enabled;
+        let spoken = self.spoken.values().filter(|one| enabled(one.entry())).map(|one| one.shown());
+        let rest = self.unspoken().filter(|entry| enabled(entry)).map(Entry::shown);
         let mut all: Vec<_> = spoken.chain(rest).collect();
-        all.sort_by(|(_, one), (_, other)| one.name.cmp(&other.name));
-        all.into_iter()
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        all
+    }
+
+    /// The names by which a caller knows the tools, sorted.
+    pub(crate) fn shown_names(&self) -> Vec<&str> {
+        let spoken = self.spoken.keys().map(String::as_str);
+        let mut all: Vec<_> = spoken.chain(self.unspoken().map(|entry| entry.spec().name.as_str())).collect();
+        all.sort_unstable();
+        all
     }
 
     /// The tools' own names, sorted.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().map(String::as_str)
-    }
-
-    /// Every tool, sorted by name: the same order in every process, so that prompts stay cacheable.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.entries.values().map(|entry| &**entry)
     }
 
     /// What is kept out.
@@ -220,6 +241,11 @@ impl Registry {
 /// Whether only a built-in tool may bear the name.
 pub(crate) fn is_protected(name: &str) -> bool {
     PROTECTED.contains(&name)
+}
+
+/// Whether a tool of this name comes and goes while Helve runs: a rule for it is no mistake where there is none.
+pub(crate) fn is_dynamic(name: &str) -> bool {
+    name.starts_with("mcp__")
 }
 
 fn is_name(name: &str) -> bool {

@@ -1,6 +1,6 @@
 //! One tool of the dialect that calls come in: its declaration there, and the way to ours.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use helve_core::{Args, DialectTool, Limits, ToolError, ToolSpec};
 use serde_json::Value;
@@ -13,6 +13,7 @@ pub(crate) struct Spoken {
     tool: DialectTool,
     spec: ToolSpec,
     arguments: Validator,
+    shown: OnceLock<Arc<ToolSpec>>,
 }
 
 impl Spoken {
@@ -28,7 +29,7 @@ impl Spoken {
             return None;
         }
         let arguments = Validator::new(spec.parameters.clone());
-        Some(Spoken { entry, tool, spec, arguments })
+        Some(Spoken { entry, tool, spec, arguments, shown: OnceLock::new() })
     }
 
     /// Our tool.
@@ -39,6 +40,11 @@ impl Spoken {
     /// The declaration in the dialect.
     pub(crate) fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    /// The same for whoever may keep it longer than the registry keeps the tool.
+    pub(super) fn shown(&self) -> Arc<ToolSpec> {
+        Arc::clone(self.shown.get_or_init(|| Arc::new(self.spec.clone())))
     }
 
     /// Our arguments for a call in the dialect, checked against its declaration there, and what was repaired.

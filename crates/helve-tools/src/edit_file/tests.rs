@@ -159,6 +159,8 @@ fn setting(content: Option<&str>, fates: &[Fate]) -> Setting {
         files: Some(Arc::clone(&file) as Arc<dyn Files>),
         net: None,
         blobs: None,
+        servers: None,
+        peer: None,
         progress: Progress::new(call, None),
         cancel: Cancel::never(),
     });

@@ -71,7 +71,7 @@ pub(super) fn output(page: &Page, shown: Shown) -> Output {
     };
     let mut output = Output::text(text).with_details(crate::details(&facts));
     if let Some(data) = shown.data {
-        output.content.push(Content::Image { data, mime_type: shown.media_type.to_owned() });
+        output.content.push(Content::image(data, shown.media_type));
     }
     output
 }

@@ -118,6 +118,8 @@ fn read_with(files: &[(&str, &[u8])], args: Value, tokens: Option<u64>) -> Resul
         files: Some(Arc::new(shelf) as Arc<dyn Files>),
         net: None,
         blobs: None,
+        servers: None,
+        peer: None,
         progress: Progress::new(call, None),
         cancel: Cancel::never(),
     });
@@ -341,7 +343,7 @@ mod pictures {
     }
 
     fn shown(output: &Output) -> (DynamicImage, String) {
-        let Some(Content::Image { data, mime_type }) = output.content.last() else {
+        let Some(Content::Image { data, mime_type, .. }) = output.content.last() else {
             panic!("no picture: {output:?}")
         };
         let bytes = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, data).unwrap();
@@ -355,7 +357,7 @@ mod pictures {
             let output = read(&[("p", &bytes)], json!({"path": "p"}));
             assert_eq!(output.joined_text(), format!("Read image file [{name}]"));
             let data = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, &bytes);
-            assert_eq!(output.content[1], Content::Image { data, mime_type: name.to_owned() });
+            assert_eq!(output.content[1], Content::image(data, name));
             let image = json!({"width": 40, "height": 30, "shownWidth": 40, "shownHeight": 30});
             assert_eq!(output.details["image"], image);
         }

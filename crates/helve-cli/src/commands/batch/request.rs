@@ -51,7 +51,7 @@ impl Refused {
             call: (),
             tool: None,
             ok: false,
-            content: [Block::Text { text }],
+            content: [Block::text(text)],
             error: Error { kind, message, hint },
             cost: (),
             duration_us: 0,

@@ -17,6 +17,7 @@ use serde_json::json;
 use super::judge::{Asking, Judged};
 use super::refuse::{refused, stopped};
 use super::{Authority, Decided, Permit, Refusal, Shown, only};
+use crate::Caller;
 use crate::approval::binding::{Binder, Bound};
 use crate::approval::breaker::Stop;
 use crate::approval::grants::{Given, Part, Wish};
@@ -25,6 +26,7 @@ use crate::approval::{
     Answer, Approval, ApprovalRequest, AskedPart, Grant, Lasting, Scope, Script, pattern, short,
 };
 use crate::off_async;
+use crate::side::Side;
 
 /// How long an approver has to end by itself when the calls are taken back.
 const GRACE: Duration = Duration::from_secs(2);
@@ -64,7 +66,7 @@ impl Authority {
     /// Puts the question together.
     pub(super) fn question(
         &self,
-        call: &CallId,
+        (call, caller): (&CallId, &Caller),
         permit: Permit,
         asking: Vec<Asking>,
         judged: Option<&Judged>,
@@ -104,7 +106,7 @@ impl Authority {
         }
         let mut request = ApprovalRequest {
             call: call.clone(),
-            caller: self.caller.name().to_owned(),
+            caller: caller.name().to_owned(),
             session: self.session.clone(),
             workspace: self.workspace.clone(),
             tool,
@@ -183,10 +185,10 @@ impl Authority {
     }
 
     /// The decision by earlier grants, where they cover every part. Nothing is noted.
-    pub(super) fn granted_before(&self, tool: &str, decided: &Decided) -> Option<Decision> {
+    pub(super) fn granted_before(&self, tool: &str, caller: &Caller, decided: &Decided) -> Option<Decision> {
         let judged = only(&decided.judged).filter(|_| decided.decision.verdict == Verdict::Ask)?;
         let longest = self.longest(&decided.asking);
-        let caller = self.caller.name();
+        let caller = caller.name();
         let wish = Wish { tool, caller, within: judged.within, analysis: &judged.analysis, longest };
         let (held, _) = self.hold(Some(judged), &decided.asking, longest);
         let asked = decided.asking.iter().map(|part| (part.rule.as_str(), part.reason.as_str()));
@@ -223,13 +225,13 @@ impl Authority {
     }
 
     /// Asks all questions of one batch together; the results stand in their order.
-    pub(crate) async fn ask(&self, questions: Vec<Question>) -> Vec<Result<Permit, Refusal>> {
+    pub(crate) async fn ask(&self, questions: Vec<Question>, side: &Side) -> Vec<Result<Permit, Refusal>> {
         let per_minute = self.policy.limits().prompts_per_minute;
         let stops: Vec<Option<Stop>> =
             questions.iter().map(|_| self.breaker.ask(per_minute, Instant::now()).err()).collect();
         let open = questions.iter().zip(&stops).filter(|(_, stop)| stop.is_none());
         let requests: Vec<ApprovalRequest> = open.map(|(question, _)| question.request.clone()).collect();
-        let mut answers = self.answers(&requests).await.into_iter();
+        let mut answers = answers(&requests, side).await.into_iter();
         let results = questions.into_iter().zip(stops).map(|(question, stop)| match stop {
             Some(stop) => Err(refusal(question, stopped(stop))),
             None => {
@@ -239,21 +241,6 @@ impl Authority {
             }
         });
         results.collect()
-    }
-
-    async fn answers(&self, requests: &[ApprovalRequest]) -> Vec<Answer> {
-        if requests.is_empty() {
-            return Vec::new();
-        }
-        let given_up = async {
-            self.cancel.cancelled().await;
-            tokio::time::sleep(GRACE).await;
-        };
-        tokio::select! {
-            biased;
-            answers = self.approver.ask_many(requests) => answers,
-            () = given_up => requests.iter().map(|_| Answer::new("nobody", Approval::Cancelled)).collect(),
-        }
     }
 
     /// What an answer is worth.
@@ -317,7 +304,7 @@ impl Authority {
     fn wish<'a>(&'a self, question: &'a Question) -> Option<Wish<'a>> {
         let Question { request, within, .. } = question;
         let analysis = request.analysis.as_deref()?;
-        let (tool, caller) = (&request.tool, self.caller.name());
+        let (tool, caller) = (&request.tool, request.caller.as_str());
         Some(Wish { tool, caller, within: *within, analysis, longest: request.longest })
     }
 
@@ -345,6 +332,21 @@ impl Authority {
         };
         let kept = self.grants.keep(&wish, &given);
         kept.map(|kept| kept.id).map_err(|error| error.to_string())
+    }
+}
+
+async fn answers(requests: &[ApprovalRequest], side: &Side) -> Vec<Answer> {
+    if requests.is_empty() {
+        return Vec::new();
+    }
+    let given_up = async {
+        side.cancel.cancelled().await;
+        tokio::time::sleep(GRACE).await;
+    };
+    tokio::select! {
+        biased;
+        answers = side.approver.ask_many(requests) => answers,
+        () = given_up => requests.iter().map(|_| Answer::new("nobody", Approval::Cancelled)).collect(),
     }
 }
 

@@ -1,15 +1,19 @@
-//! What happens to a command's output while it streams: redacted, kept, made harmless, counted — in that order.
+//! What happens to a command's output while it streams: redacted, kept, made harmless, counted, and passed on to whoever
+//! listens — in that order.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use helve_core::harmless::Harmless;
-use helve_core::{BlobRef, Capture, OutputSink, Stream};
+use helve_core::{BlobRef, Capture, OutputSink, Progress, Stream};
 use helve_store::{BlobWriter, Blobs};
 
 use super::redact::{Secrets, StreamRedactor};
 
 /// The seed's frame around the two streams (`STDERR:`, `Exit code: N`) is at most this long.
 const FRAME_CHARS: u64 = 64;
+/// So much of one stream is passed on while the command runs, and so much of it at once.
+const LIVE_BYTES: usize = 1 << 20;
+const LIVE_PIECE: usize = 16 << 10;
 
 /// The two bounded texts and the kept whole of one command.
 pub(crate) struct Drain {
@@ -18,10 +22,19 @@ pub(crate) struct Drain {
     keep: Keep,
 }
 
+/// Where a stream is passed on to while the command runs.
+struct Live {
+    to: Progress,
+    stream: Stream,
+    /// How many bytes may still be passed on.
+    left: usize,
+}
+
 struct Lane {
     redactor: Option<StreamRedactor>,
     harmless: Harmless,
     capture: Capture,
+    live: Option<Live>,
 }
 
 /// What a finished drain gives.
@@ -48,6 +61,7 @@ impl Drain {
             redactor: secrets.map(|s| StreamRedactor::new(Arc::clone(s))),
             harmless: Harmless::default(),
             capture: Capture::new(budget),
+            live: None,
         };
         let keep = Keep {
             memory: Vec::new(),
@@ -57,6 +71,14 @@ impl Drain {
             lost: None,
         };
         Drain { stdout: lane(), stderr: lane(), keep }
+    }
+
+    /// The same, with what comes out passed on to `listener` as it comes.
+    pub(crate) fn live(mut self, listener: Option<Progress>) -> Self {
+        let live = |stream| listener.clone().map(|to| Live { to, stream, left: LIVE_BYTES });
+        self.stdout.live = live(Stream::Stdout);
+        self.stderr.live = live(Stream::Stderr);
+        self
     }
 
     fn push(&mut self, stream: Stream, bytes: &[u8]) {
@@ -95,7 +117,30 @@ impl Drain {
 impl Lane {
     fn text(&mut self, bytes: &[u8]) {
         let capture = &mut self.capture;
-        self.harmless.push(bytes, &mut |part| capture.push(part));
+        let Some(live) = &mut self.live else {
+            return self.harmless.push(bytes, &mut |part| capture.push(part));
+        };
+        let mut shown = String::new();
+        self.harmless.push(bytes, &mut |part| {
+            capture.push(part);
+            if shown.len() < LIVE_PIECE {
+                shown.push_str(part);
+            }
+        });
+        live.pass(shown);
+    }
+}
+
+impl Live {
+    /// Passes a piece on. A listener that does not keep up misses some, and nobody is sent more than the bound.
+    fn pass(&mut self, mut piece: String) {
+        let most = self.left.min(LIVE_PIECE);
+        piece.truncate(piece.floor_char_boundary(most));
+        if piece.is_empty() {
+            return;
+        }
+        self.left -= piece.len();
+        self.to.output(self.stream, piece);
     }
 }
 

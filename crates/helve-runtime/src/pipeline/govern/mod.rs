@@ -2,8 +2,10 @@
 //!
 //! A command's output is governed while it streams ([`drain`]); every other output here, when the tool returns it:
 //! known secrets redacted ([`redact`]), terminal escapes and invisible characters made visible ([`helve_core::harmless`]), cut to
-//! head and tail with the whole kept as a blob, details held against their declared schema.
+//! head and tail with the whole kept as a blob, other blocks bounded ([`blocks`]), details held against their declared
+//! schema.
 
+mod blocks;
 pub(crate) mod drain;
 pub(crate) mod redact;
 
@@ -11,7 +13,7 @@ use std::sync::Arc;
 
 use helve_core::harmless::harmless;
 use helve_core::text::{Capture, compose, omission};
-use helve_core::{BlobRef, CallId, Content, Limits, Output, Truncated};
+use helve_core::{BlobRef, CallId, Content, Limits, Output, ToolError, Truncated};
 use serde_json::Value;
 
 use super::normalize::weight;
@@ -25,6 +27,15 @@ const MARK_CHARS: usize = 256;
 pub(crate) struct Governor {
     pub(crate) secrets: Option<Arc<Secrets>>,
     pub(crate) limits: Arc<Limits>,
+}
+
+/// Where an output comes from.
+#[derive(Clone, Copy)]
+pub(crate) struct Origin<'a> {
+    /// What its details must look like.
+    pub(crate) schema: Option<&'a Validator>,
+    /// It comes from a program that is not Helve's: nothing in it is taken as harmless, and it must keep its word.
+    pub(crate) foreign: bool,
 }
 
 impl Governor {
@@ -58,27 +69,36 @@ impl Governor {
         }
     }
 
-    /// The stage. Gives notes for the result where something had to be left out.
+    /// The stage. Gives notes for the result where something had to be left out; an error where an answer from elsewhere
+    /// does not keep to what its own tool declares.
     pub(crate) fn govern(
         &self,
         call: &CallId,
         output: &mut Output,
-        details: Option<&Validator>,
+        by: &Origin<'_>,
         keep: impl FnOnce(&str) -> Result<BlobRef, String>,
-    ) -> Vec<String> {
+    ) -> Result<Vec<String>, ToolError> {
         let mut notes = Vec::new();
-        self.clean_value(&mut output.details);
+        if by.foreign {
+            self.clean_deep(&mut output.details);
+        } else {
+            self.clean_value(&mut output.details);
+        }
         if let Some(raw) = &mut output.raw {
             *raw = self.clean_short(raw, usize::try_from(self.limits.raw_bytes / 4).unwrap_or(usize::MAX));
         }
-        let misfit = details.and_then(|schema| misfit(schema, &output.details));
+        let misfit = by.schema.and_then(|schema| misfit(schema, &output.details));
+        if let Some(note) = misfit.as_ref().filter(|_| by.foreign) {
+            return Err(ToolError::failed(format!("The server's answer was refused: {note}."))
+                .hint("This is a fault of the server; nothing in the arguments can mend it."));
+        }
         if let Some(note) = misfit.or_else(|| self.oversize(&output.details)) {
             output.details = Value::Null;
             notes.push(note);
         }
-        self.pictures(output, &mut notes);
+        self.blocks(output, &mut notes);
         self.text(call, output, keep, &mut notes);
-        notes
+        Ok(notes)
     }
 
     fn oversize(&self, details: &Value) -> Option<String> {
@@ -87,17 +107,6 @@ impl Governor {
         (bytes > limit).then(|| {
             format!("the tool's details are about {bytes} bytes long (limit {limit}) and were left out")
         })
-    }
-
-    fn pictures(&self, output: &mut Output, notes: &mut Vec<String>) {
-        let limit = self.limits.image_bytes;
-        output.content.retain(|block| match block {
-            Content::Image { data, .. } if data.len() as u64 > limit => {
-                notes.push(format!("a picture of {} bytes (limit {limit}) was left out", data.len()));
-                false
-            }
-            _ => true,
-        });
     }
 
     /// Cleans every text block and cuts them together to the budget, which is larger for a page that the tool has cut
@@ -110,12 +119,10 @@ impl Governor {
         notes: &mut Vec<String>,
     ) {
         let mut total = 0usize;
-        for block in &mut output.content {
-            if let Content::Text { text } = block {
-                let clean = self.clean(text);
-                total = total.saturating_add(clean.chars().count());
-                *text = clean;
-            }
+        for text in output.content.iter_mut().filter_map(blocks::text) {
+            let clean = self.clean(text);
+            total = total.saturating_add(clean.chars().count());
+            *text = clean;
         }
         let limit = if output.paged { self.limits.page_chars } else { self.limits.output_chars };
         let budget = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -123,7 +130,15 @@ impl Governor {
         if total <= budget.saturating_add(slack) {
             return;
         }
-        let whole = output.joined_text();
+        let mut whole = String::new();
+        output.content.retain_mut(|block| {
+            let Some(text) = blocks::text(block) else { return true };
+            if !whole.is_empty() {
+                whole.push('\n');
+            }
+            whole.push_str(text);
+            false
+        });
         let mut truncated = output.truncated.take().unwrap_or_else(|| match keep(&whole) {
             Ok(blob) => Truncated { blob: Some(blob.id), blob_dropped: blob.dropped, ..Truncated::default() },
             Err(reason) => {
@@ -133,8 +148,7 @@ impl Governor {
         });
         let kept = truncated.blob.is_some().then_some(call);
         let composed = compose(&[Capture::whole(&whole)], budget, |n| omission(n, kept));
-        output.content.retain(|block| !matches!(block, Content::Text { .. }));
-        output.content.insert(0, Content::Text { text: composed.text });
+        output.content.insert(0, Content::text(composed.text));
         truncated.bytes += composed.omitted_bytes;
         truncated.chars += composed.omitted_chars;
         output.truncated = Some(truncated);

@@ -1,0 +1,59 @@
+//! The handles of a tool that stands for somebody else: the one tool of a server that its permit names, and the program at the
+//! other end of the call.
+
+use std::sync::Arc;
+
+use helve_core::{
+    BoxFuture, Cancel, ErrorKind, LogLevel, Peer, QuestionKind, ServerCall, ServerReply, Servers, ToolError,
+    ToolOrigin,
+};
+use serde_json::Value;
+
+use crate::pipeline::govern::Governor;
+
+/// What reaches one tool of one server, and ends with the call.
+pub(super) struct OneTool {
+    pub(super) servers: Arc<dyn Servers>,
+    pub(super) origin: ToolOrigin,
+    pub(super) cancel: Cancel,
+}
+
+impl Servers for OneTool {
+    fn call(&self, call: ServerCall) -> BoxFuture<'_, Result<ServerReply, ToolError>> {
+        Box::pin(async move {
+            if call.server != self.origin.server || call.tool != self.origin.tool {
+                let message = "The tool tried to call another server or tool than the one it was permitted.";
+                return Err(ToolError::new(ErrorKind::Blocked, message)
+                    .hint("This is a fault in the tool: it may call what its declaration names as origin."));
+            }
+            self.servers.call(ServerCall { cancel: self.cancel.clone(), ..call }).await
+        })
+    }
+}
+
+/// The other end of the call, which hears no secrets.
+pub(super) struct GovernedPeer {
+    pub(super) peer: Arc<dyn Peer>,
+    pub(super) governor: Arc<Governor>,
+}
+
+impl Peer for GovernedPeer {
+    fn takes(&self, kind: QuestionKind) -> bool {
+        self.peer.takes(kind)
+    }
+
+    fn ask<'a>(
+        &'a self,
+        key: &'a str,
+        kind: QuestionKind,
+        mut params: Value,
+    ) -> BoxFuture<'a, Result<Value, ToolError>> {
+        self.governor.clean_value(&mut params);
+        self.peer.ask(key, kind, params)
+    }
+
+    fn log(&self, level: LogLevel, logger: Option<&str>, mut data: Value) {
+        self.governor.clean_value(&mut data);
+        self.peer.log(level, logger, data);
+    }
+}

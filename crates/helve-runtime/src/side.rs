@@ -1,0 +1,74 @@
+//! The caller's side of a call: who calls, who is asked, who listens, what takes it back.
+//!
+//! A runtime has one such side, put together by its builder. A face that serves several callers, or that must end one call
+//! and not the others, gives a [`CallScope`] along with a call; what it leaves open is as the runtime has it.
+
+use std::sync::Arc;
+
+use helve_core::context::ProgressNote;
+use helve_core::{Cancel, Peer};
+use tokio::sync::mpsc;
+
+use crate::Caller;
+use crate::approval::chain::Chain;
+use crate::approval::{Approver, Headless};
+
+/// What is particular to one call.
+#[derive(Clone, Default)]
+pub struct CallScope {
+    /// What takes this call back, beside what takes back every call of the runtime.
+    pub cancel: Option<Cancel>,
+    /// Where its progress goes, and what its commands put out while they run. Notes that find no room are dropped.
+    pub progress: Option<mpsc::Sender<ProgressNote>>,
+    /// Who is asked, before the owner's hook.
+    pub approver: Option<Arc<dyn Approver>>,
+    /// The program at the other end.
+    pub peer: Option<Arc<dyn Peer>>,
+    /// Who calls.
+    pub caller: Option<Caller>,
+}
+
+/// The caller's side of a call.
+pub(crate) struct Side {
+    pub(crate) caller: Caller,
+    pub(crate) approver: Arc<dyn Approver>,
+    pub(crate) cancel: Cancel,
+    pub(crate) progress: Option<mpsc::Sender<ProgressNote>>,
+    /// Whether the listener wants what commands put out while they run.
+    pub(crate) live: bool,
+    pub(crate) peer: Option<Arc<dyn Peer>>,
+}
+
+/// Who is asked, in order: the one that was given, the owner's hook, nobody.
+pub(crate) fn approver(
+    given: Option<Arc<dyn Approver>>,
+    hook: Option<&Arc<dyn Approver>>,
+) -> Arc<dyn Approver> {
+    match (given, hook) {
+        (None, None) => Arc::new(Headless),
+        (Some(one), None) => one,
+        (None, Some(hook)) => Arc::clone(hook),
+        (Some(one), Some(hook)) => Arc::new(Chain(vec![one, Arc::clone(hook)])),
+    }
+}
+
+impl Side {
+    /// This side as a scope changes it.
+    pub(crate) fn within(&self, scope: CallScope, hook: Option<&Arc<dyn Approver>>) -> Side {
+        let CallScope { cancel, progress, approver: given, peer, caller } = scope;
+        Side {
+            caller: caller.unwrap_or_else(|| self.caller.clone()),
+            approver: match given {
+                Some(given) => approver(Some(given), hook),
+                None => Arc::clone(&self.approver),
+            },
+            cancel: match cancel {
+                Some(cancel) => cancel.or(&self.cancel),
+                None => self.cancel.clone(),
+            },
+            live: progress.is_some(),
+            progress: progress.or_else(|| self.progress.clone()),
+            peer: peer.or_else(|| self.peer.clone()),
+        }
+    }
+}

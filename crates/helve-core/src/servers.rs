@@ -4,6 +4,7 @@
 //! `mcp` a [`Servers`] that reaches the one tool that the permit is for.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,7 +69,7 @@ pub enum Transport {
 }
 
 /// A process in the sandbox.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct StdioServer {
     /// The program.
     pub command: String,
@@ -88,6 +89,22 @@ pub struct StdioServer {
     pub network: bool,
 }
 
+impl fmt::Debug for StdioServer {
+    /// Names the variables and leaves out their values, which may be secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StdioServer")
+            .field("command", &self.command)
+            .field("args", &self.args)
+            .field("working_dir", &self.working_dir)
+            .field("env", &self.env.keys())
+            .field("read", &self.read)
+            .field("write", &self.write)
+            .field("workspace", &self.workspace)
+            .field("network", &self.network)
+            .finish()
+    }
+}
+
 /// What a server may do with the workspace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WorkspaceUse {
@@ -101,7 +118,7 @@ pub enum WorkspaceUse {
 }
 
 /// An address.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct HttpServer {
     /// Its address, `https:` or, to this machine, `http:`.
     pub url: String,
@@ -113,6 +130,19 @@ pub struct HttpServer {
     pub oauth: bool,
     /// The older transport with two addresses.
     pub sse: bool,
+}
+
+impl fmt::Debug for HttpServer {
+    /// Names the headers and leaves out their values, which may be secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpServer")
+            .field("url", &self.url)
+            .field("headers", &self.headers.keys())
+            .field("bearer", &self.bearer.is_some())
+            .field("oauth", &self.oauth)
+            .field("sse", &self.sse)
+            .finish()
+    }
 }
 
 /// One call of a server's tool.

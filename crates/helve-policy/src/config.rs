@@ -9,6 +9,7 @@
 //! | `document` | TOML or JSON text to a tree with line numbers |
 //! | `keys` | the table: every key, its type, its default, what it does |
 //! | `credentials` | what nobody should read for a model, by default |
+//! | `server`, `server_keys` | the same for what only MCP servers have |
 //! | `value` | checks one value against its type |
 //! | `layers` | puts the layers together, remembers where each value came from |
 //! | `tighten` | what a workspace's own file may set |
@@ -21,6 +22,8 @@ pub(crate) mod credentials;
 pub(crate) mod document;
 pub(crate) mod keys;
 pub(crate) mod layers;
+pub(crate) mod server;
+pub(crate) mod server_keys;
 pub(crate) mod show;
 pub(crate) mod suggest;
 pub(crate) mod tighten;

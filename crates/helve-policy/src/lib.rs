@@ -38,8 +38,8 @@ pub use config::show::{Setting, starter};
 pub use config::value::Kind;
 pub use guard::{Judgement, PartDecision, blocked_message};
 pub use policy::{
-    ApprovalLength, CaseOutcome, Change, PathDecision, PathUse, Policy, PolicyCase, RuleShown, RunBy,
-    ToolRule, diff,
+    ApprovalLength, CaseOutcome, Change, ConfiguredServer, PathDecision, PathUse, Policy, PolicyCase,
+    RuleShown, RunBy, ToolRule, diff,
 };
 pub use rate::{RateLimiter, RetryAfter, Ticket};
 pub use rules::{

@@ -9,6 +9,7 @@ mod compare;
 mod files;
 mod judge;
 mod rules;
+mod servers;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,6 +22,7 @@ use helve_shell::tree::Dialect;
 
 use crate::config::keys;
 use crate::config::layers::{self, Collector, ConfigError, Layer, Origin, Settings, Sources, WorkspaceFile};
+use crate::config::server;
 use crate::config::show::{self, Setting};
 use crate::config::value::Value;
 use crate::guard::{Guard, Opened, Pattern};
@@ -33,6 +35,7 @@ pub use compare::{CaseOutcome, Change, PolicyCase, diff};
 pub use files::{PathDecision, PathUse};
 pub use judge::RunBy;
 pub use rules::{ApprovalLength, RuleShown};
+pub use servers::ConfiguredServer;
 
 /// What the owner allows. Clones share one compiled policy.
 #[derive(Clone)]
@@ -152,6 +155,7 @@ impl Policy {
         let policy = Self::assemble(settings, rules, files, around, shell, timeout);
         policy.check_writable_roots()?;
         policy.check_passed_variables()?;
+        policy.check_servers()?;
         Ok(policy)
     }
 
@@ -335,11 +339,7 @@ impl Policy {
         ToolRule {
             enabled: !matches!(written("enabled"), Some(Value::Bool(false))),
             approval: match written("approval") {
-                Some(Value::Text(word)) => match word.as_str() {
-                    "never" => Some(ApprovalNeed::Never),
-                    "unless_auto_approved" => Some(ApprovalNeed::UnlessAutoApproved),
-                    _ => Some(ApprovalNeed::Always),
-                },
+                Some(Value::Text(word)) => server::need(word),
                 _ => None,
             },
             per_minute: calls("per_minute"),
@@ -353,17 +353,20 @@ impl Policy {
         let mut named = BTreeMap::new();
         for (key, _, origin) in self.inner.settings.all_written() {
             let name = key.strip_prefix("tools.").and_then(|rest| rest.split_once('.'));
-            if let Some((name, _)) = name {
+            // Which tools a server has is known when it runs.
+            if let Some((name, _)) = name.filter(|(name, _)| !name.starts_with("mcp__")) {
                 named.entry(name).or_insert(origin);
             }
         }
         named
     }
 
-    /// Reads the values that must never be shown.
+    /// Reads the values that must never be shown: those of `secrets`, and what servers are given that is one by its name.
     pub fn secrets(&self) -> Result<Vec<Secret>, ConfigError> {
         let variable = |name: &str| self.inner.around.variables.get(name).cloned();
-        secrets::read(secret_sources(&self.inner.settings), variable)
+        let mut secrets = secrets::read(secret_sources(&self.inner.settings), variable)?;
+        secrets.extend(self.server_secrets());
+        Ok(secrets)
     }
 
     /// Every key with the value in force and the place that it came from.

@@ -68,8 +68,8 @@ fn show(global: &Global) -> Result<(), Failure> {
         let _ = match setting.toml() {
             Some(value) => {
                 let origin = ui::styled(ui::FAINT, &format!("# {}", harmless(&setting.origin.to_string())));
-                // What is printed is a configuration for a user, who cannot write a ceiling.
-                let mark = if key.starts_with("ceiling.") { "# " } else { "" };
+                // What is printed is a configuration for a user, who cannot write a ceiling and should not write `(hidden)`.
+                let mark = if key.starts_with("ceiling.") || setting.hidden { "# " } else { "" };
                 writeln!(text, "{mark}{key} = {}  {origin}", harmless(&value))
             }
             None => writeln!(text, "{}", ui::styled(ui::FAINT, &format!("# {key} is not set"))),

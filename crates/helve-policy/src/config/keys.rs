@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use helve_core::{Limits, Verdict, protected};
 
 use super::credentials::DENY_READ;
+use super::server_keys;
 use super::value::{Kind, Value};
 use crate::guard::{self, Pattern};
 
@@ -15,7 +16,7 @@ use crate::guard::{self, Pattern};
 #[derive(Clone, Debug)]
 pub struct Key {
     /// The dotted name; `<tool>` stands for the name of any tool, `<NAME>` for that of any variable, `<profile>` for that
-    /// of any profile.
+    /// of any profile, `<server>` for that of any MCP server.
     pub name: Cow<'static, str>,
     /// What it takes.
     pub kind: Kind,
@@ -82,10 +83,11 @@ pub(crate) const CEILING_NETWORK: &str = "ceiling.network";
 pub(crate) const ANY_TOOL: &str = "<tool>";
 pub(crate) const ANY_VARIABLE: &str = "<NAME>";
 pub(crate) const ANY_PROFILE: &str = "<profile>";
+pub(crate) const ANY_SERVER: &str = "<server>";
 
 /// Whether a part of a key stands for any name.
 pub(crate) fn is_any(part: &str) -> bool {
-    part == ANY_TOOL || part == ANY_VARIABLE || part == ANY_PROFILE
+    [ANY_TOOL, ANY_VARIABLE, ANY_PROFILE, ANY_SERVER].contains(&part)
 }
 
 /// Whether only the machine's file may set a key.
@@ -124,6 +126,7 @@ pub fn keys() -> &'static [Key] {
     static KEYS: OnceLock<Vec<Key>> = OnceLock::new();
     KEYS.get_or_init(|| {
         let mut keys = plain_keys();
+        keys.extend(server_keys::keys());
         keys.extend(Limits::TABLE.iter().map(|limit| Key {
             name: Cow::Owned(format!("limits.{}", limit.name)),
             kind: match limit.unit {

@@ -1,6 +1,6 @@
 //! From files and the command line to one set of values, each with the place that it came from.
 //!
-//! A later layer replaces a value of an earlier one as a whole. Both spellings of a key, `deny_patterns` and
+//! A later layer replaces a value of an earlier one as a whole; rules and tables of MCP servers add up. Both spellings of a key, `deny_patterns` and
 //! `denyPatterns`, mean the same. Every problem of every layer is reported at once.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::document::{self, Node, Raw};
-use super::keys::{self, ANY_PROFILE, ANY_TOOL, ANY_VARIABLE, Key, keys};
+use super::keys::{self, ANY_PROFILE, ANY_SERVER, ANY_TOOL, ANY_VARIABLE, Key, keys};
+use super::server;
 use super::suggest::suggestion;
 use super::value::{self, Kind, Value};
 use crate::file;
@@ -268,6 +269,8 @@ impl<'a> Collector<'a> {
             (Some(key), _) if key.kind == Kind::Rules => self.rules(&name, node, place),
             (Some(key), _) => match value::check(key.kind, node, self.home) {
                 Ok(value) => {
+                    let earlier = self.settings.values.remove(&name).map(|(earlier, _)| earlier);
+                    let value = server::merge(earlier, value);
                     self.settings.values.insert(name, (value, place.clone()));
                 }
                 Err(problem) => self.problems.push(format!("`{name}` in {place}: {problem}")),
@@ -303,13 +306,15 @@ fn canonical(path: &[String], written: &str, node: &Node) -> Option<String> {
     let mut any = None;
     for part in parts_below(path) {
         match part {
-            ANY_TOOL | ANY_VARIABLE | ANY_PROFILE => any = Some(part),
+            ANY_TOOL | ANY_VARIABLE | ANY_PROFILE | ANY_SERVER => any = Some(part),
             part if part == written || camel(part) == written => return Some(part.to_owned()),
             _ => {}
         }
     }
     let fits = match any? {
-        ANY_TOOL | ANY_PROFILE => matches!(node.value, Raw::Table(_) | Raw::Null) && is_plain_name(written),
+        ANY_TOOL | ANY_PROFILE | ANY_SERVER => {
+            matches!(node.value, Raw::Table(_) | Raw::Null) && is_plain_name(written)
+        }
         _ => value::is_variable_name(written),
     };
     fits.then(|| written.to_owned())

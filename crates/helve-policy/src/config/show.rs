@@ -5,8 +5,10 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::keys::{self, ANY_PROFILE, ANY_TOOL, ANY_VARIABLE, keys};
+use super::keys::{self, ANY_PROFILE, ANY_SERVER, ANY_TOOL, ANY_VARIABLE, keys};
 use super::layers::{Layer, Origin, Settings};
+use super::server_keys;
+use super::value::Value;
 use crate::rules::{effect_names, rule_keys};
 
 /// One value in force, with the place that it came from.
@@ -20,6 +22,9 @@ pub struct Setting {
     pub origin: Origin,
     /// What the key does.
     pub doc: String,
+    /// Whether values stand in it that are not shown, so that what is shown is not what counts.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub hidden: bool,
 }
 
 impl Setting {
@@ -33,12 +38,13 @@ impl Setting {
 pub(crate) fn explain(settings: &Settings) -> Vec<Setting> {
     let mut shown = Vec::new();
     for key in keys() {
-        let mut push = |name: &str, value: Json, origin: &Origin| {
+        let mut push = |name: &str, value: Json, hidden: bool, origin: &Origin| {
             shown.push(Setting {
                 key: name.to_owned(),
                 value,
                 origin: origin.clone(),
                 doc: key.doc.to_string(),
+                hidden,
             });
         };
         if key.parts().any(keys::is_any) {
@@ -51,15 +57,15 @@ pub(crate) fn explain(settings: &Settings) -> Vec<Setting> {
                     && !keys().iter().any(|other| other.name == name)
             };
             for (name, value, origin) in settings.all_written().filter(|(name, ..)| same_shape(name)) {
-                push(name, value.to_json(), origin);
+                push(name, value.to_json(), matches!(value, Value::Hidden(_)), origin);
             }
             continue;
         }
         match settings.written(&key.name) {
-            Some((value, origin)) => push(&key.name, value.to_json(), origin),
+            Some((value, origin)) => push(&key.name, value.to_json(), false, origin),
             None => {
                 let origin = Origin { layer: Layer::BuiltIn, file: None, line: None };
-                push(&key.name, key.default_json(), &origin);
+                push(&key.name, key.default_json(), false, &origin);
             }
         }
     }
@@ -72,14 +78,16 @@ pub fn starter() -> String {
         "# Helve's configuration. Every line is commented out and shows the default;\n\
          # `helve config show` prints what is in force and where it comes from.\n",
     );
-    let mut section = "";
+    let mut section = String::new();
     // The machine's file alone may hold a ceiling; what is shown here is for any.
     for key in keys().iter().filter(|key| !keys::is_ceiling(&key.name)) {
         let (table, last) = key.name.rsplit_once('.').unwrap_or(("", key.name.as_ref()));
+        // A server is either here or elsewhere.
+        let server = if server_keys::OF_ADDRESS.contains(&last) { "elsewhere" } else { "here" };
+        let table = table.replace(ANY_TOOL, "echo").replace(ANY_PROFILE, "mine").replace(ANY_SERVER, server);
         if table != section {
-            section = table;
-            let table = table.replace(ANY_TOOL, "echo").replace(ANY_PROFILE, "mine");
             let _ = write!(out, "\n# [{table}]\n");
+            section = table;
         }
         let example = match key.default_json() {
             Json::Null => example(&key.name).to_owned(),
@@ -112,7 +120,11 @@ fn rule_help() -> String {
 /// A value for keys that have no default.
 fn example(name: &str) -> &'static str {
     match name.rsplit('.').next() {
-        Some("timeout") => "60",
+        Some("timeout" | "start_timeout" | "call_timeout") => "60",
+        Some("transport") => r#""stdio""#,
+        Some("command") => r#""mcp-server""#,
+        Some("url") => r#""https://example.com/mcp""#,
+        Some("bearer_token_env") => r#""EXAMPLE_TOKEN""#,
         Some("model_context_window_tokens") => "200000",
         Some("per_minute") => "60",
         Some("per_hour") => "1000",
@@ -129,12 +141,19 @@ fn example(name: &str) -> &'static str {
     }
 }
 
+fn toml_key(key: &str) -> String {
+    let bare = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+    if !key.is_empty() && key.bytes().all(bare) { key.to_owned() } else { to_toml(&Json::from(key)) }
+}
+
 fn to_toml(value: &Json) -> String {
     match value {
         Json::Array(items) => format!("[{}]", items.iter().map(to_toml).collect::<Vec<_>>().join(", ")),
         Json::Object(entries) => {
-            let entries: Vec<String> =
-                entries.iter().map(|(key, value)| format!("{key} = {}", to_toml(value))).collect();
+            let entries: Vec<String> = entries
+                .iter()
+                .map(|(key, value)| format!("{} = {}", toml_key(key), to_toml(value)))
+                .collect();
             format!("{{ {} }}", entries.join(", "))
         }
         // A JSON string is a TOML string, but for this one character.

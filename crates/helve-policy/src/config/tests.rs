@@ -343,6 +343,7 @@ fn example(key: &Key) -> String {
         value: key.default_json(),
         origin: crate::Origin { layer: Layer::BuiltIn, file: None, line: None },
         doc: String::new(),
+        hidden: false,
     };
     setting.toml().unwrap_or_else(|| match key.name.rsplit('.').next().unwrap() {
         "timeout" | "model_context_window_tokens" => "60".into(),

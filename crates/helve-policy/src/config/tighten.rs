@@ -3,9 +3,12 @@
 //! In come the settings in force and those of the file, out come the settings with what is stricter put in, or every key
 //! that would loosen something. Whether the owner trusts the file is decided elsewhere.
 
+use helve_core::ApprovalNeed;
+
 use super::keys;
 use super::layers::{Origin, Settings};
 use super::value::Value;
+use super::{server, server_keys};
 use crate::rules::Rule;
 
 /// Limits whose smaller values make the policy stricter and lose nothing that was kept.
@@ -89,6 +92,7 @@ fn stricter(settings: &Settings, name: &str, value: &Value) -> Outcome {
             smaller(*number, in_force.or_else(|| settings.get("limits.exec_timeout_default")))
         }
         (name, Value::Count(number)) if LIMITS.contains(&name) => smaller(*number, in_force),
+        (name, value) if name.starts_with(server_keys::SERVERS) => of_server(settings, name, value),
         (name, value) => match (name.strip_prefix("tools.").and_then(|rest| rest.split_once('.')), value) {
             (Some((_, "enabled")), Value::Bool(false)) => Outcome::Set(value.clone()),
             (Some((_, "approval")), Value::Text(word)) if word == "always" => Outcome::Set(value.clone()),
@@ -97,6 +101,55 @@ fn stricter(settings: &Settings, name: &str, value: &Value) -> Outcome {
             ),
         },
     }
+}
+
+/// What is said of a server that the owner has: that it, or some of its tools, can do less. One that the owner does not
+/// have is none of the file's business: it cannot add it.
+fn of_server(settings: &Settings, name: &str, value: &Value) -> Outcome {
+    let in_force = settings.get(name).or_else(|| server_keys::default(name));
+    let Some((server, key)) = name.strip_prefix(server_keys::SERVERS).and_then(|rest| rest.split_once('.'))
+    else {
+        return Outcome::Keep;
+    };
+    let has = |key: &str| settings.written(&format!("{}{server}.{key}", server_keys::SERVERS)).is_some();
+    let outcome = match (key, value) {
+        (
+            "enabled" | "trusted" | "may_sample" | "may_elicit" | "may_read_roots" | "oauth",
+            Value::Bool(false),
+        ) => Outcome::Set(value.clone()),
+        ("deny", Value::List(names)) => {
+            Outcome::Set(Value::List(listed(in_force).iter().chain(names).cloned().collect()))
+        }
+        ("approval", Value::Text(word)) if word == "always" => Outcome::Set(value.clone()),
+        ("network", Value::Text(word)) if word == "none" => Outcome::Set(value.clone()),
+        ("workspace", Value::Text(word)) if word == "hidden" => Outcome::Set(value.clone()),
+        ("workspace", Value::Text(word)) if word == "read" => match in_force {
+            Some(Value::Text(other)) if other == "hidden" => Outcome::Keep,
+            _ => Outcome::Set(value.clone()),
+        },
+        ("per_minute" | "per_hour" | "start_timeout" | "call_timeout", Value::Count(number)) => {
+            let shared = match key {
+                "start_timeout" => settings.get(server_keys::START_TIMEOUT),
+                "call_timeout" => settings.get(server_keys::CALL_TIMEOUT),
+                _ => None,
+            };
+            smaller(*number, in_force.or(shared))
+        }
+        ("tools", Value::ServerTools(tools))
+            if tools.values().all(|tool| {
+                tool.enabled != Some(true) && tool.approval.is_none_or(|need| need == ApprovalNeed::Always)
+            }) =>
+        {
+            Outcome::Set(server::merge(in_force.cloned(), value.clone()))
+        }
+        _ => {
+            return Outcome::Looser(
+                "of an MCP server it may say `enabled = false`, more `deny`, `approval = \"always\"`, the same of single \
+                 `tools`, `network = \"none\"`, less of the workspace, smaller numbers, and no to what it `may_…`",
+            );
+        }
+    };
+    if has("command") || has("url") { outcome } else { Outcome::Keep }
 }
 
 /// A sandbox in place of another counts if it holds everything that the other holds. Bare runs stay what the owner made

@@ -2,12 +2,14 @@
 //!
 //! In comes a [`Node`] of a file, out goes a [`Value`] that needs no further check, or what was expected and what came.
 
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use helve_core::{DenyRead, Verdict};
 use helve_shell::Template;
 
 use super::document::{Node, Raw};
+use super::server::{self, ServerTool};
 use crate::guard::Pattern;
 use crate::rules::Rule;
 use crate::secrets::SecretSource;
@@ -55,6 +57,22 @@ pub enum Kind {
     SessionName,
     /// A program with its arguments: a list whose first element is an absolute path.
     Program,
+    /// A list of any strings.
+    Texts,
+    /// A list of names of tools, in which `*` stands for any characters.
+    ToolPatterns,
+    /// A table of environment variables, whose values are not shown.
+    Variables,
+    /// A table of headers, whose values are not shown.
+    Headers,
+    /// A table of headers, each with the variable that holds its value.
+    HeaderVariables,
+    /// The name of an environment variable.
+    VariableName,
+    /// An address: `https:`, or `http:` to this machine.
+    Url,
+    /// A table of tools of a server, each a table with `enabled` and `approval`.
+    ServerTools,
     /// A list of tables, each with `env` or `file`.
     Secrets,
     /// A list of tables, each a rule; those of later layers are added to those of earlier ones.
@@ -91,6 +109,14 @@ impl Kind {
             Kind::Template => "a command template that holds {command}".into(),
             Kind::SessionName => "1 to 100 letters, digits, `.`, `_` or `-`, not starting with `.`".into(),
             Kind::Program => "a list of strings: the absolute path of a program and its arguments".into(),
+            Kind::Texts => "a list of strings".into(),
+            Kind::ToolPatterns => "a list of names of tools, in which `*` stands for any characters".into(),
+            Kind::Variables => "a table of variables, each a string".into(),
+            Kind::Headers => "a table of headers, each a string".into(),
+            Kind::HeaderVariables => "a table of headers, each with the name of a variable".into(),
+            Kind::VariableName => "the name of an environment variable".into(),
+            Kind::Url => "an address such as \"https://example.com/mcp\"".into(),
+            Kind::ServerTools => "a table of tools, each a table with `enabled` or `approval`".into(),
             Kind::Secrets => "a list of tables, each with one of `env` and `file`".into(),
             Kind::Rules => "a list of tables, each a rule".into(),
         }
@@ -98,7 +124,16 @@ impl Kind {
 
     /// Whether a bare word on the command line is meant as text even where TOML reads something else.
     fn is_text(self) -> bool {
-        matches!(self, Kind::Text | Kind::Choice(_) | Kind::Shell | Kind::Template | Kind::SessionName)
+        matches!(
+            self,
+            Kind::Text
+                | Kind::Choice(_)
+                | Kind::Shell
+                | Kind::Template
+                | Kind::SessionName
+                | Kind::VariableName
+                | Kind::Url
+        )
     }
 }
 
@@ -112,7 +147,14 @@ pub(crate) enum Value {
     Patterns(Vec<Pattern>),
     Secrets(Vec<SecretSource>),
     Rules(Vec<Rule>),
+    /// A table whose values are not shown.
+    Hidden(BTreeMap<String, String>),
+    Names(BTreeMap<String, String>),
+    ServerTools(BTreeMap<String, ServerTool>),
 }
+
+/// What stands in the place of a value that is not shown.
+pub(crate) const HIDDEN: &str = "(hidden)";
 
 impl Value {
     /// The value as `helve config show` prints it.
@@ -125,6 +167,16 @@ impl Value {
             Value::Patterns(patterns) => patterns.iter().map(Pattern::source).collect(),
             Value::Secrets(sources) => sources.iter().map(SecretSource::to_json).collect(),
             Value::Rules(rules) => rules.iter().map(|rule| rule.written.clone()).collect(),
+            Value::Hidden(table) => {
+                table.keys().map(|name| (name.clone(), serde_json::Value::from(HIDDEN))).collect()
+            }
+            Value::Names(table) => table
+                .iter()
+                .map(|(name, text)| (name.clone(), serde_json::Value::from(text.as_str())))
+                .collect(),
+            Value::ServerTools(tools) => {
+                tools.iter().map(|(name, tool)| (name.clone(), tool.to_json())).collect()
+            }
         }
     }
 }
@@ -165,6 +217,15 @@ pub(crate) fn check(kind: Kind, node: &Node, home: Option<&Path>) -> Result<Valu
             });
             check_list(kind, &texts.collect::<Result<Vec<_>, _>>()?, home)
         }
+        (
+            Kind::Texts
+            | Kind::ToolPatterns
+            | Kind::Variables
+            | Kind::Headers
+            | Kind::HeaderVariables
+            | Kind::ServerTools,
+            _,
+        ) => server::check(kind, node),
         (Kind::Secrets, Raw::List(items)) => {
             let sources = items.iter().map(|item| secret(&item.value, home)).collect::<Result<_, _>>()?;
             Ok(Value::Secrets(sources))
@@ -180,6 +241,8 @@ fn check_text(kind: Kind, text: &str) -> Result<Value, String> {
     }
     match kind {
         Kind::Choice(words) if !words.contains(&text) => return wrong(),
+        Kind::VariableName if !is_variable_name(text) => return wrong(),
+        Kind::Url => server::check_url(text)?,
         Kind::Shell if text.is_empty() || (text.contains('/') && !text.starts_with('/')) => return wrong(),
         Kind::SessionName => {
             let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);

@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use helve_core::{Decision, Verdict};
+use helve_core::{ApprovalNeed, Decision, Verdict};
 use helve_shell::analysis::Analysis;
 use serde::Serialize;
 
 use super::{Policy, flag, text};
 use crate::config::keys;
 use crate::config::layers::{Collector, ConfigError, Layer, Origin, Settings, WorkspaceFile};
+use crate::config::server_keys;
 use crate::config::tighten;
 use crate::config::value::Value;
 use crate::profiles;
@@ -183,6 +184,14 @@ fn check_ceiling(settings: &Settings) -> Result<(), ConfigError> {
                     past(key, origin, ceiling, wants, keys::CEILING_NETWORK, "set it to false");
                 }
             }
+            (key, Value::Text(word))
+                if key.starts_with(server_keys::SERVERS) && key.ends_with(".network") =>
+            {
+                if let (true, Some(ceiling)) = (word == "host", closed) {
+                    let wants = "keeps the network closed";
+                    past(key, origin, ceiling, wants, keys::CEILING_NETWORK, "set it to \"none\"");
+                }
+            }
             (key, value) => {
                 if let (true, Some(ceiling)) = (answers_for_ever(key, value), bounded) {
                     let wants = "lets no answer hold for ever";
@@ -199,7 +208,11 @@ fn answers_for_ever(key: &str, value: &Value) -> bool {
     let of_tool = key.strip_prefix("tools.").and_then(|rest| rest.split_once('.'));
     match value {
         Value::Bool(true) => key == keys::AUTO_APPROVE,
-        Value::Text(word) => word == "never" && matches!(of_tool, Some((_, "approval"))),
+        Value::Text(word) => {
+            let of_server = key.starts_with(server_keys::SERVERS) && key.ends_with(".approval");
+            word == "never" && (of_server || matches!(of_tool, Some((_, "approval"))))
+        }
+        Value::ServerTools(tools) => tools.values().any(|tool| tool.approval == Some(ApprovalNeed::Never)),
         _ => false,
     }
 }

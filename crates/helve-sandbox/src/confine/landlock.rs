@@ -1,7 +1,8 @@
 //! What Landlock can hold on this kernel, and which rights a place gets.
 //!
 //! In: the version of Landlock that the kernel has. Out: what a ruleset handles, and rights as numbers. What is handled
-//! and granted nowhere is forbidden. Nobody is ever granted to make a device.
+//! and granted nowhere is forbidden. Nobody is ever granted to make a device; the one that is none,
+//! number 0, some kernels count among regular files, so the filter refuses it too.
 
 use helve_core::Network;
 

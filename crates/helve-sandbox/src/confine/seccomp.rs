@@ -134,6 +134,9 @@ enum Rule {
     Namespaces,
     /// Forbidden if the argument of this index is a mode with the setuid or the setgid bit.
     Mode(u32),
+    /// The same, and if it is the mode of a device. What makes one that needs no privilege is a right of its own only for some
+    /// versions of Landlock; others count it among regular files.
+    Node(u32),
     /// The same for the argument after this one, if this one has a flag that makes a file.
     Open(u32),
     /// A new socket.
@@ -169,7 +172,7 @@ const fn x86(name: &'static str, number: u32, part: Part, rule: Rule) -> Call {
 }
 
 use Part::{Inner, Outer, Shared};
-use Rule::{Forbidden, Missing, Mode, Namespaces, Open, Order, Own, Pair, Personality, Socket};
+use Rule::{Forbidden, Missing, Mode, Namespaces, Node, Open, Order, Own, Pair, Personality, Socket};
 
 #[rustfmt::skip]
 const CALLS: &[Call] = &[
@@ -216,8 +219,8 @@ const CALLS: &[Call] = &[
     x86("creat", 85, Outer, Mode(1)),
     x86("chmod", 90, Outer, Mode(1)),
     call("fchmod", 91, 52, Outer, Mode(1)),
-    x86("mknod", 133, Outer, Mode(1)),
-    call("mknodat", 259, 33, Outer, Mode(2)),
+    x86("mknod", 133, Outer, Node(1)),
+    call("mknodat", 259, 33, Outer, Node(2)),
     call("fchmodat", 268, 53, Outer, Mode(2)),
     call("fchmodat2", 452, 452, Outer, Mode(2)),
     call("io_uring_setup", 425, 425, Outer, Missing),
@@ -308,6 +311,11 @@ const fn fail(errno: i32) -> u32 {
 /// `O_CREAT` and the bit that makes `O_TMPFILE`: with one of them there is a mode.
 const CREATES: u32 = libc::O_CREAT as u32 | 0o20_000_000;
 
+/// The bits of a mode that lend a program's owner or group to whoever runs it.
+const SETS_ID: u32 = libc::S_ISUID | libc::S_ISGID;
+/// The bit of a mode that devices of both kinds have, and of all that can be made with a mode only they.
+const IS_DEVICE: u32 = libc::S_IFCHR;
+
 /// Every flag that makes a namespace. The one for time stands where clone keeps a signal's number, which is never so
 /// high.
 const NAMESPACES: u32 = (libc::CLONE_NEWNS
@@ -372,9 +380,10 @@ fn judge(code: &mut Code, rule: Rule, around: Around) -> program::Place {
             let test = code.any_bit(NAMESPACES, forbidden, allow);
             code.load(argument(0), test)
         }
-        Mode(index) => judge_mode(code, index),
+        Mode(index) => judge_mode(code, index, SETS_ID),
+        Node(index) => judge_mode(code, index, SETS_ID | IS_DEVICE),
         Open(index) => {
-            let mode = judge_mode(code, index + 1);
+            let mode = judge_mode(code, index + 1, SETS_ID);
             let test = code.any_bit(CREATES, mode, allow);
             code.load(argument(index), test)
         }
@@ -403,9 +412,9 @@ fn judge(code: &mut Code, rule: Rule, around: Around) -> program::Place {
     }
 }
 
-fn judge_mode(code: &mut Code, index: u32) -> program::Place {
+fn judge_mode(code: &mut Code, index: u32, bits: u32) -> program::Place {
     let (allow, forbidden) = (code.answer(ALLOW), code.answer(fail(libc::EPERM)));
-    let test = code.any_bit(libc::S_ISUID | libc::S_ISGID, forbidden, allow);
+    let test = code.any_bit(bits, forbidden, allow);
     code.load(program::argument(index), test)
 }
 

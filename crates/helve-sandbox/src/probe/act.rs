@@ -76,8 +76,6 @@ struct Row {
 }
 
 const ALL: &[&str] = &["native", "landlock", "bwrap"];
-/// Only these two have Landlock.
-const OWN: &[&str] = &["native", "landlock"];
 /// Only these two have namespaces.
 const NAMESPACED: &[&str] = &["native", "bwrap"];
 
@@ -93,7 +91,7 @@ const TABLE: [Row; 16] = [
     row(Act::ReadHidden, "read-hidden", "read a file that the view does not show", ALL),
     row(Act::WriteHidden, "write-hidden", "write a file that the view does not show", ALL),
     row(Act::WriteShown, "write-read-only", "write a file that is shown read-only", ALL),
-    row(Act::MakeDevice, "make-device", "make a device in the workspace", OWN),
+    row(Act::MakeDevice, "make-device", "make a device in the workspace", ALL),
     // Without a user namespace an ordinary user cannot give them up; without new privileges they are out of reach.
     row(Act::KeepCapabilities, "capabilities", "keep a capability within reach", NAMESPACED),
     row(Act::NewPrivileges, "new-privileges", "gain privileges from a setuid program", ALL),

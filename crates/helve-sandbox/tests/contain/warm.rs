@@ -4,6 +4,8 @@
 //! once as a program `bash -c`, each time on a new copy of one small workspace. Where the two differ both are tried
 //! again: what a new shell does not always give is random by itself and proves nothing.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -123,11 +125,7 @@ async fn differs(
 
 /// One run on a new copy of the workspace's content. The directory stays the same one.
 async fn once(backend: &dyn ShellBackend, workspace: &Path, work: Work) -> Given {
-    for entry in workspace.read_dir().unwrap() {
-        let path = entry.unwrap().path();
-        let folder = path.symlink_metadata().unwrap().is_dir();
-        if folder { std::fs::remove_dir_all(&path).unwrap() } else { std::fs::remove_file(&path).unwrap() }
-    }
+    empty(workspace);
     std::fs::create_dir(workspace.join("folder")).unwrap();
     for (name, content) in [
         ("a.txt", "one\ntwo\nthree\n"),
@@ -144,4 +142,18 @@ async fn once(backend: &dyn ShellBackend, workspace: &Path, work: Work) -> Given
     let mut lines: Vec<&[u8]> = done.stderr.split_inclusive(|byte| *byte == b'\n').collect();
     lines.sort_unstable();
     Given { exit, stdout: done.stdout, stderr: lines.concat() }
+}
+
+/// Removes all that is in a directory, also where a command has taken away the right to.
+fn empty(directory: &Path) {
+    std::fs::set_permissions(directory, Permissions::from_mode(0o755)).unwrap();
+    for entry in directory.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        if path.symlink_metadata().unwrap().is_dir() {
+            empty(&path);
+            std::fs::remove_dir(&path).unwrap();
+        } else {
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
 }

@@ -52,6 +52,11 @@ fn expected(
         Missing => Err(libc::ENOSYS),
         Namespaces => refuse(arguments[0] & 0x7e02_0080 != 0, libc::EPERM),
         Mode(index) => refuse(setuid(index), libc::EPERM),
+        Node(index) => {
+            let device = [0o020_000, 0o060_000].contains(&(arguments[index as usize] & 0o170_000));
+            let link = arguments[index as usize] & 0o170_000 == 0o120_000;
+            refuse(setuid(index) || device || link, libc::EPERM)
+        }
         Open(index) => {
             refuse(arguments[index as usize] & 0o20_000_100 != 0 && setuid(index + 1), libc::EPERM)
         }

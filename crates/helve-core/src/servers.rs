@@ -128,6 +128,8 @@ pub struct HttpServer {
     pub bearer: Option<String>,
     /// Whether the owner may be sent through OAuth where the server asks for it.
     pub oauth: bool,
+    /// Who this end is to the server's authorization server; it registers by itself if absent.
+    pub oauth_client: Option<OauthClient>,
     /// The older transport with two addresses.
     pub sse: bool,
 }
@@ -140,8 +142,32 @@ impl fmt::Debug for HttpServer {
             .field("headers", &self.headers.keys())
             .field("bearer", &self.bearer.is_some())
             .field("oauth", &self.oauth)
+            .field("oauth_client", &self.oauth_client)
             .field("sse", &self.sse)
             .finish()
+    }
+}
+
+/// A client of an authorization server, as the owner got it from there.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct OauthClient {
+    /// Its id.
+    pub id: Option<String>,
+    /// Its secret, if it has one.
+    pub secret: Option<String>,
+    /// The address of a document that describes it, for authorization servers that read those.
+    pub metadata_url: Option<String>,
+    /// What is asked for; what the server says it needs if empty.
+    pub scopes: Vec<String>,
+}
+
+impl fmt::Debug for OauthClient {
+    /// Leaves out the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OauthClient")
+            .field("id", &self.id)
+            .field("scopes", &self.scopes)
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,1 +1,55 @@
 //! The client lane: MCP servers behind Helve.
+//!
+//! In come servers as the owner configured them ([`helve_core::ServerSpec`]) and what the composition gives ([`FleetParts`]):
+//! a sandbox for a process, pins, tokens, a log. Out come tools of the lane `mcp` and answers to their calls.
+//!
+//! ```text
+//! fleet ── slot                one server: started at its first use, again with back-off; its tools and their standing
+//!            ├ connection      one connection: negotiation, listing, calls with their questions
+//!            │   ├ process ─ frame     a process in the sandbox, one bounded line a message
+//!            │   ├ http ─ oauth        Streamable HTTP with bounded bodies; signing in
+//!            │   ├ sse                 the older HTTP with two addresses
+//!            │   ├ gate                floods held back, over any of them
+//!            │   └ face ─ questions    what the server may ask of this end
+//!            ├ definition ─ names      what a server says of a tool, cleaned and named; or why it is left out
+//!            └ pins                    what of it the owner has agreed to
+//! tool, search                 the tools as the pipeline sees them; finding some of very many
+//! ```
+//!
+//! Deliberately not here: what a server may do (policy), how its process is confined (sandbox), and every judgement of a
+//! call (pipeline). A call comes here with its permit given.
+
+mod connection;
+mod content;
+mod definition;
+mod face;
+mod failure;
+mod fleet;
+mod frame;
+mod gate;
+mod http;
+mod keep;
+mod names;
+mod oauth;
+mod pins;
+mod process;
+mod questions;
+mod rate;
+mod search;
+mod slot;
+mod sse;
+mod tool;
+
+pub use definition::{Definition, Hints, Rejected};
+pub use fleet::{Fleet, FleetLimits, FleetParts, Launch};
+pub use keep::{Owner, Pin, PinStore, ServerLog, TokenStore};
+pub use names::shown_name;
+pub use pins::{Standing, fingerprint};
+pub use search::{Shelf, TOOL_SEARCH, ToolSearch};
+pub use slot::{Era, ServerLook, ServerState, StateName, ToolLook};
+pub use tool::RemoteTool;
+
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod tests;

@@ -318,6 +318,7 @@ impl<'p> Server<'p> {
                     headers,
                     bearer: self.text("bearer_token_env").and_then(&mut from_environment),
                     oauth: self.flag("oauth"),
+                    oauth_client: None,
                     sse,
                 };
                 (Transport::Http(http), "url")

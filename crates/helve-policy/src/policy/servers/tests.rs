@@ -125,6 +125,7 @@ fn an_address_with_everything_and_what_is_given_to_it_is_a_secret() {
         ]),
         bearer: Some("tok-12345678".into()),
         oauth: false,
+        oauth_client: None,
         sse: true,
     };
     assert_eq!(server.spec.transport, Transport::Http(expected));

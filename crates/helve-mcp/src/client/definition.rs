@@ -1,0 +1,282 @@
+//! What a server says of one tool, read with care: bounded, cleaned, and either usable or left out with the reason.
+//!
+//! Words for the model lose characters that hide or reorder text, and say which server they come from. A schema with such
+//! characters where they mean something (a key, a value that arguments are compared with) leaves its tool out. Nothing
+//! that a schema refers to is ever fetched.
+
+use helve_core::harmless::{harmless, is_harmless};
+use helve_core::servers::Transport;
+use helve_core::{ApprovalNeed, ServerSpec, ToolSpec};
+use serde_json::{Map, Value, json};
+
+use super::names;
+use super::pins::fingerprint;
+
+/// Bytes of one definition.
+const BYTES: usize = 256 << 10;
+/// How deep a definition may nest, and how many values it may hold.
+const DEPTH: usize = 64;
+const NODES: usize = 20_000;
+/// Bytes of words for the model.
+const DESCRIPTION: usize = 8 << 10;
+/// Keys of a schema whose values are words.
+const WORDS: [&str; 3] = ["description", "title", "$comment"];
+
+/// One tool, as its server describes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Definition {
+    /// Its name at the server.
+    pub tool: String,
+    /// The name under which a model sees it.
+    pub shown_as: String,
+    /// Its name for people.
+    pub title: Option<String>,
+    /// What it does, in the server's words, cleaned.
+    pub description: String,
+    /// The schema of its arguments.
+    pub input: Value,
+    /// The schema of `structuredContent`.
+    pub output: Option<Value>,
+    /// What it says of its own effects.
+    pub hints: Hints,
+    /// Pictures for people.
+    pub icons: Vec<Value>,
+    /// What the owner agrees to: name, words, schemas and hints as they came.
+    pub pinned: Value,
+    /// The fingerprint of that.
+    pub hash: String,
+}
+
+/// What a tool says of its own effects. A hint may raise what is thought of it; it lowers that only where the owner trusts
+/// the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hints {
+    /// It changes nothing.
+    pub read_only: Option<bool>,
+    /// It may destroy.
+    pub destructive: Option<bool>,
+    /// A second call changes nothing more.
+    pub idempotent: Option<bool>,
+    /// It reaches beyond.
+    pub open_world: Option<bool>,
+}
+
+/// A tool that is left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    /// Its name, bounded and harmless.
+    pub tool: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Reads what a server said of one tool.
+pub(crate) fn read(server: &str, raw: &Value) -> Result<Definition, Rejected> {
+    let name = raw.get("name").and_then(Value::as_str);
+    let reject = |reason: String| Rejected { tool: short(name.unwrap_or("(no name)")), reason };
+    let tool = name.ok_or_else(|| reject("it has no name".to_owned()))?;
+    if let Some(fault) = names::fault(tool) {
+        return Err(reject(fault));
+    }
+    let mut nodes = 0;
+    measure(raw, 0, &mut nodes).map_err(reject)?;
+    let object = raw.as_object().ok_or_else(|| reject("it is not an object".to_owned()))?;
+    let input = object_schema(object.get("inputSchema"), "inputSchema").map_err(reject)?;
+    let output = match object.get("outputSchema") {
+        None | Some(Value::Null) => None,
+        Some(schema) => Some(cleaned_schema(schema, "outputSchema").map_err(reject)?),
+    };
+    let annotations = object.get("annotations").and_then(Value::as_object);
+    let hint = |key: &str| annotations.and_then(|hints| hints.get(key)).and_then(Value::as_bool);
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).map(cleaned);
+    let title = text(object.get("title")).or_else(|| text(annotations.and_then(|hints| hints.get("title"))));
+    let pinned = pinned(object);
+    let size = pinned.to_string().len();
+    if size > BYTES {
+        return Err(reject(format!("its definition has {size} bytes, more than {BYTES}")));
+    }
+    Ok(Definition {
+        tool: tool.to_owned(),
+        shown_as: names::shown_name(server, tool),
+        title,
+        description: text(object.get("description")).unwrap_or_default(),
+        input,
+        output,
+        hints: Hints {
+            read_only: hint("readOnlyHint"),
+            destructive: hint("destructiveHint"),
+            idempotent: hint("idempotentHint"),
+            open_world: hint("openWorldHint"),
+        },
+        icons: object
+            .get("icons")
+            .and_then(Value::as_array)
+            .map(|icons| safe_icons(icons))
+            .unwrap_or_default(),
+        hash: fingerprint(&pinned),
+        pinned,
+    })
+}
+
+/// What the owner agrees to.
+fn pinned(object: &Map<String, Value>) -> Value {
+    let mut kept = Map::new();
+    for key in ["name", "title", "description", "inputSchema", "outputSchema", "annotations"] {
+        if let Some(value) = object.get(key).filter(|value| !value.is_null()) {
+            kept.insert(key.to_owned(), value.clone());
+        }
+    }
+    Value::Object(kept)
+}
+
+/// Pictures that need no fetching from where the server likes.
+fn safe_icons(icons: &[Value]) -> Vec<Value> {
+    let safe = |icon: &&Value| {
+        let source = icon.get("src").and_then(Value::as_str).unwrap_or_default();
+        source.starts_with("data:image/") || source.starts_with("https://")
+    };
+    icons.iter().filter(safe).take(8).cloned().collect()
+}
+
+fn object_schema(schema: Option<&Value>, what: &str) -> Result<Value, String> {
+    let schema = schema.ok_or_else(|| format!("it has no {what}"))?;
+    let mut schema = cleaned_schema(schema, what)?;
+    let Some(object) = schema.as_object_mut() else { return Err(format!("its {what} is not an object")) };
+    match object.get("type") {
+        None => {
+            object.insert("type".to_owned(), json!("object"));
+        }
+        Some(kind) if kind == "object" => {}
+        Some(_) => return Err(format!("its {what} does not describe an object")),
+    }
+    if !object.contains_key("properties") {
+        object.insert("properties".to_owned(), json!({}));
+    }
+    Ok(schema)
+}
+
+/// A schema with its words cleaned.
+fn cleaned_schema(schema: &Value, what: &str) -> Result<Value, String> {
+    if !schema.is_object() && !schema.is_boolean() {
+        return Err(format!("its {what} is not a schema"));
+    }
+    clean(schema, false).map_err(|text| format!("its {what} holds hidden characters in {:?}", short(&text)))
+}
+
+fn clean(value: &Value, is_words: bool) -> Result<Value, String> {
+    Ok(match value {
+        Value::String(text) if text.chars().all(is_harmless) => value.clone(),
+        Value::String(text) if is_words => Value::String(harmless(text)),
+        Value::String(text) => return Err(text.clone()),
+        Value::Array(items) => {
+            Value::Array(items.iter().map(|item| clean(item, false)).collect::<Result<_, _>>()?)
+        }
+        Value::Object(object) => {
+            let mut kept = Map::new();
+            for (key, value) in object {
+                if !key.chars().all(is_harmless) {
+                    return Err(key.clone());
+                }
+                kept.insert(key.clone(), clean(value, WORDS.contains(&key.as_str()))?);
+            }
+            Value::Object(kept)
+        }
+        other => other.clone(),
+    })
+}
+
+fn measure(value: &Value, depth: usize, nodes: &mut usize) -> Result<(), String> {
+    *nodes += 1;
+    if depth > DEPTH {
+        return Err(format!("its definition nests more than {DEPTH} levels deep"));
+    }
+    if *nodes > NODES {
+        return Err(format!("its definition holds more than {NODES} values"));
+    }
+    match value {
+        Value::Array(items) => items.iter().try_for_each(|item| measure(item, depth + 1, nodes)),
+        Value::Object(object) => object.values().try_for_each(|item| measure(item, depth + 1, nodes)),
+        _ => Ok(()),
+    }
+}
+
+fn cleaned(text: &str) -> String {
+    let mut cut = text.len().min(DESCRIPTION);
+    while !text.is_char_boundary(cut) {
+        cut -= 1;
+    }
+    let mut shown = harmless(text.get(..cut).unwrap_or_default());
+    if cut < text.len() {
+        shown.push('…');
+    }
+    shown
+}
+
+fn short(text: &str) -> String {
+    let start: String = text.chars().take(64).collect();
+    let mut shown = harmless(&start);
+    if start.len() < text.len() {
+        shown.push('…');
+    }
+    shown
+}
+
+impl Definition {
+    /// The declaration that the pipeline works with. `contained` says that the sandbox holds the server.
+    pub(crate) fn spec(&self, server: &ServerSpec, contained: bool) -> ToolSpec {
+        let words = match self.description.is_empty() {
+            true => "It does not say what it does.",
+            false => &self.description,
+        };
+        let description = format!("[Tool of the MCP server '{}', in its words.] {words}", server.name);
+        let mut spec = ToolSpec::new(&self.shown_as, description, self.input.clone())
+            .origin(&server.name, &self.tool)
+            .approval(self.approval(server, contained));
+        let read_only = server.trusted && self.hints.read_only == Some(true);
+        if read_only {
+            spec = spec.read_only();
+        }
+        spec.rate_limit = server.rate_limit.or(spec.rate_limit);
+        spec.title.clone_from(&self.title);
+        spec.icons.clone_from(&self.icons);
+        spec.destructive =
+            if server.trusted { self.hints.destructive } else { raised(self.hints.destructive) };
+        spec.open_world = if server.trusted { self.hints.open_world } else { raised(self.hints.open_world) };
+        spec.idempotent = self.hints.idempotent.filter(|_| server.trusted);
+        spec.output_schema.clone_from(&self.output);
+        // Servers answer several calls at a time: the protocol is made for it. The deadline is the lane's own, and this
+        // one only for a lane that does not answer; questions to a person take their time.
+        spec.concurrency_safe = Some(read_only);
+        spec.timeout = Some(
+            server.start_timeout
+                + server.call_timeout.saturating_mul(2)
+                + std::time::Duration::from_secs(600),
+        );
+        spec
+    }
+
+    /// What the owner set, or else what follows from where the server runs and what the tool says of itself.
+    fn approval(&self, server: &ServerSpec, contained: bool) -> ApprovalNeed {
+        if let Some(need) = server.tool_approval.get(&self.tool).copied().or(server.approval) {
+            return need;
+        }
+        let held = contained
+            && matches!(&server.transport, Transport::Stdio(stdio) if !stdio.network && stdio.write.is_empty());
+        let harmful = self.hints.destructive == Some(true) && self.hints.read_only != Some(true);
+        match (held, harmful) {
+            _ if server.trusted && self.hints.read_only == Some(true) => ApprovalNeed::Never,
+            (true, false) => ApprovalNeed::Never,
+            (true, true) | (false, false) => ApprovalNeed::UnlessAutoApproved,
+            (false, true) if server.trusted => ApprovalNeed::UnlessAutoApproved,
+            (false, true) => ApprovalNeed::Always,
+        }
+    }
+}
+
+/// A hint of a server that nobody vouches for counts only where it makes the tool look worse.
+fn raised(hint: Option<bool>) -> Option<bool> {
+    hint.filter(|worse| *worse)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! What a server sees of this end: who we are, what it may ask, and where its messages go.
+
+#![expect(deprecated, reason = "sampling, roots and logging are still spoken by servers of the older era")]
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use helve_core::{LogLevel, QuestionKind};
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
+    ElicitResult, ElicitationCapability, ErrorData, FormElicitationCapability, Implementation,
+    ListRootsResult, LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam,
+    ProtocolVersion, RootsCapabilities, SamplingCapability, UrlElicitationCapability,
+};
+use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext};
+use rmcp::{ClientHandler, RoleClient};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use super::failure::words;
+use super::questions::{Calls, Questions, Underway};
+
+/// How often a note of progress is looked for again that came before its call was written down.
+const LOOKS: u32 = 5;
+
+/// This end of a connection.
+pub(crate) struct Face {
+    pub(crate) questions: Questions,
+    calls: Mutex<Calls>,
+    /// The server says that its list of tools changed.
+    pub(crate) changed: Arc<Notify>,
+}
+
+impl Face {
+    pub(crate) fn new(questions: Questions, changed: Arc<Notify>) -> Face {
+        Face { questions, calls: Mutex::new(Calls::default()), changed }
+    }
+
+    pub(crate) fn calls(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn answer<Params: Serialize, Answer: DeserializeOwned>(
+        &self,
+        kind: QuestionKind,
+        params: &Params,
+        context: &RequestContext<RoleClient>,
+    ) -> Result<Answer, ErrorData> {
+        let named = match context.extensions.get::<InboundStreamOrigin>() {
+            Some(InboundStreamOrigin::OutboundRequest(id)) => Some(id.clone()),
+            _ => None,
+        };
+        let call = self.calls().of_question(named.as_ref());
+        let params = to_value(params)?;
+        let key = call.as_ref().map(Underway::next_key).unwrap_or_default();
+        let answer = self.questions.answer(&key, kind, params, call.as_ref()).await?;
+        serde_json::from_value(answer).map_err(|error| {
+            ErrorData::internal_error(format!("the answer has the wrong shape: {error}"), None)
+        })
+    }
+}
+
+pub(crate) fn to_value(params: &impl Serialize) -> Result<Value, ErrorData> {
+    serde_json::to_value(params).map_err(|error| ErrorData::internal_error(error.to_string(), None))
+}
+
+/// What kind of question an elicitation is.
+pub(crate) fn elicitation_kind(params: &ElicitRequestParams) -> QuestionKind {
+    match params {
+        ElicitRequestParams::UrlElicitationParams { .. } => QuestionKind::Url,
+        _ => QuestionKind::Form,
+    }
+}
+
+impl ClientHandler for Face {
+    fn get_info(&self) -> ClientConfig {
+        let may = self.questions.may;
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.sampling = may.sample.then(SamplingCapability::default);
+        capabilities.roots = may.roots.then(RootsCapabilities::default);
+        capabilities.elicitation = may.elicit.then(|| {
+            let mut elicitation = ElicitationCapability::new().with_form(FormElicitationCapability::new());
+            elicitation.url = Some(UrlElicitationCapability::new());
+            elicitation
+        });
+        let this = Implementation::new("helve", env!("CARGO_PKG_VERSION")).with_title("Helve");
+        let mut config = ClientConfig::new(capabilities, this);
+        config.protocol_version = ProtocolVersion::V_2025_11_25;
+        config
+    }
+
+    async fn create_message(
+        &self,
+        params: CreateMessageRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        self.answer(QuestionKind::Sample, &params, &context).await
+    }
+
+    async fn create_elicitation(
+        &self,
+        params: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        self.answer(elicitation_kind(&params), &params, &context).await
+    }
+
+    async fn list_roots(&self, context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        self.answer(QuestionKind::Roots, &Value::Null, &context).await
+    }
+
+    async fn on_progress(&self, note: ProgressNotificationParam, _context: NotificationContext<RoleClient>) {
+        let mut call = self.calls().of_token(&note.progress_token);
+        for _ in 0..LOOKS {
+            if call.is_some() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            call = self.calls().of_token(&note.progress_token);
+        }
+        if let Some(call) = call {
+            let message = note.message.as_deref().map(words).unwrap_or_default();
+            call.progress.step(note.progress, note.total, message);
+        }
+    }
+
+    async fn on_logging_message(
+        &self,
+        message: LoggingMessageNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        let call = self.calls().of_question(None);
+        let text = match &message.data {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        self.questions.log.event(&self.questions.server, "note", &words(&text));
+        if let Some(peer) = call.and_then(|call| call.peer) {
+            let logger = message.logger.as_deref().map(words);
+            peer.log(level(message.level), logger.as_deref(), Value::String(words(&text)));
+        }
+    }
+
+    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        self.changed.notify_one();
+    }
+}
+
+fn level(level: LoggingLevel) -> LogLevel {
+    match level {
+        LoggingLevel::Debug => LogLevel::Debug,
+        LoggingLevel::Info => LogLevel::Info,
+        LoggingLevel::Notice => LogLevel::Notice,
+        LoggingLevel::Warning => LogLevel::Warning,
+        LoggingLevel::Error => LogLevel::Error,
+        LoggingLevel::Critical => LogLevel::Critical,
+        LoggingLevel::Alert => LogLevel::Alert,
+        LoggingLevel::Emergency => LogLevel::Emergency,
+    }
+}

@@ -1,0 +1,123 @@
+//! What goes wrong with a server, as errors of the closed set.
+
+use std::time::Duration;
+
+use helve_core::harmless::harmless;
+use helve_core::{ErrorKind, ToolError};
+use rmcp::ServiceError;
+use rmcp::model::ErrorData;
+
+/// How much of a server's own words an error carries.
+const WORDS: usize = 2_000;
+
+/// Why a connection ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// A message was larger than this many bytes.
+    FrameTooLong(usize),
+    /// It said too much that is no message; the last of it.
+    Garbage(String),
+    /// It asked or told too much at once.
+    Flood,
+    /// It closed its end.
+    Ended,
+}
+
+impl Broken {
+    pub(crate) fn error(&self, server: &str) -> ToolError {
+        match self {
+            Broken::FrameTooLong(cap) => ToolError::new(
+                ErrorKind::TooLarge,
+                format!("The MCP server '{server}' sent a message of more than {cap} bytes; its connection was closed."),
+            )
+            .hint("Ask it for less at once."),
+            Broken::Garbage(why) => ToolError::failed(format!(
+                "The MCP server '{server}' does not speak the protocol on its standard output; its connection was closed. {}",
+                words(why)
+            ))
+            .hint("A server must write nothing but messages to its standard output."),
+            Broken::Flood => ToolError::failed(format!(
+                "The MCP server '{server}' sent more messages than this end takes; its connection was closed."
+            )),
+            Broken::Ended => ToolError::failed(format!("The MCP server '{server}' closed its connection."))
+                .hint(format!("`helve mcp logs {server}` shows what it said last.")),
+        }
+    }
+}
+
+/// A server's own words, bounded and harmless.
+pub(crate) fn words(text: &str) -> String {
+    let mut cut = text.len().min(WORDS);
+    while !text.is_char_boundary(cut) {
+        cut -= 1;
+    }
+    let mut shown = harmless(text.get(..cut).unwrap_or_default());
+    if cut < text.len() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// The server answered with an error of the protocol.
+pub(crate) fn refused(server: &str, tool: &str, error: &ErrorData) -> ToolError {
+    let code = error.code.0;
+    let said = words(&error.message);
+    let kind = match code {
+        -32602 => ErrorKind::InvalidParams,
+        _ => ErrorKind::ToolFailed,
+    };
+    ToolError::new(
+        kind,
+        format!("The MCP server '{server}' refused the call of '{tool}': {said} (code {code})"),
+    )
+}
+
+/// The server did not answer in time.
+pub(crate) fn timed_out(server: &str, what: &str, after: Duration) -> ToolError {
+    let message = format!("The MCP server '{server}' did not {what} within {} s.", after.as_secs_f64());
+    ToolError::new(ErrorKind::Timeout, message)
+}
+
+/// The call was taken back.
+pub(crate) fn cancelled() -> ToolError {
+    ToolError::new(ErrorKind::Cancelled, "The call was cancelled.")
+}
+
+/// A failure of a request that is no answer of the server's.
+pub(crate) fn of_service(
+    server: &str,
+    tool: &str,
+    error: &ServiceError,
+    broken: Option<Broken>,
+) -> ToolError {
+    match error {
+        ServiceError::McpError(data) => refused(server, tool, data),
+        ServiceError::TransportClosed => broken.unwrap_or(Broken::Ended).error(server),
+        ServiceError::Cancelled { .. } => cancelled(),
+        ServiceError::UnexpectedResponse => ToolError::failed(format!(
+            "The MCP server '{server}' answered '{tool}' with something that is not a result of it."
+        )),
+        other => match broken {
+            Some(broken) if broken != Broken::Ended => broken.error(server),
+            _ => ToolError::failed(format!(
+                "The MCP server '{server}' could not be reached: {}",
+                words(&chain(other))
+            )),
+        },
+    }
+}
+
+/// An error and what it comes from.
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,153 @@
+//! All servers of a configuration. Nothing runs until something of it is needed.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use helve_core::servers::StdioServer;
+use helve_core::{BoxFuture, ServerCall, ServerReply, ServerSpec, Servers, ShellBackend, Tool, ToolError};
+use tokio::sync::watch;
+
+use super::keep::{Owner, Pin, PinStore, ServerLog, TokenStore};
+use super::slot::{ServerLook, ServerState, Slot, StateName};
+use super::tool::RemoteTool;
+
+/// Makes the sandbox for a server's process.
+pub type Launch =
+    Arc<dyn Fn(&ServerSpec, &StdioServer) -> Result<Arc<dyn ShellBackend>, ToolError> + Send + Sync>;
+
+/// What a fleet is put together from.
+pub struct FleetParts {
+    /// Makes the sandbox for a server's process.
+    pub launch: Launch,
+    /// Whether that sandbox contains what runs in it.
+    pub contains: bool,
+    /// What the owner has agreed to.
+    pub pins: Arc<dyn PinStore>,
+    /// What sign-ins gave.
+    pub tokens: Arc<dyn TokenStore>,
+    /// What servers say and what happens to them.
+    pub log: Arc<dyn ServerLog>,
+    /// The owner, where one is there to sign in.
+    pub owner: Option<Arc<dyn Owner>>,
+    /// The workspace, as the root that servers may be told.
+    pub workspace: Option<PathBuf>,
+    /// Bounds.
+    pub limits: FleetLimits,
+}
+
+/// Bounds on what comes from a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FleetLimits {
+    /// Bytes of one message.
+    pub frame_bytes: usize,
+    /// Tools of one server.
+    pub tools: usize,
+}
+
+impl Default for FleetLimits {
+    fn default() -> Self {
+        FleetLimits { frame_bytes: 16 << 20, tools: 10_000 }
+    }
+}
+
+/// The servers.
+pub struct Fleet {
+    slots: BTreeMap<String, Arc<Slot>>,
+    contains: bool,
+    version: Arc<watch::Sender<u64>>,
+}
+
+impl Fleet {
+    /// Starts nothing.
+    pub fn new(servers: Vec<ServerSpec>, parts: FleetParts) -> Arc<Fleet> {
+        let contains = parts.contains;
+        let parts = Arc::new(parts);
+        let version = Arc::new(watch::channel(0).0);
+        let slots = servers
+            .into_iter()
+            .map(|spec| (spec.name.clone(), Slot::new(spec, Arc::clone(&parts), Arc::clone(&version))))
+            .collect();
+        Arc::new(Fleet { slots, contains, version })
+    }
+
+    fn slot(&self, server: &str) -> Result<&Arc<Slot>, ToolError> {
+        self.slots.get(server).ok_or_else(|| {
+            ToolError::not_found(format!("No MCP server is named '{server}' in the configuration."))
+                .hint("`helve mcp list` shows those that there are.")
+        })
+    }
+
+    /// Starts every server, all at once, and comes back at once.
+    pub fn start_all(self: &Arc<Self>) {
+        for slot in self.slots.values() {
+            let slot = Arc::clone(slot);
+            tokio::spawn(async move {
+                // A failure stands in the server's state and its log.
+                let _ = slot.connection().await;
+            });
+        }
+    }
+
+    /// Makes known what is on record of servers that were seen before, without starting any. A server of which nothing is
+    /// on record, or whose record cannot be read, has no tools yet.
+    pub async fn recall(&self) {
+        for slot in self.slots.values() {
+            let _ = slot.recall().await;
+        }
+    }
+
+    /// Waits until the tools of every server are known, or it has failed, but no longer than `within`.
+    pub async fn settled(self: &Arc<Self>, within: Duration) {
+        let all = futures::future::join_all(self.slots.values().filter(|slot| !slot.is_known()).map(
+            |slot| async {
+                let _ = slot.connection().await;
+            },
+        ));
+        let _ = tokio::time::timeout(within, all).await;
+    }
+
+    /// The tools that can be called, as they are known now.
+    pub fn tools(&self) -> Vec<Box<dyn Tool>> {
+        let of_slot = |slot: &Arc<Slot>| {
+            let contains = self.contains;
+            let specs = slot.offered().into_iter().map(|definition| definition.spec(&slot.spec, contains));
+            specs.map(|spec| Box::new(RemoteTool::new(spec)) as Box<dyn Tool>).collect::<Vec<_>>()
+        };
+        self.slots.values().flat_map(of_slot).collect()
+    }
+
+    /// Changes whenever [`Fleet::tools`] does.
+    pub fn version(&self) -> watch::Receiver<u64> {
+        self.version.subscribe()
+    }
+
+    /// How each server is, without starting any.
+    pub fn states(&self) -> Vec<ServerState> {
+        self.slots.values().map(|slot| slot.state()).collect()
+    }
+
+    /// Everything about one server, which is started if it is not yet.
+    pub async fn look(&self, server: &str) -> Result<ServerLook, ToolError> {
+        self.slot(server)?.look().await
+    }
+
+    /// Takes one tool of a server, or all, as they are now: the owner has seen them and agrees.
+    pub async fn trust(&self, server: &str, tool: Option<&str>) -> Result<Vec<Pin>, ToolError> {
+        self.slot(server)?.trust(tool).await
+    }
+
+    /// Ends every server. A later use starts it again.
+    pub fn stop(&self) {
+        for slot in self.slots.values().filter(|slot| slot.state().state != StateName::Idle) {
+            slot.stop();
+        }
+    }
+}
+
+impl Servers for Fleet {
+    fn call(&self, call: ServerCall) -> BoxFuture<'_, Result<ServerReply, ToolError>> {
+        Box::pin(async move { self.slot(&call.server)?.call(call).await })
+    }
+}

@@ -1,0 +1,235 @@
+//! Frames of a server on standard streams: one JSON-RPC message a line, bounded.
+//!
+//! In come bytes, out come messages. A line over the cap ends the connection before it is held; what is no message is
+//! counted and left out, and too much of it ends the connection too. A response that cannot be read becomes an error for
+//! the request that it answers, so that nobody waits for it.
+
+use std::sync::{Arc, OnceLock};
+
+use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, ErrorData, RequestId, ServerJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::Mutex;
+
+use super::failure::Broken;
+
+/// How much is read at once.
+const CHUNK: usize = 64 << 10;
+/// How many lines in a row may be no message. Some servers greet on standard output.
+const NO_MESSAGES: u32 = 256;
+
+/// Splits a stream into lines.
+pub(crate) struct Lines<R> {
+    read: R,
+    held: Vec<u8>,
+    /// Where the next line begins.
+    from: usize,
+    /// Up to where there is no line break.
+    looked: usize,
+    cap: usize,
+}
+
+/// What comes next on a stream.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next<'a> {
+    /// A line without its break.
+    Line(&'a [u8]),
+    /// A line over the cap.
+    TooLong,
+    /// No more. What stands after the last line break is no message.
+    End,
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    pub(crate) fn new(read: R, cap: usize) -> Lines<R> {
+        Lines { read, held: Vec::new(), from: 0, looked: 0, cap }
+    }
+
+    /// The next line. Loses nothing when it is dropped while it waits.
+    pub(crate) async fn next(&mut self) -> Next<'_> {
+        let end = loop {
+            if let Some(at) = memchr::memchr(b'\n', self.held.get(self.looked..).unwrap_or_default()) {
+                break self.looked + at;
+            }
+            self.looked = self.held.len();
+            if self.looked - self.from > self.cap {
+                self.held = Vec::new();
+                (self.from, self.looked) = (0, 0);
+                return Next::TooLong;
+            }
+            self.make_room();
+            match self.read.read_buf(&mut self.held).await {
+                Ok(0) | Err(_) => return Next::End,
+                Ok(_) => {}
+            }
+        };
+        let line = self.from..end;
+        self.from = end + 1;
+        self.looked = self.from;
+        if line.len() > self.cap {
+            return Next::TooLong;
+        }
+        let line = self.held.get(line).unwrap_or_default();
+        Next::Line(line.strip_suffix(b"\r").unwrap_or(line))
+    }
+
+    /// Room for a chunk behind what is held. What was handed out goes; a large buffer that is empty goes too.
+    fn make_room(&mut self) {
+        if self.from > 0 {
+            self.held.drain(..self.from);
+            self.looked -= self.from;
+            self.from = 0;
+        }
+        if self.held.is_empty() && self.held.capacity() > 4 * CHUNK {
+            self.held = Vec::new();
+        }
+        let spare = self.held.capacity() - self.held.len();
+        if spare < CHUNK / 4 {
+            // Doubling, but never much beyond the cap: what is held stays under twice of it.
+            let more =
+                self.held.len().clamp(CHUNK, (self.cap + CHUNK).saturating_sub(self.held.len()).max(CHUNK));
+            self.held.reserve_exact(more);
+        }
+    }
+}
+
+/// What a line says.
+#[derive(Debug)]
+pub(crate) enum Said {
+    /// A message.
+    Message(Box<ServerJsonRpcMessage>),
+    /// An empty line.
+    Nothing,
+    /// No message, and why.
+    Garbage(String),
+}
+
+/// Reads one line.
+pub(crate) fn read(line: &[u8]) -> Said {
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+    if line.iter().all(u8::is_ascii_whitespace) {
+        return Said::Nothing;
+    }
+    let problem = match serde_json::from_slice::<ServerJsonRpcMessage>(line) {
+        Ok(message) => return Said::Message(Box::new(message)),
+        Err(problem) => problem,
+    };
+    let Ok(Value::Object(object)) = serde_json::from_slice::<Value>(line) else {
+        return Said::Garbage(format!("not one JSON-RPC message: {problem}"));
+    };
+    let answers = object.contains_key("result") || object.contains_key("error");
+    let id = object.get("id").and_then(|id| serde_json::from_value::<RequestId>(id.clone()).ok());
+    match id {
+        Some(id) if answers && !object.contains_key("method") => {
+            let error = ErrorData::internal_error(
+                format!("The server's answer is not a response of JSON-RPC 2.0: {problem}"),
+                None,
+            );
+            Said::Message(Box::new(ServerJsonRpcMessage::error(error, Some(id))))
+        }
+        _ => Said::Garbage(format!("not a message of JSON-RPC 2.0: {problem}")),
+    }
+}
+
+/// Why a connection ended, for the calls that were under way. The first reason stays.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ending(Arc<OnceLock<Broken>>);
+
+impl Ending {
+    pub(crate) fn because(&self, broken: Broken) {
+        let _ = self.0.set(broken);
+    }
+
+    pub(crate) fn why(&self) -> Option<Broken> {
+        self.0.get().cloned()
+    }
+}
+
+/// A server on two streams.
+pub(crate) struct Streams<R, W> {
+    lines: Lines<R>,
+    write: Arc<Mutex<Option<W>>>,
+    ending: Ending,
+    garbage: u32,
+}
+
+impl<R, W> Streams<R, W>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    pub(crate) fn new(read: R, write: W, cap: usize, ending: Ending) -> Streams<R, W> {
+        Streams { lines: Lines::new(read, cap), write: Arc::new(Mutex::new(Some(write))), ending, garbage: 0 }
+    }
+}
+
+impl<R, W> Transport<RoleClient> for Streams<R, W>
+where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    type Error = std::io::Error;
+
+    fn send(
+        &mut self,
+        message: ClientJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let write = Arc::clone(&self.write);
+        async move {
+            let mut line = serde_json::to_vec(&message)?;
+            line.push(b'\n');
+            let mut write = write.lock().await;
+            let Some(write) = write.as_mut() else {
+                return Err(std::io::Error::new(
+                    std::io::ErrorKind::NotConnected,
+                    "the connection is closed",
+                ));
+            };
+            write.write_all(&line).await?;
+            write.flush().await
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        loop {
+            let said = match self.lines.next().await {
+                Next::Line(line) => read(line),
+                Next::TooLong => {
+                    self.ending.because(Broken::FrameTooLong(self.lines.cap));
+                    return None;
+                }
+                Next::End => {
+                    self.ending.because(Broken::Ended);
+                    return None;
+                }
+            };
+            match said {
+                Said::Message(message) => {
+                    self.garbage = 0;
+                    return Some(*message);
+                }
+                Said::Nothing => {}
+                Said::Garbage(why) => {
+                    self.garbage += 1;
+                    if self.garbage > NO_MESSAGES {
+                        self.ending.because(Broken::Garbage(why));
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        // A send that waits for a server which does not read holds the lock: it ends with the process.
+        if let Ok(mut write) = self.write.try_lock() {
+            write.take();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

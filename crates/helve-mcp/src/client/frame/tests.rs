@@ -1,0 +1,117 @@
+use super::*;
+use pretty_assertions::assert_eq;
+use proptest::prelude::*;
+
+/// Everything that a stream says, its end included.
+async fn all(bytes: &[u8], cap: usize, piece: usize) -> Vec<String> {
+    let (mut near, far) = tokio::io::duplex(piece);
+    let bytes = bytes.to_vec();
+    let writing = tokio::spawn(async move {
+        let _ = near.write_all(&bytes).await;
+    });
+    let mut lines = Lines::new(far, cap);
+    let mut said = Vec::new();
+    loop {
+        match lines.next().await {
+            Next::Line(line) => said.push(String::from_utf8_lossy(line).into_owned()),
+            Next::TooLong => {
+                said.push("(too long)".to_owned());
+                break;
+            }
+            Next::End => break,
+        }
+    }
+    drop(lines);
+    let _ = writing.await;
+    said
+}
+
+#[tokio::test]
+async fn lines_come_whole_whatever_the_pieces() {
+    for piece in [1, 3, 1000] {
+        assert_eq!(all(b"one\r\n\ntwo\nhalf", 100, piece).await, ["one", "", "two"]);
+    }
+}
+
+#[tokio::test]
+async fn a_line_over_the_cap_ends_it() {
+    assert_eq!(all(b"ok\naaaaaaaaaaa\nlater\n", 10, 1).await, ["ok", "(too long)"]);
+    assert_eq!(all(b"ok\naaaaaaaaaa\nlater\n", 10, 1000).await, ["ok", "aaaaaaaaaa", "later"]);
+}
+
+#[tokio::test]
+async fn an_endless_line_holds_less_than_twice_the_cap() {
+    let cap = 1 << 20;
+    let (mut near, far) = tokio::io::duplex(1 << 16);
+    let writing = tokio::spawn(async move {
+        let piece = vec![b'x'; 1 << 16];
+        while near.write_all(&piece).await.is_ok() {}
+    });
+    let mut lines = Lines::new(far, cap);
+    let mut most = 0;
+    loop {
+        // Each look may be given up: what was read so far stays.
+        let look = tokio::time::timeout(std::time::Duration::from_micros(200), lines.next()).await;
+        let done = matches!(look, Ok(Next::TooLong));
+        most = most.max(lines.held.capacity());
+        if done {
+            break;
+        }
+    }
+    assert!(most < 2 * cap, "{most}");
+    drop(lines);
+    let _ = writing.await;
+}
+
+#[test]
+fn what_is_no_message_is_said_to_be_none() {
+    for line in [
+        "hello",
+        "[]",
+        r#"[{"jsonrpc":"2.0","id":1,"result":{}}]"#,
+        "{}",
+        r#"{"jsonrpc":"2.0","method":7}"#,
+        r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#,
+        "\u{0}",
+        "null",
+    ] {
+        assert!(matches!(read(line.as_bytes()), Said::Garbage(_)), "{line}: {:?}", read(line.as_bytes()));
+    }
+    assert!(matches!(read(b"  \t"), Said::Nothing));
+    let deep = "[".repeat(100_000);
+    assert!(matches!(read(deep.as_bytes()), Said::Garbage(_)));
+}
+
+#[test]
+fn a_broken_answer_is_an_error_for_its_request() {
+    for line in [
+        r#"{"id":4,"result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":4,"error":"no"}"#,
+        r#"{"jsonrpc":2,"id":4,"result":{}}"#,
+    ] {
+        let Said::Message(message) = read(line.as_bytes()) else { panic!("{line}") };
+        let ServerJsonRpcMessage::Error(error) = *message else { panic!("{line}: {message:?}") };
+        assert_eq!(error.id, Some(RequestId::Number(4)), "{line}");
+    }
+}
+
+#[test]
+fn messages_are_read() {
+    let Said::Message(message) =
+        read(br#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"x"}]}}"#)
+    else {
+        panic!("no message")
+    };
+    assert!(matches!(*message, ServerJsonRpcMessage::Response(_)));
+    assert!(matches!(
+        read(br#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#),
+        Said::Message(_)
+    ));
+}
+
+proptest! {
+    #[test]
+    fn no_line_is_a_crash(line in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = read(&line);
+    }
+}

@@ -1,0 +1,91 @@
+//! Names under which a model sees the tools of servers: `mcp__server__tool`, at most 64 bytes of `[A-Za-z0-9_-]`.
+//!
+//! A name depends on the server and the tool alone, never on what else is listed: it means the same tool for ever, and
+//! nothing that a server adds can take another's name. Where letters had to be replaced or left out, a fingerprint of the
+//! whole name follows. A server whose name holds `__` or ends with `_` gets one always, because its names could be read as
+//! another's.
+
+/// The longest name that the model APIs take.
+const LONGEST: usize = 64;
+/// The longest name of a server's that is looked at.
+const LONGEST_OWN: usize = 256;
+
+/// Why a name cannot be used; none if it can.
+pub(crate) fn fault(tool: &str) -> Option<String> {
+    if tool.is_empty() {
+        return Some("its name is empty".to_owned());
+    }
+    if tool.len() > LONGEST_OWN {
+        return Some(format!("its name has {} bytes, more than {LONGEST_OWN}", tool.len()));
+    }
+    let odd = tool.chars().find(|c| !c.is_ascii() || c.is_ascii_control())?;
+    let what = if odd.is_control() { "a control character" } else { "a letter that may pass for another" };
+    Some(format!("its name holds {what} (U+{:04X})", odd as u32))
+}
+
+/// The name of a tool whose own name has no fault.
+pub fn shown_name(server: &str, tool: &str) -> String {
+    let whole = format!("mcp__{server}__{tool}");
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let unique = !server.contains("__") && !server.ends_with('_');
+    if unique && whole.len() <= LONGEST && whole.chars().all(plain) {
+        return whole;
+    }
+    let hash = blake3::hash(format!("{server}\0{tool}").as_bytes()).to_hex();
+    let suffix = hash.get(..8).unwrap_or_default();
+    let mut name: String = whole.chars().map(|c| if plain(c) { c } else { '_' }).collect();
+    name.truncate(LONGEST - 1 - suffix.len());
+    format!("{name}_{suffix}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pretty_assertions::assert_eq;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn plain_names_stay() {
+        assert_eq!(shown_name("files", "read_file"), "mcp__files__read_file");
+        assert_eq!(shown_name("a", "_b"), "mcp__a___b");
+    }
+
+    #[test]
+    fn what_would_collide_does_not() {
+        let pairs = [
+            ("s", "a.b"),
+            ("s", "a b"),
+            ("s", "a/b"),
+            ("s", "a_b"),
+            ("a__b", "c"),
+            ("a", "b__c"),
+            ("a_", "b"),
+            ("a", "_b"),
+        ];
+        let names: BTreeSet<String> = pairs.iter().map(|(server, tool)| shown_name(server, tool)).collect();
+        assert_eq!(names.len(), pairs.len());
+    }
+
+    #[test]
+    fn odd_names_are_refused_with_the_reason() {
+        assert_eq!(fault("read_file"), None);
+        assert_eq!(
+            fault("re\u{0430}d").unwrap(),
+            "its name holds a letter that may pass for another (U+0430)"
+        );
+        assert_eq!(fault("a\u{1b}[2J").unwrap(), "its name holds a control character (U+001B)");
+        assert_eq!(fault(&"a".repeat(10_000)).unwrap(), "its name has 10000 bytes, more than 256");
+        assert_eq!(fault("").unwrap(), "its name is empty");
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_fits(server in "[A-Za-z0-9_-]{1,80}", tool in "[ -~]{1,120}") {
+            let name = shown_name(&server, &tool);
+            prop_assert!(name.len() <= LONGEST);
+            prop_assert!(name.starts_with("mcp__"));
+            prop_assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'));
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! What a server asks of this end: words of a model, a person's answer, the roots. Each only if the owner lets this server
+//! ask it, at a rate, and of the one who made the call that it belongs to.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use helve_core::servers::ServerMay;
+use helve_core::{Peer, Progress, QuestionKind, ToolError};
+use rmcp::model::{ErrorCode, ErrorData, ProgressToken, RequestId};
+use serde_json::{Value, json};
+
+use super::keep::ServerLog;
+use super::rate::Bucket;
+
+/// Questions in a row, and how many a minute after that.
+const AT_ONCE: u32 = 10;
+const PER_MINUTE: f64 = 10.0;
+
+/// A call under way.
+#[derive(Clone)]
+pub(crate) struct Underway {
+    pub(crate) progress: Progress,
+    pub(crate) peer: Option<Arc<dyn Peer>>,
+    pub(crate) asking: Arc<Asking>,
+}
+
+impl Underway {
+    /// The key of its next question. Questions are counted, so that a call that runs again asks under the same keys.
+    pub(crate) fn next_key(&self) -> String {
+        let mut waited = self.asking.waited();
+        waited.asked += 1;
+        format!("question-{}", waited.asked)
+    }
+}
+
+/// How long a call has waited for answers to the server's questions. That time is not the server's.
+#[derive(Debug, Default)]
+pub(crate) struct Asking(Mutex<Waited>);
+
+#[derive(Debug, Default)]
+struct Waited {
+    before: Duration,
+    asked: u32,
+    open: u32,
+    since: Option<Instant>,
+}
+
+impl Asking {
+    fn waited(&self) -> MutexGuard<'_, Waited> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A question is open until what this gives is dropped.
+    pub(crate) fn ask(&self) -> Open<'_> {
+        let mut waited = self.waited();
+        waited.open += 1;
+        waited.since.get_or_insert_with(Instant::now);
+        Open(self)
+    }
+
+    /// The time so far.
+    pub(crate) fn so_far(&self) -> Duration {
+        let waited = self.waited();
+        waited.before + waited.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+}
+
+/// A question that is open.
+pub(crate) struct Open<'a>(&'a Asking);
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        let mut waited = self.0.waited();
+        waited.open -= 1;
+        if waited.open == 0
+            && let Some(since) = waited.since.take()
+        {
+            waited.before += since.elapsed();
+        }
+    }
+}
+
+/// The calls under way at one connection, by what a message of the server can name them with.
+#[derive(Default)]
+pub(crate) struct Calls {
+    by_token: HashMap<ProgressToken, Underway>,
+    by_request: HashMap<RequestId, Underway>,
+}
+
+impl Calls {
+    pub(crate) fn begin(&mut self, token: ProgressToken, request: RequestId, call: Underway) {
+        self.by_token.insert(token, call.clone());
+        self.by_request.insert(request, call);
+    }
+
+    pub(crate) fn end(&mut self, token: &ProgressToken, request: &RequestId) {
+        self.by_token.remove(token);
+        self.by_request.remove(request);
+    }
+
+    pub(crate) fn of_token(&self, token: &ProgressToken) -> Option<Underway> {
+        self.by_token.get(token).cloned()
+    }
+
+    /// The call that a question belongs to: the one that is named, or the only one. Where several callers have calls
+    /// under way and none is named, nobody is asked: one caller's question is not another's.
+    pub(crate) fn of_question(&self, named: Option<&RequestId>) -> Option<Underway> {
+        if let Some(named) = named {
+            return self.by_request.get(named).cloned();
+        }
+        let mut calls = self.by_request.values();
+        let first = calls.next()?;
+        let same = |other: &Underway| match (&first.peer, &other.peer) {
+            (Some(one), Some(two)) => Arc::ptr_eq(one, two),
+            (None, None) => true,
+            _ => false,
+        };
+        calls.all(same).then(|| first.clone())
+    }
+}
+
+/// Answers the questions of one server.
+pub(crate) struct Questions {
+    pub(crate) server: String,
+    pub(crate) may: ServerMay,
+    pub(crate) workspace: Option<PathBuf>,
+    pub(crate) log: Arc<dyn ServerLog>,
+    rate: Mutex<Bucket>,
+}
+
+impl Questions {
+    pub(crate) fn new(
+        server: String,
+        may: ServerMay,
+        workspace: Option<PathBuf>,
+        log: Arc<dyn ServerLog>,
+    ) -> Questions {
+        Questions { server, may, workspace, log, rate: Mutex::new(Bucket::new(AT_ONCE, PER_MINUTE / 60.0)) }
+    }
+
+    /// The answer to one question of a call.
+    pub(crate) async fn answer(
+        &self,
+        key: &str,
+        kind: QuestionKind,
+        params: Value,
+        call: Option<&Underway>,
+    ) -> Result<Value, ErrorData> {
+        let (allowed, method, key_of_policy) = match kind {
+            QuestionKind::Sample => (self.may.sample, "sampling/createMessage", "may_sample"),
+            QuestionKind::Roots => (self.may.roots, "roots/list", "may_read_roots"),
+            QuestionKind::Form | QuestionKind::Url => (self.may.elicit, "elicitation/create", "may_elicit"),
+        };
+        if !allowed {
+            self.note(&format!("{method} was refused: the owner has not set {key_of_policy}"));
+            return Err(ErrorData::new(
+                ErrorCode::METHOD_NOT_FOUND,
+                format!("{method}: not allowed by the owner of this client"),
+                None,
+            ));
+        }
+        if !self.rate.lock().unwrap_or_else(PoisonError::into_inner).take(1) {
+            self.note(&format!("{method} was refused: too many questions"));
+            return Err(ErrorData::invalid_request(
+                format!("{method}: too many questions; ask less often"),
+                None,
+            ));
+        }
+        if kind == QuestionKind::Roots {
+            return Ok(self.roots());
+        }
+        let Some(call) = call else {
+            self.note(&format!("{method} was refused: it belongs to no call"));
+            return Err(ErrorData::invalid_request(format!("{method}: belongs to no call under way"), None));
+        };
+        let peer = call.peer.as_ref().filter(|peer| peer.takes(kind));
+        let Some(peer) = peer else {
+            self.note(&format!("{method} was refused: the caller takes no such questions"));
+            return Err(ErrorData::new(
+                ErrorCode::METHOD_NOT_FOUND,
+                format!("{method}: nobody is there to answer"),
+                None,
+            ));
+        };
+        let _open = call.asking.ask();
+        let key = format!("mcp/{}/{key}", self.server);
+        peer.ask(&key, kind, params).await.map_err(|error| unanswered(method, &error))
+    }
+
+    /// The workspace as the one root.
+    fn roots(&self) -> Value {
+        let roots: Vec<Value> = self
+            .workspace
+            .iter()
+            .filter_map(|path| url::Url::from_file_path(path).ok())
+            .map(|url| json!({"uri": url.as_str(), "name": "workspace"}))
+            .collect();
+        json!({ "roots": roots })
+    }
+
+    fn note(&self, text: &str) {
+        self.log.event(&self.server, "refused", text);
+    }
+}
+
+fn unanswered(method: &str, error: &ToolError) -> ErrorData {
+    ErrorData::internal_error(format!("{method}: {}", error.message), None)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+use super::*;
+use helve_core::call::CallId;
+use helve_core::{BoxFuture, LogLevel};
+use pretty_assertions::assert_eq;
+
+#[derive(Default)]
+struct Told(Mutex<Vec<String>>);
+
+impl ServerLog for Told {
+    fn stderr(&self, _server: &str, _bytes: &[u8]) {}
+
+    fn event(&self, _server: &str, kind: &'static str, text: &str) {
+        self.0.lock().unwrap().push(format!("{kind}: {text}"));
+    }
+}
+
+struct Yes;
+
+impl Peer for Yes {
+    fn takes(&self, kind: QuestionKind) -> bool {
+        kind != QuestionKind::Url
+    }
+
+    fn ask<'a>(
+        &'a self,
+        key: &'a str,
+        _kind: QuestionKind,
+        _params: Value,
+    ) -> BoxFuture<'a, Result<Value, ToolError>> {
+        Box::pin(async move { Ok(json!({"key": key})) })
+    }
+
+    fn log(&self, _level: LogLevel, _logger: Option<&str>, _data: Value) {}
+}
+
+fn call(peer: Option<Arc<dyn Peer>>) -> Underway {
+    Underway { progress: Progress::new(CallId::from_parts(1, 1), None), peer, asking: Arc::default() }
+}
+
+fn questions(may: ServerMay, log: &Arc<Told>) -> Questions {
+    Questions::new(
+        "s".to_owned(),
+        may,
+        Some(PathBuf::from("/work space")),
+        Arc::clone(log) as Arc<dyn ServerLog>,
+    )
+}
+
+#[tokio::test]
+async fn nothing_is_answered_that_the_owner_does_not_allow() {
+    let log = Arc::new(Told::default());
+    let questions = questions(ServerMay::default(), &log);
+    let call = call(Some(Arc::new(Yes)));
+    for kind in [QuestionKind::Form, QuestionKind::Url, QuestionKind::Sample, QuestionKind::Roots] {
+        let refused = questions.answer("1", kind, Value::Null, Some(&call)).await.unwrap_err();
+        assert_eq!(refused.code, ErrorCode::METHOD_NOT_FOUND);
+    }
+    assert_eq!(log.0.lock().unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn what_is_allowed_reaches_the_caller_at_a_rate() {
+    let log = Arc::new(Told::default());
+    let may = ServerMay { sample: true, roots: true, elicit: true };
+    let questions = questions(may, &log);
+    let call = call(Some(Arc::new(Yes)));
+    let roots = questions.answer("0", QuestionKind::Roots, Value::Null, None).await.unwrap();
+    assert_eq!(roots, json!({"roots": [{"uri": "file:///work%20space", "name": "workspace"}]}));
+    let mut answered = 1;
+    for n in 0..100 {
+        match questions.answer(&n.to_string(), QuestionKind::Sample, Value::Null, Some(&call)).await {
+            Ok(answer) => {
+                assert_eq!(answer, json!({"key": format!("mcp/s/{n}")}));
+                answered += 1;
+            }
+            Err(error) => assert!(error.message.contains("too many questions"), "{error:?}"),
+        }
+    }
+    assert_eq!(answered, AT_ONCE);
+}
+
+#[tokio::test]
+async fn without_a_call_or_a_caller_who_takes_it_nobody_is_asked() {
+    let log = Arc::new(Told::default());
+    let may = ServerMay { sample: true, roots: true, elicit: true };
+    let questions = questions(may, &log);
+    assert!(questions.answer("1", QuestionKind::Form, Value::Null, None).await.is_err());
+    assert!(questions.answer("1", QuestionKind::Form, Value::Null, Some(&call(None))).await.is_err());
+    let yes = call(Some(Arc::new(Yes)));
+    assert!(questions.answer("1", QuestionKind::Url, Value::Null, Some(&yes)).await.is_err());
+}
+
+#[test]
+fn one_callers_question_is_not_anothers() {
+    let id = |n: i64| RequestId::Number(n);
+    let token = |n: i64| ProgressToken(RequestId::Number(n));
+    let (one, two): (Arc<dyn Peer>, Arc<dyn Peer>) = (Arc::new(Yes), Arc::new(Yes));
+    let mut calls = Calls::default();
+    assert!(calls.of_question(None).is_none());
+    calls.begin(token(1), id(1), call(Some(Arc::clone(&one))));
+    calls.begin(token(2), id(2), call(Some(Arc::clone(&one))));
+    assert!(calls.of_question(None).is_some());
+    calls.begin(token(3), id(3), call(Some(Arc::clone(&two))));
+    assert!(calls.of_question(None).is_none());
+    let named = calls.of_question(Some(&id(3))).unwrap();
+    assert!(Arc::ptr_eq(&named.peer.unwrap(), &two));
+    calls.end(&token(3), &id(3));
+    assert!(calls.of_question(None).is_some());
+    assert!(calls.of_token(&token(3)).is_none());
+}

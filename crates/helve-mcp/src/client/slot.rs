@@ -1,0 +1,540 @@
+//! One server of the fleet: its connection when it is needed, its tools and how they stand, its failures and when it is
+//! tried again.
+//!
+//! Whoever needs the server waits for the one start under way; a start that fails is not repeated before its time. What a
+//! tool stands for is looked at again at every call: one that changed since it was offered is not called.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use helve_core::{ErrorKind, SandboxReport, ServerCall, ServerReply, ServerSpec, ToolError};
+use serde_json::Value;
+use tokio::sync::{Notify, watch};
+
+use super::connection::{CallFailure, Connection, Opening};
+use super::definition::{self, Definition, Rejected};
+use super::failure::cancelled;
+use super::fleet::FleetParts;
+use super::keep::Pin;
+use super::oauth::off_loop;
+use super::pins::{self, Standing, pin_of};
+
+/// The first pause after a failure; each further one is twice as long, up to the last.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LAST_PAUSE: Duration = Duration::from_secs(60);
+/// A server that ran so long has started well.
+const STEADY: Duration = Duration::from_secs(30);
+/// How long a server's announcement of changes is let settle, and how often they are looked at.
+const SETTLE: Duration = Duration::from_millis(100);
+/// How often a call may lead to signing in.
+const SIGN_INS: u32 = 2;
+
+/// Which way of the protocol a server speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Era {
+    /// With a session: 2025-11-25 and before.
+    Stateful,
+    /// Without: 2026-07-28.
+    Stateless,
+}
+
+/// How a server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateName {
+    /// Not started yet.
+    Idle,
+    /// Being started.
+    Starting,
+    /// Connected.
+    Up,
+    /// It failed, and is tried again later.
+    Down,
+}
+
+/// How a server is, without starting it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerState {
+    /// Its name.
+    pub name: String,
+    /// How it is.
+    pub state: StateName,
+    /// Its last failure.
+    pub error: Option<ToolError>,
+    /// How many of its tools can be called, and how many it has.
+    pub tools: (usize, usize),
+}
+
+/// A tool of a server, and how it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolLook {
+    /// What the server says of it.
+    pub definition: Definition,
+    /// How it stands with the owner.
+    pub standing: Standing,
+}
+
+/// A server that was looked at.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerLook {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Which way of the protocol it speaks.
+    pub era: Era,
+    /// Which version.
+    pub version: String,
+    /// What it says it is.
+    pub server_info: Option<Value>,
+    /// What it says of its use, harmless.
+    pub instructions: Option<String>,
+    /// How long it took to start.
+    pub opened_in: Duration,
+    /// The sandbox that it runs in; none for an address.
+    pub sandbox: Option<SandboxReport>,
+    /// Its tools.
+    pub tools: Vec<ToolLook>,
+    /// Those that are left out.
+    pub rejected: Vec<Rejected>,
+}
+
+type Started = Option<Result<Arc<Connection>, ToolError>>;
+
+enum State {
+    Idle,
+    Starting(watch::Receiver<Started>),
+    Up(Arc<Connection>, Instant),
+    Down { error: ToolError, until: Instant },
+}
+
+/// What is known of a server's tools.
+#[derive(Default)]
+struct Catalog {
+    tools: BTreeMap<String, ToolLook>,
+    rejected: Vec<Rejected>,
+    /// Whether the server, or its pins, have said anything.
+    is_known: bool,
+}
+
+/// A server.
+pub(crate) struct Slot {
+    pub(crate) spec: ServerSpec,
+    parts: Arc<FleetParts>,
+    state: Mutex<State>,
+    failures: Mutex<u32>,
+    era: Mutex<Option<Era>>,
+    catalog: Mutex<Catalog>,
+    offered: Offered,
+    version: Arc<watch::Sender<u64>>,
+    /// Held while the tools are listed, so that an older list never replaces a newer one.
+    listing: tokio::sync::Mutex<()>,
+}
+
+/// The owner's lists of tools.
+struct Offered {
+    allow: Option<GlobSet>,
+    deny: GlobSet,
+}
+
+impl Offered {
+    fn new(spec: &ServerSpec) -> Offered {
+        // A pattern that is none allows nothing, and denies everything: the policy has refused it before this.
+        let set = |patterns: &[String]| {
+            let mut set = GlobSetBuilder::new();
+            for pattern in patterns {
+                set.add(Glob::new(pattern).ok()?);
+            }
+            set.build().ok()
+        };
+        let allow = (!spec.allow.is_empty()).then(|| set(&spec.allow).unwrap_or_default());
+        let everything = || set(&["*".to_owned()]).unwrap_or_default();
+        Offered { allow, deny: set(&spec.deny).unwrap_or_else(everything) }
+    }
+
+    fn offers(&self, tool: &str) -> bool {
+        !self.deny.is_match(tool) && self.allow.as_ref().is_none_or(|allow| allow.is_match(tool))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Slot {
+    pub(crate) fn new(
+        spec: ServerSpec,
+        parts: Arc<FleetParts>,
+        version: Arc<watch::Sender<u64>>,
+    ) -> Arc<Slot> {
+        let offered = Offered::new(&spec);
+        Arc::new(Slot {
+            spec,
+            parts,
+            state: Mutex::new(State::Idle),
+            failures: Mutex::new(0),
+            era: Mutex::new(None),
+            catalog: Mutex::default(),
+            offered,
+            version,
+            listing: tokio::sync::Mutex::new(()),
+        })
+    }
+
+    /// The connection; started if it is not yet, or again if it ended.
+    pub(crate) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, ToolError> {
+        let mut started = {
+            let mut state = lock(&self.state);
+            match &*state {
+                State::Up(connection, _) if !connection.is_closed() => return Ok(Arc::clone(connection)),
+                State::Starting(started) => started.clone(),
+                State::Down { error, until } if Instant::now() < *until => {
+                    return Err(self.not_yet(error, *until));
+                }
+                State::Up(_, since) => {
+                    if since.elapsed() >= STEADY {
+                        *lock(&self.failures) = 0;
+                    } else if let Some(pause) = self.pause_after_early_end() {
+                        let error = ToolError::failed(format!(
+                            "The MCP server '{}' ended soon after it started.",
+                            self.spec.name
+                        ));
+                        let until = Instant::now() + pause;
+                        *state = State::Down { error: error.clone(), until };
+                        return Err(self.not_yet(&error, until));
+                    }
+                    self.begin(&mut state)
+                }
+                State::Idle | State::Down { .. } => self.begin(&mut state),
+            }
+        };
+        let done = started.wait_for(Option::is_some).await;
+        match done.ok().and_then(|done| done.clone()) {
+            Some(done) => done,
+            None => {
+                Err(ToolError::internal(format!("Starting the MCP server '{}' crashed.", self.spec.name)))
+            }
+        }
+    }
+
+    /// One that ends early may start again at once, but not for ever.
+    fn pause_after_early_end(&self) -> Option<Duration> {
+        let mut failures = lock(&self.failures);
+        *failures += 1;
+        (*failures > 1).then(|| pause(*failures - 1))
+    }
+
+    /// Starts the server in a task of its own: whoever waits may give up, the start goes on.
+    fn begin(self: &Arc<Self>, state: &mut State) -> watch::Receiver<Started> {
+        let (tell, started) = watch::channel(None);
+        *state = State::Starting(started.clone());
+        let slot = Arc::clone(self);
+        tokio::spawn(async move {
+            let done = slot.start().await;
+            {
+                let mut state = lock(&slot.state);
+                *state = match &done {
+                    Ok(connection) => State::Up(Arc::clone(connection), Instant::now()),
+                    Err(error) => {
+                        let mut failures = lock(&slot.failures);
+                        *failures += 1;
+                        State::Down { error: error.clone(), until: Instant::now() + pause(*failures) }
+                    }
+                };
+            }
+            tell.send_replace(Some(done));
+        });
+        started
+    }
+
+    async fn start(self: &Arc<Self>) -> Result<Arc<Connection>, ToolError> {
+        let name = &self.spec.name;
+        let changed = Arc::new(Notify::new());
+        let era = *lock(&self.era);
+        let opening = Opening { spec: &self.spec, parts: &self.parts, era, changed: Arc::clone(&changed) };
+        let opened = match opening.open().await {
+            Ok(connection) => {
+                let connection = Arc::new(connection);
+                self.refresh(&connection).await.map(|()| connection)
+            }
+            Err(error) => Err(error),
+        };
+        match &opened {
+            Ok(connection) => {
+                *lock(&self.era) = Some(connection.era);
+                self.parts.log.event(name, "started", &format!("protocol {}", connection.version));
+                tokio::spawn(follow(Arc::downgrade(self), Arc::downgrade(connection), changed));
+            }
+            Err(error) => self.parts.log.event(name, "failed", &error.message),
+        }
+        opened
+    }
+
+    fn not_yet(&self, error: &ToolError, until: Instant) -> ToolError {
+        let seconds = until.saturating_duration_since(Instant::now()).as_secs_f64().ceil();
+        let mut error = error.clone();
+        error.message = format!("{} It is tried again in {seconds} s.", error.message);
+        error
+    }
+
+    /// Lists the tools anew and holds them against the pins.
+    async fn refresh(&self, connection: &Connection) -> Result<(), ToolError> {
+        let _one_at_a_time = self.listing.lock().await;
+        let listed = connection.list(self.parts.limits.tools, self.spec.start_timeout).await?;
+        let mut definitions: Vec<Definition> = Vec::with_capacity(listed.len());
+        let mut rejected = Vec::new();
+        let mut seen = std::collections::BTreeSet::new();
+        for raw in &listed {
+            match definition::read(&self.spec.name, raw) {
+                Ok(definition) if seen.insert(definition.tool.clone()) => definitions.push(definition),
+                Ok(definition) => {
+                    rejected
+                        .push(Rejected { tool: definition.tool, reason: "it is listed twice".to_owned() });
+                }
+                Err(fault) => rejected.push(fault),
+            }
+        }
+        let standings = self.standings(&definitions).await?;
+        for fault in &rejected {
+            self.parts.log.event(
+                &self.spec.name,
+                "refused",
+                &format!("tool {}: {}", fault.tool, fault.reason),
+            );
+        }
+        let looks = definitions.into_iter().zip(standings).map(|(definition, standing)| {
+            if matches!(standing, Standing::Changed { .. } | Standing::New) {
+                let (tool, hash) = (&definition.tool, &definition.hash);
+                let text = format!("tool {tool} is off until the owner agrees to it: {hash}");
+                self.parts.log.event(&self.spec.name, "changed", &text);
+            }
+            (definition.tool.clone(), ToolLook { definition, standing })
+        });
+        let tools = looks.collect();
+        self.put(Catalog { tools, rejected, is_known: true });
+        Ok(())
+    }
+
+    async fn standings(&self, definitions: &[Definition]) -> Result<Vec<Standing>, ToolError> {
+        let (store, name) = (Arc::clone(&self.parts.pins), self.spec.name.clone());
+        let pins = off_loop(move || store.pins(&name)).await?;
+        let (mut standings, fresh) = pins::stand(definitions, pins.as_deref(), self.spec.trusted);
+        if pins.is_none() || !fresh.is_empty() {
+            let (store, name) = (Arc::clone(&self.parts.pins), self.spec.name.clone());
+            off_loop(move || store.pin(&name, fresh)).await?;
+        }
+        for (standing, definition) in standings.iter_mut().zip(definitions) {
+            if !self.offered.offers(&definition.tool) {
+                *standing = Standing::Denied;
+            }
+        }
+        Ok(standings)
+    }
+
+    /// Replaces what is known; tells whoever listens if it differs.
+    fn put(&self, catalog: Catalog) {
+        let differs = {
+            let mut now = lock(&self.catalog);
+            let differs = now.tools != catalog.tools;
+            *now = catalog;
+            differs
+        };
+        if differs {
+            self.version.send_modify(|version| *version += 1);
+        }
+    }
+
+    /// What the pins say of the tools, for a server that has not been started.
+    pub(crate) async fn recall(&self) -> Result<(), ToolError> {
+        if lock(&self.catalog).is_known {
+            return Ok(());
+        }
+        let (store, name) = (Arc::clone(&self.parts.pins), self.spec.name.clone());
+        let Some(pins) = off_loop(move || store.pins(&name)).await? else { return Ok(()) };
+        let looks = pins.iter().filter_map(|pin| {
+            let definition = definition::read(&self.spec.name, &pin.definition).ok()?;
+            let standing =
+                if self.offered.offers(&definition.tool) { Standing::On } else { Standing::Denied };
+            Some((definition.tool.clone(), ToolLook { definition, standing }))
+        });
+        let tools: BTreeMap<String, ToolLook> = looks.collect();
+        if !lock(&self.catalog).is_known {
+            self.put(Catalog { tools, rejected: Vec::new(), is_known: true });
+        }
+        Ok(())
+    }
+
+    /// Whether anything is known of its tools.
+    pub(crate) fn is_known(&self) -> bool {
+        lock(&self.catalog).is_known
+    }
+
+    /// The tools that can be called.
+    pub(crate) fn offered(&self) -> Vec<Definition> {
+        let catalog = lock(&self.catalog);
+        let on = catalog.tools.values().filter(|look| look.standing == Standing::On);
+        on.map(|look| look.definition.clone()).collect()
+    }
+
+    /// Everything about it; it is started if it is not yet.
+    pub(crate) async fn look(self: &Arc<Self>) -> Result<ServerLook, ToolError> {
+        let connection = self.connection().await?;
+        let catalog = lock(&self.catalog);
+        Ok(ServerLook {
+            name: self.spec.name.clone(),
+            era: connection.era,
+            version: connection.version.clone(),
+            server_info: connection.server_info.clone(),
+            instructions: connection.instructions.clone(),
+            opened_in: connection.opened_in,
+            sandbox: connection.sandbox(),
+            tools: catalog.tools.values().cloned().collect(),
+            rejected: catalog.rejected.clone(),
+        })
+    }
+
+    /// Pins one tool, or all, as they are now.
+    pub(crate) async fn trust(self: &Arc<Self>, tool: Option<&str>) -> Result<Vec<Pin>, ToolError> {
+        let look = self.look().await?;
+        let wanted = |look: &&ToolLook| tool.is_none_or(|tool| look.definition.tool == tool);
+        let pins: Vec<Pin> = look.tools.iter().filter(wanted).map(|look| pin_of(&look.definition)).collect();
+        if let (Some(tool), true) = (tool, pins.is_empty()) {
+            return Err(self.no_tool(tool));
+        }
+        let (store, name, keep) = (Arc::clone(&self.parts.pins), self.spec.name.clone(), pins.clone());
+        off_loop(move || store.pin(&name, keep)).await?;
+        let connection = self.connection().await?;
+        self.refresh(&connection).await?;
+        Ok(pins)
+    }
+
+    fn no_tool(&self, tool: &str) -> ToolError {
+        ToolError::not_found(format!("The MCP server '{}' has no tool '{tool}'.", self.spec.name))
+            .hint(format!("`helve mcp test {}` lists its tools.", self.spec.name))
+    }
+
+    /// How it is, without starting it.
+    pub(crate) fn state(&self) -> ServerState {
+        let (state, error) = match &*lock(&self.state) {
+            State::Idle => (StateName::Idle, None),
+            State::Starting(_) => (StateName::Starting, None),
+            State::Up(connection, _) if connection.is_closed() => (StateName::Down, None),
+            State::Up(..) => (StateName::Up, None),
+            State::Down { error, .. } => (StateName::Down, Some(error.clone())),
+        };
+        let catalog = lock(&self.catalog);
+        let on = catalog.tools.values().filter(|look| look.standing == Standing::On).count();
+        ServerState { name: self.spec.name.clone(), state, error, tools: (on, catalog.tools.len()) }
+    }
+
+    /// Carries one call to the server.
+    pub(crate) async fn call(self: &Arc<Self>, call: ServerCall) -> Result<ServerReply, ToolError> {
+        let mut sign_ins = 0;
+        loop {
+            let connection = tokio::select! {
+                connection = self.connection() => connection?,
+                () = call.cancel.cancelled() => return Err(cancelled()),
+            };
+            self.may_call(&call.tool)?;
+            match connection.call(&call, self.spec.call_timeout).await {
+                Ok(reply) => return Ok(reply),
+                Err(CallFailure::Plain(error)) => return Err(error),
+                Err(CallFailure::Gone(error)) => {
+                    self.parts.log.event(&self.spec.name, "ended", &error.message);
+                    return Err(error);
+                }
+                Err(CallFailure::SignIn(challenge)) => {
+                    sign_ins += 1;
+                    if sign_ins > SIGN_INS {
+                        return Err(ToolError::new(
+                            ErrorKind::Blocked,
+                            format!("The MCP server '{}' keeps asking for more rights.", self.spec.name),
+                        ));
+                    }
+                    let opening =
+                        Opening { spec: &self.spec, parts: &self.parts, era: None, changed: Arc::default() };
+                    opening.sign_in(Some(&challenge)).await?;
+                    // The new rights are with a new connection.
+                    let mut state = lock(&self.state);
+                    if matches!(&*state, State::Up(now, _) if Arc::ptr_eq(now, &connection)) {
+                        *state = State::Idle;
+                    }
+                }
+            }
+        }
+    }
+
+    /// A tool is called only as the owner agreed to it.
+    fn may_call(&self, tool: &str) -> Result<(), ToolError> {
+        let catalog = lock(&self.catalog);
+        let name = &self.spec.name;
+        let Some(look) = catalog.tools.get(tool) else {
+            return Err(match catalog.rejected.iter().find(|rejected| rejected.tool == tool) {
+                Some(rejected) => ToolError::new(
+                    ErrorKind::Blocked,
+                    format!("The tool '{tool}' of the MCP server '{name}' is left out: {}.", rejected.reason),
+                ),
+                None => self.no_tool(tool),
+            });
+        };
+        let off = |why: String| {
+            Err(ToolError::new(ErrorKind::Blocked, why).hint(format!(
+                "`helve mcp trust {name} --tool {tool}` shows what is new and asks the owner."
+            )))
+        };
+        let hash = &look.definition.hash;
+        match &look.standing {
+            Standing::On => Ok(()),
+            Standing::Changed { old } => off(format!(
+                "The tool '{tool}' of the MCP server '{name}' is not what the owner agreed to: {} then, {hash} now.",
+                pins::fingerprint(old)
+            )),
+            Standing::New => off(format!(
+                "The tool '{tool}' of the MCP server '{name}' was not there when the owner agreed to its tools ({hash})."
+            )),
+            Standing::Denied => Err(ToolError::new(
+                ErrorKind::Blocked,
+                format!("The owner does not offer the tool '{tool}' of the MCP server '{name}'."),
+            )
+            .hint(format!("The lists are allow and deny in [mcp.servers.{name}]."))),
+        }
+    }
+
+    /// Lets go of the connection; the process ends.
+    pub(crate) fn stop(&self) {
+        *lock(&self.state) = State::Idle;
+    }
+}
+
+fn pause(failures: u32) -> Duration {
+    FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(LAST_PAUSE)
+}
+
+/// Lists the tools anew when the server says that they changed, for as long as the connection is in use.
+async fn follow(slot: std::sync::Weak<Slot>, connection: std::sync::Weak<Connection>, changed: Arc<Notify>) {
+    loop {
+        changed.notified().await;
+        tokio::time::sleep(SETTLE).await;
+        let (Some(slot), Some(connection)) = (slot.upgrade(), connection.upgrade()) else { return };
+        if let Err(error) = slot.refresh(&connection).await {
+            slot.parts.log.event(&slot.spec.name, "failed", &error.message);
+            if connection.is_closed() {
+                return;
+            }
+        }
+        drop((slot, connection));
+        tokio::time::sleep(SETTLE * 10).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pretty_assertions::assert_eq;
+
+    #[test]
+    fn pauses_grow_to_a_minute() {
+        let seconds: Vec<u64> =
+            [1, 2, 3, 6, 7, 8, 40].iter().map(|failures| pause(*failures).as_secs()).collect();
+        assert_eq!(seconds, [1, 2, 4, 32, 60, 60, 60]);
+    }
+}

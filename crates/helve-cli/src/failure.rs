@@ -127,7 +127,8 @@ impl From<StoreError> for Failure {
             | StoreError::NoSuchSession(_)
             | StoreError::BadCall(_)
             | StoreError::BadBlobId(_)
-            | StoreError::BadHead(_) => USAGE,
+            | StoreError::BadHead(_)
+            | StoreError::BadServer(_) => USAGE,
             StoreError::NoSuchBlob(_) => NOT_FOUND,
             _ => INTERNAL,
         };

@@ -99,6 +99,23 @@ pub enum StoreError {
     /// A newer version has written the file of approvals.
     #[error("the approvals were written by a newer version of Helve; use that version")]
     NewerApprovals,
+    /// A name that no MCP server can have.
+    #[error("{0:?} is not the name of an MCP server: use 1 to 64 letters, digits, '_' or '-'")]
+    BadServer(String),
+    /// The pins of a server cannot be read.
+    #[error(
+        "what you agreed to of the MCP server {server} cannot be read: {reason}. None of its tools is offered. \
+         `helve mcp trust {server} --anew` shows its tools and begins from nothing"
+    )]
+    Pins {
+        /// The server.
+        server: String,
+        /// Why.
+        reason: String,
+    },
+    /// The file of tokens makes no sense.
+    #[error("mcp/tokens.json in the state directory is damaged; remove it and sign in again")]
+    Tokens,
     /// There is no room for another approval.
     #[error(
         "there are already {limit} approvals; revoke some (`helve approvals list`, `helve approvals revoke`)"

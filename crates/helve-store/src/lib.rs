@@ -13,6 +13,7 @@
 //!   undo/                           what calls replaced in workspaces
 //!   index.sqlite                    rows for `log`; rebuilt from the journals whenever in doubt
 //!   approvals.sqlite                what the owner allowed for longer than one call
+//!   mcp/                            definitions of tools of MCP servers that the owner agreed to, tokens, logs
 //!   trust.jsonl                     which files of workspaces the owner trusts, with which content
 //! ```
 //!
@@ -30,6 +31,7 @@
 //! | `approvals` | keep what the owner allowed, until it expires or is revoked |
 //! | `undo` | keep what calls replaced, within a budget |
 //! | `seen` | remember what a session saw of files |
+//! | `servers` | remember what the owner agreed to of MCP servers, their tokens, and what happened to them |
 //! | `trust` | remember which content of a workspace's file the owner trusts |
 //!
 //! **Not here:** what an entry means (the runtime), what may be shown or must be redacted (the govern stage; by the
@@ -69,6 +71,7 @@ mod line;
 mod reader;
 mod recover;
 mod seen;
+mod servers;
 mod tail;
 mod trust;
 mod undo;
@@ -84,6 +87,7 @@ pub use index::{CallRow, CallState, CallStory, Filter, Index, read_call};
 pub use journal::{Appended, Journal, JournalOptions};
 pub use line::{Entry, EntryKind, MAX_LINE_BYTES, Record};
 pub use seen::{SeenLog, SeenState};
+pub use servers::{NewPin, Pin, Pins, ServerEvent, ServerLogs, Tokens};
 pub use tail::Tail;
 pub use trust::{Trust, TrustedFile};
 pub use undo::{Begun, FileState, Undo, UndoChange, UndoGcReport, UndoRecord, UndoStage};

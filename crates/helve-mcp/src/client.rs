@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! fleet ── slot                one server: started at its first use, again with back-off; its tools and their standing
-//!            ├ connection      one connection: negotiation, listing, calls with their questions
+//!            ├ opening         negotiation of the era, signing in
+//!            ├ connection      one connection: listing, calls with their questions
 //!            │   ├ process ─ frame     a process in the sandbox, one bounded line a message
 //!            │   ├ http ─ oauth        Streamable HTTP with bounded bodies; signing in
 //!            │   ├ sse                 the older HTTP with two addresses
@@ -29,8 +30,10 @@ mod frame;
 mod gate;
 mod http;
 mod keep;
+mod look;
 mod names;
 mod oauth;
+mod opening;
 mod pins;
 mod process;
 mod questions;
@@ -41,12 +44,12 @@ mod sse;
 mod tool;
 
 pub use definition::{Definition, Hints, Rejected};
-pub use fleet::{Fleet, FleetLimits, FleetParts, Launch};
+pub use fleet::{Fleet, FleetLimits, FleetParts, Launch, Launched};
 pub use keep::{Owner, Pin, PinStore, ServerLog, TokenStore};
+pub use look::{Era, ServerLook, ServerState, StateName, ToolLook};
 pub use names::shown_name;
 pub use pins::{Standing, fingerprint};
 pub use search::{Shelf, TOOL_SEARCH, ToolSearch};
-pub use slot::{Era, ServerLook, ServerState, StateName, ToolLook};
 pub use tool::RemoteTool;
 
 #[cfg(test)]

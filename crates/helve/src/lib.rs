@@ -22,6 +22,7 @@
 //! run by the pipeline only: a [`Context`] cannot be made outside of it, and the runtime hands out specs, never tools.
 
 mod manual;
+pub mod mcp;
 pub mod sandbox;
 
 pub use helve_core::context::ProgressNote;

@@ -1,42 +1,27 @@
-//! One connection to a server: opened and negotiated in either era, then listing and calls.
-//!
-//! A server is first asked in the way of the newer era; one that does not know it is met in the older. What was found is
-//! remembered by the slot, so that it is asked once.
+//! One open connection: listing a server's tools, calling them, and answering what it asks meanwhile.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use helve_core::servers::{HttpServer, StdioServer, Transport as Where};
-use helve_core::{QuestionKind, SandboxReport, ServerCall, ServerReply, ServerSpec, ToolError};
+use helve_core::{ErrorKind, QuestionKind, SandboxReport, ServerCall, ServerReply, ToolError};
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest, InputRequest,
-    InputRequiredResult, InputResponses, ListToolsRequest, PaginatedRequestParams, ProgressToken,
-    ProtocolVersion, RequestId, ServerResult, SubscriptionFilter,
+    InputRequiredResult, InputResponses, ListToolsRequest, PaginatedRequestParams, ProgressToken, RequestId,
+    ServerResult,
 };
-use rmcp::service::{ClientInitializeError, Peer, PeerRequestOptions, RunningService};
-use rmcp::transport::streamable_http_client::{
-    AuthRequiredError, InsufficientScopeError, StreamableHttpClientTransportConfig,
-};
-use rmcp::transport::{AuthClient, StreamableHttpClientTransport, Transport};
-use rmcp::{ClientLifecycleMode, ClientServiceExt, RoleClient, ServiceError};
+use rmcp::service::{PeerRequestOptions, RunningService};
+use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError};
+use rmcp::{RoleClient, ServiceError};
 use serde_json::Value;
-use tokio::sync::Notify;
 
 use super::content;
 use super::face::{Face, elicitation_kind, to_value};
-use super::failure::{Broken, cancelled, chain, of_service, timed_out, words};
-use super::fleet::FleetParts;
-use super::frame::{Ending, Streams};
-use super::gate::Gate;
-use super::http::{self, Http};
-use super::oauth::SignIn;
-use super::process::{self, Process};
-use super::questions::{Questions, Underway};
-use super::slot::Era;
-use super::sse;
+use super::failure::{Broken, cancelled, of_service, timed_out};
+use super::frame::Ending;
+use super::look::Era;
+use super::process::Process;
+use super::questions::Underway;
 
-/// How long a server may take to say that it does not know the newer era.
-const PATIENCE: Duration = Duration::from_secs(3);
 /// How often a server of the newer era may ask back within one call.
 const ROUNDS: u32 = 16;
 /// Pages of a list.
@@ -44,10 +29,10 @@ const PAGES: usize = 1_000;
 
 /// An open connection. It ends, and its process with it, when this is dropped.
 pub(crate) struct Connection {
-    service: RunningService<RoleClient, Face>,
-    process: Option<Process>,
-    ending: Ending,
-    server: String,
+    pub(super) service: RunningService<RoleClient, Face>,
+    pub(super) process: Option<Process>,
+    pub(super) ending: Ending,
+    pub(super) server: String,
     pub(crate) era: Era,
     pub(crate) version: String,
     pub(crate) server_info: Option<Value>,
@@ -63,251 +48,6 @@ pub(crate) enum CallFailure {
     Gone(ToolError),
     /// The server wants the owner to sign in, or to agree to more: its challenge. The call has not begun.
     SignIn(String),
-}
-
-/// Why a connection could not be opened.
-enum OpenFailure {
-    Plain(ToolError),
-    SignIn(Option<String>),
-    /// The server does not understand; in the older era it may.
-    Era(ToolError),
-}
-
-/// What a connection is opened with.
-pub(crate) struct Opening<'a> {
-    pub(crate) spec: &'a ServerSpec,
-    pub(crate) parts: &'a FleetParts,
-    pub(crate) era: Option<Era>,
-    pub(crate) changed: Arc<Notify>,
-}
-
-impl Opening<'_> {
-    /// Opens, negotiates, and signs in where the owner lets it. Gives up after the server's start timeout; a sign-in has
-    /// its own time.
-    pub(crate) async fn open(&self) -> Result<Connection, ToolError> {
-        let failure = match self.attempt(self.era).await {
-            Ok(connection) => return Ok(connection),
-            Err(failure) => failure,
-        };
-        let failure = match failure {
-            OpenFailure::Era(_) => match self.attempt(Some(Era::Stateful)).await {
-                Ok(connection) => return Ok(connection),
-                Err(failure) => failure,
-            },
-            failure => failure,
-        };
-        match failure {
-            OpenFailure::Plain(error) | OpenFailure::Era(error) => Err(error),
-            OpenFailure::SignIn(challenge) => {
-                self.sign_in(challenge.as_deref()).await?;
-                match self.attempt(self.era).await {
-                    Ok(connection) => Ok(connection),
-                    Err(OpenFailure::Era(_)) => {
-                        self.attempt(Some(Era::Stateful)).await.map_err(|failure| self.last(failure))
-                    }
-                    Err(failure) => Err(self.last(failure)),
-                }
-            }
-        }
-    }
-
-    /// Sends the owner through a sign-in.
-    pub(crate) async fn sign_in(&self, challenge: Option<&str>) -> Result<(), ToolError> {
-        match &self.spec.transport {
-            Where::Http(http) if http.oauth => {
-                self.signing().sign_in(http, challenge).await?;
-                Ok(())
-            }
-            _ => Err(self.refuses()),
-        }
-    }
-
-    fn last(&self, failure: OpenFailure) -> ToolError {
-        match failure {
-            OpenFailure::Plain(error) | OpenFailure::Era(error) => error,
-            OpenFailure::SignIn(_) => self.refuses(),
-        }
-    }
-
-    fn refuses(&self) -> ToolError {
-        let name = &self.spec.name;
-        ToolError::failed(format!("The MCP server '{name}' lets nobody in without signing in."))
-            .hint(format!("Give it a token (bearer_token_env) or let the owner sign in (oauth = true) in [mcp.servers.{name}]."))
-    }
-
-    fn signing(&self) -> SignIn {
-        SignIn {
-            server: self.spec.name.clone(),
-            tokens: Arc::clone(&self.parts.tokens),
-            owner: self.parts.owner.clone(),
-        }
-    }
-
-    async fn attempt(&self, era: Option<Era>) -> Result<Connection, OpenFailure> {
-        let limit = self.spec.start_timeout;
-        match tokio::time::timeout(limit, self.connect(era)).await {
-            Ok(done) => done,
-            Err(_) => Err(OpenFailure::Plain(timed_out(&self.spec.name, "start", limit))),
-        }
-    }
-
-    async fn connect(&self, era: Option<Era>) -> Result<Connection, OpenFailure> {
-        match &self.spec.transport {
-            Where::Stdio(stdio) => self.connect_process(stdio, era).await,
-            Where::Http(http) if http.sse => self.connect_two_addresses(http).await,
-            Where::Http(http) => self.connect_http(http, era).await,
-        }
-    }
-
-    async fn connect_process(
-        &self,
-        stdio: &StdioServer,
-        era: Option<Era>,
-    ) -> Result<Connection, OpenFailure> {
-        let backend = (self.parts.launch)(self.spec, stdio).map_err(OpenFailure::Plain)?;
-        let name = &self.spec.name;
-        let (process, read, write) =
-            process::start(backend, name, stdio, Arc::clone(&self.parts.log)).map_err(OpenFailure::Plain)?;
-        let ending = Ending::default();
-        let streams = Streams::new(read, write, self.parts.limits.frame_bytes, ending.clone());
-        let failure = match self.negotiate(streams, era, ending, None).await {
-            Ok(connection) => return Ok(Connection { process: Some(process), ..connection }),
-            Err(failure) => failure,
-        };
-        // What the process or the sandbox says is nearer to the cause than that the pipe closed. One that ended at the
-        // unknown question is met in the older era.
-        let obituary = process.obituary(name).await;
-        Err(match (failure, obituary) {
-            (OpenFailure::Era(_), Some(error)) if error.kind != helve_core::ErrorKind::ToolFailed => {
-                OpenFailure::Plain(error)
-            }
-            (OpenFailure::Era(_), Some(error)) => OpenFailure::Era(error),
-            (OpenFailure::Plain(_), Some(error)) => OpenFailure::Plain(error),
-            (failure, _) => failure,
-        })
-    }
-
-    async fn connect_two_addresses(&self, http: &HttpServer) -> Result<Connection, OpenFailure> {
-        let name = &self.spec.name;
-        let plain = OpenFailure::Plain;
-        let url = http::address(name, &http.url).map_err(plain)?;
-        let headers = http::headers(name, http).map_err(plain)?;
-        let cap = self.parts.limits.frame_bytes;
-        let client = Http::new(name, cap, self.spec.start_timeout).map_err(plain)?;
-        let ending = Ending::default();
-        let transport = sse::open(name, client, url, headers, http.bearer.clone(), cap, ending.clone())
-            .await
-            .map_err(plain)?;
-        self.negotiate(transport, Some(Era::Stateful), ending, None).await
-    }
-
-    async fn connect_http(&self, http: &HttpServer, era: Option<Era>) -> Result<Connection, OpenFailure> {
-        let name = &self.spec.name;
-        let plain = OpenFailure::Plain;
-        let url = http::address(name, &http.url).map_err(plain)?;
-        let cap = self.parts.limits.frame_bytes;
-        let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
-        config.custom_headers = http::headers(name, http).map_err(plain)?;
-        config.auth_header.clone_from(&http.bearer);
-        config.max_sse_event_size = cap;
-        config.max_concurrent_requests = 64;
-        let client = Http::new(name, cap, self.spec.start_timeout).map_err(plain)?;
-        let ending = Ending::default();
-        if http.oauth && http.bearer.is_none() {
-            let manager = self.signing().manager(http).await.map_err(plain)?;
-            let transport =
-                StreamableHttpClientTransport::with_client(AuthClient::new(client, manager), config);
-            self.negotiate(transport, era, ending, None).await
-        } else {
-            self.negotiate(StreamableHttpClientTransport::with_client(client, config), era, ending, None)
-                .await
-        }
-    }
-
-    async fn negotiate(
-        &self,
-        transport: impl Transport<RoleClient> + 'static,
-        era: Option<Era>,
-        ending: Ending,
-        process: Option<Process>,
-    ) -> Result<Connection, OpenFailure> {
-        let from = Instant::now();
-        let newest_first: Vec<ProtocolVersion> =
-            ProtocolVersion::KNOWN_VERSIONS.iter().rev().cloned().collect();
-        let mode = match era {
-            Some(Era::Stateful) => ClientLifecycleMode::Initialize,
-            Some(Era::Stateless) => ClientLifecycleMode::Discover { preferred_versions: newest_first },
-            None => ClientLifecycleMode::Auto {
-                preferred_versions: newest_first,
-                legacy_version: Some(ProtocolVersion::V_2025_11_25),
-            },
-        };
-        let questions = Questions::new(
-            self.spec.name.clone(),
-            self.spec.may,
-            self.parts.workspace.clone(),
-            Arc::clone(&self.parts.log),
-        );
-        let face = Face::new(questions, Arc::clone(&self.changed));
-        let gate = Gate::new(transport, ending.clone(), PATIENCE);
-        let service = face
-            .serve_with_lifecycle(gate, mode)
-            .await
-            .map_err(|error| self.unopened(era, &ending, &error))?;
-        let info = service.peer().peer_info();
-        let version = info.as_ref().map(|info| info.protocol_version.clone()).unwrap_or_default();
-        let era = if version >= ProtocolVersion::V_2026_07_28 { Era::Stateless } else { Era::Stateful };
-        let lists_change = info
-            .as_ref()
-            .and_then(|info| info.capabilities.tools.as_ref())
-            .is_some_and(|tools| tools.list_changed == Some(true));
-        if era == Era::Stateless && lists_change {
-            tokio::spawn(listen(service.peer().clone(), Arc::clone(&self.changed)));
-        }
-        Ok(Connection {
-            process,
-            ending,
-            server: self.spec.name.clone(),
-            era,
-            version: version.to_string(),
-            server_info: info.as_ref().and_then(|info| serde_json::to_value(info.server_info.as_ref()?).ok()),
-            instructions: info.as_ref().and_then(|info| info.instructions.as_deref().map(words)),
-            opened_in: from.elapsed(),
-            service,
-        })
-    }
-
-    fn unopened(&self, era: Option<Era>, ending: &Ending, error: &ClientInitializeError) -> OpenFailure {
-        if error.is_authorization_required() || error.auth_challenge().is_some() {
-            return OpenFailure::SignIn(error.auth_challenge().map(str::to_owned));
-        }
-        let name = &self.spec.name;
-        let told = match ending.why() {
-            Some(broken) if broken != Broken::Ended => return OpenFailure::Plain(broken.error(name)),
-            _ => ToolError::failed(format!(
-                "The MCP server '{name}' could not be started: {}",
-                words(&chain(error))
-            )),
-        };
-        let told = told.hint(format!(
-            "`helve mcp test {name}` tries it, and `helve mcp logs {name}` shows what it said."
-        ));
-        match era {
-            Some(Era::Stateful) => OpenFailure::Plain(told),
-            _ => OpenFailure::Era(told),
-        }
-    }
-}
-
-/// Hears of changes where the server has to be asked for that.
-async fn listen(peer: Peer<RoleClient>, changed: Arc<Notify>) {
-    let Ok(mut subscription) = peer.listen(SubscriptionFilter::builder().tools_list_changed().build()).await
-    else {
-        return;
-    };
-    while let Ok(Some(_)) = subscription.next().await {
-        changed.notify_one();
-    }
 }
 
 impl Connection {
@@ -361,7 +101,7 @@ impl Connection {
             };
             if tools.len() > most {
                 return Err(ToolError::new(
-                    helve_core::ErrorKind::TooLarge,
+                    ErrorKind::TooLarge,
                     format!("The MCP server '{}' lists more than {most} tools.", self.server),
                 ));
             }

@@ -14,7 +14,7 @@ use helve_core::{
 };
 use serde_json::{Value, json};
 
-use super::{Fleet, FleetLimits, FleetParts, Pin, PinStore, ServerLog, TokenStore};
+use super::{Fleet, FleetLimits, FleetParts, Launched, Pin, PinStore, ServerLog, TokenStore};
 
 /// The far ends.
 pub(super) struct Io {
@@ -208,7 +208,7 @@ pub(super) fn fleet(
 pub(super) fn fleet_with(specs: Vec<ServerSpec>, memory: &Arc<Memory>, fake: &Arc<Fake>) -> Arc<Fleet> {
     let backend = Arc::clone(fake);
     let parts = FleetParts {
-        launch: Arc::new(move |_, _| Ok(Arc::clone(&backend) as Arc<dyn ShellBackend>)),
+        launch: Arc::new(move |_, _| Ok(Launched { backend: Arc::clone(&backend) as _, working_dir: None })),
         contains: true,
         pins: Arc::clone(memory) as _,
         tokens: Arc::clone(memory) as _,

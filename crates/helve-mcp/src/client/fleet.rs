@@ -10,12 +10,20 @@ use helve_core::{BoxFuture, ServerCall, ServerReply, ServerSpec, Servers, ShellB
 use tokio::sync::watch;
 
 use super::keep::{Owner, Pin, PinStore, ServerLog, TokenStore};
-use super::slot::{ServerLook, ServerState, Slot, StateName};
+use super::look::{ServerLook, ServerState, StateName};
+use super::slot::Slot;
 use super::tool::RemoteTool;
 
-/// Makes the sandbox for a server's process.
-pub type Launch =
-    Arc<dyn Fn(&ServerSpec, &StdioServer) -> Result<Arc<dyn ShellBackend>, ToolError> + Send + Sync>;
+/// Makes the sandbox for a server's process, when that is to be started.
+pub type Launch = Arc<dyn Fn(&ServerSpec, &StdioServer) -> Result<Launched, ToolError> + Send + Sync>;
+
+/// A sandbox for a server's process.
+pub struct Launched {
+    /// The sandbox.
+    pub backend: Arc<dyn ShellBackend>,
+    /// Where the process starts, as the sandbox names it.
+    pub working_dir: Option<String>,
+}
 
 /// What a fleet is put together from.
 pub struct FleetParts {

@@ -15,6 +15,7 @@ use tokio::net::unix::pipe::{self, Receiver, Sender};
 use tokio::sync::{mpsc, watch};
 
 use super::failure::words;
+use super::fleet::Launched;
 use super::keep::ServerLog;
 use super::rate::Bucket;
 
@@ -33,7 +34,7 @@ pub(crate) struct Process {
 
 /// Starts a server; gives the ends of its standard output and input.
 pub(crate) fn start(
-    backend: Arc<dyn ShellBackend>,
+    launched: Launched,
     name: &str,
     server: &StdioServer,
     log: Arc<dyn ServerLog>,
@@ -45,7 +46,7 @@ pub(crate) fn start(
     let (_no_signals, signals) = mpsc::unbounded_channel();
     let attach = Attach {
         words,
-        working_dir: server.working_dir.clone(),
+        working_dir: launched.working_dir,
         streams: [stdin, stdout, stderr],
         terminal: false,
         timeout: None,
@@ -54,6 +55,7 @@ pub(crate) fn start(
     let (handle, cancel) = Cancel::pair();
     let (told, ended) = watch::channel(None);
     let tail = Arc::new(Mutex::new(VecDeque::new()));
+    let backend = launched.backend;
     let running = Arc::clone(&backend);
     tokio::spawn(async move {
         let done = running.attach(attach, cancel).await;

@@ -9,16 +9,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
-use helve_core::{ErrorKind, SandboxReport, ServerCall, ServerReply, ServerSpec, ToolError};
-use serde_json::Value;
+use helve_core::{ErrorKind, ServerCall, ServerReply, ServerSpec, ToolError};
 use tokio::sync::{Notify, watch};
 
-use super::connection::{CallFailure, Connection, Opening};
+use super::connection::{CallFailure, Connection};
 use super::definition::{self, Definition, Rejected};
 use super::failure::cancelled;
 use super::fleet::FleetParts;
 use super::keep::Pin;
+use super::look::{Era, ServerLook, ServerState, StateName, ToolLook};
 use super::oauth::off_loop;
+use super::opening::Opening;
 use super::pins::{self, Standing, pin_of};
 
 /// The first pause after a failure; each further one is twice as long, up to the last.
@@ -30,73 +31,6 @@ const STEADY: Duration = Duration::from_secs(30);
 const SETTLE: Duration = Duration::from_millis(100);
 /// How often a call may lead to signing in.
 const SIGN_INS: u32 = 2;
-
-/// Which way of the protocol a server speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Era {
-    /// With a session: 2025-11-25 and before.
-    Stateful,
-    /// Without: 2026-07-28.
-    Stateless,
-}
-
-/// How a server is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StateName {
-    /// Not started yet.
-    Idle,
-    /// Being started.
-    Starting,
-    /// Connected.
-    Up,
-    /// It failed, and is tried again later.
-    Down,
-}
-
-/// How a server is, without starting it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ServerState {
-    /// Its name.
-    pub name: String,
-    /// How it is.
-    pub state: StateName,
-    /// Its last failure.
-    pub error: Option<ToolError>,
-    /// How many of its tools can be called, and how many it has.
-    pub tools: (usize, usize),
-}
-
-/// A tool of a server, and how it stands.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ToolLook {
-    /// What the server says of it.
-    pub definition: Definition,
-    /// How it stands with the owner.
-    pub standing: Standing,
-}
-
-/// A server that was looked at.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ServerLook {
-    /// Its name in the configuration.
-    pub name: String,
-    /// Which way of the protocol it speaks.
-    pub era: Era,
-    /// Which version.
-    pub version: String,
-    /// What it says it is.
-    pub server_info: Option<Value>,
-    /// What it says of its use, harmless.
-    pub instructions: Option<String>,
-    /// How long it took to start.
-    pub opened_in: Duration,
-    /// The sandbox that it runs in; none for an address.
-    pub sandbox: Option<SandboxReport>,
-    /// Its tools.
-    pub tools: Vec<ToolLook>,
-    /// Those that are left out.
-    pub rejected: Vec<Rejected>,
-}
 
 type Started = Option<Result<Arc<Connection>, ToolError>>;
 

@@ -7,3 +7,5 @@
 pub mod lane;
 
 pub use helve_mcp::client;
+pub use helve_mcp::client::{Era, Fleet, Owner, ServerLook, Standing, ToolLook};
+pub use lane::{Gateway, Keep, fleet, fleet_of};

@@ -66,14 +66,14 @@ impl Connection {
     }
 
     /// What the server says of its tools, page by page, up to `most` of them.
-    pub(crate) async fn list(&self, most: usize, within: Duration) -> Result<Vec<Value>, ToolError> {
+    pub(crate) async fn list(&self, most: usize, within: Duration) -> Result<Vec<Value>, CallFailure> {
         match tokio::time::timeout(within, self.pages(most)).await {
             Ok(listed) => listed,
-            Err(_) => Err(timed_out(&self.server, "list its tools", within)),
+            Err(_) => Err(CallFailure::Plain(timed_out(&self.server, "list its tools", within))),
         }
     }
 
-    async fn pages(&self, most: usize) -> Result<Vec<Value>, ToolError> {
+    async fn pages(&self, most: usize) -> Result<Vec<Value>, CallFailure> {
         let mut tools: Vec<Value> = Vec::new();
         let mut cursor = None;
         for _ in 0..PAGES {
@@ -83,7 +83,7 @@ impl Connection {
                 Ok(answer) => answer,
                 // It has no tools, and says so in the way of servers that have none.
                 Err(ServiceError::McpError(error)) if error.code.0 == -32601 => return Ok(tools),
-                Err(error) => return Err(self.failure("tools/list", &error).await),
+                Err(error) => return Err(self.call_failure("tools/list", &error).await),
             };
             let next = match answer {
                 ServerResult::ListToolsResult(page) => {
@@ -93,17 +93,17 @@ impl Connection {
                 // One definition that the SDK cannot read makes it leave the whole page as it is.
                 ServerResult::CustomResult(page) => {
                     let listed = page.0.get("tools").and_then(Value::as_array);
-                    let listed = listed.ok_or_else(|| self.strange("tools/list"))?;
+                    let listed = listed.ok_or_else(|| CallFailure::Plain(self.strange("tools/list")))?;
                     tools.extend(listed.iter().cloned());
                     page.0.get("nextCursor").and_then(Value::as_str).map(str::to_owned)
                 }
-                _ => return Err(self.strange("tools/list")),
+                _ => return Err(CallFailure::Plain(self.strange("tools/list"))),
             };
             if tools.len() > most {
-                return Err(ToolError::new(
+                return Err(CallFailure::Plain(ToolError::new(
                     ErrorKind::TooLarge,
                     format!("The MCP server '{}' lists more than {most} tools.", self.server),
-                ));
+                )));
             }
             match next.filter(|next| !next.is_empty()) {
                 None => return Ok(tools),
@@ -111,10 +111,10 @@ impl Connection {
                 next => cursor = next,
             }
         }
-        Err(ToolError::failed(format!(
+        Err(CallFailure::Plain(ToolError::failed(format!(
             "The MCP server '{}' does not come to an end with listing its tools.",
             self.server
-        )))
+        ))))
     }
 
     fn strange(&self, what: &str) -> ToolError {

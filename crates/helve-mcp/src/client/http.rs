@@ -267,7 +267,7 @@ fn wants_sign_in(status: StatusCode, headers: &HeaderMap) -> Option<Fault> {
 }
 
 /// The scope that a challenge names.
-fn scope_of(challenge: &str) -> Option<String> {
+pub(crate) fn scope_of(challenge: &str) -> Option<String> {
     let (_, rest) = challenge.split_once("scope=")?;
     let scope = match rest.strip_prefix('"') {
         Some(quoted) => quoted.split('"').next()?,

@@ -3,6 +3,7 @@
 //! The protocol (discovery, registration, PKCE, resource indicator, issuer check, refreshing) is the SDK's. Here are its two
 //! ends: the owner, who is shown an address and whose answer comes to a port of this machine, and the store of tokens.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::failure::{chain, words};
+use super::http::scope_of;
 use super::keep::{Owner, TokenStore};
 
 /// How long the owner may take.
@@ -76,14 +78,30 @@ pub(crate) struct SignIn {
 }
 
 impl SignIn {
+    fn kept(&self, http: &HttpServer) -> Kept {
+        Kept { tokens: Arc::clone(&self.tokens), key: format!("mcp/{}/{}", self.server, http.url) }
+    }
+
+    /// What to ask for; nothing where the server's own word decides. A server that wants more rights gets asked for those
+    /// beside what the owner has agreed to before, so that nothing is lost by it.
+    async fn scopes(&self, http: &HttpServer, challenge: Option<&str>) -> Vec<String> {
+        let mut scopes = http.oauth_client.as_ref().map(|client| client.scopes.clone()).unwrap_or_default();
+        let more = challenge.filter(|challenge| challenge.contains("insufficient_scope")).and_then(scope_of);
+        if let Some(more) = more {
+            let granted = self.kept(http).load().await.ok().flatten().map(|kept| kept.granted_scopes);
+            scopes.extend(granted.unwrap_or_default());
+            scopes.extend(more.split_whitespace().map(str::to_owned));
+        }
+        let mut seen = BTreeSet::new();
+        scopes.retain(|scope| seen.insert(scope.clone()));
+        scopes
+    }
+
     /// A manager with what is kept of an earlier sign-in.
     pub(crate) async fn manager(&self, http: &HttpServer) -> Result<AuthorizationManager, ToolError> {
         let mut manager =
             AuthorizationManager::new(http.url.as_str()).await.map_err(|error| self.failed(&error))?;
-        manager.set_credential_store(Kept {
-            tokens: Arc::clone(&self.tokens),
-            key: format!("mcp/{}/{}", self.server, http.url),
-        });
+        manager.set_credential_store(self.kept(http));
         // Nothing kept, or what is kept is of no use any more: the server's challenge leads on.
         let _ = manager.initialize_from_store().await;
         Ok(manager)
@@ -105,8 +123,8 @@ impl SignIn {
         if let Some(challenge) = challenge {
             request = request.with_challenge(challenge);
         }
+        request.scopes = self.scopes(http, challenge).await;
         if let Some(client) = &http.oauth_client {
-            request = request.with_scopes(client.scopes.iter().cloned());
             request.client_id.clone_from(&client.id);
             request.client_secret.clone_from(&client.secret);
             request.client_metadata_url.clone_from(&client.metadata_url);

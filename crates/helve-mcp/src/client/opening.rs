@@ -28,8 +28,10 @@ use super::process::{self, Process};
 use super::questions::Questions;
 use super::sse;
 
-/// How long a server may take to say that it does not know the newer era.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a process may take to say that it does not know the newer era, as a part of its time to start, and at most.
+/// It is asked while it still starts.
+const PATIENCE_PART: u32 = 3;
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why a connection could not be opened.
 enum OpenFailure {
@@ -215,7 +217,12 @@ impl Opening<'_> {
             Arc::clone(&self.parts.log),
         );
         let face = Face::new(questions, Arc::clone(&self.changed));
-        let gate = Gate::new(transport, ending.clone(), PATIENCE);
+        // An address always answers somehow.
+        let patience = match &self.spec.transport {
+            Where::Stdio(_) => PATIENCE.min(self.spec.start_timeout / PATIENCE_PART),
+            Where::Http(_) => self.spec.start_timeout,
+        };
+        let gate = Gate::new(transport, ending.clone(), patience);
         let service = face
             .serve_with_lifecycle(gate, mode)
             .await

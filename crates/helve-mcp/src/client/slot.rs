@@ -185,13 +185,7 @@ impl Slot {
         let changed = Arc::new(Notify::new());
         let era = *lock(&self.era);
         let opening = Opening { spec: &self.spec, parts: &self.parts, era, changed: Arc::clone(&changed) };
-        let opened = match opening.open().await {
-            Ok(connection) => {
-                let connection = Arc::new(connection);
-                self.refresh(&connection).await.map(|()| connection)
-            }
-            Err(error) => Err(error),
-        };
+        let opened = self.open_and_list(&opening).await;
         match &opened {
             Ok(connection) => {
                 *lock(&self.era) = Some(connection.era);
@@ -203,6 +197,24 @@ impl Slot {
         opened
     }
 
+    /// A server may let anybody in and want the owner to sign in only when it is asked for its tools.
+    async fn open_and_list(&self, opening: &Opening<'_>) -> Result<Arc<Connection>, ToolError> {
+        for _ in 0..=SIGN_INS {
+            let connection = Arc::new(opening.open().await?);
+            match self.refresh(&connection).await {
+                Ok(()) => return Ok(connection),
+                Err(CallFailure::SignIn(challenge)) => opening.sign_in(Some(&challenge)).await?,
+                Err(CallFailure::Plain(error) | CallFailure::Gone(error)) => return Err(error),
+            }
+        }
+        Err(self.wants_more())
+    }
+
+    fn wants_more(&self) -> ToolError {
+        let message = format!("The MCP server '{}' keeps asking for more rights.", self.spec.name);
+        ToolError::new(ErrorKind::Blocked, message)
+    }
+
     fn not_yet(&self, error: &ToolError, until: Instant) -> ToolError {
         let seconds = until.saturating_duration_since(Instant::now()).as_secs_f64().ceil();
         let mut error = error.clone();
@@ -211,7 +223,7 @@ impl Slot {
     }
 
     /// Lists the tools anew and holds them against the pins.
-    async fn refresh(&self, connection: &Connection) -> Result<(), ToolError> {
+    async fn refresh(&self, connection: &Connection) -> Result<(), CallFailure> {
         let _one_at_a_time = self.listing.lock().await;
         let listed = connection.list(self.parts.limits.tools, self.spec.start_timeout).await?;
         let mut definitions: Vec<Definition> = Vec::with_capacity(listed.len());
@@ -227,7 +239,7 @@ impl Slot {
                 Err(fault) => rejected.push(fault),
             }
         }
-        let standings = self.standings(&definitions).await?;
+        let standings = self.standings(&definitions).await.map_err(CallFailure::Plain)?;
         for fault in &rejected {
             self.parts.log.event(
                 &self.spec.name,
@@ -337,8 +349,11 @@ impl Slot {
         let (store, name, keep) = (Arc::clone(&self.parts.pins), self.spec.name.clone(), pins.clone());
         off_loop(move || store.pin(&name, keep)).await?;
         let connection = self.connection().await?;
-        self.refresh(&connection).await?;
-        Ok(pins)
+        match self.refresh(&connection).await {
+            Ok(()) => Ok(pins),
+            Err(CallFailure::Plain(error) | CallFailure::Gone(error)) => Err(error),
+            Err(CallFailure::SignIn(_)) => Err(self.wants_more()),
+        }
     }
 
     fn no_tool(&self, tool: &str) -> ToolError {
@@ -379,10 +394,7 @@ impl Slot {
                 Err(CallFailure::SignIn(challenge)) => {
                     sign_ins += 1;
                     if sign_ins > SIGN_INS {
-                        return Err(ToolError::new(
-                            ErrorKind::Blocked,
-                            format!("The MCP server '{}' keeps asking for more rights.", self.spec.name),
-                        ));
+                        return Err(self.wants_more());
                     }
                     let opening =
                         Opening { spec: &self.spec, parts: &self.parts, era: None, changed: Arc::default() };
@@ -449,7 +461,7 @@ async fn follow(slot: std::sync::Weak<Slot>, connection: std::sync::Weak<Connect
         changed.notified().await;
         tokio::time::sleep(SETTLE).await;
         let (Some(slot), Some(connection)) = (slot.upgrade(), connection.upgrade()) else { return };
-        if let Err(error) = slot.refresh(&connection).await {
+        if let Err(CallFailure::Plain(error) | CallFailure::Gone(error)) = slot.refresh(&connection).await {
             slot.parts.log.event(&slot.spec.name, "failed", &error.message);
             if connection.is_closed() {
                 return;

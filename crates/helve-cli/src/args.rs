@@ -9,7 +9,7 @@ use helve::Dialect;
 
 use crate::commands::{
     approvals, batch, call, check, completions, config, diff, doctor, gc, log, mcp, policy, run, sandbox,
-    tools, trust, undo, verify, why,
+    serve, tools, trust, undo, verify, why,
 };
 
 /// Gives a language model tools, and keeps every call on a surface that you can restrict, read back and verify.
@@ -79,6 +79,7 @@ pub(crate) enum Command {
     Sandbox(sandbox::Options),
     Batch(batch::Options),
     Mcp(mcp::Options),
+    Serve(serve::Options),
     Check(check::Options),
     Why(why::Options),
     Policy(policy::Options),
@@ -118,6 +119,7 @@ impl Command {
             | Command::Log(_)
             // What it prints is the protocol.
             | Command::Mcp(_)
+            | Command::Serve(_)
             | Command::Verify(_)
             | Command::Completions(_) => false,
         }

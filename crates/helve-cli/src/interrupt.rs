@@ -1,12 +1,17 @@
 //! Ctrl-C, a polite request to end, and a terminal that goes away: the first takes the running calls back, so that their
 //! processes end and their outcomes are recorded; the second ends Helve at once.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use helve::CancelHandle;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::approve;
 use crate::failure::{CANCELLED, Failure};
+
+/// Whether SIGTERM came.
+static ASKED: AtomicBool = AtomicBool::new(false);
 
 /// Listens on a thread of its own, so that it works while everything else is busy.
 pub(crate) fn cancel_on_interrupt(canceller: CancelHandle) -> Result<(), Failure> {
@@ -17,7 +22,8 @@ pub(crate) fn cancel_on_interrupt(canceller: CancelHandle) -> Result<(), Failure
         signals.add_signal(SIGHUP).map_err(cannot)?;
     }
     let listen = move || {
-        for (count, _) in signals.forever().enumerate() {
+        for (count, signal) in signals.forever().enumerate() {
+            ASKED.fetch_or(signal == SIGTERM, Ordering::Relaxed);
             if count > 0 {
                 approve::restore();
                 std::process::exit(i32::from(CANCELLED));
@@ -26,6 +32,11 @@ pub(crate) fn cancel_on_interrupt(canceller: CancelHandle) -> Result<(), Failure
         }
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(listen).map(|_| ()).map_err(cannot)
+}
+
+/// Whether the end came as a polite request, which is how a server is stopped, and not from a keyboard.
+pub(crate) fn was_asked_to_end() -> bool {
+    ASKED.load(Ordering::Relaxed)
 }
 
 /// Whether whoever started Helve has it ignore a signal.

@@ -5,6 +5,7 @@
 //! | `args` | the command line as types |
 //! | `commands` | one file a command |
 //! | `setup`, `workspace_file` | policy, workspace, state directory and runtime from the global options |
+//! | `hosts` | what MCP clients are offered |
 //! | `approve`, `interrupt` | the person at the terminal: questions and answers, and Ctrl-C |
 //! | `ui`, `failure` | the only ways out: text and an exit code |
 //! | `harmless`, `marked`, `effects`, `verdict`, `moment` | text, commands, what they do, what may be, and time as people read and write them |
@@ -17,6 +18,7 @@ mod commands;
 mod effects;
 mod failure;
 mod harmless;
+mod hosts;
 mod interrupt;
 mod marked;
 mod moment;

@@ -1,1 +1,144 @@
-//! The server face: Helve before an MCP client.
+//! The server face: Helve before an MCP client, over standard streams ([`serve_stdio`]) or HTTP ([`HttpFace`]).
+//!
+//! What is offered comes from a [`Host`]: the tools of one client, its calls, resources and prompts. Whoever puts the parts
+//! together implements it over the pipeline; this module knows the protocol and no more. It speaks both eras: with a
+//! handshake and a session, in which a question to the client is a request of our own, and without either, in which a
+//! question ends the call and the client comes again with the answer.
+//!
+//! | module | does |
+//! |---|---|
+//! | `face` | answers the client's requests |
+//! | `listen` | tells the client what has changed |
+//! | `exchange` | one running request: progress, questions, log, cancellation |
+//! | `rounds` | what is kept between the rounds of a request that asks something |
+//! | `shown` | declarations and results as MCP has them |
+//! | `stdio`, `http` | the two transports |
+//!
+//! Deliberately not here: who may call what (the pipeline), where a token is kept, what a resource is made of.
+
+#![expect(deprecated, reason = "the older era has logging and sampling, which the newer one only tolerates")]
+
+mod exchange;
+mod face;
+mod http;
+mod listen;
+mod rounds;
+mod shown;
+mod stdio;
+
+use std::sync::Arc;
+
+use helve_core::context::ProgressNote;
+use helve_core::{
+    BoxFuture, Call, CallResult, Cancel, EmbeddedResource, ErrorKind, Peer, ToolError, ToolSpec,
+};
+use serde_json::Value;
+use tokio::sync::{broadcast, mpsc, watch};
+
+pub use http::{Gate, HttpFace, HttpOptions, Token};
+pub use stdio::serve_stdio;
+
+/// What a server says of itself.
+#[derive(Clone, Debug, Default)]
+pub struct Card {
+    /// Its name for programs.
+    pub name: String,
+    /// Its name for people.
+    pub title: Option<String>,
+    /// Its version.
+    pub version: String,
+    /// What a model should know before it uses the tools.
+    pub instructions: Option<String>,
+    /// It has prompts.
+    pub prompts: bool,
+    /// It completes arguments of prompts and of addresses.
+    pub completions: bool,
+}
+
+/// A call of a tool and the client's side of it.
+pub struct HostCall {
+    /// The call.
+    pub call: Call,
+    /// What the client calls itself; empty if it does not say.
+    pub client: String,
+    /// What takes it back.
+    pub cancel: Cancel,
+    /// Where its progress goes; none if the client did not ask for it.
+    pub progress: Option<mpsc::Sender<ProgressNote>>,
+    /// The client, for questions.
+    pub peer: Arc<dyn Peer>,
+}
+
+/// What is offered to one client. Everything but tools has a default of nothing.
+pub trait Host: Send + Sync {
+    /// The declarations of the tools, sorted by name.
+    fn tools(&self) -> Vec<Arc<ToolSpec>>;
+
+    /// Counts the changes of the tools.
+    fn tools_version(&self) -> watch::Receiver<u64>;
+
+    /// Runs a call to its result.
+    fn call(&self, call: HostCall) -> BoxFuture<'_, CallResult>;
+
+    /// The resources that can be listed, in the shape of MCP.
+    fn resources(&self) -> BoxFuture<'_, Result<Vec<Value>, ToolError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    /// The patterns of resources, in the shape of MCP.
+    fn resource_templates(&self) -> Vec<Value> {
+        Vec::new()
+    }
+
+    /// The content of a resource; `not_found` if there is none at this address.
+    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Vec<EmbeddedResource>, ToolError>> {
+        Box::pin(async move { Err(no_such("resource", uri)) })
+    }
+
+    /// The addresses of resources whose content has changed, as that happens; none if nobody is told.
+    fn updates(&self) -> Option<broadcast::Receiver<String>> {
+        None
+    }
+
+    /// The prompts, in the shape of MCP.
+    fn prompts(&self) -> Vec<Value> {
+        Vec::new()
+    }
+
+    /// Counts the changes of the prompts; none if they never change.
+    fn prompts_version(&self) -> Option<watch::Receiver<u64>> {
+        None
+    }
+
+    /// A prompt, in the shape of MCP; `not_found` if there is none of this name.
+    fn prompt<'a>(
+        &'a self,
+        name: &'a str,
+        _args: Value,
+        _peer: Arc<dyn Peer>,
+    ) -> BoxFuture<'a, Result<Value, ToolError>> {
+        Box::pin(async move { Err(no_such("prompt", name)) })
+    }
+
+    /// Values for an argument: the parameters and the result of `completion/complete`.
+    fn complete(&self, _params: Value) -> BoxFuture<'_, Result<Value, ToolError>> {
+        Box::pin(async { Ok(serde_json::json!({"completion": {"values": []}})) })
+    }
+}
+
+/// Gives each client its host.
+pub trait Hosts: Send + Sync {
+    /// What the server says of itself.
+    fn card(&self) -> Card;
+
+    /// A host for one session of a client, which ends with it.
+    fn session(&self, client: &str) -> Result<Arc<dyn Host>, ToolError>;
+
+    /// The host for what a client asks without a session: the same one each time.
+    fn standing(&self, client: &str) -> Result<Arc<dyn Host>, ToolError>;
+}
+
+fn no_such(what: &str, name: &str) -> ToolError {
+    let name: String = name.chars().take(200).collect();
+    ToolError::new(ErrorKind::NotFound, format!("There is no {what} '{name}'."))
+}

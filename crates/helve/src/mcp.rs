@@ -3,9 +3,14 @@
 //! | module | does |
 //! |---|---|
 //! | [`lane`] | puts MCP servers behind a runtime |
+//! | [`serve`] | offers a runtime to an MCP client |
+//! | [`token`] | the tokens of clients that come over HTTP |
 
 pub mod lane;
+pub mod serve;
+pub mod token;
 
 pub use helve_mcp::client;
 pub use helve_mcp::client::{Era, Fleet, Owner, ServerLook, Standing, ToolLook};
+pub use helve_mcp::server;
 pub use lane::{Gateway, Keep, fleet, fleet_of};

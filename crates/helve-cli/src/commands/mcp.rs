@@ -16,7 +16,7 @@ Examples:
   helve mcp --workspace .")]
 pub(crate) struct Options {
     #[command(flatten)]
-    stdio: stdio::Options,
+    stdio: stdio::Stdio,
 }
 
 pub(crate) fn mcp(global: &Global, options: &Options) -> Result<u8, Failure> {

@@ -14,6 +14,7 @@ pub(crate) mod mcp;
 pub(crate) mod policy;
 pub(crate) mod run;
 pub(crate) mod sandbox;
+pub(crate) mod serve;
 pub(crate) mod tools;
 pub(crate) mod trust;
 pub(crate) mod undo;
@@ -36,6 +37,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Why(options) => why::why(global, &options),
         Command::Policy(options) => policy::policy(global, &options),
         Command::Mcp(options) => mcp::mcp(global, &options),
+        Command::Serve(options) => serve::serve(global, &options),
         Command::Approvals(options) => approvals::approvals(global, &options),
         Command::Tools(options) => tools::tools(global, &options),
         Command::Log(options) => log::log(global, &options),

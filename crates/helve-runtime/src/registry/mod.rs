@@ -10,7 +10,7 @@ mod spoken;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use helve_core::{Dialect, Tool, ToolSpec};
+use helve_core::{Dialect, Lane, Tool, ToolSpec};
 use helve_policy::{Policy, ToolRule};
 
 use crate::pipeline::validate::Validator;
@@ -150,9 +150,14 @@ impl Registry {
                 return Err(RegisterError::Duplicate { name: name.clone(), holder });
             }
         }
-        let mut reasons = schema_rules::check(&spec.parameters);
+        let foreign = spec.lane == Lane::Mcp;
+        let check = |schema, arguments| match foreign {
+            true => schema_rules::check_foreign(schema, arguments),
+            false => schema_rules::check(schema),
+        };
+        let mut reasons = check(&spec.parameters, true);
         if let Some(schema) = &spec.output_schema {
-            reasons.extend(schema_rules::check(schema).into_iter().map(|r| format!("output schema: {r}")));
+            reasons.extend(check(schema, false).into_iter().map(|r| format!("output schema: {r}")));
         }
         if !reasons.is_empty() {
             self.quarantined.push(Quarantined { name: spec.name.clone(), reasons });

@@ -6,8 +6,12 @@
 use helve_core::schema;
 use serde_json::Value;
 
+use crate::pipeline::validate::Validator;
+
 /// Deep enough for any real tool, shallow enough for any stack.
 const MAX_DEPTH: usize = 32;
+/// The same for the JSON of a schema from elsewhere, where one level of a value takes two of the schema.
+const MAX_FOREIGN_DEPTH: usize = 96;
 
 /// Every violation, with its place. Empty means that the schema is fine.
 pub(crate) fn check(schema: &Value) -> Vec<String> {
@@ -24,6 +28,38 @@ pub(crate) fn check(schema: &Value) -> Vec<String> {
     }
     check_node(schema, "", 0, &mut found);
     found
+}
+
+/// What the schema of a tool from elsewhere must be: one that can be walked and compiled. Its author writes it as JSON Schema
+/// allows; nothing is fetched to resolve it.
+pub(crate) fn check_foreign(schema: &Value, arguments: bool) -> Vec<String> {
+    if !is_shallow(schema, 0) {
+        return vec![format!("(top): nested more than {MAX_FOREIGN_DEPTH} levels deep")];
+    }
+    let mut found = Vec::new();
+    if arguments && schema.get("type").and_then(Value::as_str) != Some("object") {
+        found.push("(top): \"type\" must be \"object\"".to_owned());
+    }
+    if schema.get("properties").is_some_and(|properties| !properties.is_object()) {
+        found.push("(top): \"properties\" must be an object".to_owned());
+    }
+    if found.is_empty()
+        && let Err(error) = Validator::new(schema.clone()).problems(&Value::Null)
+    {
+        found.push(format!("(top): it does not compile: {error}"));
+    }
+    found
+}
+
+fn is_shallow(value: &Value, depth: usize) -> bool {
+    if depth > MAX_FOREIGN_DEPTH {
+        return false;
+    }
+    match value {
+        Value::Array(items) => items.iter().all(|item| is_shallow(item, depth + 1)),
+        Value::Object(members) => members.values().all(|member| is_shallow(member, depth + 1)),
+        _ => true,
+    }
 }
 
 fn check_node(schema: &Value, place: &str, depth: usize, found: &mut Vec<String>) {
@@ -134,6 +170,31 @@ mod tests {
                 "/either: \"anyOf\" must be an array",
             ]
         );
+    }
+
+    #[test]
+    fn a_schema_from_elsewhere_may_say_less() {
+        let loose = json!({
+            "type": "object",
+            "$defs": {"a": {"type": "array"}},
+            "properties": {"list": {"$ref": "#/$defs/a"}},
+            "required": ["unlisted"],
+        });
+        assert_eq!(check_foreign(&loose, true), Vec::<String>::new());
+        assert_eq!(check_foreign(&json!({"type": "object"}), true), Vec::<String>::new());
+        assert_eq!(check_foreign(&json!({"type": "string"}), false), Vec::<String>::new());
+        for broken in [
+            json!({"type": "array"}),
+            json!({"type": "object", "properties": {"a": {"type": 7}}}),
+            json!({"type": "object", "properties": {"a": {"$ref": "https://example.invalid/schema"}}}),
+        ] {
+            assert!(!check_foreign(&broken, true).is_empty(), "{broken}");
+        }
+        let mut deep = json!({});
+        for _ in 0..200 {
+            deep = json!({"not": deep});
+        }
+        assert!(check_foreign(&deep, false)[0].contains("levels deep"));
     }
 
     #[test]

@@ -1,13 +1,32 @@
 //! `helve mcp` without a subcommand: the MCP server on standard input and output.
 
+use std::sync::Arc;
+
 use clap::Args as ClapArgs;
+use helve::mcp::server::{Hosts, serve_stdio};
 
 use crate::args::Global;
-use crate::failure::Failure;
+use crate::failure::{CANCELLED, Failure};
+use crate::hosts::{self, Offer, Offered};
 
 #[derive(ClapArgs)]
-pub(super) struct Options {}
+pub(super) struct Stdio {
+    #[command(flatten)]
+    offer: Offer,
+}
 
-pub(super) fn serve(_global: &Global, _options: &Options) -> Result<u8, Failure> {
-    Err(Failure::usage("this build of Helve is no MCP server"))
+pub(super) fn serve(global: &Global, options: &Stdio) -> Result<u8, Failure> {
+    let Offered { hosts, cancel, canceller } = hosts::offered(global, &options.offer, "mcp")?;
+    let frame_bytes = hosts.frame_bytes();
+    let served = hosts::block_on(async {
+        let served = serve_stdio(hosts as Arc<dyn Hosts>, frame_bytes, &cancel).await;
+        let interrupted = cancel.is_cancelled();
+        canceller.cancel();
+        served.map(|()| interrupted)
+    })?;
+    match served {
+        Ok(true) => Ok(CANCELLED),
+        Ok(false) => Ok(0),
+        Err(error) => Err(Failure::internal(format!("the client cannot be served: {error}"))),
+    }
 }

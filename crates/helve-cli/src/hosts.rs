@@ -1,0 +1,147 @@
+//! What an MCP client is offered: a runtime of its own for each, with the tools that the configuration gives.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args as ClapArgs;
+use helve::mcp::serve::RuntimeHost;
+use helve::mcp::server::{Card, Host, Hosts};
+use helve::store::Home;
+use helve::{Caller, Cancel, CancelHandle, Dialect, ErrorKind, Policy, Runtime, ToolError};
+
+use crate::args::{Global, Names};
+use crate::failure::Failure;
+use crate::{interrupt, moment, setup};
+
+/// What is offered, and under which rules.
+#[derive(ClapArgs)]
+pub(crate) struct Offer {
+    #[command(flatten)]
+    names: Names,
+    /// The profile whose rules hold, in place of the configured one
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+}
+
+const INSTRUCTIONS: &str = "\
+Every call is checked against the owner's policy, runs in a sandbox where it runs commands, and is recorded. A refusal names \
+its rule: do not try the same by other means. The resource helve://manual says what each tool does and where its limits are; \
+where a result was cut, helve://blob/… has the whole of it.";
+
+/// Makes a runtime for each client.
+pub(crate) struct ClientHosts {
+    policy: Policy,
+    workspace: PathBuf,
+    home: PathBuf,
+    /// How the names of sessions begin, and whether one was named.
+    session: String,
+    named: bool,
+    dialect: Option<Dialect>,
+    cancel: Cancel,
+}
+
+/// The hosts, and what takes all their calls back.
+pub(crate) struct Offered {
+    pub(crate) hosts: Arc<ClientHosts>,
+    pub(crate) cancel: Cancel,
+    pub(crate) canceller: CancelHandle,
+}
+
+/// Puts the hosts of a command together; Ctrl-C ends what they do.
+pub(crate) fn offered(global: &Global, offer: &Offer, kind: &str) -> Result<Offered, Failure> {
+    let mut sources = setup::all_sources(global)?;
+    if let Some(profile) = &offer.profile {
+        sources.set.push(format!("profile={profile}"));
+    }
+    let policy = Policy::load(&sources).map_err(|error| Failure::usage(error.to_string()))?;
+    let (canceller, cancel) = Cancel::pair();
+    let named = setup::named_session(global, &policy);
+    let hosts = ClientHosts {
+        workspace: setup::workspace(global)?,
+        home: Home::default_path()?,
+        named: named.is_some(),
+        session: named.unwrap_or_else(|| format!("{kind}-{}", moment::today())),
+        dialect: offer.names.dialect(),
+        cancel: cancel.clone(),
+        policy,
+    };
+    // What is wrong with the configuration is said now and not to the first client.
+    hosts.runtime("check", Cancel::never()).map_err(|error| Failure::usage(error.message))?;
+    interrupt::cancel_on_interrupt(canceller.clone())?;
+    Ok(Offered { hosts: Arc::new(hosts), cancel, canceller })
+}
+
+impl ClientHosts {
+    fn runtime(&self, session: &str, cancel: Cancel) -> Result<Runtime, ToolError> {
+        let mut builder = Runtime::builder()
+            .policy(self.policy.clone())
+            .workspace(&self.workspace)
+            .home(&self.home)
+            .session(session)
+            .caller(Caller::Named("mcp".to_owned()))
+            .cancel(cancel);
+        if let Some(dialect) = &self.dialect {
+            builder = builder.dialect(dialect.clone());
+        }
+        let builder = helve::register_file_tools(helve::register_builtin_tools(builder));
+        helve::register_container_tools(builder)
+            .build()
+            .map_err(|error| ToolError::new(ErrorKind::Internal, error.to_string()))
+    }
+
+    fn host(&self, session: String) -> Result<Arc<dyn Host>, ToolError> {
+        let (canceller, cancel) = Cancel::pair();
+        let runtime = self.runtime(&session, cancel.or(&self.cancel))?;
+        Ok(Arc::new(RuntimeHost::new(runtime, self.home.clone(), session, canceller)))
+    }
+
+    /// The frame that a message may fill: arguments at their limit, escaped, and what stands around them.
+    pub(crate) fn frame_bytes(&self) -> usize {
+        let args = usize::try_from(self.policy.limits().args_bytes).unwrap_or(usize::MAX);
+        args.saturating_mul(2).saturating_add(64 << 10)
+    }
+
+    /// The state directory.
+    pub(crate) fn home(&self) -> &std::path::Path {
+        &self.home
+    }
+}
+
+impl Hosts for ClientHosts {
+    fn card(&self) -> Card {
+        Card {
+            name: "helve".to_owned(),
+            title: Some("Helve".to_owned()),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            instructions: Some(INSTRUCTIONS.to_owned()),
+            ..Card::default()
+        }
+    }
+
+    fn session(&self, client: &str) -> Result<Arc<dyn Host>, ToolError> {
+        // A session that the owner named is the one that is meant, if there is only one client.
+        if self.named && client == "local" {
+            return self.host(self.session.clone());
+        }
+        let unlike = helve::mcp::token::fresh()
+            .map_err(|error| ToolError::internal(format!("No session can be named: {error}")))?;
+        self.host(format!("{}-{client}-{}", self.session, &unlike[..8]))
+    }
+
+    fn standing(&self, client: &str) -> Result<Arc<dyn Host>, ToolError> {
+        self.host(format!("{}-{client}", self.session))
+    }
+}
+
+/// Runs what serves clients to its end, on the threads that serving many calls at once takes.
+pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+    let tokio = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(std::thread::available_parallelism().map_or(2, |cores| cores.get().clamp(2, 8)))
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::internal(format!("the event loop cannot start: {error}")))?;
+    let done = tokio.block_on(work);
+    // Calls that were taken back have a moment to end their processes and to record that.
+    tokio.shutdown_timeout(std::time::Duration::from_secs(3));
+    Ok(done)
+}

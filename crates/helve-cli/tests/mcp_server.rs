@@ -1,0 +1,267 @@
+//! Helve before MCP clients: `helve mcp` over standard streams and `helve serve` over HTTP, spoken to by hand, so that no
+//! library of the protocol stands between the test and the bytes.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[path = "mcp/client.rs"]
+mod client;
+#[path = "mcp/http.rs"]
+mod http;
+mod support;
+
+use std::time::{Duration, Instant};
+
+use client::{Client, MODERN};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use support::{BARE, Place};
+
+fn text(result: &Value) -> &str {
+    result["content"][0]["text"].as_str().unwrap_or_default()
+}
+
+/// A client with a session that runs commands bare.
+fn bare(place: &Place, capabilities: Value) -> Client {
+    let mut client = Client::start(place, BARE);
+    client.initialize(capabilities);
+    client
+}
+
+#[test]
+fn a_client_with_a_session_lists_and_calls_tools() {
+    let place = Place::new();
+    let mut client = Client::start(&place, &[]);
+    let hello = client.initialize(json!({}));
+    assert_eq!(hello["protocolVersion"], "2025-11-25");
+    assert_eq!(hello["serverInfo"]["name"], "helve");
+    let tools = client.request("tools/list", json!({}));
+    let tools = tools["tools"].as_array().unwrap();
+    let find = |name: &str| tools.iter().find(|tool| tool["name"] == name).unwrap();
+    assert_eq!(find("read_file")["annotations"]["readOnlyHint"], true);
+    assert_eq!(find("exec")["annotations"]["destructiveHint"], true);
+    assert_eq!(find("exec")["outputSchema"]["required"], json!(["text"]));
+
+    let echoed = client.call("echo", json!({"message": "hello"}));
+    assert_eq!((text(&echoed), &echoed["isError"]), ("hello", &json!(false)));
+    place.put("a.txt", "one\ntwo\n");
+    let read = client.call("read_file", json!({"path": "a.txt"}));
+    assert_eq!(read["structuredContent"]["text"], json!(text(&read)), "{read}");
+    let wrong = client.call("read_file", json!({"path": 7, "limit": "x"}));
+    assert_eq!(wrong["isError"], true);
+    assert_eq!(wrong["structuredContent"]["error"]["kind"], "invalid_params");
+    let unknown = client.response("tools/call", json!({"name": "ech", "arguments": {}}));
+    assert_eq!(unknown["error"]["code"], -32602);
+    assert!(unknown["error"]["message"].as_str().unwrap().contains("Did you mean 'echo'?"), "{unknown}");
+    assert_eq!(client.end(), Some(0));
+    let log = place.run(&["log", "--json"]);
+    assert!(log.stdout.contains("mcp:tests"), "{}", log.stdout);
+}
+
+#[test]
+fn a_client_without_a_session_says_everything_with_each_request() {
+    let place = Place::new();
+    let mut client = Client::start(&place, &[]);
+    client.meta = Some(client::modern_meta(json!({})));
+    let found = client.request("server/discover", json!({}));
+    assert!(found["supportedVersions"].as_array().unwrap().contains(&json!(MODERN)), "{found}");
+    let listed = client.request("tools/list", json!({}));
+    assert_eq!(listed["resultType"], "complete");
+    assert!(listed["ttlMs"].is_number());
+    let echoed = client.call("echo", json!({"message": "hello"}));
+    assert_eq!((text(&echoed), &echoed["resultType"]), ("hello", &json!("complete")));
+    assert_eq!(client.end(), Some(0));
+}
+
+#[test]
+fn names_and_rules_can_be_chosen() {
+    let place = Place::new();
+    let mut client = Client::with(&place, &["--dialect", "claude", "--profile", "readonly"], &[]);
+    client.initialize(json!({}));
+    let tools = client.request("tools/list", json!({}));
+    let names: Vec<&str> =
+        tools["tools"].as_array().unwrap().iter().filter_map(|t| t["name"].as_str()).collect();
+    assert!(names.contains(&"Read"), "{names:?}");
+    let refused = client.call("Write", json!({"file_path": "a.txt", "content": "x"}));
+    assert_eq!(refused["isError"], true, "{refused}");
+    assert!(!place.has("a.txt"));
+}
+
+#[test]
+fn a_hundred_calls_at_once_all_have_their_answers() {
+    let place = Place::new();
+    let mut client = Client::start(&place, &["tools.echo.per_minute=1000"]);
+    client.initialize(json!({}));
+    let sent: Vec<u64> = (0..100)
+        .map(|n| {
+            client.send("tools/call", json!({"name": "echo", "arguments": {"message": format!("m{n}")}}))
+        })
+        .collect();
+    for (n, id) in sent.into_iter().enumerate() {
+        assert_eq!(text(&client.wait(id)["result"]), format!("m{n}"));
+    }
+}
+
+#[test]
+fn progress_and_output_come_while_a_command_runs() {
+    let place = Place::new();
+    let mut client = bare(&place, json!({}));
+    let params = json!({
+        "name": "exec",
+        "arguments": {"command": "echo first; sleep 0.3; echo second"},
+        "_meta": {"progressToken": "p"},
+    });
+    let id = client.send("tools/call", params);
+    let answer = client.wait(id);
+    assert_eq!(answer["result"]["isError"], false, "{answer}");
+    let notes = client.notifications("notifications/progress");
+    let said: String = notes.iter().filter_map(|note| note["params"]["message"].as_str()).collect();
+    assert!(said.contains("first\n") && said.contains("second\n"), "{notes:?}");
+    let steps: Vec<f64> = notes.iter().filter_map(|note| note["params"]["progress"].as_f64()).collect();
+    assert!(steps.is_sorted_by(|one, other| one < other), "{steps:?}");
+}
+
+#[test]
+fn a_call_that_is_taken_back_ends_with_its_processes() {
+    let place = Place::new();
+    let mut client = bare(&place, json!({}));
+    let start = Instant::now();
+    let id = client
+        .send("tools/call", json!({"name": "exec", "arguments": {"command": "touch started; sleep 60"}}));
+    support_wait("the command runs", || place.has("started"));
+    client.notify("notifications/cancelled", json!({"requestId": id}));
+    // A command runs alone, so this one waits until the other is gone.
+    let next = client.call("exec", json!({"command": "echo next"}));
+    assert!(text(&next).starts_with("next"), "{next}");
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    assert_eq!(client.end(), Some(0));
+}
+
+#[test]
+fn the_end_of_input_ends_what_runs() {
+    let place = Place::new();
+    let mut client = bare(&place, json!({}));
+    client.send(
+        "tools/call",
+        json!({"name": "exec", "arguments": {"command": "touch started; sleep 60; touch late"}}),
+    );
+    support_wait("the command runs", || place.has("started"));
+    let start = Instant::now();
+    client.end();
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    assert!(!place.has("late"));
+}
+
+const ASKS: &str = "[[rules]]\nverdict = \"ask\"\ncommand = \"touch *\"\n";
+
+#[test]
+fn the_person_behind_the_client_is_asked_with_the_rule() {
+    let place = Place::new();
+    place.configure(ASKS);
+    let mut client = bare(&place, json!({"elicitation": {}}));
+    for (answer, ok, kind) in [("once", true, Value::Null), ("deny", false, json!("approval_denied"))] {
+        let id = client
+            .send("tools/call", json!({"name": "exec", "arguments": {"command": format!("touch {answer}")}}));
+        let question = client.asked("elicitation/create");
+        let message = question["params"]["message"].as_str().unwrap();
+        assert!(message.contains(&format!("touch {answer}")) && message.contains("Rule: "), "{message}");
+        let choices = &question["params"]["requestedSchema"]["properties"]["answer"]["enum"];
+        assert!(choices.as_array().unwrap().contains(&json!("deny")), "{choices}");
+        client.answer(&question["id"], json!({"action": "accept", "content": {"answer": answer}}));
+        let result = &client.wait(id)["result"];
+        assert_eq!(
+            (&result["isError"], &result["structuredContent"]["error"]["kind"]),
+            (&json!(!ok), &kind),
+            "{result}"
+        );
+        assert_eq!(place.has(answer), ok);
+    }
+}
+
+#[test]
+fn a_client_without_a_session_is_asked_by_coming_again() {
+    let place = Place::new();
+    place.configure(ASKS);
+    let mut client = Client::start(&place, BARE);
+    client.meta = Some(client::modern_meta(json!({"elicitation": {}})));
+    let params = json!({"name": "exec", "arguments": {"command": "touch here"}});
+    let first = client.request("tools/call", params.clone());
+    assert_eq!(first["resultType"], "input_required", "{first}");
+    assert!(!place.has("here"));
+    let (key, question) = first["inputRequests"].as_object().unwrap().iter().next().unwrap();
+    assert_eq!(question["method"], "elicitation/create");
+    let again = |state: &Value, command: &str| {
+        let mut params = params.clone();
+        params["arguments"]["command"] = json!(command);
+        params["requestState"] = state.clone();
+        params["inputResponses"] = json!({key: {"action": "accept", "content": {"answer": "once"}}});
+        params
+    };
+    let other = client.response("tools/call", again(&first["requestState"], "touch there"));
+    assert_eq!(other["error"]["code"], -32602, "an answer counts for what was asked: {other}");
+    let done = client.request("tools/call", again(&first["requestState"], "touch here"));
+    assert_eq!(done["isError"], false, "{done}");
+    assert!(place.has("here") && !place.has("there"));
+    let replayed = client.response("tools/call", again(&first["requestState"], "touch here"));
+    assert_eq!(replayed["error"]["code"], -32602, "and once: {replayed}");
+}
+
+#[test]
+fn a_client_that_takes_no_questions_gets_the_refusal() {
+    let place = Place::new();
+    place.configure(ASKS);
+    let mut client = bare(&place, json!({}));
+    let refused = client.call("exec", json!({"command": "touch here"}));
+    assert_eq!(refused["structuredContent"]["error"]["kind"], "approval_required", "{refused}");
+    assert!(!place.has("here"));
+}
+
+#[test]
+fn the_session_is_there_to_be_read_and_files_are_not() {
+    let place = Place::new();
+    let mut client = bare(&place, json!({}));
+    std::fs::write(place.outside().join("secret.txt"), "CANARY").unwrap();
+    let long = client.call("exec", json!({"command": "seq 1 20000"}));
+    let blob = long["_meta"]["helve/result"]["truncated"]["blob"].as_str().unwrap();
+    let listed = client.request("resources/list", json!({}));
+    let uris: Vec<&str> =
+        listed["resources"].as_array().unwrap().iter().filter_map(|r| r["uri"].as_str()).collect();
+    let address = format!("helve://blob/{blob}");
+    for uri in ["helve://manual", "helve://journal", &address] {
+        assert!(uris.contains(&uri), "{uris:?}");
+        let read = client.request("resources/read", json!({"uri": uri}));
+        assert!(!read["contents"][0]["text"].as_str().unwrap().is_empty(), "{uri}");
+    }
+    let whole = client.request("resources/read", json!({"uri": address}));
+    assert!(whole["contents"][0]["text"].as_str().unwrap().contains("\n10000\n"));
+    let secret = place.outside().join("secret.txt");
+    for uri in [
+        format!("file://{}", secret.display()),
+        "file://x/..%2f..%2foutside/secret.txt".to_owned(),
+        format!("helve://blob/../../{}", secret.display()),
+        format!("helve://blob/b3:{}", "0".repeat(64)),
+        "helve://journal/x".to_owned(),
+    ] {
+        let refused = client.response("resources/read", json!({"uri": uri}));
+        assert!(refused["error"]["code"].is_number(), "{refused}");
+        assert!(!refused.to_string().contains("CANARY"));
+    }
+}
+
+#[test]
+fn broken_messages_break_nothing() {
+    let place = Place::new();
+    let mut client = bare(&place, json!({}));
+    for line in ["{", "[]", "7", "{\"id\":1}", "{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":7}", "\u{0}", ""] {
+        client.raw(line);
+    }
+    client.raw(&format!("\"{}\"", "x".repeat(20 << 20)));
+    assert_eq!(text(&client.call("echo", json!({"message": "still here"}))), "still here");
+}
+
+fn support_wait(what: &str, done: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !done() {
+        assert!(Instant::now() < until, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,427 @@
+//! Answers the client's requests: one face a session, or one a request where there is none.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use helve_core::{Call, ErrorKind, LogLevel, QuestionKind};
+use rmcp::model::{
+    CacheScope, CallToolRequestParams, CallToolResponse, ClientCapabilities, CompleteRequestParams,
+    CompleteResult, ElicitationCapability, Extensions, GetPromptRequestParams, GetPromptResponse,
+    GetPromptResult, Implementation, InputRequest, InputRequiredResult, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams, Prompt,
+    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
+    ResourceTemplate, ResultType, RootsCapabilities, SamplingCapability, ServerCapabilities, ServerConfig,
+    SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
+};
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::{Value, json};
+
+use super::exchange::{self, Left, Way, converse};
+use super::listen;
+use super::rounds::{Bound, Rounds};
+use super::shown::{self, Listing};
+use super::{Card, Host, HostCall, Hosts};
+
+/// How long a client may take a list for fresh, in milliseconds: it is told of changes if it listens.
+const TTL_MS: u64 = 60_000;
+/// So many resources may a session subscribe to.
+const MOST_SUBSCRIBED: usize = 256;
+/// The client of a server that asks for no token, and of standard streams.
+pub(super) const LOCAL: &str = "local";
+
+/// What all faces of one server share.
+pub(super) struct Shared {
+    hosts: Arc<dyn Hosts>,
+    card: Card,
+    rounds: Rounds,
+    standing: Mutex<HashMap<String, Arc<Served>>>,
+}
+
+/// A host and the list of its tools.
+pub(super) struct Served {
+    pub(super) host: Arc<dyn Host>,
+    listing: Mutex<Option<Arc<Listing>>>,
+}
+
+/// Which client a request over HTTP comes from: what its token says.
+#[derive(Clone)]
+pub(super) struct ClientName(pub(super) String);
+
+/// One session, or one request without a session.
+pub(super) struct Face {
+    shared: Arc<Shared>,
+    /// Whether a request can come without a session.
+    http: bool,
+    own: OnceLock<(String, Arc<Served>)>,
+    least: Mutex<LogLevel>,
+    pub(super) subscribed: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl Shared {
+    pub(super) fn new(hosts: Arc<dyn Hosts>) -> std::io::Result<Arc<Self>> {
+        let card = hosts.card();
+        Ok(Arc::new(Shared { hosts, card, rounds: Rounds::new()?, standing: Mutex::default() }))
+    }
+
+    fn standing(&self, client: &str) -> Result<Arc<Served>, ErrorData> {
+        let mut standing = lock(&self.standing);
+        if let Some(served) = standing.get(client) {
+            return Ok(Arc::clone(served));
+        }
+        let host = self.hosts.standing(client).map_err(|error| shown::refused(&error))?;
+        let served = Arc::new(Served { host, listing: Mutex::default() });
+        standing.insert(client.to_owned(), Arc::clone(&served));
+        Ok(served)
+    }
+}
+
+impl Served {
+    /// The tools as they are listed now.
+    fn listing(&self) -> Arc<Listing> {
+        let version = *self.host.tools_version().borrow();
+        let mut listing = lock(&self.listing);
+        if let Some(made) = listing.as_ref().filter(|made| made.version == version) {
+            return Arc::clone(made);
+        }
+        let made = Arc::new(Listing::new(version, &self.host.tools()));
+        *listing = Some(Arc::clone(&made));
+        made
+    }
+}
+
+impl Face {
+    pub(super) fn new(shared: Arc<Shared>, http: bool) -> Self {
+        let (own, least) = (OnceLock::new(), Mutex::new(LogLevel::Debug));
+        Face { shared, http, own, least, subscribed: Arc::default() }
+    }
+
+    /// The host of whoever asks.
+    pub(super) fn served(&self, extensions: &Extensions, stateless: bool) -> Result<Arc<Served>, ErrorData> {
+        let client = client_of(extensions);
+        if self.http && stateless {
+            return self.shared.standing(&client);
+        }
+        if self.own.get().is_none() {
+            let host = self.shared.hosts.session(&client).map_err(|error| shown::refused(&error))?;
+            let served = Arc::new(Served { host, listing: Mutex::default() });
+            let _ = self.own.set((client.clone(), served));
+        }
+        match self.own.get() {
+            Some((owner, served)) if *owner == client => Ok(Arc::clone(served)),
+            _ => Err(ErrorData::invalid_request("This session belongs to another client.", None)),
+        }
+    }
+
+    fn for_request(&self, context: &RequestContext<RoleServer>) -> Result<Arc<Served>, ErrorData> {
+        self.served(&context.extensions, is_stateless(context))
+    }
+
+    /// How questions reach the client, with the answers that the request brought.
+    fn way(
+        &self,
+        context: &RequestContext<RoleServer>,
+        bound: &Bound,
+        state: Option<&str>,
+        responses: Option<BTreeMap<String, Value>>,
+    ) -> Result<Way, ErrorData> {
+        if !is_stateless(context) {
+            return Ok(Way::Session);
+        }
+        self.shared.rounds.open(bound, state, responses).map(Way::Rounds)
+    }
+
+    /// The least grave message that the client wants.
+    fn least(&self, context: &RequestContext<RoleServer>) -> Option<LogLevel> {
+        match is_stateless(context) {
+            true => context.meta.log_level().map(exchange::ours),
+            false => Some(*lock(&self.least)),
+        }
+    }
+
+    /// What the client has to answer before the request can be done.
+    fn wanted(&self, bound: &Bound, left: Left) -> Result<InputRequiredResult, ErrorData> {
+        let Left { open, answers, .. } = left;
+        let mut requests = BTreeMap::new();
+        for (key, (kind, params)) in open {
+            let mut request = json!({"method": exchange::method(kind)});
+            if !params.is_null() {
+                request["params"] = params;
+            }
+            let request: InputRequest = serde_json::from_value(request).map_err(|error| {
+                ErrorData::internal_error(format!("A question does not fit: {error}"), None)
+            })?;
+            requests.insert(key, request);
+        }
+        let state = self.shared.rounds.seal(bound, requests.keys().cloned().collect(), answers)?;
+        Ok(InputRequiredResult::new(Some(requests), Some(state)))
+    }
+}
+
+/// Whether a request carries all that is to be known about it, as those of the newer era do.
+pub(super) fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
+    let version = context.meta.protocol_version();
+    version.is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
+}
+
+/// The client that a request comes from, as its token says.
+fn client_of(extensions: &Extensions) -> String {
+    let parts = extensions.get::<http::request::Parts>();
+    let name = parts.and_then(|parts| parts.extensions.get::<ClientName>());
+    name.map_or_else(|| LOCAL.to_owned(), |name| name.0.clone())
+}
+
+/// What a client calls itself, short and plain.
+fn calls_itself(context: &RequestContext<RoleServer>) -> String {
+    let name = context.client_info().map(|info| info.name).unwrap_or_default();
+    let plain = name.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c));
+    plain.take(40).collect()
+}
+
+/// The capability behind a kind of question.
+fn capability(kind: QuestionKind) -> ClientCapabilities {
+    let mut needed = ClientCapabilities::default();
+    match kind {
+        QuestionKind::Form | QuestionKind::Url => needed.elicitation = Some(ElicitationCapability::default()),
+        QuestionKind::Sample => needed.sampling = Some(SamplingCapability::default()),
+        QuestionKind::Roots => needed.roots = Some(RootsCapabilities::default()),
+    }
+    needed
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn cursor(request: &Option<PaginatedRequestParams>) -> Option<&str> {
+    request.as_ref().and_then(|request| request.cursor.as_deref())
+}
+
+impl ServerHandler for Face {
+    fn get_info(&self) -> ServerConfig {
+        let card = &self.shared.card;
+        let mut can = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_tool_list_changed()
+            .enable_resources()
+            .enable_resources_subscribe()
+            .enable_logging()
+            .build();
+        if card.prompts {
+            let prompts =
+                ServerCapabilities::builder().enable_prompts().enable_prompts_list_changed().build();
+            can.prompts = prompts.prompts;
+        }
+        if card.completions {
+            can.completions = ServerCapabilities::builder().enable_completions().build().completions;
+        }
+        let mut who = Implementation::new(card.name.clone(), card.version.clone());
+        who.title.clone_from(&card.title);
+        let mut config = ServerConfig::new(can).with_server_info(who);
+        config.instructions.clone_from(&card.instructions);
+        config
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        let served = match self.own.get() {
+            Some((_, served)) => Arc::clone(served),
+            None => lock(&self.shared.standing).values().next().cloned()?,
+        };
+        served.listing().get(name).cloned()
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let listing = self.for_request(&context)?.listing();
+        let (tools, next_cursor) = shown::page(&listing.tools, cursor(&request), |tool| &tool.name)?;
+        let listed = ListToolsResult { tools, next_cursor, ..ListToolsResult::default() };
+        Ok(listed.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Private))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let served = self.for_request(&context)?;
+        let CallToolRequestParams { name, arguments, input_responses, request_state, .. } = request;
+        let args = Value::Object(arguments.unwrap_or_default());
+        let bound = Bound::new(&client_of(&context.extensions), "tools/call", &name, Some(&args));
+        let way = self.way(&context, &bound, request_state.as_deref(), input_responses)?;
+        let declared = served.listing().get(&name).is_some_and(|tool| tool.output_schema.is_some());
+        let call = Call { id: Some(json!(context.id)), ..Call::new(name, args) };
+        let client = calls_itself(&context);
+        let work = |line: exchange::Line| {
+            let exchange::Line { cancel, progress, peer } = line;
+            served.host.call(HostCall { call, client, cancel, progress, peer })
+        };
+        let (result, left) = converse(&context, way, self.least(&context), work).await;
+        if let Some(error) = &result.error {
+            if error.kind == ErrorKind::UnknownTool {
+                return Err(shown::refused(&error.clone().into()));
+            }
+            if !left.open.is_empty() {
+                return self.wanted(&bound, left).map(CallToolResponse::from);
+            }
+            if let Some(kind) = left.missing.filter(|_| is_stateless(&context)) {
+                return Err(ErrorData::missing_required_client_capability(capability(kind)));
+            }
+        }
+        Ok(shown::result(result, declared).into())
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let served = self.for_request(&context)?;
+        let resources = served.host.resources().await.map_err(|error| shown::refused(&error))?;
+        let mut resources: Vec<Resource> = shown::typed(resources);
+        resources.sort_by(|one, other| one.uri.cmp(&other.uri));
+        let (resources, next_cursor) = shown::page(&resources, cursor(&request), |resource| &resource.uri)?;
+        let listed = ListResourcesResult { resources, next_cursor, ..ListResourcesResult::default() };
+        Ok(listed.with_ttl_ms(0).with_cache_scope(CacheScope::Private))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let served = self.for_request(&context)?;
+        let templates: Vec<ResourceTemplate> = shown::typed(served.host.resource_templates());
+        let listed = ListResourceTemplatesResult {
+            resource_templates: templates,
+            ..ListResourceTemplatesResult::default()
+        };
+        Ok(listed.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Private))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let served = self.for_request(&context)?;
+        let contents = served.host.read(&request.uri).await.map_err(|error| {
+            let mut refused = shown::refused(&error);
+            refused.data = Some(json!({"uri": request.uri, "kind": error.kind}));
+            refused
+        })?;
+        let contents = contents.into_iter().filter_map(shown::resource).collect();
+        Ok(ReadResourceResult::new(contents).with_ttl_ms(0).with_cache_scope(CacheScope::Private).into())
+    }
+
+    async fn list_prompts(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let mut prompts: Vec<Prompt> = shown::typed(self.for_request(&context)?.host.prompts());
+        prompts.sort_by(|one, other| one.name.cmp(&other.name));
+        let (prompts, next_cursor) = shown::page(&prompts, cursor(&request), |prompt| &prompt.name)?;
+        let listed = ListPromptsResult { prompts, next_cursor, ..ListPromptsResult::default() };
+        Ok(listed.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Private))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let served = self.for_request(&context)?;
+        let GetPromptRequestParams { name, arguments, input_responses, request_state, .. } = request;
+        let args = Value::Object(arguments.unwrap_or_default());
+        let bound = Bound::new(&client_of(&context.extensions), "prompts/get", &name, Some(&args));
+        let way = self.way(&context, &bound, request_state.as_deref(), input_responses)?;
+        let work = |line: exchange::Line| served.host.prompt(&name, args, line.peer);
+        let (prompt, left) = converse(&context, way, self.least(&context), work).await;
+        match prompt {
+            Ok(prompt) => serde_json::from_value::<GetPromptResult>(prompt)
+                .map(|mut prompt| {
+                    prompt.result_type = Some(ResultType::COMPLETE);
+                    GetPromptResponse::from(prompt)
+                })
+                .map_err(|error| {
+                    ErrorData::internal_error(format!("The prompt does not fit: {error}"), None)
+                }),
+            Err(_) if !left.open.is_empty() => self.wanted(&bound, left).map(GetPromptResponse::from),
+            Err(error) if error.kind == ErrorKind::NotFound => {
+                Err(ErrorData::invalid_params(error.message, None))
+            }
+            Err(error) => Err(shown::refused(&error)),
+        }
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let served = self.for_request(&context)?;
+        let completed = served.host.complete(json!(request)).await.map_err(|error| shown::refused(&error))?;
+        serde_json::from_value::<CompleteResult>(completed)
+            .map(|mut completed| {
+                completed.result_type = Some(ResultType::COMPLETE);
+                completed
+            })
+            .map_err(|error| ErrorData::internal_error(format!("The completion does not fit: {error}"), None))
+    }
+
+    async fn set_level(
+        &self,
+        request: SetLevelRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        *lock(&self.least) = exchange::ours(request.level);
+        Ok(())
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.for_request(&context)?;
+        let mut subscribed = lock(&self.subscribed);
+        if subscribed.len() >= MOST_SUBSCRIBED {
+            let message = format!("A session subscribes to at most {MOST_SUBSCRIBED} resources.");
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        subscribed.insert(request.uri);
+        Ok(())
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        lock(&self.subscribed).remove(&request.uri);
+        Ok(())
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        if let Ok(served) = self.served(&context.extensions, false) {
+            listen::in_session(&served.host, context.peer, Arc::clone(&self.subscribed));
+        }
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        let mut accepted = requested.clone();
+        if let Some(uris) = &mut accepted.resource_subscriptions {
+            uris.truncate(MOST_SUBSCRIBED);
+        }
+        Some(accepted)
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let served = self.served(&context.request_context().extensions, true)?;
+        listen::in_request(&*served.host, &context).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,322 @@
+//! The face over HTTP: who may come in, how much of anything there may be, and what happens at the end.
+//!
+//! The protocol itself is the SDK's service. Around it stands a door: the address, the token, and limits on bodies,
+//! connections, streams and sessions. `Host` and `Origin` are checked, so that a page in a browser cannot reach a server on
+//! the same machine.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use helve_core::Cancel;
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::{Body, Frame};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::Hosts;
+use super::face::{ClientName, Face, LOCAL, Shared, lock};
+
+const SESSION_ID: &str = "mcp-session-id";
+/// How long everything that still runs has to end when the server does.
+const GRACE: Duration = Duration::from_secs(5);
+/// How long a connection may take to send the head of its next request.
+const HEAD_TIME: Duration = Duration::from_secs(30);
+/// How long it may take to send the body.
+const BODY_TIME: Duration = Duration::from_secs(30);
+/// What a connection beyond the most gets.
+const TOO_MANY: &[u8] =
+    b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+
+type Answer = Response<BoxBody<Bytes, Infallible>>;
+
+/// Who may come in.
+pub enum Gate {
+    /// Anybody who reaches the address.
+    Open,
+    /// Whoever brings one of these tokens; each is one client.
+    Tokens(Vec<Token>),
+}
+
+/// A client and its token, of which only the hash is kept.
+pub struct Token {
+    client: String,
+    hash: blake3::Hash,
+}
+
+impl Token {
+    /// The token of a client.
+    pub fn new(client: impl Into<String>, token: &str) -> Self {
+        Token { client: client.into(), hash: blake3::hash(token.as_bytes()) }
+    }
+}
+
+impl Gate {
+    /// The client that a request comes from; none if it may not come in.
+    fn client(&self, headers: &HeaderMap) -> Option<String> {
+        let Gate::Tokens(tokens) = self else { return Some(LOCAL.to_owned()) };
+        let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
+        let (scheme, token) = value.split_once(' ')?;
+        let hash = blake3::hash(token.trim().as_bytes());
+        // Comparing hashes takes the same time whatever they are.
+        let known = tokens.iter().find(|one| one.hash == hash)?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| known.client.clone())
+    }
+}
+
+/// What the door lets through.
+pub struct HttpOptions {
+    /// Who may come in.
+    pub gate: Gate,
+    /// The path of the service, such as `/mcp`.
+    pub path: String,
+    /// What `Host` may name, with or without a port.
+    pub hosts: Vec<String>,
+    /// What `Origin` may name, where a request has one.
+    pub origins: Vec<String>,
+    /// How long a body may be, in bytes.
+    pub body_bytes: usize,
+    /// How many connections may be open.
+    pub connections: usize,
+    /// How many requests and streams may be answered at once.
+    pub streams: usize,
+    /// How many sessions there may be.
+    pub sessions: usize,
+    /// After how long without a message a session ends.
+    pub idle: Duration,
+}
+
+impl Default for HttpOptions {
+    fn default() -> Self {
+        HttpOptions {
+            gate: Gate::Tokens(Vec::new()),
+            path: "/mcp".to_owned(),
+            hosts: ["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec(),
+            origins: ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"]
+                .map(str::to_owned)
+                .to_vec(),
+            body_bytes: 8 << 20,
+            connections: 1024,
+            streams: 512,
+            sessions: 256,
+            idle: Duration::from_secs(30 * 60),
+        }
+    }
+}
+
+/// The face over HTTP.
+pub struct HttpFace {
+    service: StreamableHttpService<Face, LocalSessionManager>,
+    manager: Arc<LocalSessionManager>,
+    options: HttpOptions,
+    streams: Arc<Semaphore>,
+    /// Whose a session is.
+    owners: Mutex<HashMap<String, String>>,
+    stop: CancellationToken,
+}
+
+impl HttpFace {
+    /// A face before these hosts.
+    pub fn new(hosts: Arc<dyn Hosts>, options: HttpOptions) -> std::io::Result<Arc<Self>> {
+        let shared = Shared::new(hosts)?;
+        let stop = CancellationToken::new();
+        let mut manager = LocalSessionManager::default();
+        manager.session_config.keep_alive = Some(options.idle);
+        let manager = Arc::new(manager);
+        let config = StreamableHttpServerConfig::default()
+            .with_allowed_hosts(options.hosts.iter().cloned())
+            .with_allowed_origins(options.origins.iter().cloned())
+            .enforce_origin_validation()
+            .with_max_request_body_bytes(options.body_bytes)
+            .with_cancellation_token(stop.clone());
+        let make = move || Ok(Face::new(Arc::clone(&shared), true));
+        let service = StreamableHttpService::new(make, Arc::clone(&manager), config);
+        let streams = Arc::new(Semaphore::new(options.streams));
+        Ok(Arc::new(HttpFace { service, manager, options, streams, owners: Mutex::default(), stop }))
+    }
+
+    /// Answers one request.
+    pub async fn handle<B>(&self, request: Request<B>) -> Answer
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: std::error::Error + Send + Sync,
+    {
+        match self.admitted(request).await {
+            Ok(answer) => answer,
+            Err((status, why)) => refusal(status, why),
+        }
+    }
+
+    async fn admitted<B>(&self, request: Request<B>) -> Result<Answer, (StatusCode, &'static str)>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: std::error::Error + Send + Sync,
+    {
+        if request.uri().path() != self.options.path {
+            return Err((StatusCode::NOT_FOUND, "There is nothing at this address."));
+        }
+        let client = self.options.gate.client(request.headers());
+        let client = client.ok_or((StatusCode::UNAUTHORIZED, "A bearer token of this server is needed."))?;
+        let session = request.headers().get(SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
+        if let Some(session) = &session
+            && lock(&self.owners).get(session).is_some_and(|owner| *owner != client)
+        {
+            return Err((StatusCode::NOT_FOUND, "There is no such session."));
+        }
+        let busy =
+            (StatusCode::TOO_MANY_REQUESTS, "Too many requests and streams are open; come again later.");
+        let permit = Arc::clone(&self.streams).try_acquire_owned().map_err(|_| busy)?;
+        let (mut parts, body) = request.into_parts();
+        let body = self.body(&parts.headers, body).await?;
+        let is_new = session.is_none() && parts.method == Method::POST;
+        if is_new && starts_a_session(&body) && self.sessions().await >= self.options.sessions {
+            return Err((StatusCode::TOO_MANY_REQUESTS, "Too many sessions are open; come again later."));
+        }
+        parts.extensions.insert(ClientName(client.clone()));
+        let answer = self.service.handle(Request::from_parts(parts, Full::new(body))).await;
+        if let Some(started) = answer.headers().get(SESSION_ID).and_then(|id| id.to_str().ok())
+            && is_new
+        {
+            lock(&self.owners).insert(started.to_owned(), client);
+        }
+        Ok(answer.map(|body| Held { body, _permit: permit }.boxed()))
+    }
+
+    /// The whole body, if it comes in time and is not too long.
+    async fn body<B>(&self, headers: &HeaderMap, body: B) -> Result<Bytes, (StatusCode, &'static str)>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: std::error::Error + Send + Sync,
+    {
+        let limit = self.options.body_bytes;
+        let long = (StatusCode::PAYLOAD_TOO_LARGE, "The body is too long.");
+        let said = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+        if said.is_some_and(|said| said > limit as u64) {
+            return Err(long);
+        }
+        let read = tokio::time::timeout(BODY_TIME, Limited::new(body, limit).collect()).await;
+        let read = read.map_err(|_| (StatusCode::REQUEST_TIMEOUT, "The body did not come in time."))?;
+        read.map(|body| body.to_bytes()).map_err(|error| {
+            match error.is::<http_body_util::LengthLimitError>() {
+                true => long,
+                false => (StatusCode::BAD_REQUEST, "The body could not be read."),
+            }
+        })
+    }
+
+    /// How many sessions there are; forgets whose those were that are gone.
+    async fn sessions(&self) -> usize {
+        let sessions = self.manager.sessions.read().await;
+        lock(&self.owners).retain(|id, _| sessions.contains_key(id.as_str()));
+        sessions.len()
+    }
+
+    /// Serves connections until `cancel` fires; then nothing new is begun, and what runs has a moment to end.
+    pub async fn serve(self: Arc<Self>, listener: TcpListener, cancel: &Cancel) -> std::io::Result<()> {
+        let places = Arc::new(Semaphore::new(self.options.connections));
+        let mut open = JoinSet::new();
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                Some(_) = open.join_next() => continue,
+                () = cancel.cancelled() => break,
+            };
+            match accepted {
+                Ok((stream, _)) => match Arc::clone(&places).try_acquire_owned() {
+                    Ok(place) => {
+                        let face = Arc::clone(&self);
+                        open.spawn(async move {
+                            face.connection(stream).await;
+                            drop(place);
+                        });
+                    }
+                    Err(_) => {
+                        let _ = stream.try_write(TOO_MANY);
+                    }
+                },
+                // Mostly too many open files; some will be closed soon.
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        }
+        drop(listener);
+        self.stop.cancel();
+        let _ = tokio::time::timeout(GRACE, async { while open.join_next().await.is_some() {} }).await;
+        Ok(())
+    }
+
+    async fn connection(self: Arc<Self>, stream: TcpStream) {
+        let _ = stream.set_nodelay(true);
+        let face = Arc::clone(&self);
+        let answer = hyper::service::service_fn(move |request| {
+            let face = Arc::clone(&face);
+            async move { Ok::<_, Infallible>(face.handle(request).await) }
+        });
+        let mut builder = hyper::server::conn::http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
+        let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), answer));
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            () = self.stop.cancelled() => connection.as_mut().graceful_shutdown(),
+        }
+        let _ = connection.await;
+    }
+}
+
+/// Whether a body may be the request that begins a session.
+fn starts_a_session(body: &[u8]) -> bool {
+    let word = b"\"initialize\"";
+    body.windows(word.len()).any(|window| window == word)
+}
+
+fn refusal(status: StatusCode, why: &'static str) -> Answer {
+    let mut answer = Response::new(Full::new(Bytes::from_static(why.as_bytes())).boxed());
+    *answer.status_mut() = status;
+    match status {
+        StatusCode::UNAUTHORIZED => {
+            answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        StatusCode::TOO_MANY_REQUESTS => {
+            answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
+        }
+        _ => {}
+    }
+    answer
+}
+
+/// An answer that holds its place until it is sent.
+struct Held {
+    body: BoxBody<Bytes, Infallible>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Body for Held {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        poller: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.body).poll_frame(poller)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> hyper::body::SizeHint {
+        self.body.size_hint()
+    }
+}

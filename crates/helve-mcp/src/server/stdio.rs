@@ -1,0 +1,35 @@
+//! The face on standard input and output: one client, which ends with its input.
+
+use std::sync::Arc;
+
+use helve_core::Cancel;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::io::stdio_pipes;
+use rmcp::{RoleServer, service};
+
+use super::Hosts;
+use super::face::{Face, Shared};
+
+/// Serves the client at the other end of standard input and output until that ends or `cancel` fires. A message of more than
+/// `frame_bytes` bytes is skipped. Nothing but the protocol is written to standard output.
+pub async fn serve_stdio(hosts: Arc<dyn Hosts>, frame_bytes: usize, cancel: &Cancel) -> std::io::Result<()> {
+    let face = Face::new(Shared::new(hosts)?, false);
+    let (input, output) = stdio_pipes();
+    let transport =
+        AsyncRwTransport::<RoleServer, _, _>::new(input, output).with_max_line_length(frame_bytes);
+    let serving = async {
+        match service::serve_server(face, transport).await {
+            Ok(running) => {
+                let _ = running.waiting().await;
+                Ok(())
+            }
+            // A client that ends before it has said anything wants nothing.
+            Err(service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
+            Err(error) => Err(std::io::Error::other(error.to_string())),
+        }
+    };
+    tokio::select! {
+        served = serving => served,
+        () = cancel.cancelled() => Ok(()),
+    }
+}

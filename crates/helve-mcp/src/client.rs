@@ -13,7 +13,7 @@
 //!            │   ├ gate                floods held back, over any of them
 //!            │   └ face ─ questions    what the server may ask of this end
 //!            ├ definition ─ names      what a server says of a tool, cleaned and named; or why it is left out
-//!            └ pins                    what of it the owner has agreed to
+//!            └ pins, offered           what of it the owner has agreed to, and offers
 //! tool, search                 the tools as the pipeline sees them; finding some of very many
 //! ```
 //!
@@ -33,6 +33,7 @@ mod keep;
 mod look;
 mod names;
 mod oauth;
+mod offered;
 mod opening;
 mod pins;
 mod process;

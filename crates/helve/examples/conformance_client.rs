@@ -17,6 +17,7 @@ use helve::{Call, Policy, Runtime};
 use helve_core::servers::{HttpServer, OauthClient, ServerMay, Transport};
 use helve_core::{
     ApprovalNeed, BoxFuture, LogLevel, Peer, QuestionKind, RateLimit, ServerSpec, Servers, ToolError,
+    ToolSpec,
 };
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -209,7 +210,17 @@ fn calls(runtime: &Runtime, context: &Value) -> Vec<Call> {
         });
         return named.collect();
     }
-    runtime.specs().map(|spec| Call::new(spec.name.clone(), filled(&spec.parameters))).collect()
+    // One scenario looks at what is left of a schema: it is sent back as it came through.
+    let schema = |name: &str| {
+        let spec = runtime.specs().find(|spec| spec.name == shown_name(NAME, name));
+        spec.map(|spec| spec.parameters.clone())
+    };
+    let echo = shown_name(NAME, "json_schema_echo");
+    let args = |spec: &ToolSpec| match schema("json_schema_2020_12_tool") {
+        Some(seen) if spec.name == echo => json!({ "schema": seen }),
+        _ => filled(&spec.parameters),
+    };
+    runtime.specs().map(|spec| Call::new(spec.name.clone(), args(&spec))).collect()
 }
 
 async fn run(url: &str, context: &Value) -> Result<(), String> {

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use super::keep::{Owner, Pin, PinStore, ServerLog, TokenStore};
 use super::look::{ServerLook, ServerState, StateName};
+use super::names;
 use super::slot::Slot;
 use super::tool::RemoteTool;
 
@@ -104,6 +105,22 @@ impl Fleet {
         for slot in self.slots.values() {
             let _ = slot.recall().await;
         }
+    }
+
+    /// Makes one tool known, by the name under which a model sees it: from what is on record, else by starting the server
+    /// that it would be of. Where it is known and cannot be called, says why; where no server could have it, says nothing.
+    pub async fn bring(&self, shown: &str) -> Result<(), ToolError> {
+        for slot in self.slots.values().filter(|slot| names::could_be_of(shown, &slot.spec.name)) {
+            slot.recall().await?;
+            if slot.has(shown) == Some(true) {
+                return Ok(());
+            }
+            slot.connection().await?;
+            if slot.has(shown).is_some() {
+                return slot.may_call_shown(shown);
+            }
+        }
+        Ok(())
     }
 
     /// Waits until the tools of every server are known, or it has failed, but no longer than `within`.

@@ -38,6 +38,12 @@ pub fn shown_name(server: &str, tool: &str) -> String {
     format!("{name}_{suffix}")
 }
 
+/// Whether a tool that is shown under this name could be of that server.
+pub(crate) fn could_be_of(shown: &str, server: &str) -> bool {
+    let start: String = format!("mcp__{server}__").chars().take(LONGEST - 9).collect();
+    shown.starts_with(&start)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,6 +90,7 @@ mod tests {
         fn every_name_fits(server in "[A-Za-z0-9_-]{1,80}", tool in "[ -~]{1,120}") {
             let name = shown_name(&server, &tool);
             prop_assert!(name.len() <= LONGEST);
+            prop_assert!(could_be_of(&name, &server));
             prop_assert!(name.starts_with("mcp__"));
             prop_assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'));
         }

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use globset::{Glob, GlobSet, GlobSetBuilder};
 use helve_core::{ErrorKind, ServerCall, ServerReply, ServerSpec, ToolError};
 use tokio::sync::{Notify, watch};
 
@@ -19,6 +18,7 @@ use super::fleet::FleetParts;
 use super::keep::Pin;
 use super::look::{Era, ServerLook, ServerState, StateName, ToolLook};
 use super::oauth::off_loop;
+use super::offered::Offered;
 use super::opening::Opening;
 use super::pins::{self, Standing, pin_of};
 
@@ -62,32 +62,6 @@ pub(crate) struct Slot {
     version: Arc<watch::Sender<u64>>,
     /// Held while the tools are listed, so that an older list never replaces a newer one.
     listing: tokio::sync::Mutex<()>,
-}
-
-/// The owner's lists of tools.
-struct Offered {
-    allow: Option<GlobSet>,
-    deny: GlobSet,
-}
-
-impl Offered {
-    fn new(spec: &ServerSpec) -> Offered {
-        // A pattern that is none allows nothing, and denies everything: the policy has refused it before this.
-        let set = |patterns: &[String]| {
-            let mut set = GlobSetBuilder::new();
-            for pattern in patterns {
-                set.add(Glob::new(pattern).ok()?);
-            }
-            set.build().ok()
-        };
-        let allow = (!spec.allow.is_empty()).then(|| set(&spec.allow).unwrap_or_default());
-        let everything = || set(&["*".to_owned()]).unwrap_or_default();
-        Offered { allow, deny: set(&spec.deny).unwrap_or_else(everything) }
-    }
-
-    fn offers(&self, tool: &str) -> bool {
-        !self.deny.is_match(tool) && self.allow.as_ref().is_none_or(|allow| allow.is_match(tool))
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -312,6 +286,23 @@ impl Slot {
     /// Whether anything is known of its tools.
     pub(crate) fn is_known(&self) -> bool {
         lock(&self.catalog).is_known
+    }
+
+    /// Whether the tool that is shown under this name can be called; none if there is none.
+    pub(crate) fn has(&self, shown: &str) -> Option<bool> {
+        let catalog = lock(&self.catalog);
+        let look = catalog.tools.values().find(|look| look.definition.shown_as == shown)?;
+        Some(look.standing == Standing::On)
+    }
+
+    /// Why the tool that is shown under this name cannot be called.
+    pub(crate) fn may_call_shown(&self, shown: &str) -> Result<(), ToolError> {
+        let tool = {
+            let catalog = lock(&self.catalog);
+            let look = catalog.tools.values().find(|look| look.definition.shown_as == shown);
+            look.map(|look| look.definition.tool.clone())
+        };
+        tool.map_or(Ok(()), |tool| self.may_call(&tool))
     }
 
     /// The tools that can be called.

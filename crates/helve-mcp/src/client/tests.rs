@@ -293,9 +293,13 @@ async fn a_definition_that_changes_is_off_until_the_owner_agrees() {
 
     // Another process finds the pins, not the server's word.
     let other = fleet_with(vec![spec("s")], &memory, &fake);
-    other.recall().await;
+    other.bring("mcp__s__echo").await.unwrap();
+    assert_eq!(other.states()[0].state, StateName::Idle);
     assert!(other.tools()[0].spec().description.contains("id_rsa"));
     assert_eq!(said(&other, "1 2").await.unwrap_err().kind, ErrorKind::Blocked);
+    assert_eq!(other.bring("mcp__s__echo").await.unwrap_err().kind, ErrorKind::Blocked);
+    other.bring("mcp__s__other").await.unwrap();
+    other.bring("mcp__other__echo").await.unwrap();
 }
 
 #[tokio::test]

@@ -213,6 +213,17 @@ fn what_nobody_reads_no_tool_shows_or_replaces() {
         assert_eq!(answer.kind(), Some("blocked"), "{tool}: {:#}", answer.result);
         assert!(!answer.result.to_string().contains("hunter-2"), "{tool}");
     }
+    for args in [json!({"ignored": true}), json!({"ignored": true, "depth": 3})] {
+        let listed = place.call("list_dir", &args);
+        assert!(listed.good().contains(".env.example"), "{}", listed.text());
+        assert!(
+            listed.text().lines().all(|name| name != ".env" && name != "server.key"),
+            "{}",
+            listed.text()
+        );
+    }
+    let wrong = place.call("read_file", &json!({"path": "server.kex"}));
+    assert!(!wrong.result.to_string().contains("server.key"), "{:#}", wrong.result);
     let found = place.call("grep", &json!({"pattern": "TOKEN|hunter", "hidden": true}));
     assert!(!found.result.to_string().contains("hunter-2"), "{:#}", found.result);
     assert!(found.text().contains(".env.example"), "{}", found.text());
@@ -325,6 +336,8 @@ fn file_tools_inside_the_sandbox_do_the_same() {
     assert_eq!(answer.result["details"]["sandbox"], true);
     let denied = place.call_with("read_file", &json!({"path": ".env"}), &inside);
     assert_eq!(denied.kind(), Some("blocked"), "{:#}", denied.result);
+    let listed = place.call_with("list_dir", &json!({}), &inside);
+    assert_eq!(listed.good(), "a.txt\nnew/");
     place.put("a.txt", "somebody else's\n");
     let refused = place.call_with("write_file", &json!({"path": "a.txt", "content": "x"}), &inside);
     assert_eq!(refused.kind(), Some("conflict"), "{:#}", refused.result);

@@ -12,7 +12,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `page` | a window of a file as text: [`PageRequest`], [`Page`] |
-//! | `seek` | what is below a directory: [`WalkRequest`], [`SearchRequest`] and their answers |
+//! | `seek` | what is below a directory: [`ListRequest`], [`WalkRequest`], [`SearchRequest`] and their answers |
 //!
 //! Deliberately not here: which paths a call may touch (policy), and how anything is shown to a model (tools).
 
@@ -32,7 +32,7 @@ use crate::lane::BoxFuture;
 
 pub use page::{Encoding, Page, PageEnd, PageRequest, PageStart, Shape};
 pub use seek::{
-    CaseMode, FileHits, HitLine, Kinds, SearchMode, SearchRequest, Searched, WalkRequest, Walked,
+    CaseMode, FileHits, HitLine, Kinds, ListRequest, SearchMode, SearchRequest, Searched, WalkRequest, Walked,
 };
 
 /// Where the files of a bridge are.
@@ -184,6 +184,11 @@ pub trait SeenFiles: Send + Sync {
     /// The session has now seen this content of the path; none if it saw that nothing is there. `bytes` are given where
     /// they are at hand, so that a later conflict can be shown.
     fn saw(&self, path: &str, id: Option<&ContentId>, bytes: Option<&[u8]>);
+    /// What was at a path before the session's last change to it, if that change left the content `now` there, and what
+    /// it replaced is kept and has at most `max` bytes.
+    fn former(&self, _path: &str, _now: &ContentId, _max: u64) -> Option<Vec<u8>> {
+        None
+    }
 }
 
 /// What was at a path before a commit.
@@ -244,7 +249,7 @@ pub struct ExtraRoot {
 pub struct PathRules {
     /// Directories besides the workspace.
     pub roots: Vec<ExtraRoot>,
-    /// Patterns of paths, in the syntax of `.gitignore`, that no tool reads, lists the content of, or searches.
+    /// Patterns of paths, in the syntax of `.gitignore`, that no tool reads, names, looks into or searches.
     pub deny_read: Vec<String>,
     /// Names that are not written at any depth unless the owner agreed; see [`crate::protected`].
     pub protected: Vec<String>,
@@ -306,13 +311,10 @@ pub trait Files: Send + Sync {
     /// if the window shows all of it.
     fn page<'a>(&'a self, request: &'a PageRequest) -> BoxFuture<'a, Result<Page, ToolError>>;
 
-    /// The entries of one directory, sorted by the bytes of their names, at most `limit` after the name `after`, and
-    /// whether there are more.
+    /// Entries of one directory, sorted by the bytes of their names, and whether there are more.
     fn list<'a>(
         &'a self,
-        path: &'a str,
-        after: Option<&'a str>,
-        limit: usize,
+        request: &'a ListRequest,
     ) -> BoxFuture<'a, Result<(Vec<FileEntry>, bool), ToolError>>;
 
     /// What is below a directory.
@@ -326,6 +328,16 @@ pub trait Files: Send + Sync {
 
     /// What the session last saw of a path.
     fn last_seen(&self, path: &str) -> Option<Seen>;
+
+    /// What was at a path before the session's last change to it; see [`SeenFiles::former`].
+    fn former<'a>(
+        &'a self,
+        _path: &'a str,
+        _now: &'a ContentId,
+        _max: u64,
+    ) -> BoxFuture<'a, Option<Vec<u8>>> {
+        Box::pin(std::future::ready(None))
+    }
 
     /// The session has seen this of a path and nothing later: what the tool has read since, it could not show.
     fn saw_last(&self, _path: &str, _seen: &Seen) {}

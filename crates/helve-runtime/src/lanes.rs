@@ -183,7 +183,12 @@ impl Lanes {
                 ToolError::internal(format!("What the session saw of files cannot be kept: {error}"))
                     .hint("Correct the permissions of $HELVE_HOME.")
             })?;
-        let seen = SessionSeen { log, contents: self.undo()?.contents().clone() };
+        let seen = SessionSeen {
+            log,
+            undo: self.undo()?,
+            session: self.session.clone(),
+            workspace: self.workspace_name(),
+        };
         Ok(Arc::clone(self.seen.get_or_init(|| Arc::new(seen))))
     }
 

@@ -14,7 +14,7 @@ mod encoded;
 mod recent;
 mod words;
 
-use helve_core::files::{Act, Change, Expect, FileContent, Files};
+use helve_core::files::{Act, Change, ContentId, Expect, FileContent, Files};
 use helve_core::typed::schema_of;
 use helve_core::{
     Access, Context, ErrorKind, FilesPlace, Lane, Output, Problem, Resource, ToolError, ToolSpec, TypedTool,
@@ -128,11 +128,12 @@ impl TypedTool for EditFile {
         let files = ctx.files()?;
         let (path, edits) = edits_of(args)?;
         let seen = files.last_seen(&path);
+        let max = ctx.limits().file_bytes;
         let mut changed_meanwhile = false;
         loop {
-            let content = files.read(&path, ctx.limits().file_bytes).await.map_err(words::unreadable)?;
+            let content = files.read(&path, max).await.map_err(words::unreadable)?;
             let known = seen.as_ref().is_none_or(|seen| seen.id == content.id);
-            let outcome = self.attempt(files, &path, content, &edits).await;
+            let outcome = self.attempt(files, &path, content, &edits, max).await;
             if !known && let Some(seen) = &seen {
                 // The model knows the old file and its own edit, not what somebody else did to it.
                 files.saw_last(&path, seen);
@@ -185,13 +186,18 @@ impl EditFile {
         path: &str,
         content: FileContent,
         edits: &[Edit],
+        max: u64,
     ) -> Result<Output, ToolError> {
         let FileContent { bytes: before, id, path: name, .. } = content;
         let shown = shown(files, &name);
         let (before, outcome) = encoded::apply(files, path, before, edits).await?;
         let edited = match outcome {
             Ok(edited) => edited,
-            Err(misses) if self.recent.made(&name, &id, edits) && words::all_absent(&misses) => {
+            Err(misses)
+                if words::all_absent(&misses)
+                    && (self.recent.made(&name, &id, edits)
+                        || has_made(files, path, (&before, &id), edits, max).await) =>
+            {
                 let facts = facts(files, name, Status::AlreadyApplied, &[]);
                 let text =
                     format!("Successfully edited {shown}\nThis edit was already applied; the file has it.");
@@ -227,6 +233,22 @@ impl EditFile {
             facts.diff = found.unified;
         }
         Ok(Output::text(text).with_details(crate::details(&facts)))
+    }
+}
+
+/// Whether the session's last change of a file, which another process may have made, was these edits: by making them to
+/// what was there before it.
+async fn has_made(
+    files: &dyn Files,
+    path: &str,
+    (now, id): (&[u8], &ContentId),
+    edits: &[Edit],
+    max: u64,
+) -> bool {
+    let Some(former) = files.former(path, id, max).await else { return false };
+    match encoded::apply(files, path, former, edits).await {
+        Ok((_, Ok(edited))) => edited.bytes == now,
+        _ => false,
     }
 }
 

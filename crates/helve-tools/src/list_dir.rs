@@ -1,12 +1,12 @@
 //! `list_dir`: what is in a directory.
 //!
 //! In come a path and how deep; out goes one line an entry, in the order of the bytes of their names, a `/` behind a
-//! directory. A page ends at `limit` entries or at the limit `search_bytes`, and says with which `after` to go on. The
-//! directory's own entries are all shown; deeper ones only if no ignore file names them, unless `ignored` says so.
+//! directory. A page ends at `limit` entries or at the limit `search_bytes`, and says with which `after` to go on. What
+//! ignore files name is left out unless `ignored` says so; what is closed to tools is never shown.
 //!
 //! Deliberately not here: reading directories. That is the bridge's [`Files::list`] and [`Files::walk`].
 
-use helve_core::files::{FileEntry, Files, Kinds, WalkRequest};
+use helve_core::files::{FileEntry, Files, Kinds, ListRequest, WalkRequest};
 use helve_core::typed::schema_of;
 use helve_core::{Access, Context, Lane, Output, Resource, ToolError, ToolSpec, TypedTool};
 use schemars::JsonSchema;
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[serde(default = "yes")]
     #[schemars(extend("x-aliases" = ["include_hidden", "show_hidden", "all"]))]
     hidden: bool,
-    /// Below the directory's own entries: whether what .gitignore names is shown too.
+    /// Whether what .gitignore names is shown too.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["include_ignored", "no_ignore"]))]
     ignored: bool,
@@ -87,8 +87,8 @@ impl TypedTool for ListDir {
     fn declare(&self, parameters: Value) -> ToolSpec {
         ToolSpec::new(
             "list_dir",
-            "Lists what is in a directory, sorted by name, with / behind directories and @ behind links. depth shows what is \
-             below it too, without what .gitignore names. Use glob to find files by name and grep to find them by content.",
+            "Lists what is in a directory, sorted by name, with / behind directories and @ behind links. What .gitignore \
+             names is left out unless ignored is true. depth shows what is below it too. Use glob to find files by name and grep to find them by content.",
             parameters,
         )
         .aliases(&["ls"])
@@ -102,7 +102,8 @@ impl TypedTool for ListDir {
     }
 
     async fn run(&self, args: Args, ctx: &Context) -> Result<Output, ToolError> {
-        let found = found(&args, ctx.files()?).await?;
+        let files = ctx.files()?;
+        let found = found(&args, files).await?;
         let bytes = usize::try_from(ctx.limits().search_bytes).unwrap_or(usize::MAX);
         let mut lines: Vec<String> = found.entries.iter().map(|entry| entry_line(entry, args.long)).collect();
         let count = fitting(&lines, bytes);
@@ -111,8 +112,7 @@ impl TypedTool for ListDir {
         let last = found.entries.get(count.wrapping_sub(1)).map(|entry| entry.path.clone());
         let next_after = last.filter(|_| more);
         if lines.is_empty() {
-            let empty = if args.after.is_some() { "(no more entries)" } else { "(empty directory)" };
-            lines.push(empty.to_owned());
+            lines.push(nothing(&args, files).await?.to_owned());
         }
         if let Some(after) = &next_after {
             lines.push(format!("\n[More entries. Continue with the same path and after={}.]", quoted(after)));
@@ -145,15 +145,26 @@ async fn found(args: &Args, files: &dyn Files) -> Result<Found, ToolError> {
             unread_count: walked.unread_count,
         });
     }
-    let mut entries: Vec<FileEntry> = Vec::new();
-    let mut after = args.after.clone();
-    loop {
-        let (page, more) = files.list(&args.path, after.as_deref(), args.limit - entries.len()).await?;
-        after = page.last().map(|entry| entry.path.clone());
-        entries.extend(page.into_iter().filter(|entry| args.hidden || !entry.path.starts_with('.')));
-        // Hidden names may have taken the place of others.
-        if !more || entries.len() >= args.limit || after.is_none() {
-            return Ok(Found { entries, more, unread: Vec::new(), unread_count: 0 });
-        }
+    let (entries, more) = files
+        .list(&ListRequest {
+            path: args.path.clone(),
+            after: args.after.clone(),
+            limit: args.limit,
+            hidden: args.hidden,
+            obey_ignore: !args.ignored,
+        })
+        .await?;
+    Ok(Found { entries, more, unread: Vec::new(), unread_count: 0 })
+}
+
+/// What is said where nothing is shown.
+async fn nothing(args: &Args, files: &dyn Files) -> Result<&'static str, ToolError> {
+    if args.after.is_some() {
+        return Ok("(no more entries)");
     }
+    let all = ListRequest { hidden: args.hidden, ..ListRequest::all(&args.path, 1) };
+    Ok(match !args.ignored && !files.list(&all).await?.0.is_empty() {
+        true => "(nothing but what .gitignore names; ignored=true shows it)",
+        false => "(empty directory)",
+    })
 }

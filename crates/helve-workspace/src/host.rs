@@ -33,7 +33,8 @@ use std::time::{Duration, SystemTime};
 
 use helve_core::files::{
     Change, Changed, ContentId, FileContent, FileEntry, FileKind, FileStat, Files, FilesBridge, FilesPlace,
-    FilesScope, Page, PageRequest, PathRules, SearchRequest, Searched, Seen, WalkRequest, Walked, Was,
+    FilesScope, ListRequest, Page, PageRequest, PathRules, SearchRequest, Searched, Seen, WalkRequest,
+    Walked, Was,
 };
 use helve_core::{BoxFuture, ToolError};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
@@ -174,12 +175,10 @@ impl Files for Handle {
 
     fn list<'a>(
         &'a self,
-        path: &'a str,
-        after: Option<&'a str>,
-        limit: usize,
+        request: &'a ListRequest,
     ) -> BoxFuture<'a, Result<(Vec<FileEntry>, bool), ToolError>> {
-        let (this, path, after) = (self.clone(), path.to_owned(), after.map(str::to_owned));
-        blocking(move || this.host.list(&path, after.as_deref(), limit))
+        let (this, request) = (self.clone(), request.clone());
+        blocking(move || this.host.list(&request))
     }
 
     fn walk<'a>(&'a self, request: &'a WalkRequest) -> BoxFuture<'a, Result<Walked, ToolError>> {
@@ -199,6 +198,12 @@ impl Files for Handle {
 
     fn last_seen(&self, path: &str) -> Option<Seen> {
         self.scope.seen.as_ref()?.last(&self.named(path)?)
+    }
+
+    fn former<'a>(&'a self, path: &'a str, now: &'a ContentId, max: u64) -> BoxFuture<'a, Option<Vec<u8>>> {
+        let (named, seen, now) = (self.named(path), self.scope.seen.clone(), now.clone());
+        let work = blocking(move || Ok(named.and_then(|path| seen?.former(&path, &now, max))));
+        Box::pin(async move { work.await.ok().flatten() })
     }
 
     fn saw_last(&self, path: &str, seen: &Seen) {
@@ -325,6 +330,11 @@ impl Judge for Handle {
             return Err(refuse::read_only(&shown));
         }
         self.host.rules.check_write(&key.path, &shown, &self.scope.agreed)
+    }
+
+    fn may_name(&self, key: &Key) -> bool {
+        let open = |is_dir| self.host.rules.check_read(&key.path, &key.path, is_dir).is_ok();
+        open(false) && open(true)
     }
 
     fn last_seen(&self, shown: &str) -> Option<ContentId> {

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use helve_core::files::{
     Change, Changed, ContentId, FileContent, FileEntry, FileStat, Files, FilesBridge, FilesPlace, FilesScope,
-    Is, Page, PageRequest, PathRules, SearchRequest, Searched, Seen, WalkRequest, Walked, Was,
+    Is, ListRequest, Page, PageRequest, PathRules, SearchRequest, Searched, Seen, WalkRequest, Walked, Was,
 };
 use helve_core::{BoxFuture, ErrorKind, Exit, OutputSink, ShellBackend, ShellJob, Stream, ToolError, Work};
 
@@ -257,13 +257,10 @@ impl Files for Handle {
 
     fn list<'a>(
         &'a self,
-        path: &'a str,
-        after: Option<&'a str>,
-        limit: usize,
+        request: &'a ListRequest,
     ) -> BoxFuture<'a, Result<(Vec<FileEntry>, bool), ToolError>> {
         Box::pin(async move {
-            let ask = Ask::List { path: path.to_owned(), after: after.map(str::to_owned), limit };
-            match self.ask(ask, &[], b"").await?.0 {
+            match self.ask(Ask::List(request.clone()), &[], b"").await?.0 {
                 Told::List(entries, more) => Ok((entries, more)),
                 _ => Err(self.no_answer("it answered something else")),
             }
@@ -294,6 +291,12 @@ impl Files for Handle {
 
     fn last_seen(&self, path: &str) -> Option<Seen> {
         self.scope.seen.as_ref()?.last(&self.key(path)?)
+    }
+
+    fn former<'a>(&'a self, path: &'a str, now: &'a ContentId, max: u64) -> BoxFuture<'a, Option<Vec<u8>>> {
+        let (key, seen, now) = (self.key(path), self.scope.seen.clone(), now.clone());
+        let work = tokio::task::spawn_blocking(move || seen?.former(&key?, &now, max));
+        Box::pin(async move { work.await.ok().flatten() })
     }
 }
 

@@ -13,13 +13,14 @@ use std::time::SystemTime;
 
 use helve_core::files::{
     Change, Changed, ContentId, FileContent, FileEntry, FileKind, FileStat, Files, FilesBridge, FilesPlace,
-    FilesScope, Page, PageRequest, PathRules, SearchRequest, Searched, Seen, WalkRequest, Walked, Was,
+    FilesScope, ListRequest, Page, PageRequest, PathRules, SearchRequest, Searched, Seen, WalkRequest,
+    Walked, Was,
 };
 use helve_core::{BoxFuture, ToolError};
 
 use crate::commit::{self, Content, Judge, Key, Now, Original, Plan, There, World};
 use crate::rules::Rules;
-use crate::seek::{self, MemoryEntry, MemoryTree};
+use crate::seek::{self, Ignores, MemoryEntry, MemoryTree};
 use crate::{names, page, refuse};
 
 /// The mode of a new file.
@@ -113,27 +114,35 @@ impl Handle {
         Ok(FileContent { bytes: bytes.to_vec(), id, stat, path: found })
     }
 
-    fn list_now(
-        &self,
-        path: &str,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<(Vec<FileEntry>, bool), ToolError> {
+    fn list_now(&self, request: &ListRequest) -> Result<(Vec<FileEntry>, bool), ToolError> {
+        let ListRequest { path, after, limit, hidden, obey_ignore } = request;
         let (found, node) = self.find(path)?.ok_or_else(|| refuse::missing(path))?;
         if !matches!(node, Node::Directory) {
             return Err(refuse::not_directory(path));
         }
         let tree = self.memory.lock();
-        let mut entries: Vec<FileEntry> = children(&tree, &found)
+        let ignores = match obey_ignore {
+            true => Ignores::of_memory(&MemoryTree::new(entries(&tree), &found))?,
+            false => Ignores::default(),
+        };
+        let dir = Key { root: 0, path: found };
+        let admits = |name: &str, node: &Node| {
+            let (path, is_dir) = (dir.child(name).path.into_bytes(), matches!(node, Node::Directory));
+            (*hidden || !name.starts_with('.'))
+                && !self.memory.rules.denies_entry(&path, is_dir)
+                && !ignores.leave_out(&path, is_dir)
+        };
+        let mut entries: Vec<FileEntry> = children(&tree, &dir.path)
+            .filter(|(name, node)| admits(name, node))
             .map(|(name, node)| {
                 let stat = node.stat();
                 FileEntry { path: name.to_owned(), kind: stat.kind, stat: Some(stat) }
             })
-            .filter(|entry| after.is_none_or(|after| entry.path.as_str() > after))
+            .filter(|entry| after.as_ref().is_none_or(|after| entry.path > *after))
             .collect();
         entries.sort_by(|one, other| one.path.cmp(&other.path));
-        let more = entries.len() > limit;
-        entries.truncate(limit);
+        let more = entries.len() > *limit;
+        entries.truncate(*limit);
         Ok((entries, more))
     }
 
@@ -332,6 +341,11 @@ impl Judge for Handle {
         self.memory.rules.check_write(&key.path, &key.path, &self.scope.agreed)
     }
 
+    fn may_name(&self, key: &Key) -> bool {
+        let open = |is_dir| self.memory.rules.check_read(&key.path, &key.path, is_dir).is_ok();
+        open(false) && open(true)
+    }
+
     fn last_seen(&self, shown: &str) -> Option<ContentId> {
         Some(self.scope.seen.as_ref()?.last(shown)?.id)
     }
@@ -377,11 +391,9 @@ impl Files for Handle {
 
     fn list<'a>(
         &'a self,
-        path: &'a str,
-        after: Option<&'a str>,
-        limit: usize,
+        request: &'a ListRequest,
     ) -> BoxFuture<'a, Result<(Vec<FileEntry>, bool), ToolError>> {
-        Box::pin(async move { self.list_now(path, after, limit) })
+        Box::pin(async move { self.list_now(request) })
     }
 
     fn walk<'a>(&'a self, request: &'a WalkRequest) -> BoxFuture<'a, Result<Walked, ToolError>> {

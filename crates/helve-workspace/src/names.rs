@@ -95,6 +95,16 @@ pub(crate) fn visible(name: &str) -> String {
     }
 }
 
+/// Whether [`visible`] may make something else of a name of a path than small letters do.
+pub(crate) fn is_odd(path: &[u8]) -> bool {
+    let ends = |at: usize| matches!(path.get(at + 1), None | Some(b'/'));
+    path.iter().enumerate().any(|(at, byte)| match byte {
+        b'.' | b' ' => ends(at),
+        b'~' => true,
+        byte => !matches!(byte, b' '..=b'~'),
+    })
+}
+
 fn is_visible(c: char) -> bool {
     is_harmless(c)
         && !matches!(c, '\n' | '\t' | '\u{34f}' | '\u{200c}' | '\u{200d}' | '\u{180b}'..='\u{180f}' | '\u{fe00}'..='\u{fe0f}')
@@ -145,6 +155,10 @@ mod tests {
         }
         assert_eq!(visible(".ba\u{17f}hrc"), ".bashrc");
         assert_eq!(visible("git~x"), "git~x");
+        for name in [".g\u{200d}it", ".git.", "a/.git /x", "git~1", ".gi\u{fe0f}t", ".ba\u{17f}hrc", "a\tb"] {
+            assert!(is_odd(name.as_bytes()), "{name:?}");
+        }
+        assert!(!is_odd(b"src/.GIT/with space.rs"));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What the policy says about paths, compiled: which must not be read, and which are protected from writing.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use helve_core::files::PathRules;
@@ -28,8 +30,11 @@ impl Rules {
 
     /// Whether nothing of a path may be read, for the path itself; what lies in a denied directory is asked for by its
     /// own path or is not reached at all. The path is relative to its root.
-    pub(crate) fn denies_entry(&self, path: &Path, is_dir: bool) -> bool {
-        self.deny_read.denies_entry(path, is_dir)
+    pub(crate) fn denies_entry(&self, path: &[u8], is_dir: bool) -> bool {
+        let denies = |path: &Path| self.deny_read.denies_entry(path, is_dir);
+        !self.deny_read.is_empty()
+            && (denies(Path::new(OsStr::from_bytes(path)))
+                || names::is_odd(path) && denies(Path::new(&seen(&String::from_utf8_lossy(path)))))
     }
 
     /// The same for a path and everything above it.
@@ -43,8 +48,7 @@ impl Rules {
             return Ok(());
         }
         // Also by what a reader sees of it, as a file system may that folds names.
-        let seen = path.split('/').map(names::visible).collect::<Vec<_>>().join("/");
-        match self.denies(Path::new(path), is_dir) || self.denies(Path::new(&seen), is_dir) {
+        match self.denies(Path::new(path), is_dir) || self.denies(Path::new(&seen(path)), is_dir) {
             true => Err(refuse::denied(shown)),
             false => Ok(()),
         }
@@ -84,6 +88,11 @@ impl Rules {
     pub(crate) fn protects_name(&self, name: &[u8]) -> bool {
         protected::is_among(&self.given.protected, name)
     }
+}
+
+/// What a reader sees of a path.
+fn seen(path: &str) -> String {
+    path.split('/').map(names::visible).collect::<Vec<_>>().join("/")
 }
 
 #[cfg(test)]
@@ -127,14 +136,19 @@ mod tests {
             (".ENV", false),
             (".e\u{200b}nv", false),
             ("x.pem", false),
+            (".env. ", false),
+            ("a/.env.", false),
             ("secrets", true),
             ("secrets/deep/x", false),
         ] {
             assert_eq!(rules.check_read(path, path, is_dir).unwrap_err().kind, ErrorKind::Blocked, "{path}");
+            let of_its_own = !path.starts_with("secrets/");
+            assert_eq!(rules.denies_entry(path.as_bytes(), is_dir), of_its_own, "{path}");
         }
         assert!(rules.check_write(".env", ".env", &[]).is_err());
         for path in ["", "env", ".env.example", "secrets"] {
             assert_eq!(rules.check_read(path, path, false), Ok(()), "{path}");
+            assert!(!rules.denies_entry(path.as_bytes(), false), "{path}");
         }
     }
 

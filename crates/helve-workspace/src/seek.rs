@@ -124,6 +124,29 @@ pub(crate) fn search_bytes(
     find::search_one(bytes, shown, request, cancel)
 }
 
+/// What the ignore files of a directory and of those above it leave out of it; by default nothing.
+#[derive(Default)]
+pub(crate) struct Ignores(Option<Arc<ignores::Level>>);
+
+impl Ignores {
+    pub(crate) fn of_host(start: Start, rules: &Rules) -> Result<Ignores, ToolError> {
+        Ignores::of(&host::HostTree::new(start, rules)?)
+    }
+
+    pub(crate) fn of_memory(tree: &MemoryTree<'_>) -> Result<Ignores, ToolError> {
+        Ignores::of(tree)
+    }
+
+    fn of<T: tree::Tree>(tree: &T) -> Result<Ignores, ToolError> {
+        ignores::at_start(tree).map(Ignores).map_err(|error| unread::unreadable(&error))
+    }
+
+    /// Whether an entry of the directory, by its path relative to the root, is left out.
+    pub(crate) fn leave_out(&self, path: &[u8], is_dir: bool) -> bool {
+        self.0.as_ref().is_some_and(|level| level.leaves_out(path, is_dir))
+    }
+}
+
 fn cancelled() -> ToolError {
     ToolError::new(ErrorKind::Cancelled, "The call was taken back while it looked through files.")
 }

@@ -184,6 +184,23 @@ fn an_undo_is_refused_whole_where_one_file_has_changed() {
 }
 
 #[test]
+fn a_directory_that_the_call_made_stays_if_something_is_in_it_that_no_tool_may_name() {
+    block(async {
+        let (dir, runtime) = scene();
+        let ws = dir.path().join("ws");
+        let step = json!({"act": "put", "path": "new/deep/a", "text": "new"});
+        let done = runtime.call(Call::new("commit", json!({"commits": [[step]]}))).await;
+        assert!(done.ok, "{done:?}");
+        fs::write(ws.join("new/.env"), "KEY=1").unwrap();
+        let undone = runtime.undo(done.call.as_str(), false).await.unwrap();
+        assert!(undone.ok, "{undone:?}");
+        assert!(!ws.join("new/deep").exists());
+        assert_eq!(fs::read(ws.join("new/.env")).unwrap(), b"KEY=1");
+        assert_eq!(undone.details.unwrap()["left"], json!(["new"]));
+    });
+}
+
+#[test]
 fn nothing_is_kept_where_the_owner_wants_nothing_kept() {
     block(async {
         let (dir, _) = scene();

@@ -16,6 +16,28 @@ pub enum Kinds {
     Directories,
 }
 
+/// Which entries of one directory are wanted. What the policy closes to tools is never among them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListRequest {
+    /// The directory.
+    pub path: String,
+    /// Only names after this one.
+    pub after: Option<String>,
+    /// At most so many.
+    pub limit: usize,
+    /// Whether names that begin with a dot count.
+    pub hidden: bool,
+    /// As in [`WalkRequest::obey_ignore`].
+    pub obey_ignore: bool,
+}
+
+impl ListRequest {
+    /// All entries of a directory, at most `limit`.
+    pub fn all(path: &str, limit: usize) -> ListRequest {
+        ListRequest { path: path.to_owned(), after: None, limit, hidden: true, obey_ignore: false }
+    }
+}
+
 /// What to look for by name. Links are not followed. Answers are in the order of the bytes of their paths.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WalkRequest {

@@ -334,7 +334,7 @@ fn plain_keys() -> Vec<Key> {
             FILES_DENY_READ,
             Kind::PathPatterns,
             Some(Value::List(DENY_READ.iter().map(|pattern| (*pattern).to_owned()).collect())),
-            "Patterns, as in a .gitignore file, of paths that no file tool reads, searches, looks into or overwrites, and that sandboxed commands cannot read where they exist when a command starts. Setting it replaces the list; [] denies nothing.",
+            "Patterns, as in a .gitignore file, of paths that no file tool reads, names, searches, looks into or overwrites, and that sandboxed commands cannot read where they exist when a command starts. Setting it replaces the list; [] denies nothing.",
         ),
         key(
             FILES_READ_ONLY,

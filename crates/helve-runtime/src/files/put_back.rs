@@ -141,14 +141,18 @@ impl Plan {
         // What is below comes first.
         self.directories.sort_unstable_by(|a, b| b.cmp(a));
         for path in self.directories {
-            let (entries, more) = files.list(&path, None, gone.len() + 1).await?;
-            let stays = |name: &str| !gone.contains(&format!("{path}/{name}"));
-            if more || entries.iter().any(|entry| stays(&entry.path)) {
+            let change = Change { path: path.clone(), act: Act::Remove, expect: Expect::Any };
+            // What else is in it may be closed even to a list, so the bridge itself is asked whether it could go.
+            let below = format!("{path}/");
+            let mut rehearsal: Vec<Change> =
+                self.remove.iter().filter(|one| one.path.starts_with(&below)).cloned().collect();
+            rehearsal.push(change.clone());
+            if files.commit(rehearsal, true).await.is_err() {
                 self.left.push(path);
                 continue;
             }
-            gone.push(path.clone());
-            self.remove.push(Change { path, act: Act::Remove, expect: Expect::Any });
+            gone.push(path);
+            self.remove.push(change);
         }
         let report = Report {
             restored: self.make.iter().chain(&self.restore).map(|change| change.path.clone()).collect(),

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use helve_core::context::{Parts, assemble};
 use helve_core::files::{
-    Act, Change, Changed, ContentId, Expect, FileContent, FileEntry, FileKind, FileStat, Page, PageRequest,
-    SearchRequest, Searched, Seen, WalkRequest, Walked,
+    Act, Change, Changed, ContentId, Expect, FileContent, FileEntry, FileKind, FileStat, ListRequest, Page,
+    PageRequest, SearchRequest, Searched, Seen, WalkRequest, Walked,
 };
 use helve_core::{
     BoxFuture, CallId, Cancel, Context, ErrorKind, Files, FilesPlace, Limits, Output, Progress, ToolError,
@@ -107,12 +107,7 @@ impl Files for OneFile {
         now(Err(ToolError::internal("not here")))
     }
 
-    fn list<'a>(
-        &'a self,
-        _: &'a str,
-        _: Option<&'a str>,
-        _: usize,
-    ) -> BoxFuture<'a, Result<(Vec<FileEntry>, bool), ToolError>> {
+    fn list<'a>(&'a self, _: &'a ListRequest) -> BoxFuture<'a, Result<(Vec<FileEntry>, bool), ToolError>> {
         now(Err(ToolError::internal("not here")))
     }
 

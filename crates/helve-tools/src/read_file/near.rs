@@ -3,7 +3,7 @@
 //! The same means: composed or decomposed letters, any kind of space, straight or curly quotes. Nothing that could turn
 //! a name into another path is folded.
 
-use helve_core::files::{FileKind, Files};
+use helve_core::files::{FileKind, Files, ListRequest};
 use unicode_normalization::UnicodeNormalization;
 
 /// How many names of a directory are looked at.
@@ -37,7 +37,7 @@ pub(super) async fn look(files: &dyn Files, path: &str) -> Near {
         if matches!(name, "" | "." | "..") {
             return near;
         }
-        let Ok((entries, _)) = files.list(parent, None, NAMES).await else {
+        let Ok((entries, _)) = files.list(&ListRequest::all(parent, NAMES)).await else {
             near.missing_directory = Some(parent.to_owned());
             if parent == "." || parent == "/" {
                 return Near::default();

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use helve_core::context::{Parts, assemble};
 use helve_core::files::{
-    Change, Changed, ContentId, FileContent, FileEntry, FileKind, FileStat, FilesPlace, PageRequest,
-    SearchRequest, Searched, Seen, WalkRequest, Walked,
+    Change, Changed, ContentId, FileContent, FileEntry, FileKind, FileStat, FilesPlace, ListRequest,
+    PageRequest, SearchRequest, Searched, Seen, WalkRequest, Walked,
 };
 use helve_core::{BoxFuture, CallId, Cancel, Progress, typed};
 use pretty_assertions::assert_eq;
@@ -73,11 +73,9 @@ impl Files for Shelf {
     }
     fn list<'a>(
         &'a self,
-        path: &'a str,
-        _: Option<&'a str>,
-        _: usize,
+        request: &'a ListRequest,
     ) -> BoxFuture<'a, Result<(Vec<FileEntry>, bool), ToolError>> {
-        let inside = match path {
+        let inside = match request.path.as_str() {
             "." => String::new(),
             path => format!("{path}/"),
         };

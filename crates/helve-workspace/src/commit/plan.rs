@@ -20,6 +20,8 @@ pub(crate) trait Judge {
     fn shown(&self, key: &Key) -> String;
     /// Refuses a path that must not be changed.
     fn check_write(&self, key: &Key) -> Result<(), ToolError>;
+    /// Whether a path is not closed to tools, so that it may be named.
+    fn may_name(&self, key: &Key) -> bool;
     /// What the session last saw of a path.
     fn last_seen(&self, shown: &str) -> Option<ContentId>;
 }
@@ -232,12 +234,16 @@ impl Planner<'_> {
         }
         match left {
             None => Ok(()),
-            Some(name) => Err(ToolError::failed(format!(
+            Some(name) if self.judge.may_name(&key.child(&name)) => Err(ToolError::failed(format!(
                 "The directory '{}' is not empty: '{}' is in it.",
                 show(shown),
                 show(&name)
             ))
             .hint("Remove what is in it first.")),
+            Some(_) => Err(ToolError::failed(format!(
+                "The directory '{}' is not empty: something is in it that is closed to tools.",
+                show(shown)
+            ))),
         }
     }
 

@@ -1,29 +1,33 @@
 //! The entries of one directory, a page of them at a time.
 //!
-//! Names are read once and only as many are held as the page has, whatever the size of the directory.
+//! Names are read once and only as many are held as the page has, whatever the size of the directory. Names that are
+//! closed to tools are never given.
 
 use std::collections::BinaryHeap;
 use std::os::fd::OwnedFd;
 
 use helve_core::ToolError;
-use helve_core::files::FileEntry;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use helve_core::files::{FileEntry, ListRequest};
+use rustix::fs::{AtFlags, Dir, DirEntry, FileType, Mode, OFlags};
 
 use super::resolve::Found;
 use super::{Host, kind_of, stat_of};
+use crate::commit::Key;
 use crate::host::janitor::is_temporary;
 use crate::refuse;
+use crate::seek::Ignores;
 
 impl Host {
-    /// At most `limit` entries after the name `after`, in the order of their bytes, and whether there are more.
-    pub(super) fn list(
-        &self,
-        path: &str,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<(Vec<FileEntry>, bool), ToolError> {
+    /// The first entries that are wanted, in the order of the bytes of their names, and whether there are more.
+    pub(super) fn list(&self, request: &ListRequest) -> Result<(Vec<FileEntry>, bool), ToolError> {
+        let ListRequest { path, after, limit, hidden, obey_ignore } = request;
         let found = self.find(path)?.ok_or_else(|| refuse::missing(path))?;
         let dir = open_dir(path, &found)?;
+        let key = found.key.clone();
+        let ignores = match obey_ignore {
+            true => Ignores::of_host(self.start(path, found)?, &self.rules)?,
+            false => Ignores::default(),
+        };
         let cannot = |error| refuse::system("list", path, error);
         // The smallest names so far, the largest of them on top.
         let mut names: BinaryHeap<Vec<u8>> = BinaryHeap::new();
@@ -31,18 +35,22 @@ impl Host {
         for entry in Dir::read_from(&dir).map_err(cannot)? {
             let entry = entry.map_err(cannot)?;
             let name = entry.file_name().to_bytes();
-            let before = after.is_some_and(|after| name <= after.as_bytes());
-            if before || name == b"." || name == b".." || is_temporary(name) {
+            let before = after.as_ref().is_some_and(|after| name <= after.as_bytes());
+            let passed_over = !hidden && name.first() == Some(&b'.');
+            if before || passed_over || name == b"." || name == b".." || is_temporary(name) {
                 continue;
             }
-            if names.len() == limit {
-                more = true;
-                match names.peek() {
-                    Some(largest) if name < largest.as_slice() => {
-                        names.pop();
-                    }
-                    _ => continue,
-                }
+            let full = names.len() == *limit;
+            let behind = full && names.peek().is_none_or(|largest| name >= largest.as_slice());
+            if behind && more || !self.admits(&key, &dir, &entry, &ignores) {
+                continue;
+            }
+            more |= full;
+            if behind {
+                continue;
+            }
+            if full {
+                names.pop();
             }
             names.push(name.to_vec());
         }
@@ -59,6 +67,22 @@ impl Host {
             });
         }
         Ok((entries, more))
+    }
+
+    /// Whether an entry is neither closed to tools nor ignored.
+    fn admits(&self, key: &Key, dir: &OwnedFd, entry: &DirEntry, ignores: &Ignores) -> bool {
+        let name = entry.file_name().to_bytes();
+        let is_dir = match entry.file_type() {
+            FileType::Unknown => rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
+                .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory),
+            kind => kind == FileType::Directory,
+        };
+        let mut path = key.path.clone().into_bytes();
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        path.extend_from_slice(name);
+        !self.rules.denies_entry(&path, is_dir) && !ignores.leave_out(&path, is_dir)
     }
 }
 

@@ -64,7 +64,7 @@ impl Host {
     }
 
     /// The directory that a path led to, as the start of a walk.
-    fn start(&self, path: &str, found: Found) -> Result<Start, ToolError> {
+    pub(super) fn start(&self, path: &str, found: Found) -> Result<Start, ToolError> {
         let dir = open_dir(path, &found)?;
         self.root(found.key.root)?;
         let root = self.roots.get(found.key.root).and_then(|root| Some((root.dir.as_ref().ok()?, root)));

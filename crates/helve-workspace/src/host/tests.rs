@@ -108,10 +108,11 @@ fn reads_and_lists_what_is_inside() {
     assert_eq!(read(&*files, "absolute"), Ok("old\n".to_owned()));
     let content = wait(async { files.read("inside", 100).await }).unwrap();
     assert_eq!((content.path.as_str(), content.id.clone()), ("inside", commit::id_of(b"lib\n")));
-    let (entries, more) = wait(async { files.list(".", None, 2).await }).unwrap();
+    let (entries, more) = wait(async { files.list(&ListRequest::all(".", 2)).await }).unwrap();
     let found: Vec<_> = entries.iter().map(|one| (one.path.as_str(), one.kind)).collect();
     assert_eq!((found, more), (vec![("a.txt", FileKind::File), ("absolute", FileKind::Link)], true));
-    let (entries, more) = wait(async { files.list("", Some("absolute"), 9).await }).unwrap();
+    let after = ListRequest { after: Some("absolute".to_owned()), ..ListRequest::all("", 9) };
+    let (entries, more) = wait(async { files.list(&after).await }).unwrap();
     assert_eq!((entries.len(), more), (2, false));
     assert_eq!(wait(async { files.stat("nothing").await }), Ok(None));
     assert_eq!(wait(async { files.stat("a.txt/x").await }), Ok(None));
@@ -203,6 +204,52 @@ fn protected_and_denied_paths() {
         scene.with(FilesScope { agreed: vec![".vscode/tasks.json".to_owned()], ..FilesScope::default() });
     assert_eq!(write(&*agreed, "./.vscode/tasks.json", "x"), Ok(()));
     assert_eq!(write(&*agreed, ".vscode/other.json", "x"), Err(ErrorKind::Blocked));
+}
+
+#[test]
+fn what_is_closed_to_tools_is_not_even_named() {
+    let mut scene = Scene::new();
+    scene.rules.deny_read = vec![".env".to_owned(), "secrets/".to_owned(), "/src/*.pem".to_owned()];
+    let ws = scene.ws();
+    for dir in ["secrets", "src/secrets", "old"] {
+        fs::create_dir(ws.join(dir)).unwrap();
+    }
+    for file in [".env", ".e\u{200b}nv", "src/a.pem", "a.pem", "old/.env"] {
+        fs::write(ws.join(file), "x").unwrap();
+    }
+    let files = scene.files();
+    let names = |request: &ListRequest| {
+        let (entries, more) = wait(async { files.list(request).await }).unwrap();
+        (entries.into_iter().map(|entry| entry.path).collect::<Vec<_>>(), more)
+    };
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    assert_eq!(names(&ListRequest::all(".", 9)), (owned(&["a.pem", "a.txt", "old", "src"]), false));
+    assert_eq!(names(&ListRequest::all("src", 1)), (owned(&["lib.rs"]), false), "no more than what is shown");
+    let error = wait(async { files.remove("old").await }).unwrap_err();
+    assert!(error.message.contains("not empty") && !error.message.contains(".env"), "{}", error.message);
+}
+
+#[test]
+fn a_list_obeys_ignore_files_where_that_is_asked_for() {
+    let scene = Scene::new();
+    let ws = scene.ws();
+    fs::write(ws.join(".gitignore"), "*.o\nbuild/\n!keep.o\n").unwrap();
+    fs::write(ws.join("src/.ignore"), "lib.rs\n").unwrap();
+    fs::create_dir(ws.join("src/build")).unwrap();
+    for name in ["src/a.o", "src/b.o", "src/keep.o", "src/z"] {
+        fs::write(ws.join(name), "").unwrap();
+    }
+    let files = scene.files();
+    let names = |request: ListRequest| {
+        let (entries, more) = wait(async { files.list(&request).await }).unwrap();
+        (entries.into_iter().map(|entry| entry.path).collect::<Vec<_>>().join(" "), more)
+    };
+    let obeying = |limit| ListRequest { obey_ignore: true, ..ListRequest::all("src", limit) };
+    assert_eq!(names(obeying(9)), (".ignore keep.o z".to_owned(), false));
+    assert_eq!(names(obeying(2)), (".ignore keep.o".to_owned(), true));
+    assert_eq!(names(ListRequest { hidden: false, ..obeying(2) }), ("keep.o z".to_owned(), false));
+    let all = ".ignore a.o b.o build keep.o lib.rs z".to_owned();
+    assert_eq!(names(ListRequest::all("src", 9)), (all, false));
 }
 
 #[test]

@@ -62,8 +62,8 @@ async fn answer(asked: Asked, mut rest: &[u8], content: &mut Vec<u8>) -> Result<
             Told::Read { id: read.id, stat: read.stat, path: read.path }
         }
         Ask::Page(request) => Told::Page(Box::new(files(scope).page(&request).await?)),
-        Ask::List { path, after, limit } => {
-            let (entries, more) = files(scope).list(&path, after.as_deref(), limit).await?;
+        Ask::List(request) => {
+            let (entries, more) = files(scope).list(&request).await?;
             Told::List(entries, more)
         }
         Ask::Walk(request) => Told::Walk(files(scope).walk(&request).await?),

@@ -162,7 +162,7 @@ fn answers(files: &dyn Files, root: &Path) -> Vec<String> {
             format!("{:?}", files.read(".env", 100).await.map_err(|error| (error.kind, error.message))),
             format!("{:?}", files.read("../x", 100).await.map_err(|error| (error.kind, error.hint))),
             format!("{:?}", files.page(&page).await),
-            format!("{:?}", files.list(".", None, 10).await),
+            format!("{:?}", files.list(&ListRequest::all(".", 10)).await),
         ]
     })
 }
@@ -174,6 +174,8 @@ fn answers_are_those_of_the_host_in_one_trip_each() {
     let host = host::open(&root, rules()).unwrap();
     let inside = answers(&*scene.files(), &root);
     assert_eq!(inside, answers(&*host.scoped(FilesScope::default()), &root));
+    let listed = inside.last().unwrap();
+    assert!(listed.contains("src") && !listed.contains(".env"), "{listed}");
     assert_eq!(*scene.near.trips.lock().unwrap(), inside.len());
     assert_eq!(scene.files().place(), FilesPlace::Sandbox);
 }

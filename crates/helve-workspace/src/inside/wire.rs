@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use helve_core::WireError;
 use helve_core::files::{
-    Act, Change, Changed, ContentId, Expect, FileEntry, FileStat, Is, Page, PageRequest, PathRules,
-    SearchRequest, Searched, WalkRequest, Walked,
+    Act, Change, Changed, ContentId, Expect, FileEntry, FileStat, Is, ListRequest, Page, PageRequest,
+    PathRules, SearchRequest, Searched, WalkRequest, Walked,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ pub(super) enum Ask {
     Stat { path: String },
     Read { path: String, max: u64 },
     Page(PageRequest),
-    List { path: String, after: Option<String>, limit: usize },
+    List(ListRequest),
     Walk(WalkRequest),
     Search(SearchRequest),
     Commit { changes: Vec<Planned>, rehearse: bool, keep: Keep },

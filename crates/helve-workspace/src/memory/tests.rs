@@ -21,7 +21,7 @@ fn reads_lists_pages_walks_and_searches() {
     let files = files(PathRules::default());
     let content = wait(files.read("./src/../a.txt", 100)).unwrap();
     assert_eq!((content.path.as_str(), content.bytes.as_slice()), ("a.txt", &b"one\ntwo\n"[..]));
-    let (entries, more) = wait(files.list("src", None, 1)).unwrap();
+    let (entries, more) = wait(files.list(&ListRequest::all("src", 1))).unwrap();
     assert_eq!((entries[0].path.as_str(), entries.len(), more), (".env", 1, true));
     let start = PageStart::Line { line: 2, cursor: 0 };
     let request = PageRequest { path: "a.txt".to_owned(), start, max_lines: 10, max_bytes: 100 };
@@ -68,6 +68,23 @@ fn reads_lists_pages_walks_and_searches() {
 }
 
 #[test]
+fn a_list_obeys_ignore_files_where_that_is_asked_for() {
+    let names = [".gitignore", "src/.ignore", "src/a.o", "src/keep.o", "src/build/x", "src/lib.rs", "src/z"];
+    let content = |name: &str| match name {
+        ".gitignore" => "*.o\nbuild/\n!keep.o\n",
+        "src/.ignore" => "lib.rs\n",
+        _ => "",
+    };
+    let tree = names.map(|name| (name.to_owned(), content(name).as_bytes().to_vec()));
+    let bridge = memory(BTreeMap::from(tree), PathRules::default()).unwrap();
+    let files = bridge.scoped(FilesScope::default());
+    let request = ListRequest { obey_ignore: true, ..ListRequest::all("src", 9) };
+    let (entries, more) = wait(files.list(&request)).unwrap();
+    let names: Vec<_> = entries.iter().map(|entry| entry.path.as_str()).collect();
+    assert_eq!((names, more), (vec![".ignore", "keep.o", "z"], false));
+}
+
+#[test]
 fn the_same_is_refused_as_on_disk() {
     let files = files(PathRules { deny_read: vec![".env".to_owned()], ..PathRules::default() });
     let read = |path: &'static str| wait(files.read(path, 100)).map(drop).map_err(|error| error.kind);
@@ -82,6 +99,8 @@ fn the_same_is_refused_as_on_disk() {
         let change = Change { path: path.to_owned(), act: Act::Put(Vec::new()), expect: Expect::Any };
         wait(files.commit(vec![change], false)).map(drop).map_err(|error| error.kind)
     };
+    let (entries, more) = wait(files.list(&ListRequest::all("src", 1))).unwrap();
+    assert_eq!((entries[0].path.as_str(), entries.len(), more), ("lib.rs", 1, false));
     assert_eq!(write(".git/config"), Err(ErrorKind::Blocked));
     assert_eq!(write("src/.env"), Err(ErrorKind::Blocked));
     assert_eq!(write("src/new/x"), Ok(()));

@@ -14,7 +14,7 @@ use helve_core::files::FileKind;
 use helve_core::{Cancel, ToolError};
 
 use super::filter::Filter;
-use super::ignores::Level;
+use super::ignores::{self, Level};
 use super::tree::{Listing, PATH_BYTES, Place, Top, Tree};
 use super::unread::{Unread, locked};
 
@@ -184,18 +184,10 @@ pub(super) fn run<T: Tree, V: Visitor<T>>(
     unread: &Unread,
     cancel: &Cancel,
 ) -> Result<(), ToolError> {
-    let unreadable = |error: std::io::Error| {
-        ToolError::failed(format!("The directory cannot be read: {}", super::unread::reason(&error)))
-    };
+    let unreadable = |error: std::io::Error| super::unread::unreadable(&error);
     let Top { dir, above } = tree.top().map_err(unreadable)?;
     let mut listing = Listing::default();
-    let mut level = None;
-    for (dir, path) in above {
-        if filter.obey_ignore && tree.list(&dir, &mut listing).is_ok() {
-            level = Level::of(tree, &dir, &path, listing.marks, level);
-        }
-        listing.clear();
-    }
+    let level = if filter.obey_ignore { ignores::above(tree, above) } else { None };
     tree.list(&dir, &mut listing).map_err(unreadable)?;
     let queue = Queue {
         state: Mutex::new(State { jobs: BinaryHeap::new(), working: 0, waiting: 0 }),

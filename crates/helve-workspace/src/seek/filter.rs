@@ -57,8 +57,7 @@ impl<'a> Filter<'a> {
         if !self.hidden && name.first() == Some(&b'.') {
             return false;
         }
-        !self.rules.denies_entry(as_path(path), is_dir)
-            && !level.is_some_and(|level| level.leaves_out(path, is_dir))
+        !self.rules.denies_entry(path, is_dir) && !level.is_some_and(|level| level.leaves_out(path, is_dir))
     }
 
     /// Whether a directory that was admitted may be entered.

@@ -4,6 +4,7 @@
 //! and what lies above a repository says nothing about what is in it. No repository is needed for `.gitignore` to hold.
 
 use std::ffi::OsStr;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -79,6 +80,27 @@ impl Level {
         }
         git.or(exclude).unwrap_or(false)
     }
+}
+
+/// What the ignore files above a directory say.
+pub(super) fn above<T: Tree>(tree: &T, above: Vec<(T::Dir, Vec<u8>)>) -> Option<Arc<Level>> {
+    above
+        .into_iter()
+        .fold(None, |level, (dir, path)| Level::of(tree, &dir, &path, marks(tree, &dir, &path), level))
+}
+
+/// What they and those of the directory itself, where a walk would begin, say.
+pub(super) fn at_start<T: Tree>(tree: &T) -> io::Result<Option<Arc<Level>>> {
+    let top = tree.top()?;
+    let path = tree.base();
+    let marks = marks(tree, &top.dir, path);
+    Ok(Level::of(tree, &top.dir, path, marks, above(tree, top.above)))
+}
+
+/// Which names that matter are there, without listing what else is.
+fn marks<T: Tree>(tree: &T, dir: &T::Dir, path: &[u8]) -> Marks {
+    let has = |name: &[u8]| tree.stat(Place { dir, path }, name).is_ok();
+    Marks { ignore: has(b".ignore"), gitignore: has(b".gitignore"), git: has(b".git") }
 }
 
 fn joined(path: &[u8], name: &[u8]) -> Vec<u8> {

@@ -124,10 +124,16 @@ impl<'a> Tree for MemoryTree<'a> {
 
     fn stat(&self, at: Place<'_, String>, name: &[u8]) -> io::Result<FileStat> {
         let path = path_of(at.dir, name)?;
-        Ok(match self.file(&path) {
-            Ok((_, stat)) => stat.clone(),
-            Err(_) => FileStat { kind: FileKind::Directory, len: 0, modified: None, mode: 0o755 },
-        })
+        if let Ok((_, stat)) = self.file(&path) {
+            return Ok(stat.clone());
+        }
+        let below = format!("{path}/");
+        let is_dir = self.entries.contains_key(path.as_str())
+            || self.first_from(&below).is_some_and(|(next, _)| next.starts_with(&below));
+        match is_dir {
+            true => Ok(FileStat { kind: FileKind::Directory, len: 0, modified: None, mode: 0o755 }),
+            false => Err(io::ErrorKind::NotFound.into()),
+        }
     }
 
     fn links_to_file(&self, _: &[u8]) -> bool {

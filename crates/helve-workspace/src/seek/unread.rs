@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use helve_core::ToolError;
+
 /// How many are told by name.
 const TOLD: usize = 8;
 
@@ -41,6 +43,11 @@ impl Unread {
             |(path, why): (Vec<u8>, String)| format!("{prefix}{}: {why}", String::from_utf8_lossy(&path));
         (inner.told.into_iter().map(line).collect(), inner.count)
     }
+}
+
+/// That nothing can be told of a directory.
+pub(super) fn unreadable(error: &io::Error) -> ToolError {
+    ToolError::failed(format!("The directory cannot be read: {}", reason(error)))
 }
 
 /// An error in words, without its number.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::common::{Dice, ORDINARY, is_root, names, role, soak};
 use helve_core::ToolError;
 use helve_core::files::{
-    Act, CaseMode, Change, Expect, Files, FilesBridge, FilesScope, Kinds, PathRules, SearchMode,
+    Act, CaseMode, Change, Expect, Files, FilesBridge, FilesScope, Kinds, ListRequest, PathRules, SearchMode,
     SearchRequest, WalkRequest,
 };
 use helve_workspace::{Options, open_with};
@@ -127,7 +127,7 @@ async fn round(files: &dyn Files, turn: u64, reads: &mut Tally, writes: &mut Tal
         reads.judge(path, files.read(path, 1 << 20).await);
     }
     for path in ["dir", "deep/dir", "one/sub"] {
-        reads.judge(path, files.list(path, None, 100).await);
+        reads.judge(path, files.list(&ListRequest::all(path, 100)).await);
     }
     if turn.is_multiple_of(10) {
         let found = files.walk(&walk()).await;

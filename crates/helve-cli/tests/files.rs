@@ -280,15 +280,22 @@ fn what_is_too_large_to_keep_is_told_and_not_put_back() {
     assert!(ran.stdout.contains("is not kept: a.txt"), "{ran:?}");
 }
 
+/// Makes a call's record what a process leaves that is killed between noting what it replaces and being done.
+fn cut(place: &Place, call: &str) {
+    let undo = place.home().join("undo");
+    fs::rename(undo.join(format!("done/{call}.json")), undo.join(format!("begun/{call}.json"))).unwrap();
+}
+
 #[test]
 fn a_call_that_died_in_the_middle_is_told_once_and_can_be_undone() {
     let place = Place::new();
     place.put("a.txt", "one\n");
-    let call = id(&write(&place, "a.txt", "two\n"));
-    // As a process leaves it that is killed between noting what it replaces and being done.
-    let undo_dir = place.home().join("undo");
-    fs::rename(undo_dir.join(format!("done/{call}.json")), undo_dir.join(format!("begun/{call}.json")))
-        .unwrap();
+    place.put("b.txt", "one\n");
+    let edit = |path: &str| json!({"path": path, "action": "replace", "old_text": "one", "new_text": "two"});
+    let args = json!({"edits": [edit("a.txt"), edit("b.txt")]});
+    let call = id(&place.call("apply_patch", &args));
+    cut(&place, &call);
+    place.put("b.txt", "one\n");
     let next = place.call("read_file", &json!({"path": "a.txt"}));
     assert!(next.result["notes"].to_string().contains(&format!("helve undo {call}")), "{:#}", next.result);
     let again = place.call("read_file", &json!({"path": "a.txt"}));
@@ -297,6 +304,161 @@ fn a_call_that_died_in_the_middle_is_told_once_and_can_be_undone() {
     assert!(list.contains("cut"), "{list}");
     assert_eq!(undo(&place, &[&call]).code, 0);
     assert_eq!(fs::read_to_string(place.workspace().join("a.txt")).unwrap(), "one\n");
+}
+
+#[test]
+fn what_became_of_a_call_that_died_is_seen_by_the_files() {
+    let place = Place::new();
+    place.put("a.txt", "one\n");
+    let call = id(&write(&place, "a.txt", "two\n"));
+    cut(&place, &call);
+    let listed = undo(&place, &["--list"]);
+    assert!(listed.stderr.contains("all its changes are there"), "{listed:?}");
+    assert!(listed.stdout.contains("done") && !listed.stdout.contains("cut"), "{listed:?}");
+    cut(&place, &call);
+    place.put("a.txt", "one\n");
+    let nothing = undo(&place, &[]);
+    assert!(nothing.stderr.contains(&format!("{call} died")), "{nothing:?}");
+    assert!(nothing.stderr.contains("nothing of it is left"), "{nothing:?}");
+    assert_eq!(nothing.code, 1, "there is nothing to undo: {nothing:?}");
+}
+
+#[test]
+fn the_log_says_what_can_be_undone_and_undo_which_it_takes() {
+    let place = Place::new();
+    let first = id(&write(&place, "a.txt", "one\n"));
+    let second = id(&write(&place, "b.txt", "two\n"));
+    place.call("read_file", &json!({"path": "a.txt"})).good();
+    let can_undo = |place: &Place| {
+        let lines = support::json_lines(&place.run(&["log", "--json"]).stdout);
+        let calls = lines.into_iter().filter(|row| row["can_undo"] == true);
+        calls.map(|row| row["call"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(can_undo(&place), [first.clone(), second.clone()]);
+    let table = place.run(&["log"]);
+    let marks: Vec<bool> = table.stdout.lines().skip(1).map(|line| line.contains("  yes ")).collect();
+    assert_eq!(marks, [true, true, false], "{table:?}");
+    assert!(table.stderr.contains("helve undo CALL"), "{table:?}");
+    let story = place.run(&["log", &first]).stdout;
+    assert!(story.contains(&format!("helve undo {first}")), "{story}");
+    let listed = undo(&place, &["--list"]);
+    assert!(listed.stderr.contains(&format!("`helve undo` takes {second}")), "{listed:?}");
+    let undone = undo(&place, &[]);
+    assert!(undone.stderr.contains(&format!("the last call is {second}: write_file")), "{undone:?}");
+    let back = can_undo(&place);
+    assert!(back.contains(&first) && !back.contains(&second) && back.len() == 2, "{back:?}");
+    let story = place.run(&["log", &second]).stdout;
+    assert!(!story.contains("helve undo"), "{story}");
+}
+
+/// A patch over 100 files: most change, some are new, moved and gone.
+fn patch_of_100(place: &Place) -> String {
+    let mut patch = String::from("*** Begin Patch\n");
+    for number in 0..100 {
+        let path = format!("d{}/f{number}.txt", number % 7);
+        if number % 10 == 3 {
+            patch.push_str(&format!("*** Add File: new{}/{path}\n+made {number}\n", number % 3));
+            continue;
+        }
+        fs::create_dir_all(place.workspace().join(format!("d{}", number % 7))).unwrap();
+        let filler = "x".repeat(2_000);
+        place.put(&path, &format!("head\nold {number}\n{filler}\n"));
+        let mode = if number % 4 == 0 { 0o600 } else { 0o755 };
+        fs::set_permissions(place.workspace().join(&path), fs::Permissions::from_mode(mode)).unwrap();
+        let (deed, to) = match number % 10 {
+            5 => ("Delete", String::new()),
+            7 => ("Update", format!("*** Move to: moved/{path}\n")),
+            _ => ("Update", String::new()),
+        };
+        patch.push_str(&format!("*** {deed} File: {path}\n{to}"));
+        if deed == "Update" {
+            patch.push_str(&format!("@@\n head\n-old {number}\n+new {number}\n"));
+        }
+    }
+    patch.push_str("*** End Patch\n");
+    patch
+}
+
+#[test]
+fn a_patch_over_100_files_is_undone_to_the_byte_and_a_failing_one_changes_nothing() {
+    let place = Place::new();
+    let patch = patch_of_100(&place);
+    let before = tree(&place.workspace());
+    let failing = patch.replace("-old 99\n", "-wrong 99\n");
+    let refused = place.call("apply_patch", &json!({"input": failing}));
+    assert_eq!(refused.kind(), Some("tool_failed"), "{:#}", refused.result);
+    assert_eq!(tree(&place.workspace()), before);
+    place.call("apply_patch", &json!({"input": patch})).good();
+    let after = tree(&place.workspace());
+    assert!(after != before && after.contains_key("moved/d0/f7.txt"), "{:?}", after.keys());
+    let undone = undo(&place, &[]);
+    assert_eq!(undone.code, 0, "{undone:?}");
+    assert_eq!(tree(&place.workspace()), before);
+}
+
+#[test]
+fn a_patch_over_100_files_whose_process_is_killed_has_happened_or_has_not() {
+    let rounds = if std::env::var("HELVE_TEST_SOAK").is_ok_and(|soak| soak == "1") { 200 } else { 20 };
+    let place = Place::new();
+    let patch = patch_of_100(&place);
+    let before = tree(&place.workspace());
+    let patch_file = place.root().join("patch.json");
+    fs::write(&patch_file, json!({"input": patch}).to_string()).unwrap();
+    let call = || {
+        let args = format!("@{}", patch_file.display());
+        let mut command = place.helve();
+        command.args(["call", "apply_patch", &args, "--json", "--session", SESSION]);
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        command.spawn().unwrap()
+    };
+    let start = std::time::Instant::now();
+    assert!(call().wait().unwrap().success());
+    let whole = start.elapsed();
+    let after = tree(&place.workspace());
+    assert_eq!(undo(&place, &[]).code, 0);
+    assert_eq!(tree(&place.workspace()), before);
+    let (mut mixed, mut old, mut new) = (0, 0, 0);
+    for round in 0..rounds {
+        let mut child = call();
+        // From before the first to after the last change, evenly.
+        std::thread::sleep(whole.mul_f64(1.1 * f64::from(round) / f64::from(rounds)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let found = tree(&place.workspace());
+        mixed += u32::from(found != before && found != after);
+        let next = place.call("list_dir", &json!({"ignored": true}));
+        next.good();
+        let found = tree(&place.workspace());
+        if found == before {
+            old += 1;
+            assert!(!next.result["notes"].to_string().contains("helve undo"), "{:#}", next.result);
+            continue;
+        }
+        assert!(found == after, "round {round}: neither before nor after");
+        new += 1;
+        assert_eq!(undo(&place, &[]).code, 0, "round {round}");
+        assert_eq!(tree(&place.workspace()), before, "round {round}");
+    }
+    println!("{mixed} of {rounds} kills left a mixture until the next start; then {old} old, {new} new");
+    assert_eq!(place.verify().code, 0);
+}
+
+#[test]
+fn nanobots_models_patch_texts_in_several_files() {
+    let place = Place::new();
+    place.put("a.txt", "one\n");
+    let edits = r#"{"edits":[{"path":"a.txt","action":"replace","old_text":"one","new_text":"two"},{"path":"new/b.txt","action":"add","new_text":"made"}]}"#;
+    let call = |args: &str| place.run(&["call", "--dialect", "nanobot", "apply_patch", args]);
+    let ran = call(edits);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(fs::read_to_string(place.workspace().join("a.txt")).unwrap(), "two\n");
+    assert_eq!(fs::read_to_string(place.workspace().join("new/b.txt")).unwrap(), "made\n");
+    let before = tree(&place.workspace());
+    let again = call(edits);
+    assert_eq!(again.code, 1, "one text is not there, so nothing is added either: {again:?}");
+    assert_eq!(tree(&place.workspace()), before);
+    let shown = place.run(&["tools", "--dialect", "nanobot", "--json"]).stdout;
+    assert!(shown.contains("\"apply_patch\"") && shown.contains("\"old_text\""), "{shown}");
 }
 
 #[test]

@@ -147,6 +147,20 @@ fn an_edit_that_is_there_already_is_a_success() {
             assert!(result["ok"] == true && text.starts_with(&wanted), "{result:#}");
             assert_eq!(read(&place, "src/main.js").as_deref(), Some(WORLD));
         }
+        // The same from another process of the session, which finds what the last one replaced.
+        let again = place.call_with("sandboxed_edit", &args, &[bridge]);
+        assert!(
+            again.good().starts_with(&format!("Successfully edited {prefix}src/main.js")),
+            "{}",
+            again.text()
+        );
+        assert_eq!(again.result["details"]["status"], "already_applied");
+        let other_text = json!({"path": "src/main.js", "oldText": HELLO, "newText": "something else"});
+        let other_edit = place.call_with("sandboxed_edit", &other_text, &[bridge]);
+        assert_eq!(other_edit.code, 1, "another edit was not made: {}", other_edit.text());
+        place.put("src/main.js", &format!("{WORLD}// and more\n"));
+        let changed = place.call_with("sandboxed_edit", &args, &[bridge]);
+        assert_eq!(changed.code, 1, "the file is not what the edit made of it: {}", changed.text());
         // The same words in a file that this session did not change are no proof.
         let other = with_file(WORLD);
         let answer = other.call_with("sandboxed_edit", &args, &[bridge]);

@@ -1,16 +1,19 @@
 //! What the runtime adds to the files lane: a call's changes can be undone, and a session knows what it has seen.
 //!
 //! A call that changes files gets a [`CallUndo`]: before anything changes it takes what is there into the store. All calls of a
-//! session share a [`SessionSeen`]. `records` looks at what calls changed, `put_back` undoes one.
+//! session share a [`SessionSeen`]. `records` looks at what calls changed, `put_back` undoes one,
+//! `cut` finds out what became of those whose process died.
 //!
 //! Deliberately not here: reading and changing files, which is the workspace's (`helve-workspace`), and keeping bytes, which is
 //! the store's (`helve-store`).
 
+mod cut;
 pub(crate) mod put_back;
 mod records;
 mod seen;
 mod undo;
 
+pub(crate) use cut::settle;
 pub use records::{Contents, UndoEntry};
 pub(crate) use records::{contents, entries, entry};
 pub(crate) use seen::SessionSeen;

@@ -7,14 +7,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use helve_core::{
-    BlobRef, BoxFuture, Cancel, Egress, ErrorKind, Exit, FilesBridge, FilesPlace, OutputSink, SandboxChoice,
-    SandboxReport, Servers, ShellBackend, ShellJob, Stream, ToolError, Work,
+    BlobRef, BoxFuture, Cancel, Egress, ErrorKind, Exit, FilesBridge, FilesPlace, FilesScope, OutputSink,
+    SandboxChoice, SandboxReport, Servers, ShellBackend, ShellJob, Stream, ToolError, Work,
 };
 use helve_policy::Policy;
 use helve_store::{Blobs, GcOptions, Home, SeenLog, StoreError, Undo};
 use helve_workspace::{Inside, Options};
 
-use crate::files::SessionSeen;
+use crate::files::{self, SessionSeen};
 use crate::workspace;
 
 /// The lanes.
@@ -59,6 +59,8 @@ impl Lanes {
         // Only success is remembered, so that a call works again when its cause is gone.
         let workspace =
             workspace::check_workspace(&self.workspace, &self.home, &self.policy.guarded_files())?;
+        // A command, too, finds the files as they were before a change that was cut.
+        helve_workspace::recover(&self.home.join(JANITOR));
         let mut view = self.policy.view(&workspace, &self.home);
         if self.policy.files_place() == FilesPlace::Sandbox {
             view.read_only.extend(helper().ok());
@@ -164,12 +166,15 @@ impl Lanes {
         Ok(self.undo.get_or_init(|| undo).clone())
     }
 
-    /// The calls whose process died while they changed files: told once, at the first need.
-    pub(crate) fn cut_calls(&self) -> Result<Vec<String>, ToolError> {
+    /// What became of the calls whose process died while they changed files: told once, at the first need.
+    pub(crate) async fn cut_calls(&self) -> Result<Vec<String>, ToolError> {
         if self.cut_told.swap(true, Ordering::Relaxed) {
             return Ok(Vec::new());
         }
-        self.undo()?.take_cut().map_err(|error| ToolError::internal(error.to_string()))
+        let (undo, files) = (self.undo()?, self.files()?.scoped(FilesScope::default()));
+        let limits = self.policy.limits();
+        let max = limits.undo_bytes.max(limits.file_bytes);
+        files::settle(&undo, &*files, &self.workspace_name(), max).await
     }
 
     /// What the session has seen of files.

@@ -162,6 +162,12 @@ impl Runtime {
         &self.pipeline.authority.policy
     }
 
+    /// Finds out what became of calls whose process died while they changed files of this workspace, and says it for
+    /// people; each is told once, here or with the first call that uses files.
+    pub async fn settle(&self) -> Result<Vec<String>, ToolError> {
+        self.pipeline.lanes.cut_calls().await
+    }
+
     /// The calls that changed files of this workspace and can be looked at or undone, the newest first.
     pub fn file_calls(&self) -> Result<Vec<UndoEntry>, ToolError> {
         let lanes = &self.pipeline.lanes;

@@ -15,6 +15,7 @@
 
 mod gc;
 
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -180,12 +181,33 @@ impl Undo {
         Ok(calls)
     }
 
-    /// The calls whose process died while their changes were under way and that nobody was told about yet. Each is told
-    /// once.
-    pub fn take_cut(&self) -> Result<Vec<String>, StoreError> {
+    /// The calls from `first` on that can be undone: they have a record and were not taken back since.
+    pub fn in_force(&self, first: &str) -> Result<BTreeMap<String, UndoRecord>, StoreError> {
+        let mut found = BTreeMap::new();
+        let mut undone = HashSet::new();
+        // Newest first, so that the undo of an undo is known before what it brings back.
+        for call in self.calls()?.into_iter().take_while(|call| call.as_str() >= first) {
+            // One that cannot be read cannot be undone either.
+            let Ok(Some((record, _))) = self.get(&call) else { continue };
+            if undone.contains(&call) {
+                continue;
+            }
+            undone.extend(record.undoes.clone());
+            found.insert(call, record);
+        }
+        Ok(found)
+    }
+
+    /// The calls whose process died while they changed files of a workspace and that nobody was told about yet. Each is
+    /// told once.
+    pub fn take_cut(&self, workspace: &str) -> Result<Vec<String>, StoreError> {
         let mut cut = Vec::new();
         for name in self.names(UndoStage::Begun)? {
             let Some(call) = call_of(&name) else { continue };
+            let elsewhere = |record: Option<UndoRecord>| record.is_some_and(|one| one.workspace != workspace);
+            if self.read(UndoStage::Begun, &name).is_ok_and(elsewhere) {
+                continue;
+            }
             let take = || {
                 let Some(begun) = files::open_dir(&self.dir, UndoStage::Begun.dir())? else {
                     return Ok(false);
@@ -206,6 +228,27 @@ impl Undo {
         }
         cut.sort_unstable();
         Ok(cut)
+    }
+
+    /// All that a call which was cut wanted to change is changed: it is one that is done.
+    pub fn complete(&self, call: &str) -> Result<(), StoreError> {
+        let name = file_name(call)?;
+        let place = || {
+            let Some(cut) = files::open_dir(&self.dir, UndoStage::Cut.dir())? else { return Ok(()) };
+            let done = files::make_dir(&self.dir, UndoStage::Done.dir())?;
+            Ok(rustix::fs::renameat(&cut, &name, &done, &name)?)
+        };
+        place().map_err(cannot_open)
+    }
+
+    /// Nothing of what a call which was cut wanted to change is changed: there is nothing to undo.
+    pub fn forget(&self, call: &str) -> Result<(), StoreError> {
+        let name = file_name(call)?;
+        let remove = || match files::open_dir(&self.dir, UndoStage::Cut.dir())? {
+            Some(cut) => files::remove_file(cut, &name),
+            None => Ok(()),
+        };
+        remove().map_err(cannot_open)
     }
 
     fn names(&self, stage: UndoStage) -> Result<Vec<String>, StoreError> {

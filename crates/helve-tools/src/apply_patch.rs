@@ -3,9 +3,11 @@
 //! In comes a patch in Codex's envelope or as a unified diff. Every file that it names is read once, the engine
 //! [`crate::patch`] works out in memory what each of them is afterwards, and one commit makes all of it so, under the condition
 //! that every file is still what was read. If any hunk has no place, all that have none are told and nothing changes.
+//! Instead of a patch, texts to replace or to add can be given (`edits`), with the same promise.
 //!
 //! Deliberately not here: where a path may lead and how files are replaced together. That is the bridge's.
 
+mod edits;
 mod words;
 
 use std::collections::{HashMap, HashSet};
@@ -22,6 +24,7 @@ use serde_json::Value;
 
 use crate::diff;
 use crate::patch::{self, Deed, Known, Plan, Planned, Problem};
+use edits::{Action, TextEdit};
 
 /// So much of all diffs together is given.
 const MAX_DIFF: usize = diff::MAX_TEXT;
@@ -32,7 +35,10 @@ pub(crate) struct ApplyPatch;
 pub(crate) struct Args {
     /// The patch, from '*** Begin Patch' to '*** End Patch', or a unified diff as git writes it.
     #[schemars(length(min = 1), extend("x-aliases" = ["patch", "diff", "content", "patch_text", "patchText"]))]
-    input: String,
+    input: Option<String>,
+    /// Instead of input: texts to replace or to add, in any number of files.
+    #[schemars(length(min = 1, max = 100))]
+    edits: Option<Vec<TextEdit>>,
     /// Only say what would change.
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["dryRun"]))]
@@ -111,26 +117,31 @@ impl TypedTool for ApplyPatch {
 
     fn access(&self, args: &Args) -> Access {
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
-        match patch::parse(&args.input) {
-            Ok(patch) => {
-                for Wanted { path, must_read } in paths(&patch) {
-                    reads.extend(must_read.then(|| Resource::Path(path.clone())));
-                    writes.push(Resource::Path(path));
-                }
-            }
+        let mut wanted = args.edits.as_deref().map(edited_paths).unwrap_or_default();
+        match args.input.as_deref().map(patch::parse) {
+            Some(Ok(patch)) => wanted.extend(paths(&patch)),
             // What cannot be read may mean anything in the workspace.
-            Err(_) => writes.push(Resource::Path(".".to_owned())),
+            Some(Err(_)) => writes.push(Resource::Path(".".to_owned())),
+            None => {}
+        }
+        for Wanted { path, must_read } in wanted {
+            reads.extend(must_read.then(|| Resource::Path(path.clone())));
+            writes.push(Resource::Path(path));
         }
         Access { reads, writes, ..Access::default() }
     }
 
     async fn run(&self, args: Args, ctx: &Context) -> Result<Output, ToolError> {
         let files = ctx.files()?;
-        let input: Arc<str> = args.input.into();
-        let text = Arc::clone(&input);
-        let wanted = off_async(move || match patch::parse(&text) {
-            Ok(patch) => Ok(paths(&patch)),
-            Err(bad) => Err(words::bad_patch(bad)),
+        let input = match (args.input, args.edits) {
+            (Some(input), None) => Input::Patch(input.into()),
+            (None, Some(edits)) => Input::Edits(edits.into()),
+            (input, _) => return Err(words::one_of_both(input.is_some())),
+        };
+        let text = input.clone();
+        let wanted = off_async(move || match &text {
+            Input::Patch(text) => patch::parse(text).map(|patch| paths(&patch)).map_err(words::bad_patch),
+            Input::Edits(edits) => Ok(edited_paths(edits)),
         });
         let wanted = wanted.await??;
         let seen: Vec<Option<Seen>> = wanted.iter().map(|wanted| files.last_seen(&wanted.path)).collect();
@@ -143,12 +154,19 @@ impl TypedTool for ApplyPatch {
     }
 }
 
+/// What a call wants.
+#[derive(Clone)]
+enum Input {
+    Patch(Arc<str>),
+    Edits(Arc<[TextEdit]>),
+}
+
 /// Reads, plans and commits.
 async fn attempt(
     files: &dyn Files,
     wanted: &[Wanted],
     seen: &[Option<Seen>],
-    input: &Arc<str>,
+    input: &Input,
     dry_run: bool,
     limits: &Limits,
 ) -> Result<Output, ToolError> {
@@ -158,7 +176,7 @@ async fn attempt(
         .filter(|(wanted, seen)| files.last_seen(&wanted.path).is_some_and(|now| now.id != seen.id))
         .collect();
     let outcome = match read {
-        Ok(known) => planned(files, known, Arc::clone(input), dry_run).await,
+        Ok(known) => planned(files, known, input.clone(), dry_run).await,
         Err(error) => Err(error),
     };
     // The caller knows its patch and what it saw before, not what somebody else did to a file since.
@@ -171,7 +189,7 @@ async fn attempt(
 async fn planned(
     files: &dyn Files,
     known: HashMap<String, Known>,
-    input: Arc<str>,
+    input: Input,
     dry_run: bool,
 ) -> Result<Output, ToolError> {
     let (mut plan, notes) = off_async(move || made(&input, &known)).await??;
@@ -213,6 +231,21 @@ fn paths(patch: &patch::Patch<'_>) -> Vec<Wanted> {
     wanted
 }
 
+fn edited_paths(edits: &[TextEdit]) -> Vec<Wanted> {
+    let mut wanted: Vec<Wanted> = Vec::new();
+    let mut known = HashMap::new();
+    for edit in edits {
+        let at = *known.entry(&edit.path).or_insert_with(|| {
+            wanted.push(Wanted { path: edit.path.clone(), must_read: false });
+            wanted.len() - 1
+        });
+        if let Some(one) = wanted.get_mut(at) {
+            one.must_read |= edit.action == Action::Replace;
+        }
+    }
+    wanted
+}
+
 /// Reads every file once, all of them together at most `limit` bytes.
 async fn read(
     files: &dyn Files,
@@ -248,8 +281,12 @@ async fn read(
 }
 
 /// The plan and what of the patch is left undone, or every reason why there is none.
-fn made(input: &str, known: &HashMap<String, Known>) -> Result<(Plan, Vec<String>), ToolError> {
-    let patch = patch::parse(input).map_err(words::bad_patch)?;
+fn made(input: &Input, known: &HashMap<String, Known>) -> Result<(Plan, Vec<String>), ToolError> {
+    let text = match input {
+        Input::Patch(text) => text,
+        Input::Edits(edits) => return Ok((edits::plan(edits, known)?, Vec::new())),
+    };
+    let patch = patch::parse(text).map_err(words::bad_patch)?;
     match patch::plan(&patch, known) {
         Ok(plan) => Ok((plan, patch.notes)),
         Err(problems) => Err(words::refusal(&problems)),

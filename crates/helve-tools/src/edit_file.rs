@@ -12,7 +12,7 @@
 
 mod encoded;
 mod recent;
-mod words;
+pub(crate) mod words;
 
 use helve_core::files::{Act, Change, ContentId, Expect, FileContent, Files};
 use helve_core::typed::schema_of;

@@ -10,12 +10,14 @@
 //! | `world` | what is there, for the planner of a commit |
 //! | `stage`, `attributes` | new content beside the old, with the same mode, owner and attributes |
 //! | `apply` | the old exchanged for the new, and back if anything fails |
+//! | `journal` | the steps of a commit, noted so that a start after a kill takes them back |
 //! | `janitor` | what a killed process left behind |
 //! | `sys` | the system calls of a commit, each of which can be made to fail in a test |
 
 mod apply;
 mod attributes;
 mod janitor;
+mod journal;
 mod list;
 mod look;
 mod resolve;
@@ -95,6 +97,11 @@ pub fn open_with(dir: &Path, rules: PathRules, options: Options) -> Result<Arc<W
     };
     host.root(0)?;
     Ok(Arc::new(Workspace(Arc::new(host))))
+}
+
+/// Takes back and removes what killed processes left behind, as opening a workspace with this janitor does.
+pub fn recover(janitor: &Path) {
+    janitor::clean_all(janitor);
 }
 
 /// A workspace on this machine. See [`open`].

@@ -30,6 +30,6 @@ mod rules;
 mod seek;
 mod source;
 
-pub use host::{Options, Workspace, open, open_with};
+pub use host::{Options, Workspace, open, open_with, recover};
 pub use inside::{HELPER_WORD, Inside, inside, serve_if_asked};
 pub use memory::memory;

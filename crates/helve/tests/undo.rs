@@ -196,7 +196,7 @@ fn a_directory_that_the_call_made_stays_if_something_is_in_it_that_no_tool_may_n
         assert!(undone.ok, "{undone:?}");
         assert!(!ws.join("new/deep").exists());
         assert_eq!(fs::read(ws.join("new/.env")).unwrap(), b"KEY=1");
-        assert_eq!(undone.details.unwrap()["left"], json!(["new"]));
+        assert_eq!(undone.details["left"], json!(["new"]));
     });
 }
 

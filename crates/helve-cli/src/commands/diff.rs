@@ -56,9 +56,13 @@ pub(crate) fn diff(global: &Global, options: Options) -> Result<u8, Failure> {
     let policy = setup::policy(global)?;
     let session = setup::named_session(global, &policy);
     let running = Running::new(global, policy)?;
+    undo::settle(&running.runtime);
     let call = match options.call {
         Some(call) => call,
-        None => undo::last(&running.runtime, session.as_deref())?,
+        None => {
+            let entries = undo::of_session(&running.runtime, session.as_deref())?;
+            undo::last(&entries).ok_or_else(undo::none)?.record.call.clone()
+        }
     };
     let entry = running.runtime.file_call(&call).map_err(|error| told(&error))?;
     let changes = entry.record.changes.clone();

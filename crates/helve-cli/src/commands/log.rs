@@ -24,7 +24,7 @@ use crate::{moment, setup, ui};
 List recorded calls, the newest last, or show one with its arguments, its decision and its result.
 
 Times are UTC. The state is `ok`, the kind of the error, `running`, or `cut` for a call whose process ended before it could \
-record an outcome. A call can be named by the beginning of its id. --session restricts the list to one session.")]
+record an outcome. UNDO says `yes` where `helve undo CALL` can put back what the call changed. A call can be named by the beginning of its id. --session restricts the list to one session.")]
 #[command(after_help = "\
 Examples:
   helve log --failed --since 2h
@@ -94,7 +94,7 @@ fn list(home: &Home, index: &mut Index, global: &Global, options: &Options) -> R
         newest_first: true,
         ..Filter::default()
     };
-    let mut printer = table::Printer::new(global.json);
+    let mut printer = table::Printer::new(global.json, home);
     if options.follow {
         return follow::follow(home, index, &filter, &mut printer);
     }
@@ -103,6 +103,9 @@ fn list(home: &Home, index: &mut Index, global: &Global, options: &Options) -> R
     printer.print(&rows)?;
     if rows.is_empty() && !global.json {
         ui::note("no calls");
+    }
+    if printer.any_undo && !global.json {
+        ui::note("`helve undo CALL` puts back what was there before a call with UNDO `yes`");
     }
     Ok(())
 }

@@ -43,13 +43,26 @@ pub(crate) fn undo(global: &Global, options: Options) -> Result<u8, Failure> {
     let policy = setup::policy(global)?;
     let session = setup::named_session(global, &policy);
     let running = Running::new(global, policy)?;
+    settle(&running.runtime);
     if options.list {
         let entries = of_session(&running.runtime, session.as_deref())?;
-        return list(&entries, global.json);
+        let next = last(&entries).map(|entry| entry.record.call.clone());
+        return list(&entries, next.as_deref(), global.json);
     }
     let call = match options.call {
         Some(call) => call,
-        None => last(&running.runtime, session.as_deref())?,
+        None => {
+            let entries = of_session(&running.runtime, session.as_deref())?;
+            let record = &last(&entries).ok_or_else(none)?.record;
+            let paths: Vec<&str> = record.changes.iter().map(|change| change.path.as_str()).collect();
+            let what = format!("{} of {}", record.tool, moment::show(record.at_us));
+            ui::note(&format!(
+                "the last call is {}: {what}, {}",
+                record.call,
+                one_line(&paths.join(" "), 100)
+            ));
+            record.call.clone()
+        }
     };
     let (result, changed) = running.block_on(|runtime, _, _| async move {
         let result = runtime.undo(&call, options.force).await.map_err(|error| diff::told(&error))?;
@@ -83,18 +96,27 @@ pub(super) fn of_session(runtime: &Runtime, session: Option<&str>) -> Result<Vec
     Ok(entries)
 }
 
-/// The last call that changed something and is still in force.
-pub(super) fn last(runtime: &Runtime, session: Option<&str>) -> Result<String, Failure> {
-    let entries = of_session(runtime, session)?;
-    let found = entries.into_iter().find(|entry| !entry.undone && entry.record.undoes.is_none());
-    found.map(|entry| entry.record.call).ok_or_else(|| {
-        Failure::not_found(
-            "no call has changed files here that could be undone. `helve undo --list` shows all",
-        )
-    })
+/// Says what became of calls that died, so that those of which nothing is left are not among the others.
+pub(super) fn settle(runtime: &Runtime) {
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    // What is in the way is told by whatever comes next.
+    let told = tokio.ok().and_then(|tokio| tokio.block_on(runtime.settle()).ok());
+    for note in told.into_iter().flatten() {
+        ui::note(&harmless::harmless(&note));
+    }
 }
 
-fn list(entries: &[UndoEntry], json: bool) -> Result<u8, Failure> {
+/// The last call that changed something and is still in force.
+pub(super) fn last(entries: &[UndoEntry]) -> Option<&UndoEntry> {
+    entries.iter().find(|entry| !entry.undone && entry.record.undoes.is_none())
+}
+
+/// Nothing can be undone.
+pub(super) fn none() -> Failure {
+    Failure::not_found("no call has changed files here that could be undone. `helve undo --list` shows all")
+}
+
+fn list(entries: &[UndoEntry], next: Option<&str>, json: bool) -> Result<u8, Failure> {
     if json {
         ui::print_json(&entries)?;
         return Ok(0);
@@ -125,5 +147,8 @@ fn list(entries: &[UndoEntry], json: bool) -> Result<u8, Failure> {
         );
     }
     ui::print_styled(&text)?;
+    if let Some(next) = next {
+        ui::note(&format!("`helve undo` takes {next}"));
+    }
     Ok(0)
 }

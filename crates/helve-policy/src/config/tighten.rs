@@ -11,15 +11,19 @@ use super::value::Value;
 use super::{server, server_keys};
 use crate::rules::Rule;
 
-/// Limits whose smaller values make the policy stricter and lose nothing that was kept.
-const LIMITS: [&str; 14] = [
+/// Limits whose smaller values make the policy stricter and lose nothing that is kept for the owner.
+pub(crate) const LIMITS: [&str; 33] = [
     "limits.output_chars",
+    "limits.page_chars",
     "limits.args_bytes",
     "limits.args_depth",
     "limits.batch_calls",
+    "limits.details_bytes",
+    "limits.image_bytes",
     "limits.workers",
     "limits.command_bytes",
     "limits.exec_timeout_default",
+    "limits.tool_timeout",
     "limits.exec_open_files",
     "limits.exec_file_bytes",
     "limits.exec_memory_bytes",
@@ -27,6 +31,34 @@ const LIMITS: [&str; 14] = [
     "limits.exec_cpu_seconds",
     "limits.exec_disk_bytes",
     "limits.exec_tmp_bytes",
+    "limits.file_bytes",
+    "limits.read_bytes",
+    "limits.read_bytes_max",
+    "limits.read_lines",
+    "limits.image_file_bytes",
+    "limits.image_pixels",
+    "limits.image_side",
+    "limits.image_base64_bytes",
+    "limits.notebook_bytes",
+    "limits.pdf_bytes",
+    "limits.pdf_unpacked_bytes",
+    "limits.document_text_bytes",
+    "limits.search_bytes",
+    "limits.search_line_chars",
+    "limits.read_output_bytes",
+];
+
+/// Limits that only the owner's own files lower: less would be kept for the owner, or more be asked of a person's time.
+#[cfg(test)]
+pub(crate) const OWNERS: [&str; 8] = [
+    "limits.blob_bytes",
+    "limits.blob_store_bytes",
+    "limits.raw_bytes",
+    "limits.batch_line_bytes",
+    "limits.exec_timeout_max",
+    "limits.prompts_per_minute",
+    "limits.undo_bytes",
+    "limits.undo_store_bytes",
 ];
 
 /// Puts the file's settings into `settings` where they are stricter. Gives what is wrong with it.

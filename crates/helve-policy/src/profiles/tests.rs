@@ -292,6 +292,25 @@ fn a_workspaces_own_file_may_ask_for_a_sandbox_that_holds_more() {
 }
 
 #[test]
+fn a_workspaces_own_file_lowers_the_limits_of_tools_and_raises_none() {
+    use crate::config::tighten::{LIMITS, OWNERS};
+    use helve_core::Limits;
+    for row in Limits::TABLE {
+        let name = format!("limits.{}", row.name);
+        let (lowers, owners) = (LIMITS.contains(&name.as_str()), OWNERS.contains(&name.as_str()));
+        assert!(lowers != owners, "{name} is in one of the two lists");
+        let smaller = with_workspace("", &format!("{name} = {}", row.default - 1));
+        if owners {
+            assert!(smaller.unwrap_err().contains("may only tighten"), "{name}");
+            continue;
+        }
+        assert_eq!(in_force(&smaller.unwrap(), &name).0, row.default - 1, "{name}");
+        let larger = with_workspace("", &format!("{name} = {}", row.default + 1)).unwrap();
+        assert_eq!(in_force(&larger, &name).0, row.default, "{name}");
+    }
+}
+
+#[test]
 fn a_workspaces_own_file_never_loosens() {
     for (text, part) in [
         ("sandbox = 'none'", "may only tighten"),

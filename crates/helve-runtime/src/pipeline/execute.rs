@@ -94,6 +94,11 @@ impl Executor {
         }
         let entry = Arc::clone(permit.entry());
         let spec = entry.spec();
+        if spec.lane == Lane::Files {
+            for note in self.lanes.cut_calls().await? {
+                notes.add(note);
+            }
+        }
         let ctx = self.context(call, side, &permit, notes)?;
         let deadline = self.deadline(spec);
         let args = permit.enter();
@@ -182,11 +187,6 @@ impl Executor {
     ) -> Result<Arc<dyn Files>, ToolError> {
         let (lanes, spec) = (&self.lanes, permit.entry().spec());
         let bridge = lanes.files()?;
-        for cut in lanes.cut_calls()? {
-            notes.add(format!(
-                "{cut} died while it changed files: `helve undo {cut}` puts back what was there"
-            ));
-        }
         let undo = if spec.read_only { None } else { Some(Arc::new(self.call_undo(call, permit)?)) };
         notes.told().undo.clone_from(&undo);
         // What the owner does by hand no session has seen.

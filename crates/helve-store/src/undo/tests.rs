@@ -70,12 +70,38 @@ fn what_a_dead_process_left_is_told_once_and_what_a_living_one_does_never() {
     let begun = undo.begin(&alive, false).unwrap();
     undo.begin(&dead, false).unwrap().finish().unwrap();
     drop(undo.begin(&UndoRecord { at_us: 7, ..dead.clone() }, false).unwrap());
-    assert_eq!(undo.take_cut().unwrap(), ["c_2"]);
-    assert_eq!(undo.take_cut().unwrap(), Vec::<String>::new());
+    assert_eq!(undo.take_cut("/elsewhere").unwrap(), Vec::<String>::new());
+    assert_eq!(undo.take_cut(&dead.workspace).unwrap(), ["c_2"]);
+    assert_eq!(undo.take_cut(&dead.workspace).unwrap(), Vec::<String>::new());
     assert_eq!(undo.get("c_2").unwrap(), Some((UndoRecord { at_us: 7, ..dead }, UndoStage::Cut)));
     assert_eq!(undo.calls().unwrap(), ["c_2"]);
     begun.finish().unwrap();
     assert_eq!(undo.calls().unwrap(), ["c_2", "c_1"]);
+    undo.complete("c_2").unwrap();
+    assert_eq!(undo.get("c_2").unwrap().map(|(_, stage)| stage), Some(UndoStage::Done));
+    drop(undo.begin(&UndoRecord { call: "c_3".into(), ..alive }, false).unwrap());
+    assert_eq!(undo.take_cut("/w").unwrap(), ["c_3"]);
+    undo.forget("c_3").unwrap();
+    assert_eq!(undo.get("c_3").unwrap(), None);
+}
+
+#[test]
+fn what_was_taken_back_is_not_in_force_and_the_undo_of_an_undo_brings_it_back() {
+    let (_dir, undo) = scene();
+    let done = |call: &str, undoes: Option<&str>| {
+        let undoes = undoes.map(str::to_owned);
+        let record = UndoRecord { undoes, ..record(call, FileState::Absent) };
+        undo.begin(&record, false).unwrap().finish().unwrap();
+    };
+    let calls = |first: &str| undo.in_force(first).unwrap().into_keys().collect::<Vec<_>>();
+    done("c_1", None);
+    done("c_2", None);
+    assert_eq!(calls(""), ["c_1", "c_2"]);
+    done("c_3", Some("c_1"));
+    assert_eq!(calls(""), ["c_2", "c_3"]);
+    assert_eq!(calls("c_3"), ["c_3"]);
+    done("c_4", Some("c_3"));
+    assert_eq!(calls(""), ["c_1", "c_2", "c_4"]);
 }
 
 #[test]

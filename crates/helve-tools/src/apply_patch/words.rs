@@ -22,6 +22,13 @@ pub(super) fn bad_patch(bad: BadPatch) -> ToolError {
     ToolError { problems: vec![problem], ..error }
 }
 
+/// Neither a patch nor edits, or both.
+pub(super) fn one_of_both(both: bool) -> ToolError {
+    let came = if both { "both" } else { "nothing" };
+    let problem = Invalid::new("/input", "a patch as input, or edits", came);
+    ToolError::invalid("apply_patch", vec![problem])
+}
+
 pub(super) fn too_much(path: &str, limit: u64) -> ToolError {
     let message = format!(
         "The files of the patch up to {path} are together larger than the limit of {limit} bytes. Nothing was changed."

@@ -1,8 +1,9 @@
-//! nanobot's names: `exec`, `read_file`, `write_file`, `edit_file`, `list_dir`, `find_files`, `grep`.
+//! nanobot's names: `exec`, `read_file`, `write_file`, `edit_file`, `apply_patch` (which replaces and adds texts), `list_dir`,
+//! `find_files`, `grep`.
 
 use helve_core::DialectTool;
 use helve_core::dialect::Parameter;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Args, as_it_is, search_mode};
 
@@ -55,6 +56,37 @@ pub(super) fn tools() -> Vec<DialectTool> {
             adapt: as_it_is,
         },
         DialectTool {
+            name: "apply_patch",
+            tool: "apply_patch",
+            description: "Replaces texts in files and adds texts to them, all of it or nothing. Each old_text must be in its \
+                          file exactly once.",
+            parameters: vec![
+                Parameter::same("edits").required().shaped(json!({
+                    "type": "array",
+                    "minItems": 1,
+                    "maxItems": 20,
+                    "description": "The edits, in their order.",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "path": {"type": "string", "minLength": 1, "description": "The file."},
+                            "action": {
+                                "type": "string",
+                                "enum": ["replace", "add"],
+                                "description": "replace puts new_text where old_text is; add puts it at the end of the file, which is made if it is not there.",
+                            },
+                            "old_text": {"type": "string", "description": "With replace: the text to replace."},
+                            "new_text": {"type": "string", "description": "What stands there afterwards."},
+                        },
+                        "required": ["path", "action"],
+                        "additionalProperties": false,
+                    },
+                })),
+                Parameter::same("dry_run"),
+            ],
+            adapt: without_empty_old_texts,
+        },
+        DialectTool {
             name: "list_dir",
             tool: "list_dir",
             description: "Lists the entries of a directory, and with recursive everything below them.",
@@ -104,6 +136,16 @@ pub(super) fn tools() -> Vec<DialectTool> {
             adapt: search_mode,
         },
     ]
+}
+
+/// An empty old_text, which models send along with add, says nothing.
+fn without_empty_old_texts(args: &mut Args) {
+    let edits = args.get_mut("edits").and_then(Value::as_array_mut);
+    for edit in edits.into_iter().flatten().filter_map(Value::as_object_mut) {
+        if edit.get("old_text").and_then(Value::as_str) == Some("") {
+            edit.remove("old_text");
+        }
+    }
 }
 
 fn list(args: &mut Args) {

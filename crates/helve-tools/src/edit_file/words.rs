@@ -53,7 +53,7 @@ pub(super) fn notes(applied: &[Applied], places: usize) -> String {
 }
 
 /// The error for edits of which at least one does not fit.
-pub(super) fn refusal(path: &str, edits: &[Edit], misses: &[Miss]) -> ToolError {
+pub(crate) fn refusal(path: &str, edits: &[Edit], misses: &[Miss]) -> ToolError {
     let many = edits.len() > 1;
     let mut message = String::new();
     for (i, miss) in misses.iter().take(MAX_EXPLAINED).enumerate() {

@@ -86,7 +86,7 @@ impl Files for Shelf {
                 None => names.insert(name.to_owned(), FileKind::File),
             };
         }
-        let is_there = path == "." || !names.is_empty();
+        let is_there = request.path == "." || !names.is_empty();
         let entries = names.into_iter().map(|(path, kind)| FileEntry { path, kind, stat: None }).collect();
         now(if is_there { Ok((entries, false)) } else { Err(ToolError::not_found("no such directory")) })
     }

@@ -5,15 +5,17 @@
 //! one in between, and going back is the same exchange again. What is removed only takes a temporary name. Temporary
 //! names are removed when all is done.
 //!
-//! Killed in the middle, every single file is its old or its new self. That all files of the commit are the same of the
-//! two is then up to the undo record, which was durable before the first step.
+//! Killed in the middle, every single file is its old or its new self. Several steps are noted before the first of them
+//! (`journal`), and the next start takes back those that were taken, so that all files are the same of the two then.
+
+use std::path::{Path, PathBuf};
 
 use helve_core::{ErrorKind, ToolError};
 use rustix::io::Errno;
 
 use super::stage::{Spot, Staging, Step, copy_all};
 use super::world::Identity;
-use super::{Host, attributes};
+use super::{Host, attributes, journal};
 use crate::commit::Key;
 use crate::names::show;
 use crate::refuse;
@@ -34,7 +36,12 @@ enum Back {
 pub(super) fn apply(staging: &mut Staging<'_>) -> Result<(), ToolError> {
     let steps = std::mem::take(&mut staging.steps);
     let mut done = Vec::with_capacity(steps.len());
+    let host = staging.host;
+    let noted = host.note(&steps)?;
+    let over = || noted.as_ref().map_or(Ok(()), |noted| noted.over(&host.sys));
     let outcome = run(staging, steps, &mut done);
+    // From here on it has happened.
+    let outcome = outcome.and_then(|()| over().map_err(cannot_note));
     let Err(mut error) = outcome else { return Ok(()) };
     let mut stuck = Vec::new();
     for back in done.into_iter().rev() {
@@ -47,8 +54,12 @@ pub(super) fn apply(staging: &mut Staging<'_>) -> Result<(), ToolError> {
         // What could not be synced forwards may not be backwards either; the first error is the one to tell.
         let _ = staging.host.sys.sync(dir);
     }
-    if !stuck.is_empty() {
+    if stuck.is_empty() {
+        // If that fails, the next start finds nothing to take back.
+        let _ = over();
+    } else {
         staging.stuck = true;
+        host.janitor.leave();
         error = ToolError::new(
             ErrorKind::Internal,
             format!(
@@ -58,9 +69,28 @@ pub(super) fn apply(staging: &mut Staging<'_>) -> Result<(), ToolError> {
                 stuck.join(", ")
             ),
         )
-        .hint("Restore them with: helve undo");
+        .hint("The next start of Helve tries again. Or restore them with: helve undo");
     }
     Err(error)
+}
+
+impl Host {
+    /// Notes several steps before the first of them, where there is a place for notes.
+    fn note(&self, steps: &[Step]) -> Result<Option<journal::Under>, ToolError> {
+        if steps.len() < 2 {
+            return Ok(None);
+        }
+        let Some(path) = self.janitor.steps().map_err(cannot_note)? else { return Ok(None) };
+        let roots: Vec<&Path> =
+            self.roots.iter().map(|root| root.names.last().map_or(Path::new(""), PathBuf::as_path)).collect();
+        journal::note(&self.sys, path, &roots, steps).map(Some).map_err(cannot_note)
+    }
+}
+
+fn cannot_note(error: Errno) -> ToolError {
+    let message =
+        format!("Cannot note in Helve's state directory which files change: {error}. Nothing was changed.");
+    ToolError::failed(message).hint("Check the permissions and the space of Helve's state directory.")
 }
 
 fn run(staging: &mut Staging<'_>, steps: Vec<Step>, done: &mut Vec<Back>) -> Result<(), ToolError> {

@@ -2,9 +2,11 @@
 //!
 //! Temporary names carry the token of the workspace handle that made them. Before the first one is made in a directory,
 //! that directory is noted in a file that has the token as its name, and that stays locked as long as the process lives.
-//! Who finds such a file unlocked looks into the noted directories, and only there, for names with that token.
+//! Who finds such a file unlocked looks into the noted directories, and only there, for names with that token. A commit
+//! that was under way is taken back before (`journal`).
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
 use std::io::{Read, Write};
@@ -21,6 +23,7 @@ use rustix::io::Errno;
 
 use super::resolve::open_beneath;
 use super::sys::Sys;
+use super::{errno, journal};
 
 const PREFIX: &str = ".helve-";
 const SUFFIX: &str = ".tmp";
@@ -83,10 +86,23 @@ impl Janitor {
         }
     }
 
+    /// A new name for the note of a commit's steps; none without a directory for it.
+    pub(super) fn steps(&self) -> Result<Option<PathBuf>, Errno> {
+        let Some(dir) = &self.dir else { return Ok(None) };
+        std::fs::create_dir_all(dir).map_err(|error| errno(&error))?;
+        let count = self.next.fetch_add(1, Ordering::Relaxed);
+        Ok(Some(dir.join(format!("{}-{count:x}{}", self.token, journal::SUFFIX))))
+    }
+
+    /// Something could not be put back or removed: the record stays for the next start.
+    pub(super) fn leave(&self) {
+        self.left.store(true, Ordering::Relaxed);
+    }
+
     /// Removes a temporary file or directory; nothing there is fine.
     pub(super) fn remove(&self, sys: &Sys, dir: &OwnedFd, name: &str) {
         if sys.call("remove", || remove_tree(dir, name.as_bytes(), 0)).is_err() {
-            self.left.store(true, Ordering::Relaxed);
+            self.leave();
         }
     }
 }
@@ -143,21 +159,37 @@ pub(crate) fn is_temporary(name: &[u8]) -> bool {
     })
 }
 
-/// Removes what the processes left whose records nobody holds.
-fn clean_all(dir: &Path) {
-    let Ok(entries) = std::fs::read_dir(dir) else { return };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
+/// Takes back and removes what the processes left whose records nobody holds.
+pub(super) fn clean_all(dir: &Path) {
+    let names = || {
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name()).collect::<Vec<_>>()
+    };
+    let is_steps = |name: &OsString| name.as_bytes().ends_with(journal::SUFFIX.as_bytes());
+    let found = names();
+    // What temporary names hold is needed to take a commit back, so that comes first.
+    for name in found.iter().filter(|name| is_steps(name)) {
+        journal::take_back(&dir.join(name));
+    }
+    for name in &found {
         let token = name.as_bytes();
-        if token.len() == 16 && token.iter().all(u8::is_ascii_hexdigit) {
-            clean(&entry.path(), token);
+        if token.len() != 16 || !token.iter().all(u8::is_ascii_hexdigit) {
+            continue;
         }
+        clean(&dir.join(name), token, || {
+            names().iter().any(|one| is_steps(one) && one.as_bytes().starts_with(token))
+        });
     }
 }
 
-fn clean(record: &Path, token: &[u8]) {
+/// Removes what one process left, unless a commit of it is still to be taken back.
+fn clean(record: &Path, token: &[u8], is_under_way: impl Fn() -> bool) {
     let Ok(file) = File::open(record) else { return };
     if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return;
+    }
+    // Looked at when it is known that the process is dead.
+    if is_under_way() {
         return;
     }
     let mut noted = Vec::new();

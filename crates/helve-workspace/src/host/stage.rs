@@ -22,6 +22,8 @@ use crate::refuse;
 #[derive(Clone, Debug)]
 pub(super) struct Spot {
     pub(super) dir: Arc<OwnedFd>,
+    /// Where that directory is, or will be when it is used.
+    pub(super) of: Key,
     pub(super) name: String,
 }
 
@@ -155,7 +157,7 @@ impl<'a> Staging<'a> {
     fn file(&mut self, key: &Key, content: &Content) -> Result<(), ToolError> {
         let parent = key.parent().ok_or_else(|| refuse::directory(&key.path))?;
         if let Some(dir) = self.new_dirs.get(&parent).cloned() {
-            return self.write(key, content, &Spot { dir, name: key.leaf().to_owned() });
+            return self.write(key, content, &Spot { dir, of: parent, name: key.leaf().to_owned() });
         }
         let temp = self.temp(&parent)?;
         self.write(key, content, &temp)?;
@@ -248,14 +250,15 @@ impl<'a> Staging<'a> {
         if let Some(root) = root {
             self.host.janitor.note(root, &dir.path)?;
         }
-        let temp = Spot { dir: self.dir(dir)?, name: self.host.janitor.name() };
+        let temp = Spot { dir: self.dir(dir)?, of: dir.clone(), name: self.host.janitor.name() };
         self.temps.push(temp.clone());
         Ok(temp)
     }
 
     /// Another temporary name beside one that is there.
     pub(super) fn another(&mut self, beside: &Spot) -> Spot {
-        let temp = Spot { dir: Arc::clone(&beside.dir), name: self.host.janitor.name() };
+        let (dir, of) = (Arc::clone(&beside.dir), beside.of.clone());
+        let temp = Spot { dir, of, name: self.host.janitor.name() };
         self.temps.push(temp.clone());
         temp
     }
@@ -265,9 +268,9 @@ impl<'a> Staging<'a> {
         let parent = key.parent().ok_or_else(|| ToolError::internal("A root has no directory."))?;
         let name = key.leaf().to_owned();
         if let Some(dir) = self.new_dirs.get(&parent) {
-            return Ok(Spot { dir: Arc::clone(dir), name });
+            return Ok(Spot { dir: Arc::clone(dir), of: parent, name });
         }
-        Ok(Spot { dir: self.dir(&parent)?, name })
+        Ok(Spot { dir: self.dir(&parent)?, of: parent, name })
     }
 
     fn dir(&mut self, key: &Key) -> Result<Arc<OwnedFd>, ToolError> {

@@ -113,6 +113,133 @@ fn a_killed_writer_leaves_the_old_or_the_new_file() {
     assert!(found > 0, "no kill ever came in the middle of a change");
 }
 
+/// Changes many files together for ever: each turn all have the next letter, and others come, go and move.
+#[test]
+#[ignore = "a role that is killed"]
+fn patcher() {
+    let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
+    let workspace = open(&dir, false);
+    let files = workspace.scoped(FilesScope::default());
+    let even = dir.join("ws/at/even").exists();
+    fs::write(dir.join("ready"), "").unwrap();
+    for turn in usize::from(even).. {
+        commit(&*files, patch(turn)).unwrap();
+    }
+}
+
+/// What one turn of the patcher does: on an even turn the tree becomes the even one, else the odd one.
+fn patch(turn: usize) -> Vec<Change> {
+    let (now, before) = if turn % 2 == 0 { ("even", "odd") } else { ("odd", "even") };
+    let mut changes: Vec<Change> =
+        (0..40).map(|number| put(&format!("d{}/f{number}", number % 3), now.into())).collect();
+    changes.push(put(&format!("at/{now}"), now.into()));
+    changes.push(change(&format!("at/{before}"), Act::Remove));
+    let to = Act::Move { to: format!("moved/{now}/file"), content: None };
+    changes.push(change(&format!("moved/{before}/file"), to));
+    changes.push(change(&format!("moved/{before}"), Act::Remove));
+    changes
+}
+
+type Tree = Vec<(String, Option<String>)>;
+
+/// A workspace in which the patcher can begin, and its even and its odd tree.
+fn patched() -> (tempfile::TempDir, Tree, Tree) {
+    let dir = tempfile::tempdir().unwrap();
+    let ws = dir.path().join("ws");
+    for made in ["at", "moved/odd"] {
+        fs::create_dir_all(ws.join(made)).unwrap();
+    }
+    fs::write(ws.join("at/odd"), "odd").unwrap();
+    fs::write(ws.join("moved/odd/file"), "moves").unwrap();
+    let workspace = open(dir.path(), false);
+    let step = |turn| {
+        commit(&*workspace.scoped(FilesScope::default()), patch(turn)).unwrap();
+        tree(&ws)
+    };
+    let (even, odd) = (step(0), step(1));
+    drop(workspace);
+    (dir, even, odd)
+}
+
+/// What is below a directory: the text of files, none for directories.
+fn tree(dir: &Path) -> Tree {
+    let text = |name: &String| fs::read_to_string(dir.join(name)).ok();
+    names(dir).into_iter().map(|name| (name.clone(), text(&name))).collect()
+}
+
+#[test]
+fn a_killed_commit_of_many_files_is_taken_back_or_whole_at_the_next_start() {
+    let rounds = if soak() { 1_000 } else { 60 };
+    let (dir, even, odd) = patched();
+    let ws = dir.path().join("ws");
+    let mut dice = Dice::new();
+    let (mut mixtures, mut taken_back) = (0, 0);
+    for round in 0..rounds {
+        let _ = fs::remove_file(dir.path().join("ready"));
+        let mut child = role("durable::patcher", &[])
+            .env(DIR, dir.path())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        while !dir.path().join("ready").exists() {
+            assert!(child.try_wait().unwrap().is_none(), "the patcher ended by itself");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_micros(dice.roll(20_000)));
+        assert!(child.try_wait().unwrap().is_none(), "the patcher ended by itself");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let left: Vec<_> = tree(&ws).into_iter().filter(|(name, _)| !name.contains(".helve-")).collect();
+        mixtures += usize::from(left != even && left != odd);
+        let noted = names(&dir.path().join("janitor")).iter().any(|name| name.ends_with(".steps"));
+        taken_back += usize::from(noted);
+        drop(open(dir.path(), false));
+        let now = tree(&ws);
+        assert!(now == even || now == odd, "after round {round}: {now:#?}");
+        assert_eq!(names(&dir.path().join("janitor")), Vec::<String>::new(), "after round {round}");
+    }
+    println!("{mixtures} of {rounds} kills left a mixture, {taken_back} a commit under way");
+    assert!(mixtures > 0, "no kill ever came in the middle of a commit");
+}
+
+#[test]
+fn what_somebody_changed_since_a_kill_is_not_taken_back() {
+    let (dir, ..) = patched();
+    let ws = dir.path().join("ws");
+    for _ in 0..200 {
+        let _ = fs::remove_file(dir.path().join("ready"));
+        let mut child = role("durable::patcher", &[])
+            .env(DIR, dir.path())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        while !dir.path().join("ready").exists() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(3));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let janitor = names(&dir.path().join("janitor"));
+        let texts =
+            || (0..40).map(|n| fs::read_to_string(ws.join(format!("d{}/f{n}", n % 3))).unwrap_or_default());
+        let texts: Vec<String> = texts().collect();
+        let Some(first) = texts.first().filter(|first| texts.iter().any(|text| text != *first)) else {
+            drop(open(dir.path(), false));
+            continue;
+        };
+        assert!(janitor.iter().any(|name| name.ends_with(".steps")), "{janitor:?}");
+        // The first steps were taken, so that what is in the first file is new.
+        fs::write(ws.join("d0/f0"), "mine").unwrap();
+        drop(open(dir.path(), false));
+        assert_eq!(fs::read_to_string(ws.join("d0/f0")).unwrap(), "mine", "it was {first}");
+        let others: Vec<String> =
+            (1..40).map(|n| fs::read_to_string(ws.join(format!("d{}/f{n}", n % 3))).unwrap()).collect();
+        assert!(others.iter().all(|text| *text == others[0] && text != first), "{others:?}");
+        return;
+    }
+    panic!("no kill ever came between two files");
+}
+
 #[test]
 fn what_a_living_process_stages_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();

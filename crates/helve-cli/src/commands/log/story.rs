@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Read};
 
 use helve::harmless::Harmless;
-use helve::store::{Blobs, CallRow, CallStory, Home, Index};
+use helve::store::{Blobs, CallRow, CallStory, Home, Index, Undo, UndoRecord};
 use serde_json::Value;
 
 use super::{find, table};
@@ -19,16 +19,34 @@ const PIECE_BYTES: u64 = 64 * 1024;
 pub(super) fn show(home: &Home, index: &mut Index, call: &str, json: bool) -> Result<(), Failure> {
     let row = find(home, index, call)?;
     let story = read(index, &row)?;
+    let undo = Undo::open(home).ok().and_then(|undo| undo.in_force(&row.call).ok()?.remove(&row.call));
+    let undo = undo.map(|record| undo_command(&record));
     if json {
         return ui::print_json(&serde_json::json!({
             "call": row.call,
             "session": story.session,
             "state": row.state,
+            "can_undo": undo.is_some(),
             "planned": story.planned,
             "outcome": story.outcome,
         }));
     }
-    ui::print_styled(&tell(&row, &story))
+    ui::print_styled(&tell(&row, &story, undo.as_deref()))
+}
+
+/// What puts back what a call changed, from anywhere.
+fn undo_command(record: &UndoRecord) -> String {
+    let here = std::env::current_dir().is_ok_and(|dir| dir.as_os_str() == record.workspace.as_str());
+    match here {
+        true => format!("helve undo {}", record.call),
+        false => format!("helve undo --workspace {} {}", quoted(&record.workspace), record.call),
+    }
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
+    if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
 /// Prints the output of a call: the kept whole, else what the model read.
@@ -99,7 +117,7 @@ fn text(outcome: &Value) -> String {
     blocks.filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n")
 }
 
-fn tell(row: &CallRow, story: &CallStory) -> String {
+fn tell(row: &CallRow, story: &CallStory, undo: Option<&str>) -> String {
     let mut out = String::new();
     let mut line = |name: &str, value: &str| {
         let _ = writeln!(out, "{}  {}", ui::styled(ui::STRONG, &format!("{name:9}")), harmless(value));
@@ -128,6 +146,9 @@ fn tell(row: &CallRow, story: &CallStory) -> String {
     let (_, state) = table::state(row);
     let duration = row.duration_us.map(|us| format!(" in {}", moment::show_duration(us))).unwrap_or_default();
     line("state", &format!("{state}{duration}"));
+    if let Some(undo) = undo {
+        line("undo", undo);
+    }
     if let Some(outcome) = &story.outcome {
         if let Some(backend) = outcome["sandbox"]["backend"].as_str() {
             let layers = outcome["sandbox"]["layers"].as_array().into_iter().flatten();

@@ -1,42 +1,60 @@
 //! One line a call, for people or for programs.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use anstyle::Style;
-use helve::store::{CallRow, CallState};
+use helve::store::{CallRow, CallState, Home, Undo};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::harmless::one_line;
 use crate::{moment, ui};
 
-/// Columns before the arguments: time, call, tool, state, duration, and the gaps between.
-const BEFORE_ARGUMENTS: usize = 19 + 28 + 12 + 19 + 10 + 10;
+/// Columns before the arguments: time, call, tool, state, duration, undo, and the gaps between.
+const BEFORE_ARGUMENTS: usize = 19 + 28 + 12 + 19 + 10 + 4 + 12;
+
+/// A call for a program to read.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    row: &'a CallRow,
+    /// Whether `helve undo` can put back what it changed.
+    can_undo: bool,
+}
 
 /// Prints rows; the head of the table once, before the first.
 pub(super) struct Printer {
     json: bool,
+    /// What calls can be undone; none where nothing is kept.
+    undo: Option<Undo>,
+    /// Whether a call that can be undone was printed.
+    pub(super) any_undo: bool,
     room: usize,
     headed: bool,
 }
 
 impl Printer {
-    pub(super) fn new(json: bool) -> Self {
+    pub(super) fn new(json: bool, home: &Home) -> Self {
         // Where nobody counts columns, enough to recognize a command.
         let room = ui::columns().map_or(100, |columns| columns.saturating_sub(BEFORE_ARGUMENTS).max(20));
-        Printer { json, room, headed: false }
+        Printer { json, undo: Undo::open(home).ok(), any_undo: false, room, headed: false }
     }
 
     pub(super) fn print(&mut self, rows: &[CallRow]) -> Result<(), Failure> {
+        let undo = self.undo.as_ref().map(|undo| can_undo(undo, rows)).unwrap_or_default();
+        self.any_undo |= !undo.is_empty();
         if self.json {
-            return rows.iter().try_for_each(ui::print_json);
+            let shown = |row| Shown { row, can_undo: undo.contains(&row.call) };
+            return rows.iter().map(shown).try_for_each(|shown| ui::print_json(&shown));
         }
         let mut text = String::new();
         if !self.headed && !rows.is_empty() {
             self.headed = true;
             let head = format!(
-                "{:19}  {:28}  {:12}  {:19}  {:>10}  ARGUMENTS",
-                "TIME (UTC)", "CALL", "TOOL", "STATE", "DURATION"
+                "{:19}  {:28}  {:12}  {:19}  {:>10}  {:4}  ARGUMENTS",
+                "TIME (UTC)", "CALL", "TOOL", "STATE", "DURATION", "UNDO"
             );
             let _ = writeln!(text, "{}", ui::styled(ui::STRONG, &head));
         }
@@ -45,9 +63,10 @@ impl Printer {
             let state = ui::styled(style, &format!("{:19}", one_line(state, 19)));
             let tool = one_line(row.tool.as_deref().unwrap_or("?"), 12);
             let duration = row.duration_us.map(moment::show_duration).unwrap_or_default();
+            let mark = if undo.contains(&row.call) { "yes" } else { "" };
             let _ = writeln!(
                 text,
-                "{:19}  {:28}  {tool:12}  {state}  {duration:>10}  {}",
+                "{:19}  {:28}  {tool:12}  {state}  {duration:>10}  {mark:4}  {}",
                 moment::show(row.at_us),
                 row.call,
                 one_line(&words(row), self.room),
@@ -55,6 +74,13 @@ impl Printer {
         }
         ui::print_styled(&text)
     }
+}
+
+/// Which of the calls can be undone.
+fn can_undo(undo: &Undo, rows: &[CallRow]) -> BTreeSet<String> {
+    let Some(first) = rows.iter().map(|row| row.call.as_str()).min() else { return BTreeSet::new() };
+    let in_force = undo.in_force(first).unwrap_or_default();
+    rows.iter().map(|row| row.call.clone()).filter(|call| in_force.contains_key(call)).collect()
 }
 
 /// How a call stands, in a word.

@@ -1,6 +1,9 @@
 //! Every limit: its name, its default, and what happens at it. The manual's table is made from this one.
 //!
-//! The owner's policy may lower or raise each of them (`[limits]`); no argument of any tool can.
+//! The owner's policy may lower or raise each of them (`[limits]`); no argument of any tool can. Those that nobody sets are
+//! in [`fixed`].
+
+pub mod fixed;
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,6 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use helve_core::files::{FileKind, Files, Seen};
+use helve_core::limits::fixed::DIFF_TEXT;
 use helve_core::typed::schema_of;
 use helve_core::{
     Access, Context, ErrorKind, Lane, Limits, Output, Resource, ToolError, ToolSpec, TypedTool,
@@ -25,9 +26,6 @@ use serde_json::Value;
 use crate::diff;
 use crate::patch::{self, Deed, Known, Plan, Planned, Problem};
 use edits::{Action, TextEdit};
-
-/// So much of all diffs together is given.
-const MAX_DIFF: usize = diff::MAX_TEXT;
 
 pub(crate) struct ApplyPatch;
 
@@ -351,7 +349,7 @@ fn differences(files: &[Compared]) -> (String, Vec<String>) {
                 continue;
             }
         }
-        if text.len() + one.len() > MAX_DIFF {
+        if text.len() + one.len() > DIFF_TEXT {
             without.push(path.clone());
         } else {
             text.push_str(&one);

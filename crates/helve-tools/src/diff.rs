@@ -6,17 +6,13 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use helve_core::limits::fixed::{DIFF_BYTES, DIFF_LINES, DIFF_TEXT};
 use similar::{Algorithm, DiffTag, capture_diff_slices_deadline, group_diff_ops};
 
 use crate::edit::lines::line_of;
 
 /// Lines of context.
 const CONTEXT: usize = 3;
-/// More bytes or lines of what differs are not compared.
-const MAX_BYTES: usize = 1 << 20;
-const MAX_LINES: usize = 20_000;
-/// A longer diff is not given.
-pub(crate) const MAX_TEXT: usize = 64 << 10;
 /// After this time the comparison takes what it has.
 const PATIENCE: Duration = Duration::from_millis(200);
 
@@ -63,12 +59,12 @@ fn widen(bytes: &[u8], range: Range<usize>) -> Range<usize> {
 }
 
 fn unified(path: &str, before: &[u8], after: &[u8], skipped: usize) -> Option<String> {
-    if before.len().max(after.len()) > MAX_BYTES || before.contains(&0) || after.contains(&0) {
+    if before.len().max(after.len()) > DIFF_BYTES || before.contains(&0) || after.contains(&0) {
         return None;
     }
     let old: Vec<&[u8]> = before.split_inclusive(|byte| *byte == b'\n').collect();
     let new: Vec<&[u8]> = after.split_inclusive(|byte| *byte == b'\n').collect();
-    if old.len() + new.len() > MAX_LINES {
+    if old.len() + new.len() > DIFF_LINES {
         return None;
     }
     let steps = capture_diff_slices_deadline(Algorithm::Myers, &old, &new, Some(Instant::now() + PATIENCE));
@@ -87,7 +83,7 @@ fn unified(path: &str, before: &[u8], after: &[u8], skipped: usize) -> Option<St
                 put(&mut text, '+', &new[new_lines]);
             }
         }
-        if text.len() > MAX_TEXT {
+        if text.len() > DIFF_TEXT {
             return None;
         }
     }
@@ -110,7 +106,7 @@ fn put(text: &mut String, sign: char, lines: &[&[u8]]) {
         if !line.ends_with(b"\n") {
             text.push_str("\n\\ No newline at end of file\n");
         }
-        if text.len() > MAX_TEXT {
+        if text.len() > DIFF_TEXT {
             return;
         }
     }
@@ -146,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_is_too_large_is_left_out() {
-        let large = "x\n".repeat(MAX_BYTES);
+        let large = "x\n".repeat(DIFF_BYTES);
         assert_eq!(between("f", b"", large.as_bytes()).unwrap().unified, None);
         assert_eq!(between("f", b"\0", b"a").unwrap().unified, None);
     }

@@ -15,6 +15,7 @@ mod recent;
 pub(crate) mod words;
 
 use helve_core::files::{Act, Change, ContentId, Expect, FileContent, Files};
+use helve_core::limits::fixed::EDITS;
 use helve_core::typed::schema_of;
 use helve_core::{
     Access, Context, ErrorKind, FilesPlace, Lane, Output, Problem, Resource, ToolError, ToolSpec, TypedTool,
@@ -26,9 +27,6 @@ use serde_json::Value;
 use crate::edit::{Applied, Cleaning, Edit, Edited, Level, Miss};
 use crate::write_file::{commit_one, compared, shown, survived};
 use recent::Recent;
-
-/// Edits of one call.
-const MAX_EDITS: usize = 100;
 
 #[derive(Default)]
 pub(crate) struct EditFile {
@@ -168,8 +166,8 @@ fn edits_of(args: Args) -> Result<(String, Vec<Edit>), ToolError> {
         }
         (None, None) => {}
     }
-    if edits.len() > MAX_EDITS {
-        let message = format!("{} edits are more than the limit of {MAX_EDITS} in one call.", edits.len());
+    if edits.len() > EDITS {
+        let message = format!("{} edits are more than the limit of {EDITS} in one call.", edits.len());
         return Err(ToolError::new(ErrorKind::TooLarge, message).hint("Send them in several calls."));
     }
     Ok((args.path, edits))

@@ -9,6 +9,7 @@
 mod report;
 
 use helve_core::files::{CaseMode, SearchMode, SearchRequest};
+use helve_core::limits::fixed::GREP_MATCHES;
 use helve_core::typed::schema_of;
 use helve_core::{Access, Context, Lane, Output, Resource, ToolError, ToolSpec, TypedTool};
 use schemars::JsonSchema;
@@ -16,9 +17,6 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::paths::{self, OneOrMore};
-
-/// As many matches as one call gives.
-const MOST: usize = 5_000;
 
 pub(crate) struct Grep;
 
@@ -167,7 +165,7 @@ impl TypedTool for Grep {
                 Mode::Files => SearchMode::Files,
                 Mode::Count => SearchMode::Count,
             },
-            limit: if args.limit == 0 { MOST } else { args.limit },
+            limit: if args.limit == 0 { GREP_MATCHES } else { args.limit },
             skip: args.skip,
             line_chars: bound(ctx.limits().search_line_chars).max(20),
             max_bytes: bound(ctx.limits().search_bytes),

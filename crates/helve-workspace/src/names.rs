@@ -4,10 +4,8 @@
 //! would see. Nothing here touches a file system.
 
 use helve_core::harmless::{escaped, is_harmless};
+use helve_core::limits::fixed::PATH;
 use helve_core::{ErrorKind, ToolError};
-
-/// No path of Linux is longer.
-const MAX_BYTES: usize = 4096;
 
 /// Says how a path should look instead.
 const REMEDY: &str = "Use a path relative to the workspace, such as src/main.rs.";
@@ -31,10 +29,10 @@ pub(crate) fn asked(path: &str) -> Result<Asked<'_>, ToolError> {
             format!("The path '{shown}' contains a NUL character, which no name can."),
         );
     }
-    if path.len() > MAX_BYTES {
+    if path.len() > PATH {
         return refuse(
             ErrorKind::InvalidParams,
-            format!("The path is {} bytes long; at most {MAX_BYTES} are possible.", path.len()),
+            format!("The path is {} bytes long; at most {PATH} are possible.", path.len()),
         );
     }
     if path == "~" || path.starts_with("~/") {

@@ -29,6 +29,7 @@ pub use helve_core::context::ProgressNote;
 pub use helve_core::dialect::Parameter;
 pub use helve_core::files;
 pub use helve_core::lane::{EgressRequest, EgressResponse};
+pub use helve_core::limits;
 pub use helve_core::strict_json;
 pub use helve_core::text::Capture;
 pub use helve_core::typed::schema_of;

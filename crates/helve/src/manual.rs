@@ -4,7 +4,7 @@
 use std::borrow::Borrow;
 use std::fmt::Write as _;
 
-use helve_core::limits::Limits;
+use helve_core::limits::{Limits, fixed};
 use helve_core::schema;
 use helve_core::{ApprovalNeed, Lane, SandboxChoice, ToolSpec};
 use helve_policy::Policy;
@@ -170,6 +170,12 @@ fn limits_table(text: &mut String, limits: &Limits) {
     for row in Limits::TABLE {
         let value = limits.get(row.name).unwrap_or(row.default);
         let _ = writeln!(text, "| {} | {value} {} | {} |", row.name, row.unit, row.at_limit);
+    }
+    text.push_str(
+        "\nThese hold for file tools whatever the policy says.\n\n| what | at most | at the limit |\n|---|---|---|\n",
+    );
+    for row in fixed::TABLE {
+        let _ = writeln!(text, "| {} | {} {} | {} |", row.what, row.value, row.unit, row.at_limit);
     }
 }
 

@@ -96,7 +96,36 @@ fn the_manual_names_every_tool_and_every_limit() {
     for limit in helve::Limits::TABLE {
         assert!(manual.contains(&format!("| {} |", limit.name)), "{}", limit.name);
     }
+    for limit in helve::limits::fixed::TABLE {
+        assert!(
+            manual.contains(&format!("| {} | {} {} |", limit.what, limit.value, limit.unit)),
+            "{limit:?}"
+        );
+    }
     assert!(manual.contains("at most 1234 characters"));
+}
+
+#[test]
+fn the_bounds_in_schemas_are_those_of_the_manual() {
+    use helve::limits::fixed;
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = runtime(dir.path(), "");
+    for (tool, pointer, value) in [
+        ("edit_file", "/edits/maxItems", fixed::EDITS),
+        ("apply_patch", "/edits/maxItems", fixed::EDITS),
+        ("list_dir", "/limit/maximum", fixed::LIST_ENTRIES),
+        ("list_dir", "/depth/maximum", fixed::LIST_DEPTH),
+        ("glob", "/limit/maximum", fixed::GLOB_PATHS),
+        ("grep", "/limit/maximum", fixed::GREP_MATCHES),
+        ("grep", "/context/maximum", fixed::GREP_CONTEXT),
+        ("grep", "/before/maximum", fixed::GREP_CONTEXT),
+        ("grep", "/after/maximum", fixed::GREP_CONTEXT),
+        ("grep", "/skip/maximum", fixed::GREP_SKIP),
+        ("grep", "/pattern/maxLength", fixed::GREP_PATTERN),
+    ] {
+        let spec = runtime.specs().find(|spec| spec.name == tool).unwrap();
+        assert_eq!(spec.parameters["properties"].pointer(pointer), Some(&json!(value)), "{tool}{pointer}");
+    }
 }
 
 #[test]

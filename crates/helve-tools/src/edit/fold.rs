@@ -6,13 +6,11 @@
 
 use std::borrow::Cow;
 
+use helve_core::limits::fixed::FOLDED_LINE;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::lines::{indent, trim_end};
-
-/// A longer line is compared as it is: folding may make a text several times longer.
-const MAX_FOLDED: usize = 4 << 20;
 
 /// Which differences do not count, each more than the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,7 +51,7 @@ fn unicode(line: &[u8]) -> Cow<'_, [u8]> {
 
 /// Whether folding changes nothing but the end of the line.
 fn is_plain(line: &[u8]) -> bool {
-    if line.is_ascii() || line.len() > MAX_FOLDED {
+    if line.is_ascii() || line.len() > FOLDED_LINE {
         return true;
     }
     line.utf8_chunks().all(|chunk| {

@@ -7,6 +7,8 @@
 use std::collections::HashMap;
 
 use super::lines::Lines;
+use helve_core::limits::fixed::{PATCH_PLACES, PATCH_WORK};
+
 use super::scope::{Scope, block_ends};
 use super::{Hunk, Kind};
 use crate::edit::fold::{Fold, fold};
@@ -15,10 +17,6 @@ use crate::edit::fold::{Fold, fold};
 pub(crate) type Level = Fold;
 
 const LEVELS: [Level; 4] = [Fold::Nothing, Fold::Trailing, Fold::Unicode, Fold::Indent];
-/// So many comparisons of lines are made for one file.
-const MAX_WORK: u64 = 200_000_000;
-/// So many places of one hunk are kept.
-const MAX_HITS: usize = 100_000;
 /// No line of any hunk.
 const OTHER: u32 = u32::MAX;
 
@@ -302,7 +300,7 @@ impl<'s> Search<'s, '_> {
 
     fn work(&mut self, steps: usize) -> Result<(), Trouble> {
         self.work += steps as u64;
-        if self.work > MAX_WORK { Err(Trouble::TooMuch) } else { Ok(()) }
+        if self.work > PATCH_WORK as u64 { Err(Trouble::TooMuch) } else { Ok(()) }
     }
 
     /// Every place of these lines, ascending.
@@ -319,7 +317,7 @@ impl<'s> Search<'s, '_> {
         } else {
             sequence(&index.row, old)
         };
-        if starts.len() > MAX_HITS { Err(Trouble::TooMuch) } else { Ok(starts) }
+        if starts.len() > PATCH_PLACES { Err(Trouble::TooMuch) } else { Ok(starts) }
     }
 }
 

@@ -4,10 +4,9 @@
 //! a name into another path is folded.
 
 use helve_core::files::{FileKind, Files, ListRequest};
+use helve_core::limits::fixed::NEAR_NAMES;
 use unicode_normalization::UnicodeNormalization;
 
-/// How many names of a directory are looked at.
-const NAMES: usize = 5_000;
 /// How many similar ones are told.
 const TOLD: usize = 3;
 /// How many directories upwards are looked at.
@@ -37,7 +36,7 @@ pub(super) async fn look(files: &dyn Files, path: &str) -> Near {
         if matches!(name, "" | "." | "..") {
             return near;
         }
-        let Ok((entries, _)) = files.list(&ListRequest::all(parent, NAMES)).await else {
+        let Ok((entries, _)) = files.list(&ListRequest::all(parent, NEAR_NAMES)).await else {
             near.missing_directory = Some(parent.to_owned());
             if parent == "." || parent == "/" {
                 return Near::default();

@@ -24,14 +24,13 @@ mod tests;
 
 use std::collections::BTreeSet;
 
+use helve_core::limits::fixed::PDF_PAGES;
 use helve_core::{Cancel, Limits};
 
 use super::Document;
 use file::File;
 use object::Object;
 
-/// How many pages are read.
-const PAGES: usize = 10_000;
 /// How deep the tree of pages may be.
 const DEPTH: usize = 32;
 
@@ -115,14 +114,14 @@ fn pages(file: &File<'_>, budget: &mut Budget<'_>) -> Vec<(u32, Option<u32>)> {
         stack.push((*top, None, 0));
     }
     while let Some((number, above, depth)) = stack.pop() {
-        if depth > DEPTH || pages.len() >= PAGES || budget.is_spent() {
+        if depth > DEPTH || pages.len() >= PDF_PAGES || budget.is_spent() {
             break;
         }
         let Some(dict) = file.dict(number, budget).filter(|_| seen.insert(number)) else { continue };
         let resources = if dict.get(b"Resources").is_some() { Some(number) } else { above };
         match dict.get(b"Kids").map(|kids| file.resolve(kids, budget)) {
             Some(Object::Array(kids)) => {
-                let room = PAGES.saturating_sub(stack.len());
+                let room = PDF_PAGES.saturating_sub(stack.len());
                 let kids = kids.iter().take(room).rev().filter_map(|kid| match kid {
                     Object::Ref(number) => Some((*number, resources, depth + 1)),
                     _ => None,
@@ -138,7 +137,7 @@ fn pages(file: &File<'_>, budget: &mut Budget<'_>) -> Vec<(u32, Option<u32>)> {
     if pages.is_empty() {
         // The tree is damaged: any page counts.
         for number in file.numbers() {
-            if pages.len() >= PAGES || budget.is_spent() {
+            if pages.len() >= PDF_PAGES || budget.is_spent() {
                 break;
             }
             if file.dict(number, budget).is_some_and(|dict| dict.name(b"Type") == Some(b"Page")) {

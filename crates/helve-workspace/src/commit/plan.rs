@@ -3,14 +3,12 @@
 use std::collections::BTreeMap;
 
 use helve_core::files::{Act, Change, Changed, ContentId, Expect};
+use helve_core::limits::fixed::CHANGES;
 use helve_core::{ErrorKind, ToolError};
 
 use super::{Content, Entry, Key, Now, Plan, There, World, content_id};
 use crate::names::{has_control, show};
 use crate::refuse;
-
-/// More changes in one commit are refused.
-const MAX_CHANGES: usize = 10_000;
 
 /// What a plan needs to know besides what is there.
 pub(crate) trait Judge {
@@ -32,9 +30,9 @@ pub(crate) fn plan(
     world: &mut dyn World,
     judge: &dyn Judge,
 ) -> Result<Plan, ToolError> {
-    if changes.len() > MAX_CHANGES {
+    if changes.len() > CHANGES {
         let message =
-            format!("{} changes at once are too many; at most {MAX_CHANGES} are possible.", changes.len());
+            format!("{} changes at once are too many; at most {CHANGES} are possible.", changes.len());
         return Err(ToolError::new(ErrorKind::TooLarge, message).hint("Split them into several calls."));
     }
     let mut planner = Planner { world, judge, entries: BTreeMap::new() };

@@ -10,6 +10,7 @@
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use helve_core::limits::fixed::LINKS;
 use helve_core::{ErrorKind, ToolError};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -20,8 +21,6 @@ use crate::commit::Key;
 use crate::names;
 use crate::refuse;
 
-/// Links in one path; Linux has the same bound.
-const MAX_LINKS: usize = 40;
 /// How often links are read again because what they led to was swapped meanwhile.
 const RESOLVES: usize = 16;
 
@@ -195,7 +194,7 @@ impl Host {
                 continue;
             }
             links += 1;
-            if links > MAX_LINKS {
+            if links > LINKS {
                 return Ok(Led::Circle);
             }
             let target = rustix::fs::readlinkat(&place, "", Vec::new())?;

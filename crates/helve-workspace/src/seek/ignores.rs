@@ -9,15 +9,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use helve_core::limits::fixed::{IGNORE_BYTES, IGNORE_PATTERNS};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use super::tree::{Marks, Place, Tree};
-
-/// Bytes of an ignore file that are read; patterns behind them do not hold.
-const FILE_BYTES: usize = 256 << 10;
-/// Patterns of an ignore file that hold.
-const PATTERNS: usize = 4_096;
 
 /// The ignore files of one directory, and the nearest above it that has some.
 pub(super) struct Level {
@@ -43,7 +39,7 @@ impl Level {
             return above;
         }
         let read = |there: bool, dir: &T::Dir, path: &[u8], name: &[u8]| {
-            there.then(|| tree.head(Place { dir, path }, name, FILE_BYTES)).flatten()
+            there.then(|| tree.head(Place { dir, path }, name, IGNORE_BYTES)).flatten()
         };
         let exclude = || {
             let git = tree.enter(Place { dir, path }, b".git").ok()?;
@@ -123,7 +119,7 @@ fn compiled(bytes: Option<Vec<u8>>) -> Gitignore {
     let Some(bytes) = bytes else { return Gitignore::empty() };
     let text = String::from_utf8_lossy(&bytes);
     let mut builder = GitignoreBuilder::new("");
-    for line in text.trim_start_matches('\u{feff}').lines().take(PATTERNS) {
+    for line in text.trim_start_matches('\u{feff}').lines().take(IGNORE_PATTERNS) {
         let _ = builder.add_line(None, line);
     }
     builder.build().unwrap_or_else(|_| Gitignore::empty())

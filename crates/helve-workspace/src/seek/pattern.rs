@@ -2,10 +2,9 @@
 
 use grep_regex::{ErrorKind as Wrong, RegexMatcher, RegexMatcherBuilder};
 use helve_core::files::{CaseMode, SearchRequest};
+use helve_core::limits::fixed::GREP_COMPILED;
 use helve_core::{ErrorKind, ToolError};
 
-/// Bytes that a compiled pattern may take, and its tables while it runs in one thread.
-const COMPILED_BYTES: usize = 8 << 20;
 /// How deep its groups may nest.
 const NESTING: u32 = 128;
 
@@ -20,8 +19,8 @@ pub(super) fn compile(request: &SearchRequest) -> Result<RegexMatcher, ToolError
         .case_insensitive(request.case == CaseMode::Insensitive)
         .case_smart(request.case == CaseMode::Smart)
         .dot_matches_new_line(request.multiline)
-        .size_limit(COMPILED_BYTES)
-        .dfa_size_limit(COMPILED_BYTES)
+        .size_limit(GREP_COMPILED)
+        .dfa_size_limit(GREP_COMPILED)
         .nest_limit(NESTING)
         // `$` stands before both ends that a line may have.
         .crlf(true);

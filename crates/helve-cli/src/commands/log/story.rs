@@ -39,14 +39,8 @@ fn undo_command(record: &UndoRecord) -> String {
     let here = std::env::current_dir().is_ok_and(|dir| dir.as_os_str() == record.workspace.as_str());
     match here {
         true => format!("helve undo {}", record.call),
-        false => format!("helve undo --workspace {} {}", quoted(&record.workspace), record.call),
+        false => format!("helve undo --workspace {} {}", helve::quote(&record.workspace), record.call),
     }
-}
-
-/// A word as a shell reads it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
-    if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
 /// Prints the output of a call: the kept whole, else what the model read.

@@ -144,8 +144,9 @@ const FILES: &str = "
 
 Paths are relative to the workspace; absolute ones count if they lie in it, or in a directory that the owner opened. \
 Links that stay inside are followed for reading, not for changing. What has changed since you last read or wrote it is not \
-overwritten: the error shows what changed, and you decide again. All changes of one call happen or none does, and the owner \
-can undo each call. Files that usually hold credentials, such as `.env` and keys, are closed. Changing hooks, editor or agent \
+overwritten: the error shows what changed, and you decide again. All changes of one call happen or none does; if Helve \
+is killed in the middle, each file is its old or its new self, and the next start takes back what was done. The owner can \
+undo each call. Files that usually hold credentials, such as `.env` and keys, are closed and not listed. Changing hooks, editor or agent \
 configuration and shell start files needs the owner's yes.
 ";
 

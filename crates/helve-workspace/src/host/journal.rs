@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Stat};
@@ -87,8 +87,14 @@ pub(super) fn note(sys: &Sys, path: PathBuf, roots: &[&Path], steps: &[Step]) ->
     let text = serde_json::to_vec(&Journal { roots, steps: steps? }).map_err(|_| Errno::INVAL)?;
     let io = |error: std::io::Error| super::errno(&error);
     let write = || {
-        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&path).map_err(io)?;
-        rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
+        let mut file = loop {
+            let file = File::options().write(true).create_new(true).mode(0o600).open(&path).map_err(io)?;
+            rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
+            // Before it was locked, somebody else may have taken it for one of a dead process and removed it.
+            if file.metadata().map_err(io)?.nlink() > 0 {
+                break file;
+            }
+        };
         file.write_all(&text).map_err(io)?;
         sys.sync(&file)?;
         if let Some(dir) = path.parent() {
@@ -203,6 +209,10 @@ pub(super) fn take_back(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return false };
     if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         return false;
+    }
+    // Its commit was done before it could be locked.
+    if file.metadata().is_ok_and(|data| data.nlink() == 0) {
+        return true;
     }
     let mut text = Vec::new();
     if (&file).take(MAX_BYTES).read_to_end(&mut text).is_err() {

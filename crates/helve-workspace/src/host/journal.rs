@@ -264,7 +264,13 @@ impl Noted {
         let taken = self.what.is_at(to, is)?;
         let (Some(from), Some(to), true) = (from, to, taken) else { return Ok(()) };
         let done = match (self.swap, not_taken) {
-            (true, false) => sys.exchange(to, was, is),
+            (true, false) => {
+                sys.exchange(to, was, is).and_then(|()| match self.what.is_at(Some(from), was)? {
+                    true => Ok(()),
+                    // Somebody has put another file there at the same moment: it stays.
+                    false => sys.exchange(to, was, is),
+                })
+            }
             (true, true) => Ok(()),
             // Between a second name and the end of the first one.
             (false, true) => sys.unlink(to, is),

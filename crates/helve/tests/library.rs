@@ -109,7 +109,8 @@ fn the_manual_names_every_tool_and_every_limit() {
 fn the_bounds_in_schemas_are_those_of_the_manual() {
     use helve::limits::fixed;
     let dir = tempfile::tempdir().unwrap();
-    let runtime = runtime(dir.path(), "");
+    let builder = Runtime::builder().home(dir.path().join("home"));
+    let runtime = helve::register_file_tools(builder).build().unwrap();
     for (tool, pointer, value) in [
         ("edit_file", "/edits/maxItems", fixed::EDITS),
         ("apply_patch", "/edits/maxItems", fixed::EDITS),

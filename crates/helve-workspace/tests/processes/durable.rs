@@ -203,44 +203,6 @@ fn a_killed_commit_of_many_files_is_taken_back_or_whole_at_the_next_start() {
 }
 
 #[test]
-fn what_somebody_changed_since_a_kill_is_not_taken_back() {
-    let (dir, ..) = patched();
-    let ws = dir.path().join("ws");
-    for _ in 0..200 {
-        let _ = fs::remove_file(dir.path().join("ready"));
-        let mut child = role("durable::patcher", &[])
-            .env(DIR, dir.path())
-            .stdout(std::process::Stdio::null())
-            .spawn()
-            .unwrap();
-        while !dir.path().join("ready").exists() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        std::thread::sleep(Duration::from_millis(3));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        let janitor = names(&dir.path().join("janitor"));
-        let texts =
-            || (0..40).map(|n| fs::read_to_string(ws.join(format!("d{}/f{n}", n % 3))).unwrap_or_default());
-        let texts: Vec<String> = texts().collect();
-        let Some(first) = texts.first().filter(|first| texts.iter().any(|text| text != *first)) else {
-            drop(open(dir.path(), false));
-            continue;
-        };
-        assert!(janitor.iter().any(|name| name.ends_with(".steps")), "{janitor:?}");
-        // The first steps were taken, so that what is in the first file is new.
-        fs::write(ws.join("d0/f0"), "mine").unwrap();
-        drop(open(dir.path(), false));
-        assert_eq!(fs::read_to_string(ws.join("d0/f0")).unwrap(), "mine", "it was {first}");
-        let others: Vec<String> =
-            (1..40).map(|n| fs::read_to_string(ws.join(format!("d{}/f{n}", n % 3))).unwrap()).collect();
-        assert!(others.iter().all(|text| *text == others[0] && text != first), "{others:?}");
-        return;
-    }
-    panic!("no kill ever came between two files");
-}
-
-#[test]
 fn what_a_living_process_stages_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let ws = dir.path().join("ws");

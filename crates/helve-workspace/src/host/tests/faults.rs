@@ -205,9 +205,50 @@ fn when_every_later_call_fails_too_no_content_is_lost() {
             assert!(is_one || is_beside, "call {nth}: {path} is neither old nor new");
         }
         stuck += usize::from(outcome.as_ref().is_err_and(|said| said.kind == ErrorKind::Internal));
+        let then = fault.after();
+        assert_eq!(&then, if outcome.is_ok() { &new } else { &fault.old }, "call {nth}, at the next start");
         if calls.load(Ordering::Relaxed) < nth {
             break;
         }
     }
     assert!(stuck > 0, "no rollback ever failed");
+}
+
+/// What a dead process had done is taken back but for what somebody has changed since, also inside of a new directory.
+#[test]
+fn the_next_start_leaves_what_somebody_changed_since() {
+    let changes = commits().pop().unwrap();
+    let (mut changed, mut within) = (0, 0);
+    for nth in 1.. {
+        let fault = Fault::new();
+        let calls = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&calls);
+        let outcome = fault.commit(&changes, move |_| {
+            if count.fetch_add(1, Ordering::Relaxed) + 1 >= nth { Err(Errno::IO) } else { Ok(()) }
+        });
+        let ws = fault.scene.ws();
+        let is_new = fs::read_to_string(ws.join("a.txt")).unwrap() == "new\n";
+        if outcome.is_err() && is_new {
+            fs::write(ws.join("a.txt"), "mine").unwrap();
+            let dir = ws.join("new").is_dir();
+            if dir {
+                fs::write(ws.join("new/dir/mine"), "mine").unwrap();
+            }
+            let mut wanted = fault.old.clone();
+            wanted.insert("a.txt".to_owned(), Some("mine".to_owned()));
+            let mut then = fault.after();
+            if dir {
+                // The directory stays, with what the commit had put into it.
+                assert_eq!(then.get("new/dir/mine"), Some(&Some("mine".to_owned())), "call {nth}");
+                then.retain(|path, _| path != "new" && !path.starts_with("new/"));
+                within += 1;
+            }
+            assert_eq!(then, wanted, "call {nth}");
+            changed += 1;
+        }
+        if calls.load(Ordering::Relaxed) < nth {
+            break;
+        }
+    }
+    assert!(changed > 0 && within > 0, "{changed} {within}");
 }

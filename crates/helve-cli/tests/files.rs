@@ -421,7 +421,7 @@ fn a_patch_over_100_files_whose_process_is_killed_has_happened_or_has_not() {
     for round in 0..rounds {
         let mut child = call();
         // From before the first to after the last change, evenly.
-        std::thread::sleep(whole.mul_f64(1.1 * f64::from(round) / f64::from(rounds)));
+        std::thread::sleep(whole.mul_f64(1.5 * f64::from(round) / f64::from(rounds)));
         child.kill().unwrap();
         child.wait().unwrap();
         let found = tree(&place.workspace());

@@ -129,7 +129,7 @@ fn patcher() {
 
 /// What one turn of the patcher does: on an even turn the tree becomes the even one, else the odd one.
 fn patch(turn: usize) -> Vec<Change> {
-    let (now, before) = if turn % 2 == 0 { ("even", "odd") } else { ("odd", "even") };
+    let (now, before) = if turn.is_multiple_of(2) { ("even", "odd") } else { ("odd", "even") };
     let mut changes: Vec<Change> =
         (0..40).map(|number| put(&format!("d{}/f{number}", number % 3), now.into())).collect();
     changes.push(put(&format!("at/{now}"), now.into()));

@@ -113,12 +113,12 @@ impl Command {
             | Command::Undo(_)
             | Command::Gc(_)
             | Command::Config(_) => true,
+            Command::Mcp(options) => options.answers_on_one_line(),
             // The output is the command's own.
             Command::Sandbox(_)
             | Command::Batch(_)
             | Command::Log(_)
             // What it prints is the protocol.
-            | Command::Mcp(_)
             | Command::Serve(_)
             | Command::Verify(_)
             | Command::Completions(_) => false,

@@ -135,6 +135,8 @@ limits! {
     undo_bytes = 256 << 20, "bytes", "the call happens, and a note says which files cannot be put back";
     /// How much all that can be undone may take together.
     undo_store_bytes = 1 << 30, "bytes", "the oldest calls cannot be undone any more";
+    /// How much is kept of what an MCP server writes to standard error and of what happens to it.
+    mcp_log_bytes = 1 << 20, "bytes", "the older half is dropped";
     /// How much text one call of `list_dir`, `glob` or `grep` gives.
     search_bytes = 50 << 10, "bytes", "the answer ends before the next line, with how to go on";
     /// How long a line is that `grep` gives.

@@ -13,6 +13,7 @@
 //! | `value` | checks one value against its type |
 //! | `layers` | puts the layers together, remembers where each value came from |
 //! | `tighten` | what a workspace's own file may set |
+//! | `edit`, `import`, `jsonc` | changing one table of a file; servers from files of other programs |
 //! | `suggest` | what an unknown key was meant to be |
 //! | `show` | the table for people: what is in force, and a starter file |
 //!
@@ -20,6 +21,9 @@
 
 pub(crate) mod credentials;
 pub(crate) mod document;
+pub(crate) mod edit;
+pub(crate) mod import;
+pub(crate) mod jsonc;
 pub(crate) mod keys;
 pub(crate) mod layers;
 pub(crate) mod server;

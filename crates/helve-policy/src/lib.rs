@@ -37,6 +37,14 @@ pub use config::layers::{ConfigError, Layer, Origin, Sources, WORKSPACE_FILE, Wo
 pub use config::show::{Setting, starter};
 pub use config::value::Kind;
 pub use guard::{Judgement, PartDecision, blocked_message};
+/// Files of the owner's as texts: changing one table of one, and servers in those of other programs.
+pub mod text {
+    pub use crate::config::edit::{remove_table, set_table};
+    pub use crate::config::import::{Imported, ServerDraft, import_servers};
+    pub use crate::config::jsonc::plain as plain_json;
+    pub use crate::config::show::to_toml as toml_value;
+}
+
 pub use policy::{
     ApprovalLength, CaseOutcome, Change, ConfiguredServer, PathDecision, PathUse, Policy, PolicyCase,
     RuleShown, RunBy, ToolRule, diff,

@@ -56,6 +56,9 @@ pub use helve_tools::{DIALECTS, dialect, unified_diff};
 pub use helve_workspace::serve_if_asked as serve_files_if_asked;
 pub use manual::manual;
 
+pub use helve_core::servers;
+pub use helve_policy::text;
+
 /// Text that can do nothing to a terminal or a reader's eyes.
 pub mod harmless {
     pub use helve_core::harmless::{Harmless, escaped, harmless, is_harmless};

@@ -145,7 +145,7 @@ fn coloured(file: &ShownFile) -> String {
 }
 
 /// A diff with the colours that people know.
-fn lines(diff: &str) -> String {
+pub(super) fn lines(diff: &str) -> String {
     let mut text = String::new();
     for line in diff.lines() {
         let style = match line.as_bytes().first() {

@@ -54,6 +54,7 @@ fn furnished() -> World {
     file("src/main.rs", "fn main() {}\n");
     file("words.txt", "two words\n");
     file("helve.toml", "[limits]\nworkers = 2\n");
+    file(".mcp.json", "{\"mcpServers\": {\"git\": {\"command\": \"mcp-server-git\"}}}");
     let session = "2026-01-31";
     assert_eq!(world.run(&["call", "echo", "message=hi", "--session", session]).code, Some(0));
     assert_eq!(world.run(&["call", "write_file", "path=notes.md", "content=hi"]).code, Some(0));

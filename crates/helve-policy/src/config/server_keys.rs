@@ -18,7 +18,17 @@ pub(crate) const NETWORKS: &[&str] = &["none", "host"];
 /// The keys that belong to a process, and those that belong to an address.
 pub(crate) const OF_PROCESS: &[&str] =
     &["command", "args", "cwd", "env", "pass_env", "read", "write", "workspace", "network"];
-pub(crate) const OF_ADDRESS: &[&str] = &["url", "headers", "headers_from_env", "bearer_token_env", "oauth"];
+pub(crate) const OF_ADDRESS: &[&str] = &[
+    "url",
+    "headers",
+    "headers_from_env",
+    "bearer_token_env",
+    "oauth",
+    "oauth_client_id",
+    "oauth_client_secret_env",
+    "oauth_metadata_url",
+    "oauth_scopes",
+];
 
 /// The default of a key of one server, by its whole name.
 pub(crate) fn default(name: &str) -> Option<&'static Value> {
@@ -169,5 +179,24 @@ pub(crate) fn keys() -> Vec<Key> {
             flag(true),
             "Whether you are shown an address to sign in at, where the server asks for it.",
         ),
+        key(
+            "oauth_client_id",
+            Kind::Text,
+            None,
+            "Who Helve is to its authorization server, as you got it from there. Not set: Helve registers by itself.",
+        ),
+        key(
+            "oauth_client_secret_env",
+            Kind::VariableName,
+            None,
+            "The variable of Helve's own environment that holds the secret for oauth_client_id.",
+        ),
+        key(
+            "oauth_metadata_url",
+            Kind::Url,
+            None,
+            "The address of a document that describes Helve, for authorization servers that read those.",
+        ),
+        key("oauth_scopes", Kind::Texts, empty(), "What is asked for. Empty: what the server says it needs."),
     ]
 }

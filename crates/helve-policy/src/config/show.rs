@@ -124,7 +124,9 @@ fn example(name: &str) -> &'static str {
         Some("transport") => r#""stdio""#,
         Some("command") => r#""mcp-server""#,
         Some("url") => r#""https://example.com/mcp""#,
-        Some("bearer_token_env") => r#""EXAMPLE_TOKEN""#,
+        Some("oauth_client_id") => r#""helve""#,
+        Some("oauth_metadata_url") => r#""https://example.com/helve.json""#,
+        Some("bearer_token_env" | "oauth_client_secret_env") => r#""EXAMPLE_TOKEN""#,
         Some("model_context_window_tokens") => "200000",
         Some("per_minute") => "60",
         Some("per_hour") => "1000",
@@ -141,12 +143,13 @@ fn example(name: &str) -> &'static str {
     }
 }
 
-fn toml_key(key: &str) -> String {
+pub(super) fn toml_key(key: &str) -> String {
     let bare = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
     if !key.is_empty() && key.bytes().all(bare) { key.to_owned() } else { to_toml(&Json::from(key)) }
 }
 
-fn to_toml(value: &Json) -> String {
+/// A JSON value in TOML notation.
+pub fn to_toml(value: &Json) -> String {
     match value {
         Json::Array(items) => format!("[{}]", items.iter().map(to_toml).collect::<Vec<_>>().join(", ")),
         Json::Object(entries) => {

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use helve_core::RateLimit;
-use helve_core::servers::{HttpServer, ServerMay, ServerSpec, StdioServer, Transport, WorkspaceUse};
+use helve_core::servers::{
+    HttpServer, OauthClient, ServerMay, ServerSpec, StdioServer, Transport, WorkspaceUse,
+};
 
 use super::{Policy, ToolRule};
 use crate::config::layers::{ConfigError, Layer, Origin};
@@ -117,7 +119,9 @@ impl Policy {
                 }
             };
             let from_env = server.names("headers_from_env").into_values();
-            for variable in from_env.chain(server.text("bearer_token_env").map(str::to_owned)) {
+            let tokens = ["bearer_token_env", "oauth_client_secret_env"];
+            let tokens = tokens.iter().filter_map(|key| server.text(key)).map(str::to_owned);
+            for variable in from_env.chain(tokens) {
                 add(&variable, server.variable(&variable).unwrap_or_default());
             }
             for variable in server.list("pass_env").iter().filter(|name| is_called_a_secret(name)) {
@@ -318,7 +322,7 @@ impl<'p> Server<'p> {
                     headers,
                     bearer: self.text("bearer_token_env").and_then(&mut from_environment),
                     oauth: self.flag("oauth"),
-                    oauth_client: None,
+                    oauth_client: self.oauth_client(&mut from_environment),
                     sse,
                 };
                 (Transport::Http(http), "url")
@@ -332,6 +336,18 @@ impl<'p> Server<'p> {
             origin,
             unset,
         })
+    }
+
+    /// Who Helve is to the authorization server, where the owner says anything about it.
+    fn oauth_client(&self, variable: &mut impl FnMut(&str) -> Option<String>) -> Option<OauthClient> {
+        let text = |key| self.text(key).filter(|text| !text.is_empty()).map(str::to_owned);
+        let client = OauthClient {
+            id: text("oauth_client_id"),
+            secret: self.text("oauth_client_secret_env").and_then(variable),
+            metadata_url: text("oauth_metadata_url"),
+            scopes: self.list("oauth_scopes").to_vec(),
+        };
+        (client != OauthClient::default()).then_some(client)
     }
 
     fn spec(&self, transport: Transport, origin: &Origin) -> ServerSpec {

@@ -112,6 +112,9 @@ fn an_address_with_everything_and_what_is_given_to_it_is_a_secret() {
         headers_from_env = { X-Token = "API_TOKEN" }
         bearer_token_env = "API_TOKEN"
         oauth = false
+        oauth_client_id = "me"
+        oauth_client_secret_env = "API_TOKEN"
+        oauth_scopes = ["read"]
         "#,
     )
     .unwrap();
@@ -125,12 +128,17 @@ fn an_address_with_everything_and_what_is_given_to_it_is_a_secret() {
         ]),
         bearer: Some("tok-12345678".into()),
         oauth: false,
-        oauth_client: None,
+        oauth_client: Some(helve_core::servers::OauthClient {
+            id: Some("me".into()),
+            secret: Some("tok-12345678".into()),
+            metadata_url: None,
+            scopes: vec!["read".into()],
+        }),
         sse: true,
     };
     assert_eq!(server.spec.transport, Transport::Http(expected));
     let secrets: Vec<String> = policy.secrets().unwrap().into_iter().map(|secret| secret.value).collect();
-    assert_eq!(secrets, ["tok-12345678", "tok-12345678", "literal-key-1"]);
+    assert_eq!(secrets, ["tok-12345678", "tok-12345678", "tok-12345678", "literal-key-1"]);
     assert!(!format!("{server:?}").contains("literal-key-1"));
     let shown = serde_json::to_string(&policy.explain()).unwrap();
     assert!(!shown.contains("literal-key-1") && !shown.contains("tok-12345678"), "{shown}");

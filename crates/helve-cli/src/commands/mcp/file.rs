@@ -1,0 +1,143 @@
+//! A file of the owner's that a command changes: shown first, kept as a backup, replaced as a whole.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+use crate::failure::Failure;
+use crate::harmless::harmless;
+use crate::{approve, ui};
+
+/// The largest file that is changed.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// A change of one file.
+pub(super) struct Change {
+    pub(super) path: PathBuf,
+    pub(super) before: Option<String>,
+    pub(super) after: String,
+}
+
+/// Whether the owner still has to be asked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Consent {
+    /// On the terminal.
+    Ask,
+    /// Given on the command line.
+    Given,
+}
+
+impl Consent {
+    pub(super) fn of(yes: bool) -> Consent {
+        if yes { Consent::Given } else { Consent::Ask }
+    }
+
+    /// There is a way to get it; asked before anything is done.
+    pub(super) fn can_be_had(self) -> Result<(), Failure> {
+        if self == Consent::Given || approve::is_somebody_there() {
+            return Ok(());
+        }
+        Err(Failure::usage("nobody is at a terminal to agree to it: look at what is shown, then add --yes"))
+    }
+
+    /// Asks, where that is needed.
+    pub(super) fn is_given(self, question: &str) -> bool {
+        self == Consent::Given || approve::confirm(&format!("{} [y/N] ", harmless(question)))
+    }
+}
+
+/// The text of a file; none where there is none. Something else than a regular file of text is an error.
+pub(super) fn read(path: &Path) -> Result<Option<String>, Failure> {
+    let wrong = |error: io::Error| Failure::usage(format!("{} cannot be read: {error}", path.display()));
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let file = match File::options().read(true).custom_flags(flags).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(wrong)?,
+    };
+    if !file.metadata().map_err(wrong)?.is_file() {
+        return Err(wrong(io::Error::other("it is not a regular file")));
+    }
+    let mut text = String::new();
+    file.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(wrong)?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(wrong(io::Error::other(format!("it is larger than {MAX_BYTES} bytes"))));
+    }
+    Ok(Some(text))
+}
+
+impl Change {
+    /// Whether there is anything to change.
+    pub(super) fn is_needed(&self) -> bool {
+        self.before.as_ref() != Some(&self.after)
+    }
+
+    /// What changes, as a unified diff.
+    pub(super) fn diff(&self) -> String {
+        let name = self.path.display().to_string();
+        let before = self.before.as_deref().unwrap_or_default();
+        helve::unified_diff(&name, before.as_bytes(), self.after.as_bytes()).unwrap_or_default()
+    }
+
+    /// Writes it. Gives the backup of what was there.
+    pub(super) fn write(&self, mode: u32) -> Result<Option<PathBuf>, Failure> {
+        self.replace(mode)
+            .map_err(|error| Failure::usage(format!("{} cannot be written: {error}", self.path.display())))
+    }
+
+    fn replace(&self, mode: u32) -> io::Result<Option<PathBuf>> {
+        // A link stays a link: what it leads to is replaced.
+        let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+        let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::Error::other("it has no name"));
+        };
+        fs::create_dir_all(dir)?;
+        let now = read(&path).map_err(|failure| io::Error::other(failure.message()))?;
+        if now != self.before {
+            return Err(io::Error::other("it has changed meanwhile; try again"));
+        }
+        let mode = fs::metadata(&path).map_or(mode, |metadata| metadata.mode() & 0o777);
+        let backup = match &self.before {
+            Some(before) => Some(backup(&path, before, mode)?),
+            None => None,
+        };
+        let new = dir.join(format!(".{}.helve-{}", name.to_string_lossy(), std::process::id()));
+        let written = put(&new, &self.after, mode).and_then(|()| fs::rename(&new, &path));
+        if written.is_err() {
+            let _ = fs::remove_file(&new);
+        }
+        written.map(|()| backup)
+    }
+}
+
+/// Makes a new file; one that is there is left alone.
+fn put(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+    let mut file = File::options().write(true).create_new(true).mode(mode).open(path)?;
+    file.set_permissions(fs::Permissions::from_mode(mode))?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+/// Keeps what was there under the next free name.
+fn backup(path: &Path, text: &str, mode: u32) -> io::Result<PathBuf> {
+    let mut last = io::Error::other("there are too many backups");
+    for number in 0..1000 {
+        let end = if number == 0 { ".bak".to_owned() } else { format!(".bak.{number}") };
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        match put(name.as_ref(), text, mode) {
+            Ok(()) => return Ok(name.into()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last)
+}
+
+/// Says what became of a file.
+pub(super) fn say_written(path: &Path, backup: Option<&PathBuf>) {
+    let kept = backup.map(|backup| format!("; what was there is kept as {}", backup.display()));
+    ui::note(&harmless(&format!("{} is written{}", path.display(), kept.unwrap_or_default())));
+}

@@ -1,0 +1,107 @@
+//! `helve mcp list`: the configured servers and how each stands. Nothing is started.
+
+use std::fmt::Write as _;
+
+use clap::Args as ClapArgs;
+use helve::ConfiguredServer;
+use helve::servers::Transport;
+use serde_json::{Value, json};
+
+use super::standing::{self, Standing};
+use crate::args::Global;
+use crate::failure::Failure;
+use crate::harmless::{harmless, one_line};
+use crate::{moment, setup, ui};
+
+#[derive(ClapArgs)]
+pub(super) struct Options {}
+
+pub(super) fn list(global: &Global, _options: &Options) -> Result<(), Failure> {
+    let policy = setup::policy(global)?;
+    let servers = policy.mcp_configured();
+    let standings = standing::all(&servers)?;
+    if global.json {
+        let shown: Vec<Value> =
+            servers.iter().zip(&standings).map(|(server, standing)| as_json(server, standing)).collect();
+        return ui::print_json(&shown);
+    }
+    if servers.is_empty() {
+        ui::note("no MCP server is configured; `helve mcp add` adds one");
+    }
+    let mut text = String::new();
+    for (server, standing) in servers.iter().zip(&standings) {
+        told(&mut text, server, standing);
+    }
+    ui::print_styled(&text)
+}
+
+/// How a server is reached, on one line.
+pub(in crate::commands) fn reach(server: &ConfiguredServer) -> String {
+    match &server.spec.transport {
+        Transport::Stdio(process) => {
+            let words: Vec<String> = std::iter::once(&process.command)
+                .chain(&process.args)
+                .map(|word| helve::quote(word).into())
+                .collect();
+            words.join(" ")
+        }
+        Transport::Http(address) => address.url.clone(),
+    }
+}
+
+fn told(text: &mut String, server: &ConfiguredServer, standing: &Standing) {
+    let spec = &server.spec;
+    let state = match (server.enabled, standing.pinned) {
+        (false, _) => ui::styled(ui::FAINT, "off"),
+        (true, None) => ui::styled(ui::CAREFUL, "never started"),
+        (true, Some(count)) => ui::styled(ui::GOOD, &format!("{count} tools pinned")),
+    };
+    let _ =
+        writeln!(text, "{}  {state}  {}", ui::styled(ui::STRONG, &spec.name), one_line(&reach(server), 200));
+    let mut more = vec![opened(server)];
+    if spec.trusted {
+        more.push("trusted".to_owned());
+    }
+    for (what, event) in [("last start", &standing.last_start), ("last error", &standing.last_error)] {
+        if let Some(event) = event {
+            more.push(format!("{what} {}: {}", moment::show(event.at_us), one_line(&event.text, 200)));
+        }
+    }
+    if !server.unset.is_empty() {
+        more.push(format!("not set: {}", server.unset.join(", ")));
+    }
+    for line in more.iter().filter(|line| !line.is_empty()) {
+        let _ = writeln!(text, "  {}", ui::styled(ui::FAINT, &harmless(line)));
+    }
+}
+
+/// What the owner opened for a server.
+fn opened(server: &ConfiguredServer) -> String {
+    let Transport::Stdio(process) = &server.spec.transport else { return String::new() };
+    let workspace = match process.workspace {
+        helve::servers::WorkspaceUse::Hidden => "does not see the workspace",
+        helve::servers::WorkspaceUse::Read => "reads the workspace",
+        helve::servers::WorkspaceUse::Write => "may change the workspace",
+    };
+    let network = if process.network { "reaches the network" } else { "has no network" };
+    format!("{workspace}, {network}")
+}
+
+fn as_json(server: &ConfiguredServer, standing: &Standing) -> Value {
+    let spec = &server.spec;
+    let reach = match &spec.transport {
+        Transport::Stdio(process) => json!({
+            "transport": "stdio", "command": process.command, "args": process.args, "cwd": process.working_dir,
+            "env": process.env.keys().collect::<Vec<_>>(), "network": process.network,
+        }),
+        Transport::Http(address) => json!({
+            "transport": if address.sse { "sse" } else { "http" }, "url": address.url,
+            "headers": address.headers.keys().collect::<Vec<_>>(),
+        }),
+    };
+    json!({
+        "name": spec.name, "enabled": server.enabled, "trusted": spec.trusted, "reach": reach,
+        "origin": server.origin, "unset": server.unset, "pinned": standing.pinned,
+        "last_start": standing.last_start, "last_error": standing.last_error, "problem": standing.problem,
+    })
+}

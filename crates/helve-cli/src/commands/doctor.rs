@@ -1,7 +1,7 @@
 //! `helve doctor`: what this machine gives the sandbox, what is missing, and how to mend it.
 //!
 //! In: the policy and the machine. Out: what `exec` would run in, tried with the policy's own view; then every layer and
-//! every sandbox as the probe found them. Nothing is recorded.
+//! every sandbox as the probe found them, and how each MCP server stands. Nothing is recorded, and no server is started.
 
 use std::fmt::Write as _;
 
@@ -11,12 +11,13 @@ use helve::store::Home;
 use helve::{Policy, SandboxReport, ToolError, WireError};
 use serde_json::{Value, json};
 
+use super::mcp::{list, standing};
 use crate::args::Global;
 use crate::failure::Failure;
 use crate::harmless::harmless;
 use crate::{setup, ui};
 
-/// Say which sandbox this machine gives, what is missing, and how to mend it
+/// Say which sandbox this machine gives, what is missing, how to mend it, and how MCP servers stand
 #[derive(ClapArgs)]
 #[command(long_about = "\
 Say which sandbox this machine gives, what is missing, and how to mend it.
@@ -24,7 +25,8 @@ Say which sandbox this machine gives, what is missing, and how to mend it.
 Nothing is judged by version numbers. A small process of Helve's own tries forbidden acts (reading what is hidden, \
 connecting to the machine, signalling other processes, mounting, making namespaces, …) outside, where each has to succeed, \
 and in each sandbox, where each has to fail; all that it touches was made for that. Then the empty command is run as \
-`exec` would run one, under your policy and in your workspace. --json prints everything, each act by name. Exit code: 0 \
+`exec` would run one, under your policy and in your workspace. Of each MCP server it says how it stands, without starting it \
+(`helve mcp list --live` starts them). --json prints everything, each act by name. Exit code: 0 \
 if exec can run as the policy says, 5 if not, 2 bad usage or configuration.")]
 #[command(after_help = "\
 Examples:
@@ -42,10 +44,23 @@ pub(crate) fn doctor(global: &Global, _options: &Options) -> Result<u8, Failure>
     let findings = probe(home.is_dir().then_some(home.as_path()));
     let exec = try_exec(global, policy.clone())?;
     let code = if exec.is_ok() { 0 } else { UNAVAILABLE };
+    let servers = policy.mcp_configured();
+    let standings = standing::all(&servers)?;
+    let servers: Vec<_> = servers.iter().zip(&standings).collect();
     if global.json {
-        ui::print_json(&report(&policy, &exec, &findings))?;
+        let mut report = report(&policy, &exec, &findings);
+        report["mcp_servers"] =
+            servers.iter().map(|(server, standing)| list::as_json(server, standing)).collect();
+        ui::print_json(&report)?;
     } else {
-        ui::print_styled(&told(&policy, &exec, &findings))?;
+        let mut text = told(&policy, &exec, &findings);
+        if !servers.is_empty() {
+            let _ = writeln!(text, "\n{}", ui::styled(ui::STRONG, "MCP servers"));
+        }
+        for (server, standing) in servers {
+            list::told(&mut text, "  ", server, standing);
+        }
+        ui::print_styled(&text)?;
     }
     Ok(code)
 }

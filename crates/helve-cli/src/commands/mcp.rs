@@ -14,7 +14,7 @@ mod add;
 mod config;
 mod file;
 mod install;
-mod list;
+pub(super) mod list;
 mod logs;
 mod pins;
 mod remove;

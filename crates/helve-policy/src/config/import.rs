@@ -236,6 +236,7 @@ fn pass(draft: &mut ServerDraft, name: &str) {
         && !names.iter().any(|known| known == name)
     {
         names.push(name.into());
+        names.sort_by(|a, b| a.as_str().cmp(&b.as_str()));
     }
 }
 

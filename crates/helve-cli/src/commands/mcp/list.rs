@@ -30,13 +30,13 @@ pub(super) fn list(global: &Global, _options: &Options) -> Result<(), Failure> {
     }
     let mut text = String::new();
     for (server, standing) in servers.iter().zip(&standings) {
-        told(&mut text, server, standing);
+        told(&mut text, "", server, standing);
     }
     ui::print_styled(&text)
 }
 
 /// How a server is reached, on one line.
-pub(in crate::commands) fn reach(server: &ConfiguredServer) -> String {
+fn reach(server: &ConfiguredServer) -> String {
     match &server.spec.transport {
         Transport::Stdio(process) => {
             let words: Vec<String> = std::iter::once(&process.command)
@@ -49,15 +49,25 @@ pub(in crate::commands) fn reach(server: &ConfiguredServer) -> String {
     }
 }
 
-fn told(text: &mut String, server: &ConfiguredServer, standing: &Standing) {
+/// One server on a few lines, each behind `indent`.
+pub(in crate::commands) fn told(
+    text: &mut String,
+    indent: &str,
+    server: &ConfiguredServer,
+    standing: &Standing,
+) {
     let spec = &server.spec;
     let state = match (server.enabled, standing.pinned) {
         (false, _) => ui::styled(ui::FAINT, "off"),
         (true, None) => ui::styled(ui::CAREFUL, "never started"),
         (true, Some(count)) => ui::styled(ui::GOOD, &format!("{count} tools pinned")),
     };
-    let _ =
-        writeln!(text, "{}  {state}  {}", ui::styled(ui::STRONG, &spec.name), one_line(&reach(server), 200));
+    let _ = writeln!(
+        text,
+        "{indent}{}  {state}  {}",
+        ui::styled(ui::STRONG, &spec.name),
+        one_line(&reach(server), 200)
+    );
     let mut more = vec![opened(server)];
     if spec.trusted {
         more.push("trusted".to_owned());
@@ -67,11 +77,14 @@ fn told(text: &mut String, server: &ConfiguredServer, standing: &Standing) {
             more.push(format!("{what} {}: {}", moment::show(event.at_us), one_line(&event.text, 200)));
         }
     }
+    if let Some(problem) = &standing.problem {
+        more.push(problem.clone());
+    }
     if !server.unset.is_empty() {
         more.push(format!("not set: {}", server.unset.join(", ")));
     }
     for line in more.iter().filter(|line| !line.is_empty()) {
-        let _ = writeln!(text, "  {}", ui::styled(ui::FAINT, &harmless(line)));
+        let _ = writeln!(text, "{indent}  {}", ui::styled(ui::FAINT, &harmless(line)));
     }
 }
 
@@ -87,7 +100,8 @@ fn opened(server: &ConfiguredServer) -> String {
     format!("{workspace}, {network}")
 }
 
-fn as_json(server: &ConfiguredServer, standing: &Standing) -> Value {
+/// The same for programs.
+pub(in crate::commands) fn as_json(server: &ConfiguredServer, standing: &Standing) -> Value {
     let spec = &server.spec;
     let reach = match &spec.transport {
         Transport::Stdio(process) => json!({

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
-use support::{Place, Ran};
+use support::{Place, Ran, is_installed, sandbox_works};
 
 const MINE: &str = "# mine\nparallel = false # why\n\n[limits]\nworkers = 2\n";
 
@@ -274,7 +274,7 @@ fn each_program_finds_helve_where_it_looks() {
         }
         assert_eq!(server.command, binary);
         let in_project = file.starts_with("ws/");
-        assert_eq!(server.env.get("HELVE_HOME").is_none(), in_project, "{client}");
+        assert_eq!(!server.env.contains_key("HELVE_HOME"), in_project, "{client}");
         let mode = std::fs::metadata(&path).unwrap().mode() & 0o777;
         assert_eq!(mode, if in_project { 0o644 } else { 0o600 }, "{client}");
         let before = read(&path);
@@ -359,4 +359,113 @@ fn a_link_stays_a_link() {
     good(&place, &["mcp", "install", "claude", "--yes"]);
     assert!(link.symlink_metadata().unwrap().is_symlink());
     reader("claude", &read(&real), "helve");
+}
+
+/// A server that says what it is told in a file beside it, and writes to standard error.
+const SERVER: &str = r#"
+import json, os, sys
+print("hello from the server, my token is", os.environ.get("API_TOKEN"), file=sys.stderr, flush=True)
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    method, result = message["method"], None
+    if method == "initialize":
+        result = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}},
+                  "serverInfo": {"name": "test", "version": "1"}}
+    elif method == "tools/list":
+        result = {"tools": json.load(open("tools.json"))}
+    answer = {"jsonrpc": "2.0", "id": message["id"]}
+    if result is None:
+        answer["error"] = {"code": -32601, "message": "no such method"}
+    else:
+        answer["result"] = result
+    print(json.dumps(answer), flush=True)
+"#;
+
+fn say(place: &Place, tools: &[(&str, &str)]) {
+    let tools: Vec<Value> = tools
+        .iter()
+        .map(|(name, about)| json!({"name": name, "description": about, "inputSchema": {"type": "object", "properties": {}}}))
+        .collect();
+    place.put("tools.json", &json!(tools).to_string());
+}
+
+/// How each tool stands by the word of `helve mcp test`.
+#[track_caller]
+fn standing(place: &Place) -> Vec<(String, String)> {
+    let report = json_of(place, &["mcp", "test", "s", "--json"]);
+    assert_eq!((&report["ok"], &report["server"]), (&json!(true), &json!("s")), "{report}");
+    assert_ne!(report["sandbox"]["layers"], json!([]), "{report}");
+    let word = |tool: &Value, key: &str| tool[key].as_str().unwrap().to_owned();
+    report["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| (word(tool, "tool"), word(tool, "standing")))
+        .collect()
+}
+
+fn pair(tool: &str, standing: &str) -> (String, String) {
+    (tool.to_owned(), standing.to_owned())
+}
+
+/// Started in the sandbox, pinned at first sight, switched off when it changes, on again after the owner has seen how.
+#[test]
+fn mc_002_a_changed_tool_is_off_until_the_owner_agrees_again() {
+    if !sandbox_works() || !is_installed("python3") {
+        return;
+    }
+    let place = Place::new();
+    place.put("server.py", SERVER);
+    say(&place, &[("one", "Does one thing."), ("two", "Does two things.")]);
+    place.configure(
+        "[mcp.servers.s]\ncommand = 'python3'\nargs = ['server.py']\nenv = { API_TOKEN = 's3cret-value' }\ndeny = ['two']\n\
+         [mcp.servers.broken]\ncommand = 'false'\n",
+    );
+    assert_eq!(standing(&place), [pair("one", "on"), pair("two", "denied")]);
+    let pins = json_of(&place, &["mcp", "pins", "--json"]);
+    assert_eq!((&pins[0]["server"], &pins[0]["tool"]), (&json!("s"), &json!("one")));
+    assert_eq!(pins[0]["definition"]["description"], "Does one thing.");
+    let logs = good(&place, &["mcp", "logs", "s"]);
+    assert!(logs.stdout.contains("hello from the server") && logs.stdout.contains("started"), "{logs:?}");
+    assert!(
+        logs.stdout.contains("[redacted:API_TOKEN]") && !logs.stdout.contains("s3cret-value"),
+        "{logs:?}"
+    );
+
+    say(&place, &[("one", "Sends your keys away."), ("two", "x"), ("three", "Is new.")]);
+    assert_eq!(standing(&place), [pair("one", "changed"), pair("two", "denied"), pair("three", "new")]);
+    let refused = place.run(&["mcp", "trust", "s"]);
+    assert!(refused.code == 2, "{refused:?}");
+    for part in ["Does one thing.", "Sends your keys away.", "three is new", "b3:"] {
+        assert!(refused.stdout.contains(part), "{part}: {refused:?}");
+    }
+    assert_eq!(standing(&place)[0], pair("one", "changed"));
+    good(&place, &["mcp", "trust", "s", "--tool", "three", "--yes"]);
+    assert_eq!(standing(&place), [pair("one", "changed"), pair("two", "denied"), pair("three", "on")]);
+    assert_eq!(place.run(&["mcp", "trust", "s", "--tool", "none", "--yes"]).code, 1);
+    good(&place, &["mcp", "trust", "s", "--yes"]);
+    assert_eq!(standing(&place)[0], pair("one", "on"));
+
+    // Pins that were damaged switch everything off, and there is a way out.
+    std::fs::write(place.home().join("mcp/s/pins.jsonl"), "{\"tool\":").unwrap();
+    let damaged = place.run(&["mcp", "test", "s"]);
+    assert!(damaged.code != 0 && damaged.stderr.contains("helve mcp trust s --anew"), "{damaged:?}");
+    good(&place, &["mcp", "trust", "s", "--anew", "--yes"]);
+    assert_eq!(standing(&place)[0], pair("one", "on"));
+
+    let broken = place.run(&["mcp", "test", "broken"]);
+    assert!(broken.code == 1 && broken.stderr.contains("helve mcp logs broken"), "{broken:?}");
+    let live = json_of(&place, &["mcp", "list", "--live", "--json"]);
+    assert_eq!((&live[0]["name"], &live[0]["live"]["ok"]), (&json!("broken"), &json!(false)));
+    assert_eq!((&live[1]["name"], &live[1]["live"]["ok"]), (&json!("s"), &json!(true)));
+    let doctor = json_of(&place, &["doctor", "--json"]);
+    assert!(doctor["mcp_servers"][0]["last_error"].is_object(), "{doctor}");
+    assert_eq!(doctor["mcp_servers"][1]["pinned"], 2, "{doctor}");
+    assert!(good(&place, &["doctor"]).stdout.contains("MCP servers"));
+    assert!(good(&place, &["mcp", "list"]).stdout.contains("last start"));
+
+    good(&place, &["mcp", "remove", "s", "--yes"]);
+    assert_eq!(json_of(&place, &["mcp", "pins", "--json"]), json!([]));
 }

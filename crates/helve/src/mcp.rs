@@ -3,9 +3,11 @@
 //! | module | does |
 //! |---|---|
 //! | [`lane`] | puts MCP servers behind a runtime |
+//! | [`keep`](keep()) | what is kept of servers, in the state directory |
 //! | [`serve`] | offers a runtime to an MCP client |
 //! | [`token`] | the tokens of clients that come over HTTP |
 
+mod keep;
 pub mod lane;
 pub mod serve;
 pub mod token;
@@ -13,4 +15,5 @@ pub mod token;
 pub use helve_mcp::client;
 pub use helve_mcp::client::{Era, Fleet, Owner, ServerLook, Standing, ToolLook};
 pub use helve_mcp::server;
+pub use keep::keep;
 pub use lane::{Gateway, Keep, fleet, fleet_of};

@@ -15,11 +15,14 @@ mod config;
 mod file;
 mod install;
 pub(super) mod list;
+mod live;
 mod logs;
 mod pins;
 mod remove;
 pub(super) mod standing;
 mod stdio;
+mod test;
+mod trust;
 
 use clap::{Args as ClapArgs, Subcommand};
 
@@ -40,6 +43,7 @@ your configuration as [mcp.servers.NAME]. What lies in a repository (.mcp.json a
 `helve mcp add --from .mcp.json` shows it and asks.")]
 #[command(after_help = "\
 Examples:
+  helve mcp
   helve mcp install claude --print
   helve mcp add time --yes -- mcp-server-time
   helve mcp add --from .mcp.json --yes
@@ -62,6 +66,10 @@ enum Action {
     Add(add::Options),
     /// Take a server out of your configuration
     Remove(remove::Options),
+    /// Start a server as a call would, in its sandbox, and print what it answers
+    Test(test::Options),
+    /// Show what a server says of its tools, against what you agreed to before, and agree to it
+    Trust(trust::Options),
     /// Print what happened to a server, and what it wrote to standard error
     Logs(logs::Options),
     /// Print the definitions of tools that you agreed to
@@ -82,6 +90,8 @@ pub(crate) fn mcp(global: &Global, options: &Options) -> Result<u8, Failure> {
         Some(Action::List(options)) => list::list(global, options)?,
         Some(Action::Add(options)) => add::add(global, options)?,
         Some(Action::Remove(options)) => remove::remove(global, options)?,
+        Some(Action::Test(options)) => return test::test(global, options),
+        Some(Action::Trust(options)) => trust::trust(global, options)?,
         Some(Action::Logs(options)) => logs::logs(global, options)?,
         Some(Action::Pins(options)) => pins::pins(global, options)?,
     }

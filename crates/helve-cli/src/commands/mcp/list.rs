@@ -1,4 +1,4 @@
-//! `helve mcp list`: the configured servers and how each stands. Nothing is started.
+//! `helve mcp list`: the configured servers and how each stands. Nothing is started unless --live asks for it.
 
 use std::fmt::Write as _;
 
@@ -7,6 +7,7 @@ use helve::ConfiguredServer;
 use helve::servers::Transport;
 use serde_json::{Value, json};
 
+use super::live;
 use super::standing::{self, Standing};
 use crate::args::Global;
 use crate::failure::Failure;
@@ -14,15 +15,29 @@ use crate::harmless::{harmless, one_line};
 use crate::{moment, setup, ui};
 
 #[derive(ClapArgs)]
-pub(super) struct Options {}
+pub(super) struct Options {
+    /// Start every server and say whether it answers
+    #[arg(long)]
+    live: bool,
+}
 
-pub(super) fn list(global: &Global, _options: &Options) -> Result<(), Failure> {
+pub(super) fn list(global: &Global, options: &Options) -> Result<(), Failure> {
     let policy = setup::policy(global)?;
     let servers = policy.mcp_configured();
     let standings = standing::all(&servers)?;
+    let answers = if options.live { live::all(global, policy.clone())? } else { Vec::new() };
     if global.json {
-        let shown: Vec<Value> =
-            servers.iter().zip(&standings).map(|(server, standing)| as_json(server, standing)).collect();
+        let shown: Vec<Value> = servers
+            .iter()
+            .zip(&standings)
+            .map(|(server, standing)| {
+                let mut value = as_json(server, standing);
+                if let Some((_, answer)) = answers.iter().find(|(name, _)| *name == server.spec.name) {
+                    value["live"] = live::as_json(answer);
+                }
+                value
+            })
+            .collect();
         return ui::print_json(&shown);
     }
     if servers.is_empty() {
@@ -31,6 +46,9 @@ pub(super) fn list(global: &Global, _options: &Options) -> Result<(), Failure> {
     let mut text = String::new();
     for (server, standing) in servers.iter().zip(&standings) {
         told(&mut text, "", server, standing);
+        if let Some((_, answer)) = answers.iter().find(|(name, _)| *name == server.spec.name) {
+            let _ = writeln!(text, "  {}", live::on_one_line(answer));
+        }
     }
     ui::print_styled(&text)
 }

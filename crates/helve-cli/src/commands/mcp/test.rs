@@ -1,0 +1,54 @@
+//! `helve mcp test`: starts one server as a call would, and says what it answers.
+
+use clap::Args as ClapArgs;
+
+use super::{config, live};
+use crate::args::Global;
+use crate::failure::Failure;
+use crate::harmless::harmless;
+use crate::{setup, ui};
+
+#[derive(ClapArgs)]
+pub(super) struct Options {
+    /// The server
+    name: String,
+}
+
+pub(super) fn test(global: &Global, options: &Options) -> Result<u8, Failure> {
+    let policy = setup::policy(global)?;
+    let server = config::server(&policy, &options.name)?;
+    if !server.enabled {
+        return Err(Failure::usage(format!(
+            "the server {} is switched off (`enabled = false`)",
+            options.name
+        )));
+    }
+    for variable in &server.unset {
+        ui::note(&harmless(&format!("{variable} is not set, so {} does not get it", options.name)));
+    }
+    let fleet = live::fleet(global, &policy)?;
+    let answer = live::block_on(async {
+        let answer = fleet.look(&options.name).await;
+        fleet.stop();
+        answer
+    })?;
+    if global.json {
+        ui::print_json(&live::as_json(&answer))?;
+        return Ok(answer.err().map_or(0, |error| live::code(&error)));
+    }
+    match answer {
+        Ok(look) => {
+            let text = live::tools(&look);
+            ui::print_styled(&format!(
+                "{} {}\n{text}",
+                ui::styled(ui::STRONG, &options.name),
+                live::on_one_line(&Ok(look))
+            ))?;
+            Ok(0)
+        }
+        Err(error) => {
+            ui::note(&format!("`helve mcp logs {}` shows what it wrote to standard error", options.name));
+            Err(live::told(&error))
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! `helve mcp trust`: shows what a server says of its tools, against what the owner agreed to before, and pins it.
+
+use std::fmt::Write as _;
+
+use clap::Args as ClapArgs;
+use helve::mcp::{ServerLook, Standing, ToolLook};
+use helve::store::Pins;
+use serde_json::{Value, json};
+
+use super::file::Consent;
+use super::{config, live};
+use crate::args::Global;
+use crate::commands::diff;
+use crate::failure::Failure;
+use crate::harmless::{harmless, one_line};
+use crate::{setup, ui};
+
+#[derive(ClapArgs)]
+pub(super) struct Options {
+    /// The server
+    name: String,
+    /// Only this tool, by the server's own name for it
+    #[arg(long, value_name = "TOOL")]
+    tool: Option<String>,
+    /// Forget what was agreed to before and begin from nothing
+    #[arg(long, conflicts_with = "tool")]
+    anew: bool,
+    /// Agree without a question
+    #[arg(long)]
+    yes: bool,
+}
+
+pub(super) fn trust(global: &Global, options: &Options) -> Result<(), Failure> {
+    let policy = setup::policy(global)?;
+    config::server(&policy, &options.name)?;
+    let consent = Consent::of(options.yes);
+    let home = setup::home()?;
+    if options.anew {
+        consent.can_be_had()?;
+        if !consent.is_given(&format!("Forget everything that you agreed to of {}?", options.name)) {
+            ui::note("nothing is forgotten");
+            return Ok(());
+        }
+        Pins::new(&home).forget(&options.name)?;
+    }
+    let seen_before = Pins::new(&home).of(&options.name)?.is_some();
+    let fleet = live::fleet(global, &policy)?;
+    live::block_on(async {
+        let look = fleet.look(&options.name).await.map_err(|error| live::told(&error))?;
+        let open = waiting(&look, options.tool.as_deref())?;
+        if !global.json {
+            ui::print_styled(&shown(&look, &open, seen_before))?;
+        }
+        let mut pinned = Vec::new();
+        if !open.is_empty() {
+            consent.can_be_had()?;
+            let question = format!("Agree to {} of {}?", counted(open.len()), options.name);
+            if !consent.is_given(&question) {
+                ui::note("nothing is agreed to");
+                fleet.stop();
+                return Ok(());
+            }
+            pinned = fleet
+                .trust(&options.name, options.tool.as_deref())
+                .await
+                .map_err(|error| live::told(&error))?;
+        }
+        fleet.stop();
+        if global.json {
+            let pins: Vec<Value> =
+                pinned.iter().map(|pin| json!({"tool": pin.tool, "hash": pin.hash})).collect();
+            return ui::print_json(
+                &json!({"server": options.name, "seen_before": seen_before, "pinned": pins}),
+            );
+        }
+        if !open.is_empty() {
+            ui::note(&format!("{} can be called now", counted(open.len())));
+        }
+        Ok(())
+    })?
+}
+
+fn counted(count: usize) -> String {
+    if count == 1 { "1 tool".to_owned() } else { format!("{count} tools") }
+}
+
+/// The tools that wait for the owner's yes.
+fn waiting<'l>(look: &'l ServerLook, only: Option<&str>) -> Result<Vec<&'l ToolLook>, Failure> {
+    let named = |tool: &&ToolLook| only.is_none_or(|name| tool.definition.tool == name);
+    if let Some(name) = only
+        && !look.tools.iter().any(|tool| tool.definition.tool == name)
+    {
+        return Err(Failure::not_found(format!(
+            "{} has no tool {name:?}. `helve mcp test {}` shows them",
+            look.name, look.name
+        )));
+    }
+    let waits = |tool: &&ToolLook| matches!(tool.standing, Standing::Changed { .. } | Standing::New);
+    Ok(look.tools.iter().filter(named).filter(waits).collect())
+}
+
+fn shown(look: &ServerLook, open: &[&ToolLook], seen_before: bool) -> String {
+    let mut text = String::new();
+    if !seen_before {
+        let heading =
+            format!("{} was started for the first time: its tools are pinned as they are", look.name);
+        let _ = writeln!(text, "{}", ui::styled(ui::STRONG, &heading));
+        text.push_str(&live::tools(look));
+    } else if open.is_empty() {
+        let _ = writeln!(text, "{}: nothing has changed since you agreed", look.name);
+    }
+    for tool in open {
+        let definition = &tool.definition;
+        let name = one_line(&definition.tool, 100);
+        let new = pretty(&definition.pinned);
+        match &tool.standing {
+            Standing::Changed { old } => {
+                let _ = writeln!(text, "{}", ui::styled(ui::STRONG, &format!("{name} has changed")));
+                let changed = helve::unified_diff(&name, pretty(old).as_bytes(), new.as_bytes());
+                text.push_str(&diff::lines(&changed.unwrap_or(new)));
+            }
+            _ => {
+                let _ = writeln!(text, "{}", ui::styled(ui::STRONG, &format!("{name} is new")));
+                let _ = writeln!(text, "{}", harmless(&new));
+            }
+        }
+        let _ = writeln!(text, "{}", ui::styled(ui::FAINT, &one_line(&definition.hash, 80)));
+    }
+    text
+}
+
+fn pretty(value: &Value) -> String {
+    format!("{}\n", serde_json::to_string_pretty(value).unwrap_or_default())
+}

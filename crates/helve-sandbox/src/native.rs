@@ -78,7 +78,7 @@ impl Native {
             return Ok(Arc::clone(engine));
         }
         let rules = Arc::clone(&self.rules);
-        let engine = Engine::start(self.view.clone(), rules, self.limits, self.pool);
+        let engine = Engine::new(self.view.clone(), rules, self.limits, self.pool);
         let engine = engine.map_err(spawn::no_process)?;
         *slot = Some(Arc::clone(&engine));
         Ok(engine)

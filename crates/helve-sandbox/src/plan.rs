@@ -91,7 +91,7 @@ const ETC_NETWORK: [&str; 3] = ["host.conf", "hosts", "resolv.conf"];
 const LOCAL_HOSTS: &[u8] = b"127.0.0.1 localhost\n::1 localhost\n";
 
 /// The largest file that is copied rather than mounted.
-const COPY_BYTES: u64 = 256 * 1024;
+pub(crate) const COPY_BYTES: u64 = 256 * 1024;
 
 /// Every mount of a view.
 #[derive(Debug, PartialEq, Eq)]
@@ -134,6 +134,14 @@ pub(crate) fn plan(wanted: &Wanted<'_>) -> Result<Plan, ToolError> {
     plan.hide(rules);
     plan.drop_repetitions();
     Ok(plan)
+}
+
+/// The new files that nearly every plan has, so that they can be made before the plan is known. Of those to be copied some
+/// may not be there, or be too large.
+pub(crate) fn usual() -> impl Iterator<Item = (PathBuf, Mount)> {
+    let etc = Path::new("/etc");
+    let copies = ETC.iter().map(|name| (etc.join(name), Mount::Copy));
+    copies.chain([(etc.join("hosts"), Mount::File(LOCAL_HOSTS))])
 }
 
 impl Plan {

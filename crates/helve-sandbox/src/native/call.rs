@@ -37,6 +37,8 @@ use crate::sys::ear::hear;
 const GRACE: Duration = Duration::from_secs(2);
 /// How long a call is heard by its own task. Its output waits in the pipes meanwhile.
 const MOMENT: Duration = Duration::from_millis(2);
+/// The same for a call whose member is still to be made, and perhaps the template too.
+const LONG_MOMENT: Duration = Duration::from_millis(6);
 /// How long to wait when the zygote has more to read than its socket holds.
 const FULL_PAUSE: Duration = Duration::from_millis(1);
 
@@ -210,7 +212,8 @@ impl<'a> Flight<'a> {
 
     /// Waits for its end.
     async fn finish(&mut self) -> Finish {
-        let mut moment = pin!(tokio::time::sleep(MOMENT));
+        let moment = if self.member.kind == Kind::Direct { LONG_MOMENT } else { MOMENT };
+        let mut moment = pin!(tokio::time::sleep(moment));
         loop {
             tokio::select! {
                 biased;

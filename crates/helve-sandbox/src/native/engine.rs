@@ -62,6 +62,8 @@ pub(super) struct Engine {
     rules: Arc<Rules>,
     epoll: OwnedFd,
     wake: OwnedFd,
+    /// Whether the reactor's thread was started.
+    serving: AtomicBool,
     closing: AtomicBool,
     closed: (Mutex<bool>, Condvar),
     next_id: AtomicU64,
@@ -76,8 +78,8 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    /// Starts the reactor's thread, and nothing else.
-    pub(super) fn start(
+    /// Starts nothing.
+    pub(super) fn new(
         view: View,
         rules: Arc<Rules>,
         limits: ProcessLimits,
@@ -94,12 +96,13 @@ impl Engine {
             ailing: false,
             spare: None,
         };
-        let engine = Arc::new(Engine {
+        Ok(Arc::new(Engine {
             view,
             limits,
             rules,
             epoll,
             wake,
+            serving: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             closed: (Mutex::new(false), Condvar::new()),
             next_id: AtomicU64::new(1),
@@ -110,11 +113,19 @@ impl Engine {
             graveyard: Arc::default(),
             keeper: Mutex::new(None),
             starting: tokio::sync::Mutex::default(),
-        });
-        let shared = Arc::clone(&engine);
-        let run = move || reactor::run(&shared);
-        std::thread::Builder::new().name("helve-native".to_owned()).spawn(run)?;
-        Ok(engine)
+        }))
+    }
+
+    /// Starts the reactor's thread, once there is something for it to do.
+    fn serve(self: &Arc<Self>) -> std::io::Result<()> {
+        if self.serving.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let engine = Arc::clone(self);
+        let run = move || reactor::run(&engine);
+        let started = std::thread::Builder::new().name("helve-native".to_owned()).spawn(run);
+        self.serving.store(started.is_ok(), Ordering::Relaxed);
+        started.map(drop)
     }
 
     /// Ends the reactor, the zygote and every member.
@@ -289,7 +300,7 @@ impl Engine {
     }
 
     /// Starts a zygote if there is none: a call is likely to follow, and then finds it ready or nearly so.
-    pub(super) fn prepare(&self) {
+    pub(super) fn prepare(self: &Arc<Self>) {
         let Ok(_alone) = self.starting.try_lock() else { return };
         if self.zygote_in_use().is_none() {
             // An error comes again in the call.
@@ -333,7 +344,7 @@ impl Engine {
         })
     }
 
-    fn start_zygote(&self) -> Result<Arc<Zygote>, ToolError> {
+    fn start_zygote(self: &Arc<Self>) -> Result<Arc<Zygote>, ToolError> {
         let workspace = self.open_workspace()?;
         let place = Place::of_open(&workspace).map_err(|errno| spawn::no_process(errno.into()))?;
         let entries = Entries::look(&self.rules);
@@ -348,9 +359,10 @@ impl Engine {
         self.listen(&zygote, false).map_err(|errno| spawn::no_process(errno.into()))?;
         self.stock().zygote = Some(Arc::clone(&zygote));
         // Its end is told once, so only when the reactor finds it.
-        if let Err(errno) = self.watch_zygote(&zygote) {
+        let watched = self.watch_zygote(&zygote).map_err(std::io::Error::from);
+        if let Err(error) = watched.and_then(|()| self.serve()) {
             self.discard(&zygote);
-            return Err(spawn::no_process(errno.into()));
+            return Err(spawn::no_process(error));
         }
         if self.is_closing() {
             // The reactor may have ended already.

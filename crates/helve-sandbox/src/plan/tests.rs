@@ -163,3 +163,15 @@ fn link_of_etc_does_not_show_what_is_hidden() {
     view.hidden = vec![real.parent().unwrap().to_owned()];
     assert!(!plan(&view, u64::MAX).0.contains_key(Path::new("/etc/localtime")));
 }
+
+#[test]
+fn what_is_made_before_the_plan_is_known_is_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = plan(&view(folder.path()), u64::MAX);
+    let small = |path: &Path| path.metadata().is_ok_and(|file| file.is_file() && file.len() <= COPY_BYTES);
+    let usual: Vec<_> = usual().filter(|(path, mount)| *mount != Mount::Copy || small(path)).collect();
+    assert!(usual.len() > 1, "{usual:?}");
+    for (path, mount) in usual {
+        assert_eq!(plan.0.get(&path), Some(&mount), "{path:?}");
+    }
+}

@@ -131,9 +131,14 @@ impl Ruleset {
 
     /// Holds this process and everything that it starts to the rules.
     pub(crate) fn restrict_self(&self) -> Result<(), c_int> {
-        // SAFETY: plain numbers.
-        unsafe { syscall!(libc::SYS_landlock_restrict_self, self.fd.as_raw_fd(), 0) }.map(drop)
+        restrict_self(self.fd.as_raw_fd())
     }
+}
+
+/// Holds this process and everything that it starts to the rules of an open ruleset.
+pub(crate) fn restrict_self(ruleset: c_int) -> Result<(), c_int> {
+    // SAFETY: plain numbers.
+    unsafe { syscall!(libc::SYS_landlock_restrict_self, ruleset, 0) }.map(drop)
 }
 
 impl AsRawFd for Ruleset {

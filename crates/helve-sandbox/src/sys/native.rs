@@ -5,14 +5,15 @@
 //! | `zygote`, `control` | the helper's life: its beginning, its orders, and how it hears them |
 //! | `enter`, `holder` | the way into namespaces and mounts, and who makes namespaces in advance |
 //! | `identity` | who commands are outside |
-//! | `template`, `guards` | the tree of mounts, and guards on paths of the workspace |
+//! | `template`, `builder`, `guards` | the tree of mounts, the root that it is built in, and guards on paths of the workspace |
 //! | `world`, `slot` | what members read, and the memory that is each member's own |
 //! | `member`, `command` | a member's init, and its command until the program is executed |
-//! | `private` | what a member mounts for itself |
+//! | `private`, `kit` | what a member mounts for itself, and the same made beforehand |
 //! | `talk`, `descriptors`, `failure` | what their processes say, keep open, and could not do |
 //! | `warm` | a shell that stands still before it reads its text |
 //! | `watch` | what an init looks at while its command runs |
 
+mod builder;
 mod command;
 mod control;
 mod descriptors;
@@ -21,6 +22,7 @@ mod failure;
 mod guards;
 mod holder;
 mod identity;
+mod kit;
 mod member;
 mod private;
 mod slot;

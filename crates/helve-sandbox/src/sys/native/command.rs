@@ -19,7 +19,7 @@ use super::warm;
 use super::world::World;
 use crate::confine::landlock::Access;
 use crate::native::wire::{Kind, Request, Step};
-use crate::sys::confine;
+use crate::sys::confine::{self, Ruleset};
 
 /// The command's process until it executes its program. `slot` is the address of a [`Slot`].
 pub(super) extern "C" fn command(slot: usize) -> c_int {
@@ -70,10 +70,17 @@ fn try_to_become_program(slot: *const Slot) -> Result<Never, Failure> {
     Slot::wait_for(slot, Stage::Private);
     // SAFETY: the path ends with NUL.
     unsafe { syscall!(libc::SYS_chdir, world.template.workspace_path.as_ptr()) }.at(Step::Directory)?;
-    let rules = ruleset(world, terminal(own, member))?;
-    confine::drop_capabilities().at(Step::Capabilities)?;
-    rules.restrict_self().at(Step::Landlock)?;
-    drop(rules);
+    match (member.kit, terminal(own, member)) {
+        (Some(kit), None) => {
+            confine::drop_capabilities().at(Step::Capabilities)?;
+            confine::restrict_self(kit.rules).at(Step::Landlock)?;
+        }
+        (_, terminal) => {
+            let rules = ruleset(world, terminal)?;
+            confine::drop_capabilities().at(Step::Capabilities)?;
+            rules.restrict_self().at(Step::Landlock)?;
+        }
+    }
     if warm {
         connect(streams, world, false)?;
         close_range(3, c_int::MAX)?;
@@ -135,28 +142,39 @@ fn terminal(own: &Own, member: &Given) -> Option<c_int> {
     (request.terminal == 1).then_some(member.streams[0])
 }
 
-/// Everything may be read and executed; the workspace and private directories may be written; so may the terminal, also
-/// when it is opened by a name such as `/dev/stderr`.
-fn ruleset(world: &World, terminal: Option<c_int>) -> Result<confine::Ruleset, Failure> {
+/// What the command may do with files, whose private directories stand.
+fn ruleset(world: &World, terminal: Option<c_int>) -> Result<Ruleset, Failure> {
+    let ruleset = Ruleset::new(world.handled).at(Step::Landlock)?;
+    grant_rights(&ruleset, world)?;
+    if let Some(terminal) = terminal {
+        // Also when it is opened by a name such as `/dev/stderr`.
+        ruleset.grant(terminal, world.handled.rights(Access::Device, false)).at(Step::Landlock)?;
+    }
+    for private in &world.template.private {
+        let place = open_path(&private.place).at(Step::Landlock)?;
+        grant_change(&ruleset, world, place)?;
+        close(place);
+    }
+    Ok(ruleset)
+}
+
+/// Everything may be read and executed; devices and the workspace may be written.
+pub(super) fn grant_rights(ruleset: &Ruleset, world: &World) -> Result<(), Failure> {
     let (template, handled) = (&world.template, &world.handled);
-    let ruleset = confine::Ruleset::new(*handled).at(Step::Landlock)?;
     let grant = |place: c_int, access: Access, is_directory: bool| {
         ruleset.grant(place, handled.rights(access, is_directory)).at(Step::Landlock)
     };
     grant(template.root.as_raw_fd(), Access::Use, true)?;
     grant(template.devices.as_raw_fd(), Access::Device, true)?;
-    if let Some(terminal) = terminal {
-        grant(terminal, Access::Device, false)?;
-    }
     for (place, is_directory) in &template.writable {
         grant(place.as_raw_fd(), Access::Change, *is_directory)?;
     }
-    for private in &template.private {
-        let place = open_path(&private.place).at(Step::Landlock)?;
-        grant(place, Access::Change, true)?;
-        close(place);
-    }
-    Ok(ruleset)
+    Ok(())
+}
+
+/// A private directory may be written.
+pub(super) fn grant_change(ruleset: &Ruleset, world: &World, place: c_int) -> Result<(), Failure> {
+    ruleset.grant(place, world.handled.rights(Access::Change, true)).at(Step::Landlock)
 }
 
 /// Reads the directory and the program, and points at the arguments.

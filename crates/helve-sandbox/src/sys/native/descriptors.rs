@@ -32,9 +32,13 @@ pub(super) fn close(fd: c_int) {
 
 /// Opens a place, only to name it.
 pub(super) fn open_path(path: &CStr) -> Result<c_int, c_int> {
+    open_path_at(libc::AT_FDCWD, path)
+}
+
+/// The same in an open directory.
+pub(super) fn open_path_at(directory: c_int, path: &CStr) -> Result<c_int, c_int> {
     // SAFETY: the path ends with NUL and lives through the call.
-    let fd = unsafe {
-        syscall!(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), libc::O_PATH | libc::O_CLOEXEC, 0)
-    };
+    let fd =
+        unsafe { syscall!(libc::SYS_openat, directory, path.as_ptr(), libc::O_PATH | libc::O_CLOEXEC, 0) };
     fd.map(|fd| fd as c_int)
 }

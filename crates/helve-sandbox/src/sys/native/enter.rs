@@ -44,12 +44,12 @@ impl Ahead {
             if let Some(owner) = owner {
                 identity.expect(owner);
             }
-            return Ok(Ahead { identity, namespaces, common: Common::open()? });
+            return Ok(Ahead { identity, namespaces, common: Common::make()? });
         }
         let mut namespaces = Namespaces::make(&identity)?;
         namespaces.enter(&identity)?;
         own_mounts()?;
-        Ok(Ahead { identity, namespaces, common: Common::open()? })
+        Ok(Ahead { identity, namespaces, common: Common::make()? })
     }
 
     /// Builds the template, enters what is left, and gives up what members must not have.
@@ -91,7 +91,7 @@ struct Namespaces {
     /// Who commands are in them and outside.
     ids: (Ids, Ids),
     holder: Option<Holder>,
-    /// Opened before the user namespace is entered: afterwards nothing of the holder may be looked at.
+    /// Opened when the user namespace is about to be entered: afterwards nothing of the holder may be looked at.
     network: Result<OwnedFd, Failure>,
 }
 
@@ -101,8 +101,7 @@ impl Namespaces {
         let ids @ (inner, outer) = identity.ids();
         let one = |inner: u32, outer: u32| format!("{inner} {outer} 1\n");
         holder.map(&one(inner.0, outer.0), &one(inner.1, outer.1)).at(Step::UserNamespace)?;
-        let network = holder.network();
-        Ok(Namespaces { ids, holder: Some(holder), network })
+        Ok(Namespaces { ids, holder: Some(holder), network: Err((Step::Namespaces, libc::ENOENT)) })
     }
 
     /// Enters them, except the network: this process has every capability there, and is the command's user.
@@ -114,6 +113,7 @@ impl Namespaces {
             }
         }
         if let Some(holder) = self.holder.take() {
+            self.network = holder.network();
             holder.enter()?;
         }
         let ((user, group), _) = self.ids;

@@ -9,8 +9,9 @@ use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, UnmountFlags};
 
+use super::builder::move_onto;
 use super::failure::Failure;
-use super::template::{move_onto, set_attributes, tree};
+use super::template::{set_attributes, tree};
 use crate::native::wire::{Cover, Guarded, Step};
 
 /// What guards paths of the workspace, as mounts on top of it.

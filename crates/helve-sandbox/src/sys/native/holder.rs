@@ -33,7 +33,7 @@ struct Room {
     /// What is made besides the user namespace.
     others: c_int,
     network: bool,
-    /// Where the child says that it is done.
+    /// Where the child says what it is done with: a byte for everything but the network, and one for that.
     done: c_int,
     /// The `errno` of the user namespace, of the others, and of the network.
     failed: [AtomicI32; 3],
@@ -44,6 +44,7 @@ pub(super) struct Holder {
     pid: pid_t,
     process: OwnedFd,
     room: &'static Room,
+    done: OwnedFd,
 }
 
 impl Holder {
@@ -52,7 +53,8 @@ impl Holder {
         Holder::start(0, false)
     }
 
-    /// A user namespace, and ipc, uts, cgroup and network namespaces that belong to it.
+    /// A user namespace, and ipc, uts, cgroup and network namespaces that belong to it. The last takes the longest, and is
+    /// waited for when it is needed.
     pub(super) fn namespaces() -> Result<Holder, Failure> {
         Holder::start(libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | libc::CLONE_NEWCGROUP, true)
     }
@@ -80,15 +82,20 @@ impl Holder {
         }
         // SAFETY: the kernel has just opened it for this process.
         let process = unsafe { OwnedFd::from_raw_fd(process) };
-        let holder = Holder { pid, process, room };
+        let holder = Holder { pid, process, room, done };
         drop(says);
-        // Without a word it has died, and what it has not said is not there.
-        if rustix::io::read(&done, &mut [0]) != Ok(1) {
-            return Err((Step::Process, libc::ECHILD));
-        }
+        holder.wait()?;
         holder.made(0, Step::UserNamespace)?;
         holder.made(1, Step::Namespaces)?;
         Ok(holder)
+    }
+
+    /// Waits for a word. Without one the child has died, and what it has not said is not there.
+    fn wait(&self) -> Result<(), Failure> {
+        match rustix::io::read(&self.done, &mut [0]) {
+            Ok(1) => Ok(()),
+            _ => Err((Step::Process, libc::ECHILD)),
+        }
     }
 
     fn made(&self, which: usize, step: Step) -> Result<(), Failure> {
@@ -112,8 +119,9 @@ impl Holder {
         self.open("user")
     }
 
-    /// The network namespace, whose loopback device is up.
+    /// The network namespace, whose loopback device is up. Waits until it is there; to be asked for once.
     pub(super) fn network(&self) -> Result<OwnedFd, Failure> {
+        self.wait()?;
         self.made(2, Step::Namespaces)?;
         self.open("net").at(Step::Namespaces)
     }
@@ -160,14 +168,19 @@ extern "C" fn hold(room: *mut c_void) -> c_int {
         // The kernel forgets this when rights change, so not before.
         // SAFETY: plain numbers.
         let _ = unsafe { syscall!(libc::SYS_prctl, libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-        if done(1, unshare(room.others)) && room.network {
-            done(2, unshare(libc::CLONE_NEWNET).and_then(|()| raise_loopback()));
-        }
+        done(1, unshare(room.others));
     }
     // SAFETY: one byte of a constant, and a descriptor that stays open until the end. A parent that is gone shows as an
     // error here, or ends this process.
-    if unsafe { syscall!(libc::SYS_write, room.done, c"d".as_ptr(), 1) }.is_err() {
+    let say = || unsafe { syscall!(libc::SYS_write, room.done, c"d".as_ptr(), 1) }.is_ok();
+    if !say() {
         return 0;
+    }
+    if room.network {
+        done(2, unshare(libc::CLONE_NEWNET).and_then(|()| raise_loopback()));
+        if !say() {
+            return 0;
+        }
     }
     loop {
         // SAFETY: no list and no time: waits until a signal ends this process.

@@ -74,9 +74,9 @@ fn live(slot: *mut Slot, member: &Given, world: &World) -> Result<Report, Failur
     // Its process gets itself ready while this one mounts: both take about as long. A shell to be kept warm is not waited
     // for, and it may ask only a parent to follow it that has no fewer capabilities.
     let early = if warm { None } else { Some(start(slot)?) };
-    let private = mount_private(world)?;
+    let private = mount_private(world, member.kit)?;
     Slot::reach(slot, Stage::Private);
-    mount_system()?;
+    mount_system(member.kit)?;
     confine::drop_capabilities().at(Step::Capabilities)?;
     Slot::reach(slot, Stage::All);
     let command = early.map_or_else(|| start(slot), Ok)?;

@@ -8,21 +8,30 @@ use libc::{c_int, c_ulong};
 
 use super::descriptors::{close, open_path};
 use super::failure::{At, Failure};
+use super::kit::Given;
 use super::raw::syscall;
 use super::template::MOST_NESTED;
 use super::world::World;
 use crate::native::wire::Step;
 
+/// How terminals are mounted.
+pub(super) const TERMINALS: &CStr = c"newinstance,ptmxmode=0666,mode=620";
+
 /// Mounts this member's own `/proc` and terminals.
-pub(super) fn mount_system() -> Result<(), Failure> {
+pub(super) fn mount_system(kit: Option<Given>) -> Result<(), Failure> {
     let flags = libc::MS_NOSUID | libc::MS_NOEXEC;
     mount(c"proc", c"/proc", c"proc", flags | libc::MS_NODEV, c"").at(Step::Proc)?;
-    let options = c"newinstance,ptmxmode=0666,mode=620";
-    mount(c"devpts", c"/dev/pts", c"devpts", flags, options).at(Step::Private).map(drop)
+    let place = c"/dev/pts";
+    match kit {
+        Some(kit) => move_mount(kit.terminals, place),
+        None => mount(c"devpts", place, c"devpts", flags, TERMINALS),
+    }
+    .at(Step::Private)
+    .map(drop)
 }
 
 /// Mounts this member's private directories. A descriptor on their file system.
-pub(super) fn mount_private(world: &World) -> Result<c_int, Failure> {
+pub(super) fn mount_private(world: &World, kit: Option<Given>) -> Result<c_int, Failure> {
     let template = &world.template;
     let flags = libc::MS_NOSUID | libc::MS_NODEV;
     let Some(first) = template.private.first() else { return Ok(-1) };
@@ -31,10 +40,31 @@ pub(super) fn mount_private(world: &World) -> Result<c_int, Failure> {
     for ((place, _, _), fd) in template.nested.iter().zip(&mut nested) {
         *fd = open_tree(libc::AT_FDCWD, place, libc::AT_RECURSIVE).at(Step::Private)?;
     }
-    mount(c"tmpfs", &first.place, c"tmpfs", flags, &world.private_options).at(Step::Private)?;
-    let root = open_path(&first.place).at(Step::Private)?;
-    let several = template.private.len() > 1;
-    for private in template.private.iter().filter(|_| several) {
+    let root = if let Some(kit) = kit {
+        move_mount(kit.private, &first.place).at(Step::Private)?;
+        kit.private
+    } else {
+        mount(c"tmpfs", &first.place, c"tmpfs", flags, &world.private_options).at(Step::Private)?;
+        let root = open_path(&first.place).at(Step::Private)?;
+        fill(world, root)?;
+        root
+    };
+    for private in template.private.iter().filter(|_| template.private.len() > 1) {
+        let tree = open_tree(root, &private.name, 0).at(Step::Private)?;
+        move_mount(tree, &private.place).at(Step::Private)?;
+        close(tree);
+    }
+    for ((place, _, _), fd) in template.nested.iter().zip(nested) {
+        move_mount(fd, place).at(Step::Private)?;
+        close(fd);
+    }
+    Ok(root)
+}
+
+/// Makes what a private file system has to hold.
+pub(super) fn fill(world: &World, root: c_int) -> Result<(), Failure> {
+    let template = &world.template;
+    for private in template.private.iter().filter(|_| template.private.len() > 1) {
         let mode = if private.open { 0o1777 } else { 0o700 };
         make_directory(root, &private.name, mode).at(Step::Private)?;
     }
@@ -45,16 +75,7 @@ pub(super) fn mount_private(world: &World) -> Result<c_int, Failure> {
         let made = if *is_directory { make_directory(root, inside, 0o755) } else { make_file(root, inside) };
         made.at(Step::Private)?;
     }
-    for private in template.private.iter().filter(|_| several) {
-        let tree = open_tree(root, &private.name, 0).at(Step::Private)?;
-        move_mount(tree, &private.place).at(Step::Private)?;
-        close(tree);
-    }
-    for ((place, _, _), fd) in template.nested.iter().zip(nested) {
-        move_mount(fd, place).at(Step::Private)?;
-        close(fd);
-    }
-    Ok(root)
+    Ok(())
 }
 
 fn mount(source: &CStr, target: &CStr, kind: &CStr, flags: c_ulong, options: &CStr) -> Result<usize, c_int> {

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use libc::{c_char, c_int};
 
+use super::kit;
 use super::raw::syscall;
 use super::warm::Stop;
 use super::world::World;
@@ -81,6 +82,8 @@ pub(super) struct Given {
     pub(super) streams: [c_int; 3],
     /// Where a warm shell is stopped.
     pub(super) stop: Option<Stop>,
+    /// What was made for it beforehand.
+    pub(super) kit: Option<kit::Given>,
     /// Every descriptor that stays open in the member, sorted, ended by -1.
     pub(super) keep: [c_int; KEEP],
 }

@@ -4,21 +4,18 @@
 //! the mounts are moved into it by descriptor; then it becomes the root. So no path is looked up twice, and nothing of the
 //! old root is left. Private directories and `/proc` belong to each member; here only their places are made.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::CString;
 use std::fs::File;
-use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
-use std::rc::Rc;
+use std::path::{Path, PathBuf};
 
 use libc::c_int;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
-};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
 
+use super::builder::Builder;
 use super::failure::Failure;
 use super::guards::{EMPTY_DIRECTORY, EMPTY_FILE};
 use super::identity::Identity;
@@ -63,106 +60,76 @@ const SYSTEM: [&str; 8] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", 
 
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
-const DIRECTORY: OFlags =
-    OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
-
 fn mounts(errno: Errno) -> Failure {
     (Step::Mounts, errno.raw_os_error())
 }
 
-fn other(error: io::Error) -> Failure {
-    (Step::Mounts, error.raw_os_error().unwrap_or(libc::EIO))
-}
-
-/// What every template shows of the outside: its devices and a process file system.
+/// What every template has, made before the view is known: devices, a process file system, the usual files.
 pub(super) struct Common {
     proc: OwnedFd,
-    devices: Vec<OwnedFd>,
+    devices: Vec<(&'static str, OwnedFd)>,
+    root: Builder,
 }
 
 impl Common {
     /// From the mount namespace of this process.
-    pub(super) fn open() -> Result<Common, Failure> {
+    pub(super) fn make() -> Result<Common, Failure> {
         let proc = tree(Path::new("/proc")).map_err(mounts)?;
-        Ok(Common { proc, devices: DEVICES.iter().map(|name| device(name)).collect::<Result<_, _>>()? })
+        let devices = DEVICES.into_iter().map(|name| Ok((name, device(name)?))).collect::<Result<_, _>>()?;
+        Ok(Common { proc, devices, root: Builder::with_usual()? })
     }
 }
 
 /// Builds the template in the mount namespace of this process, and makes it the root.
 pub(super) fn build(setup: &Setup, common: Common, identity: &mut Identity) -> Result<(), Failure> {
-    let sources = sources(setup, identity)?;
-    // Any directory will do: what it holds was opened above where it is needed.
-    let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    rustix::mount::mount("helve", "/usr", "tmpfs", flags, c"mode=755,size=32m").map_err(mounts)?;
-    let root = rustix::fs::open("/usr", DIRECTORY, Mode::empty()).map_err(mounts)?;
-    let device = rustix::fs::fstat(&root).map_err(mounts)?.st_dev;
-    let mut builder = Builder { device, root, last: None };
-
-    let mut content = Vec::new();
+    let mut root = common.root.for_plan(&setup.mounts)?;
+    let sources = sources(setup, &root, identity)?;
+    root.cover_outside()?;
     let mut proc = Some(common.proc);
-    for (path, place, source) in sources {
+    for ((path, place), source) in setup.mounts.iter().zip(sources) {
         match (place, source) {
-            (Place::ReadOnly | Place::ReadWrite, Some(source)) => builder.attach(&path, source)?,
+            _ if root.stands(path) => {}
+            (Place::ReadOnly | Place::ReadWrite, Some(source)) => root.attach(path, source)?,
             (Place::ReadOnly | Place::ReadWrite, None) => {}
-            (Place::Private, _) => drop(builder.directory(&path)),
+            // Where it cannot be made, a member says so.
+            (Place::Private, _) => drop(root.directory(path)),
             (Place::Proc, _) => {
                 if let Some(proc) = proc.take() {
-                    builder.attach(&path, proc)?;
+                    root.attach(path, proc)?;
                 }
             }
-            (Place::Devices, _) => builder.devices(&path, &common.devices)?,
-            (Place::Link(target), _) => builder.link(&path, &target)?,
-            (Place::File(content), _) => builder.file(&path, &content)?,
-            (Place::Copy, Some(source)) => {
-                read_copy(source, &mut content).map_err(other)?;
-                builder.file(&path, &content)?;
-            }
-            (Place::Copy, None) => builder.file(&path, b"")?,
-            (Place::HiddenDirectory, _) => builder.attach(&path, empty(FileType::Directory)?)?,
-            (Place::HiddenFile, _) => builder.attach(&path, empty(FileType::RegularFile)?)?,
+            (Place::Devices, _) => root.devices(path, &common.devices)?,
+            (Place::Link(target), _) => root.link(path, target)?,
+            (Place::File(content), _) => drop(root.file(path, content)?),
+            (Place::Copy, Some(source)) => root.copy(path, source)?,
+            (Place::Copy, None) => drop(root.file(path, b"")?),
+            (Place::HiddenDirectory, _) => root.attach(path, empty(FileType::Directory)?)?,
+            (Place::HiddenFile, _) => root.attach(path, empty(FileType::RegularFile)?)?,
         }
     }
-    builder.file(Path::new(EMPTY_FILE), b"")?;
-    drop(builder.directory(Path::new(EMPTY_DIRECTORY))?);
-    builder.become_root()
+    root.file(Path::new(EMPTY_FILE), b"")?;
+    root.directory(Path::new(EMPTY_DIRECTORY))?;
+    root.become_root()
 }
 
-/// What is read of a file that is copied; the plan copies none that is larger.
-const COPY_BYTES: u64 = 1 << 20;
-
-/// Reads a file that is copied. Room is made for its size at once: to grow towards it takes many reads.
-fn read_copy(source: OwnedFd, content: &mut Vec<u8>) -> io::Result<()> {
-    let source = File::from(source);
-    let size = source.metadata()?.len().min(COPY_BYTES);
-    content.clear();
-    content.reserve(usize::try_from(size).unwrap_or_default().saturating_add(1));
-    source.take(COPY_BYTES).read_to_end(content).map(drop)
-}
-
-type Source = (PathBuf, Place, Option<OwnedFd>);
-
-/// Opens what is shown from outside, with the rights that it has inside. The workspace comes first: it may decide who
-/// commands are, and the other places are shown to them.
-fn sources(setup: &Setup, identity: &mut Identity) -> Result<Vec<Source>, Failure> {
+/// Opens what is shown from outside, with the rights that it has inside; for each mount of the plan what there is to open.
+/// The workspace comes first: it may decide who commands are, and the other places are shown to them.
+fn sources(setup: &Setup, root: &Builder, identity: &mut Identity) -> Result<Vec<Option<OwnedFd>>, Failure> {
     let mut workspace = Some(shown(setup, identity, &setup.workspace, true)?);
-    let mut sources = Vec::new();
-    for (path, place) in &setup.mounts {
-        let source = match place {
-            Place::ReadWrite if *path == setup.workspace => workspace.take(),
-            Place::ReadOnly | Place::ReadWrite => {
-                match shown(setup, identity, path, *place == Place::ReadWrite) {
-                    // It went away after the plan was made; then there is nothing to show or to protect.
-                    Err((Step::Mounts, libc::ENOENT)) if *path != setup.workspace => None,
-                    tree => Some(tree?),
-                }
+    let source = |(path, place): &(PathBuf, Place)| match place {
+        Place::ReadWrite if *path == setup.workspace => Ok(workspace.take()),
+        Place::ReadOnly | Place::ReadWrite => {
+            match shown(setup, identity, path, *place == Place::ReadWrite) {
+                // It went away after the plan was made; then there is nothing to show or to protect.
+                Err((Step::Mounts, libc::ENOENT)) if *path != setup.workspace => Ok(None),
+                tree => tree.map(Some),
             }
-            // What this user cannot read is empty inside.
-            Place::Copy => File::open(path).ok().map(OwnedFd::from),
-            _ => None,
-        };
-        sources.push((path.clone(), place.clone(), source));
-    }
-    Ok(sources)
+        }
+        // What this user cannot read is empty inside.
+        Place::Copy if !root.stands(path) => Ok(File::open(path).ok().map(OwnedFd::from)),
+        _ => Ok(None),
+    };
+    setup.mounts.iter().map(source).collect()
 }
 
 /// A place from outside as commands see it.
@@ -264,135 +231,6 @@ fn attached_file(mount: &OwnedFd) -> Result<OwnedFd, Failure> {
     let file = rustix::mount::open_tree(CWD, "/dev/empty", clone).map_err(mounts);
     rustix::mount::unmount("/dev", UnmountFlags::DETACH).map_err(mounts)?;
     file
-}
-
-/// The new root while it is being built.
-struct Builder {
-    root: OwnedFd,
-    /// The device number of its own file system: only there are directories made.
-    device: u64,
-    /// The directory that was looked up last: most places are beside the one before.
-    last: Option<(PathBuf, Rc<Folder>)>,
-}
-
-/// A directory of the new root.
-struct Folder {
-    fd: OwnedFd,
-    /// Whether it lies in the new root's own file system.
-    own: bool,
-}
-
-impl Builder {
-    /// Opens a directory inside, and makes what is missing of it as long as that lies in the new root's own file system.
-    fn directory(&mut self, path: &Path) -> Result<Rc<Folder>, Failure> {
-        if let Some((last, folder)) = &self.last
-            && last == path
-        {
-            return Ok(Rc::clone(folder));
-        }
-        let root = rustix::io::fcntl_dupfd_cloexec(&self.root, 3).map_err(mounts)?;
-        let mut at = Folder { fd: root, own: true };
-        for part in path.components() {
-            let Component::Normal(name) = part else { continue };
-            if at.own {
-                match rustix::fs::mkdirat(&at.fd, name, Mode::from(0o755)) {
-                    Ok(()) | Err(Errno::EXIST) => {}
-                    Err(errno) => return Err(mounts(errno)),
-                }
-            }
-            let fd = rustix::fs::openat(&at.fd, name, DIRECTORY, Mode::empty()).map_err(mounts)?;
-            let own = rustix::fs::fstat(&fd).map_err(mounts)?.st_dev == self.device;
-            at = Folder { fd, own };
-        }
-        let folder = Rc::new(at);
-        self.last = Some((path.to_owned(), Rc::clone(&folder)));
-        Ok(folder)
-    }
-
-    /// The directory of a path, and its last name.
-    fn parent<'a>(&mut self, path: &'a Path) -> Result<(Rc<Folder>, &'a OsStr), Failure> {
-        let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
-            return Err((Step::Mounts, libc::EINVAL));
-        };
-        Ok((self.directory(above)?, name))
-    }
-
-    /// Moves a mount to its place.
-    fn attach(&mut self, path: &Path, source: OwnedFd) -> Result<(), Failure> {
-        let is_directory = FileType::from_raw_mode(rustix::fs::fstat(&source).map_err(mounts)?.st_mode)
-            == FileType::Directory;
-        if is_directory {
-            let target = self.directory(path)?;
-            // What is opened there from now on is the mount.
-            self.last = None;
-            return move_onto(&source, &target.fd).map_err(mounts);
-        }
-        let (above, name) = self.parent(path)?;
-        if above.own {
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-            drop(rustix::fs::openat(&above.fd, name, flags, Mode::from(0o644)).map_err(mounts)?);
-        }
-        let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let target = rustix::fs::openat(&above.fd, name, flags, Mode::empty()).map_err(mounts)?;
-        move_onto(&source, &target).map_err(mounts)
-    }
-
-    fn link(&mut self, path: &Path, target: &Path) -> Result<(), Failure> {
-        let (above, name) = self.parent(path)?;
-        if !above.own {
-            return Ok(());
-        }
-        match rustix::fs::symlinkat(target, &above.fd, name) {
-            Ok(()) | Err(Errno::EXIST) => Ok(()),
-            Err(errno) => Err(mounts(errno)),
-        }
-    }
-
-    fn file(&mut self, path: &Path, content: &[u8]) -> Result<(), Failure> {
-        let (above, name) = self.parent(path)?;
-        if !above.own {
-            return Ok(());
-        }
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = rustix::fs::openat(&above.fd, name, flags, Mode::from(0o644)).map_err(mounts)?;
-        File::from(file).write_all(content).map_err(other)
-    }
-
-    fn devices(&mut self, path: &Path, devices: &[OwnedFd]) -> Result<(), Failure> {
-        let folder = &self.directory(path)?.fd;
-        for (name, device) in DEVICES.iter().zip(devices) {
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-            // A mount can be put on a file that is open for whatever reason.
-            let target = rustix::fs::openat(folder, *name, flags, Mode::from(0o666)).map_err(mounts)?;
-            move_onto(device, &target).map_err(mounts)?;
-        }
-        for (name, target) in [
-            ("fd", "/proc/self/fd"),
-            ("stdin", "/proc/self/fd/0"),
-            ("stdout", "/proc/self/fd/1"),
-            ("stderr", "/proc/self/fd/2"),
-            ("ptmx", "pts/ptmx"),
-            ("shm", "/tmp"),
-        ] {
-            rustix::fs::symlinkat(target, folder, name).map_err(mounts)?;
-        }
-        rustix::fs::mkdirat(folder, "pts", Mode::from(0o755)).map_err(mounts)
-    }
-
-    /// Makes the tree the root of this process, lets go of the old one, and seals the new.
-    fn become_root(self) -> Result<(), Failure> {
-        rustix::process::fchdir(&self.root).map_err(mounts)?;
-        rustix::process::pivot_root(".", ".").map_err(mounts)?;
-        rustix::mount::unmount(".", UnmountFlags::DETACH).map_err(mounts)?;
-        rustix::process::chdir("/").map_err(mounts)?;
-        let flags = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
-        rustix::mount::mount_remount("/", flags, c"").map_err(mounts)
-    }
-}
-
-pub(super) fn move_onto(mount: &OwnedFd, target: &OwnedFd) -> Result<(), Errno> {
-    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-    rustix::mount::move_mount(mount, "", target, "", flags)
 }
 
 /// What members need, seen from the namespaces in which the zygote stays.

@@ -24,6 +24,7 @@ use super::enter::{Ahead, unshare};
 use super::failure::Failure;
 use super::guards::Guards;
 use super::holder::Ids;
+use super::kit::{self, Kit};
 use super::member;
 use super::raw::{CloneArgs, clone3};
 use super::slot::{Given, KEEP, Long, Slot};
@@ -117,6 +118,8 @@ fn live(control: OwnedFd, owner: Option<Ids>) -> io::Result<()> {
         stop: None,
         fresh_ipc: true,
         made: 0,
+        kit: None,
+        wants_kit: true,
     }
     .serve()
 }
@@ -177,6 +180,11 @@ struct Zygote {
     fresh_ipc: bool,
     /// How many members were made.
     made: u64,
+    /// For the next member.
+    kit: Option<Kit>,
+    /// Whether a kit is to be made when there is time: at first, and whenever a member has gone. Not while one starts, in
+    /// whose way it would be.
+    wants_kit: bool,
 }
 
 /// The longest message: an order with a request inside.
@@ -192,9 +200,15 @@ impl Zygote {
                 libc::pollfd { fd: self.control.as_raw_fd(), events: libc::POLLIN, revents: 0 },
                 libc::pollfd { fd: ended.as_raw_fd(), events: libc::POLLIN, revents: 0 },
             ];
+            let timeout = if self.wants_kit { 0 } else { -1 };
             // SAFETY: the list lives through the call and its length is given.
-            if unsafe { libc::poll(watched.as_mut_ptr(), 2, -1) } == -1 && errno() != libc::EINTR {
-                return Err(io::Error::last_os_error());
+            match unsafe { libc::poll(watched.as_mut_ptr(), 2, timeout) } {
+                -1 if errno() != libc::EINTR => return Err(io::Error::last_os_error()),
+                0 => {
+                    self.kit = Kit::make(self.world).ok();
+                    self.wants_kit = false;
+                }
+                _ => {}
             }
             if watched[0].revents != 0 {
                 let (count, descriptors) = receive(self.control.as_fd(), &mut buffer)?;
@@ -311,6 +325,7 @@ impl Zygote {
             talk,
             streams: [-1, output, error],
             stop,
+            kit: None,
             keep: [-1; KEEP],
         };
         // SAFETY: the slot is free, so nobody else uses it.
@@ -335,7 +350,12 @@ impl Zygote {
                 return Err(broken);
             }
         }
+        // Its own from here on, whatever becomes of it.
+        let kit = self.kit.take();
+        self.wants_kit = false;
+        member.kit = kit.as_ref().map(Kit::given);
         let own = [talk].into_iter().chain(member.streams).filter(|fd| *fd != -1);
+        let own = own.chain(member.kit.into_iter().flat_map(kit::Given::descriptors));
         let mut keep: Vec<c_int> = own.chain(self.world.descriptors()).collect();
         keep.sort_unstable();
         keep.dedup();
@@ -394,6 +414,7 @@ impl Zygote {
                 // SAFETY: its init is gone, and with it everything in its pid namespace: nobody uses the slot.
                 unmap_request(unsafe { Slot::given(*slot) }.long);
                 Slot::release(*slot);
+                self.wants_kit = self.kit.is_none();
             }
         }
     }

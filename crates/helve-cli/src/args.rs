@@ -1,16 +1,18 @@
 //! The command line as types: the global options and the list of commands. Each command declares its own options in
 //! its own file.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, FromArgMatches, Parser, Subcommand};
 use helve::Dialect;
 
 use crate::commands::{
     approvals, batch, call, check, completions, config, diff, doctor, gc, log, mcp, policy, run, sandbox,
     serve, tools, trust, undo, verify, why,
 };
+use crate::setup::EXEC;
 
 /// Gives a language model tools, and keeps every call on a surface that you can restrict, read back and verify.
 #[derive(Parser)]
@@ -135,14 +137,109 @@ impl Command {
     }
 }
 
+/// Whether these words, the program's name first, look as if a command was to be run in the sandbox. A guess from the first
+/// words alone, in no time; the command line itself is the answer.
+pub(crate) fn seem_to_run_a_command(words: impl Iterator<Item = OsString>) -> bool {
+    let mut words = words.skip(1).filter(|word| !word.as_encoded_bytes().starts_with(b"-"));
+    match words.next() {
+        Some(word) if word == "call" => words.next().is_some_and(|word| word == EXEC),
+        Some(word) => word == "run" || word == "sandbox",
+        None => false,
+    }
+}
+
+/// Reads the command line.
+///
+/// To make the parsers of all commands takes longer than to read one line. So where the first word is that of a command
+/// that programs start again and again, only its own is made; what that does not understand goes to all of them.
+pub(crate) fn read(words: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let one = match words.get(1).and_then(|word| word.to_str()) {
+        Some("call") => read_one("call", &words, Command::Call),
+        Some("run") => read_one("run", &words, Command::Run),
+        Some("sandbox") => read_one("sandbox", &words, Command::Sandbox),
+        Some("batch") => read_one("batch", &words, Command::Batch),
+        Some("check") => read_one("check", &words, Command::Check),
+        _ => None,
+    };
+    one.map_or_else(|| Cli::try_parse_from(words), Ok)
+}
+
+fn parser_of_one<O: Args>(name: &'static str) -> clap::Command {
+    let own = O::augment_args(clap::Command::new(name));
+    Global::augment_args(clap::Command::new("helve")).subcommand(own)
+}
+
+/// Reads the line of one command; none if anything is wrong with it, or its help is asked for.
+fn read_one<O: Args>(name: &'static str, words: &[OsString], command: fn(O) -> Command) -> Option<Cli> {
+    let found = parser_of_one::<O>(name).try_get_matches_from(words).ok()?;
+    let (_, options) = found.subcommand()?;
+    let command = command(O::from_arg_matches(options).ok()?);
+    Some(Cli { global: Global::from_arg_matches(&found).ok()?, command })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use pretty_assertions::assert_eq;
 
     #[test]
     fn the_declaration_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn one_parser_reads_a_line_as_all_of_them_do() {
+        let same = |one: clap::Command, line: &str| {
+            let words = || line.split(' ');
+            let one = one.try_get_matches_from(words()).unwrap();
+            let all = Cli::command().try_get_matches_from(words()).unwrap();
+            assert_eq!(one.subcommand(), all.subcommand(), "{line}");
+            let global = |found| {
+                let Global { workspace, config, set, json, session } =
+                    Global::from_arg_matches(&found).unwrap();
+                (workspace, config, set, json, session)
+            };
+            assert_eq!(global(one), global(all), "{line}");
+        };
+        for line in [
+            "helve call echo message=hello --json",
+            "helve call --workspace a exec {} --set a=b --set c=d",
+            "helve call --dialect claude Write file_path=x --session s",
+        ] {
+            same(parser_of_one::<call::Options>("call"), line);
+        }
+        for line in ["helve run ls --json", "helve run --timeout -3 --working-dir d -- ls --json"] {
+            same(parser_of_one::<run::Options>("run"), line);
+        }
+        same(parser_of_one::<sandbox::Options>("sandbox"), "helve sandbox --ro /a --json -- ls --config x");
+        same(parser_of_one::<batch::Options>("batch"), "helve batch --config x");
+        same(parser_of_one::<check::Options>("check"), "helve check --json ls");
+    }
+
+    #[test]
+    fn what_one_parser_does_not_take_is_said_by_all_of_them() {
+        let read = |line: &str| read(line.split(' ').map(OsString::from).collect());
+        for line in
+            ["helve call", "helve call --help", "helve run", "helve run --timeout x ls", "helve calls"]
+        {
+            let all = Cli::try_parse_from(line.split(' ')).err().unwrap();
+            assert_eq!(read(line).err().unwrap().to_string(), all.to_string(), "{line}");
+        }
+        assert!(read("helve --json call exec {}").unwrap().command.runs_a_command());
+    }
+
+    #[test]
+    fn the_first_words_tell_whether_a_command_is_to_be_run() {
+        let seem = |line: &str| seem_to_run_a_command(line.split(' ').map(OsString::from));
+        for line in
+            ["helve run ls", "helve call exec {}", "helve --json call --json exec {}", "helve sandbox -- ls"]
+        {
+            assert!(seem(line), "{line}");
+        }
+        for line in ["helve", "helve call echo exec", "helve log run", "helve --version", "helve batch"] {
+            assert!(!seem(line), "{line}");
+        }
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub(crate) fn offered(global: &Global, offer: &Offer, kind: &str) -> Result<Offe
     };
     // What is wrong with the configuration is said now and not to the first client.
     hosts.runtime("check", Cancel::never()).map_err(|error| Failure::usage(error.message))?;
-    interrupt::cancel_on_interrupt(canceller.clone())?;
+    interrupt::catch()?.listen(canceller.clone());
     Ok(Offered { hosts: Arc::new(hosts), cancel, canceller })
 }
 

@@ -13,25 +13,40 @@ use crate::failure::{CANCELLED, Failure};
 /// Whether SIGTERM came.
 static ASKED: AtomicBool = AtomicBool::new(false);
 
-/// Listens on a thread of its own, so that it works while everything else is busy.
-pub(crate) fn cancel_on_interrupt(canceller: CancelHandle) -> Result<(), Failure> {
+/// Signals that do nothing any more but wait to be heard.
+pub(crate) struct Caught(Signals);
+
+/// Catches the signals.
+pub(crate) fn catch() -> Result<Caught, Failure> {
     let cannot = |error: std::io::Error| Failure::internal(format!("signals cannot be caught: {error}"));
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(cannot)?;
+    let signals = Signals::new([SIGINT, SIGTERM]).map_err(cannot)?;
     // Under `nohup` the work goes on without its terminal.
     if !is_ignored(SIGHUP) {
         signals.add_signal(SIGHUP).map_err(cannot)?;
     }
-    let listen = move || {
-        for (count, signal) in signals.forever().enumerate() {
-            ASKED.fetch_or(signal == SIGTERM, Ordering::Relaxed);
-            if count > 0 {
-                approve::restore();
-                std::process::exit(i32::from(CANCELLED));
+    Ok(Caught(signals))
+}
+
+impl Caught {
+    /// Hears them, those of before too, on a thread of its own, so that it works while everything else is busy. Where there
+    /// is no thread to be had, nothing may run: it could not be taken back.
+    pub(crate) fn listen(self, canceller: CancelHandle) {
+        let Caught(mut signals) = self;
+        let own = canceller.clone();
+        let listen = move || {
+            for (count, signal) in signals.forever().enumerate() {
+                ASKED.fetch_or(signal == SIGTERM, Ordering::Relaxed);
+                if count > 0 {
+                    approve::restore();
+                    std::process::exit(i32::from(CANCELLED));
+                }
+                canceller.cancel();
             }
-            canceller.cancel();
+        };
+        if std::thread::Builder::new().name("signals".to_owned()).spawn(listen).is_err() {
+            own.cancel();
         }
-    };
-    std::thread::Builder::new().name("signals".to_owned()).spawn(listen).map(|_| ()).map_err(cannot)
+    }
 }
 
 /// Whether the end came as a polite request, which is how a server is stopped, and not from a keyboard.

@@ -29,19 +29,23 @@ mod workspace_file;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
     helve::sandbox::run_helper_if_asked();
     if let Some(code) = helve::serve_files_if_asked() {
         return code;
     }
-    let cli = match args::Cli::try_parse() {
+    // Before anything is read, and before there is a second thread; where the first words do not tell, the whole line does.
+    let mut helper = args::seem_to_run_a_command(std::env::args_os()).then(helve::sandbox::helper_ahead);
+    let cli = match args::read(std::env::args_os().collect()) {
         Ok(cli) => cli,
-        Err(error) => failure::bad_usage(&error),
+        Err(error) => {
+            drop(helper);
+            failure::bad_usage(&error)
+        }
     };
-    // Before anything is read, and before there is a second thread.
-    let _helper = cli.command.runs_a_command().then(helve::sandbox::helper_ahead);
+    if cli.command.runs_a_command() {
+        helper.get_or_insert_with(helve::sandbox::helper_ahead);
+    }
     let json = cli.global.json && cli.command.answers_on_one_line();
     let ended = commands::dispatch(cli);
     // A question whose call was given up may still have the terminal.

@@ -12,7 +12,11 @@ use tokio::sync::mpsc;
 
 use crate::args::Global;
 use crate::failure::Failure;
-use crate::{approve, harmless, interrupt, moment, ui, workspace_file};
+use crate::interrupt::{self, Caught};
+use crate::{approve, harmless, moment, ui, workspace_file};
+
+/// The tool that runs commands.
+pub(crate) const EXEC: &str = "exec";
 
 /// Progress notes that wait to be printed; more are dropped.
 const PROGRESS_WAITING: usize = 64;
@@ -134,6 +138,8 @@ pub(crate) struct Running {
     pub(crate) cancel: Cancel,
     pub(crate) canceller: helve::CancelHandle,
     progress: mpsc::Receiver<ProgressNote>,
+    /// Signals that nobody listens to yet.
+    caught: Option<Caught>,
 }
 
 impl Running {
@@ -148,26 +154,38 @@ impl Running {
         policy: Policy,
         dialect: Option<Dialect>,
     ) -> Result<Running, Failure> {
-        Running::for_call(global, policy, dialect, false)
+        Running::with(speaking(builder(global, policy)?, dialect), false)
     }
 
-    /// The same for one call, of which it is known whether it runs a command.
+    /// The same for one call of a tool.
     pub(crate) fn for_call(
         global: &Global,
         policy: Policy,
         dialect: Option<Dialect>,
-        runs_a_command: bool,
+        tool: &str,
     ) -> Result<Running, Failure> {
+        let builder = speaking(builder(global, policy)?, dialect);
+        let runs_a_command = tool == EXEC;
+        Running::with(builder.expect_command(runs_a_command).one_call(tool), runs_a_command)
+    }
+
+    /// Where the work soon waits for a process, the thread for signals is started then: it is in nobody's way there.
+    fn with(builder: RuntimeBuilder, waits_soon: bool) -> Result<Running, Failure> {
         let (canceller, cancel) = Cancel::pair();
         let (notes, progress) = mpsc::channel(PROGRESS_WAITING);
-        let builder = speaking(builder(global, policy)?, dialect).expect_command(runs_a_command);
         let mut builder = builder.cancel(cancel.clone()).progress(notes);
         if let Some(person) = approve::person(&cancel, &canceller) {
             builder = builder.approver(Arc::new(person));
         }
         let runtime = build(builder)?;
-        interrupt::cancel_on_interrupt(canceller.clone())?;
-        Ok(Running { runtime, cancel, canceller, progress })
+        let caught = interrupt::catch()?;
+        let caught = if waits_soon {
+            Some(caught)
+        } else {
+            caught.listen(canceller.clone());
+            None
+        };
+        Ok(Running { runtime, cancel, canceller, progress, caught })
     }
 
     /// Runs `work` to its end, showing progress meanwhile.
@@ -175,12 +193,17 @@ impl Running {
         self,
         work: impl FnOnce(Runtime, Cancel, helve::CancelHandle) -> W,
     ) -> Result<T, Failure> {
-        let Running { runtime, cancel, canceller, mut progress } = self;
+        let Running { runtime, cancel, canceller, mut progress, caught } = self;
+        let on_signal = canceller.clone();
         let tokio = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| Failure::internal(format!("the event loop cannot start: {error}")))?;
         Ok(tokio.block_on(async {
+            if let Some(caught) = caught {
+                // Runs when the work first waits.
+                tokio::spawn(async move { caught.listen(on_signal) });
+            }
             tokio::spawn(async move {
                 while let Some(note) = progress.recv().await {
                     ui::note(&format!("{}: {}", note.call, harmless::one_line(&note.message, 500)));

@@ -77,12 +77,16 @@ fn did_you_mean(name: Option<&str>) -> String {
 /// Tools that are made when the policy is known.
 type BuiltinTools = fn(&Policy) -> Vec<Box<dyn Tool>>;
 
-/// Adds tools that may bear protected names, made when the policy is known. The library face calls it and does not export
-/// it: nothing else may take such a name.
+/// Adds tools that may bear protected names, made when the policy is known; `names` are theirs. The library face calls it
+/// and does not export it: nothing else may take such a name.
 #[doc(hidden)]
 #[must_use]
-pub fn register_builtin(mut builder: RuntimeBuilder, tools: BuiltinTools) -> RuntimeBuilder {
-    builder.builtin.push(tools);
+pub fn register_builtin(
+    mut builder: RuntimeBuilder,
+    names: &'static [&'static str],
+    tools: BuiltinTools,
+) -> RuntimeBuilder {
+    builder.builtin.push((names, tools));
     builder
 }
 
@@ -113,7 +117,8 @@ pub struct RuntimeBuilder {
     servers: Option<Arc<dyn Servers>>,
     peer: Option<Arc<dyn Peer>>,
     expects_command: bool,
-    builtin: Vec<BuiltinTools>,
+    one_call: Option<String>,
+    builtin: Vec<(&'static [&'static str], BuiltinTools)>,
     tools: Vec<Box<dyn Tool>>,
     dialect: Option<Dialect>,
 }
@@ -186,6 +191,14 @@ impl RuntimeBuilder {
     #[must_use]
     pub fn expect_command(mut self, expected: bool) -> Self {
         self.expects_command = expected;
+        self
+    }
+
+    /// Says that there will be one call, and of which tool: where it is one of ours, only it and its like are made. That
+    /// takes a part of the time that all of them take.
+    #[must_use]
+    pub fn one_call(mut self, tool: impl Into<String>) -> Self {
+        self.one_call = Some(tool.into());
         self
     }
 
@@ -271,8 +284,14 @@ impl RuntimeBuilder {
             shell.prepare();
         }
         let mut registry = Registry::default();
-        for tool in self.builtin.iter().flat_map(|make| make(&policy)) {
-            registry.register_builtin(tool)?;
+        // Rules and dialects name any tool.
+        let one = self.one_call.filter(|_| self.dialect.is_none() && policy.tools_named().is_empty());
+        let has_it = |names: &[&str]| one.as_deref().is_some_and(|tool| names.contains(&tool));
+        let is_ours = self.builtin.iter().any(|(names, _)| has_it(names));
+        for (_, make) in self.builtin.iter().filter(|(names, _)| !is_ours || has_it(names)) {
+            for tool in make(&policy) {
+                registry.register_builtin(tool)?;
+            }
         }
         for tool in self.tools {
             registry.register(tool)?;

@@ -337,7 +337,7 @@ async fn check_says_what_the_call_would_get() {
         let printer = common::Printer { contained, pieces: vec![], runs: Arc::default() };
         let yes = Arc::new(Answers(Approval::Session { grants: Vec::new() }, AtomicUsize::new(0)));
         let builder = builder(dir.path(), policy).shell(Arc::new(printer)).approver(yes);
-        let builder = helve_runtime::register_builtin(builder, |_| {
+        let builder = helve_runtime::register_builtin(builder, &["exec"], |_| {
             vec![Box::new(shell_tool().named("exec")) as Box<dyn helve_core::Tool>]
         });
         builder.build().unwrap()

@@ -52,6 +52,16 @@ pub use exec::ShellDefaults;
 #[doc(hidden)]
 pub use patch::try_patch;
 
+/// The names of [`builtin_tools`].
+pub const BUILTIN: &[&str] = &["echo", "time", "json", "read_output"];
+
+/// The names of [`container_tools`].
+pub const CONTAINER: &[&str] = &["exec"];
+
+/// The names of [`file_tools`].
+pub const FILES: &[&str] =
+    &["read_file", "write_file", "edit_file", "apply_patch", "list_dir", "glob", "grep"];
+
 /// The tools that run in this process and change nothing.
 pub fn builtin_tools() -> Vec<Box<dyn Tool>> {
     vec![
@@ -111,25 +121,9 @@ mod tests {
     }
 
     #[test]
-    fn the_lists_name_every_tool_once() {
+    fn the_names_are_those_of_the_tools() {
         let names: Vec<String> = all().iter().map(|tool| tool.spec().name.clone()).collect();
-        assert_eq!(
-            names,
-            [
-                "echo",
-                "time",
-                "json",
-                "read_output",
-                "exec",
-                "read_file",
-                "write_file",
-                "edit_file",
-                "apply_patch",
-                "list_dir",
-                "glob",
-                "grep"
-            ]
-        );
+        assert_eq!(names, [BUILTIN, CONTAINER, FILES].concat());
     }
 
     #[test]

@@ -87,13 +87,13 @@ pub mod store {
 /// Adds `echo`, `time`, `json` and `read_output`: tools that touch nothing outside this process.
 #[must_use]
 pub fn register_builtin_tools(builder: RuntimeBuilder) -> RuntimeBuilder {
-    helve_runtime::register_builtin(builder, |_policy| helve_tools::builtin_tools())
+    helve_runtime::register_builtin(builder, helve_tools::BUILTIN, |_policy| helve_tools::builtin_tools())
 }
 
 /// Adds `exec`: tools whose work happens in the sandbox. The defaults and limits that the schema shows are the policy's.
 #[must_use]
 pub fn register_container_tools(builder: RuntimeBuilder) -> RuntimeBuilder {
-    helve_runtime::register_builtin(builder, |policy| {
+    helve_runtime::register_builtin(builder, helve_tools::CONTAINER, |policy| {
         helve_tools::container_tools(&helve_tools::ShellDefaults {
             timeout: policy.exec_timeout().as_secs(),
             timeout_max: policy.limits().exec_timeout_max,
@@ -105,7 +105,7 @@ pub fn register_container_tools(builder: RuntimeBuilder) -> RuntimeBuilder {
 /// Adds the tools of the files lane, which read and change files of the workspace through its handle.
 #[must_use]
 pub fn register_file_tools(builder: RuntimeBuilder) -> RuntimeBuilder {
-    helve_runtime::register_builtin(builder, |policy| {
+    helve_runtime::register_builtin(builder, helve_tools::FILES, |policy| {
         helve_tools::file_tools(&helve_tools::FileDefaults {
             model_context_window_tokens: policy.model_context_window_tokens(),
         })

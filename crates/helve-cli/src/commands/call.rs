@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::args::{Global, Names};
 use crate::failure::Failure;
-use crate::setup::{self, Running};
+use crate::setup::{self, EXEC, Running};
 use crate::{harmless, ui};
 
 /// Call one tool and print what a model would read
@@ -44,9 +44,6 @@ pub(crate) struct Options {
     names: Names,
 }
 
-/// The tool that runs commands.
-const EXEC: &str = "exec";
-
 impl Options {
     /// Whether the tool is the one that runs commands, under its own name.
     pub(crate) fn is_of_exec(&self) -> bool {
@@ -68,7 +65,7 @@ pub(crate) fn one_call(
     dialect: Option<Dialect>,
     call: Call,
 ) -> Result<u8, Failure> {
-    let running = Running::for_call(global, policy, dialect, call.tool == EXEC)?;
+    let running = Running::for_call(global, policy, dialect, &call.tool)?;
     let result = running.block_on(|runtime, _, _| async move { runtime.call(call).await })?;
     show(&result, global.json)?;
     Ok(result.exit_code())

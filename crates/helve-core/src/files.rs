@@ -120,8 +120,9 @@ pub enum Expect {
 /// What happens to one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// The file has this content afterwards. Directories above it are made. Mode and owner of a file that is there are kept.
-    Put(Vec<u8>),
+    /// The file has this content afterwards. Directories above it are made. Mode and owner of a file that is there are
+    /// kept. The content is shared, so that a tool that needs it later need not copy it.
+    Put(Arc<Vec<u8>>),
     /// The same with these permission bits: what an undo puts back.
     Restore {
         /// The content.
@@ -199,7 +200,10 @@ pub enum Was<'a> {
     Directory,
     /// A file.
     File {
-        /// Its bytes, to be read to their end.
+        /// The hash of its bytes.
+        id: &'a ContentId,
+        /// Its bytes, to be read to their end, or not at all by who has the content of this hash already. Who reads them
+        /// stops the commit if they have another hash: then the file was changed meanwhile.
         content: &'a mut dyn Read,
         /// How many.
         len: u64,
@@ -344,7 +348,7 @@ pub trait Files: Send + Sync {
 
     /// Replaces or makes a file.
     fn write<'a>(&'a self, path: &'a str, bytes: Vec<u8>) -> BoxFuture<'a, Result<Changed, ToolError>> {
-        one(self, path, Act::Put(bytes))
+        one(self, path, Act::Put(Arc::new(bytes)))
     }
 
     /// Makes a directory and those above it.

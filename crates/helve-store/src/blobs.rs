@@ -23,7 +23,8 @@ use rustix::fs::{AtFlags, Timespec, Timestamps, UTIME_NOW};
 use serde::{Deserialize, Serialize};
 
 use self::check::Checked;
-use crate::files::{self, Lock};
+use crate::files::{self, Lock, modified};
+use crate::gc::is_fresh;
 use crate::line::parse_hash;
 use crate::{Home, StoreError};
 
@@ -99,6 +100,32 @@ impl Blobs {
             bytes: 0,
             dropped: 0,
         }
+    }
+
+    /// Whether a content of this length is kept under this id already, and sound. It counts as new again then, as if it
+    /// had been written once more.
+    pub fn renew(&self, id: &str, len: u64) -> Result<bool, StoreError> {
+        let (first, rest) = parse_id(id)?;
+        let renew = || {
+            let Some(dir) = files::open_dir(&self.dir, first)? else { return Ok(false) };
+            let own = files::make_dir(&self.dir, ".")?;
+            let _lock = Lock::shared(&own)?;
+            self.renew_in(id, len, &dir, rest)
+        };
+        renew().map_err(|error| StoreError::io("cannot look for the blob", id, error))
+    }
+
+    /// The same with its directory open and gc kept out. What cannot be read, or is something else, is not kept.
+    fn renew_in(&self, id: &str, len: u64, dir: &OwnedFd, name: &str) -> io::Result<bool> {
+        let Ok(Some(mut file)) = files::open_to_read(dir, name) else { return Ok(false) };
+        let stat = rustix::fs::fstat(&file)?;
+        let is_kept =
+            stat.st_size.cast_unsigned() == len && self.checked.is_sound(id, &mut file).unwrap_or(false);
+        // One that is new enough is left alone, so that it still looks as it did when it was checked.
+        if is_kept && !is_fresh(modified(&stat)) {
+            touch(dir, name)?;
+        }
+        Ok(is_kept)
     }
 
     /// Opens a blob for reading and seeking. Fails when its content is not what was kept; that is checked once, and
@@ -217,9 +244,8 @@ impl BlobWriter {
         // its own, because writers in other threads share `blobs.dir` and would release each other's lock.
         let own = files::make_dir(&self.blobs.dir, ".")?;
         let _lock = Lock::shared(&own)?;
-        if self.is_kept(id, &dir, rest) {
-            // The same bytes were kept before: they count as new again.
-            return touch(&dir, rest);
+        if self.blobs.renew_in(id, self.bytes, &dir, rest)? {
+            return Ok(());
         }
         self.flush()?;
         let fsync = self.blobs.fsync;
@@ -234,13 +260,6 @@ impl BlobWriter {
             rustix::fs::fsync(&own)?;
         }
         Ok(())
-    }
-
-    /// Whether the same bytes lie there already. What cannot be read, or is something else, is replaced.
-    fn is_kept(&self, id: &str, dir: &OwnedFd, name: &str) -> bool {
-        let Ok(Some(mut file)) = files::open_to_read(dir, name) else { return false };
-        file.metadata().is_ok_and(|metadata| metadata.len() == self.bytes)
-            && self.blobs.checked.is_sound(id, &mut file).unwrap_or(false)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -158,6 +158,11 @@ pub(crate) fn is_young(modified: Duration) -> bool {
     now().saturating_sub(modified) < YOUNG_BLOB
 }
 
+/// Whether a blob stays young for long enough that somebody names it.
+pub(crate) fn is_fresh(modified: Duration) -> bool {
+    now().saturating_sub(modified) < YOUNG_BLOB / 4
+}
+
 /// Removes one blob unless somebody has just kept the same bytes again.
 pub(crate) fn remove_blob(blobs: &OwnedFd, id: &str) -> io::Result<bool> {
     let digits = id.split_at(id.len() - 64).1;

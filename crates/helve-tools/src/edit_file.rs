@@ -14,6 +14,8 @@ mod encoded;
 mod recent;
 pub(crate) mod words;
 
+use std::sync::Arc;
+
 use helve_core::files::{Act, Change, ContentId, Expect, FileContent, Files};
 use helve_core::limits::fixed::EDITS;
 use helve_core::typed::schema_of;
@@ -25,7 +27,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::edit::{Applied, Cleaning, Edit, Edited, Level, Miss};
-use crate::write_file::{commit_one, compared, shown, survived};
+use crate::write_file::{commit_one, shown, survived};
+use encoded::Attempt;
 use recent::Recent;
 
 #[derive(Default)]
@@ -188,7 +191,7 @@ impl EditFile {
     ) -> Result<Output, ToolError> {
         let FileContent { bytes: before, id, path: name, .. } = content;
         let shown = shown(files, &name);
-        let (before, outcome) = encoded::apply(files, path, before, edits).await?;
+        let Attempt { before, outcome, difference } = encoded::apply(files, &name, before, edits).await?;
         let edited = match outcome {
             Ok(edited) => edited,
             Err(misses)
@@ -204,14 +207,15 @@ impl EditFile {
             Err(misses) => return Err(words::refusal(&shown, edits, &misses)),
         };
         let Edited { bytes: after, applied, spans } = edited;
-        if after == before {
+        let Some(difference) = difference else {
             let facts = facts(files, name, Status::Unchanged, &applied);
             let text =
                 format!("No changes made to {shown}. The replacement text is identical to the original.");
             return Ok(Output::text(text).with_details(crate::details(&facts)));
-        }
-        let change =
-            Change { path: path.to_owned(), act: Act::Put(after.clone()), expect: Expect::Content(id) };
+        };
+        let after = Arc::new(after);
+        let act = Act::Put(Arc::clone(&after));
+        let change = Change { path: path.to_owned(), act, expect: Expect::Content(id) };
         let changed = match commit_one(files, change).await {
             Ok(changed) => changed,
             Err(error) => match survived(files, path, &after, &error).await {
@@ -226,10 +230,8 @@ impl EditFile {
         text.push_str(&words::notes(&applied, spans.len()));
         let mut facts = facts(files, name, Status::Changed, &applied);
         facts.replacements = spans.len();
-        if let Some(found) = compared(&facts.path, before, after).await {
-            facts.first_changed_line = Some(found.first_line);
-            facts.diff = found.unified;
-        }
+        facts.first_changed_line = Some(difference.first_line);
+        facts.diff = difference.unified;
         Ok(Output::text(text).with_details(crate::details(&facts)))
     }
 }
@@ -245,7 +247,7 @@ async fn has_made(
 ) -> bool {
     let Some(former) = files.former(path, id, max).await else { return false };
     match encoded::apply(files, path, former, edits).await {
-        Ok((_, Ok(edited))) => edited.bytes == now,
+        Ok(Attempt { outcome: Ok(edited), .. }) => edited.bytes == now,
         _ => false,
     }
 }

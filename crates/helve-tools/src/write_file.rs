@@ -9,6 +9,8 @@
 
 mod conflict;
 
+use std::sync::Arc;
+
 use helve_core::files::{Act, Change, Expect, Files};
 use helve_core::typed::schema_of;
 use helve_core::{
@@ -135,9 +137,9 @@ async fn put(args: Args, files: &dyn Files) -> Result<Output, ToolError> {
             Err(error) => return Err(error),
         },
     };
-    let bytes = content.into_bytes();
+    let bytes = Arc::new(content.into_bytes());
     let written = bytes.len() as u64;
-    let change = Change { path: path.clone(), act: Act::Put(bytes.clone()), expect };
+    let change = Change { path: path.clone(), act: Act::Put(Arc::clone(&bytes)), expect };
     let changed = match commit_one(files, change).await {
         Ok(changed) => changed,
         Err(error) if error.kind == ErrorKind::Conflict && create => return Err(exists(error, &path)),
@@ -177,7 +179,7 @@ async fn put(args: Args, files: &dyn Files) -> Result<Output, ToolError> {
 }
 
 /// Compares off the async threads.
-pub(crate) async fn compared(path: &str, before: Vec<u8>, after: Vec<u8>) -> Option<diff::Difference> {
+async fn compared(path: &str, before: Vec<u8>, after: Arc<Vec<u8>>) -> Option<diff::Difference> {
     let path = path.to_owned();
     tokio::task::spawn_blocking(move || diff::between(&path, &before, &after)).await.ok().flatten()
 }

@@ -10,6 +10,7 @@
 mod plan;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use helve_core::ToolError;
 use helve_core::files::{Changed, ContentId, Is, SeenFiles};
@@ -69,6 +70,15 @@ pub(crate) struct Original {
     pub(crate) hasher: Box<blake3::Hasher>,
 }
 
+impl Original {
+    /// A file with these bytes.
+    pub(crate) fn of(bytes: &[u8]) -> Original {
+        let mut hasher = Box::new(blake3::Hasher::new());
+        hasher.update(bytes);
+        Original { id: content_id(&hasher), len: bytes.len() as u64, hasher }
+    }
+}
+
 /// What is there, as far as a plan has to know.
 pub(crate) trait World {
     /// What is at a path. Links, devices and the like are errors.
@@ -93,7 +103,7 @@ pub(crate) struct Content {
     /// Whose old content comes first.
     pub(crate) base: Option<Key>,
     /// What follows.
-    pub(crate) tail: Vec<Vec<u8>>,
+    pub(crate) tail: Vec<Arc<Vec<u8>>>,
     /// Whose mode, owner and attributes it takes on.
     pub(crate) like: Option<Key>,
     /// The mode that it has instead.

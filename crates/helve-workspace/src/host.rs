@@ -8,6 +8,7 @@
 //! | `resolve` | from the text of a path to a descriptor |
 //! | `list`, `look` | the entries of one directory; pages, walks and searches |
 //! | `world` | what is there, for the planner of a commit |
+//! | `recall` | what the call has read, so that it need not be read again |
 //! | `stage`, `attributes` | new content beside the old, with the same mode, owner and attributes |
 //! | `apply` | the old exchanged for the new, and back if anything fails |
 //! | `journal` | the steps of a commit, noted so that a start after a kill takes them back |
@@ -20,6 +21,7 @@ mod janitor;
 mod journal;
 mod list;
 mod look;
+mod recall;
 mod resolve;
 mod stage;
 mod sys;
@@ -27,6 +29,7 @@ mod sys;
 mod tests;
 mod world;
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -42,16 +45,17 @@ use helve_core::{BoxFuture, ToolError};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use crate::commit::{self, Judge, Key, Plan, There};
+use crate::commit::{self, Judge, Key, Original, Plan, There};
 use crate::page::Index;
 use crate::refuse;
 use crate::rules::Rules;
 pub(crate) use janitor::is_temporary;
 
 use janitor::Janitor;
+use recall::Recall;
 use stage::Staging;
 use sys::Sys;
-use world::HostWorld;
+use world::{HostWorld, Identity};
 
 /// How a workspace is opened.
 #[derive(Clone, Debug)]
@@ -149,7 +153,7 @@ impl FilesBridge for Workspace {
     }
 
     fn scoped(&self, scope: FilesScope) -> Arc<dyn Files> {
-        Arc::new(Handle { host: Arc::clone(&self.0), scope })
+        Arc::new(Handle { host: Arc::clone(&self.0), scope, recall: Arc::default() })
     }
 }
 
@@ -158,6 +162,8 @@ impl FilesBridge for Workspace {
 struct Handle {
     host: Arc<Host>,
     scope: FilesScope,
+    /// What the call has read.
+    recall: Arc<Recall>,
 }
 
 impl Files for Handle {
@@ -252,7 +258,13 @@ impl Handle {
         if bytes.len() as u64 > max {
             return Err(refuse::too_large(path, bytes.len() as u64, max));
         }
-        let id = commit::id_of(&bytes);
+        let original = Original::of(&bytes);
+        let id = original.id.clone();
+        if let Ok(now) = rustix::fs::fstat(&file)
+            && Identity::of(&now) == Identity::of(&found.stat)
+        {
+            self.recall.note(&found.key, Identity::of(&now), original);
+        }
         self.saw(&self.host.shown(&found.key), Some(&id), Some(&bytes));
         let mut stat = stat_of(&found.stat);
         // It may have grown since it was found.
@@ -267,14 +279,16 @@ impl Handle {
         }
         let host = &*self.host;
         let _one_at_a_time = host.commits.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let mut world = HostWorld::new(host);
+        let mut world = HostWorld::new(host, &self.recall);
         let plan = commit::plan(changes, &mut world, self)?;
         if rehearse {
             return Ok(plan.changed);
         }
-        if plan.differing().next().is_some() {
+        if plan.differing().next().is_none() {
+            world.confirm(&BTreeSet::new())?;
+        } else {
             let mut staging = Staging::of(host, &world, &plan)?;
-            let kept = self.keep(&plan, &staging);
+            let kept = staging.flushed_while(|| self.keep(&plan, &staging));
             let outcome = kept.and_then(|()| match self.scope.cancel.is_cancelled() {
                 true => Err(refuse::cancelled()),
                 false => apply::apply(&mut staging),
@@ -292,9 +306,10 @@ impl Handle {
         Ok(plan.changed)
     }
 
-    /// Gives what was there to the call's undo record.
+    /// Gives what was there to the call's undo record, and makes sure that it is what was planned for.
     fn keep(&self, plan: &Plan, staging: &Staging<'_>) -> Result<(), ToolError> {
-        let Some(undo) = &self.scope.undo else { return Ok(()) };
+        let mut confirmed = BTreeSet::new();
+        let Some(undo) = &self.scope.undo else { return staging.world.confirm(&confirmed) };
         for (key, entry) in plan.differing() {
             let will_be = entry.will_be(staging.modes.get(key).copied());
             let shown = self.host.shown(key);
@@ -305,13 +320,18 @@ impl Handle {
                     let file = staging.world.open_original(key)?;
                     let stat =
                         rustix::fs::fstat(&file).map_err(|error| refuse::system("read", &shown, error))?;
-                    let (len, mode) = (original.len, stat.st_mode & 0o7777);
+                    let (id, len, mode) = (&original.id, original.len, stat.st_mode & 0o7777);
                     let content = &mut (&file).take(len);
-                    undo.before(&shown, Was::File { content, len, mode }, &will_be)?;
+                    undo.before(&shown, Was::File { id, content, len, mode }, &will_be)?;
+                    // Who reads the content also looks at its hash.
+                    if content.limit() == 0 {
+                        confirmed.insert(key.clone());
+                    }
                     staging.world.check(key, &file)?;
                 }
             }
         }
+        staging.world.confirm(&confirmed)?;
         undo.ready()
     }
 

@@ -20,7 +20,7 @@ use helve_core::files::{
 };
 use helve_core::{BoxFuture, ErrorKind, Exit, OutputSink, ShellBackend, ShellJob, Stream, ToolError, Work};
 
-use crate::names;
+use crate::{commit, names};
 pub use serve::serve_if_asked;
 use wire::{Ask, Asked, Had, Keep, Planned, Told, decode, encode, take};
 
@@ -205,10 +205,15 @@ fn keep(
     before: Vec<(String, Had, Is, &[u8])>,
 ) -> Result<(), ToolError> {
     let kept = before.into_iter().try_for_each(|(path, had, will_be, mut bytes)| {
+        let id;
         let was = match had {
             Had::Absent => Was::Absent,
             Had::Directory => Was::Directory,
-            Had::File { len, mode, .. } => Was::File { content: &mut bytes, len, mode },
+            Had::File { len, mode, .. } => {
+                // What the helper says is not enough: by a wrong hash an undo would put back something else.
+                id = commit::id_of(bytes);
+                Was::File { id: &id, content: &mut bytes, len, mode }
+            }
         };
         undo.before(&path, was, &will_be)
     });

@@ -215,7 +215,8 @@ impl Handle {
                 Some(Node::Directory) => undo.before(&key.path, Was::Directory, &will_be)?,
                 Some(Node::File { bytes, mode, .. }) => {
                     let (len, content) = (bytes.len() as u64, &mut bytes.as_slice());
-                    undo.before(&key.path, Was::File { content, len, mode: *mode }, &will_be)?;
+                    let id = &commit::id_of(bytes);
+                    undo.before(&key.path, Was::File { id, content, len, mode: *mode }, &will_be)?;
                 }
             }
         }
@@ -309,11 +310,7 @@ impl World for Present<'_> {
         Ok(match self.0.get(&key.path) {
             None => There::Absent,
             Some(Node::Directory) => There::Directory,
-            Some(Node::File { bytes, .. }) => {
-                let mut hasher = Box::new(blake3::Hasher::new());
-                hasher.update(bytes);
-                There::File(Original { id: commit::content_id(&hasher), len: bytes.len() as u64, hasher })
-            }
+            Some(Node::File { bytes, .. }) => There::File(Original::of(bytes)),
         })
     }
 

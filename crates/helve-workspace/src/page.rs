@@ -155,7 +155,13 @@ fn view(
     cancel: &Cancel,
     known: &mut Known,
 ) -> io::Result<View> {
-    let mut scan = Scan::new(source, text, cancel);
+    let mut scan = Scan::new(source, text, cancel, std::mem::take(&mut known.buffer));
+    let view = seen(&mut scan, request, known);
+    known.buffer = scan.into_buffer();
+    view
+}
+
+fn seen(scan: &mut Scan<'_>, request: &PageRequest, known: &mut Known) -> io::Result<View> {
     let bytes = request.max_bytes.clamp(LEAST_BYTES, MOST_BYTES);
     let bounds =
         Bounds { lines: request.max_lines.max(1), bytes: usize::try_from(bytes).unwrap_or(usize::MAX) };
@@ -170,7 +176,7 @@ fn view(
                 }
             }
             let window = scan.window(place, cursor, bounds, known)?;
-            numbered(&mut scan, window, line, cursor == 0, known)
+            numbered(scan, window, line, cursor == 0, known)
         }
         PageStart::FromEnd { lines } => {
             if scan.len - scan.first().offset <= COUNT_REST && known.total_lines.is_none() {
@@ -201,7 +207,7 @@ fn view(
                 }
             };
             let shift = first - place.line;
-            numbered(&mut scan, shifted(window, shift), first, true, known)
+            numbered(scan, shifted(window, shift), first, true, known)
         }
     }
 }

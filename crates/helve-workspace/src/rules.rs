@@ -48,7 +48,9 @@ impl Rules {
             return Ok(());
         }
         // Also by what a reader sees of it, as a file system may that folds names.
-        match self.denies(Path::new(path), is_dir) || self.denies(Path::new(&seen(path)), is_dir) {
+        let denied = |path: &str| self.denies(Path::new(path), is_dir);
+        let seen = seen(path);
+        match denied(path) || (seen != path && denied(&seen)) {
             true => Err(refuse::denied(shown)),
             false => Ok(()),
         }

@@ -52,7 +52,7 @@ impl TypedTool for Commit {
         for steps in args.commits {
             let changes = steps.into_iter().map(|Step { act, path, text }| {
                 let act = match act.as_str() {
-                    "put" => Act::Put(text.into_bytes()),
+                    "put" => Act::Put(text.into_bytes().into()),
                     "append" => Act::Append(text.into_bytes()),
                     "remove" => Act::Remove,
                     "move" => Act::Move { to: text, content: None },
@@ -217,5 +217,41 @@ fn nothing_is_kept_where_the_owner_wants_nothing_kept() {
         assert!(done.ok, "{done:?}");
         assert!(runtime.file_calls().unwrap().is_empty());
         assert!(runtime.undo(done.call.as_str(), false).await.is_err());
+    });
+}
+
+/// The file of the only content that is kept with these bytes.
+fn kept_file(dir: &Path, bytes: &[u8]) -> std::path::PathBuf {
+    let blobs = dir.join("home/undo/blobs");
+    let mut found = tree(&blobs).into_iter().filter(|(_, (_, content))| content.as_deref() == Some(bytes));
+    blobs.join(found.next().unwrap().0)
+}
+
+#[test]
+fn a_content_that_is_kept_already_is_taken_only_if_it_is_sound() {
+    block(async {
+        let (dir, runtime) = scene();
+        let ws = dir.path().join("ws");
+        let put = |text: &str| {
+            let step = json!({"act": "put", "path": "a", "text": text});
+            Call::new("commit", json!({"commits": [[step]]}))
+        };
+        // The same content is there before three calls.
+        let first = runtime.call(put("b\n")).await;
+        assert!(first.ok && runtime.call(put("a\n")).await.ok);
+        fs::write(kept_file(dir.path(), b"a\n"), "x\n").unwrap();
+        let second = runtime.call(put("b\n")).await;
+        // What was damaged is mended, so both calls can be undone.
+        assert!(runtime.undo(second.call.as_str(), false).await.unwrap().ok);
+        assert_eq!(fs::read(ws.join("a")).unwrap(), b"a\n");
+        let third = runtime.call(put("b\n")).await;
+        assert!(third.ok);
+        fs::write(kept_file(dir.path(), b"a\n"), "x\n").unwrap();
+        let before = tree(&ws);
+        for (call, force) in [(&first, false), (&third, false), (&third, true)] {
+            let refused = runtime.undo(call.call.as_str(), force).await.unwrap();
+            assert!(force || refused.text().contains("was kept and is damaged: a."), "{}", refused.text());
+            assert_eq!((refused.ok, tree(&ws)), (force, before.clone()));
+        }
     });
 }

@@ -55,13 +55,19 @@ impl PutBack {
                 "`helve undo --force {call}` puts back what was there before the call; what came after it is lost."
             )));
         }
-        if !plan.lost.is_empty() && !self.force {
-            let lost = plan.lost.join(", ");
-            let message = format!("What was there before {call} is not kept: {lost}. Nothing was put back.");
+        if !(plan.lost.is_empty() && plan.damaged.is_empty()) && !self.force {
+            let mut message = String::new();
+            for (what, paths) in [("is not kept", &plan.lost), ("was kept and is damaged", &plan.damaged)] {
+                if !paths.is_empty() {
+                    message.push_str(&format!("What was there before {call} {what}: {}. ", paths.join(", ")));
+                }
+            }
+            message.push_str("Nothing was put back.");
             return Err(ToolError::new(ErrorKind::NotFound, message)
                 .hint(format!("`helve undo --force {call}` puts the other files back.")));
         }
         plan.left.append(&mut plan.lost);
+        plan.left.append(&mut plan.damaged);
         let (changes, report) = plan.finish(files).await?;
         if !changes.is_empty() {
             files.commit(changes, false).await?;
@@ -95,11 +101,11 @@ impl PutBack {
             (FileState::Absent, FileState::Directory) => plan.directories.push(path.clone()),
             (FileState::Absent, _) => plan.remove.push(act(Act::Remove)),
             (FileState::Directory, _) => plan.make.push(act(Act::Mkdirp)),
-            (FileState::File { id, mode, dropped }, _) => match kept(&self.undo, id, max) {
-                Some(content) if !dropped => {
-                    plan.restore.push(act(Act::Restore { content, mode: *mode }));
-                }
-                _ => plan.lost.push(path.clone()),
+            (FileState::File { dropped: true, .. }, _) => plan.lost.push(path.clone()),
+            (FileState::File { id, mode, .. }, _) => match kept(&self.undo, id, max) {
+                Ok(Some(content)) => plan.restore.push(act(Act::Restore { content, mode: *mode })),
+                Ok(None) => plan.lost.push(path.clone()),
+                Err(_) => plan.damaged.push(path.clone()),
             },
         }
         Ok(())
@@ -131,6 +137,8 @@ struct Plan {
     conflicts: Vec<String>,
     /// Files of which the former content is not kept.
     lost: Vec<String>,
+    /// Files of which what is kept is not what was there.
+    damaged: Vec<String>,
     left: Vec<String>,
 }
 

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use helve_core::ToolError;
 use helve_core::files::{Is, UndoSink, Was};
+use helve_core::{ErrorKind, ToolError};
 use helve_store::{Begun, FileState, StoreError, Undo, UndoChange, UndoRecord};
 use serde::Serialize;
 
-const CHUNK: usize = 64 << 10;
+/// Bytes that are read at once.
+const CHUNK: usize = 256 << 10;
 
 /// What a call did to one path, as the journal has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -96,12 +97,16 @@ impl CallUndo {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a content into the store; its hash, and whether it is there.
-    fn keep(&self, content: &mut dyn Read, room: u64) -> Result<(String, u64), ToolError> {
-        let mut hasher = blake3::Hasher::new();
-        let mut writer = self.store.as_ref().filter(|_| room > 0).map(|undo| undo.contents().writer());
+    /// Takes a content into the store, unless it is there; false if there is no room for it.
+    fn keep(&self, id: &str, len: u64, room: u64, content: &mut dyn Read) -> Result<bool, ToolError> {
+        let Some(contents) = self.store.as_ref().map(Undo::contents).filter(|_| len <= room) else {
+            return Ok(false);
+        };
+        if contents.renew(id, len).map_err(|error| not_kept(&error))? {
+            return Ok(true);
+        }
+        let mut writer = contents.writer();
         let mut buffer = vec![0; CHUNK];
-        let mut bytes = 0;
         loop {
             let count = content.read(&mut buffer).map_err(|error| {
                 ToolError::failed(format!(
@@ -109,18 +114,15 @@ impl CallUndo {
                 ))
             })?;
             let Some(part) = buffer.get(..count).filter(|part| !part.is_empty()) else { break };
-            hasher.update(part);
-            bytes += part.len() as u64;
-            match &mut writer {
-                Some(_) if bytes > room => writer = None,
-                Some(open) => open.write(part).map_err(|error| not_kept(&error))?,
-                None => {}
-            }
+            writer.write(part).map_err(|error| not_kept(&error))?;
         }
-        if let Some(writer) = writer {
-            return Ok((writer.finish().map_err(|error| not_kept(&error))?.id, bytes));
+        let kept = writer.finish().map_err(|error| not_kept(&error))?;
+        if kept.id != id {
+            let message = "The file was changed while it was read for an undo. Nothing was changed.";
+            return Err(ToolError::new(ErrorKind::Conflict, message)
+                .hint("Read it again, then make the change to what is there now."));
         }
-        Ok((format!("b3:{}", hasher.finalize().to_hex()), u64::MAX))
+        Ok(true)
     }
 }
 
@@ -137,18 +139,14 @@ impl UndoSink for CallUndo {
             (Some(earlier), _) => earlier.was.clone(),
             (None, Was::Absent) => FileState::Absent,
             (None, Was::Directory) => FileState::Directory,
-            (None, Was::File { content, len, mode }) => {
+            (None, Was::File { id, content, len, mode }) => {
                 let room = self.budget.saturating_sub(state.kept);
-                // An empty content takes no room.
-                let room = if len > room { 0 } else { room.max(1) };
-                let (id, bytes) = self.keep(content, room)?;
-                let dropped = bytes == u64::MAX;
-                if dropped {
-                    state.dropped.push(path.to_owned());
-                } else {
-                    state.kept += bytes;
+                let kept = self.keep(&id.0, len, room, content)?;
+                match kept {
+                    true => state.kept += len,
+                    false => state.dropped.push(path.to_owned()),
                 }
-                FileState::File { id, mode, dropped }
+                FileState::File { id: id.0.clone(), mode, dropped: !kept }
             }
         };
         state.coming.insert(path.to_owned(), UndoChange { path: path.to_owned(), was, is });
@@ -195,4 +193,53 @@ fn not_kept(error: &StoreError) -> ToolError {
         "What is there now cannot be kept for an undo, so nothing was changed: {error}"
     ))
     .hint("Free the disk or correct the permissions of $HELVE_HOME, then call again.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use helve_core::files::ContentId;
+    use helve_store::Home;
+    use pretty_assertions::assert_eq;
+
+    fn call(store: Undo, budget: u64) -> CallUndo {
+        let of = OfCall {
+            call: "c_1".to_owned(),
+            tool: "t".to_owned(),
+            session: "s".to_owned(),
+            workspace: "/w".to_owned(),
+            at_us: 1,
+            undoes: None,
+        };
+        CallUndo::new(of, Some(store), budget, false)
+    }
+
+    /// Something that must not be read.
+    struct Unread;
+
+    impl Read for Unread {
+        fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+            Err(std::io::Error::other("it was read"))
+        }
+    }
+
+    #[test]
+    fn a_content_is_read_once_and_must_have_its_hash() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Undo::open(&Home::open(&dir.path().join("home")).unwrap()).unwrap();
+        let undo = call(store.clone(), 10);
+        let id = ContentId(format!("b3:{}", blake3::hash(b"text").to_hex()));
+        let tell = |path: &str, len: u64, content: &mut dyn Read| {
+            let was = Was::File { id: &id, content, len, mode: 0o644 };
+            undo.before(path, was, &Is::Absent).map_err(|error| error.kind)
+        };
+        assert_eq!(tell("a", 4, &mut Unread), Err(ErrorKind::ToolFailed));
+        assert_eq!(tell("a", 4, &mut &b"tEXt"[..]), Err(ErrorKind::Conflict));
+        assert_eq!(tell("a", 4, &mut &b"text"[..]), Ok(()));
+        assert_eq!(tell("b", 4, &mut Unread), Ok(()));
+        assert_eq!(store.contents().read_range(&id.0, 0, 9).unwrap(), b"text");
+        // Eight of ten bytes are taken.
+        assert_eq!(tell("c", 4, &mut Unread), Ok(()));
+        assert_eq!(undo.state().dropped, ["c"]);
+    }
 }

@@ -76,6 +76,27 @@ fn a_blob_that_was_changed_is_not_served() {
 }
 
 #[test]
+fn a_blob_is_renewed_only_if_it_is_there_and_sound() {
+    let (dir, blobs) = store(1000);
+    let id = format!("b3:{}", blake3::hash(b"hello").to_hex());
+    assert!(!blobs.renew(&id, 5).unwrap());
+    assert_eq!(keep(&blobs, b"hello").id, id);
+    let path = path_of(&dir, &id);
+    let modified = || fs::metadata(&path).unwrap().modified().unwrap();
+    let fresh = modified();
+    assert!(blobs.renew(&id, 5).unwrap());
+    assert_eq!(modified(), fresh, "it is new enough");
+    let file = File::options().write(true).open(&path).unwrap();
+    file.set_modified(fresh - std::time::Duration::from_secs(30)).unwrap();
+    assert!(blobs.renew(&id, 5).unwrap());
+    assert!(modified() >= fresh, "gc does not take it now");
+    assert!(!blobs.renew(&id, 4).unwrap());
+    fs::write(&path, "hellO").unwrap();
+    assert!(!blobs.renew(&id, 5).unwrap());
+    assert!(matches!(blobs.renew("b3:no", 5), Err(StoreError::BadBlobId(_))));
+}
+
+#[test]
 fn keeping_the_same_bytes_again_mends_a_changed_blob() {
     let (dir, blobs) = store(1000);
     let kept = keep(&blobs, b"hello world");

@@ -7,11 +7,11 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use memchr::memmem;
+use memchr::{memmem, memrchr2};
 
 use super::fold::{Fold, differs_at_once, fold, unfold};
 use super::indent;
-use super::lines::{Line, body, is_space, lines, trim_end};
+use super::lines::{Line, body, ends, is_space, lines, trim_end};
 
 /// So many places are kept; beyond them only the count goes on.
 pub(crate) const MAX_HITS: usize = 1_000_000;
@@ -118,7 +118,7 @@ pub(crate) fn exact(file: &[u8], text: &str) -> Option<Found> {
         if torn(start) || torn(end) {
             return None;
         }
-        line += lines(file, counted..start).count() - 1;
+        line += ends(&file[counted..start]);
         counted = start;
         found.add(start..end, line);
     }
@@ -137,8 +137,7 @@ fn within_lines(file: &[u8], needle: &Needle<'_>) -> Found {
     let text = &needle.folded[0];
     let finder = memmem::Finder::new(text);
     let mut found = Found::default();
-    for (index, line) in lines(file, body(file)..file.len()).enumerate() {
-        let number = index + 1;
+    for (number, line) in Likely::new(file, &finder, needle.how) {
         let folded = fold(line.text(file), needle.how);
         if needle.how == Fold::Indent {
             if *folded == **text {
@@ -172,7 +171,76 @@ fn within_lines(file: &[u8], needle: &Needle<'_>) -> Found {
     found
 }
 
+/// The lines that can fold to one with a text in it, with their numbers: those that have it as it is, and where
+/// characters are folded those that are not ASCII. The others are passed over many bytes at a time.
+struct Likely<'a> {
+    file: &'a [u8],
+    finder: &'a memmem::Finder<'a>,
+    how: Fold,
+    /// Where the next line to look at starts, and its number.
+    at: usize,
+    number: usize,
+    /// The next place of the text, and the next byte that is not ASCII; the file's length if there is none.
+    text: usize,
+    odd: usize,
+}
+
+impl<'a> Likely<'a> {
+    fn new(file: &'a [u8], finder: &'a memmem::Finder<'a>, how: Fold) -> Likely<'a> {
+        let at = body(file);
+        Likely { file, finder, how, at, number: 1, text: at, odd: at }
+    }
+
+    /// The next byte that makes a line worth a look.
+    fn reason(&mut self) -> Option<usize> {
+        let (from, end) = (self.at, self.file.len());
+        if self.text <= from && from < end {
+            self.text = self.finder.find(&self.file[from..]).map_or(end, |at| from + at);
+        }
+        if self.odd <= from && from < end {
+            self.odd = if self.how < Fold::Unicode { end } else { next_odd(self.file, from) };
+        }
+        Some(self.text.min(self.odd)).filter(|reason| *reason < end && from < end)
+    }
+}
+
+impl Iterator for Likely<'_> {
+    type Item = (usize, Line);
+
+    fn next(&mut self) -> Option<(usize, Line)> {
+        let reason = self.reason()?;
+        let passed = &self.file[self.at..reason];
+        let start = memrchr2(b'\n', b'\r', passed).map_or(self.at, |end| self.at + end + 1);
+        let number = self.number + ends(&self.file[self.at..start]);
+        let line = lines(self.file, start..self.file.len()).next()?;
+        (self.at, self.number) = (line.next, number + 1);
+        Some((number, line))
+    }
+}
+
+/// Where the next byte that is not ASCII is, or the end.
+fn next_odd(file: &[u8], from: usize) -> usize {
+    let mut at = from;
+    for block in file[from..].chunks(256) {
+        if !block.is_ascii() {
+            return at + block.iter().position(|byte| !byte.is_ascii()).unwrap_or(0);
+        }
+        at += block.len();
+    }
+    at
+}
+
+/// Whether a text cannot be anywhere, by its longest line alone, which some line of the file would have to hold.
+fn is_nowhere(file: &[u8], needle: &Needle<'_>) -> bool {
+    let Some(longest) = needle.folded.iter().max_by_key(|line| line.len()) else { return true };
+    let as_it_is = needle.how < Fold::Unicode || file[body(file)..].is_ascii();
+    as_it_is && memmem::find(file, longest).is_none()
+}
+
 fn over_lines(file: &[u8], needle: &Needle<'_>) -> Found {
+    if is_nowhere(file, needle) {
+        return Found::default();
+    }
     let last = needle.folded.len() - 1;
     let middle = &needle.folded[1..last];
     let fallback = failures(middle);
@@ -281,6 +349,7 @@ impl Patience {
 mod tests {
     use super::*;
     use pretty_assertions::assert_eq;
+    use proptest::prelude::*;
 
     fn spans(file: &str, text: &str, how: Fold) -> Vec<(usize, usize)> {
         let needle = Needle::new(text, how).unwrap();
@@ -309,6 +378,23 @@ mod tests {
         assert_eq!(spans("\tif x:\n\t\ty()\n", "if x:\n    y()", Fold::Indent), [(0, 12)]);
         assert_eq!(spans("\tif x:\n\ty()\n", "if x:\n    y()", Fold::Indent), []);
         assert_eq!(spans("  a\n", "\ta", Fold::Indent), [(0, 3)]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_that_could_hold_the_text_is_passed_over(
+            file in "\u{feff}?([ab \"\u{201c}\u{fb01}]{0,4}(\n|\r\n|\r)){0,12}[ab]{0,2}", text in "[ab \"]{1,3}",
+        ) {
+            for how in [Fold::Nothing, Fold::Trailing, Fold::Unicode, Fold::Indent] {
+                let finder = memmem::Finder::new(&text);
+                let likely: Vec<(usize, Line)> = Likely::new(file.as_bytes(), &finder, how).collect();
+                let all = lines(file.as_bytes(), body(file.as_bytes())..file.len());
+                for (index, line) in all.enumerate() {
+                    let held = memmem::find(&fold(line.text(file.as_bytes()), how), text.as_bytes()).is_some();
+                    prop_assert!(!held || likely.contains(&(index + 1, line)), "{:?}", line);
+                }
+            }
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use memchr::memchr2;
+use memchr::{memchr, memchr_iter, memchr2};
 
 /// The mark at the head of some files. It belongs to no line.
 pub(crate) const BOM: &str = "\u{feff}";
@@ -59,7 +59,17 @@ pub(crate) fn body(bytes: &[u8]) -> usize {
 
 /// The number of the line, counted from 1, in which `at` lies.
 pub(crate) fn line_of(bytes: &[u8], at: usize) -> usize {
-    lines(bytes, 0..at.min(bytes.len())).count()
+    ends(&bytes[..at.min(bytes.len())]) + 1
+}
+
+/// How many lines end in `bytes`.
+pub(crate) fn ends(bytes: &[u8]) -> usize {
+    let count = memchr_iter(b'\n', bytes).count();
+    if memchr(b'\r', bytes).is_none() {
+        return count;
+    }
+    let lone = |at: &usize| bytes.get(at + 1) != Some(&b'\n');
+    count + memchr_iter(b'\r', bytes).filter(lone).count()
 }
 
 /// White space at the ends of lines.
@@ -103,7 +113,10 @@ mod tests {
             for line in lines(&bytes, 0..bytes.len()) {
                 all.extend_from_slice(&bytes[line.start..line.next]);
             }
-            prop_assert_eq!(all, bytes);
+            prop_assert_eq!(all, &bytes[..]);
+            for at in 0..=bytes.len() {
+                prop_assert_eq!(line_of(&bytes, at), lines(&bytes, 0..at).count());
+            }
         }
     }
 }

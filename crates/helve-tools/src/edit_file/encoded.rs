@@ -5,32 +5,48 @@ use helve_core::files::{Files, PageRequest, PageStart, Shape};
 use helve_core::{ErrorKind, ToolError};
 
 use super::{Edit, Edited, Miss};
+use crate::diff::{self, Difference};
 use crate::edit;
 
 /// The edited file, or why not.
-type Outcome = Result<Edited, Vec<Miss>>;
+pub(super) type Outcome = Result<Edited, Vec<Miss>>;
 
-/// Applies edits off the async threads. Also gives the bytes back.
+/// What edits make of a file.
+pub(super) struct Attempt {
+    /// The file as it was.
+    pub(super) before: Vec<u8>,
+    pub(super) outcome: Outcome,
+    /// What changes; none if the new content is the old one, or there is no new one.
+    pub(super) difference: Option<Difference>,
+}
+
+/// Applies edits off the async threads.
 pub(super) async fn apply(
     files: &dyn Files,
     path: &str,
-    bytes: Vec<u8>,
+    before: Vec<u8>,
     edits: &[Edit],
-) -> Result<(Vec<u8>, Outcome), ToolError> {
-    let encoding = if looks_like_utf8(&bytes) { None } else { encoding_of(files, path).await };
-    let edits = edits.to_vec();
+) -> Result<Attempt, ToolError> {
+    let encoding = if looks_like_utf8(&before) { None } else { encoding_of(files, path).await };
+    let (name, edits) = (path.to_owned(), edits.to_vec());
     let work = tokio::task::spawn_blocking(move || {
-        let outcome = match encoding.and_then(|encoding| Some((encoding, decoded(encoding, &bytes)?))) {
+        let outcome = match encoding.and_then(|encoding| Some((encoding, decoded(encoding, &before)?))) {
             Some((encoding, text)) => reencoded(encoding, &text, &edits)?,
-            None => edit::apply(&bytes, &edits),
+            None => edit::apply(&before, &edits),
         };
-        Ok((bytes, outcome))
+        let edited = outcome.as_ref().ok();
+        let difference = edited.and_then(|edited| diff::between(&name, &before, &edited.bytes));
+        Ok(Attempt { before, outcome, difference })
     });
     work.await.map_err(|error| ToolError::internal(format!("The edit ended early: {error}")))?
 }
 
 /// Whether most of what is not ASCII is UTF-8. A few wrong bytes among it are left as they are.
 fn looks_like_utf8(bytes: &[u8]) -> bool {
+    // Checking the whole is many times faster than looking at its parts.
+    if std::str::from_utf8(bytes).is_ok() {
+        return memchr::memchr(0, bytes).is_none();
+    }
     let (mut right, mut wrong) = (0usize, 0usize);
     for chunk in bytes.utf8_chunks() {
         right += chunk.valid().chars().filter(|c| !c.is_ascii()).count();

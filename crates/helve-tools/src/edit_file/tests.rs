@@ -68,7 +68,7 @@ impl OneFile {
             return Err(ToolError::failed("The disk is full."));
         }
         let after = match change.act {
-            Act::Put(bytes) => bytes,
+            Act::Put(bytes) => bytes.to_vec(),
             Act::Append(bytes) => [content.clone().unwrap_or_default(), bytes].concat(),
             Act::Restore { .. } | Act::Remove | Act::Move { .. } | Act::Mkdirp => {
                 unreachable!("no file tool here does that")

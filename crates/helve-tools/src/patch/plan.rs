@@ -276,7 +276,7 @@ impl Plan {
             self.files.push(Planned { path: path.to_owned(), from: Some(from.to_owned()), before, after });
             return;
         }
-        let act = after.as_deref().cloned().map_or(Act::Remove, Act::Put);
+        let act = after.clone().map_or(Act::Remove, Act::Put);
         let expect = id.map_or(Expect::Absent, Expect::Content);
         self.changes.push(Change { path: path.to_owned(), act, expect });
         self.files.push(Planned { path: path.to_owned(), from: None, before, after });

@@ -36,7 +36,7 @@ fn patched(before: &Tree, text: &str) -> Result<Tree, Vec<Problem>> {
     let mut tree = before.clone();
     for change in planned(before, text)?.changes {
         match change.act {
-            Act::Put(bytes) => drop(tree.insert(change.path, bytes)),
+            Act::Put(bytes) => drop(tree.insert(change.path, bytes.to_vec())),
             Act::Remove => assert!(tree.remove(&change.path).is_some()),
             Act::Move { to, content } => {
                 let old = tree.remove(&change.path).unwrap();

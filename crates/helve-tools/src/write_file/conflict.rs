@@ -16,7 +16,7 @@ pub(crate) async fn explained(error: ToolError, files: &dyn Files, path: &str) -
         files.saw_last(path, &seen);
         return read_again(error);
     };
-    let found = compared(&now.path, old, now.bytes).await.and_then(|difference| difference.unified);
+    let found = compared(&now.path, old, now.bytes.into()).await.and_then(|difference| difference.unified);
     match found {
         Some(diff) if diff.chars().count() <= SHOWN_CHARS => ToolError {
             message: format!(

@@ -1,6 +1,7 @@
 //! From changes to a plan.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use helve_core::files::{Act, Change, Changed, ContentId, Expect};
 use helve_core::limits::fixed::CHANGES;
@@ -73,13 +74,14 @@ impl Planner<'_> {
             }
             Act::Restore { content, mode } => {
                 let like = self.take_file(&key)?.and_then(|old| old.like);
-                self.put(&key, Content { mode: Some(mode), ..Content::of(content, like) })?;
+                let content = Content::of(Arc::new(content), like);
+                self.put(&key, Content { mode: Some(mode), ..content })?;
                 key
             }
             Act::Append(bytes) => {
                 let content = match self.take_file(&key)? {
                     Some(old) => old.followed_by(bytes),
-                    None => Content::of(bytes, None),
+                    None => Content::of(Arc::new(bytes), None),
                 };
                 self.put(&key, content)?;
                 key
@@ -260,7 +262,7 @@ impl Planner<'_> {
         }
         self.judge.check_write(&target)?;
         let moved = match content {
-            Some(bytes) => Content::of(bytes, old.like),
+            Some(bytes) => Content::of(Arc::new(bytes), old.like),
             None => old,
         };
         if !matches!(self.entry(&target)?.now, Now::Absent) {
@@ -297,7 +299,7 @@ impl Planner<'_> {
 }
 
 impl Content {
-    fn of(bytes: Vec<u8>, like: Option<Key>) -> Content {
+    fn of(bytes: Arc<Vec<u8>>, like: Option<Key>) -> Content {
         let mut hasher = Box::new(blake3::Hasher::new());
         hasher.update(&bytes);
         let len = bytes.len() as u64;
@@ -308,7 +310,7 @@ impl Content {
         self.hasher.update(&bytes);
         self.id = content_id(&self.hasher);
         self.len += bytes.len() as u64;
-        self.tail.push(bytes);
+        self.tail.push(Arc::new(bytes));
         self
     }
 }

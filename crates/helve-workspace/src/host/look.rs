@@ -10,7 +10,7 @@ use rustix::fs::FileType;
 
 use super::list::open_dir;
 use super::resolve::Found;
-use super::{Handle, Host, errno, stat_of};
+use super::{Handle, Host, stat_of};
 use crate::commit;
 use crate::page::{FileKey, shows_all};
 use crate::refuse;
@@ -27,7 +27,7 @@ impl Handle {
         let host = &*self.host;
         let found = host.find(path)?.ok_or_else(|| refuse::missing(path))?;
         let file = host.open_file(path, &found)?;
-        let key = FileKey::of(&file).map_err(|error| refuse::system("read", path, errno(&error)))?;
+        let key = FileKey::of(&found.stat);
         let stat = stat_of(&found.stat);
         let source = FileSource { file: &file, len: stat.len };
         let named = host.shown(&found.named);

@@ -18,6 +18,9 @@ use super::{Host, attributes};
 use crate::commit::{Content, Entry, Key, Now, Plan, There};
 use crate::refuse;
 
+/// So many written files are held open until the disk has them; of more, each is waited for at once.
+const MOST_UNFLUSHED: usize = 64;
+
 /// A name in an open directory.
 #[derive(Clone, Debug)]
 pub(super) struct Spot {
@@ -55,6 +58,8 @@ pub(super) struct Staging<'a> {
     pub(super) dirs: BTreeMap<Key, Arc<OwnedFd>>,
     /// Directories that are staged, by the path that they will have.
     new_dirs: BTreeMap<Key, Arc<OwnedFd>>,
+    /// Files that are written and that the disk may not have yet.
+    unflushed: Vec<(Key, File)>,
     /// Every temporary name.
     temps: Vec<Spot>,
 }
@@ -83,6 +88,7 @@ impl<'a> Staging<'a> {
             modes: BTreeMap::new(),
             dirs: BTreeMap::new(),
             new_dirs: BTreeMap::new(),
+            unflushed: Vec::new(),
             temps: Vec::new(),
         };
         staging.all(plan)?;
@@ -128,6 +134,35 @@ impl<'a> Staging<'a> {
         for (key, _) in changes.iter().rev().filter(|(key, _)| gone(key)) {
             let (from, temp) = self.hiding_place(key, &gone)?;
             self.steps.push(Step::HideDir { key: (*key).clone(), from, temp });
+        }
+        Ok(())
+    }
+
+    /// Waits until the disk has everything that is staged, and does `work` meanwhile.
+    pub(super) fn flushed_while(
+        &self,
+        work: impl FnOnce() -> Result<(), ToolError>,
+    ) -> Result<(), ToolError> {
+        std::thread::scope(|scope| {
+            let flushing = match self.host.sys.syncs() {
+                true => std::thread::Builder::new().spawn_scoped(scope, || self.flush()).ok(),
+                false => None,
+            };
+            let worked = work();
+            let flushed = match flushing {
+                Some(thread) => {
+                    thread.join().unwrap_or_else(|_| Err(ToolError::internal("A flush ended early.")))
+                }
+                // No thread could be had.
+                None => self.flush(),
+            };
+            worked.and(flushed)
+        })
+    }
+
+    fn flush(&self) -> Result<(), ToolError> {
+        for (key, file) in &self.unflushed {
+            self.host.sys.sync(file).map_err(|error| self.cannot("write", key, error))?;
         }
         // The directories themselves are synced when they are complete.
         for (key, dir) in &self.new_dirs {
@@ -201,7 +236,7 @@ impl<'a> Staging<'a> {
         Ok((self.spot(key)?, self.temp(&stays)?))
     }
 
-    /// Writes a file under a new name, with the attributes that it shall have, and waits until the disk has it.
+    /// Writes a file under a new name, with the attributes that it shall have.
     fn write(&mut self, key: &Key, content: &Content, at: &Spot) -> Result<(), ToolError> {
         let sys = &self.host.sys;
         let like = content.like.as_ref().map(|like| self.world.open_original(like)).transpose()?;
@@ -228,12 +263,15 @@ impl<'a> Staging<'a> {
             let set = || rustix::fs::fchmod(&file, Mode::from_raw_mode(mode & 0o1777));
             sys.call("chmod", set).map_err(|error| self.cannot("write", key, error))?;
         }
-        sys.sync(&file).map_err(|error| self.cannot("write", key, error))?;
         let stat = rustix::fs::fstat(&file).map_err(|error| self.cannot("write", key, error))?;
         if stat.st_size.cast_unsigned() != content.len {
             return Err(refuse::raced(&self.host.shown(key)));
         }
         self.modes.insert(key.clone(), stat.st_mode & 0o7777);
+        match self.unflushed.len() < MOST_UNFLUSHED {
+            true => self.unflushed.push((key.clone(), file)),
+            false => sys.sync(&file).map_err(|error| self.cannot("write", key, error))?,
+        }
         Ok(())
     }
 

@@ -84,6 +84,11 @@ impl Sys {
         Ok(())
     }
 
+    /// Whether [`Sys::sync`] waits for the disk.
+    pub(super) fn syncs(&self) -> bool {
+        self.fsync
+    }
+
     /// Waits until the disk has a file or a directory.
     pub(super) fn sync(&self, fd: impl AsFd) -> Result<(), Errno> {
         if !self.fsync {

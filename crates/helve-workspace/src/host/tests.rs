@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
-use helve_core::files::{Act, Expect, ExtraRoot, SeenFiles};
+use helve_core::files::{Act, Expect, ExtraRoot, SeenFiles, UndoSink};
 use pretty_assertions::assert_eq;
 use tempfile::TempDir;
 
@@ -62,7 +62,7 @@ pub(super) fn change(path: &str, act: Act) -> Change {
 }
 
 pub(super) fn put(path: &str, text: &str) -> Change {
-    change(path, Act::Put(text.as_bytes().to_vec()))
+    change(path, Act::Put(Arc::new(text.as_bytes().to_vec())))
 }
 
 fn read(files: &dyn Files, path: &str) -> Result<String, ErrorKind> {
@@ -361,6 +361,56 @@ fn compare_and_swap() {
     assert_eq!(go(as_seen("a.txt", "4")), Ok(()));
     assert_eq!(go(change("a.txt", Act::Remove)), Ok(()));
     assert!(seen.last("a.txt").is_none());
+}
+
+/// What a call has read is believed for its plan, and is read again before anything changes.
+#[test]
+fn a_file_that_changed_without_looking_so_is_a_conflict() {
+    let scene = Scene::new();
+    let undo = Arc::new(Record::default());
+    for undo in [None, Some(undo as Arc<dyn UndoSink>)] {
+        let workspace =
+            open_with(&scene.ws(), scene.rules.clone(), Options { fsync: true, janitor: None }).unwrap();
+        let scope = FilesScope { undo, ..FilesScope::default() };
+        let handle = Handle { host: Arc::clone(&workspace.0), scope, recall: Arc::default() };
+        assert_eq!(read(&handle, "a.txt"), Ok("old\n".to_owned()));
+        let expect = |text: &[u8]| Expect::Content(commit::id_of(text));
+        let edit = |expect, text: &str| commit(&handle, vec![Change { expect, ..put("a.txt", text) }]);
+        // As if it had been something else when it was read.
+        let stat = rustix::fs::stat(&scene.ws().join("a.txt")).unwrap();
+        let key = Key::new(0, &["a.txt"]);
+        handle.recall.note(&key, Identity::of(&stat), Original::of(b"odl\n"));
+        for text in ["new\n", "odl\n"] {
+            let error = edit(expect(b"odl\n"), text).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Conflict, "{error}");
+        }
+        assert_eq!(names(&scene.ws()).iter().filter(|name| name.contains("helve")).count(), 0);
+        assert_eq!(read(&handle, "a.txt"), Ok("old\n".to_owned()));
+        edit(expect(b"old\n"), "new\n").unwrap();
+        // What was read before a change is not believed after it.
+        assert_eq!(edit(expect(b"old\n"), "x").unwrap_err().kind, ErrorKind::Conflict);
+        edit(expect(b"new\n"), "old\n").unwrap();
+    }
+}
+
+#[test]
+fn a_file_that_the_call_has_read_is_read_once_more_and_not_twice() {
+    let scene = Scene::new();
+    for (undo, reads) in [(None, 2), (Some(Arc::new(Record::default()) as Arc<dyn UndoSink>), 0)] {
+        let workspace = open_with(&scene.ws(), scene.rules.clone(), Options::default()).unwrap();
+        let counted = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let count = Arc::clone(&counted);
+        *workspace.0.sys.fault.lock().unwrap() = Some(Box::new(move |name| {
+            count.fetch_add(usize::from(name == "read"), std::sync::atomic::Ordering::Relaxed);
+            Ok(())
+        }));
+        let files = workspace.scoped(FilesScope { undo, ..FilesScope::default() });
+        let content = wait(async { files.read("a.txt", 100).await }).unwrap();
+        let change = Change { expect: Expect::Content(content.id), ..put("a.txt", "new\n") };
+        commit(&*files, vec![change]).unwrap();
+        // The content and its end; the undo record reads by itself.
+        assert_eq!(counted.load(std::sync::atomic::Ordering::Relaxed), reads);
+    }
 }
 
 #[test]

@@ -1,13 +1,15 @@
 //! What is in the workspace, for the planner of a commit, and whether it still is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 
 use helve_core::ToolError;
+use helve_core::files::ContentId;
 use rustix::fs::{Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use super::recall::Recall;
 use super::resolve::{cannot_open, open_beneath, open_place, special_kind};
 use super::{Host, janitor, links};
 use crate::commit::{Key, Original, There, World, content_id};
@@ -51,13 +53,29 @@ impl Identity {
 /// The workspace as one commit sees it.
 pub(super) struct HostWorld<'a> {
     host: &'a Host,
+    recall: &'a Recall,
     /// The files that were looked at.
     files: BTreeMap<Key, Identity>,
+    /// Those of which the call's own reading was believed, and what it read.
+    believed: BTreeMap<Key, ContentId>,
 }
 
-impl HostWorld<'_> {
-    pub(super) fn new(host: &Host) -> HostWorld<'_> {
-        HostWorld { host, files: BTreeMap::new() }
+impl<'a> HostWorld<'a> {
+    pub(super) fn new(host: &'a Host, recall: &'a Recall) -> HostWorld<'a> {
+        HostWorld { host, recall, files: BTreeMap::new(), believed: BTreeMap::new() }
+    }
+
+    /// Reads again what was believed, but for those files that somebody has read since; a conflict if one has changed.
+    pub(super) fn confirm(&self, confirmed: &BTreeSet<Key>) -> Result<(), ToolError> {
+        for (key, id) in self.believed.iter().filter(|(key, _)| !confirmed.contains(key)) {
+            let shown = self.host.shown(key);
+            let file = self.open_original(key)?;
+            match self.take_in(&file, &shown, self.identity(key)?)? {
+                Some(now) if now.id == *id => {}
+                _ => return Err(refuse::raced(&shown)),
+            }
+        }
+        Ok(())
     }
 
     /// What a file was when it was looked at.
@@ -126,6 +144,11 @@ impl World for HostWorld<'_> {
                 _ => return Err(refuse::special(&shown, special_kind(&stat))),
             }
             self.host.check_links(&shown, &stat)?;
+            if let Some(original) = self.recall.of(key, Identity::of(&stat)) {
+                self.files.insert(key.clone(), Identity::of(&stat));
+                self.believed.insert(key.clone(), original.id.clone());
+                return Ok(There::File(original));
+            }
             let open = self.host.sys.call("open", || open_place(&place));
             let file = open.map_err(|error| cannot_open(&shown, error))?;
             let identity = Identity::of(&stat);

@@ -126,6 +126,10 @@ impl Keeper {
     }
 }
 
+fn changed_meanwhile(path: &str) -> ToolError {
+    ToolError::new(ErrorKind::Conflict, format!("{path} was changed meanwhile."))
+}
+
 impl UndoSink for Keeper {
     fn before(&self, path: &str, was: Was<'_>, will_be: &Is) -> Result<(), ToolError> {
         let mut state = self.state();
@@ -133,7 +137,7 @@ impl UndoSink for Keeper {
         let had = match was {
             Was::Absent => Had::Absent,
             Was::Directory => Had::Directory,
-            Was::File { content: source, len, mode } => {
+            Was::File { id, content: source, len, mode } => {
                 if state.bytes.len() as u64 + len > self.1 {
                     let message = format!("More than {} bytes would have to be kept to undo this.", self.1);
                     return Err(ToolError::new(ErrorKind::TooLarge, message)
@@ -141,14 +145,17 @@ impl UndoSink for Keeper {
                 }
                 let read = source.take(len.saturating_add(1)).read_to_end(&mut content);
                 read.map_err(|error| ToolError::failed(format!("{path} cannot be read: {error}")))?;
-                Had::File { id: crate::commit::id_of(&content), len: content.len() as u64, mode }
+                if crate::commit::id_of(&content) != *id {
+                    return Err(changed_meanwhile(path));
+                }
+                Had::File { id: id.clone(), len: content.len() as u64, mode }
             }
         };
         if let Some(expected) = &state.expected {
             if expected.iter().any(|(known, held)| known == path && *held == had) {
                 return Ok(());
             }
-            return Err(ToolError::new(ErrorKind::Conflict, format!("{path} was changed meanwhile.")));
+            return Err(changed_meanwhile(path));
         }
         state.bytes.append(&mut content);
         state.collected.push((path.to_owned(), had, will_be.clone()));

@@ -141,7 +141,7 @@ fn wait<T>(work: impl Future<Output = T>) -> T {
 }
 
 fn put(path: &str, text: &str, expect: Expect) -> Change {
-    Change { path: path.into(), act: Act::Put(text.into()), expect }
+    Change { path: path.into(), act: Act::Put(Arc::new(text.into())), expect }
 }
 
 /// Everything that can be asked, with both bridges, and their answers as text.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use helve_core::WireError;
 use helve_core::files::{
@@ -120,7 +121,7 @@ impl Planned {
     pub(super) fn change(self, bytes: &mut &[u8]) -> io::Result<Change> {
         let mut get = |len: usize| take(bytes, len).map(<[u8]>::to_vec);
         let act = match self.act {
-            PlannedAct::Put(len) => Act::Put(get(len)?),
+            PlannedAct::Put(len) => Act::Put(Arc::new(get(len)?)),
             PlannedAct::Restore { content, mode } => Act::Restore { content: get(content)?, mode },
             PlannedAct::Append(len) => Act::Append(get(len)?),
             PlannedAct::Remove => Act::Remove,
@@ -171,7 +172,7 @@ mod tests {
     fn act() -> impl Strategy<Value = Act> {
         let bytes = || prop::collection::vec(any::<u8>(), 0..40);
         prop_oneof![
-            bytes().prop_map(Act::Put),
+            bytes().prop_map(|bytes| Act::Put(Arc::new(bytes))),
             bytes().prop_map(Act::Append),
             (bytes(), any::<u32>()).prop_map(|(content, mode)| Act::Restore { content, mode }),
             Just(Act::Remove),

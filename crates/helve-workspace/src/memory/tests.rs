@@ -96,7 +96,7 @@ fn the_same_is_refused_as_on_disk() {
     }
     assert_eq!(read("src"), Err(ErrorKind::ToolFailed));
     let write = |path: &str| {
-        let change = Change { path: path.to_owned(), act: Act::Put(Vec::new()), expect: Expect::Any };
+        let change = Change { path: path.to_owned(), act: Act::Put(Arc::default()), expect: Expect::Any };
         wait(files.commit(vec![change], false)).map(drop).map_err(|error| error.kind)
     };
     let (entries, more) = wait(files.list(&ListRequest::all("src", 1))).unwrap();

@@ -1,9 +1,9 @@
 //! What is remembered of files between calls: places whose line numbers are known, so that the next page does not count
 //! from the start again. Bounded: a few files, a few hundred places each.
 
-use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::Stat;
 
 use super::detect::Found;
 
@@ -25,16 +25,15 @@ pub(crate) struct FileKey {
 }
 
 impl FileKey {
-    /// The key of an open file.
-    pub(crate) fn of(file: &File) -> std::io::Result<FileKey> {
-        let data = file.metadata()?;
-        Ok(FileKey {
-            device: data.dev(),
-            inode: data.ino(),
-            len: data.len(),
-            modified: (data.mtime(), data.mtime_nsec()),
-            changed: (data.ctime(), data.ctime_nsec()),
-        })
+    /// The key of a file.
+    pub(crate) fn of(stat: &Stat) -> FileKey {
+        FileKey {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            len: stat.st_size.cast_unsigned(),
+            modified: (stat.st_mtime, stat.st_mtime_nsec.cast_signed()),
+            changed: (stat.st_ctime, stat.st_ctime_nsec.cast_signed()),
+        }
     }
 }
 
@@ -56,11 +55,14 @@ pub(super) struct Known {
     stride: u64,
     /// Where windows ended, the newest last.
     ends: Vec<Place>,
+    /// Not known of the file, but what it is read into.
+    pub(super) buffer: Vec<u8>,
 }
 
 impl Default for Known {
     fn default() -> Self {
-        Known { found: None, total_lines: None, places: Vec::new(), stride: STRIDE, ends: Vec::new() }
+        let (places, ends, buffer) = Default::default();
+        Known { found: None, total_lines: None, places, stride: STRIDE, ends, buffer }
     }
 }
 
@@ -115,6 +117,8 @@ impl Known {
 pub(crate) struct Index {
     /// The most recent one last.
     files: Mutex<Vec<(FileKey, Arc<Known>)>>,
+    /// The buffer that was used last.
+    spare: Mutex<Vec<u8>>,
 }
 
 impl Index {
@@ -123,11 +127,14 @@ impl Index {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let found = files.iter().find(|(other, _)| other == key).map(|(_, known)| Arc::clone(known));
         drop(files);
-        found.map(|known| Known::clone(&known)).unwrap_or_default()
+        let mut known = found.map(|known| Known::clone(&known)).unwrap_or_default();
+        known.buffer = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
+        known
     }
 
     /// Keeps what is known of a file now.
-    pub(super) fn keep(&self, key: FileKey, known: Known) {
+    pub(super) fn keep(&self, key: FileKey, mut known: Known) {
+        *self.spare.lock().unwrap_or_else(PoisonError::into_inner) = std::mem::take(&mut known.buffer);
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         // An older state of the same file is of no use any more.
         files.retain(|(other, _)| (other.device, other.inode) != (key.device, key.inode));

@@ -36,8 +36,14 @@ pub(super) enum Reached {
 }
 
 impl<'a> Scan<'a> {
-    pub(super) fn new(source: &'a dyn Source, text: Text, cancel: &'a Cancel) -> Self {
-        Scan { source, text, len: source.len(), cancel, buffer: Vec::new(), held: (0, 0) }
+    /// What `buffer` holds does not matter; it only need not be made anew.
+    pub(super) fn new(source: &'a dyn Source, text: Text, cancel: &'a Cancel, buffer: Vec<u8>) -> Self {
+        Scan { source, text, len: source.len(), cancel, buffer, held: (0, 0) }
+    }
+
+    /// The buffer, for the next one.
+    pub(super) fn into_buffer(self) -> Vec<u8> {
+        self.buffer
     }
 
     pub(super) fn coding(&self) -> Coding {

@@ -262,7 +262,7 @@ fn the_second_page_does_not_count_again() {
     let index = Index::default();
     let read = |start| {
         source.1.set(0);
-        let key = FileKey::of(&file).unwrap();
+        let key = FileKey::of(&rustix::fs::fstat(&file).unwrap());
         let request = request(start, 100, 100_000);
         index.page(key, &source, "f".into(), stat(lines.len()), &request, &Cancel::never()).unwrap()
     };
@@ -287,7 +287,7 @@ fn a_changed_file_is_counted_anew() {
     file.write_all(&numbered_lines(100_000)).unwrap();
     let index = Index::default();
     let read = |start| {
-        let key = FileKey::of(&file).unwrap();
+        let key = FileKey::of(&rustix::fs::fstat(&file).unwrap());
         let len = file.metadata().unwrap().len();
         let source = FileSource { file: &file, len };
         index.page(key, &source, "f".into(), stat(0), &request(start, 1, 100), &Cancel::never()).unwrap()

@@ -34,7 +34,7 @@ fn change(path: &str, act: Act) -> Change {
 }
 
 fn put(path: &str, bytes: Vec<u8>) -> Change {
-    change(path, Act::Put(bytes))
+    change(path, Act::Put(bytes.into()))
 }
 
 /// Replaces a large file for ever, and makes and removes directories with files.

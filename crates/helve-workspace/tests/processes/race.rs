@@ -139,7 +139,7 @@ async fn round(files: &dyn Files, turn: u64, reads: &mut Tally, writes: &mut Tal
     }
     let put = |path: &str| Change {
         path: path.to_owned(),
-        act: Act::Put(format!("inside {turn}").into_bytes()),
+        act: Act::Put(format!("inside {turn}").into_bytes().into()),
         expect: Expect::Any,
     };
     for path in ["dir/secret", "dir/new", "file", "single", "deep/dir/secret", "one/sub/secret", "link/new"] {

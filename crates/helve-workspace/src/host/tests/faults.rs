@@ -252,3 +252,42 @@ fn the_next_start_leaves_what_somebody_changed_since() {
     }
     assert!(changed > 0 && within > 0, "{changed} {within}");
 }
+
+/// The disk is waited for while the undo record is made; both must be done before the first step.
+#[test]
+fn nothing_takes_place_before_the_disk_has_it_and_the_record_knows_what_became_of_it() {
+    for error in [None, Some(Errno::IO)] {
+        for changes in commits() {
+            let fault = Fault::new();
+            let undo = Arc::new(Record::default());
+            let calls = Arc::new(Mutex::new(Vec::new()));
+            let workspace = fault.open();
+            let (log, record) = (Arc::clone(&calls), Arc::clone(&undo));
+            *workspace.0.sys.fault.lock().unwrap() = Some(Box::new(move |name| {
+                let is_first = matches!(name, "exchange" | "place") && !log.lock().unwrap().contains(&name);
+                assert!(!is_first || record.lines().last().is_some_and(|line| line == "ready"));
+                log.lock().unwrap().push(name);
+                error.filter(|_| name == "fsync").map_or(Ok(()), Err)
+            }));
+            let scope = FilesScope { undo: Some(undo.clone()), ..FilesScope::default() };
+            let outcome = commit(&*workspace.scoped(scope), changes.to_vec());
+            drop(workspace);
+            assert_eq!(undo.lines().last().unwrap(), &format!("done {}", outcome.is_ok()));
+            let calls = calls.lock().unwrap().clone();
+            let first_step = calls.iter().position(|name| matches!(*name, "exchange" | "place"));
+            let written = calls.contains(&"create");
+            match error {
+                None => {
+                    assert!(outcome.is_ok());
+                    let before = &calls[..first_step.unwrap()];
+                    assert_eq!(before.contains(&"fsync"), written, "{calls:?}");
+                }
+                Some(_) => {
+                    assert!(outcome.is_err());
+                    assert!(first_step.is_none() || !written, "{calls:?}");
+                    assert_eq!(fault.after(), fault.old);
+                }
+            }
+        }
+    }
+}

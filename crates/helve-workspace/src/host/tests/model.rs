@@ -24,7 +24,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 
 fn change() -> impl Strategy<Value = Change> {
     let act = prop_oneof![
-        4 => bytes().prop_map(Act::Put),
+        4 => bytes().prop_map(|bytes| Act::Put(bytes.into())),
         1 => bytes().prop_map(|content| Act::Restore { content, mode: 0o640 }),
         2 => bytes().prop_map(Act::Append),
         3 => Just(Act::Remove),
@@ -101,7 +101,8 @@ impl Model {
             _ => {}
         }
         match &change.act {
-            Act::Put(bytes) | Act::Restore { content: bytes, .. } => self.put(before, &path, bytes.clone()),
+            Act::Put(bytes) => self.put(before, &path, bytes.to_vec()),
+            Act::Restore { content: bytes, .. } => self.put(before, &path, bytes.clone()),
             Act::Append(bytes) => {
                 let mut whole = match self.0.get(&path) {
                     Some(Some(old)) => old.clone(),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use helve_core::ToolError;
 use helve_core::files::{ContentId, Is, Seen, SeenFiles, UndoSink, Was};
+use helve_core::{ErrorKind, ToolError};
 
 /// Writes down everything that it is told.
 #[derive(Default)]
@@ -28,10 +28,13 @@ impl UndoSink for Record {
         let was = match was {
             Was::Absent => "nothing".to_owned(),
             Was::Directory => "directory".to_owned(),
-            Was::File { content, len, mode } => {
+            Was::File { id, content, len, mode } => {
                 let mut bytes = Vec::new();
                 content.read_to_end(&mut bytes).unwrap();
                 assert_eq!(bytes.len() as u64, len);
+                if crate::commit::id_of(&bytes) != *id {
+                    return Err(ToolError::new(ErrorKind::Conflict, "It was changed meanwhile."));
+                }
                 format!("file {mode:o} '{}'", String::from_utf8_lossy(&bytes).escape_default())
             }
         };

@@ -396,7 +396,8 @@ fn a_file_that_changed_without_looking_so_is_a_conflict() {
 #[test]
 fn a_file_that_the_call_has_read_is_read_once_more_and_not_twice() {
     let scene = Scene::new();
-    for (undo, reads) in [(None, 2), (Some(Arc::new(Record::default()) as Arc<dyn UndoSink>), 0)] {
+    let undo: Arc<dyn UndoSink> = Arc::new(Record::default());
+    for (undo, text, reads) in [(None, "one", 2), (Some(undo), "two", 0)] {
         let workspace = open_with(&scene.ws(), scene.rules.clone(), Options::default()).unwrap();
         let counted = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let count = Arc::clone(&counted);
@@ -406,7 +407,7 @@ fn a_file_that_the_call_has_read_is_read_once_more_and_not_twice() {
         }));
         let files = workspace.scoped(FilesScope { undo, ..FilesScope::default() });
         let content = wait(async { files.read("a.txt", 100).await }).unwrap();
-        let change = Change { expect: Expect::Content(content.id), ..put("a.txt", "new\n") };
+        let change = Change { expect: Expect::Content(content.id), ..put("a.txt", text) };
         commit(&*files, vec![change]).unwrap();
         // The content and its end; the undo record reads by itself.
         assert_eq!(counted.load(std::sync::atomic::Ordering::Relaxed), reads);

@@ -55,7 +55,8 @@ impl PutBack {
                 "`helve undo --force {call}` puts back what was there before the call; what came after it is lost."
             )));
         }
-        if !(plan.lost.is_empty() && plan.damaged.is_empty()) && !self.force {
+        let has_all = plan.lost.is_empty() && plan.damaged.is_empty();
+        if !has_all && !self.force {
             let mut message = String::new();
             for (what, paths) in [("is not kept", &plan.lost), ("was kept and is damaged", &plan.damaged)] {
                 if !paths.is_empty() {

@@ -377,7 +377,7 @@ fn a_file_that_changed_without_looking_so_is_a_conflict() {
         let expect = |text: &[u8]| Expect::Content(commit::id_of(text));
         let edit = |expect, text: &str| commit(&handle, vec![Change { expect, ..put("a.txt", text) }]);
         // As if it had been something else when it was read.
-        let stat = rustix::fs::stat(&scene.ws().join("a.txt")).unwrap();
+        let stat = rustix::fs::stat(scene.ws().join("a.txt")).unwrap();
         let key = Key::new(0, &["a.txt"]);
         handle.recall.note(&key, Identity::of(&stat), Original::of(b"odl\n"));
         for text in ["new\n", "odl\n"] {

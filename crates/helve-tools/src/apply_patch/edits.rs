@@ -76,7 +76,7 @@ pub(super) fn plan(edits: &[TextEdit], known: &HashMap<String, Known>) -> Result
             plan.unchanged.push(path.to_owned());
             continue;
         }
-        let act = Act::Put(after.to_vec());
+        let act = Act::Put(Arc::clone(&after));
         plan.changes.push(Change { path: path.to_owned(), act, expect });
         plan.files.push(Planned { path: path.to_owned(), from: None, before, after: Some(after) });
     }

@@ -8,7 +8,7 @@ use helve_core::{Access, BoxFuture, Context, ErrorKind, Lane, Output, Resource, 
 use helve_store::{FileState, Undo, UndoChange};
 use serde_json::{Value, json};
 
-use super::records::{UndoEntry, is_same, kept, present};
+use super::records::{UndoEntry, is_same, kept_sound, present};
 
 /// The name in the journal and in records.
 pub(crate) const NAME: &str = "undo";
@@ -103,7 +103,7 @@ impl PutBack {
             (FileState::Absent, _) => plan.remove.push(act(Act::Remove)),
             (FileState::Directory, _) => plan.make.push(act(Act::Mkdirp)),
             (FileState::File { dropped: true, .. }, _) => plan.lost.push(path.clone()),
-            (FileState::File { id, mode, .. }, _) => match kept(&self.undo, id, max) {
+            (FileState::File { id, mode, .. }, _) => match kept_sound(&self.undo, id, max) {
                 Ok(Some(content)) => plan.restore.push(act(Act::Restore { content, mode: *mode })),
                 Ok(None) => plan.lost.push(path.clone()),
                 Err(_) => plan.damaged.push(path.clone()),

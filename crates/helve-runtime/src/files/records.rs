@@ -112,14 +112,19 @@ pub(crate) async fn contents(
         {
             return now.clone();
         }
-        kept(undo, id, max).ok().flatten()
+        kept(undo, id, max)
     };
     let (before, after) = (version(&change.was), version(&change.is));
     Ok(Contents { before, after, untouched: is_same(&state, &change.is), now })
 }
 
-/// A content from the store, if it is there and no larger; an error if it is not what was kept.
-pub(crate) fn kept(undo: &Undo, id: &str, max: u64) -> Result<Option<Vec<u8>>, StoreError> {
+/// A content from the store, if it is there, sound and no larger.
+pub(crate) fn kept(undo: &Undo, id: &str, max: u64) -> Option<Vec<u8>> {
+    kept_sound(undo, id, max).ok().flatten()
+}
+
+/// The same, with an error if it is not what was kept.
+pub(crate) fn kept_sound(undo: &Undo, id: &str, max: u64) -> Result<Option<Vec<u8>>, StoreError> {
     let len = undo.contents().len(id).ok().filter(|len| *len <= max);
     let Some(len) = len.and_then(|len| usize::try_from(len).ok()) else { return Ok(None) };
     match undo.contents().read_range(id, 0, len) {

@@ -7,6 +7,29 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use crate::error::{ErrorKind, ToolError};
 
+/// How deep `{}` may nest in a pattern: they are read by recursion.
+const NESTING: usize = 32;
+/// So many characters of a pattern that nests too deep are shown.
+const SHOWN: usize = 80;
+
+/// Whether the braces of a glob nest deeper than can be read with a bounded stack. Such a pattern must not be compiled.
+pub fn nests_too_deep(pattern: &str) -> bool {
+    let (mut depth, mut escaped) = (0_usize, false);
+    for byte in pattern.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'{' => depth += 1,
+            b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > NESTING {
+            return true;
+        }
+    }
+    false
+}
+
 /// Patterns in the syntax of `.gitignore`. Paths are relative to the workspace, or to another root.
 ///
 /// They are read at once and compiled at the first question: that takes longer than to start a process, and in many a
@@ -29,6 +52,10 @@ impl DenyRead {
         // A name that a file system without upper and lower case would take for the same is the same.
         read.case_insensitive(true).map_err(|error| wrong("", &error))?;
         for pattern in patterns {
+            if nests_too_deep(pattern.as_ref()) {
+                let shown: String = pattern.as_ref().chars().take(SHOWN).collect();
+                return Err(wrong(&shown, &format!("more than {NESTING} braces in each other")));
+            }
             read.add_line(None, pattern.as_ref()).map_err(|error| wrong(pattern.as_ref(), &error))?;
         }
         let patterns = Patterns { read, is_empty: patterns.is_empty(), compiled: OnceLock::new() };
@@ -88,5 +115,16 @@ mod tests {
     fn what_is_no_pattern_is_named_and_no_pattern_denies_nothing() {
         assert!(DenyRead::new(&["a[z-a]"]).unwrap_err().message.contains("a[z-a]"));
         assert!(!DenyRead::new::<&str>(&[]).unwrap().denies(Path::new(".env"), false));
+    }
+
+    #[test]
+    fn braces_nest_only_so_deep() {
+        let nested = |depth: usize| format!("{}a{}", "{".repeat(depth), "}".repeat(depth));
+        assert!(!nests_too_deep(&nested(NESTING)));
+        assert!(nests_too_deep(&nested(NESTING + 1)));
+        assert!(!nests_too_deep(&"{a,b}".repeat(1000)));
+        assert!(!nests_too_deep(&"\\{".repeat(1000)));
+        let error = DenyRead::new(&[nested(100_000)]).unwrap_err();
+        assert!(error.message.len() < 300, "{}", error.message);
     }
 }

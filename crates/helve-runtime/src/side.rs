@@ -29,6 +29,7 @@ pub struct CallScope {
 }
 
 /// The caller's side of a call.
+#[derive(Clone)]
 pub(crate) struct Side {
     pub(crate) caller: Caller,
     pub(crate) approver: Arc<dyn Approver>,

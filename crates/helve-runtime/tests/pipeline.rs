@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use common::{builder, fake, journal, open_schema, says, shell_tool};
 use helve_core::{
-    ApprovalNeed, BoxFuture, Call, Cancel, ErrorKind, Output, RateLimit, SandboxReport, ToolError, ToolSpec,
-    Verdict,
+    ApprovalNeed, BoxFuture, Call, Cancel, ErrorKind, Lane, Output, RateLimit, SandboxReport, ToolError,
+    ToolSpec, Verdict,
 };
 use helve_runtime::{Answer, Approval, ApprovalRequest, Approver, Caller};
 use helve_store::{Home, verify};
@@ -45,6 +45,48 @@ async fn reads_really_overlap_and_serial_really_does_not() {
     // The first waits for company in vain; a barrier counts it all the same, so the last is let through.
     let kinds: Vec<_> = serial.batch(calls()).await.iter().map(kind).collect();
     assert_eq!(kinds, [Some(ErrorKind::Timeout), Some(ErrorKind::Timeout), None]);
+}
+
+/// What a tool does in another thread ends with its deadline too, and says what it had done if it is quick about it.
+#[tokio::test]
+async fn work_in_another_thread_is_told_that_time_is_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let spec = |name: &str| ToolSpec::new(name, "", open_schema()).timeout(Duration::from_millis(50));
+    let ended = Arc::new(AtomicUsize::new(0));
+    let works = |name: &str, lane: Lane, answer: fn() -> Result<Output, ToolError>| {
+        let ended = Arc::clone(&ended);
+        fake(spec(name).lane(lane), move |_, ctx| {
+            let (cancel, ended) = (ctx.cancelled().clone(), Arc::clone(&ended));
+            let work = tokio::task::spawn_blocking(move || {
+                while !cancel.is_cancelled() {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                ended.fetch_add(1, Ordering::SeqCst);
+                answer()
+            });
+            Box::pin(async move { work.await.unwrap() })
+        })
+    };
+    let runtime = builder(dir.path(), "")
+        .register(works("changes", Lane::Files, || Ok(Output::text("changed"))))
+        .register(works("fails", Lane::Files, || Err(ToolError::failed("taken back"))))
+        .register(works("elsewhere", Lane::Host, || Ok(Output::text("late"))))
+        .build()
+        .unwrap();
+    let calls = ["changes", "fails", "elsewhere"].map(|name| Call::new(name, json!({})));
+    let results = runtime.batch(calls.to_vec()).await;
+    assert_eq!(
+        results.iter().map(kind).collect::<Vec<_>>(),
+        [None, Some(ErrorKind::Timeout), Some(ErrorKind::Timeout)]
+    );
+    assert_eq!(results[0].text(), "changed");
+    for _ in 0..1_000 {
+        if ended.load(Ordering::SeqCst) == 3 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("something works on for ever");
 }
 
 #[tokio::test]

@@ -149,6 +149,11 @@ pub enum Reason {
         /// How many.
         count: usize,
     },
+    /// The file would become longer than is allowed.
+    TooLong {
+        /// How many bytes it may have.
+        most: usize,
+    },
     /// The only place starts or ends inside a character.
     InsideCharacter {
         /// Its line.
@@ -172,8 +177,8 @@ struct Located {
     new: String,
 }
 
-/// Applies all edits to `file`, or says for each one that cannot be applied why.
-pub fn apply(file: &[u8], edits: &[Edit]) -> Result<Edited, Vec<Miss>> {
+/// Applies all edits to `file`, or says for each one that cannot be applied why. The result is at most `most` bytes long.
+pub fn apply(file: &[u8], edits: &[Edit], most: usize) -> Result<Edited, Vec<Miss>> {
     let mut located = Vec::with_capacity(edits.len());
     let mut misses = Vec::new();
     for (edit, wanted) in edits.iter().enumerate() {
@@ -203,6 +208,10 @@ pub fn apply(file: &[u8], edits: &[Edit]) -> Result<Edited, Vec<Miss>> {
         bytes.extend_from_slice(&file[kept..hit.span.start]);
         changes[*edit].write(file, hit, &mut endings, &mut bytes);
         kept = hit.span.end;
+        // A short text at very many places may become very long.
+        if bytes.len() + (file.len() - kept) > most {
+            return Err(vec![Miss { edit: *edit, reason: Reason::TooLong { most } }]);
+        }
     }
     bytes.extend_from_slice(&file[kept..]);
     let spans = places.iter().map(|(_, hit)| hit.span.clone()).collect();

@@ -191,7 +191,8 @@ impl EditFile {
     ) -> Result<Output, ToolError> {
         let FileContent { bytes: before, id, path: name, .. } = content;
         let shown = shown(files, &name);
-        let Attempt { before, outcome, difference } = encoded::apply(files, &name, before, edits).await?;
+        let Attempt { before, outcome, difference } =
+            encoded::apply(files, &name, before, edits, max).await?;
         let edited = match outcome {
             Ok(edited) => edited,
             Err(misses)

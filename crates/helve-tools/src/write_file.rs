@@ -261,7 +261,7 @@ async fn chunk(
     if length == at {
         return Ok(None);
     }
-    if length == at + bytes.len() as u64 {
+    if at.checked_add(bytes.len() as u64) == Some(length) {
         let found = files.read(path, max).await?;
         if found.bytes.ends_with(bytes) {
             let name = shown(files, &found.path);

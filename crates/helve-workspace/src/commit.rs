@@ -7,6 +7,7 @@
 //! The same planner serves the workspace on disk and the one in memory, so they agree. Deliberately not here: how a plan
 //! is carried out (`host`, `memory`).
 
+mod git;
 mod plan;
 
 use std::collections::BTreeMap;
@@ -83,6 +84,8 @@ impl Original {
 pub(crate) trait World {
     /// What is at a path. Links, devices and the like are errors.
     fn look(&mut self, key: &Key) -> Result<There, ToolError>;
+    /// Whether anything at all is at a path.
+    fn is_there(&mut self, key: &Key) -> bool;
     /// The first name in a directory that `gone` does not know.
     fn entry_besides(&mut self, key: &Key, gone: &dyn Fn(&str) -> bool) -> Result<Option<String>, ToolError>;
 }

@@ -49,6 +49,7 @@ use crate::commit::{self, Judge, Key, Original, Plan, There};
 use crate::page::Index;
 use crate::refuse;
 use crate::rules::Rules;
+use crate::source::Watched;
 pub(crate) use janitor::is_temporary;
 
 use janitor::Janitor;
@@ -279,7 +280,7 @@ impl Handle {
         }
         let host = &*self.host;
         let _one_at_a_time = host.commits.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let mut world = HostWorld::new(host, &self.recall);
+        let mut world = HostWorld::new(host, &self.recall, &self.scope.cancel);
         let plan = commit::plan(changes, &mut world, self)?;
         if rehearse {
             return Ok(plan.changed);
@@ -321,7 +322,7 @@ impl Handle {
                     let stat =
                         rustix::fs::fstat(&file).map_err(|error| refuse::system("read", &shown, error))?;
                     let (id, len, mode) = (&original.id, original.len, stat.st_mode & 0o7777);
-                    let content = &mut (&file).take(len);
+                    let content = &mut Watched { reader: &file, cancel: &self.scope.cancel }.take(len);
                     undo.before(&shown, Was::File { id, content, len, mode }, &will_be)?;
                     // Who reads the content also looks at its hash.
                     if content.limit() == 0 {
@@ -362,6 +363,10 @@ impl Judge for Handle {
     fn may_name(&self, key: &Key) -> bool {
         let open = |is_dir| self.host.rules.check_read(&key.path, &key.path, is_dir).is_ok();
         open(false) && open(true)
+    }
+
+    fn may_change_git(&self, key: &Key) -> bool {
+        self.host.rules.may_change_git(&self.host.shown(key), &self.scope.agreed)
     }
 
     fn last_seen(&self, shown: &str) -> Option<ContentId> {

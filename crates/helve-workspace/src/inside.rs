@@ -18,9 +18,11 @@ use helve_core::files::{
     Change, Changed, ContentId, FileContent, FileEntry, FileStat, Files, FilesBridge, FilesPlace, FilesScope,
     Is, ListRequest, Page, PageRequest, PathRules, SearchRequest, Searched, Seen, WalkRequest, Walked, Was,
 };
-use helve_core::{BoxFuture, ErrorKind, Exit, OutputSink, ShellBackend, ShellJob, Stream, ToolError, Work};
+use helve_core::{
+    BoxFuture, Cancel, ErrorKind, Exit, OutputSink, ShellBackend, ShellJob, Stream, ToolError, Work,
+};
 
-use crate::{commit, names};
+use crate::{commit, names, refuse};
 pub use serve::serve_if_asked;
 use wire::{Ask, Asked, Had, Keep, Planned, Told, decode, encode, take};
 
@@ -74,6 +76,17 @@ struct Handle {
 impl Handle {
     /// One round trip: the answer, and the bytes after it.
     async fn ask(&self, ask: Ask, paths: &[&str], content: &[u8]) -> Result<(Told, Vec<u8>), ToolError> {
+        let cancel = self.scope.cancel.clone();
+        self.ask_until(ask, paths, content, cancel).await.map_err(|unmade| unmade.error)
+    }
+
+    async fn ask_until(
+        &self,
+        ask: Ask,
+        paths: &[&str],
+        content: &[u8],
+        cancel: Cancel,
+    ) -> Result<(Told, Vec<u8>), Unmade> {
         let parts = &self.parts;
         let seen = paths.iter().filter_map(|path| {
             let key = self.key(path)?;
@@ -97,26 +110,31 @@ impl Handle {
             timeout: parts.timeout,
         };
         let answer = Answer::new(parts.rules.max_file_bytes.saturating_add(ANSWER_BYTES));
-        let ended = parts.backend.run(job, Box::new(answer.clone()), self.scope.cancel.clone()).await?;
+        let ended = parts.backend.run(job, Box::new(answer.clone()), cancel).await?;
         let answer = answer.take();
         match ended.exit {
             Exit::Code(0) => {}
             Exit::TimedOut => {
                 let message = format!("The files did not answer within {} seconds.", parts.timeout.as_secs());
-                return Err(ToolError::new(ErrorKind::Timeout, message).hint("Ask for less at once."));
+                return Err(ToolError::new(ErrorKind::Timeout, message).hint("Ask for less at once.").into());
             }
-            Exit::Cancelled => return Err(ToolError::new(ErrorKind::Cancelled, "The call was taken back.")),
-            Exit::Code(_) | Exit::Signal(_) => return Err(self.no_answer(&answer.complaint())),
+            Exit::Cancelled => {
+                return Err(ToolError::new(ErrorKind::Cancelled, "The call was taken back.").into());
+            }
+            Exit::Code(_) | Exit::Signal(_) => return Err(self.no_answer(&answer.complaint()).into()),
         }
         if answer.too_much {
-            return Err(
-                ToolError::new(ErrorKind::TooLarge, "The answer is too large.").hint("Ask for less at once.")
-            );
+            let error = ToolError::new(ErrorKind::TooLarge, "The answer is too large.");
+            return Err(error.hint("Ask for less at once.").into());
         }
         match decode::<Told>(&answer.output) {
-            Ok((Told::Failed(error), _)) => Err(ToolError::from(error)),
+            Ok((Told::Failed(error), _)) => {
+                let error = ToolError::from(error);
+                // What could not be put back is told as an internal error.
+                Err(Unmade { nothing: error.kind != ErrorKind::Internal, error })
+            }
             Ok((told, rest)) => Ok((told, rest.to_vec())),
-            Err(error) => Err(self.no_answer(&error.to_string())),
+            Err(error) => Err(self.no_answer(&error.to_string()).into()),
         }
     }
 
@@ -155,7 +173,8 @@ impl Handle {
         };
         let plan = planned();
         let Some(undo) = self.scope.undo.clone().filter(|_| !rehearse) else {
-            return self.commit_once(plan, rehearse, Keep::Nothing, &paths, &content).await;
+            let done = self.commit_once(plan, rehearse, Keep::Nothing, &paths, &content).await;
+            return done.map_err(|unmade| unmade.error);
         };
         let again = planned();
         let ask = Ask::Commit { changes: plan, rehearse: false, keep: Keep::Collect };
@@ -175,8 +194,13 @@ impl Handle {
         }
         keep(&*undo, before)?;
         let done = self.commit_once(again, false, Keep::Same(had), &paths, &content).await;
-        undo.done(done.is_ok());
-        done
+        match &done {
+            Ok(_) => undo.done(true),
+            Err(Unmade { nothing: true, .. }) => undo.done(false),
+            // Only the record knows then what was there.
+            Err(_) => {}
+        }
+        done.map_err(|unmade| unmade.error)
     }
 
     async fn commit_once(
@@ -186,10 +210,14 @@ impl Handle {
         keep: Keep,
         paths: &[&str],
         content: &[u8],
-    ) -> Result<Vec<Changed>, ToolError> {
+    ) -> Result<Vec<Changed>, Unmade> {
+        if self.scope.cancel.is_cancelled() {
+            return Err(Unmade { error: refuse::cancelled(), nothing: true });
+        }
         let ask = Ask::Commit { changes, rehearse, keep };
-        let (told, _) = self.ask(ask, paths, content).await?;
-        let Told::Done(done) = told else { return Err(self.no_answer("it answered something else")) };
+        // Once begun it goes on to its end: a helper that is killed in the middle leaves some files new and others old.
+        let (told, _) = self.ask_until(ask, paths, content, Cancel::never()).await?;
+        let Told::Done(done) = told else { return Err(self.no_answer("it answered something else").into()) };
         if !rehearse {
             for one in &done {
                 self.saw(&one.path, one.after.as_ref(), None);
@@ -302,6 +330,19 @@ impl Files for Handle {
         let (key, seen, now) = (self.key(path), self.scope.seen.clone(), now.clone());
         let work = tokio::task::spawn_blocking(move || seen?.former(&key?, &now, max));
         Box::pin(async move { work.await.ok().flatten() })
+    }
+}
+
+/// Why there is no answer to a request.
+struct Unmade {
+    error: ToolError,
+    /// Whether it is known that nothing was changed.
+    nothing: bool,
+}
+
+impl From<ToolError> for Unmade {
+    fn from(error: ToolError) -> Unmade {
+        Unmade { nothing: error.kind == ErrorKind::SandboxUnavailable, error }
     }
 }
 

@@ -314,6 +314,10 @@ impl World for Present<'_> {
         })
     }
 
+    fn is_there(&mut self, key: &Key) -> bool {
+        self.0.contains_key(&key.path)
+    }
+
     fn entry_besides(&mut self, key: &Key, gone: &dyn Fn(&str) -> bool) -> Result<Option<String>, ToolError> {
         let mut names = children(self.0, &key.path);
         Ok(names.find(|(name, _)| !gone(name)).map(|(name, _)| name.to_owned()))
@@ -341,6 +345,10 @@ impl Judge for Handle {
     fn may_name(&self, key: &Key) -> bool {
         let open = |is_dir| self.memory.rules.check_read(&key.path, &key.path, is_dir).is_ok();
         open(false) && open(true)
+    }
+
+    fn may_change_git(&self, key: &Key) -> bool {
+        self.memory.rules.may_change_git(&key.path, &self.scope.agreed)
     }
 
     fn last_seen(&self, shown: &str) -> Option<ContentId> {

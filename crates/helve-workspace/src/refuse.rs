@@ -33,6 +33,16 @@ pub(crate) fn protected(path: &str, name: &str) -> ToolError {
     .hint("Ask the owner to make this change.")
 }
 
+/// A path is part of what git takes for one of its own directories, and obeys.
+pub(crate) fn git(path: &str, dir: &str) -> ToolError {
+    let dir = if dir.is_empty() { "." } else { dir };
+    let (path, dir) = (show(path), show(dir));
+    let message = format!(
+        "'{path}' is protected: '{dir}' is a directory of git then, whose configuration and hooks run programs of the owner."
+    );
+    ToolError::new(ErrorKind::Blocked, message).hint("Ask the owner to make this change.")
+}
+
 /// Nothing may be changed here.
 pub(crate) fn read_only(path: &str) -> ToolError {
     ToolError::new(ErrorKind::Blocked, format!("'{}' is open for reading only.", show(path)))

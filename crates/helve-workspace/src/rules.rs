@@ -86,6 +86,11 @@ impl Rules {
         None
     }
 
+    /// Whether what git obeys may be changed at a path: where the owner agreed to it, or protects nothing of git.
+    pub(crate) fn may_change_git(&self, shown: &str, agreed: &[String]) -> bool {
+        !self.protects_name(protected::GIT.as_bytes()) || agreed.iter().any(|one| one == shown)
+    }
+
     /// Whether one of a path's names is protected from writing.
     pub(crate) fn protects_name(&self, name: &[u8]) -> bool {
         protected::is_among(&self.given.protected, name)

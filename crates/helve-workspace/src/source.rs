@@ -1,8 +1,10 @@
-//! Bytes that can be read at any place: an open file, or memory.
+//! Bytes that can be read at any place: an open file, or memory; and bytes that are read only as long as the call stands.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
+
+use helve_core::Cancel;
 
 /// What a window or a search reads from.
 pub(crate) trait Source {
@@ -38,5 +40,20 @@ impl Source for &[u8] {
         let count = rest.len().min(buffer.len());
         buffer[..count].copy_from_slice(&rest[..count]);
         Ok(count)
+    }
+}
+
+/// Ends reading when the call is taken back.
+pub(crate) struct Watched<'a, R> {
+    pub(crate) reader: R,
+    pub(crate) cancel: &'a Cancel,
+}
+
+impl<R: Read> Read for Watched<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.cancel.is_cancelled() {
+            return Err(io::Error::other("the call was taken back"));
+        }
+        self.reader.read(buffer)
     }
 }

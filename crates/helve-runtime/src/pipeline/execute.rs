@@ -99,18 +99,28 @@ impl Executor {
                 notes.add(note);
             }
         }
-        let ctx = self.context(call, side, &permit, notes)?;
+        let (give_up, own) = Cancel::pair();
+        let inner = Side { cancel: side.cancel.clone().or(&own), ..side.clone() };
+        let ctx = self.context(call, &inner, &permit, notes)?;
         let deadline = self.deadline(spec);
         let args = permit.enter();
         let start = std::panic::catch_unwind(AssertUnwindSafe(|| entry.tool.run(args, &ctx)));
-        let work = Unwinding(start.map_err(|_panic| panicked(&spec.name))?);
+        let mut work = Unwinding(start.map_err(|_panic| panicked(&spec.name))?);
         tokio::select! {
             // Most tools are done at the first look: no timer is set and nobody listens for a cancellation then.
             biased;
-            done = work => done.unwrap_or_else(|| Err(panicked(&spec.name))),
-            () = tokio::time::sleep(deadline) => Err(timed_out(&spec.name, deadline)),
-            () = given_up(&side.cancel) => Err(cancelled()),
+            done = &mut work => return done.unwrap_or_else(|| Err(panicked(&spec.name))),
+            () = tokio::time::sleep(deadline) => {}
+            () = given_up(&side.cancel) => return Err(cancelled()),
         }
+        // What works on in another thread is told too. What it had changed by then it says.
+        give_up.cancel();
+        if spec.lane == Lane::Files
+            && let Ok(Some(Ok(output))) = tokio::time::timeout(GRACE, work).await
+        {
+            return Ok(output);
+        }
+        Err(timed_out(&spec.name, deadline))
     }
 
     fn deadline(&self, spec: &ToolSpec) -> Duration {

@@ -3,12 +3,15 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// Longer than any result here.
+const MOST: usize = 1 << 30;
+
 pub(super) fn edit(old: &str, new: &str) -> Edit {
     Edit { old: old.into(), new: new.into(), all: false }
 }
 
 pub(super) fn one(file: &str, old: &str, new: &str) -> Result<(String, Level), Reason> {
-    match apply(file.as_bytes(), &[edit(old, new)]) {
+    match apply(file.as_bytes(), &[edit(old, new)], MOST) {
         Ok(edited) => Ok((String::from_utf8(edited.bytes).unwrap(), edited.applied[0].level)),
         Err(mut misses) => Err(misses.remove(0).reason),
     }
@@ -57,7 +60,7 @@ fn what_does_not_fit_is_told_apart() {
         Err(Reason::Ambiguous { count: 2, level: Level::Exact, lines: vec![1, 1] })
     );
     assert_eq!(one("\u{fb01}le", "ile", "x"), Err(Reason::InsideCharacter { line: 1 }));
-    let misses = apply(b"abcdef", &[edit("cde", "x"), edit("abc", "y"), edit("f", "z")]).unwrap_err();
+    let misses = apply(b"abcdef", &[edit("cde", "x"), edit("abc", "y"), edit("f", "z")], MOST).unwrap_err();
     assert_eq!(misses, [Miss { edit: 1, reason: Reason::Overlap { with: 0, line: 1 } }]);
 }
 
@@ -116,7 +119,7 @@ proptest! {
         file in "[ab\n]{0,24}",
         edits in prop::collection::vec(some_edit("[ab\n]{1,4}", "[abc\n]{0,5}"), 1..4),
     ) {
-        let edited = apply(file.as_bytes(), &edits).ok().map(|edited| String::from_utf8(edited.bytes).unwrap());
+        let edited = apply(file.as_bytes(), &edits, MOST).ok().map(|edited| String::from_utf8(edited.bytes).unwrap());
         prop_assert_eq!(edited, naive(&file, &edits));
     }
 
@@ -128,7 +131,7 @@ proptest! {
         let (mut ours, mut model) = (file.clone().into_bytes(), file);
         for edit in edits {
             let edits = [edit];
-            let edited = apply(&ours, &edits);
+            let edited = apply(&ours, &edits, MOST);
             let wanted = naive(&model, &edits);
             prop_assert_eq!(edited.is_ok(), wanted.is_some());
             if let (Ok(edited), Some(wanted)) = (edited, wanted) {
@@ -151,7 +154,7 @@ proptest! {
                 all,
             })
             .collect();
-        if let Ok(edited) = apply(&file, &edits) {
+        if let Ok(edited) = apply(&file, &edits, MOST) {
             let mut rest = &edited.bytes[..];
             let mut kept = 0;
             for span in &edited.spans {
@@ -173,7 +176,7 @@ proptest! {
         length in 1usize..16,
     ) {
         let text = copied(&file, from, length);
-        if let Ok(edited) = apply(&file, &[edit(&text, &text)]) {
+        if let Ok(edited) = apply(&file, &[edit(&text, &text)], MOST) {
             prop_assert_eq!(edited.bytes, file);
         }
     }
@@ -197,7 +200,7 @@ proptest! {
             _ => block.replace("\r\n", "\n").replace(['\u{201c}', '\u{201d}'], "\"").replace('\t', "    "),
         };
         let file = lines.concat();
-        let edited = apply(file.as_bytes(), &[edit(&text, &format!("{text}\tnew\n"))]);
+        let edited = apply(file.as_bytes(), &[edit(&text, &format!("{text}\tnew\n"))], MOST);
         let wanted = [lines[..last].concat(), "\tnew\r\n".to_owned(), lines[last..].concat()].concat();
         // In four spaces the new line has another depth than a tab has in the file.
         let bytes = edited.map(|edited| String::from_utf8(edited.bytes).unwrap());
@@ -227,10 +230,10 @@ fn hostile_files_cost_a_few_passes() {
     ];
     for (name, file, old) in shapes {
         let size = file.len() + old.len();
-        let taken = steps(|| assert!(apply(file.as_bytes(), &[edit(&old, "")]).is_err(), "{name}"));
+        let taken = steps(|| assert!(apply(file.as_bytes(), &[edit(&old, "")], MOST).is_err(), "{name}"));
         assert!(taken < 40 * size, "{name}: {taken} steps for {size} bytes");
         let all = Edit { old: "x\n".into(), new: "y\n\n".into(), all: true };
-        let taken = steps(|| drop(apply(file.as_bytes(), &[all])));
+        let taken = steps(|| drop(apply(file.as_bytes(), &[all], MOST)));
         assert!(taken < 40 * size, "{name}, all: {taken} steps for {size} bytes");
     }
 }
@@ -265,4 +268,14 @@ fn in_a_very_long_line_the_nearest_piece_is_shown() {
     let shown = region.unwrap().text;
     assert!(shown.chars().count() <= 800);
     assert!(near.iter().all(|near| near.expected.len() < 200 && near.found.len() < 700), "{near:?}");
+}
+
+#[test]
+fn a_result_that_would_be_too_long_is_refused_before_it_is_made() {
+    let file = vec![b'a'; 100_000];
+    let all = Edit { all: true, ..edit("a", &"b".repeat(1 << 20)) };
+    let misses = apply(&file, &[all], 4 << 20).unwrap_err();
+    assert_eq!(misses, [Miss { edit: 0, reason: Reason::TooLong { most: 4 << 20 } }]);
+    let shorter = Edit { all: true, ..edit("a", "") };
+    assert_eq!(apply(&file, &[shorter], file.len()).unwrap().bytes, b"");
 }

@@ -20,19 +20,21 @@ pub(super) struct Attempt {
     pub(super) difference: Option<Difference>,
 }
 
-/// Applies edits off the async threads.
+/// Applies edits off the async threads, to a file of at most `most` bytes.
 pub(super) async fn apply(
     files: &dyn Files,
     path: &str,
     before: Vec<u8>,
     edits: &[Edit],
+    most: u64,
 ) -> Result<Attempt, ToolError> {
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
     let encoding = if looks_like_utf8(&before) { None } else { encoding_of(files, path).await };
     let (name, edits) = (path.to_owned(), edits.to_vec());
     let work = tokio::task::spawn_blocking(move || {
         let outcome = match encoding.and_then(|encoding| Some((encoding, decoded(encoding, &before)?))) {
-            Some((encoding, text)) => reencoded(encoding, &text, &edits)?,
-            None => edit::apply(&before, &edits),
+            Some((encoding, text)) => reencoded(encoding, &text, &edits, most)?,
+            None => edit::apply(&before, &edits, most),
         };
         let edited = outcome.as_ref().ok();
         let difference = edited.and_then(|edited| diff::between(&name, &before, &edited.bytes));
@@ -95,8 +97,13 @@ fn encode(encoding: &'static Encoding, text: &str) -> Result<Vec<u8>, char> {
     }
 }
 
-fn reencoded(encoding: &'static Encoding, text: &str, edits: &[Edit]) -> Result<Outcome, ToolError> {
-    let edited = match edit::apply(text.as_bytes(), edits) {
+fn reencoded(
+    encoding: &'static Encoding,
+    text: &str,
+    edits: &[Edit],
+    most: usize,
+) -> Result<Outcome, ToolError> {
+    let edited = match edit::apply(text.as_bytes(), edits, most) {
         Ok(edited) => edited,
         Err(misses) => return Ok(Err(misses)),
     };

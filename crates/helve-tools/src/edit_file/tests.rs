@@ -262,4 +262,6 @@ async fn a_chunk_is_written_once() {
     assert_eq!(at.content(), "one two");
     let far = json!({"path": "f", "content": "x", "mode": "append", "at": 100});
     assert_eq!(at.write(far).await.unwrap_err().kind, ErrorKind::Conflict);
+    let farthest = json!({"path": "f", "content": "x", "mode": "append", "at": u64::MAX});
+    assert_eq!(at.write(farthest).await.unwrap_err().kind, ErrorKind::Conflict);
 }

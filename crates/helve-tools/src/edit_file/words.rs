@@ -79,12 +79,19 @@ pub(crate) fn refusal(path: &str, edits: &[Edit], misses: &[Miss]) -> ToolError 
     if let Some(region) = first_region {
         message.push_str(&contents(region));
     }
-    ToolError::failed(message).hint(hint(misses))
+    let kind = match misses {
+        [Miss { reason: Reason::TooLong { .. }, .. }] => ErrorKind::TooLarge,
+        _ => ErrorKind::ToolFailed,
+    };
+    ToolError::new(kind, message).hint(hint(misses))
 }
 
 fn hint(misses: &[Miss]) -> String {
     let ambiguous = misses.iter().any(|miss| matches!(miss.reason, Reason::Ambiguous { .. }));
     let absent = misses.iter().any(|miss| matches!(miss.reason, Reason::Absent { .. }));
+    if misses.iter().any(|miss| matches!(miss.reason, Reason::TooLong { .. })) {
+        return "Replace fewer places at once, or with a shorter text.".to_owned();
+    }
     match (absent, ambiguous) {
         (true, _) => "Copy oldText from the file as it is now (read_file), without line numbers.".to_owned(),
         (false, true) => {
@@ -130,6 +137,9 @@ fn explained(path: &str, miss: &Miss, many: bool, short: bool) -> String {
         }
         Reason::TooMany { count } => {
             format!("{which}.oldText is at {count} places of {path}, more than can be replaced in one call.")
+        }
+        Reason::TooLong { most } => {
+            format!("{path} would become longer than {most} bytes (limits.file_bytes) with {which}.")
         }
         Reason::InsideCharacter { line } => format!(
             "The only place of {} in {path}, line {line}, starts or ends inside a character that stands for several. \

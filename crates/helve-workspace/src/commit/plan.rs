@@ -21,6 +21,8 @@ pub(crate) trait Judge {
     fn check_write(&self, key: &Key) -> Result<(), ToolError>;
     /// Whether a path is not closed to tools, so that it may be named.
     fn may_name(&self, key: &Key) -> bool;
+    /// Whether what git obeys may be changed at a path.
+    fn may_change_git(&self, key: &Key) -> bool;
     /// What the session last saw of a path.
     fn last_seen(&self, shown: &str) -> Option<ContentId>;
 }
@@ -41,7 +43,9 @@ pub(crate) fn plan(
     for change in changes {
         changed.push(planner.take(change)?);
     }
-    Ok(Plan { entries: planner.entries, changed })
+    let plan = Plan { entries: planner.entries, changed };
+    super::git::check(&plan, world, judge)?;
+    Ok(plan)
 }
 
 struct Planner<'a> {

@@ -10,7 +10,7 @@
 
 use std::path::{Path, PathBuf};
 
-use helve_core::{ErrorKind, ToolError};
+use helve_core::{Cancel, ErrorKind, ToolError};
 use rustix::io::Errno;
 
 use super::stage::{Spot, Staging, Step, copy_all};
@@ -198,7 +198,8 @@ fn replace(
     let copy = staging.another(&to);
     let write = || {
         let file = sys.create(&copy.dir, &copy.name, 0o600)?;
-        copy_all(sys, &old, &file)?;
+        // The first step is made, or the next one makes it: no longer the moment to take the call back.
+        copy_all(sys, &old, &file, &Cancel::never())?;
         attributes::copy(sys, &old, &file)?;
         sys.sync(&file)
     };

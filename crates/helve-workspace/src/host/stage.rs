@@ -9,7 +9,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use helve_core::ToolError;
+use helve_core::{Cancel, ToolError};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 
@@ -278,7 +278,10 @@ impl<'a> Staging<'a> {
     /// Copies the content that a file had when it was looked at.
     fn copy(&self, base: &Key, to: &File, key: &Key) -> Result<(), ToolError> {
         let from = self.world.open_original(base)?;
-        copy_all(&self.host.sys, &from, to).map_err(|error| self.cannot("copy", key, error))?;
+        copy_all(&self.host.sys, &from, to, self.world.cancel).map_err(|error| match error {
+            Errno::CANCELED => refuse::cancelled(),
+            error => self.cannot("copy", key, error),
+        })?;
         self.world.check(base, &from)
     }
 
@@ -354,11 +357,14 @@ fn moves(plan: &Plan) -> BTreeMap<&Key, &Key> {
     moves
 }
 
-/// Copies a file from its start to its end; the file system shares the blocks where it can.
-pub(super) fn copy_all(sys: &super::sys::Sys, from: &File, to: &File) -> Result<(), Errno> {
+/// Copies a file from its start to its end; the file system shares the blocks where it can. A call that is taken back
+/// meanwhile is the error `CANCELED`.
+pub(super) fn copy_all(sys: &super::sys::Sys, from: &File, to: &File, cancel: &Cancel) -> Result<(), Errno> {
+    let go_on = || if cancel.is_cancelled() { Err(Errno::CANCELED) } else { Ok(()) };
     const AT_ONCE: usize = 64 << 20;
     let mut at = 0_u64;
     loop {
+        go_on()?;
         match sys.call("copy", || rustix::fs::copy_file_range(from, Some(&mut at), to, None, AT_ONCE)) {
             Ok(0) => return Ok(()),
             Ok(_) => {}
@@ -370,6 +376,7 @@ pub(super) fn copy_all(sys: &super::sys::Sys, from: &File, to: &File) -> Result<
     }
     let mut buffer = vec![0; 256 << 10];
     loop {
+        go_on()?;
         let count = sys.call("read", || rustix::io::pread(from, &mut buffer[..], at))?;
         if count == 0 {
             return Ok(());

@@ -206,6 +206,41 @@ fn protected_and_denied_paths() {
     assert_eq!(write(&*agreed, ".vscode/other.json", "x"), Err(ErrorKind::Blocked));
 }
 
+/// Git obeys the configuration and the hooks of any directory that looks like one of its own.
+#[test]
+fn no_directory_of_git_is_made_or_changed_whatever_its_name() {
+    let scene = Scene::new();
+    let files = scene.files();
+    let blocked = |changes: Vec<Change>| commit(&*files, changes).map_err(|error| error.kind).err();
+    let parts = ["HEAD", "objects/x", "refs/x"].map(|name| put(&format!("repo/{name}"), "x"));
+    // Each of them alone is a file like others, until one of them makes it a repository.
+    for last in 0..3 {
+        fs::remove_dir_all(scene.ws().join("repo")).ok();
+        let others = (0..3).filter(|at| *at != last).map(|at| parts[at].clone()).collect();
+        assert_eq!(blocked(others), None);
+        assert_eq!(blocked(vec![put("repo/config", "[core]")]), None);
+        assert_eq!(blocked(vec![parts[last].clone()]), Some(ErrorKind::Blocked), "{last}");
+    }
+    assert_eq!(blocked(parts.to_vec()), Some(ErrorKind::Blocked));
+    fs::write(scene.ws().join("repo/HEAD"), "x").unwrap();
+    fs::create_dir_all(scene.ws().join("repo/refs")).unwrap();
+    fs::create_dir_all(scene.ws().join("repo/objects")).unwrap();
+    for name in ["config", "CONFIG", "config.worktree", "hooks/pre-commit", "commondir", "hook\u{200d}s/x"] {
+        assert_eq!(blocked(vec![put(&format!("repo/{name}"), "x")]), Some(ErrorKind::Blocked), "{name}");
+    }
+    let moved = change("f", Act::Move { to: "repo/config".to_owned(), content: None });
+    assert_eq!(blocked(vec![put("f", "x"), moved]), Some(ErrorKind::Blocked));
+    assert_eq!(
+        blocked(vec![put("linked/HEAD", "x"), put("linked/commondir", "../repo")]),
+        Some(ErrorKind::Blocked)
+    );
+    // What git does not obey is nobody's concern, nor is what goes, nor what the owner agreed to.
+    assert_eq!(blocked(vec![put("repo/notes", "x"), put("config/HEAD", "x"), put("config/refs", "x")]), None);
+    assert_eq!(blocked(vec![change("repo/config", Act::Remove)]), None);
+    let agreed = scene.with(FilesScope { agreed: vec!["repo/config".to_owned()], ..FilesScope::default() });
+    assert!(commit(&*agreed, vec![put("repo/config", "x")]).is_ok());
+}
+
 #[test]
 fn what_is_closed_to_tools_is_not_even_named() {
     let mut scene = Scene::new();

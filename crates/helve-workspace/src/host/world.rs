@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 
-use helve_core::ToolError;
 use helve_core::files::ContentId;
+use helve_core::{Cancel, ToolError};
 use rustix::fs::{Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
@@ -54,6 +54,8 @@ impl Identity {
 pub(super) struct HostWorld<'a> {
     host: &'a Host,
     recall: &'a Recall,
+    /// Whether the call was taken back; looked at while long files are read.
+    pub(super) cancel: &'a Cancel,
     /// The files that were looked at.
     files: BTreeMap<Key, Identity>,
     /// Those of which the call's own reading was believed, and what it read.
@@ -61,8 +63,8 @@ pub(super) struct HostWorld<'a> {
 }
 
 impl<'a> HostWorld<'a> {
-    pub(super) fn new(host: &'a Host, recall: &'a Recall) -> HostWorld<'a> {
-        HostWorld { host, recall, files: BTreeMap::new(), believed: BTreeMap::new() }
+    pub(super) fn new(host: &'a Host, recall: &'a Recall, cancel: &'a Cancel) -> HostWorld<'a> {
+        HostWorld { host, recall, cancel, files: BTreeMap::new(), believed: BTreeMap::new() }
     }
 
     /// Reads again what was believed, but for those files that somebody has read since; a conflict if one has changed.
@@ -111,6 +113,9 @@ impl<'a> HostWorld<'a> {
         let mut buffer = vec![0; 256 << 10];
         let mut len = 0_u64;
         loop {
+            if self.cancel.is_cancelled() {
+                return Err(refuse::cancelled());
+            }
             let read = self.host.sys.call("read", || rustix::io::pread(file, &mut buffer[..], len));
             let count = read.map_err(|error| refuse::system("read", shown, error))?;
             if count == 0 {
@@ -158,6 +163,11 @@ impl World for HostWorld<'_> {
             }
         }
         Err(refuse::raced(&shown))
+    }
+
+    fn is_there(&mut self, key: &Key) -> bool {
+        let place = self.host.open_at(key, OFlags::PATH | OFlags::NOFOLLOW);
+        !matches!(place, Err(Errno::NOENT | Errno::NOTDIR))
     }
 
     fn entry_besides(&mut self, key: &Key, gone: &dyn Fn(&str) -> bool) -> Result<Option<String>, ToolError> {

@@ -13,6 +13,8 @@ use crate::host;
 struct Near {
     /// What the helper gives instead of an answer.
     instead: Option<(Exit, &'static [u8])>,
+    /// How the trip ends that has done its work all the same, counted from 1.
+    killed_at: Mutex<Option<usize>>,
     trips: Mutex<usize>,
 }
 
@@ -45,6 +47,9 @@ impl ShellBackend for Near {
                     // The helper has a runtime of its own.
                     let served = move || serve::serve(job.stdin.as_slice(), &mut answer).map(|()| answer);
                     let answer = std::thread::spawn(served).join().unwrap().unwrap();
+                    if *self.killed_at.lock().unwrap() == Some(*self.trips.lock().unwrap()) {
+                        return Ok(Ended::plain(Exit::Signal(9), SandboxReport::default()));
+                    }
                     answer.chunks(7).for_each(|chunk| sink.chunk(Stream::Stdout, chunk));
                     Exit::Code(0)
                 }
@@ -111,7 +116,7 @@ impl Scene {
         fs::create_dir(folder.path().join("src")).unwrap();
         fs::write(folder.path().join("src/a.txt"), "one\ntwo\n").unwrap();
         fs::write(folder.path().join(".env"), "secret").unwrap();
-        let near = Arc::new(Near { instead, trips: Mutex::new(0) });
+        let near = Arc::new(Near { instead, killed_at: Mutex::default(), trips: Mutex::new(0) });
         let bridge = inside(Inside {
             backend: Arc::clone(&near) as Arc<dyn ShellBackend>,
             program: "/helper".into(),
@@ -230,4 +235,22 @@ fn a_helper_that_does_not_answer_is_an_error_that_says_so() {
         assert_eq!(error.kind, kind);
         assert!(error.message.contains(message) && !error.message.contains('\x1b'), "{error}");
     }
+}
+
+/// Whether anything changed is not known then, so what was there must stay kept.
+#[test]
+fn what_was_there_stays_kept_where_the_helper_dies_while_it_changes_files() {
+    let scene = Scene::new(None);
+    let kept = Arc::new(Kept::default());
+    let scope = FilesScope { undo: Some(Arc::clone(&kept) as Arc<dyn UndoSink>), ..FilesScope::default() };
+    let files = scene.bridge.scoped(scope);
+    *scene.near.killed_at.lock().unwrap() = Some(2);
+    let error = wait(files.commit(vec![put("src/a.txt", "new", Expect::Any)], false)).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Internal);
+    assert_eq!(fs::read_to_string(scene.path("src/a.txt")).unwrap(), "new");
+    assert_eq!(*kept.0.lock().unwrap(), ["src/a.txt: one\ntwo\n", "ready"]);
+    // A helper that says that it changed nothing is believed.
+    let conflict = put("src/a.txt", "newer", Expect::Absent);
+    assert!(wait(files.commit(vec![conflict], false)).is_err());
+    assert_eq!(kept.0.lock().unwrap().len(), 2);
 }

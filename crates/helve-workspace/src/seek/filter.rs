@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use helve_core::deny_read::nests_too_deep;
 use helve_core::files::{SearchRequest, WalkRequest};
 use helve_core::{ErrorKind, ToolError};
 use ignore::overrides::{Override, OverrideBuilder};
@@ -104,6 +105,10 @@ fn globs(patterns: &[String]) -> Result<Override, ToolError> {
     };
     let mut builder = OverrideBuilder::new("");
     for pattern in patterns {
+        if nests_too_deep(pattern) {
+            let shown: String = pattern.chars().take(80).collect();
+            return Err(wrong(&format!("{shown}…"), &"its braces nest too deep"));
+        }
         let (not, plain) = match pattern.strip_prefix('!') {
             Some(rest) => ("!", rest),
             None => ("", pattern.as_str()),

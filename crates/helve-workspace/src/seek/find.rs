@@ -20,6 +20,7 @@ use super::pattern;
 use super::tree::{Loaded, Place, SMALL_FILE, Tree};
 use super::unread::Unread;
 use crate::rules::Rules;
+use crate::source::Watched;
 
 /// Bytes that all threads together hold of what they search: the longest line, or with `multiline` the largest file.
 const HELD_BYTES: usize = 32 << 20;
@@ -262,20 +263,5 @@ impl Engine {
             false => error,
         })?;
         Ok((collector.hits, collector.binary_at))
-    }
-}
-
-/// Ends reading when the call is taken back.
-struct Watched<'a, R> {
-    reader: R,
-    cancel: &'a Cancel,
-}
-
-impl<R: Read> Read for Watched<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.cancel.is_cancelled() {
-            return Err(io::Error::other("the call was taken back"));
-        }
-        self.reader.read(buffer)
     }
 }

@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use helve_core::deny_read::nests_too_deep;
 use helve_core::limits::fixed::{IGNORE_BYTES, IGNORE_PATTERNS};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
@@ -24,6 +25,8 @@ pub(super) struct Level {
     git: Gitignore,
     exclude: Gitignore,
     repository: bool,
+    /// How many patterns hold here, with those above.
+    patterns: usize,
 }
 
 impl Level {
@@ -47,13 +50,15 @@ impl Level {
             let info = tree.enter(Place { dir: &git, path: &git_path }, b"info").ok()?;
             read(true, &info, &joined(&git_path, b"info"), b"exclude")
         };
+        let mut patterns = above.as_ref().map_or(0, |above| above.patterns);
         Some(Arc::new(Level {
             above,
             at: if path.is_empty() { 0 } else { path.len() + 1 },
-            ignore: compiled(read(marks.ignore, dir, path, b".ignore")),
-            git: compiled(read(marks.gitignore, dir, path, b".gitignore")),
-            exclude: compiled(marks.git.then(exclude).flatten()),
+            ignore: compiled(read(marks.ignore, dir, path, b".ignore"), &mut patterns),
+            git: compiled(read(marks.gitignore, dir, path, b".gitignore"), &mut patterns),
+            exclude: compiled(marks.git.then(exclude).flatten(), &mut patterns),
             repository: marks.git,
+            patterns,
         }))
     }
 
@@ -114,13 +119,20 @@ fn says(matcher: &Gitignore, path: &Path, is_dir: bool) -> Option<bool> {
     }
 }
 
-/// The patterns of a file. A line that is none is passed over, as git does.
-fn compiled(bytes: Option<Vec<u8>>) -> Gitignore {
+/// The patterns of a file, as far as there is room besides the `held` ones. A line that is none is passed over, as git does.
+fn compiled(bytes: Option<Vec<u8>>, held: &mut usize) -> Gitignore {
     let Some(bytes) = bytes else { return Gitignore::empty() };
     let text = String::from_utf8_lossy(&bytes);
     let mut builder = GitignoreBuilder::new("");
-    for line in text.trim_start_matches('\u{feff}').lines().take(IGNORE_PATTERNS) {
+    let lines = text.trim_start_matches('\u{feff}').lines().filter(|line| says_something(line));
+    for line in lines.take(IGNORE_PATTERNS.saturating_sub(*held)) {
+        *held += 1;
         let _ = builder.add_line(None, line);
     }
     builder.build().unwrap_or_else(|_| Gitignore::empty())
+}
+
+/// Whether a line is a pattern that can be compiled.
+fn says_something(line: &str) -> bool {
+    !line.trim().is_empty() && !line.starts_with('#') && !nests_too_deep(line)
 }

@@ -14,6 +14,8 @@ use super::object::{Dict, Object, Reader, from_hex, is_space};
 const OBJECTS: usize = 300_000;
 /// How long a chain of references may be.
 const CHAIN: usize = 16;
+/// Copying one value takes as long as parsing so many bytes.
+const COPY: usize = 16;
 /// How many filters a stream may have one after another.
 const FILTERS: usize = 4;
 
@@ -141,6 +143,10 @@ impl<'a> File<'a> {
 
     /// What an object stands for, references followed.
     pub(super) fn resolve(&self, object: &Object, budget: &mut Budget<'_>) -> Object {
+        // What is written in place is not parsed again, and copying it has its price too.
+        if !matches!(object, Object::Ref(_)) && !budget.parse(object.parts().saturating_mul(COPY)) {
+            return Object::Null;
+        }
         let mut object = object.clone();
         for _ in 0..CHAIN {
             match object {

@@ -11,6 +11,9 @@ use super::object::{Dict, Object, Reader, Token};
 /// How many characters of a font are told apart by a table of its own.
 const ENTRIES: usize = 70_000;
 
+/// Making a font takes as long as parsing so many bytes.
+const FONT_COST: usize = 1 << 10;
+
 /// A font.
 #[derive(Debug, Default)]
 pub(super) struct Font {
@@ -31,7 +34,7 @@ pub(super) struct Font {
 struct Map {
     one_byte: bool,
     characters: HashMap<u32, String>,
-    /// From, to, the character of the first.
+    /// From, to, the character of the first; sorted.
     ranges: Vec<(u32, u32, u32)>,
 }
 
@@ -46,6 +49,7 @@ impl Font {
     /// Reads a font's dictionary.
     pub(super) fn read(file: &File<'_>, dict: &Dict, budget: &mut Budget<'_>) -> Font {
         let mut font = Font { default_width: 500.0, ..Font::default() };
+        budget.parse(FONT_COST);
         font.wide = dict.name(b"Subtype") == Some(b"Type0");
         if let Some((_, data)) = dict.get(b"ToUnicode").and_then(|map| file.stream(map, budget)) {
             font.map = Map::read(&data, budget);
@@ -125,29 +129,29 @@ impl Font {
         }
     }
 
-    /// The characters of a text.
-    pub(super) fn glyphs(&self, text: &[u8]) -> Vec<Glyph> {
+    /// The characters of a text, one after another: a text may be as long as a stream.
+    pub(super) fn glyphs<'f>(&'f self, text: &'f [u8]) -> Box<dyn Iterator<Item = Glyph> + 'f> {
         if self.wide
             && self.map.is_empty()
             && let Some(encoding) = self.legacy
         {
-            let (decoded, _) = encoding.decode_without_bom_handling(text);
+            let decoded = encoding.decode_without_bom_handling(text).0.into_owned();
             let width = self.default_width;
-            return decoded
-                .chars()
-                .map(|c| Glyph { text: c.to_string(), width, is_space: c == ' ' })
-                .collect();
+            let mut at = 0;
+            return Box::new(std::iter::from_fn(move || {
+                let c = decoded[at..].chars().next()?;
+                at += c.len_utf8();
+                Some(Glyph { text: c.to_string(), width, is_space: c == ' ' })
+            }));
         }
         let size = if self.wide && !self.map.one_byte { 2 } else { 1 };
         let codes =
             text.chunks(size).map(|code| code.iter().fold(0, |all, byte| all << 8 | u32::from(*byte)));
-        codes
-            .map(|code| Glyph {
-                text: self.character(code),
-                width: self.widths.get(&code).copied().unwrap_or(self.default_width),
-                is_space: size == 1 && code == 32,
-            })
-            .collect()
+        Box::new(codes.map(move |code| Glyph {
+            text: self.character(code),
+            width: self.widths.get(&code).copied().unwrap_or(self.default_width),
+            is_space: size == 1 && code == 32,
+        }))
     }
 
     fn character(&self, code: u32) -> String {
@@ -168,8 +172,12 @@ impl Map {
         if let Some(text) = self.characters.get(&code) {
             return Some(text.clone());
         }
-        let (from, _, first) = self.ranges.iter().find(|(from, to, _)| (*from..=*to).contains(&code))?;
-        char::from_u32(first + (code - from)).map(String::from)
+        let before = self.ranges.partition_point(|(from, ..)| *from <= code);
+        let (from, to, first) = self.ranges.get(before.checked_sub(1)?)?;
+        if code > *to {
+            return None;
+        }
+        char::from_u32(first.checked_add(code - from)?).map(String::from)
     }
 
     /// Reads a table as fonts carry it.
@@ -196,8 +204,7 @@ impl Map {
                 }
             }
         }
-        // The widest first entry would hide the others; a search needs few of them.
-        map.ranges.truncate(2_000);
+        map.ranges.sort_by_key(|(from, ..)| *from);
         map
     }
 
@@ -222,7 +229,9 @@ impl Map {
                     let (from, to) = (code_of(from), code_of(to));
                     let mut first = utf16(first).chars().collect::<Vec<_>>().into_iter();
                     if let (Some(c), None) = (first.next(), first.next()) {
-                        self.ranges.push((from, to, u32::from(c)));
+                        if self.ranges.len() < ENTRIES {
+                            self.ranges.push((from, to, u32::from(c)));
+                        }
                     }
                 }
                 [Object::Text(from), Object::Text(_), Object::Array(texts)] => {

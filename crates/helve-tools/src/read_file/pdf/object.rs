@@ -21,13 +21,20 @@ pub(super) enum Object {
     Ref(u32),
 }
 
-/// Names and values; the first of a name counts.
+/// Names and values in the order of their names; the first of a name counts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Dict(Vec<(Vec<u8>, Object)>);
 
 impl Dict {
+    fn new(mut entries: Vec<(Vec<u8>, Object)>) -> Dict {
+        // Names of the same text stay in the order of the file.
+        entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Dict(entries)
+    }
+
     pub(super) fn get(&self, name: &[u8]) -> Option<&Object> {
-        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value)
+        let at = self.0.partition_point(|(key, _)| key.as_slice() < name);
+        self.0.get(at).filter(|(key, _)| key == name).map(|(_, value)| value)
     }
 
     pub(super) fn name(&self, name: &[u8]) -> Option<&[u8]> {
@@ -43,6 +50,15 @@ impl Dict {
 }
 
 impl Object {
+    /// How many values it is made of.
+    pub(super) fn parts(&self) -> usize {
+        match self {
+            Object::Array(items) => 1 + items.iter().map(Object::parts).sum::<usize>(),
+            Object::Dict(Dict(entries)) => 1 + entries.iter().map(|(_, value)| value.parts()).sum::<usize>(),
+            _ => 1,
+        }
+    }
+
     pub(super) fn number(&self) -> Option<f32> {
         match self {
             Object::Number(number) => Some(*number),
@@ -212,10 +228,10 @@ impl<'a> Reader<'a> {
         loop {
             self.skip_space();
             match self.peek() {
-                None => return Some(Dict(entries)),
+                None => return Some(Dict::new(entries)),
                 Some(b'>') => {
                     self.at += if self.bytes.get(self.at + 1) == Some(&b'>') { 2 } else { 1 };
-                    return Some(Dict(entries));
+                    return Some(Dict::new(entries));
                 }
                 Some(b'/') => {
                     self.at += 1;

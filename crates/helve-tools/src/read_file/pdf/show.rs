@@ -38,6 +38,15 @@ struct State {
     stretch: f32,
 }
 
+/// What the operators of one stream name: it is looked up once.
+#[derive(Default)]
+struct Own {
+    /// The fonts of the resources, and those that were read.
+    fonts: Option<Dict>,
+    named: HashMap<Vec<u8>, Rc<Font>>,
+    objects: Option<Dict>,
+}
+
 /// A page while its text is taken.
 struct Show<'a, 'b, 'c> {
     file: &'a File<'b>,
@@ -94,8 +103,7 @@ impl Show<'_, '_, '_> {
     fn run(&mut self, data: &[u8], resources: &Dict, depth: usize) {
         let mut reader = Reader::new(data, 0);
         let mut values: Vec<Object> = Vec::new();
-        // Fonts by their names in these resources.
-        let mut names: HashMap<Vec<u8>, Rc<Font>> = HashMap::new();
+        let mut own = Own::default();
         while let Some(token) = reader.token(self.budget) {
             let operator = match token {
                 Token::Value(value) => {
@@ -109,13 +117,13 @@ impl Show<'_, '_, '_> {
             match operator.as_slice() {
                 b"Tf" => {
                     if let Some(Object::Name(name)) = values.first() {
-                        self.state.font = self.font(name, resources, &mut names);
+                        self.state.font = self.font(name, resources, &mut own);
                     }
                     self.state.size = number(&values, 1);
                 }
                 b"Do" if depth < FORMS => {
                     if let Some(Object::Name(name)) = values.first() {
-                        self.form(name, resources, depth);
+                        self.form(name, resources, &mut own, depth);
                     }
                 }
                 b"ID" => skip_picture(&mut reader),
@@ -236,16 +244,11 @@ impl Show<'_, '_, '_> {
         self.budget.text = self.budget.text.saturating_sub(1);
     }
 
-    fn font(
-        &mut self,
-        name: &[u8],
-        resources: &Dict,
-        names: &mut HashMap<Vec<u8>, Rc<Font>>,
-    ) -> Option<Rc<Font>> {
-        if let Some(font) = names.get(name) {
+    fn font(&mut self, name: &[u8], resources: &Dict, own: &mut Own) -> Option<Rc<Font>> {
+        if let Some(font) = own.named.get(name) {
             return Some(Rc::clone(font));
         }
-        let fonts = self.file.resolve_dict(resources.get(b"Font")?, self.budget)?;
+        let fonts = own.fonts.get_or_insert_with(|| self.listed(resources, b"Font"));
         let entry = fonts.get(name)?;
         let font = match entry {
             Object::Ref(number) if self.fonts.0.contains_key(number) => Rc::clone(self.fonts.0.get(number)?),
@@ -260,18 +263,23 @@ impl Show<'_, '_, '_> {
             }
             self.fonts.0.insert(*number, Rc::clone(&font));
         }
-        if names.len() >= FONTS {
-            names.clear();
+        if own.named.len() >= FONTS {
+            own.named.clear();
         }
-        names.insert(name.to_vec(), Rc::clone(&font));
+        own.named.insert(name.to_vec(), Rc::clone(&font));
         Some(font)
     }
 
+    /// What resources list under a name.
+    fn listed(&mut self, resources: &Dict, name: &[u8]) -> Dict {
+        resources.get(name).and_then(|list| self.file.resolve_dict(list, self.budget)).unwrap_or_default()
+    }
+
     /// A form is a page in the page.
-    fn form(&mut self, name: &[u8], resources: &Dict, depth: usize) {
-        let objects =
-            resources.get(b"XObject").and_then(|objects| self.file.resolve_dict(objects, self.budget));
-        let Some(entry) = objects.and_then(|objects| objects.get(name).cloned()) else { return };
+    fn form(&mut self, name: &[u8], resources: &Dict, own: &mut Own, depth: usize) {
+        let objects = own.objects.get_or_insert_with(|| self.listed(resources, b"XObject"));
+        // A form is a stream, and a stream is always referred to.
+        let Some(entry @ Object::Ref(_)) = objects.get(name).cloned() else { return };
         // A picture is not unpacked to find out that it is one.
         let is_form = self
             .file
@@ -281,13 +289,13 @@ impl Show<'_, '_, '_> {
             return;
         }
         let Some((dict, data)) = self.file.stream(&entry, self.budget) else { return };
-        let own = dict.get(b"Resources").and_then(|own| self.file.resolve_dict(own, self.budget));
+        let inner = dict.get(b"Resources").and_then(|inner| self.file.resolve_dict(inner, self.budget));
         let (state, text, line) = (self.state.clone(), self.text, self.line);
         let saved = std::mem::take(&mut self.saved);
         if let Some(Object::Array(values)) = dict.get(b"Matrix") {
             self.state.page = multiply(&matrix(values), &self.state.page);
         }
-        self.run(&data, own.as_ref().unwrap_or(resources), depth + 1);
+        self.run(&data, inner.as_ref().unwrap_or(resources), depth + 1);
         (self.state, self.text, self.line, self.saved) = (state, text, line, saved);
     }
 }

@@ -229,3 +229,37 @@ proptest! {
 fn the_names_of_glyphs_are_sorted() {
     assert!(font::names_are_sorted());
 }
+
+/// A stream of `count` operators of a page whose resources list very many names in place.
+fn with_many_names(kind: &str, operator: &str, count: usize) -> Vec<u8> {
+    let names: String = (0..40_000).map(|n| format!("/n{n} 9 0 R ")).collect();
+    let page = format!("<< /Type /Page /Contents 4 0 R /Resources << /{kind} << {names} >> >> >>");
+    pdf(&[
+        b"<< /Type /Catalog /Pages 2 0 R >>".to_vec(),
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>".to_vec(),
+        page.into_bytes(),
+        packed(operator.repeat(count).as_bytes()),
+    ])
+}
+
+/// Each of these costs a second at the most, where looking through all names for each operator would take hours.
+#[test]
+fn names_are_found_soon_among_very_many() {
+    let started = std::time::Instant::now();
+    read(&with_many_names("XObject", "/a Do ", 200_000));
+    read(&with_many_names("Font", "/a 1 Tf ", 200_000));
+    assert!(started.elapsed().as_secs() < 30, "{:?}", started.elapsed());
+}
+
+/// Only as many characters are made as the text may have.
+#[test]
+fn a_text_as_long_as_a_stream_is_shown_character_by_character() {
+    let started = std::time::Instant::now();
+    let limits = Limits { document_text_bytes: 1_000, ..Limits::default() };
+    let content = [b"BT /F 1 Tf (".to_vec(), vec![b'a'; 24 << 20], b") Tj ET".to_vec()].concat();
+    let file = one_page(packed(&content), PLAIN_FONT, &[]);
+    let document = text(&file, &limits, &Cancel::never()).unwrap();
+    assert!(document.text.len() < 2_000, "{}", document.text.len());
+    assert!(document.note.unwrap().contains("The text ends in page 1"));
+    assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
+}

@@ -154,3 +154,28 @@ fn a_search_that_was_taken_back_ends() {
     });
     assert_eq!(answer.unwrap_err().kind, ErrorKind::Cancelled);
 }
+
+/// Braces are read by recursion: a pattern that nests without end would take the process down.
+#[test]
+fn braces_that_nest_without_end_are_passed_over_in_ignore_files_and_refused_in_globs() {
+    let nested = format!("{}a{}", "{".repeat(100_000), "}".repeat(100_000));
+    let dir = tree(&[(".gitignore", &format!("{nested}\nb\n")), ("a", "needle"), ("b", "needle")]);
+    assert_eq!(shown_lines(&found(dir.path(), &lines("needle"))), ["a:1: needle"]);
+    let request = WalkRequest { globs: vec![nested], ..names() };
+    let error = walk(start(dir.path(), ""), &rules(&[]), &request, &Cancel::never()).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::InvalidParams);
+    assert!(error.message.len() < 300, "{}", error.message);
+}
+
+/// Compiled patterns take memory as long as something below them is visited.
+#[test]
+fn only_so_many_patterns_hold_at_a_time() {
+    let many: String = (0..5_000).map(|n| format!("x{n}\n")).collect();
+    let dir =
+        tree(&[(".gitignore", &format!("# a comment takes no room\n\n{many}")), ("x0", ""), ("x4999", "")]);
+    fs::create_dir(dir.path().join("in")).unwrap();
+    fs::write(dir.path().join("in/.gitignore"), "y\n").unwrap();
+    fs::write(dir.path().join("in/y"), "").unwrap();
+    let shown = paths(dir.path(), &WalkRequest { hidden: false, ..names() });
+    assert_eq!(shown, ["in/y", "x4999"]);
+}

@@ -148,8 +148,32 @@ struct Source<'p> {
     text: &'p str,
 }
 
-/// Reads a patch in either notation.
+/// Reads a patch in either notation. Of a path only its shortest spelling stays, so that a file has one name.
 pub(crate) fn parse(text: &str) -> Result<Patch<'_>, BadPatch> {
+    let mut patch = read(text)?;
+    for section in &mut patch.sections {
+        section.path = shortest(&section.path);
+        if let Deed::Update { to: Some(to), .. } = &mut section.deed {
+            *to = shortest(to);
+        }
+    }
+    Ok(patch)
+}
+
+/// A path without `.` and doubled slashes. A `..` stays, for what it leaves may be a link.
+fn shortest(path: &str) -> String {
+    let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    match parts.join("/") {
+        short if short.is_empty() => path.to_owned(),
+        short => format!(
+            "{}{short}{}",
+            if path.starts_with('/') { "/" } else { "" },
+            if path.ends_with('/') { "/" } else { "" }
+        ),
+    }
+}
+
+fn read(text: &str) -> Result<Patch<'_>, BadPatch> {
     let lines = wrapping::unwrapped(text);
     let Some(first) = lines.first() else { return Err(BadPatch::new("Provide a patch input.")) };
     if first.text.trim() != envelope::BEGIN {

@@ -64,8 +64,8 @@ fixed! {
     GREP_COMPILED = 8 << 20, "a compiled pattern of `grep`", "bytes", "the call is refused (invalid_params)";
     /// How much of an ignore file is read.
     IGNORE_BYTES = 256 << 10, "one .gitignore or .ignore file", "bytes", "patterns behind them do not hold";
-    /// How many of its patterns hold.
-    IGNORE_PATTERNS = 4_096, "patterns of one .gitignore or .ignore file", "patterns", "those behind them do not hold";
+    /// How many patterns hold at one time, those of the directories above included.
+    IGNORE_PATTERNS = 4_096, "patterns of the .gitignore and .ignore files of a directory and those above it", "patterns", "those behind them do not hold";
     /// How many names of a directory are looked at for a name that is not there.
     NEAR_NAMES = 5_000, "names that are looked at for \"did you mean\"", "names", "others are not suggested";
     /// How many pages of a PDF are read.

@@ -67,6 +67,15 @@ fn troubles(outcome: Result<String, Vec<Problem>>) -> Vec<Trouble> {
 }
 
 #[test]
+fn a_file_has_one_name_however_it_is_spelled() {
+    let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+ONE\n*** Update File: .//./a.txt\n*** Move to: ./d//b\n\
+                 @@\n-two\n+TWO\n*** End Patch";
+    let after = patched(&tree(&[("a.txt", "one\ntwo\n")]), patch).unwrap();
+    assert_eq!(after, tree(&[("d/b", "ONE\nTWO\n")]));
+    assert_eq!(["./x", "/a//b/", "a/../b", ".", "/"].map(shortest), ["x", "/a/b/", "a/../b", ".", "/"]);
+}
+
+#[test]
 fn endings_a_byte_order_mark_and_a_missing_last_ending_stay() {
     let cases = [
         ("one\r\ntwo\r\n", "@@\n one\n+mid\n two", "one\r\nmid\r\ntwo\r\n"),

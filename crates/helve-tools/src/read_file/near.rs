@@ -7,6 +7,8 @@ use helve_core::files::{FileKind, Files, ListRequest};
 use helve_core::limits::fixed::NEAR_NAMES;
 use unicode_normalization::UnicodeNormalization;
 
+/// How many pairs of characters are compared to find similar names.
+const PAIRS: usize = 4_000_000;
 /// How many similar ones are told.
 const TOLD: usize = 3;
 /// How many directories upwards are looked at.
@@ -92,12 +94,16 @@ fn similar<'a>(name: &str, names: &'a [String]) -> Vec<&'a str> {
     let wanted = name.to_lowercase();
     let length = wanted.chars().count();
     let mut found: Vec<(usize, &str)> = Vec::new();
+    let mut pairs = PAIRS;
     for other in names {
         let lower = other.to_lowercase();
-        // A name is at most 255 bytes long, so this is soon done.
-        if lower.chars().count().abs_diff(length) * 5 > length * 2 {
+        let count = lower.chars().count();
+        if count.abs_diff(length) * 5 > length * 2 {
             continue;
         }
+        // Many long names are more than a hint is worth.
+        let Some(left) = pairs.checked_sub(count * length) else { break };
+        pairs = left;
         let distance = strsim::osa_distance(&wanted, &lower);
         if distance * 5 <= length * 2 {
             found.push((distance, other));
@@ -105,4 +111,21 @@ fn similar<'a>(name: &str, names: &'a [String]) -> Vec<&'a str> {
     }
     found.sort();
     found.into_iter().take(TOLD).map(|(_, name)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pretty_assertions::assert_eq;
+
+    #[test]
+    fn names_are_similar_by_few_letters_and_very_many_long_ones_are_not_compared() {
+        let names = ["main.rs", "mian.rs", "other.rs"].map(str::to_owned);
+        assert_eq!(similar("Main.rs", &names), ["main.rs", "mian.rs"]);
+        let long = |n: usize| format!("{n:0250}");
+        let mut many: Vec<String> = (0..5_000).map(long).collect();
+        assert_eq!(similar(&long(7), &many)[0], long(7));
+        many.rotate_left(8);
+        assert!(!similar(&long(7), &many).contains(&long(7).as_str()));
+    }
 }

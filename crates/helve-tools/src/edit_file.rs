@@ -247,7 +247,7 @@ async fn has_made(
     max: u64,
 ) -> bool {
     let Some(former) = files.former(path, id, max).await else { return false };
-    match encoded::apply(files, path, former, edits).await {
+    match encoded::apply(files, path, former, edits, max).await {
         Ok(Attempt { outcome: Ok(edited), .. }) => edited.bytes == now,
         _ => false,
     }

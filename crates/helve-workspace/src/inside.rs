@@ -15,8 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use helve_core::files::{
-    Change, Changed, ContentId, FileContent, FileEntry, FileStat, Files, FilesBridge, FilesPlace, FilesScope,
-    Is, ListRequest, Page, PageRequest, PathRules, SearchRequest, Searched, Seen, WalkRequest, Walked, Was,
+    Act, Change, Changed, ContentId, FileContent, FileEntry, FileStat, Files, FilesBridge, FilesPlace,
+    FilesScope, Is, ListRequest, Page, PageRequest, PathRules, SearchRequest, Searched, Seen, WalkRequest,
+    Walked, Was,
 };
 use helve_core::{
     BoxFuture, Cancel, ErrorKind, Exit, OutputSink, ShellBackend, ShellJob, Stream, ToolError, Work,
@@ -152,10 +153,19 @@ impl Handle {
             names::Asked::Relative(path) => path,
             names::Asked::Absolute(path) => match path.strip_prefix(workspace) {
                 Some(below) if below.is_empty() || below.starts_with('/') => below,
-                _ => return Some(path.to_owned()),
+                _ => return Some(format!("/{}", names::parts(path)?.join("/"))),
             },
         };
         Some(names::parts(relative)?.join("/"))
+    }
+
+    /// The paths that changes name, without `.` and `..`.
+    fn named(&self, changes: &[Change]) -> Vec<String> {
+        let moved = changes.iter().filter_map(|change| match &change.act {
+            Act::Move { to, .. } => Some(to),
+            _ => None,
+        });
+        changes.iter().map(|change| &change.path).chain(moved).filter_map(|path| self.key(path)).collect()
     }
 
     fn saw(&self, path: &str, id: Option<&ContentId>, bytes: Option<&[u8]>) {
@@ -186,7 +196,13 @@ impl Handle {
         let broken = |error: std::io::Error| self.no_answer(&error.to_string());
         let mut rest = bytes.as_slice();
         let mut before: Vec<(String, Had, Is, &[u8])> = Vec::new();
+        let named = self.named(&changes);
         for (path, was, will_be) in collected {
+            // An undo puts back whatever is kept, also what is protected. Above what was named only directories are made.
+            let above = |one: &str| one.starts_with(&format!("{path}/")) && !matches!(was, Had::File { .. });
+            if !named.iter().any(|one| *one == path || above(one)) {
+                return Err(self.no_answer("it speaks of a path that nobody named"));
+            }
             let len = if let Had::File { len, .. } = &was { *len } else { 0 };
             let bytes = take(&mut rest, usize::try_from(len).unwrap_or(usize::MAX)).map_err(broken)?;
             had.push((path.clone(), was.clone()));

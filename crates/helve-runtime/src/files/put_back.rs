@@ -3,8 +3,6 @@
 //! It is the owner's own act and not a tool that a model can call; it takes the pipeline's way from its place in the line
 //! on, so that it is ordered, recorded and can be undone itself.
 
-use std::collections::BTreeSet;
-
 use helve_core::files::{Act, Change, ContentId, Expect, Files};
 use helve_core::{Access, BoxFuture, Context, ErrorKind, Lane, Output, Resource, Tool, ToolError, ToolSpec};
 use helve_store::{FileState, Undo, UndoChange};
@@ -148,7 +146,7 @@ struct Plan {
 impl Plan {
     /// The changes in their order, and what is told of them. A directory goes if nothing else is in it.
     async fn finish(mut self, files: &dyn Files) -> Result<(Vec<Change>, Report), ToolError> {
-        let mut gone: BTreeSet<String> = self.remove.iter().map(|change| change.path.clone()).collect();
+        let mut gone: Vec<String> = self.remove.iter().map(|change| change.path.clone()).collect();
         // What is below comes first.
         self.directories.sort_unstable_by(|a, b| b.cmp(a));
         for path in self.directories {
@@ -162,12 +160,12 @@ impl Plan {
                 self.left.push(path);
                 continue;
             }
-            gone.insert(path);
+            gone.push(path);
             self.remove.push(change);
         }
         let report = Report {
             restored: self.make.iter().chain(&self.restore).map(|change| change.path.clone()).collect(),
-            removed: gone.into_iter().collect(),
+            removed: gone,
             left: self.left,
         };
         let changes = self.remove.into_iter().chain(self.make).chain(self.restore).collect();

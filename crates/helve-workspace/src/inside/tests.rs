@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use helve_core::files::{Act, Expect, PageStart, SeenFiles, UndoSink};
+use helve_core::files::{Expect, PageStart, SeenFiles, UndoSink};
 use helve_core::{Cancel, Ended, SandboxReport};
 use pretty_assertions::assert_eq;
 
@@ -253,4 +253,23 @@ fn what_was_there_stays_kept_where_the_helper_dies_while_it_changes_files() {
     let conflict = put("src/a.txt", "newer", Expect::Absent);
     assert!(wait(files.commit(vec![conflict], false)).is_err());
     assert_eq!(kept.0.lock().unwrap().len(), 2);
+}
+
+/// A helper that somebody replaced cannot have anything kept, and later put back, at a path of its own choice.
+#[test]
+fn only_what_was_named_is_kept() {
+    let is = Is::File { id: ContentId("b3:0".into()), mode: 0o644 };
+    for (path, believed) in [("src/a.txt", true), ("src", false), (".git/hooks/x", false), ("src/a", false)] {
+        let had = Had::File { id: ContentId("b3:0".into()), len: 4, mode: 0o755 };
+        let told = Told::Collected(vec![(path.to_owned(), had, is.clone())]);
+        let answer: &'static [u8] = encode(&told, b"evil").unwrap().leak();
+        let scene = Scene::new(Some((Exit::Code(0), answer)));
+        let kept = Arc::new(Kept::default());
+        let undo = Some(Arc::clone(&kept) as Arc<dyn UndoSink>);
+        let files = scene.bridge.scoped(FilesScope { undo, ..FilesScope::default() });
+        // The same answer is none to the second request.
+        let change = put("./src/../src/a.txt", "x", Expect::Any);
+        assert!(wait(files.commit(vec![change], false)).is_err());
+        assert_eq!(!kept.0.lock().unwrap().is_empty(), believed, "{path}");
+    }
 }

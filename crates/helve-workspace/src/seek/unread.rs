@@ -58,7 +58,9 @@ pub(super) fn reason(error: &io::Error) -> String {
         _ => {
             let text = error.to_string();
             let end = text.find(" (os error").unwrap_or(text.len());
-            text[..end].to_lowercase()
+            let mut rest = text[..end].chars();
+            // It goes on in a sentence.
+            rest.next().map(|first| first.to_lowercase().chain(rest).collect()).unwrap_or_default()
         }
     }
 }

@@ -354,7 +354,7 @@ impl Judge for Handle {
 
     fn check_write(&self, key: &Key) -> Result<(), ToolError> {
         let shown = self.host.shown(key);
-        if !self.host.roots.get(key.root).is_some_and(|root| root.write) {
+        if !self.host.is_writable(key) {
             return Err(refuse::read_only(&shown));
         }
         self.host.rules.check_write(&key.path, &shown, &self.scope.agreed)

@@ -95,6 +95,15 @@ impl Host {
         best.map(|(_, index, rest)| (index, rest))
     }
 
+    /// Whether the root that a path belongs to may be written: the deepest one that holds it, for a directory in the
+    /// workspace may be open for reading only.
+    pub(super) fn is_writable(&self, key: &Key) -> bool {
+        let Some(root) = self.roots.get(key.root) else { return false };
+        let place = root.names.last().map(|name| name.join(&key.path));
+        let deepest = place.and_then(|place| self.below_root(place.to_str()?)).map(|(index, _)| index);
+        root.write && deepest.and_then(|index| self.roots.get(index)).is_none_or(|deepest| deepest.write)
+    }
+
     /// What is at a path, links inside the workspace followed; none if nothing is. What must not be read is refused.
     pub(super) fn find(&self, path: &str) -> Result<Option<Found>, ToolError> {
         let (root, relative) = self.locate(path)?;

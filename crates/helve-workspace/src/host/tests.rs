@@ -514,6 +514,30 @@ fn other_roots_are_read_and_written_as_the_policy_says() {
 }
 
 #[test]
+fn of_roots_in_each_other_the_deepest_says_whether_it_is_written() {
+    let mut scene = Scene::new();
+    fs::create_dir_all(scene.ws().join("vendor/own")).unwrap();
+    scene.rules.roots = vec![
+        ExtraRoot { path: scene.ws().join("vendor"), write: false },
+        ExtraRoot { path: scene.ws().join("vendor/own"), write: true },
+        // Above the workspace, which stays open.
+        ExtraRoot { path: scene.dir.path().to_owned(), write: false },
+    ];
+    let files = scene.files();
+    for (path, expected) in [
+        ("vendor/new", Err(ErrorKind::Blocked)),
+        ("./a/../vendor/new", Err(ErrorKind::NotFound)),
+        ("vendor/own/new", Ok(())),
+        ("vendored", Ok(())),
+        ("a.txt", Ok(())),
+    ] {
+        assert_eq!(write(&*files, path, "x"), expected, "{path}");
+    }
+    let moved = change("a.txt", Act::Move { to: "vendor/a.txt".to_owned(), content: None });
+    assert_eq!(commit(&*files, vec![moved]).unwrap_err().kind, ErrorKind::Blocked);
+}
+
+#[test]
 fn a_cancelled_commit_does_not_begin() {
     let scene = Scene::new();
     let (handle, cancel) = helve_core::Cancel::pair();

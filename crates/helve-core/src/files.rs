@@ -284,6 +284,9 @@ impl Default for PathRules {
 pub struct FilesScope {
     /// Protected paths that the owner agreed to let this call write, relative to the workspace.
     pub agreed: Vec<String>,
+    /// Patterns of paths, in the syntax of `.gitignore`, that walks and searches leave out, unless they begin in one: what
+    /// the owner refuses to this tool, or is asked about where it is named.
+    pub left_out: Vec<String>,
     /// Where what is needed to undo the call goes; none where nothing is kept.
     pub undo: Option<Arc<dyn UndoSink>>,
     /// What the session has seen; none where nobody keeps it.

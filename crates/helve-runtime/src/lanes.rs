@@ -10,7 +10,7 @@ use helve_core::{
     BlobRef, BoxFuture, Cancel, Egress, ErrorKind, Exit, FilesBridge, FilesPlace, FilesScope, OutputSink,
     SandboxChoice, SandboxReport, Servers, ShellBackend, ShellJob, Stream, ToolError, Work,
 };
-use helve_policy::Policy;
+use helve_policy::{Policy, RunBy};
 use helve_store::{Blobs, GcOptions, Home, SeenLog, StoreError, Undo};
 use helve_workspace::{Inside, Options};
 
@@ -123,6 +123,12 @@ impl Lanes {
             let _ = Home::open(&home).and_then(|home| helve_store::gc(&home, &options));
         };
         let _ = std::thread::Builder::new().name("helve-tidy".to_owned()).spawn(tidy);
+    }
+
+    /// The paths that a tool passes over where it looks through what is above them.
+    pub(crate) fn left_out(&self, tool: &str) -> Vec<String> {
+        let workspace = self.workspace.canonicalize().unwrap_or_else(|_| self.workspace.clone());
+        self.policy.left_out(RunBy { tool, session: Some(&self.session) }, &workspace)
     }
 
     /// The files of the workspace, opened once.

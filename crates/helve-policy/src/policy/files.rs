@@ -82,18 +82,36 @@ impl Policy {
     /// The paths of rules that deny everything about them to every tool: a bridge can hold those on what it has opened,
     /// whatever links lead there.
     fn denied_by_rules(&self, workspace: &Path, session: Option<&str>) -> Vec<String> {
+        let by = RunBy { tool: "", session };
+        self.paths_of_rules(by, workspace, |rule| {
+            rule.verdict == Verdict::Deny && rule.matchers.tools.is_none()
+        })
+    }
+
+    /// The other paths that rules deny to a tool or ask about. A call that names one is judged; one that only looks through
+    /// what is above it leaves it out.
+    pub fn left_out(&self, by: RunBy<'_>, workspace: &Path) -> Vec<String> {
+        self.paths_of_rules(by, workspace, |rule| match rule.verdict {
+            Verdict::Allow => false,
+            Verdict::Ask => true,
+            Verdict::Deny => rule.matchers.tools.is_some(),
+        })
+    }
+
+    /// The paths of rules that hold for a call and are about nothing but paths, as patterns.
+    fn paths_of_rules(&self, by: RunBy<'_>, workspace: &Path, wanted: impl Fn(&Rule) -> bool) -> Vec<String> {
         let analysis = Analysis::default();
-        let subject = self.subject(RunBy { tool: "", session }, &analysis, workspace);
-        let denies = |rule: &&Rule| {
+        let subject = self.subject(by, &analysis, workspace);
+        let about_paths = |rule: &&Rule| {
             let of = &rule.matchers;
-            rule.verdict == Verdict::Deny
-                && of.tools.is_none()
-                && of.commands.is_none()
+            of.commands.is_none()
                 && of.effects.is_none()
                 && of.hosts.is_none()
+                && wanted(rule)
                 && rule.holds(&subject)
         };
-        let globs = self.rules().iter().filter(denies).flat_map(|rule| rule.matchers.paths.iter().flatten());
+        let rules = self.rules().iter().filter(about_paths);
+        let globs = rules.flat_map(|rule| rule.matchers.paths.iter().flatten());
         globs.filter_map(|glob| glob.to_ignore_pattern(workspace)).collect()
     }
 

@@ -206,6 +206,7 @@ impl Executor {
         };
         Ok(bridge.scoped(FilesScope {
             agreed: permit.agreed().to_vec(),
+            left_out: if permit.undoes().is_some() { Vec::new() } else { lanes.left_out(&spec.name) },
             undo: undo.map(|undo| undo as Arc<dyn UndoSink>),
             seen,
             cancel: side.cancel.clone(),

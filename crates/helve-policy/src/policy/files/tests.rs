@@ -121,6 +121,36 @@ fn a_bridge_holds_what_rules_deny_to_every_tool() {
 }
 
 #[test]
+fn what_is_denied_to_one_tool_or_asked_about_is_left_out_where_it_is_not_named() {
+    let config = r#"
+        [[rules]]
+        verdict = "deny"
+        tool = ["read_file", "grep"]
+        path = "secret/**"
+        [[rules]]
+        verdict = "ask"
+        path = "asked"
+        [[rules]]
+        verdict = "deny"
+        path = "denied"
+        [[rules]]
+        verdict = "ask"
+        effect = "writes"
+        path = "written"
+        [[rules]]
+        verdict = "allow"
+        path = "allowed"
+        [[rules]]
+        verdict = "ask"
+        session = "other"
+        path = "theirs"
+    "#;
+    let policy = Policy::from_toml(config).unwrap();
+    assert_eq!(policy.left_out(by("grep"), Path::new("/ws")), ["/secret/**", "/asked"]);
+    assert_eq!(policy.left_out(by("glob"), Path::new("/ws")), ["/asked"]);
+}
+
+#[test]
 fn what_usually_holds_credentials_is_denied_and_what_looks_like_it_is_not() {
     let rules = Policy::builtin().path_rules(Path::new("/ws"), None);
     let deny = DenyRead::new(&rules.deny_read).unwrap();

@@ -197,12 +197,12 @@ impl Files for Handle {
 
     fn walk<'a>(&'a self, request: &'a WalkRequest) -> BoxFuture<'a, Result<Walked, ToolError>> {
         let (this, request) = (self.clone(), request.clone());
-        blocking(move || this.host.walk(&request, &this.scope.cancel))
+        blocking(move || this.host.walk(&request, &this.scope))
     }
 
     fn search<'a>(&'a self, request: &'a SearchRequest) -> BoxFuture<'a, Result<Searched, ToolError>> {
         let (this, request) = (self.clone(), request.clone());
-        blocking(move || this.host.search(&request, &this.scope.cancel))
+        blocking(move || this.host.search(&request, &this.scope))
     }
 
     fn commit(&self, changes: Vec<Change>, rehearse: bool) -> BoxFuture<'_, Result<Vec<Changed>, ToolError>> {

@@ -98,6 +98,7 @@ impl Handle {
             workspace: parts.workspace.clone(),
             rules: parts.rules.clone(),
             agreed: self.scope.agreed.clone(),
+            left_out: self.scope.left_out.clone(),
             seen: seen.collect(),
             fsync: parts.fsync,
             ask,

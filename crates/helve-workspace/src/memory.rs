@@ -165,7 +165,8 @@ impl Handle {
         }
         let tree = self.memory.lock();
         let tree = MemoryTree::new(entries(&tree), &found);
-        seek::walk_memory(&tree, &self.memory.rules, request, &self.scope.cancel)
+        let rules = self.memory.rules.leaving_out(&self.scope.left_out, &found)?;
+        seek::walk_memory(&tree, &rules, request, &self.scope.cancel)
     }
 
     fn search_now(&self, request: &SearchRequest) -> Result<Searched, ToolError> {
@@ -175,7 +176,8 @@ impl Handle {
         }
         let tree = self.memory.lock();
         let tree = MemoryTree::new(entries(&tree), &found);
-        seek::search_memory(&tree, &self.memory.rules, request, &self.scope.cancel)
+        let rules = self.memory.rules.leaving_out(&self.scope.left_out, &found)?;
+        seek::search_memory(&tree, &rules, request, &self.scope.cancel)
     }
 
     fn commit_now(&self, changes: Vec<Change>, rehearse: bool) -> Result<Vec<Changed>, ToolError> {

@@ -14,13 +14,27 @@ use crate::{names, refuse};
 pub(crate) struct Rules {
     given: PathRules,
     deny_read: DenyRead,
+    /// What one call passes over where it looks through what is above it.
+    left_out: Option<DenyRead>,
 }
 
 impl Rules {
     /// Compiles them; a pattern that is none is an error.
     pub(crate) fn new(given: PathRules) -> Result<Rules, ToolError> {
         let deny_read = DenyRead::new(&given.deny_read)?;
-        Ok(Rules { given, deny_read })
+        Ok(Rules { given, deny_read, left_out: None })
+    }
+
+    /// The rules of one call that looks through everything below `start` and leaves these patterns out. Who starts in one
+    /// of them has named it.
+    pub(crate) fn leaving_out(&self, patterns: &[String], start: &str) -> Result<Rules, ToolError> {
+        let mut rules = self.clone();
+        if !patterns.is_empty() {
+            let left_out = DenyRead::new(patterns)?;
+            let is_named = left_out.denies(&Path::new(start).join("x"), false);
+            rules.left_out = (!is_named).then_some(left_out);
+        }
+        Ok(rules)
     }
 
     /// What they were made from.
@@ -31,10 +45,12 @@ impl Rules {
     /// Whether nothing of a path may be read, for the path itself; what lies in a denied directory is asked for by its
     /// own path or is not reached at all. The path is relative to its root.
     pub(crate) fn denies_entry(&self, path: &[u8], is_dir: bool) -> bool {
+        let plain = Path::new(OsStr::from_bytes(path));
         let denies = |path: &Path| self.deny_read.denies_entry(path, is_dir);
-        !self.deny_read.is_empty()
-            && (denies(Path::new(OsStr::from_bytes(path)))
-                || names::is_odd(path) && denies(Path::new(&seen(&String::from_utf8_lossy(path)))))
+        let is_denied = !self.deny_read.is_empty()
+            && (denies(plain)
+                || names::is_odd(path) && denies(Path::new(&seen(&String::from_utf8_lossy(path)))));
+        is_denied || self.left_out.as_ref().is_some_and(|left_out| left_out.denies_entry(plain, is_dir))
     }
 
     /// The same for a path and everything above it.

@@ -152,4 +152,4 @@ fn cancelled() -> ToolError {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::Read;
 use std::sync::Arc;
 
-use helve_core::files::{Page, PageRequest, SearchRequest, Searched, WalkRequest, Walked};
-use helve_core::{Cancel, ToolError};
+use helve_core::ToolError;
+use helve_core::files::{FilesScope, Page, PageRequest, SearchRequest, Searched, WalkRequest, Walked};
 use rustix::fs::FileType;
 
 use super::list::open_dir;
@@ -48,19 +48,21 @@ fn whole(file: File) -> Option<Vec<u8>> {
 }
 
 impl Host {
-    pub(super) fn walk(&self, request: &WalkRequest, cancel: &Cancel) -> Result<Walked, ToolError> {
+    pub(super) fn walk(&self, request: &WalkRequest, scope: &FilesScope) -> Result<Walked, ToolError> {
         let found = self.find(&request.path)?.ok_or_else(|| refuse::missing(&request.path))?;
-        seek::walk(self.start(&request.path, found)?, &self.rules, request, cancel)
+        let rules = self.rules.leaving_out(&scope.left_out, &found.key.path)?;
+        seek::walk(self.start(&request.path, found)?, &rules, request, &scope.cancel)
     }
 
-    pub(super) fn search(&self, request: &SearchRequest, cancel: &Cancel) -> Result<Searched, ToolError> {
+    pub(super) fn search(&self, request: &SearchRequest, scope: &FilesScope) -> Result<Searched, ToolError> {
         let path = &request.path;
         let found = self.find(path)?.ok_or_else(|| refuse::missing(path))?;
+        let rules = self.rules.leaving_out(&scope.left_out, &found.key.path)?;
         let start = match FileType::from_raw_mode(found.stat.st_mode) {
             FileType::Directory => SearchStart::Dir(self.start(path, found)?),
             _ => SearchStart::File { file: self.open_file(path, &found)?, shown: self.shown(&found.key) },
         };
-        seek::search(start, &self.rules, request, cancel)
+        seek::search(start, &rules, request, &scope.cancel)
     }
 
     /// The directory that a path led to, as the start of a walk.

@@ -538,6 +538,28 @@ fn of_roots_in_each_other_the_deepest_says_whether_it_is_written() {
 }
 
 #[test]
+fn what_a_call_leaves_out_is_found_only_by_who_names_it() {
+    let scene = Scene::new();
+    fs::create_dir_all(scene.ws().join("secret/deep")).unwrap();
+    fs::write(scene.ws().join("secret/deep/x"), "needle").unwrap();
+    fs::write(scene.ws().join("open"), "needle").unwrap();
+    let files = scene.with(FilesScope { left_out: vec!["/secret/**".to_owned()], ..FilesScope::default() });
+    let found = |path: &str| -> Vec<String> {
+        let search = SearchRequest { path: path.to_owned(), ..crate::seek::tests::lines("needle") };
+        let searched = wait(async { files.search(&search).await }).unwrap();
+        searched.files.into_iter().map(|file| file.path).collect()
+    };
+    assert_eq!(found("."), ["open"]);
+    assert_eq!(found("secret"), ["secret/deep/x"]);
+    assert_eq!(found("secret/deep"), ["secret/deep/x"]);
+    assert_eq!(found("secret/deep/x"), ["secret/deep/x"]);
+    let walk = WalkRequest { path: ".".to_owned(), ..crate::seek::tests::names() };
+    let walked = wait(async { files.walk(&walk).await }).unwrap();
+    assert!(walked.entries.iter().all(|entry| !entry.path.starts_with("secret/")), "{:?}", walked.entries);
+    assert_eq!(read(&*files, "secret/deep/x"), Ok("needle".to_owned()));
+}
+
+#[test]
 fn a_cancelled_commit_does_not_begin() {
     let scene = Scene::new();
     let (handle, cancel) = helve_core::Cancel::pair();

@@ -49,6 +49,7 @@ async fn answer(asked: Asked, mut rest: &[u8], content: &mut Vec<u8>) -> Result<
     let keeper = Arc::new(Keeper::new(bound));
     let mut scope = FilesScope {
         agreed: asked.agreed,
+        left_out: asked.left_out,
         undo: None,
         seen: Some(Arc::new(Given(asked.seen))),
         cancel: Cancel::never(),

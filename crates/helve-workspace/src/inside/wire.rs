@@ -21,6 +21,8 @@ pub(super) struct Asked {
     pub(super) rules: PathRules,
     /// Protected paths that the owner agreed to.
     pub(super) agreed: Vec<String>,
+    /// What walks and searches leave out.
+    pub(super) left_out: Vec<String>,
     /// What the session last saw of the paths of this request.
     pub(super) seen: Vec<(String, ContentId)>,
     /// Whether a change waits until the disk has it.

@@ -43,7 +43,7 @@ fn rules(deny: &[&str]) -> Rules {
     Rules::new(PathRules { deny_read, ..PathRules::default() }).unwrap()
 }
 
-fn names() -> WalkRequest {
+pub(crate) fn names() -> WalkRequest {
     WalkRequest {
         path: String::new(),
         globs: Vec::new(),
@@ -57,7 +57,7 @@ fn names() -> WalkRequest {
     }
 }
 
-fn lines(pattern: &str) -> SearchRequest {
+pub(crate) fn lines(pattern: &str) -> SearchRequest {
     SearchRequest {
         path: String::new(),
         pattern: pattern.to_owned(),

@@ -80,9 +80,12 @@ pub(super) fn from_git_line(rest: &str) -> Option<(String, String)> {
         let (old, rest) = unquoted(rest)?;
         return Some(without_prefixes(&old, &written(rest.trim_start())?));
     }
-    // The paths may hold spaces: the same path twice is the likeliest reading, else there must be only one space.
-    for (at, _) in rest.match_indices(' ') {
-        let (old, new) = without_prefixes(&rest[..at], &rest[at + 1..]);
+    // The paths may hold spaces: the same path twice is the likeliest reading, with the space between them in the middle,
+    // for the prefixes of both sides are equally long. Else there must be only one space.
+    if let (Some(old), Some(new)) = (rest.get(..rest.len() / 2), rest.get(rest.len() / 2..))
+        && let Some(new) = new.strip_prefix(' ')
+    {
+        let (old, new) = without_prefixes(old, new);
         if old == new {
             return Some((old, new));
         }
@@ -139,6 +142,9 @@ mod tests {
         assert_eq!(from_git_line("a/x y b/x y"), pair("x y", "x y"));
         assert_eq!(from_git_line("a/x b/y"), pair("x", "y"));
         assert_eq!(from_git_line("a/x y b/z"), None);
+        assert_eq!(from_git_line("x y x y"), pair("x y", "x y"));
+        // Linear, however many spaces there are.
+        assert_eq!(from_git_line(&"a ".repeat(1 << 20)), None);
         assert_eq!(from_git_line(r#""a/\303\244" "b/\303\244""#), pair("ä", "ä"));
     }
 }

@@ -19,7 +19,7 @@ const NAMES: [&str; 7] = ["head", "commondir", "config", "config.worktree", "hoo
 pub(super) fn check(plan: &Plan, world: &mut dyn World, judge: &dyn Judge) -> Result<(), ToolError> {
     let mut known: BTreeMap<Key, bool> = BTreeMap::new();
     for (key, _) in plan.differing().filter(|(_, entry)| !matches!(entry.now, Now::Absent)) {
-        let mut at = 0;
+        let mut at = 0_usize;
         for part in key.path.split('/') {
             let dir = &key.path[..at.saturating_sub(1)];
             at += part.len() + 1;

@@ -127,8 +127,7 @@ impl Lanes {
 
     /// The paths that a tool passes over where it looks through what is above them.
     pub(crate) fn left_out(&self, tool: &str) -> Vec<String> {
-        let workspace = self.workspace.canonicalize().unwrap_or_else(|_| self.workspace.clone());
-        self.policy.left_out(RunBy { tool, session: Some(&self.session) }, &workspace)
+        self.policy.left_out(RunBy { tool, session: Some(&self.session) }, &self.workspace)
     }
 
     /// The files of the workspace, opened once.

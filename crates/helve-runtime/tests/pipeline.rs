@@ -67,14 +67,17 @@ async fn work_in_another_thread_is_told_that_time_is_up() {
             Box::pin(async move { work.await.unwrap() })
         })
     };
+    let workspace = dir.path().join("workspace");
+    std::fs::create_dir(&workspace).unwrap();
     let runtime = builder(dir.path(), "")
+        .workspace(&workspace)
         .register(works("changes", Lane::Files, || Ok(Output::text("changed"))))
         .register(works("fails", Lane::Files, || Err(ToolError::failed("taken back"))))
         .register(works("elsewhere", Lane::Host, || Ok(Output::text("late"))))
         .build()
         .unwrap();
     let calls = ["changes", "fails", "elsewhere"].map(|name| Call::new(name, json!({})));
-    let results = runtime.batch(calls.to_vec()).await;
+    let results = runtime.batch(Vec::from(calls)).await;
     assert_eq!(
         results.iter().map(kind).collect::<Vec<_>>(),
         [None, Some(ErrorKind::Timeout), Some(ErrorKind::Timeout)]

@@ -10,7 +10,7 @@
 mod serve;
 mod wire;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -201,7 +201,10 @@ impl Handle {
         for (path, was, will_be) in collected {
             // An undo puts back whatever is kept, also what is protected. Above what was named only directories are made.
             let above = |one: &str| one.starts_with(&format!("{path}/")) && !matches!(was, Had::File { .. });
-            if !named.iter().any(|one| *one == path || above(one)) {
+            // A root besides the workspace may be named in two ways.
+            let elsewhere =
+                self.parts.rules.roots.iter().any(|root| Path::new(&path).starts_with(&root.path));
+            if !elsewhere && !named.iter().any(|one| *one == path || above(one)) {
                 return Err(self.no_answer("it speaks of a path that nobody named"));
             }
             let len = if let Had::File { len, .. } = &was { *len } else { 0 };

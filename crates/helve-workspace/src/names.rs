@@ -81,6 +81,32 @@ pub(crate) fn show(path: &str) -> String {
     out
 }
 
+/// A path as text: as it is, or where it is no UTF-8 with the other bytes written as `\xff`, so that no two look the same.
+pub(crate) fn told(path: &[u8]) -> String {
+    if let Ok(text) = std::str::from_utf8(path) {
+        return text.to_owned();
+    }
+    let mut text = String::new();
+    for chunk in path.utf8_chunks() {
+        text.push_str(&chunk.valid().replace("\\x", "\\x5cx"));
+        chunk.invalid().iter().for_each(|byte| text.push_str(&format!("\\x{byte:02x}")));
+    }
+    text
+}
+
+/// The bytes that [`told`] made a text of, to go on behind them.
+pub(crate) fn untold(text: &str) -> Vec<u8> {
+    let mut rest = text.as_bytes();
+    let mut bytes = Vec::with_capacity(rest.len());
+    while let Some((first, after)) = rest.split_first() {
+        let code = after.strip_prefix(b"x").filter(|_| *first == b'\\').and_then(|after| after.get(..2));
+        let code = code.and_then(|code| u8::from_str_radix(std::str::from_utf8(code).ok()?, 16).ok());
+        bytes.push(code.unwrap_or(*first));
+        rest = if code.is_some() { &after[3..] } else { after };
+    }
+    bytes
+}
+
 /// What of a name a reader sees, and what a file system that folds names would make of it: without invisible
 /// characters, without dots and spaces at its end, in small letters.
 pub(crate) fn visible(name: &str) -> String {
@@ -163,5 +189,21 @@ mod tests {
     fn control_characters_are_shown_as_escapes() {
         assert_eq!(show("con\n\x1b[2Jname"), "con\\x0a\\x1b[2Jname");
         assert_eq!(show("ü.txt"), "ü.txt");
+    }
+
+    #[test]
+    fn what_is_no_text_is_told_and_found_again() {
+        assert_eq!(told(b"a/\xffb\x80"), r"a/\xffb\x80");
+        assert_eq!(told("ü\\x41".as_bytes()), "ü\\x41");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn bytes_come_back(bytes in proptest::collection::vec(proptest::sample::select(b"a\\x4f/\xff\xc3\xa4\x80".to_vec()), 0..12)) {
+            // What is text stays as it is, and may look like something else.
+            if std::str::from_utf8(&bytes).is_err() {
+                assert_eq!(untold(&told(&bytes)), bytes);
+            }
+        }
     }
 }

@@ -189,6 +189,8 @@ fn a_long_line_is_shown_in_parts() {
 fn a_negative_offset_counts_from_the_end() {
     assert_eq!(text_of(b"1\n2\n3\n4\n", json!({"path": "f", "offset": -2})), "3\n4");
     assert_eq!(text_of(b"1\n2\n", json!({"path": "f", "offset": -20})), "1\n2");
+    let beyond = text_of(b"short\nnext", json!({"path": "f", "offset": 1, "cursor": u64::MAX, "limit": 1}));
+    assert!(beyond.starts_with("Line 1 has at most 18446744073709551615 characters"), "{beyond}");
     let error = read_with(&[("f", b"1")], json!({"path": "f", "offset": -2, "cursor": 3}), None).unwrap_err();
     assert_eq!(error.kind, ErrorKind::InvalidParams);
     assert_eq!(text_of(b"1\n2\n", json!({"path": "f", "offset": 0})), "1\n2");

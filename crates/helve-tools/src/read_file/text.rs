@@ -50,6 +50,11 @@ fn nothing_to_show(page: &Page, ask: &Ask) -> Option<String> {
             }
         });
     }
+    if let (PageStart::Line { line, cursor: passed @ 1.. }, 1, "") =
+        (ask.start, page.lines, page.text.as_str())
+    {
+        return Some(format!("Line {line} has at most {passed} characters: nothing is behind them."));
+    }
     let is_blank = page.text.bytes().all(|byte| byte == b'\n');
     let is_all = page.first_line == Some(1) && page.end == PageEnd::End && from_start;
     (is_blank && is_all).then(|| format!("File contains {} blank line{}.", page.lines, plural(page.lines)))

@@ -38,7 +38,7 @@ pub(crate) fn plan(
             format!("{} changes at once are too many; at most {CHANGES} are possible.", changes.len());
         return Err(ToolError::new(ErrorKind::TooLarge, message).hint("Split them into several calls."));
     }
-    let mut planner = Planner { world, judge, entries: BTreeMap::new() };
+    let mut planner = Planner { world: &mut *world, judge, entries: BTreeMap::new() };
     let mut changed = Vec::with_capacity(changes.len());
     for change in changes {
         changed.push(planner.take(change)?);

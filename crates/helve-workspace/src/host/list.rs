@@ -14,6 +14,7 @@ use super::resolve::Found;
 use super::{Host, kind_of, stat_of};
 use crate::commit::Key;
 use crate::host::janitor::is_temporary;
+use crate::names::{told, untold};
 use crate::refuse;
 use crate::seek::Ignores;
 
@@ -28,6 +29,7 @@ impl Host {
             true => Ignores::of_host(self.start(path, found)?, &self.rules)?,
             false => Ignores::default(),
         };
+        let after = after.as_deref().map(untold);
         let cannot = |error| refuse::system("list", path, error);
         // The smallest names so far, the largest of them on top.
         let mut names: BinaryHeap<Vec<u8>> = BinaryHeap::new();
@@ -35,7 +37,7 @@ impl Host {
         for entry in Dir::read_from(&dir).map_err(cannot)? {
             let entry = entry.map_err(cannot)?;
             let name = entry.file_name().to_bytes();
-            let before = after.as_ref().is_some_and(|after| name <= after.as_bytes());
+            let before = after.as_ref().is_some_and(|after| name <= after.as_slice());
             let passed_over = !hidden && name.first() == Some(&b'.');
             if before || passed_over || name == b"." || name == b".." || is_temporary(name) {
                 continue;
@@ -61,7 +63,7 @@ impl Host {
                 continue;
             };
             entries.push(FileEntry {
-                path: String::from_utf8_lossy(&name).into_owned(),
+                path: told(&name),
                 kind: kind_of(FileType::from_raw_mode(stat.st_mode)),
                 stat: Some(stat_of(&stat)),
             });

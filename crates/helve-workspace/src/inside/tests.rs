@@ -1,6 +1,5 @@
 use std::collections::HashMap;
 use std::fs;
-use std::path::Path;
 
 use helve_core::files::{Expect, PageStart, SeenFiles, UndoSink};
 use helve_core::{Cancel, Ended, SandboxReport};

@@ -10,6 +10,7 @@ use super::crew::{self, Found, Visitor};
 use super::filter::Filter;
 use super::tree::Tree;
 use super::unread::{Unread, locked};
+use crate::names::{told, untold};
 use crate::rules::Rules;
 
 struct Entry {
@@ -46,6 +47,7 @@ pub(super) fn walk<T: Tree>(
     let filter = Filter::of_walk(rules, tree.base(), request)?;
     let unread = Unread::default();
     let after = request.after.as_deref().map(|after| after.strip_prefix(tree.prefix()).unwrap_or(after));
+    let after = after.map(untold);
     let walk = Walk {
         tree,
         filter: &filter,
@@ -53,7 +55,7 @@ pub(super) fn walk<T: Tree>(
         kinds: request.kinds,
         stat: request.stat,
         keep: request.limit.saturating_add(1),
-        after: after.map(str::as_bytes),
+        after: after.as_deref(),
         cutoff: Cutoff::default(),
         found: Mutex::default(),
     };
@@ -78,8 +80,7 @@ pub(super) fn walk<T: Tree>(
 
 /// A path as the answer has it.
 pub(super) fn shown(prefix: &str, path: Vec<u8>) -> String {
-    let path = String::from_utf8(path)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+    let path = String::from_utf8(path).unwrap_or_else(|error| told(error.as_bytes()));
     if prefix.is_empty() { path } else { format!("{prefix}{path}") }
 }
 

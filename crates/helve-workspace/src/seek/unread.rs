@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::names::told;
+
 use helve_core::ToolError;
 
 /// How many are told by name.
@@ -39,8 +41,7 @@ impl Unread {
 
     pub(super) fn told(self, prefix: &str) -> (Vec<String>, u64) {
         let inner = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let line =
-            |(path, why): (Vec<u8>, String)| format!("{prefix}{}: {why}", String::from_utf8_lossy(&path));
+        let line = |(path, why): (Vec<u8>, String)| format!("{prefix}{}: {why}", told(&path));
         (inner.told.into_iter().map(line).collect(), inner.count)
     }
 }

@@ -146,8 +146,8 @@ fn what_is_denied_to_one_tool_or_asked_about_is_left_out_where_it_is_not_named()
         path = "theirs"
     "#;
     let policy = Policy::from_toml(config).unwrap();
-    assert_eq!(policy.left_out(by("grep"), Path::new("/ws")), ["/secret/**", "/asked"]);
-    assert_eq!(policy.left_out(by("glob"), Path::new("/ws")), ["/asked"]);
+    assert_eq!(policy.left_out(by("grep"), Path::new("/ws")), ["/secret/**", "/**/asked"]);
+    assert_eq!(policy.left_out(by("glob"), Path::new("/ws")), ["/**/asked"]);
 }
 
 #[test]

@@ -228,10 +228,10 @@ impl Map {
                 [Object::Text(from), Object::Text(to), Object::Text(first)] => {
                     let (from, to) = (code_of(from), code_of(to));
                     let mut first = utf16(first).chars().collect::<Vec<_>>().into_iter();
-                    if let (Some(c), None) = (first.next(), first.next()) {
-                        if self.ranges.len() < ENTRIES {
-                            self.ranges.push((from, to, u32::from(c)));
-                        }
+                    if let (Some(c), None) = (first.next(), first.next())
+                        && self.ranges.len() < ENTRIES
+                    {
+                        self.ranges.push((from, to, u32::from(c)));
                     }
                 }
                 [Object::Text(from), Object::Text(_), Object::Array(texts)] => {

@@ -184,3 +184,26 @@ fn only_so_many_patterns_hold_at_a_time() {
     let shown = paths(dir.path(), &WalkRequest { hidden: false, ..names() });
     assert_eq!(shown, ["in/y", "x4999"]);
 }
+
+#[test]
+fn names_that_are_no_text_are_told_apart_and_paged_through() {
+    use std::os::unix::ffi::OsStrExt;
+    let dir = tree(&[("a", "needle")]);
+    for name in [&b"\x801"[..], b"\xff1", b"\xff2"] {
+        fs::write(dir.path().join(std::ffi::OsStr::from_bytes(name)), "needle").unwrap();
+    }
+    let all = ["a", r"\x801", r"\xff1", r"\xff2"];
+    assert_eq!(paths(dir.path(), &names()), all);
+    let mut after: Option<String> = None;
+    let mut paged = Vec::new();
+    while let [next] =
+        paths(dir.path(), &WalkRequest { limit: 1, after: after.clone(), ..names() }).as_slice()
+    {
+        paged.push(next.clone());
+        after = Some(next.clone());
+        assert!(paged.len() <= all.len(), "{paged:?}");
+    }
+    assert_eq!(paged, all);
+    let searched = found(dir.path(), &lines("needle"));
+    assert_eq!(searched.files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), all);
+}

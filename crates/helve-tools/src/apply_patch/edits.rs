@@ -105,7 +105,8 @@ impl TextEdit {
             }
             (Action::Replace, Some(now), Some(old)) => {
                 let edits = [Edit { old: old.clone(), new: new.clone(), all: false }];
-                match edit::apply(now, &edits) {
+                // One place of each text: the result is no longer than the arguments make it.
+                match edit::apply(now, &edits, usize::MAX) {
                     Ok(edited) => Ok(edited.bytes),
                     Err(misses) => Err(words::refusal(&self.path, &edits, &misses)),
                 }

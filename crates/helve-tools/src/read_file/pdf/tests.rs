@@ -251,15 +251,11 @@ fn names_are_found_soon_among_very_many() {
     assert!(started.elapsed().as_secs() < 30, "{:?}", started.elapsed());
 }
 
-/// Only as many characters are made as the text may have.
+/// A text may be as long as a stream, and a character takes much more room than its code.
 #[test]
-fn a_text_as_long_as_a_stream_is_shown_character_by_character() {
+fn only_as_many_characters_are_made_as_are_asked_for() {
+    let text = vec![b'a'; 64 << 20];
     let started = std::time::Instant::now();
-    let limits = Limits { document_text_bytes: 1_000, ..Limits::default() };
-    let content = [b"BT /F 1 Tf (".to_vec(), vec![b'a'; 24 << 20], b") Tj ET".to_vec()].concat();
-    let file = one_page(packed(&content), PLAIN_FONT, &[]);
-    let document = text(&file, &limits, &Cancel::never()).unwrap();
-    assert!(document.text.len() < 2_000, "{}", document.text.len());
-    assert!(document.note.unwrap().contains("The text ends in page 1"));
-    assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
+    assert_eq!(font::Font::default().glyphs(&text).take(2).count(), 2);
+    assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
 }

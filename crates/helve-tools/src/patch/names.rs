@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(from_git_line("a/x y b/z"), None);
         assert_eq!(from_git_line("x y x y"), pair("x y", "x y"));
         // Linear, however many spaces there are.
-        assert_eq!(from_git_line(&"a ".repeat(1 << 20)), None);
+        assert!(from_git_line(&format!("{}b", "a ".repeat(1 << 20))).is_none());
         assert_eq!(from_git_line(r#""a/\303\244" "b/\303\244""#), pair("ä", "ä"));
     }
 }

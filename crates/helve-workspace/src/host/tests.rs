@@ -228,7 +228,7 @@ fn no_directory_of_git_is_made_or_changed_whatever_its_name() {
     for name in ["config", "CONFIG", "config.worktree", "hooks/pre-commit", "commondir", "hook\u{200d}s/x"] {
         assert_eq!(blocked(vec![put(&format!("repo/{name}"), "x")]), Some(ErrorKind::Blocked), "{name}");
     }
-    let moved = change("f", Act::Move { to: "repo/config".to_owned(), content: None });
+    let moved = change("f", Act::Move { to: "repo/hooks/x".to_owned(), content: None });
     assert_eq!(blocked(vec![put("f", "x"), moved]), Some(ErrorKind::Blocked));
     assert_eq!(
         blocked(vec![put("linked/HEAD", "x"), put("linked/commondir", "../repo")]),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use clap::Args as ClapArgs;
 use helve::mcp::serve::RuntimeHost;
 use helve::mcp::server::{Card, Host, Hosts};
+use helve::mcp::{Fleet, Gateway};
 use helve::store::Home;
 use helve::{Caller, Cancel, CancelHandle, Dialect, ErrorKind, Policy, Runtime, ToolError};
 
@@ -21,12 +22,21 @@ pub(crate) struct Offer {
     /// The profile whose rules hold, in place of the configured one
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
+    /// Offer the tools of the configured MCP servers
+    #[arg(long)]
+    gateway: bool,
+    /// Offer Helve's own tools beside those of the servers
+    #[arg(long, requires = "gateway")]
+    with_own: bool,
 }
 
 const INSTRUCTIONS: &str = "\
 Every call is checked against the owner's policy, runs in a sandbox where it runs commands, and is recorded. A refusal names \
 its rule: do not try the same by other means. The resource helve://manual says what each tool does and where its limits are; \
 where a result was cut, helve://blob/… has the whole of it.";
+
+/// How long clients wait for servers that were never seen before.
+const SETTLE: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Makes a runtime for each client.
 pub(crate) struct ClientHosts {
@@ -37,6 +47,9 @@ pub(crate) struct ClientHosts {
     session: String,
     named: bool,
     dialect: Option<Dialect>,
+    /// The MCP servers whose tools are offered.
+    fleet: Option<Arc<Fleet>>,
+    own_tools: bool,
     cancel: Cancel,
 }
 
@@ -55,10 +68,17 @@ pub(crate) fn offered(global: &Global, offer: &Offer, kind: &str) -> Result<Offe
     }
     let policy = Policy::load(&sources).map_err(|error| Failure::usage(error.to_string()))?;
     let (canceller, cancel) = Cancel::pair();
+    let (workspace, home) = (setup::workspace(global)?, Home::default_path()?);
+    let fleet = offer.gateway.then(|| {
+        let kept = helve::mcp::keep(&home, &policy, None);
+        helve::mcp::fleet(&policy, &workspace, &home, kept)
+    });
     let named = setup::named_session(global, &policy);
     let hosts = ClientHosts {
-        workspace: setup::workspace(global)?,
-        home: Home::default_path()?,
+        workspace,
+        home,
+        fleet,
+        own_tools: !offer.gateway || offer.with_own,
         named: named.is_some(),
         session: named.unwrap_or_else(|| format!("{kind}-{}", moment::today())),
         dialect: offer.names.dialect(),
@@ -83,16 +103,39 @@ impl ClientHosts {
         if let Some(dialect) = &self.dialect {
             builder = builder.dialect(dialect.clone());
         }
-        let builder = helve::register_file_tools(helve::register_builtin_tools(builder));
-        helve::register_container_tools(builder)
-            .build()
-            .map_err(|error| ToolError::new(ErrorKind::Internal, error.to_string()))
+        if let Some(fleet) = &self.fleet {
+            builder = builder.servers(Arc::<Fleet>::clone(fleet));
+        }
+        if self.own_tools {
+            builder = helve::register_file_tools(helve::register_builtin_tools(builder));
+            builder = helve::register_container_tools(builder);
+        }
+        builder.build().map_err(|error| ToolError::new(ErrorKind::Internal, error.to_string()))
     }
 
     fn host(&self, session: String) -> Result<Arc<dyn Host>, ToolError> {
         let (canceller, cancel) = Cancel::pair();
         let runtime = self.runtime(&session, cancel.or(&self.cancel))?;
-        Ok(Arc::new(RuntimeHost::new(runtime, self.home.clone(), session, canceller)))
+        let host = RuntimeHost::new(runtime.clone(), self.home.clone(), session, canceller);
+        let Some(fleet) = &self.fleet else { return Ok(Arc::new(host)) };
+        let budget = usize::try_from(self.policy.mcp_schema_budget()).unwrap_or(usize::MAX);
+        Ok(Arc::new(host.gateway(Gateway::new(fleet, &runtime, budget))))
+    }
+
+    /// Learns the tools of the servers: from what is on record where they were seen before, else by starting them. A server
+    /// that is slow holds nobody up for long; its tools come when it does.
+    pub(crate) async fn settle(&self) {
+        if let Some(fleet) = &self.fleet {
+            fleet.recall().await;
+            fleet.settled(SETTLE).await;
+        }
+    }
+
+    /// Ends the servers.
+    pub(crate) fn stop(&self) {
+        if let Some(fleet) = &self.fleet {
+            fleet.stop();
+        }
     }
 
     /// The frame that a message may fill: arguments at their limit, escaped, and what stands around them.

@@ -44,6 +44,7 @@ your configuration as [mcp.servers.NAME]. What lies in a repository (.mcp.json a
 #[command(after_help = "\
 Examples:
   helve mcp
+  helve mcp --gateway --with-own
   helve mcp install claude --print
   helve mcp add time --yes -- mcp-server-time
   helve mcp add --from .mcp.json --yes

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 
 use crate::args::Global;
 use crate::failure::{CANCELLED, Failure};
-use crate::hosts::{self, Offer, Offered};
+use crate::hosts::{self, ClientHosts, Offer, Offered};
 use crate::{interrupt, ui};
 
 /// Offer the tools to MCP clients over HTTP
@@ -72,9 +72,12 @@ pub(crate) fn serve(global: &Global, options: &Options) -> Result<u8, Failure> {
         if !options.listen.ip().is_loopback() {
             ui::note("anybody on the network can read what is not encrypted: put a proxy with TLS before it");
         }
-        let face = HttpFace::new(hosts as Arc<dyn Hosts>, http).map_err(cannot)?;
+        hosts.settle().await;
+        let offered = Arc::<ClientHosts>::clone(&hosts) as Arc<dyn Hosts>;
+        let face = HttpFace::new(offered, http).map_err(cannot)?;
         let served = face.serve(listener, &cancel).await.map_err(cannot);
         canceller.cancel();
+        hosts.stop();
         served
     })?;
     served?;

@@ -16,13 +16,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use helve_core::{BoxFuture, CallResult, CancelHandle, EmbeddedResource, ToolError, ToolSpec};
-use helve_mcp::client::Shelf;
 use helve_mcp::server::{Host, HostCall};
 use helve_runtime::{CallScope, Caller, Runtime};
 use serde_json::Value;
 use tokio::sync::{broadcast, watch};
 
 pub use ask::PeerApprover;
+
+use super::lane::Gateway;
 use resources::Resources;
 
 /// A runtime as an MCP client sees it. When it is dropped its calls are taken back.
@@ -30,7 +31,7 @@ pub struct RuntimeHost {
     runtime: Runtime,
     canceller: CancelHandle,
     resources: Arc<Resources>,
-    shelf: Option<Arc<Shelf>>,
+    gateway: Option<Gateway>,
     version: watch::Receiver<u64>,
     updates: broadcast::Sender<String>,
 }
@@ -44,12 +45,15 @@ impl RuntimeHost {
         let version = runtime.tools_version();
         let resources = Arc::new(Resources { home, session });
         let (updates, _) = broadcast::channel(WAITING);
-        RuntimeHost { runtime, canceller, resources, shelf: None, version, updates }
+        RuntimeHost { runtime, canceller, resources, gateway: None, version, updates }
     }
 
-    /// Shows only what the shelf shows. Has to be called where tasks can be spawned.
+    /// Keeps what holds the tools of MCP servers in the runtime, and shows of them what its shelf shows. Has to be called where
+    /// tasks can be spawned.
     #[must_use]
-    pub fn shelf(mut self, shelf: Arc<Shelf>) -> Self {
+    pub fn gateway(mut self, gateway: Gateway) -> Self {
+        let shelf = Arc::clone(gateway.shelf());
+        self.gateway = Some(gateway);
         let (mut tools, mut shown) = (self.runtime.tools_version(), shelf.version());
         let (both, version) = watch::channel(0);
         tokio::spawn(async move {
@@ -66,7 +70,6 @@ impl RuntimeHost {
             }
         });
         self.version = version;
-        self.shelf = Some(shelf);
         self
     }
 }
@@ -79,7 +82,9 @@ impl Drop for RuntimeHost {
 
 impl Host for RuntimeHost {
     fn tools(&self) -> Vec<Arc<ToolSpec>> {
-        let shows = |spec: &Arc<ToolSpec>| self.shelf.as_ref().is_none_or(|shelf| shelf.shows(&spec.name));
+        let shows = |spec: &Arc<ToolSpec>| {
+            self.gateway.as_ref().is_none_or(|gateway| gateway.shelf().shows(&spec.name))
+        };
         self.runtime.specs().filter(shows).collect()
     }
 

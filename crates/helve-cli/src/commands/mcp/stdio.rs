@@ -7,7 +7,7 @@ use helve::mcp::server::{Hosts, serve_stdio};
 
 use crate::args::Global;
 use crate::failure::{CANCELLED, Failure};
-use crate::hosts::{self, Offer, Offered};
+use crate::hosts::{self, ClientHosts, Offer, Offered};
 
 #[derive(ClapArgs)]
 pub(super) struct Stdio {
@@ -19,9 +19,12 @@ pub(super) fn serve(global: &Global, options: &Stdio) -> Result<u8, Failure> {
     let Offered { hosts, cancel, canceller } = hosts::offered(global, &options.offer, "mcp")?;
     let frame_bytes = hosts.frame_bytes();
     let served = hosts::block_on(async {
-        let served = serve_stdio(hosts as Arc<dyn Hosts>, frame_bytes, &cancel).await;
+        hosts.settle().await;
+        let served =
+            serve_stdio(Arc::<ClientHosts>::clone(&hosts) as Arc<dyn Hosts>, frame_bytes, &cancel).await;
         let interrupted = cancel.is_cancelled();
         canceller.cancel();
+        hosts.stop();
         served.map(|()| interrupted)
     })?;
     match served {

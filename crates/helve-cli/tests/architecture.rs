@@ -4,6 +4,8 @@
 //! Each rule is a pure function from data to a list of violations, so that one run shows them all and a planted
 //! violation proves that the rule bites. Reading the project (cargo, git, the file system) is kept apart, at the end.
 //!
+//! Long file: the tables of layers and homes, the rules over them and the planted violations are read together.
+//!
 //! Not here: licenses and sources of dependencies (`deny.toml`), style (`rustfmt.toml`, the workspace lints).
 
 use std::error::Error;

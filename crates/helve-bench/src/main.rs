@@ -1,21 +1,24 @@
 //! Measures Helve beside a reference operation of the same run, so that a noisy machine moves both.
 //!
-//! `helve-bench [sandbox|files] [--json] [--quick] [--check] [--peers] [--helve PATH] [--rg PATH]` prints one row a
+//! `helve-bench [sandbox|files|mcp] [--json] [--quick] [--check] [--peers] [--helve PATH] [--rg PATH] [--everything CMD]` prints one row a
 //! measurement: what Helve takes, what the reference takes, their ratio and the ratio that is promised. `--check` exits 1
 //! when a promise is missed. With the word `sandbox` it measures the sandboxes alone, and with `--peers` other programs
-//! beside them; with `files` the file tools alone, beside ripgrep, which is found in `PATH` or named with `--rg`.
+//! beside them; with `files` the file tools alone, beside ripgrep, which is found in `PATH` or named with `--rg`; with `mcp`
+//! MCP over standard streams alone, beside server-everything, whose command is named with `--everything`.
 //!
 //! | module | measures |
 //! |---|---|
 //! | `inside` | stages and the whole pipeline, in this process |
 //! | `outside` | the `helve` program: start-up, memory, commands, a gigabyte of output |
 //! | `files` | the file tools beside ripgrep and plain system calls |
+//! | `mcp` | calls and lists over MCP beside other servers, and through the gateway |
 //! | `sandbox` | the sandboxes and their lanes beside bare spawns and other programs |
 //! | `sample` | interleaved timing and medians |
 //! | `report` | the table and the JSON |
 
 mod files;
 mod inside;
+mod mcp;
 mod outside;
 mod report;
 mod sample;
@@ -36,6 +39,10 @@ struct Options {
     sandbox: bool,
     /// Only the file tools.
     files: bool,
+    /// Only MCP.
+    mcp: bool,
+    /// The command of server-everything.
+    everything: Option<String>,
     /// Other programs beside them.
     peers: bool,
     helve: PathBuf,
@@ -48,6 +55,17 @@ fn main() -> ExitCode {
         && word == "files-memory"
     {
         return match files::child(Path::new(workspace), Path::new(state)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                report::complain(&error.to_string());
+                ExitCode::FAILURE
+            }
+        };
+    }
+    if let [word, tools] = &std::env::args().skip(1).collect::<Vec<_>>()[..]
+        && word == mcp::SERVER
+    {
+        return match mcp::serve(tools.parse().unwrap_or(1)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 report::complain(&error.to_string());
@@ -82,6 +100,8 @@ fn options() -> Result<Options, String> {
         quick: false,
         sandbox: false,
         files: false,
+        mcp: false,
+        everything: None,
         peers: false,
         helve: PathBuf::new(),
         rg: None,
@@ -93,13 +113,17 @@ fn options() -> Result<Options, String> {
             "--check" => options.check = true,
             "sandbox" => options.sandbox = true,
             "files" => options.files = true,
+            "mcp" => options.mcp = true,
+            "--everything" => {
+                options.everything = Some(args.next().ok_or("--everything wants the command of the server")?);
+            }
             "--rg" => options.rg = Some(args.next().ok_or("--rg wants the path of the program")?.into()),
             "--peers" => options.peers = true,
             "--quick" => options.quick = true,
             "--helve" => options.helve = args.next().ok_or("--helve wants the path of the program")?.into(),
             other => {
                 return Err(format!(
-                    "unknown option {other}\nusage: helve-bench [sandbox|files] [--json] [--quick] [--check] [--peers] [--helve PATH] [--rg PATH]"
+                    "unknown option {other}\nusage: helve-bench [sandbox|files|mcp] [--json] [--quick] [--check] [--peers] [--helve PATH] [--rg PATH] [--everything CMD]"
                 ));
             }
         }
@@ -125,6 +149,11 @@ fn measure(options: &Options) -> Result<Vec<Row>, Box<dyn std::error::Error>> {
     if options.files {
         let asked = files::Asked { quick: options.quick, helve: &options.helve, rg: options.rg.clone() };
         return files::measure(&asked);
+    }
+    if options.mcp {
+        let everything = options.everything.clone();
+        let asked = mcp::Asked { quick: options.quick, helve: &options.helve, everything };
+        return mcp::measure(&asked);
     }
     let mut rows = inside::measure(options.quick)?;
     rows.extend(outside::measure(&options.helve, options.quick)?);

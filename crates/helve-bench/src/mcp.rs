@@ -1,0 +1,259 @@
+//! MCP over standard streams: `helve-bench mcp`.
+//!
+//! Every row talks to real processes in the words of the protocol, one line a message. A call through the gateway stands
+//! beside the same call of the same server without it, Helve's own `echo` beside that of server-everything, a list of a
+//! thousand tools beside `serde_json` writing the same bytes. Calls that are sent at once must all be answered, each once
+//! and with its own text, or the run fails.
+//!
+//! server-everything is named with `--everything 'node /…/server-everything/dist/index.js stdio'`. Without it a small server
+//! of this program's own stands in: its rows are shown and promise nothing, because a server that does nothing makes
+//! everything around it look dear.
+
+mod server;
+mod talk;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use self::talk::Talk;
+use crate::report::{Promise, Row};
+use crate::sample::{in_turns, median};
+
+type Measured<T> = Result<T, Box<dyn std::error::Error>>;
+
+pub(crate) use server::serve;
+
+/// The word with which this program is its own small server.
+pub(crate) const SERVER: &str = "mcp-server";
+/// How many tools the small server has when it is asked for many.
+const MANY: usize = 1000;
+/// How many calls are sent at once.
+const AT_ONCE: usize = 100;
+
+/// What is asked of the run.
+pub(crate) struct Asked<'a> {
+    /// Fewer rounds.
+    pub(crate) quick: bool,
+    /// The program `helve`.
+    pub(crate) helve: &'a Path,
+    /// The command line of server-everything, if one was named.
+    pub(crate) everything: Option<String>,
+}
+
+/// A server that is measured with and without Helve around it.
+struct Server {
+    words: Vec<String>,
+    /// What it needs to see.
+    roots: Vec<PathBuf>,
+}
+
+impl Server {
+    /// This program, with so many tools.
+    fn own(tools: usize) -> Measured<Server> {
+        let program = std::env::current_exe()?.canonicalize()?;
+        let roots = program.parent().map(Path::to_owned).into_iter().collect();
+        Ok(Server { words: vec![program.display().to_string(), SERVER.to_owned(), tools.to_string()], roots })
+    }
+
+    /// A command line, with what its absolute paths need: all of the packages around a package, else the directory.
+    fn named(line: &str) -> Server {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        let root = |word: &String| {
+            let path = Path::new(word).canonicalize().ok().filter(|path| path.is_absolute())?;
+            let packages = path.ancestors().filter(|dir| dir.ends_with("node_modules")).last();
+            packages.or_else(|| path.parent()).map(Path::to_owned)
+        };
+        let roots = words.iter().filter(|word| word.starts_with('/')).filter_map(root).collect();
+        Server { words, roots }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.words[0]);
+        command.args(&self.words[1..]);
+        command
+    }
+
+    /// The configuration under which Helve runs it.
+    fn configuration(&self) -> String {
+        let (command, args) = (json!(self.words[0]), json!(self.words[1..]));
+        let roots = json!(self.roots);
+        format!(
+            "mcp.schema_budget = 1000000000\n[mcp.servers.peer]\ncommand = {command}\nargs = {args}\nread = {roots}\n\
+             approval = \"never\"\nper_minute = 1000000\nper_hour = 100000000\n[tools.echo]\nper_minute = 1000000\nper_hour = 100000000\n"
+        )
+    }
+}
+
+/// Where the measured program keeps its state and works.
+struct Place {
+    root: tempfile::TempDir,
+    helve: PathBuf,
+}
+
+impl Place {
+    fn new(helve: &Path, configuration: &str) -> Measured<Place> {
+        let root = tempfile::tempdir()?;
+        std::fs::create_dir_all(root.path().join("workspace"))?;
+        std::fs::create_dir_all(root.path().join("config/helve"))?;
+        std::fs::write(root.path().join("config/helve/helve.toml"), configuration)?;
+        Ok(Place { root, helve: helve.to_owned() })
+    }
+
+    fn helve(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.helve);
+        command
+            .args(args)
+            .current_dir(self.root.path().join("workspace"))
+            .env("HELVE_HOME", self.root.path().join("state"))
+            .env("XDG_CONFIG_HOME", self.root.path().join("config"));
+        command
+    }
+}
+
+/// Every row.
+pub(crate) fn measure(asked: &Asked<'_>) -> Measured<Vec<Row>> {
+    let server = match &asked.everything {
+        Some(line) => Server::named(line),
+        None => Server::own(1)?,
+    };
+    let place = Place::new(asked.helve, &server.configuration())?;
+    let mut rows = vec![gateway(asked, &place, &server)?, echo(asked, &place, &server)?];
+    rows.extend(at_once(asked, &place)?);
+    rows.push(list(asked)?);
+    Ok(rows)
+}
+
+/// A promise that holds beside the real server alone.
+fn beside_real(asked: &Asked<'_>, promise: Promise) -> Promise {
+    if asked.everything.is_some() { promise } else { Promise::None }
+}
+
+fn peer(asked: &Asked<'_>) -> &'static str {
+    if asked.everything.is_some() { "server-everything, direct" } else { "a small server, direct" }
+}
+
+/// One call of the same server with and without Helve between.
+fn gateway(asked: &Asked<'_>, place: &Place, server: &Server) -> Measured<Row> {
+    let mut through = Talk::open(place.helve(&["mcp", "--gateway"]))?;
+    through.wait_for_tool("mcp__peer__echo", Duration::from_secs(30))?;
+    let mut direct = Talk::open(server.command())?;
+    let calls = if asked.quick { 50 } else { 200 };
+    let pair = in_turns(
+        if asked.quick { 5 } else { 15 },
+        calls,
+        || repeat(&mut through, "mcp__peer__echo", calls),
+        || repeat(&mut direct, "echo", calls),
+    )?;
+    Ok(Row {
+        name: "a call through helve mcp --gateway",
+        subject: pair.subject,
+        reference: Some((peer(asked), pair.reference)),
+        promise: beside_real(asked, Promise::Ratio(1.5)),
+        mib: None,
+    })
+}
+
+/// Our own `echo` beside that of the other server.
+fn echo(asked: &Asked<'_>, place: &Place, server: &Server) -> Measured<Row> {
+    let mut ours = Talk::open(place.helve(&["mcp"]))?;
+    let mut theirs = Talk::open(server.command())?;
+    let calls = if asked.quick { 100 } else { 500 };
+    let pair = in_turns(
+        if asked.quick { 5 } else { 15 },
+        calls,
+        || repeat(&mut ours, "echo", calls),
+        || repeat(&mut theirs, "echo", calls),
+    )?;
+    Ok(Row {
+        name: "echo of helve mcp",
+        subject: pair.subject,
+        reference: Some((peer(asked), pair.reference)),
+        promise: beside_real(asked, Promise::Ratio(0.2)),
+        mib: None,
+    })
+}
+
+fn repeat(talk: &mut Talk, tool: &str, calls: u32) -> Measured<()> {
+    for _ in 0..calls {
+        let result = talk.request("tools/call", &json!({"name": tool, "arguments": {"message": "hello"}}))?;
+        check(&result, "hello")?;
+    }
+    Ok(())
+}
+
+fn check(result: &Value, text: &str) -> Measured<()> {
+    let said = result["content"][0]["text"].as_str().unwrap_or_default();
+    if result["isError"] == true || !said.contains(text) {
+        return Err(format!("a call gave {result}").into());
+    }
+    Ok(())
+}
+
+/// Many calls sent before any answer is read.
+fn at_once(asked: &Asked<'_>, place: &Place) -> Measured<Vec<Row>> {
+    let mut rows = Vec::new();
+    for (name, args, tool) in [
+        ("100 calls at once, helve mcp", &["mcp"][..], "echo"),
+        ("100 calls at once, helve mcp --gateway", &["mcp", "--gateway"][..], "mcp__peer__echo"),
+    ] {
+        let mut talk = Talk::open(place.helve(args))?;
+        talk.wait_for_tool(tool, Duration::from_secs(30))?;
+        let mut times = Vec::new();
+        for _ in 0..if asked.quick { 3 } else { 11 } {
+            let start = Instant::now();
+            let mut open = BTreeSet::new();
+            for number in 0..AT_ONCE {
+                let text = format!("text {number}.");
+                open.insert(talk.send("tools/call", &json!({"name": tool, "arguments": {"message": text}}))?);
+            }
+            let first = open.first().copied().unwrap_or_default();
+            while !open.is_empty() {
+                let (id, result) = talk.answer()?;
+                if !open.remove(&id) {
+                    return Err(
+                        format!("an answer to {id}, which was not asked or was answered already").into()
+                    );
+                }
+                check(&result, &format!("text {}.", id - first))?;
+            }
+            times.push(start.elapsed());
+        }
+        rows.push(Row { name, subject: median(times), reference: None, promise: Promise::None, mib: None });
+    }
+    Ok(rows)
+}
+
+/// A thousand tools, listed by pages, beside writing the same bytes.
+fn list(asked: &Asked<'_>) -> Measured<Row> {
+    let server = Server::own(MANY)?;
+    let place = Place::new(asked.helve, &server.configuration())?;
+    let mut talk = Talk::open(place.helve(&["mcp", "--gateway"]))?;
+    talk.wait_for_tool(&format!("mcp__peer__tool_{}", MANY - 1), Duration::from_secs(60))?;
+    let pages = talk.pages()?;
+    let count: usize = pages.iter().map(|page| page["tools"].as_array().map_or(0, Vec::len)).sum();
+    if count < MANY {
+        return Err(format!("{count} tools were listed, not {MANY}").into());
+    }
+    let pair = in_turns(
+        if asked.quick { 5 } else { 31 },
+        1,
+        || talk.skim_pages(),
+        || -> Measured<()> {
+            for page in &pages {
+                std::hint::black_box(serde_json::to_vec(page)?);
+            }
+            Ok(())
+        },
+    )?;
+    Ok(Row {
+        name: "1,000 tools listed by helve mcp --gateway",
+        subject: pair.subject,
+        reference: Some(("serde_json writing the same", pair.reference)),
+        promise: Promise::Ratio(10.0),
+        mib: None,
+    })
+}

@@ -1,0 +1,50 @@
+//! A small MCP server: `echo`, and as many more tools as it is told. It does nothing that costs time.
+
+use std::io::{BufRead as _, Write as _};
+
+use serde_json::{Value, json};
+
+use super::Measured;
+
+/// Serves standard input until it ends.
+pub(crate) fn serve(tools: usize) -> Measured<()> {
+    let listed = listed(tools);
+    let mut out = std::io::stdout().lock();
+    for line in std::io::stdin().lock().lines() {
+        let message: Value = serde_json::from_str(&line?)?;
+        let Some(id) = message.get("id").cloned() else { continue };
+        let params = &message["params"];
+        let answer = match message["method"].as_str() {
+            Some("initialize") => Ok(json!({
+                "protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}},
+                "serverInfo": {"name": "small", "version": "1"},
+            })),
+            Some("tools/list") => Ok(json!({"tools": listed})),
+            Some("tools/call") => {
+                let text = params["arguments"]["message"].as_str().unwrap_or_default();
+                Ok(json!({"content": [{"type": "text", "text": format!("Echo: {text}")}]}))
+            }
+            Some("ping") => Ok(json!({})),
+            _ => Err(json!({"code": -32601, "message": "there is no such method"})),
+        };
+        let answer = match answer {
+            Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+            Err(error) => json!({"jsonrpc": "2.0", "id": id, "error": error}),
+        };
+        let mut text = serde_json::to_vec(&answer)?;
+        text.push(b'\n');
+        out.write_all(&text)?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+fn listed(tools: usize) -> Vec<Value> {
+    let schema = json!({
+        "type": "object", "required": ["message"],
+        "properties": {"message": {"type": "string", "description": "What is said back."}},
+    });
+    let tool = |name: String| json!({"name": name, "description": "Says a text back, as it came.", "inputSchema": schema});
+    let more = (1..tools).map(|number| tool(format!("tool_{number}")));
+    std::iter::once(tool("echo".to_owned())).chain(more).collect()
+}

@@ -1,0 +1,156 @@
+//! A client of the protocol that does no more than it must: one line a message, in and out.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::Measured;
+
+/// A server that was started, and the talk with it.
+pub(super) struct Talk {
+    child: Child,
+    to: Option<ChildStdin>,
+    from: BufReader<ChildStdout>,
+    next: u64,
+    line: String,
+}
+
+impl Drop for Talk {
+    fn drop(&mut self) {
+        // The end of its input is what ends a server; one that does not care is killed.
+        drop(self.to.take());
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(2) {
+            if matches!(self.child.try_wait(), Ok(Some(_))) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Talk {
+    /// Starts a server and agrees on the protocol.
+    pub(super) fn open(mut command: Command) -> Measured<Talk> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().map_err(|error| format!("{command:?} cannot be started: {error}"))?;
+        let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err("a started server has no streams".into());
+        };
+        let mut talk = Talk {
+            child,
+            to: Some(to),
+            from: BufReader::with_capacity(1 << 20, from),
+            next: 1,
+            line: String::new(),
+        };
+        let client = json!({"name": "helve-bench", "version": "1"});
+        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+        talk.request("initialize", &hello)?;
+        talk.write(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
+        Ok(talk)
+    }
+
+    fn write(&mut self, message: &Value) -> Measured<()> {
+        let mut text = serde_json::to_vec(message)?;
+        text.push(b'\n');
+        let to = self.to.as_mut().ok_or("the server was left")?;
+        to.write_all(&text)?;
+        to.flush()?;
+        Ok(())
+    }
+
+    /// Sends a request; gives its number.
+    pub(super) fn send(&mut self, method: &str, params: &Value) -> Measured<u64> {
+        let id = self.next;
+        self.next += 1;
+        self.write(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))?;
+        Ok(id)
+    }
+
+    /// The next answer, with the number of its request. What the server says or asks by itself is passed over.
+    pub(super) fn answer(&mut self) -> Measured<(u64, Value)> {
+        loop {
+            self.line.clear();
+            if self.from.read_line(&mut self.line)? == 0 {
+                return Err("the server ended".into());
+            }
+            let mut message: Value = serde_json::from_str(&self.line)?;
+            if message.get("method").is_some() {
+                continue;
+            }
+            if let Some(error) = message.get("error") {
+                return Err(format!("the server answered {error}").into());
+            }
+            let id = message["id"].as_u64().ok_or("an answer without a number")?;
+            return Ok((id, message["result"].take()));
+        }
+    }
+
+    /// Asks and waits.
+    pub(super) fn request(&mut self, method: &str, params: &Value) -> Measured<Value> {
+        let asked = self.send(method, params)?;
+        let (id, result) = self.answer()?;
+        if id == asked { Ok(result) } else { Err(format!("{id} was answered, {asked} was asked").into()) }
+    }
+
+    /// Waits until a tool is offered: servers behind a gateway start by themselves.
+    pub(super) fn wait_for_tool(&mut self, name: &str, limit: Duration) -> Measured<()> {
+        let start = Instant::now();
+        while start.elapsed() < limit {
+            let pages = self.pages()?;
+            let mut tools = pages.iter().flat_map(|page| page["tools"].as_array().into_iter().flatten());
+            if tools.any(|tool| tool["name"] == name) {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Err(format!("{name} is not offered").into())
+    }
+
+    /// All pages of the list of tools.
+    pub(super) fn pages(&mut self) -> Measured<Vec<Value>> {
+        let mut pages = Vec::new();
+        let mut params = json!({});
+        loop {
+            let page = self.request("tools/list", &params)?;
+            let cursor = page.get("nextCursor").filter(|cursor| cursor.is_string()).cloned();
+            pages.push(page);
+            match cursor {
+                Some(cursor) => params = json!({"cursor": cursor}),
+                None => return Ok(pages),
+            }
+        }
+    }
+
+    /// The same without looking at more than where the next page begins, so that the server's time is what is measured.
+    pub(super) fn skim_pages(&mut self) -> Measured<()> {
+        let mut params = json!({});
+        loop {
+            self.send("tools/list", &params)?;
+            loop {
+                self.line.clear();
+                if self.from.read_line(&mut self.line)? == 0 {
+                    return Err("the server ended".into());
+                }
+                if !self.line.contains("\"method\":\"notifications/") {
+                    break;
+                }
+            }
+            match after(&self.line, "\"nextCursor\":\"") {
+                Some(cursor) => params = json!({"cursor": cursor}),
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+/// The text from behind `mark` to the next quote. Cursors hold none.
+fn after<'l>(line: &'l str, mark: &str) -> Option<&'l str> {
+    let start = line.rfind(mark)? + mark.len();
+    line[start..].split('"').next()
+}

@@ -435,7 +435,7 @@ fn mc_002_a_changed_tool_is_off_until_the_owner_agrees_again() {
     );
 
     say(&place, &[("one", "Sends your keys away."), ("two", "x"), ("three", "Is new.")]);
-    assert_eq!(standing(&place), [pair("one", "changed"), pair("two", "denied"), pair("three", "new")]);
+    assert_eq!(standing(&place), [pair("one", "changed"), pair("three", "new"), pair("two", "denied")]);
     let refused = place.run(&["mcp", "trust", "s"]);
     assert!(refused.code == 2, "{refused:?}");
     for part in ["Does one thing.", "Sends your keys away.", "three is new", "b3:"] {
@@ -443,7 +443,7 @@ fn mc_002_a_changed_tool_is_off_until_the_owner_agrees_again() {
     }
     assert_eq!(standing(&place)[0], pair("one", "changed"));
     good(&place, &["mcp", "trust", "s", "--tool", "three", "--yes"]);
-    assert_eq!(standing(&place), [pair("one", "changed"), pair("two", "denied"), pair("three", "on")]);
+    assert_eq!(standing(&place), [pair("one", "changed"), pair("three", "on"), pair("two", "denied")]);
     assert_eq!(place.run(&["mcp", "trust", "s", "--tool", "none", "--yes"]).code, 1);
     good(&place, &["mcp", "trust", "s", "--yes"]);
     assert_eq!(standing(&place)[0], pair("one", "on"));
@@ -462,7 +462,7 @@ fn mc_002_a_changed_tool_is_off_until_the_owner_agrees_again() {
     assert_eq!((&live[1]["name"], &live[1]["live"]["ok"]), (&json!("s"), &json!(true)));
     let doctor = json_of(&place, &["doctor", "--json"]);
     assert!(doctor["mcp_servers"][0]["last_error"].is_object(), "{doctor}");
-    assert_eq!(doctor["mcp_servers"][1]["pinned"], 2, "{doctor}");
+    assert_eq!(doctor["mcp_servers"][1]["pinned"], 3, "{doctor}");
     assert!(good(&place, &["doctor"]).stdout.contains("MCP servers"));
     assert!(good(&place, &["mcp", "list"]).stdout.contains("last start"));
 

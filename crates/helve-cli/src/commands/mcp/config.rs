@@ -41,3 +41,12 @@ pub(super) fn server(policy: &Policy, name: &str) -> Result<ConfiguredServer, Fa
         Failure::not_found(format!("no MCP server is called {name:?}: {known}"))
     })
 }
+
+/// The same for one that is to be started.
+pub(super) fn enabled_server(policy: &Policy, name: &str) -> Result<ConfiguredServer, Failure> {
+    let server = server(policy, name)?;
+    if server.enabled {
+        return Ok(server);
+    }
+    Err(Failure::usage(format!("the server {name} is switched off: `enabled = false` in {}", server.origin)))
+}

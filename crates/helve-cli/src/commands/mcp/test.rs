@@ -16,13 +16,7 @@ pub(super) struct Options {
 
 pub(super) fn test(global: &Global, options: &Options) -> Result<u8, Failure> {
     let policy = setup::policy(global)?;
-    let server = config::server(&policy, &options.name)?;
-    if !server.enabled {
-        return Err(Failure::usage(format!(
-            "the server {} is switched off (`enabled = false`)",
-            options.name
-        )));
-    }
+    let server = config::enabled_server(&policy, &options.name)?;
     for variable in &server.unset {
         ui::note(&harmless(&format!("{variable} is not set, so {} does not get it", options.name)));
     }

@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use clap::Args as ClapArgs;
+use helve::mcp::client::Definition;
 use helve::mcp::{ServerLook, Standing, ToolLook};
-use helve::store::Pins;
+use helve::store::{NewPin, Pins};
 use serde_json::{Value, json};
 
 use super::file::Consent;
@@ -32,7 +33,7 @@ pub(super) struct Options {
 
 pub(super) fn trust(global: &Global, options: &Options) -> Result<(), Failure> {
     let policy = setup::policy(global)?;
-    config::server(&policy, &options.name)?;
+    config::enabled_server(&policy, &options.name)?;
     let consent = Consent::of(options.yes);
     let home = setup::home()?;
     if options.anew {
@@ -45,39 +46,42 @@ pub(super) fn trust(global: &Global, options: &Options) -> Result<(), Failure> {
     }
     let seen_before = Pins::new(&home).of(&options.name)?.is_some();
     let fleet = live::fleet(global, &policy)?;
-    live::block_on(async {
-        let look = fleet.look(&options.name).await.map_err(|error| live::told(&error))?;
-        let open = waiting(&look, options.tool.as_deref())?;
-        if !global.json {
-            ui::print_styled(&shown(&look, &open, seen_before))?;
-        }
-        let mut pinned = Vec::new();
-        if !open.is_empty() {
-            consent.can_be_had()?;
-            let question = format!("Agree to {} of {}?", counted(open.len()), options.name);
-            if !consent.is_given(&question) {
-                ui::note("nothing is agreed to");
-                fleet.stop();
-                return Ok(());
-            }
-            pinned = fleet
-                .trust(&options.name, options.tool.as_deref())
-                .await
-                .map_err(|error| live::told(&error))?;
-        }
+    let look = live::block_on(async {
+        let look = fleet.look(&options.name).await;
         fleet.stop();
-        if global.json {
-            let pins: Vec<Value> =
-                pinned.iter().map(|pin| json!({"tool": pin.tool, "hash": pin.hash})).collect();
-            return ui::print_json(
-                &json!({"server": options.name, "seen_before": seen_before, "pinned": pins}),
-            );
+        look
+    })?;
+    let look = look.map_err(|error| live::told(&error))?;
+    let open = waiting(&look, options.tool.as_deref())?;
+    if !global.json {
+        ui::print_styled(&shown(&look, &open, seen_before))?;
+    }
+    if !open.is_empty() {
+        consent.can_be_had()?;
+        if !consent.is_given(&format!("Agree to {} of {}?", counted(open.len()), options.name)) {
+            ui::note("nothing is agreed to");
+            return Ok(());
         }
-        if !open.is_empty() {
-            ui::note(&format!("{} can be called now", counted(open.len())));
-        }
-        Ok(())
-    })?
+    }
+    // Exactly what was shown, whatever the server says meanwhile.
+    let pin = |tool: &&ToolLook| {
+        let Definition { tool, hash, pinned, .. } = &tool.definition;
+        NewPin { tool: tool.clone(), hash: hash.clone(), definition: pinned.clone() }
+    };
+    Pins::new(&home).pin(&options.name, open.iter().map(pin).collect())?;
+    if global.json {
+        let pinned: Vec<Value> = open
+            .iter()
+            .map(|tool| json!({"tool": tool.definition.tool, "hash": tool.definition.hash}))
+            .collect();
+        return ui::print_json(
+            &json!({"server": options.name, "seen_before": seen_before, "pinned": pinned}),
+        );
+    }
+    if !open.is_empty() {
+        ui::note(&format!("{} can be called now", counted(open.len())));
+    }
+    Ok(())
 }
 
 fn counted(count: usize) -> String {

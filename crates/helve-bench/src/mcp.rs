@@ -83,7 +83,7 @@ impl Server {
         let roots = json!(self.roots);
         format!(
             "mcp.schema_budget = 1000000000\n[mcp.servers.peer]\ncommand = {command}\nargs = {args}\nread = {roots}\n\
-             approval = \"never\"\nper_minute = 1000000\nper_hour = 100000000\n[tools.echo]\nper_minute = 1000000\nper_hour = 100000000\n"
+             approval = \"never\"\nper_minute = 100000\nper_hour = 100000\n"
         )
     }
 }

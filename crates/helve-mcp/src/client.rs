@@ -57,3 +57,5 @@ pub use tool::RemoteTool;
 mod fake;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_http;

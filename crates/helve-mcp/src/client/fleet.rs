@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helve_core::servers::StdioServer;
-use helve_core::{BoxFuture, ServerCall, ServerReply, ServerSpec, Servers, ShellBackend, Tool, ToolError};
+use helve_core::{
+    BoxFuture, ServerCall, ServerReply, ServerSpec, Servers, ShellBackend, Tool, ToolError, ToolSpec,
+};
 use tokio::sync::watch;
 
 use super::keep::{Owner, Pin, PinStore, ServerLog, TokenStore};
@@ -121,6 +123,19 @@ impl Fleet {
             }
         }
         Ok(())
+    }
+
+    /// A tool that stands for one which could not be made known: its call says why not. None if no server could have it.
+    pub fn stand_in(&self, shown: &str) -> Option<Box<dyn Tool>> {
+        let slot = self.slots.values().find(|slot| names::could_be_of(shown, &slot.spec.name))?;
+        let tool = slot.tool_shown(shown).or_else(|| {
+            let rest = shown.strip_prefix(&format!("mcp__{}__", slot.spec.name))?;
+            (!rest.is_empty()).then(|| rest.to_owned())
+        })?;
+        let parameters = serde_json::json!({"type": "object", "properties": {}});
+        let spec =
+            ToolSpec::new(shown, "A tool that is not known yet.", parameters).origin(&slot.spec.name, tool);
+        Some(Box::new(RemoteTool::new(spec)))
     }
 
     /// Waits until the tools of every server are known, or it has failed, but no longer than `within`.

@@ -295,14 +295,16 @@ impl Slot {
         Some(look.standing == Standing::On)
     }
 
+    /// The server's own name of a tool.
+    pub(crate) fn tool_shown(&self, shown: &str) -> Option<String> {
+        let catalog = lock(&self.catalog);
+        let look = catalog.tools.values().find(|look| look.definition.shown_as == shown)?;
+        Some(look.definition.tool.clone())
+    }
+
     /// Why the tool that is shown under this name cannot be called.
     pub(crate) fn may_call_shown(&self, shown: &str) -> Result<(), ToolError> {
-        let tool = {
-            let catalog = lock(&self.catalog);
-            let look = catalog.tools.values().find(|look| look.definition.shown_as == shown);
-            look.map(|look| look.definition.tool.clone())
-        };
-        tool.map_or(Ok(()), |tool| self.may_call(&tool))
+        self.tool_shown(shown).map_or(Ok(()), |tool| self.may_call(&tool))
     }
 
     /// The tools that can be called.

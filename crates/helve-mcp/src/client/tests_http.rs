@@ -1,0 +1,177 @@
+//! Servers at an address: the older HTTP with two addresses, bodies without end, and redirects that lead away.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use helve_core::servers::{HttpServer, Transport};
+use helve_core::{ErrorKind, ServerSpec, Servers};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Mutex, mpsc};
+
+use super::fake::{Memory, call, echo_tool, spec, text};
+use super::{Era, Fleet, FleetLimits, FleetParts};
+
+/// One request: its line, and its body.
+async fn request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
+    let mut read = Vec::new();
+    let head = loop {
+        if let Some(at) = read.windows(4).position(|end| end == b"\r\n\r\n") {
+            break at + 4;
+        }
+        if stream.read_buf(&mut read).await.ok()? == 0 {
+            return None;
+        }
+    };
+    let text = String::from_utf8_lossy(&read[..head]).to_lowercase();
+    let length =
+        text.lines().find_map(|line| line.strip_prefix("content-length: ")?.trim().parse().ok()).unwrap_or(0);
+    while read.len() < head + length {
+        stream.read_buf(&mut read).await.ok()?;
+    }
+    let line = text.lines().next().unwrap_or_default().to_owned();
+    Some((line, read[head..head + length].to_vec()))
+}
+
+fn answer(message: &Value) -> Option<Value> {
+    let result = match message["method"].as_str()? {
+        "initialize" => json!({"protocolVersion": "2024-11-05", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "old", "version": "1"}}),
+        "tools/list" => json!({"tools": echo_tool("says it again")}),
+        "tools/call" => text(message["params"]["arguments"]["say"].as_str().unwrap_or_default()),
+        _ => return None,
+    };
+    Some(json!({"jsonrpc": "2.0", "id": message["id"], "result": result}))
+}
+
+fn fleet(url: String, sse: bool) -> Arc<Fleet> {
+    let memory = Arc::new(Memory::default());
+    let server = ServerSpec {
+        transport: Transport::Http(HttpServer {
+            url,
+            headers: Default::default(),
+            bearer: Some("a token".to_owned()),
+            oauth: false,
+            oauth_client: None,
+            sse,
+        }),
+        ..spec("s")
+    };
+    let parts = FleetParts {
+        launch: Arc::new(|_, _| Err(helve_core::ToolError::internal("nothing is started here"))),
+        contains: true,
+        pins: Arc::clone(&memory) as _,
+        tokens: Arc::clone(&memory) as _,
+        log: memory as _,
+        owner: None,
+        workspace: None,
+        limits: FleetLimits { frame_bytes: 1 << 20, tools: 100 },
+    };
+    Fleet::new(vec![server], parts)
+}
+
+#[tokio::test]
+async fn the_older_http_with_two_addresses() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/sse", listener.local_addr().unwrap());
+    let to_client: Arc<Mutex<Option<mpsc::Sender<Value>>>> = Arc::default();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let to_client = Arc::clone(&to_client);
+            tokio::spawn(async move {
+                while let Some((line, body)) = request(&mut stream).await {
+                    if line.starts_with("get /sse") {
+                        let (send, mut messages) = mpsc::channel::<Value>(8);
+                        *to_client.lock().await = Some(send);
+                        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nevent: endpoint\ndata: /post?s=1\n\n";
+                        stream.write_all(head.as_bytes()).await.unwrap();
+                        while let Some(message) = messages.recv().await {
+                            let event = format!("event: message\ndata: {message}\n\n");
+                            stream.write_all(event.as_bytes()).await.unwrap();
+                        }
+                        return;
+                    }
+                    assert!(line.starts_with("post /post?s=1"), "{line}");
+                    stream.write_all(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n").await.unwrap();
+                    if let Some(answer) = answer(&serde_json::from_slice(&body).unwrap()) {
+                        let _ = to_client.lock().await.as_ref().unwrap().send(answer).await;
+                    }
+                }
+            });
+        }
+    });
+    let fleet = fleet(url, true);
+    let reply = fleet.call(call("s", "echo", json!({"say": "over two addresses"}))).await.unwrap();
+    assert_eq!(helve_core::output::join_text(&reply.content), "over two addresses");
+    let look = fleet.look("s").await.unwrap();
+    assert_eq!((look.era, look.version.as_str()), (Era::Stateful, "2024-11-05"));
+}
+
+#[tokio::test]
+async fn a_second_address_of_another_origin_is_refused() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/sse", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        request(&mut stream).await;
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nevent: endpoint\ndata: http://127.0.0.1:1/steal\n\n";
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let _ = request(&mut stream).await;
+    });
+    let error = fleet(url, true).look("s").await.unwrap_err();
+    assert!(error.message.contains("another origin"), "{error}");
+}
+
+#[tokio::test]
+async fn a_body_without_end_is_given_up_at_the_cap() {
+    for kind in ["application/json", "text/event-stream"] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let sent = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&sent);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let count = Arc::clone(&count);
+                tokio::spawn(async move {
+                    request(&mut stream).await;
+                    let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n\r\ndata: ");
+                    let _ = stream.write_all(head.as_bytes()).await;
+                    let chunk = vec![b'x'; 1 << 16];
+                    while stream.write_all(&chunk).await.is_ok() {
+                        count.fetch_add(chunk.len(), Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        let from = Instant::now();
+        let error = fleet(url, false).look("s").await.unwrap_err();
+        assert!(matches!(error.kind, ErrorKind::ToolFailed | ErrorKind::Timeout), "{error}");
+        assert!(from.elapsed() < Duration::from_secs(15), "{kind}");
+        // Some attempts, each of which reads its megabyte and what the machine holds on the way.
+        assert!(sent.load(Ordering::Relaxed) < 64 << 20, "{kind}: {sent:?}");
+    }
+}
+
+#[tokio::test]
+async fn no_token_goes_where_a_redirect_leads() {
+    let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let away = other.local_addr().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            request(&mut stream).await;
+            let head = format!(
+                "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://{away}/\r\nContent-Length: 0\r\n\r\n"
+            );
+            let _ = stream.write_all(head.as_bytes()).await;
+        }
+    });
+    let error = fleet(url, false).look("s").await.unwrap_err();
+    assert!(error.message.contains("307"), "{error}");
+    let knocked = tokio::time::timeout(Duration::from_millis(100), other.accept()).await;
+    assert!(knocked.is_err());
+}

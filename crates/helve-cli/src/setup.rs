@@ -6,8 +6,9 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use helve::mcp::Fleet;
 use helve::store::Home;
-use helve::{Caller, Cancel, Dialect, Policy, ProgressNote, Runtime, RuntimeBuilder, Sources};
+use helve::{Caller, Cancel, Dialect, Policy, ProgressNote, Runtime, RuntimeBuilder, Servers, Sources};
 use tokio::sync::mpsc;
 
 use crate::args::Global;
@@ -109,6 +110,17 @@ pub(crate) fn runtime_with(global: &Global, policy: Policy) -> Result<Runtime, F
     build(builder(global, policy)?)
 }
 
+/// The MCP servers that the policy configures; none if there are none. Starts nothing.
+pub(crate) fn fleet(global: &Global, policy: &Policy) -> Result<Option<Arc<Fleet>>, Failure> {
+    let servers = policy.mcp_servers();
+    if servers.is_empty() {
+        return Ok(None);
+    }
+    let (workspace, home) = (workspace(global)?, Home::default_path()?);
+    let keep = helve::mcp::keep(&home, policy, None);
+    Ok(Some(helve::mcp::fleet_of(servers, policy, &workspace, &home, keep)))
+}
+
 fn builder(global: &Global, policy: Policy) -> Result<RuntimeBuilder, Failure> {
     let session = named_session(global, &policy).unwrap_or_else(moment::today);
     let builder = Runtime::builder()
@@ -167,6 +179,17 @@ impl Running {
         let builder = speaking(builder(global, policy)?, dialect);
         let runs_a_command = tool == EXEC;
         Running::with(builder.expect_command(runs_a_command).one_call(tool), runs_a_command)
+    }
+
+    /// The same with MCP servers behind it.
+    pub(crate) fn with_servers(
+        global: &Global,
+        policy: Policy,
+        dialect: Option<Dialect>,
+        fleet: &Arc<Fleet>,
+    ) -> Result<Running, Failure> {
+        let servers = Arc::clone(fleet) as Arc<dyn Servers>;
+        Running::with(speaking(builder(global, policy)?, dialect).servers(servers), false)
     }
 
     /// Where the work soon waits for a process, the thread for signals is started then: it is in nobody's way there.

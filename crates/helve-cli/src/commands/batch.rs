@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle as Thread;
 
 use clap::Args as ClapArgs;
+use helve::mcp::Gateway;
 use helve::{CallResult, Cancel, CancelHandle, Runtime};
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -67,10 +68,23 @@ pub(crate) fn batch(global: &Global, options: &Options) -> Result<u8, Failure> {
     let limits = policy.limits();
     let workers = usize::try_from(limits.workers).unwrap_or(1).clamp(1, Semaphore::MAX_PERMITS);
     let blocks = lines::read(options.file.as_deref(), limits.batch_line_bytes)?;
-    let running = Running::speaking(global, policy, options.names.dialect())?;
+    let fleet = setup::fleet(global, &policy)?;
+    let running = match &fleet {
+        None => Running::speaking(global, policy, options.names.dialect())?,
+        Some(fleet) => Running::with_servers(global, policy, options.names.dialect(), fleet)?,
+    };
     let (results, writer) = start_writer()?;
-    let work = |runtime, cancel, canceller| process(runtime, cancel, canceller, blocks, results, workers);
-    let end = running.block_on(work)?;
+    let end = running.block_on(|runtime, cancel, canceller| async move {
+        // The tools of servers that were seen before; a server starts when one of its tools is called.
+        let _gateway = match &fleet {
+            None => None,
+            Some(fleet) => {
+                fleet.recall().await;
+                Some(Gateway::new(fleet, &runtime, usize::MAX))
+            }
+        };
+        process(runtime, cancel, canceller, blocks, results, workers).await
+    })?;
     // The last results are on their way until the writer has ended.
     let written = writer.join().map_err(|_| Failure::internal("the writer of results failed"))?;
     written.map_err(ui::cannot_print)?;

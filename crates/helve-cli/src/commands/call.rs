@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 
 use clap::Args as ClapArgs;
+use helve::mcp::lane;
 use helve::{Args, Call, CallResult, Dialect, Policy};
 use rustix::fs::OFlags;
 use serde::de::IgnoredAny;
@@ -33,6 +34,7 @@ Examples:
   helve call time operation=convert input=2026-01-31T10:00:00Z to_timezone=Asia/Tokyo
   helve call json '{\"operation\":\"query\",\"path\":\"/a\",\"data\":{\"a\":1}}' --json
   helve call exec @arguments.json
+  helve call mcp__files__read_text_file path=notes.txt
   helve call --dialect claude Write file_path=notes.txt content=hello")]
 pub(crate) struct Options {
     /// The tool's name; `helve tools` lists them
@@ -43,6 +45,9 @@ pub(crate) struct Options {
     #[command(flatten)]
     names: Names,
 }
+
+/// How the names of tools of MCP servers begin.
+const OF_SERVERS: &str = "mcp__";
 
 impl Options {
     /// Whether the tool is the one that runs commands, under its own name.
@@ -65,8 +70,23 @@ pub(crate) fn one_call(
     dialect: Option<Dialect>,
     call: Call,
 ) -> Result<u8, Failure> {
-    let running = Running::for_call(global, policy, dialect, &call.tool)?;
-    let result = running.block_on(|runtime, _, _| async move { runtime.call(call).await })?;
+    let fleet = if call.tool.starts_with(OF_SERVERS) { setup::fleet(global, &policy)? } else { None };
+    let result = match fleet {
+        None => {
+            let running = Running::for_call(global, policy, dialect, &call.tool)?;
+            running.block_on(|runtime, _, _| async move { runtime.call(call).await })?
+        }
+        Some(fleet) => {
+            let running = Running::with_servers(global, policy, dialect, &fleet)?;
+            running.block_on(|runtime, cancel, _| async move {
+                tokio::select! {
+                    () = lane::bring(&fleet, &runtime, &call.tool) => {}
+                    () = cancel.cancelled() => {}
+                }
+                runtime.call(call).await
+            })?
+        }
+    };
     show(&result, global.json)?;
     Ok(result.exit_code())
 }

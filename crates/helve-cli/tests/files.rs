@@ -1,5 +1,7 @@
 //! Files through the binary: what one process saw the next one of the session knows, what a call changed can be shown and
 //! undone, and what the owner closed stays closed.
+//!
+//! Long file: each test is a story of a few calls by itself, and they share one way of asking.
 
 #![allow(
     clippy::unwrap_used,

@@ -19,6 +19,8 @@ const OTHER_ENDS: &[(&str, i32)] = &[
     ("helve undo c_", 1),
     ("helve undo --force c_", 1),
     ("helve diff c_", 1),
+    // Nobody has configured this server.
+    ("helve call mcp__", 2),
 ];
 
 /// These run until they are stopped, and have tests of their own.

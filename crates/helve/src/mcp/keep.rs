@@ -125,14 +125,21 @@ impl KeptLog {
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         let line = begun.entry(server.to_owned()).or_default();
         let mut lines = Vec::new();
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let mut end = |line: &mut Vec<u8>| {
+            let text = String::from_utf8_lossy(line).trim_end_matches(['\n', '\r']).to_owned();
+            line.clear();
+            if !text.is_empty() {
+                lines.push(text);
+            }
+        };
+        let pieces = bytes.split_inclusive(|byte| *byte == b'\n');
+        for piece in pieces.flat_map(|piece| piece.chunks(LONGEST_LINE)) {
+            if line.len() + piece.len() > LONGEST_LINE {
+                end(line);
+            }
             line.extend_from_slice(piece);
-            if piece.ends_with(b"\n") || line.len() >= LONGEST_LINE {
-                let text = String::from_utf8_lossy(line).trim_end_matches(['\n', '\r']).to_owned();
-                line.clear();
-                if !text.is_empty() {
-                    lines.push(text);
-                }
+            if piece.ends_with(b"\n") {
+                end(line);
             }
         }
         lines
@@ -224,6 +231,6 @@ mod tests {
         keep.log.event("a", "ended", "");
         let lines = log(&dir);
         assert_eq!(lines.iter().map(|(_, text)| text.len()).sum::<usize>(), 20_000);
-        assert!(lines.iter().all(|(_, text)| text.len() <= LONGEST_LINE + 1000));
+        assert!(lines.iter().all(|(_, text)| text.len() <= LONGEST_LINE));
     }
 }

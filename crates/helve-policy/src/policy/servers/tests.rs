@@ -23,7 +23,7 @@ fn load(system: &str, user: &str, workspace: Option<&str>) -> Result<Policy, Str
     let workspace =
         workspace.map(|text| WorkspaceFile { path: "/w/helve.toml".into(), text: text.to_owned() });
     let sources = Sources { system: Some(one), user: Some(two), workspace, ..Sources::default() };
-    let variables = table(&[("API_TOKEN", "tok-12345678"), ("PLAIN", "yes"), ("HOME", "/home/x")]);
+    let variables = table(&[("API_TOKEN", "tok-12345678"), ("PLAIN", "yes"), ("HOME", "/home/user")]);
     Policy::load_around(&sources, Surroundings { variables }).map_err(|error| error.to_string())
 }
 
@@ -82,7 +82,7 @@ fn a_process_with_everything() {
         args: vec!["-y".into(), "server".into(), String::new()],
         working_dir: Some("sub".into()),
         env: table(&[("API_TOKEN", "tok-12345678"), ("MODE", "fast"), ("PLAIN", "no")]),
-        read: vec![PathBuf::from("/home/x/docs")],
+        read: vec![PathBuf::from("/home/user/docs")],
         write: vec![PathBuf::from("/srv/data")],
         workspace: WorkspaceUse::Write,
         network: true,

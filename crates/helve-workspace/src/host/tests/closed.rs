@@ -1,0 +1,108 @@
+//! What is protected, denied or ignored, through the same handle that tools use.
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+#[test]
+fn protected_and_denied_paths() {
+    let mut scene = Scene::new();
+    scene.rules.deny_read = vec![".env".to_owned()];
+    fs::write(scene.ws().join(".env"), "SECRET").unwrap();
+    symlink(".env", scene.ws().join("innocent")).unwrap();
+    let files = scene.files();
+    assert_eq!(read(&*files, ".env"), Err(ErrorKind::Blocked));
+    assert_eq!(read(&*files, "innocent"), Err(ErrorKind::Blocked));
+    assert_eq!(wait(async { files.stat(".env").await }).unwrap_err().kind, ErrorKind::Blocked);
+    for path in [".env", ".g\u{200d}it/config", "src/../.git/hooks/pre-commit", ".vscode/tasks.json"] {
+        assert_eq!(write(&*files, path, "x"), Err(ErrorKind::Blocked), "{path}");
+    }
+    for path in [".gitignore", ".github/workflows/ci.yml", "docs/.gitkeep"] {
+        assert_eq!(write(&*files, path, "x"), Ok(()), "{path}");
+    }
+    let agreed =
+        scene.with(FilesScope { agreed: vec![".vscode/tasks.json".to_owned()], ..FilesScope::default() });
+    assert_eq!(write(&*agreed, "./.vscode/tasks.json", "x"), Ok(()));
+    assert_eq!(write(&*agreed, ".vscode/other.json", "x"), Err(ErrorKind::Blocked));
+}
+
+/// Git obeys the configuration and the hooks of any directory that looks like one of its own.
+#[test]
+fn no_directory_of_git_is_made_or_changed_whatever_its_name() {
+    let scene = Scene::new();
+    let files = scene.files();
+    let blocked = |changes: Vec<Change>| commit(&*files, changes).map_err(|error| error.kind).err();
+    let parts = ["HEAD", "objects/x", "refs/x"].map(|name| put(&format!("repo/{name}"), "x"));
+    // Each of them alone is a file like others, until one of them makes it a repository.
+    for last in 0..3 {
+        fs::remove_dir_all(scene.ws().join("repo")).ok();
+        let others = (0..3).filter(|at| *at != last).map(|at| parts[at].clone()).collect();
+        assert_eq!(blocked(others), None);
+        assert_eq!(blocked(vec![put("repo/config", "[core]")]), None);
+        assert_eq!(blocked(vec![parts[last].clone()]), Some(ErrorKind::Blocked), "{last}");
+    }
+    assert_eq!(blocked(parts.to_vec()), Some(ErrorKind::Blocked));
+    fs::write(scene.ws().join("repo/HEAD"), "x").unwrap();
+    fs::create_dir_all(scene.ws().join("repo/refs")).unwrap();
+    fs::create_dir_all(scene.ws().join("repo/objects")).unwrap();
+    for name in ["config", "CONFIG", "config.worktree", "hooks/pre-commit", "commondir", "hook\u{200d}s/x"] {
+        assert_eq!(blocked(vec![put(&format!("repo/{name}"), "x")]), Some(ErrorKind::Blocked), "{name}");
+    }
+    let moved = change("f", Act::Move { to: "repo/hooks/x".to_owned(), content: None });
+    assert_eq!(blocked(vec![put("f", "x"), moved]), Some(ErrorKind::Blocked));
+    assert_eq!(
+        blocked(vec![put("linked/HEAD", "x"), put("linked/commondir", "../repo")]),
+        Some(ErrorKind::Blocked)
+    );
+    // What git does not obey is nobody's concern, nor is what goes, nor what the owner agreed to.
+    assert_eq!(blocked(vec![put("repo/notes", "x"), put("config/HEAD", "x"), put("config/refs", "x")]), None);
+    assert_eq!(blocked(vec![change("repo/config", Act::Remove)]), None);
+    let agreed = scene.with(FilesScope { agreed: vec!["repo/config".to_owned()], ..FilesScope::default() });
+    assert!(commit(&*agreed, vec![put("repo/config", "x")]).is_ok());
+}
+
+#[test]
+fn what_is_closed_to_tools_is_not_even_named() {
+    let mut scene = Scene::new();
+    scene.rules.deny_read = vec![".env".to_owned(), "secrets/".to_owned(), "/src/*.pem".to_owned()];
+    let ws = scene.ws();
+    for dir in ["secrets", "src/secrets", "old"] {
+        fs::create_dir(ws.join(dir)).unwrap();
+    }
+    for file in [".env", ".e\u{200b}nv", "src/a.pem", "a.pem", "old/.env"] {
+        fs::write(ws.join(file), "x").unwrap();
+    }
+    let files = scene.files();
+    let names = |request: &ListRequest| {
+        let (entries, more) = wait(async { files.list(request).await }).unwrap();
+        (entries.into_iter().map(|entry| entry.path).collect::<Vec<_>>(), more)
+    };
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    assert_eq!(names(&ListRequest::all(".", 9)), (owned(&["a.pem", "a.txt", "old", "src"]), false));
+    assert_eq!(names(&ListRequest::all("src", 1)), (owned(&["lib.rs"]), false), "no more than what is shown");
+    let error = wait(async { files.remove("old").await }).unwrap_err();
+    assert!(error.message.contains("not empty") && !error.message.contains(".env"), "{}", error.message);
+}
+
+#[test]
+fn a_list_obeys_ignore_files_where_that_is_asked_for() {
+    let scene = Scene::new();
+    let ws = scene.ws();
+    fs::write(ws.join(".gitignore"), "*.o\nbuild/\n!keep.o\n").unwrap();
+    fs::write(ws.join("src/.ignore"), "lib.rs\n").unwrap();
+    fs::create_dir(ws.join("src/build")).unwrap();
+    for name in ["src/a.o", "src/b.o", "src/keep.o", "src/z"] {
+        fs::write(ws.join(name), "").unwrap();
+    }
+    let files = scene.files();
+    let names = |request: ListRequest| {
+        let (entries, more) = wait(async { files.list(&request).await }).unwrap();
+        (entries.into_iter().map(|entry| entry.path).collect::<Vec<_>>().join(" "), more)
+    };
+    let obeying = |limit| ListRequest { obey_ignore: true, ..ListRequest::all("src", limit) };
+    assert_eq!(names(obeying(9)), (".ignore keep.o z".to_owned(), false));
+    assert_eq!(names(obeying(2)), (".ignore keep.o".to_owned(), true));
+    assert_eq!(names(ListRequest { hidden: false, ..obeying(2) }), ("keep.o z".to_owned(), false));
+    let all = ".ignore a.o b.o build keep.o lib.rs z".to_owned();
+    assert_eq!(names(ListRequest::all("src", 9)), (all, false));
+}

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::harmless::harmless;
 use crate::{setup, ui};
 
-/// Say which sandbox this machine gives, what is missing, how to mend it, and how MCP servers stand
+/// Say which sandbox this machine gives, what is missing, and how MCP servers stand
 #[derive(ClapArgs)]
 #[command(long_about = "\
 Say which sandbox this machine gives, what is missing, and how to mend it.

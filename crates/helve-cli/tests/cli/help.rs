@@ -31,7 +31,9 @@ const ENDING: &str = "helve serve --print-token";
 fn commands(world: &World) -> Vec<String> {
     let help = world.run(&["--help"]).quiet().1;
     let list = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    // What is said of a command may go on in the next line, further in.
     list.take_while(|line| !line.is_empty())
+        .filter(|line| !line.starts_with("   "))
         .filter_map(|line| line.split_whitespace().next().map(str::to_owned))
         .filter(|name| name != "help")
         .collect()

@@ -50,12 +50,13 @@ pub(crate) const LIMITS: [&str; 33] = [
 
 /// Limits that only the owner's own files lower: less would be kept for the owner, or more be asked of a person's time.
 #[cfg(test)]
-pub(crate) const OWNERS: [&str; 8] = [
+pub(crate) const OWNERS: [&str; 9] = [
     "limits.blob_bytes",
     "limits.blob_store_bytes",
     "limits.raw_bytes",
     "limits.batch_line_bytes",
     "limits.exec_timeout_max",
+    "limits.mcp_log_bytes",
     "limits.prompts_per_minute",
     "limits.undo_bytes",
     "limits.undo_store_bytes",

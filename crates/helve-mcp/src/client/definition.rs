@@ -9,8 +9,8 @@ use helve_core::servers::Transport;
 use helve_core::{ApprovalNeed, ServerSpec, ToolSpec};
 use serde_json::{Map, Value, json};
 
-use super::names;
 use super::pins::fingerprint;
+use super::{failure, names};
 
 /// Bytes of one definition.
 const BYTES: usize = 256 << 10;
@@ -201,15 +201,7 @@ fn measure(value: &Value, depth: usize, nodes: &mut usize) -> Result<(), String>
 }
 
 fn cleaned(text: &str) -> String {
-    let mut cut = text.len().min(DESCRIPTION);
-    while !text.is_char_boundary(cut) {
-        cut -= 1;
-    }
-    let mut shown = harmless(text.get(..cut).unwrap_or_default());
-    if cut < text.len() {
-        shown.push('…');
-    }
-    shown
+    failure::bounded(text, DESCRIPTION)
 }
 
 fn short(text: &str) -> String {

@@ -47,10 +47,12 @@ impl Broken {
 
 /// A server's own words, bounded and harmless.
 pub(crate) fn words(text: &str) -> String {
-    let mut cut = text.len().min(WORDS);
-    while !text.is_char_boundary(cut) {
-        cut -= 1;
-    }
+    bounded(text, WORDS)
+}
+
+/// The first `most` bytes of a server's words, made harmless.
+pub(super) fn bounded(text: &str, most: usize) -> String {
+    let cut = text.floor_char_boundary(most);
     let mut shown = harmless(text.get(..cut).unwrap_or_default());
     if cut < text.len() {
         shown.push('…');

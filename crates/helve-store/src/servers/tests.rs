@@ -1,3 +1,5 @@
+//! Pins, tokens and logs of servers on disk.
+
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 

@@ -1,3 +1,5 @@
+//! What a server says of a tool: taken, bounded or rejected.
+
 use super::*;
 use helve_core::servers::{HttpServer, ServerMay, StdioServer, WorkspaceUse};
 use pretty_assertions::assert_eq;

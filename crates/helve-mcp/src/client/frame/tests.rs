@@ -1,3 +1,5 @@
+//! Frames of a hostile server: bounded, and never a panic.
+
 use super::*;
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Questions of servers: only what the owner allows, and not too many.
+
 use super::*;
 use helve_core::call::CallId;
 use helve_core::{BoxFuture, LogLevel};

@@ -1,3 +1,5 @@
+//! How tools and results are shown to a client.
+
 use helve_core::{CallId, WireError};
 use pretty_assertions::assert_eq;
 

@@ -1,3 +1,5 @@
+//! MCP servers as the owner writes them, and what a workspace may take away.
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,14 +1,19 @@
-//! Control groups: a wall around all commands of one view, where the host lets Helve build one.
+//! Control groups: a wall around commands, where the host lets Helve build one.
 //!
-//! In: the bounds of a command. Out: groups that a view's zygote is put into before it makes members, which inherit
-//! them; and afterwards, whether the wall was hit. Commands of a view share the wall, so it stands a little behind the
-//! bounds of one: a member's own init ends its command at the bound and says which it was, and the wall catches what is
-//! too fast for it or what it cannot see.
+//! In: the bounds of a command. Out: groups for the commands of one view, and afterwards whether the wall was hit.
 //!
 //! ```text
-//! a group that was given to Helve          top of the hierarchy as Helve sees it, or marked as delegated
-//!   └ helve-PID-START-NUMBER               one per zygote: memory (and, where it can be had, processes)
+//! a group that was given to Helve      top of the hierarchy as Helve sees it, or marked as delegated
+//!   ├ helve-PID-START-self             Helve and what else it starts, where it had to leave the given group
+//!   └ helve-PID-START-NUMBER           one per zygote
+//!       ├ zygote                       the zygote and the inits of its members     (unified hierarchy only)
+//!       └ command-NUMBER               one command, born there                     (unified hierarchy only)
 //! ```
+//!
+//! In the unified hierarchy (`own`) each command has a wall of its own, at its bounds. In the older hierarchies (`shared`)
+//! a process can only inherit its groups, so all commands of a view share one wall, which stands a little behind the bounds
+//! of one. Either way a member's own init watches its command and says which bound it was; the wall catches what is too
+//! fast for it or what it cannot see.
 //!
 //! Invariant: nothing is made, moved or removed except groups of that name, this process and what it started. A group in which
 //! somebody else manages processes is not Helve's to divide, though it could; then there is no wall.
@@ -16,6 +21,8 @@
 //! Not here: the bounds themselves (`sys::native::watch` and resource limits hold them with or without a wall).
 
 mod host;
+mod own;
+mod shared;
 
 use std::fs;
 use std::io;
@@ -24,27 +31,30 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use helve_core::{Exit, LimitHit, ProcessLimits};
+use helve_core::ProcessLimits;
 
 use host::{Host, Version};
+use shared::Shared;
 
-/// The wall stands so many bytes behind the bound: room for the zygote and for members that wait.
-const MEMORY_ROOM: u64 = 128 << 20;
-/// The wall stands so many processes behind the bound, for the same reason.
-const PROCESS_ROOM: u64 = 256;
-/// How often, and after what pause, removing a group is tried again while its processes die.
-const REMOVALS: u32 = 100;
-const REMOVAL_PAUSE: Duration = Duration::from_millis(20);
+pub(crate) use own::{Own, Room};
+
+/// How often, and after what pause, removing groups is tried again while their processes die: first by whoever drops
+/// them, then by a thread.
+const SOON: (u32, Duration) = (10, Duration::from_millis(5));
+const LATER: (u32, Duration) = (100, Duration::from_millis(20));
+
+/// How often, and after what pause, a group is emptied before it is given up that it can hand anything down: whoever is
+/// about to end cannot be moved any more, and is in it until he has.
+const MOVES: u32 = 25;
+const MOVE_PAUSE: Duration = Duration::from_millis(10);
 
 /// The groups of one zygote. Dropping them removes them, as soon as the processes in them are gone.
 #[derive(Debug)]
-pub(crate) struct Groups {
-    version: Version,
-    memory: PathBuf,
-    /// The same as `memory` where one hierarchy has all controllers.
-    processes: Option<PathBuf>,
-    memory_kills: AtomicU64,
-    refused_forks: AtomicU64,
+pub(crate) enum Groups {
+    /// One wall for all commands.
+    Shared(Shared),
+    /// One for each.
+    Own(Own),
 }
 
 impl Groups {
@@ -62,94 +72,34 @@ impl Groups {
     fn make(host: &Host, limits: &ProcessLimits) -> io::Result<Groups> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let name = own_name(&NUMBER.fetch_add(1, Ordering::Relaxed).to_string())?;
-        // From here on dropping the value removes what was made.
-        let mut groups = Groups {
-            version: host.version,
-            memory: host.memory.join(&name),
-            processes: None,
-            memory_kills: AtomicU64::new(0),
-            refused_forks: AtomicU64::new(0),
-        };
-        fs::create_dir(&groups.memory)?;
-        groups.bound_memory(limits.memory_bytes.saturating_add(MEMORY_ROOM))?;
-        if let Some(parent) = &host.processes {
-            let group = parent.join(&name);
-            if group != groups.memory {
-                fs::create_dir(&group)?;
-            }
-            groups.processes = Some(group.clone());
-            write(&group, "pids.max", limits.processes.saturating_add(PROCESS_ROOM))?;
+        match host.version {
+            Version::One => Shared::make(host, &name, limits).map(Groups::Shared),
+            Version::Two => Own::make(&host.memory.join(name), limits).map(Groups::Own),
         }
-        Ok(groups)
-    }
-
-    fn bound_memory(&self, bytes: u64) -> io::Result<()> {
-        match self.version {
-            Version::One => {
-                write(&self.memory, "memory.limit_in_bytes", bytes)?;
-                // Counts swapped pages too; kernels that do not count them have no such file.
-                let _ = write(&self.memory, "memory.memsw.limit_in_bytes", bytes);
-            }
-            Version::Two => {
-                write(&self.memory, "memory.max", bytes)?;
-                let _ = write(&self.memory, "memory.swap.max", 0);
-            }
-        }
-        Ok(())
-    }
-
-    /// Puts a process in, and with it everything that it will start. This takes the kernel some milliseconds, so it is
-    /// done once, for a zygote that has not made anything yet.
-    pub(crate) fn enter(&self, pid: u32) -> io::Result<()> {
-        self.directories().try_for_each(|group| write(group, "cgroup.procs", u64::from(pid)))
-    }
-
-    /// Whether a command that ended so hit the wall. Asked after every command that failed, it tells what happened
-    /// since it was asked last.
-    pub(crate) fn hit(&self, exit: Exit, limits: &ProcessLimits) -> Option<LimitHit> {
-        if exit == Exit::Code(0) {
-            return None;
-        }
-        let kills = match self.version {
-            Version::One => counter(&self.memory, "memory.oom_control", "oom_kill"),
-            Version::Two => counter(&self.memory, "memory.events", "oom_kill"),
-        };
-        let refused = self.processes.as_deref().map_or(0, |group| counter(group, "pids.events", "max"));
-        let grown = |seen: &AtomicU64, now| seen.swap(now, Ordering::Relaxed) < now;
-        let refused = grown(&self.refused_forks, refused).then_some(LimitHit::Processes(limits.processes));
-        let killed = grown(&self.memory_kills, kills).then_some(LimitHit::Memory(limits.memory_bytes));
-        killed.or(refused)
-    }
-
-    fn directories(&self) -> impl Iterator<Item = &Path> {
-        let processes = self.processes.as_deref().filter(|group| *group != self.memory);
-        std::iter::once(self.memory.as_path()).chain(processes)
     }
 }
 
-impl Drop for Groups {
-    fn drop(&mut self) {
-        if self.version == Version::Two {
-            // Kernels before 5.14 do not have it; the processes end with their zygote anyway.
-            let _ = write(&self.memory, "cgroup.kill", 1);
-        }
-        let mut left: Vec<PathBuf> = self.directories().map(Path::to_owned).collect();
-        left.retain(|group| is_busy(fs::remove_dir(group)));
-        if left.is_empty() {
-            return;
-        }
-        let remove = move || {
-            for _ in 0..REMOVALS {
-                std::thread::sleep(REMOVAL_PAUSE);
-                left.retain(|group| is_busy(fs::remove_dir(group)));
-                if left.is_empty() {
-                    return;
-                }
-            }
-        };
-        // What is left all the same is removed at a later start.
-        let _ = std::thread::Builder::new().name("helve-groups".to_owned()).spawn(remove);
+/// Removes groups once nobody is in them. What is left all the same is removed at a later start.
+fn remove(mut groups: Vec<PathBuf>) {
+    if try_to_remove(&mut groups, SOON) {
+        return;
     }
+    let later = move || {
+        try_to_remove(&mut groups, LATER);
+    };
+    let _ = std::thread::Builder::new().name("helve-groups".to_owned()).spawn(later);
+}
+
+/// Whether all are removed.
+fn try_to_remove(groups: &mut Vec<PathBuf>, (times, pause): (u32, Duration)) -> bool {
+    for _ in 0..times {
+        groups.retain(|group| is_busy(fs::remove_dir(group)));
+        if groups.is_empty() {
+            return true;
+        }
+        std::thread::sleep(pause);
+    }
+    false
 }
 
 fn is_busy(removed: io::Result<()>) -> bool {
@@ -181,6 +131,13 @@ fn start_time(pid: u32) -> Option<u64> {
     stat_field(pid, 22)
 }
 
+/// The user as whom a process opens files.
+pub(crate) fn user_of(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    ids.split_whitespace().nth(3)?.parse().ok()
+}
+
 /// A field of `/proc/PID/stat` after the name, counted as in the kernel's manual.
 fn stat_field(pid: u32, field: usize) -> Option<u64> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
@@ -198,9 +155,16 @@ fn remove_leftovers(parent: &Path) {
             .and_then(maker)
             .is_some_and(|(pid, start)| start_time(pid) != Some(start))
         {
+            below(&entry.path()).for_each(|group| drop(fs::remove_dir(group)));
             let _ = fs::remove_dir(entry.path());
         }
     }
+}
+
+/// The groups in a group.
+fn below(group: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(group).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path())
 }
 
 /// The process that made the group of this name, and when it started.

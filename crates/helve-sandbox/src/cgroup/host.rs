@@ -17,13 +17,16 @@ pub(super) enum Version {
     Two,
 }
 
+/// The controllers without which there is no wall.
+const NEEDED: [&str; 2] = ["memory", "pids"];
+
 /// Where groups can be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Host {
     pub(super) version: Version,
-    /// The group under which groups with a memory bound are made.
+    /// The group under which groups with a memory bound are made; in the unified hierarchy, those with any.
     pub(super) memory: PathBuf,
-    /// The same for a bound on processes, where there is one.
+    /// The same for a bound on processes, where that is another hierarchy.
     pub(super) processes: Option<PathBuf>,
 }
 
@@ -37,8 +40,7 @@ impl Host {
 
     /// The groups under which groups are made.
     pub(super) fn parents(&self) -> impl Iterator<Item = &Path> {
-        let processes = self.processes.as_deref().filter(|parent| *parent != self.memory);
-        std::iter::once(self.memory.as_path()).chain(processes)
+        std::iter::once(self.memory.as_path()).chain(self.processes.as_deref())
     }
 
     pub(super) fn one(mounts: &str, own: &str) -> Option<Host> {
@@ -52,10 +54,10 @@ impl Host {
             return None;
         }
         let handed_down = words(&group.join("cgroup.subtree_control"));
-        if !["memory", "pids"].iter().all(|controller| handed_down.contains(&(*controller).to_owned())) {
+        if !NEEDED.iter().all(|name| handed_down.contains(&(*name).to_owned())) {
             hand_down(&group)?;
         }
-        Some(Host { version: Version::Two, memory: group.clone(), processes: Some(group) })
+        Some(Host { version: Version::Two, memory: group, processes: None })
     }
 }
 
@@ -119,18 +121,27 @@ fn is_delegated(group: &Path) -> bool {
 fn hand_down(group: &Path) -> Option<()> {
     let has = words(&group.join("cgroup.controllers"));
     let procs = group.join("cgroup.procs");
-    if !["memory", "pids"].iter().all(|name| has.contains(&(*name).to_owned()))
-        || own_processes(&procs).is_none()
-    {
+    if !NEEDED.iter().all(|name| has.contains(&(*name).to_owned())) || own_processes(&procs).is_none() {
         return None;
     }
+    // Processors are shared out too where that can be had.
+    let all = if has.iter().any(|name| name == "cpu") {
+        &["+memory +pids +cpu", "+memory +pids"][..]
+    } else {
+        &["+memory +pids"]
+    };
+    let control = group.join("cgroup.subtree_control");
     let below = group.join(super::own_name("self").ok()?);
     fs::create_dir(&below).ok()?;
     // A process that starts another while it is moved leaves that one behind: then the kernel refuses, and all is tried
     // again.
-    let handed = (0..3).any(|_| {
-        own_processes(&procs).is_some_and(|all| move_all(&all, &below))
-            && fs::write(group.join("cgroup.subtree_control"), "+memory +pids").is_ok()
+    let handed = (0..super::MOVES).any(|turn| {
+        if turn > 0 {
+            std::thread::sleep(super::MOVE_PAUSE);
+        }
+        // This process is among them the first time only.
+        descendants(&procs).is_some_and(|processes| move_all(&processes, &below))
+            && all.iter().any(|controllers| fs::write(&control, controllers).is_ok())
     });
     if !handed {
         own_processes(&below.join("cgroup.procs")).map(|all| move_all(&all, group));
@@ -149,9 +160,14 @@ fn move_all(processes: &[u32], group: &Path) -> bool {
 
 /// The processes in a list, if this one is among them and it has started all others, or they have ended since.
 fn own_processes(procs: &Path) -> Option<Vec<u32>> {
+    descendants(procs).filter(|listed| listed.contains(&std::process::id()))
+}
+
+/// The processes in a list, if each is this one or one that it has started, or has ended since.
+fn descendants(procs: &Path) -> Option<Vec<u32>> {
     let listed = words(procs).iter().map(|word| word.parse().ok()).collect::<Option<Vec<u32>>>()?;
     let own = std::process::id();
-    (listed.contains(&own) && listed.iter().all(|pid| descends(*pid, own))).then_some(listed)
+    listed.iter().all(|pid| descends(*pid, own)).then_some(listed)
 }
 
 fn descends(mut pid: u32, from: u32) -> bool {

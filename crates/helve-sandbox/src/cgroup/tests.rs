@@ -4,8 +4,10 @@
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
+use helve_core::{Exit, LimitHit};
 use pretty_assertions::assert_eq;
 
+use super::shared::{MEMORY_ROOM, PROCESS_ROOM};
 use super::*;
 
 const MOUNTS_ONE: &str = "\
@@ -81,7 +83,7 @@ impl Unified {
 fn a_group_that_hands_controllers_down_is_used_as_it_is() {
     let unified = Unified::new("cpu memory pids\n", "memory pids\n", "1\n2\n");
     let top = unified.0.path().to_owned();
-    let host = Host { version: Version::Two, memory: top.clone(), processes: Some(top) };
+    let host = Host { version: Version::Two, memory: top, processes: None };
     assert_eq!(unified.host("0::/\n"), Some(host));
     assert_eq!(unified.made(), Vec::<String>::new());
 }
@@ -99,6 +101,9 @@ fn helve_goes_below_only_where_nobody_else_is() {
     let unified = Unified::new("memory pids", "", &format!("{pid}\n"));
     assert!(unified.host("0::/\n").is_some());
     assert_eq!(read(unified.0.path(), "cgroup.subtree_control"), "+memory +pids");
+    let with_processors = Unified::new("cpu memory pids", "", &format!("{pid}\n"));
+    assert!(with_processors.host("0::/\n").is_some());
+    assert_eq!(read(with_processors.0.path(), "cgroup.subtree_control"), "+memory +pids +cpu");
     let own = unified.made().pop().unwrap();
     assert_eq!(own, own_name("self").unwrap());
     assert_eq!(read(&unified.0.path().join(own), "cgroup.procs"), pid.to_string());
@@ -133,35 +138,82 @@ fn a_group_that_is_not_delegated_is_left_alone() {
 }
 
 #[test]
-fn the_walls_stand_behind_the_bounds_and_name_what_hit_them() {
+fn a_shared_wall_stands_behind_the_bounds_and_names_what_hit_it() {
     let top = tempfile::tempdir().unwrap();
     let (memory, pids) = (top.path().join("memory"), top.path().join("pids"));
     fs::create_dir(&memory).unwrap();
     fs::create_dir(&pids).unwrap();
-    for (version, processes, events, bound) in [
-        (Version::One, pids.clone(), "memory.oom_control", "memory.limit_in_bytes"),
-        (Version::Two, memory.clone(), "memory.events", "memory.max"),
-    ] {
-        let host = Host { version, memory: memory.clone(), processes: Some(processes.clone()) };
-        let groups = Groups::make(&host, &limits()).unwrap();
-        let (one, two) = (groups.memory.clone(), groups.processes.clone().unwrap());
-        assert_eq!(read(&one, bound), ((64_u64 << 20) + MEMORY_ROOM).to_string());
-        assert_eq!(read(&two, "pids.max"), (20 + PROCESS_ROOM).to_string());
-        groups.enter(77).unwrap();
-        assert_eq!((read(&one, "cgroup.procs"), read(&two, "cgroup.procs")), ("77".into(), "77".into()));
+    let host = Host { version: Version::One, memory, processes: Some(pids) };
+    let Ok(Groups::Shared(groups)) = Groups::make(&host, &limits()) else { panic!("no groups") };
+    let (one, two) = (groups.memory.clone(), groups.processes.clone().unwrap());
+    assert_eq!(read(&one, "memory.limit_in_bytes"), ((64_u64 << 20) + MEMORY_ROOM).to_string());
+    assert_eq!(read(&two, "pids.max"), (20 + PROCESS_ROOM).to_string());
+    groups.enter(77).unwrap();
+    assert_eq!((read(&one, "cgroup.procs"), read(&two, "cgroup.procs")), ("77".into(), "77".into()));
 
-        let hit = |exit| groups.hit(exit, &limits());
-        assert_eq!(hit(Exit::Signal(9)), None);
-        fs::write(one.join(events), "low 0\noom 1\noom_kill 2\noom_kill_disable 9\n").unwrap();
-        assert_eq!(hit(Exit::Code(0)), None, "a command that works hit nothing that matters");
-        assert_eq!(hit(Exit::Code(137)), Some(LimitHit::Memory(64 << 20)));
-        assert_eq!(hit(Exit::Signal(9)), None, "it was another command's");
-        fs::write(two.join("pids.events"), "max 3\n").unwrap();
-        assert_eq!(hit(Exit::Code(1)), Some(LimitHit::Processes(20)));
-        for group in [one, two] {
-            let _ = fs::remove_dir_all(group);
-        }
+    let hit = |exit| groups.hit(exit, &limits());
+    assert_eq!(hit(Exit::Signal(9)), None);
+    fs::write(one.join("memory.oom_control"), "low 0\noom 1\noom_kill 2\noom_kill_disable 9\n").unwrap();
+    assert_eq!(hit(Exit::Code(0)), None, "a command that works hit nothing that matters");
+    assert_eq!(hit(Exit::Code(137)), Some(LimitHit::Memory(64 << 20)));
+    assert_eq!(hit(Exit::Signal(9)), None, "it was another command's");
+    fs::write(two.join("pids.events"), "max 3\n").unwrap();
+    assert_eq!(hit(Exit::Code(1)), Some(LimitHit::Processes(20)));
+}
+
+#[test]
+fn each_command_has_a_wall_of_its_own_at_its_bounds() {
+    let given = tempfile::tempdir().unwrap();
+    let host = Host { version: Version::Two, memory: given.path().to_owned(), processes: None };
+    let Ok(Groups::Own(groups)) = Groups::make(&host, &limits()) else { panic!("no groups") };
+    let top = below(given.path()).next().unwrap();
+    assert_eq!(read(&top, "cpu.weight"), "50");
+    groups.enter(77).unwrap();
+    assert!(groups.room().is_none(), "nobody may be born there yet");
+    // The kernel would list the zygote here.
+    assert_eq!(read(&top, "cgroup.procs"), "77");
+    fs::write(top.join("cgroup.controllers"), "cpuset cpu memory pids\n").unwrap();
+    groups.divide(rustix::process::geteuid().as_raw()).unwrap();
+    assert_eq!(read(&top, "cgroup.subtree_control"), "+memory +pids +cpu");
+    assert_eq!(read(&top.join("zygote"), "cgroup.procs"), "77");
+
+    let (one, two) = (groups.room().unwrap(), groups.room().unwrap());
+    let (first, second) = (top.join("command-0"), top.join("command-1"));
+    let place = |room: &Room| rustix::fs::fstat(room.descriptors().next().unwrap()).unwrap().st_ino;
+    assert_eq!(place(&one), rustix::fs::stat(&first).unwrap().st_ino);
+    for group in [&first, &second] {
+        let bounds = ["memory.max", "memory.swap.max", "memory.oom.group", "pids.max"];
+        let bounds = bounds.map(|file| read(group, file));
+        assert_eq!(bounds, [(64 << 20).to_string(), "0".into(), "1".into(), "36".into()]);
     }
+    fs::write(first.join("memory.events"), "low 0\nhigh 0\nmax 8\noom 1\noom_kill 2\noom_group_kill 1\n")
+        .unwrap();
+    fs::write(second.join("pids.events"), "max 3\n").unwrap();
+    assert_eq!(one.hit(Exit::Code(0)), None, "a command that works hit nothing that matters");
+    assert_eq!(one.hit(Exit::Signal(9)), Some(LimitHit::Memory(64 << 20)));
+    assert_eq!(two.hit(Exit::Code(1)), Some(LimitHit::Processes(20)));
+    one.kill();
+    assert_eq!(read(&first, "cgroup.kill"), "1");
+
+    assert!(!groups.tidy(true), "nothing is left to be removed");
+    assert!(top.join("command-2").is_dir(), "the next one stands ready");
+    groups.close();
+    assert!(groups.room().is_none() && !groups.is_open());
+}
+
+/// Below this a process that is about to execute its program could hit the wall, and take its zygote with it.
+#[test]
+fn no_wall_is_too_near() {
+    let given = tempfile::tempdir().unwrap();
+    let host = Host { version: Version::Two, memory: given.path().to_owned(), processes: None };
+    let small = ProcessLimits { memory_bytes: 1 << 20, ..limits() };
+    let Ok(Groups::Own(groups)) = Groups::make(&host, &small) else { panic!("no groups") };
+    let top = below(given.path()).next().unwrap();
+    fs::write(top.join("cgroup.controllers"), "memory pids").unwrap();
+    fs::write(top.join("cgroup.procs"), "").unwrap();
+    groups.divide(rustix::process::geteuid().as_raw()).unwrap();
+    let _room = groups.room().unwrap();
+    assert_eq!(read(&top.join("command-0"), "memory.max"), (16 << 20).to_string());
 }
 
 #[test]
@@ -176,6 +228,7 @@ fn only_groups_of_makers_that_are_gone_are_left_over() {
     for name in stay.iter().chain(&go) {
         fs::create_dir(top.path().join(name)).unwrap();
     }
+    fs::create_dir(top.path().join(&go[0]).join("zygote")).unwrap();
     remove_leftovers(top.path());
     let mut left: Vec<_> = fs::read_dir(top.path())
         .unwrap()
@@ -200,8 +253,8 @@ fn a_real_group_holds_a_process_and_goes_with_it() {
     if fs::create_dir(&group).is_err() {
         return println!("skipped: {} cannot be divided", parent.display());
     }
-    let groups = Groups {
-        version: Version::One,
+    // One directory stands in for both.
+    let groups = Shared {
         memory: group.clone(),
         processes: Some(group.clone()),
         memory_kills: AtomicU64::new(0),

@@ -169,7 +169,8 @@ impl Engine {
     pub(super) fn new_member(&self, zygote: &Arc<Zygote>, kind: Kind, wires: Wires) -> (Arc<Member>, Ends) {
         let Wires { talk, readers, ends } = wires;
         let held = ends.outputs.clone();
-        let member = Arc::new(Member::new(self.id(), kind, Arc::clone(zygote), talk, readers, held));
+        let wall = zygote.wall();
+        let member = Arc::new(Member::new(self.id(), kind, Arc::clone(zygote), wall, talk, readers, held));
         self.members().insert(member.id, Arc::clone(&member));
         (member, ends)
     }

@@ -45,6 +45,9 @@ const FULL_PAUSE: Duration = Duration::from_millis(1);
 /// Protected paths may change while they are about to be guarded.
 const GUARD: u32 = Step::Guard as u32;
 
+/// What was refused in its control group is tried without one.
+const GROUP: u32 = Step::Group as u32;
+
 /// The workspace was replaced while its template was being built; another one shows what is there now.
 const REPLACED: i32 = libc::ESTALE;
 
@@ -140,7 +143,7 @@ pub(super) async fn run(
         };
         let member = Arc::clone(&flight.member);
         let (finish, removed) = flight.wait(&mut stop, &mut call.signals).await;
-        let report = || report(member.fenced);
+        let report = || report(member.is_fenced());
         let ended = match finish {
             // What is wrong with a member of the pool need not be wrong with the zygote.
             Ok(Finish::NotDelivered(sink)) if pooled && member.kind != Kind::Direct => {
@@ -155,6 +158,11 @@ pub(super) async fn run(
                 | Finish::Refused(_, REPLACED, sink),
             ) if !retried => {
                 engine.discard(&zygote);
+                retried = true;
+                call.sink = sink;
+                continue;
+            }
+            Ok(Finish::Refused(GROUP, _, sink)) if !retried => {
                 retried = true;
                 call.sink = sink;
                 continue;
@@ -327,9 +335,8 @@ impl Engine {
             (None, Some(signal)) => Exit::Signal(signal),
             (None, None) => return Err(spawn::supervisor_lost()),
         };
-        let wall = member.zygote.groups().filter(|_| member.fenced);
         let limit = spawn::limit_hit(Bound::from_number(said.bound), exit, &self.limits);
-        let limit = limit.or_else(|| wall?.hit(exit, &self.limits));
+        let limit = limit.or_else(|| member.wall.hit(&member.zygote, exit, &self.limits));
         Ok(Ended { exit, limit, left_running: said.left_running, removed: Vec::new(), sandbox })
     }
 }

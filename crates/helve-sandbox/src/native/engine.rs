@@ -164,7 +164,7 @@ impl Engine {
 
     /// Whether members that are made now are behind a wall of control groups.
     pub(super) fn is_fenced(&self) -> bool {
-        self.zygote_in_use().is_some_and(|zygote| zygote.groups().is_some())
+        self.zygote_in_use().is_some_and(|zygote| zygote.is_fenced())
     }
 
     /// Whether a call is under way.

@@ -31,7 +31,7 @@ fn remedy(step: Step) -> String {
         Step::Mounts | Step::Private | Step::Proc => {
             format!("Check that the directories of the policy exist and can be read. {}.", why_none())
         }
-        Step::Process | Step::Limits => {
+        Step::Process | Step::Limits | Step::Group => {
             "Check the limits on processes, memory and namespaces of the user who runs Helve.".to_owned()
         }
         Step::Landlock => {

@@ -4,13 +4,9 @@
 //! reactor's does.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use super::helper::Process;
 use crate::cgroup::Groups;
-
-/// How long the members of a dead zygote take to die, as a rule.
-const DYING: Duration = Duration::from_millis(5);
 
 /// What waits to be taken away.
 #[derive(Debug, Default)]
@@ -75,10 +71,8 @@ impl Graveyard {
             };
             drop(state);
             process.wait();
-            if groups.is_some() {
-                // Its members die with it; then the groups can be removed.
-                std::thread::sleep(DYING);
-            }
+            // Its members die with it; then the groups can be removed.
+            drop(groups);
         }
     }
 

@@ -21,7 +21,7 @@ use super::records::RECORD_BYTES;
 use super::socket;
 use super::turn::Underway;
 use super::wire::{self, Kind, Report, Step};
-use super::zygote::Zygote;
+use super::zygote::{Wall, Zygote};
 
 /// How a call was seen to end.
 pub(super) enum Finish {
@@ -54,10 +54,10 @@ pub(super) struct Member {
     pub(super) id: u64,
     /// What it was made for.
     pub(super) kind: Kind,
+    /// The control groups around it. Let go before the zygote, in whose groups they are.
+    pub(super) wall: Wall,
     /// Who made it. It lives as long as the zygote's record.
     pub(super) zygote: Arc<Zygote>,
-    /// Whether it was made behind a wall of control groups.
-    pub(super) fenced: bool,
     /// When it was ordered.
     pub(super) since: Instant,
     doors: Mutex<Doors>,
@@ -121,6 +121,7 @@ impl Member {
         id: u64,
         kind: Kind,
         zygote: Arc<Zygote>,
+        wall: Wall,
         talk: OwnedFd,
         pipes: [Option<OwnedFd>; 2],
         writers: Option<Arc<[OwnedFd; 2]>>,
@@ -128,7 +129,7 @@ impl Member {
         Member {
             id,
             kind,
-            fenced: zygote.groups().is_some(),
+            wall,
             zygote,
             since: Instant::now(),
             doors: Mutex::new(Doors { talk: Some(Arc::new(talk)), ..Doors::default() }),
@@ -139,6 +140,11 @@ impl Member {
             abandoned: Mutex::new(None),
             watched: AtomicBool::new(false),
         }
+    }
+
+    /// Whether it was made behind a wall of control groups.
+    pub(super) fn is_fenced(&self) -> bool {
+        !matches!(self.wall, Wall::None)
     }
 
     fn doors(&self) -> MutexGuard<'_, Doors> {
@@ -205,7 +211,18 @@ impl Member {
                 self.stands();
                 Readiness::Ready
             }
-            _ => Readiness::Dead,
+            Ok((count, _)) => {
+                self.learn(bytes.get(..count).and_then(Report::from_bytes));
+                Readiness::Dead
+            }
+            Err(_) => Readiness::Dead,
+        }
+    }
+
+    /// Where one control group cannot be entered none can: the zygote's next members do without.
+    fn learn(&self, report: Option<Report>) {
+        if report.is_some_and(|said| lacks_group(&said)) {
+            self.zygote.open_wall();
         }
     }
 
@@ -217,7 +234,9 @@ impl Member {
 
     /// It ended without a call. What that says of others like it is remembered.
     pub(super) fn failed_idle(&self) {
-        if self.is_warm() && !self.doors().ready {
+        // That its control group could not be entered says nothing of the shell.
+        let without_wall = self.wall.room().is_some() && !self.zygote.is_fenced();
+        if self.is_warm() && !without_wall && !self.doors().ready {
             self.zygote.warm_failed();
         }
     }
@@ -252,6 +271,9 @@ impl Member {
 
     /// Ends everything in it. Whether the zygote's word about it has to be waited for first.
     pub(super) fn kill(&self) -> bool {
+        if let Some(room) = self.wall.room() {
+            room.kill();
+        }
         let mut doors = self.doors();
         doors.killed = true;
         if let Some(pidfd) = &doors.pidfd {
@@ -324,6 +346,7 @@ impl Member {
         // When nobody else hears with it, this closes the socket, and takes it from the reactor.
         doors.talk = None;
         drop(doors);
+        self.learn(report);
         let mut flow = self.flow();
         flow.silent = true;
         flow.unread = unread;
@@ -425,6 +448,9 @@ impl Member {
         let finish = match (sink_failed, broken.or(refused), flow.report) {
             (true, ..) => Finish::SinkFailed,
             (false, Some((step, errno)), _) => Finish::Refused(step, errno, sink.take()),
+            (false, None, Some(report)) if lacks_group(&report) => {
+                Finish::Refused(report.step, report.status, sink.take())
+            }
             (false, None, Some(report)) if delivered || self.kind == Kind::Direct => Finish::Reported(report),
             (false, None, None) if delivered && flow.refused.is_none() => Finish::Lost,
             (false, None, _) => Finish::NotDelivered(sink.take()),
@@ -440,6 +466,11 @@ impl Member {
         // A shell whose text was written does not fail any more, except that it may not be watched.
         said.tag == Report::NOT_STARTED && self.is_warm() && said.step != Step::Limits as u32
     }
+}
+
+/// Whether a member failed because its command could not be born in its control group.
+fn lacks_group(report: &Report) -> bool {
+    report.tag == Report::NOT_STARTED && report.step == Step::Group as u32
 }
 
 fn is_ready(bytes: Option<&[u8]>) -> bool {

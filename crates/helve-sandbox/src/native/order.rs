@@ -128,6 +128,7 @@ impl Order {
         fds.extend(self.stdin.as_ref().map(AsFd::as_fd));
         fds.extend(self.streams().into_iter().flatten());
         fds.extend(self.file.as_ref().map(AsFd::as_fd));
+        fds.extend(member.wall.descriptors());
         let texts = if self.file.is_some() { &[][..] } else { &self.texts };
         socket::send(member.zygote.control(), &[&make.to_bytes(), &self.head()?.to_bytes(), texts], &fds)
     }

@@ -10,8 +10,8 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
-/// The most descriptors that one message carries: talk, two outputs, three streams and a file.
-const MOST_DESCRIPTORS: usize = 7;
+/// The most descriptors that one message carries: talk, two outputs, three streams, a file, two of a control group.
+const MOST_DESCRIPTORS: usize = 9;
 
 /// Both ends of a new socket. They close themselves at exec.
 pub(super) fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {

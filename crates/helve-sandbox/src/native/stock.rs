@@ -17,6 +17,8 @@ use super::zygote::Zygote;
 
 /// When members that were just ordered are likely to be ready.
 const PREPARED_AFTER: Duration = Duration::from_millis(3);
+/// When groups of commands that are over are looked at again in which somebody still was.
+const TIDY_AFTER: Duration = Duration::from_millis(20);
 /// How often it is looked at the latest whether one has become ready that takes long.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// What is not ready after this long never will be. To find out how a shell can be kept warm may take ten seconds.
@@ -130,7 +132,7 @@ impl Engine {
         // What is made before the wall stands would be outside of it.
         let missing = if zygote.is_settled() { stock.missing(&wanted, &zygote) } else { Vec::new() };
         drop(stock);
-        if wanted.more && zygote.begin_fence() {
+        if wanted.more && zygote.is_ready() && zygote.begin_fence() {
             self.fence(&zygote);
         }
         self.forget_all(&dropped);
@@ -147,7 +149,9 @@ impl Engine {
             }
         }
         let unready = self.prepare_idle().map(|pause| Instant::now() + pause);
-        wanted.again.into_iter().chain(unready).min()
+        // Whoever was in them is about to die.
+        let busy = zygote.tidy(wanted.more).then(|| Instant::now() + TIDY_AFTER);
+        wanted.again.into_iter().chain(unready).chain(busy).min()
     }
 
     /// Sees which members have become ready; their end wakes the reactor from then on. When to look again if some are not
@@ -176,7 +180,8 @@ impl Engine {
     fn order_idle(&self, zygote: &Arc<Zygote>, kind: Kind) -> Result<(Arc<Member>, u64), Errno> {
         let (member, ends) = self.new_member(zygote, kind, Wires::new(true)?);
         let outputs = ends.outputs.iter().flat_map(|ends| ends.iter()).map(AsFd::as_fd);
-        let fds: Vec<_> = std::iter::once(ends.talk.as_fd()).chain(outputs).collect();
+        let fds: Vec<_> =
+            std::iter::once(ends.talk.as_fd()).chain(outputs).chain(member.wall.descriptors()).collect();
         let make = Make { tag: Make::TAG, kind: kind as u32, id: member.id };
         let age = zygote.orders();
         match socket::send(zygote.control(), &[&make.to_bytes()], &fds) {

@@ -19,6 +19,10 @@ pub(crate) const CONTROL: i32 = 0;
 /// The first message to the zygote. Descriptor: a file with an encoded [`super::setup::Setup`].
 pub(crate) const SETUP: u32 = 5;
 
+/// An order to the zygote to make a control group namespace whose top is the group that it is in now. Descriptor: where it
+/// writes one byte when that is done; without it the descriptor is closed.
+pub(crate) const ENCLOSE: u32 = 6;
+
 /// The longest request that travels in a message; a longer one is a file, handed over as the last descriptor.
 pub(crate) const INLINE_BYTES: usize = 64 * 1024;
 
@@ -38,7 +42,7 @@ pub(crate) enum Kind {
 }
 
 /// An order to the zygote. A [`Request`] follows it for [`Kind::Direct`]. Descriptors: talk, stdout, stderr, then those
-/// of the request.
+/// of the request, then, if there is one, the control group that the command is to be born in and its `cpu.stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Make {
@@ -228,10 +232,12 @@ pub(crate) enum Step {
     Guard = 16,
     /// Giving up root's identity.
     Identity = 17,
+    /// Having the command born in its control group.
+    Group = 18,
 }
 
 impl Step {
-    const ALL: [Step; 17] = [
+    const ALL: [Step; 18] = [
         Step::Order,
         Step::UserNamespace,
         Step::Namespaces,
@@ -249,6 +255,7 @@ impl Step {
         Step::Program,
         Step::Guard,
         Step::Identity,
+        Step::Group,
     ];
 
     /// The step of that number.
@@ -276,6 +283,7 @@ impl Step {
             Step::Program => "its program could not be executed",
             Step::Guard => "protected paths of the workspace could not be guarded",
             Step::Identity => "root's identity could not be given up",
+            Step::Group => "its control group could not be entered",
         }
     }
 }

@@ -4,12 +4,13 @@
 //! Three things are told apart: that it is given up (no more calls for it), that it is mute (it says no more), and that its
 //! process has ended. Only the last means that members whose own end cannot be seen are dead.
 
+mod wall;
+
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use helve_core::ProcessLimits;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
@@ -22,6 +23,8 @@ use super::wire::{Guard, Guarded, INLINE_BYTES, Told, encode_guarded};
 use crate::cgroup::Groups;
 use crate::drain::memory_file;
 use crate::protect::Keeper;
+
+pub(super) use wall::Wall;
 
 /// After so many warm shells in a row that failed, no more are made.
 const MOST_FAILURES: u8 = 2;
@@ -88,6 +91,7 @@ pub(super) struct Zygote {
     /// The control groups around it, once that was tried.
     groups: OnceLock<Option<Groups>>,
     fencing: AtomicBool,
+    ready: AtomicBool,
     /// A [`Warm`].
     warm: AtomicU8,
     /// Warm shells in a row that failed.
@@ -123,6 +127,7 @@ impl Zygote {
             graveyard,
             groups: OnceLock::new(),
             fencing: AtomicBool::new(false),
+            ready: AtomicBool::new(false),
             warm: AtomicU8::new(Warm::Unknown as u8),
             failures: AtomicU8::new(0),
             given_up: AtomicBool::new(false),
@@ -153,11 +158,9 @@ impl Zygote {
         self.warm.load(Ordering::Relaxed) != Warm::No as u8
     }
 
-    /// Puts it, and with it all members that it makes from now on, behind a wall of control groups, where the host gives
-    /// any. The kernel takes some milliseconds for that.
-    pub(super) fn fence(&self, limits: &ProcessLimits) {
-        let groups = Groups::for_view(limits).filter(|groups| groups.enter(self.process.id()).is_ok());
-        let _ = self.groups.set(groups);
+    /// Whether it has said that its template stands.
+    pub(super) fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed)
     }
 
     /// Whether [`Zygote::fence`] is still to be begun; true once.
@@ -168,11 +171,6 @@ impl Zygote {
     /// Whether [`Zygote::fence`] has been done, with or without success.
     pub(super) fn is_settled(&self) -> bool {
         self.groups.get().is_some()
-    }
-
-    /// The wall around members that are made now, if there is one.
-    pub(super) fn groups(&self) -> Option<&Groups> {
-        self.groups.get()?.as_ref()
     }
 
     /// Its process: it can be read once that has ended.
@@ -311,6 +309,7 @@ impl Zygote {
     /// Keeps what was said about the zygote itself.
     pub(super) fn learn(&self, told: &Told) {
         match told.tag {
+            Told::READY => self.ready.store(true, Ordering::Relaxed),
             Told::CALIBRATED => {
                 let warm = if told.warm == 1 { Warm::Yes } else { Warm::No };
                 self.warm.store(warm as u8, Ordering::Relaxed);

@@ -208,7 +208,7 @@ pub(crate) fn seccomp(answer: Result<(), i32>) -> Result<String, Lack> {
     }
 }
 
-/// Control groups, which bound memory and processes beside the watch of each command's own init.
+/// Control groups, which bound what commands take beside the watch of each command's own init.
 pub(crate) fn control_groups(given: bool) -> Result<String, Lack> {
     if given {
         return Ok("bound the memory and the processes of commands".to_owned());

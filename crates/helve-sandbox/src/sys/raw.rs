@@ -77,6 +77,9 @@ macro_rules! syscall {
 }
 pub(super) use syscall;
 
+/// The flag of [`CloneArgs`] with which a child is born in the control group `cgroup`.
+pub(super) const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
 /// The kernel's `struct clone_args`.
 #[repr(C)]
 #[derive(Default)]
@@ -146,7 +149,7 @@ pub(super) unsafe fn clone3(
         let (body, argument) = unsafe { *pair.cast::<(extern "C" fn(usize) -> c_int, usize)>() };
         body(argument)
     }
-    if arguments.flags & libc::CLONE_INTO_CGROUP as u64 != 0 {
+    if arguments.flags & CLONE_INTO_CGROUP != 0 {
         return Err(libc::ENOSYS);
     }
     let top = (arguments.stack + arguments.stack_size) as usize - 64;

@@ -203,9 +203,37 @@ pub(crate) fn role(test: &str, user: User) -> Option<Command> {
     Some(command)
 }
 
+/// Whether roles are played in control groups that are handed down to them.
+pub(crate) fn is_delegated() -> bool {
+    std::env::var_os("HELVE_TEST_DELEGATED").is_some_and(|value| value == "1")
+}
+
+/// The same role as a unit of systemd, with a control group that is handed down to it.
+fn delegated(role: &Command) -> Command {
+    let mut unit = Command::new("systemd-run");
+    unit.args(["--quiet", "--pipe", "--wait", "--collect", "-p", "Delegate=yes"]);
+    let own = std::env::vars_os()
+        .filter(|(name, _)| name.to_str().is_some_and(|name| name == "PATH" || name.starts_with("HELVE_")));
+    let given = role.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
+    for (name, value) in own.chain(given) {
+        unit.arg("-E").arg([name, value].join("=".as_ref()));
+    }
+    let mut words: Vec<_> = role.get_args().collect();
+    if role.get_program() == "setpriv" {
+        // The user's own groups are left with the one capability that it takes, which is left with them.
+        unit.args(["-p", &format!("User={ORDINARY_USER}"), "-p", "AmbientCapabilities=CAP_SETGID", "--"]);
+        unit.args(["setpriv", "--clear-groups", "--ambient-caps=-all", "--inh-caps=-all", "--"]);
+        words.drain(..=words.iter().position(|word| *word == "--").unwrap());
+    } else {
+        unit.arg("--").arg(role.get_program());
+    }
+    unit.args(words);
+    unit
+}
+
 /// Plays a role to its end, shows what it said, and fails if it failed.
 pub(crate) fn play(command: &mut Command) {
-    let output = command.output().unwrap();
+    let output = if is_delegated() { delegated(command).output() } else { command.output() }.unwrap();
     println!("{}", said(&output));
     assert!(output.status.success(), "{command:?} ended with {}", output.status);
 }

@@ -31,7 +31,7 @@ fn zygote(graveyard: &Arc<Graveyard>) -> (Arc<Zygote>, OwnedFd) {
 /// A member with a call, its other end of `talk`, and who waits for the call.
 fn member(zygote: &Arc<Zygote>, kind: Kind) -> (Member, OwnedFd, oneshot::Receiver<Finish>) {
     let (talk, theirs) = socket::pair().unwrap();
-    let member = Member::new(2, kind, Arc::clone(zygote), talk, [None, None], None);
+    let member = Member::new(2, kind, Arc::clone(zygote), Wall::None, talk, [None, None], None);
     let (answer, finish) = oneshot::channel();
     member.occupy(None, answer);
     (member, theirs, finish)

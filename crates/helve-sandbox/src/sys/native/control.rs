@@ -7,8 +7,8 @@ use libc::c_int;
 
 use crate::native::wire::Told;
 
-/// The most descriptors of one message: talk, two outputs, three streams, a file, a control group.
-const MOST_DESCRIPTORS: usize = 8;
+/// The most descriptors of one message: talk, two outputs, three streams, a file, two of a control group.
+const MOST_DESCRIPTORS: usize = 9;
 
 /// One message and its descriptors. Waits for it; no bytes mean that Helve has gone.
 pub(super) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {

@@ -1,7 +1,7 @@
 //! A member: the init of a fresh pid namespace and the command that it looks after.
 //!
 //! ```text
-//! zygote ── clone3(mount, pid, ipc) ──► init (pid 1) ── clone ──► command
+//! zygote ── clone3(mount, pid) ──► init (pid 1) ── clone3(control group) ──► command
 //!                                        private /tmp, …            session, limits, filter      (at the same time)
 //!                                        own /proc, terminals       workspace, Landlock, streams (at the same time)
 //!                                        waits, reaps, looks,       its program
@@ -22,7 +22,7 @@ use super::command::command;
 use super::descriptors::{close, keep_only};
 use super::failure::{At, Failure};
 use super::private::{mount_private, mount_system};
-use super::raw::{CloneArgs, clone3, syscall};
+use super::raw::{CLONE_INTO_CGROUP, CloneArgs, clone3, syscall};
 use super::slot::{Given, Slot, Stage};
 use super::talk::{receive, tell, tell_ready, wind_up};
 use super::warm;
@@ -73,17 +73,17 @@ fn live(slot: *mut Slot, member: &Given, world: &World) -> Result<Report, Failur
     let warm = member.kind == Kind::Warm as u32;
     // Its process gets itself ready while this one mounts: both take about as long. A shell to be kept warm is not waited
     // for, and it may ask only a parent to follow it that has no fewer capabilities.
-    let early = if warm { None } else { Some(start(slot)?) };
+    let early = if warm { None } else { Some(start(slot, member)?) };
     let private = mount_private(world, member.kit)?;
     Slot::reach(slot, Stage::Private);
     mount_system(member.kit)?;
     confine::drop_capabilities().at(Step::Capabilities)?;
     Slot::reach(slot, Stage::All);
-    let command = early.map_or_else(|| start(slot), Ok)?;
+    let command = early.map_or_else(|| start(slot, member), Ok)?;
     // The rest is done while the command's process becomes its program. What fails here ends it.
     let init = Init { talk: member.talk, clock, children: child_signals()?, command };
     let workspace = world.template.workspace.as_raw_fd();
-    let mut watch = Watch::new(&world.bounds, workspace, private).at(Step::Limits)?;
+    let mut watch = Watch::new(&world.bounds, workspace, private, member.processor).at(Step::Limits)?;
     if warm {
         let stop = member.stop.ok_or((Step::Process, libc::ENOSYS))?;
         let standing = warm::run_to_stop(init.command, &stop).at(Step::Process)?;
@@ -125,18 +125,30 @@ fn child_signals() -> Result<c_int, Failure> {
     fd.map(|fd| fd as c_int).at(Step::Process)
 }
 
-/// Starts the command's process.
-fn start(slot: *mut Slot) -> Result<pid_t, Failure> {
+/// Starts the command's process, in its control group if it has one.
+fn start(slot: *mut Slot, member: &Given) -> Result<pid_t, Failure> {
     let (stack, stack_size) = Slot::child_stack(slot);
+    let born_elsewhere = member.group != NONE;
+    let group = if born_elsewhere { CLONE_INTO_CGROUP } else { 0 };
     let arguments = CloneArgs {
-        flags: libc::CLONE_VM as u64,
+        flags: libc::CLONE_VM as u64 | group,
+        cgroup: if born_elsewhere { member.group as u64 } else { 0 },
         exit_signal: libc::SIGCHLD as u64,
         stack,
         stack_size,
         ..CloneArgs::default()
     };
     // SAFETY: the stack belongs to the slot and to nobody else; `command` keeps to its slot.
-    unsafe { clone3(&arguments, command, slot as usize) }.at(Step::Process)
+    let command = unsafe { clone3(&arguments, command, slot as usize) };
+    if born_elsewhere {
+        close(member.group);
+    }
+    command.map_err(|errno| match errno {
+        // There is no room for another process, whatever group it is in.
+        libc::EAGAIN | libc::ENOMEM => (Step::Process, errno),
+        _ if born_elsewhere => (Step::Group, errno),
+        _ => (Step::Process, errno),
+    })
 }
 
 /// The init has no use for the command's streams, and their end shows only when nobody holds them. The slot still names

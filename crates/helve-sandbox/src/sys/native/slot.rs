@@ -84,6 +84,10 @@ pub(super) struct Given {
     pub(super) stop: Option<Stop>,
     /// What was made for it beforehand.
     pub(super) kit: Option<kit::Given>,
+    /// The control group that the command is born in; -1 for that of its init.
+    pub(super) group: c_int,
+    /// The statistics of that group's processor time, or -1.
+    pub(super) processor: c_int,
     /// Every descriptor that stays open in the member, sorted, ended by -1.
     pub(super) keep: [c_int; KEEP],
 }

@@ -9,7 +9,7 @@
 //! | memory | private pages, swapped pages and shared memory of every process, and what the private file system holds; |
 //! | | where the host runs out of memory, by how much it has less, whoever took it |
 //! | processes | threads of every process but init |
-//! | processor time | of every process, with that of the children that it has waited for |
+//! | processor time | of every process, with that of the children that it has waited for; in a control group all of it |
 //! | disk | by how much the free space of the workspace's file system fell, whoever took it |
 //!
 //! Looking costs time, so it is paced: the less is left of a bound, the sooner comes the next look, down to
@@ -54,6 +54,8 @@ pub(in crate::sys) struct Watch {
     processes: Processes,
     workspace: RawFd,
     private: RawFd,
+    /// The statistics of processor time of the command's control group.
+    processor: RawFd,
     free_at_start: u64,
     host_at_start: HostMemory,
     looks: u32,
@@ -64,12 +66,18 @@ pub(in crate::sys) struct Watch {
 
 impl Watch {
     /// Starts to watch. `workspace` is any descriptor on the file system whose space is bounded, `private` one on the
-    /// private file system; the negative number stands for none. An error is the `errno` of opening `/proc`.
-    pub(super) fn new(limits: &ProcessLimits, workspace: RawFd, private: RawFd) -> Result<Watch, c_int> {
+    /// private file system, `processor` one of `cpu.stat`; the negative number stands for none. An error is the `errno` of
+    /// opening `/proc`.
+    pub(super) fn new(
+        limits: &ProcessLimits,
+        workspace: RawFd,
+        private: RawFd,
+        processor: RawFd,
+    ) -> Result<Watch, c_int> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root =
             rustix::fs::open(c"/proc", flags, Mode::empty()).map_err(rustix::io::Errno::raw_os_error)?;
-        Ok(Watch::of(limits, Processes::new(root), workspace, private))
+        Ok(Watch { processor, ..Watch::of(limits, Processes::new(root), workspace, private) })
     }
 
     /// One for everything that will descend from a supervisor, on a `/proc` that others are in too. To be made before the
@@ -99,6 +107,7 @@ impl Watch {
             processes,
             workspace,
             private,
+            processor: -1,
             free_at_start: free_bytes(workspace).unwrap_or(0),
             looks: 0,
             cpu_passed: false,
@@ -183,6 +192,9 @@ impl Watch {
     }
 
     fn cpu(&mut self, totals: &Totals) -> Result<(), Bound> {
+        if let Some(used) = processor_seconds(self.processor) {
+            return if used > self.limits.cpu_seconds { Err(Bound::Cpu) } else { Ok(()) };
+        }
         // A child that ends while the sum is made is seen twice, as itself and in its parent's time: one look alone
         // proves nothing.
         let passed = totals.cpu_seconds() > self.limits.cpu_seconds;
@@ -239,6 +251,15 @@ fn free_bytes(fd: RawFd) -> Option<u64> {
 fn used_bytes(fd: RawFd) -> Option<u64> {
     let sizes = rustix::fs::fstatvfs(borrow(fd)?).ok()?;
     Some(sizes.f_blocks.saturating_sub(sizes.f_bfree).saturating_mul(sizes.f_frsize))
+}
+
+/// The processor time of a control group, in whole seconds begun, from its `cpu.stat`.
+fn processor_seconds(fd: RawFd) -> Option<u64> {
+    let mut buffer = [0; 64];
+    let count = rustix::io::pread(borrow(fd)?, &mut buffer, 0).ok()?;
+    // It is on the first line.
+    let digits = buffer.get(..count)?.strip_prefix(b"usage_usec ")?.split(|byte| *byte == b'\n').next()?;
+    processes::number(digits).map(|microseconds| microseconds.div_ceil(1_000_000))
 }
 
 fn borrow<'a>(fd: RawFd) -> Option<BorrowedFd<'a>> {

@@ -32,7 +32,7 @@ use super::warm;
 use super::world::World;
 use crate::native::setup::Setup;
 use crate::native::wire::{
-    CONTROL, Guard, HELPER_NAME, INLINE_BYTES, Kind, MOST_TEXTS, Make, Request, SETUP, Step, Told,
+    CONTROL, ENCLOSE, Guard, HELPER_NAME, INLINE_BYTES, Kind, MOST_TEXTS, Make, Request, SETUP, Step, Told,
     decode_guarded,
 };
 use crate::sys::launch;
@@ -262,6 +262,13 @@ impl Zygote {
                 };
                 tell(&self.control, told, None)
             }
+            Some(ENCLOSE) => {
+                let made = unshare(libc::CLONE_NEWCGROUP);
+                if let (Ok(()), Some(says)) = (made, descriptors.first()) {
+                    let _ = rustix::io::write(says, b"d");
+                }
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -326,6 +333,8 @@ impl Zygote {
             streams: [-1, output, error],
             stop,
             kit: None,
+            group: -1,
+            processor: -1,
             keep: [-1; KEEP],
         };
         // SAFETY: the slot is free, so nobody else uses it.
@@ -350,11 +359,14 @@ impl Zygote {
                 return Err(broken);
             }
         }
+        member.group = given.next().unwrap_or(-1);
+        member.processor = given.next().unwrap_or(-1);
         // Its own from here on, whatever becomes of it.
         let kit = self.kit.take();
         self.wants_kit = false;
         member.kit = kit.as_ref().map(Kit::given);
-        let own = [talk].into_iter().chain(member.streams).filter(|fd| *fd != -1);
+        let own =
+            [talk, member.group, member.processor].into_iter().chain(member.streams).filter(|fd| *fd != -1);
         let own = own.chain(member.kit.into_iter().flat_map(kit::Given::descriptors));
         let mut keep: Vec<c_int> = own.chain(self.world.descriptors()).collect();
         keep.sort_unstable();

@@ -347,7 +347,7 @@ fn kilobytes(text: &[u8], name: &[u8]) -> Option<u64> {
 }
 
 /// A decimal number.
-fn number(digits: &[u8]) -> Option<u64> {
+pub(super) fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
     }

@@ -190,3 +190,22 @@ fn who_cannot_be_read_does_not_escape() {
         assert_eq!(watch.sight(&totals), answer);
     }
 }
+
+#[test]
+fn a_control_group_knows_all_processor_time() {
+    let root = tempfile::tempdir().unwrap();
+    // The process itself has taken little; what it has started and not waited for is in the group's count only.
+    add(root.path(), 2, &stat_line("sh", [0; 4], 1, 1), "");
+    let place = root.path().join("cpu.stat");
+    for (content, bound) in [
+        ("usage_usec 10000000\nuser_usec 9\nsystem_usec 1\n", None),
+        ("usage_usec 10000001\nuser_usec 9\nsystem_usec 1\n", Some(Bound::Cpu)),
+        ("nr_periods 99000000000\n", None),
+        ("", None),
+    ] {
+        fs::write(&place, content).unwrap();
+        let file = fs::File::open(&place).unwrap();
+        let mut watch = Watch { processor: file.as_raw_fd(), ..watch(root.path(), &limits()) };
+        assert_eq!(look(&mut watch), bound, "{content:?}");
+    }
+}

@@ -56,7 +56,7 @@ pub(crate) fn program<const N: usize>(words: [&str; N]) -> ShellJob {
 }
 
 fn job(work: Work) -> ShellJob {
-    ShellJob { work, stdin: Vec::new(), working_dir: None, timeout: Duration::from_secs(20) }
+    ShellJob { work, stdin: Vec::new(), working_dir: None, timeout: within(Duration::from_secs(20)) }
 }
 
 /// A sandbox by its name in results.
@@ -119,6 +119,12 @@ impl OutputSink for Collector {
     }
 }
 
+/// A time in which something has to happen, as long as this machine may take for it: see `HELVE_TEST_PATIENCE`.
+pub(crate) fn within(time: Duration) -> Duration {
+    let patience = std::env::var("HELVE_TEST_PATIENCE").map_or(1, |text| text.parse().unwrap());
+    time * patience
+}
+
 /// Runs one job to its end.
 pub(crate) async fn run(backend: &dyn ShellBackend, job: ShellJob) -> Done {
     let collector = Collector::default();
@@ -131,7 +137,7 @@ pub(crate) async fn run(backend: &dyn ShellBackend, job: ShellJob) -> Done {
 pub(crate) async fn prime(backend: &dyn ShellBackend) {
     for _ in 0..2 {
         run(backend, shell("true")).await.ended.unwrap();
-        tokio::time::sleep(Duration::from_millis(60)).await;
+        tokio::time::sleep(within(Duration::from_millis(60))).await;
     }
 }
 

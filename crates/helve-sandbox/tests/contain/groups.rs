@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use helve_core::{Exit, LimitHit, ProcessLimits, SandboxChoice, ShellBackend, ShellJob};
 
 use crate::common::{
-    Done, LIMITS, User, alone, backend, block_on, is_delegated, play, program, role, run, shell, view,
+    Done, LIMITS, User, alone, backend, block_on, is_delegated, play, program, role, run, shell, view, within,
 };
 
 const MIB: u64 = 1 << 20;
@@ -82,7 +82,7 @@ fn of_commands() -> usize {
 fn soon(what: &str, holds: impl Fn() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(5), "{what}: {:?}", made());
+        assert!(start.elapsed() < within(Duration::from_secs(5)), "{what}: {:?}", made());
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -101,7 +101,7 @@ async fn fenced(workspace: &Path, limits: ProcessLimits) -> Arc<dyn ShellBackend
     let backend = backend(&SandboxChoice::Native, view(workspace, Path::new("/home/user")), limits);
     let start = Instant::now();
     while !how(&run(&*backend, shell("true")).await).2 {
-        assert!(start.elapsed() < Duration::from_secs(20), "no command gets a control group");
+        assert!(start.elapsed() < within(Duration::from_secs(20)), "no command gets a control group");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     backend

@@ -106,10 +106,11 @@ fn expected(sandbox: &str) -> Value {
     if sandbox == "landlock" {
         return json!({
             "capabilities": ["0000000000000000"],
-        "bounding_set": "0000000000000000",
+            "bounding_set": "0000000000000000",
             "capabilities_of_init": "shared",
             "no_new_privs": "1",
             "seccomp": "2",
+            "mount_call": "Operation not permitted",
             "shared_namespaces": NAMESPACES,
             "descriptors": [0, 1, 2, 3],
             "environ_of_init": "",
@@ -129,6 +130,7 @@ fn expected(sandbox: &str) -> Value {
         "capabilities_of_init": "0000000000000000",
         "no_new_privs": "1",
         "seccomp": "2",
+        "mount_call": "Operation not permitted",
         "shared_namespaces": [],
         "descriptors": [0, 1, 2, 3],
         "environ_of_init": "",

@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::common::within;
+
 /// The processes that have `token` in their environment or among their arguments.
 pub(crate) fn carrying(token: &str) -> Vec<String> {
     let has = |path: &Path, name: &str| {
@@ -26,7 +28,7 @@ pub(crate) fn after(limit: Duration, token: &str) -> Vec<String> {
     let start = Instant::now();
     loop {
         let left = carrying(token);
-        if left.is_empty() || start.elapsed() > limit {
+        if left.is_empty() || start.elapsed() > within(limit) {
             return left;
         }
         std::thread::sleep(Duration::from_millis(10));

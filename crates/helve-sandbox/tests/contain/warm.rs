@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use helve_core::{Exit, SandboxChoice, ShellBackend, ShellJob, Work};
 
-use crate::common::{LIMITS, User, alone, backend, block_on, play, prime, role, run, shared, view, works};
+use crate::common::{
+    LIMITS, User, alone, backend, block_on, play, prime, role, run, shared, view, within, works,
+};
 
 /// Texts that a shell which does not start afresh would get wrong.
 const TRICKY: &str = include_str!("../cases/warm.jsonl");
@@ -136,7 +138,8 @@ async fn once(backend: &dyn ShellBackend, workspace: &Path, work: Work) -> Given
     ] {
         std::fs::write(workspace.join(name), content).unwrap();
     }
-    let job = ShellJob { work, stdin: Vec::new(), working_dir: None, timeout: Duration::from_secs(3) };
+    let job =
+        ShellJob { work, stdin: Vec::new(), working_dir: None, timeout: within(Duration::from_secs(3)) };
     let done = run(backend, job).await;
     let exit = done.ended.unwrap().exit;
     let mut lines: Vec<&[u8]> = done.stderr.split_inclusive(|byte| *byte == b'\n').collect();

@@ -10,7 +10,7 @@
 //! | `HELVE_TEST_SOAK=1` | endurance at full length, greedy commands in bwrap and landlock, and every command of the shared data |
 //! | `HELVE_TEST_PATIENCE=10` | so many times longer may everything take; for a machine that is emulated |
 //! | `HELVE_TEST_DELEGATED=1` | each suite in a unit of systemd with a control group that is handed down to it; needs root |
-//! | `HELVE_TEST_CASE` | only the case of this name |
+//! | `HELVE_TEST_CASE` | only cases whose name begins so |
 //! | `HELVE_SHARED_CASES`, `HELVE_SHARED_DATA` | directories with more cases and commands; skipped where not set |
 
 #[cfg(test)]

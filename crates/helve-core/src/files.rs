@@ -231,6 +231,11 @@ pub enum Is {
 
 /// Takes what is needed to undo a call. The runtime makes one for each call that may change files.
 pub trait UndoSink: Send + Sync {
+    /// May be given the content of a file before [`UndoSink::before`] tells the same of its path, while the new content
+    /// is on its way to the disk. The same holds for it as for [`Was::File`]; who does nothing here reads it there.
+    fn ahead(&self, _id: &ContentId, _content: &mut dyn Read, _len: u64) -> Result<(), ToolError> {
+        Ok(())
+    }
     /// Before anything changes, once for each path of a commit, with what it will be. An error stops the commit.
     fn before(&self, path: &str, was: Was<'_>, will_be: &Is) -> Result<(), ToolError>;
     /// All paths of this commit were told: make them durable. An error stops the commit.

@@ -26,6 +26,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::diff;
 use crate::edit::{Applied, Cleaning, Edit, Edited, Level, Miss};
 use crate::write_file::{commit_one, shown, survived};
 use encoded::Attempt;
@@ -191,8 +192,7 @@ impl EditFile {
     ) -> Result<Output, ToolError> {
         let FileContent { bytes: before, id, path: name, .. } = content;
         let shown = shown(files, &name);
-        let Attempt { before, outcome, difference } =
-            encoded::apply(files, &name, before, edits, max).await?;
+        let Attempt { before, outcome, changes } = encoded::apply(files, &name, before, edits, max).await?;
         let edited = match outcome {
             Ok(edited) => edited,
             Err(misses)
@@ -208,16 +208,22 @@ impl EditFile {
             Err(misses) => return Err(words::refusal(&shown, edits, &misses)),
         };
         let Edited { bytes: after, applied, spans } = edited;
-        let Some(difference) = difference else {
+        if !changes {
             let facts = facts(files, name, Status::Unchanged, &applied);
             let text =
                 format!("No changes made to {shown}. The replacement text is identical to the original.");
             return Ok(Output::text(text).with_details(crate::details(&facts)));
-        };
+        }
         let after = Arc::new(after);
         let act = Act::Put(Arc::clone(&after));
         let change = Change { path: path.to_owned(), act, expect: Expect::Content(id) };
-        let changed = match commit_one(files, change).await {
+        // What changed is worked out while the change is made.
+        let compare = async {
+            let (name, after) = (name.clone(), Arc::clone(&after));
+            tokio::task::spawn_blocking(move || diff::between(&name, &before, &after)).await
+        };
+        let (made, difference) = tokio::join!(biased; commit_one(files, change), compare);
+        let changed = match made {
             Ok(changed) => changed,
             Err(error) => match survived(files, path, &after, &error).await {
                 Some(changed) => changed,
@@ -231,8 +237,11 @@ impl EditFile {
         text.push_str(&words::notes(&applied, spans.len()));
         let mut facts = facts(files, name, Status::Changed, &applied);
         facts.replacements = spans.len();
-        facts.first_changed_line = Some(difference.first_line);
-        facts.diff = difference.unified;
+        // One that cannot be had is one that is not shown: the change is made.
+        if let Ok(Some(difference)) = difference {
+            facts.first_changed_line = Some(difference.first_line);
+            facts.diff = difference.unified;
+        }
         Ok(Output::text(text).with_details(crate::details(&facts)))
     }
 }

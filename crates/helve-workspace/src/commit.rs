@@ -7,6 +7,7 @@
 //! The same planner serves the workspace on disk and the one in memory, so they agree. Deliberately not here: how a plan
 //! is carried out (`host`, `memory`).
 
+mod digest;
 mod git;
 mod plan;
 
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use helve_core::ToolError;
 use helve_core::files::{Changed, ContentId, Is, SeenFiles};
 
+pub(crate) use digest::Digest;
 pub(crate) use plan::{Judge, plan};
 
 /// A path that is resolved: its root, and below it a path without `.`, `..`, or links.
@@ -72,11 +74,16 @@ pub(crate) struct Original {
 }
 
 impl Original {
+    /// A file whose content a hasher has taken in.
+    pub(crate) fn new(hasher: Box<blake3::Hasher>, len: u64) -> Original {
+        Original { id: content_id(&hasher), len, hasher }
+    }
+
     /// A file with these bytes.
     pub(crate) fn of(bytes: &[u8]) -> Original {
         let mut hasher = Box::new(blake3::Hasher::new());
         hasher.update(bytes);
-        Original { id: content_id(&hasher), len: bytes.len() as u64, hasher }
+        Original::new(hasher, bytes.len() as u64)
     }
 }
 
@@ -101,7 +108,7 @@ pub(crate) enum Now {
 /// A file after a commit: what some file held before, if any, and bytes behind it.
 #[derive(Clone, Debug)]
 pub(crate) struct Content {
-    pub(crate) id: ContentId,
+    pub(crate) digest: Arc<Digest>,
     pub(crate) len: u64,
     /// Whose old content comes first.
     pub(crate) base: Option<Key>,
@@ -111,7 +118,6 @@ pub(crate) struct Content {
     pub(crate) like: Option<Key>,
     /// The mode that it has instead.
     pub(crate) mode: Option<u32>,
-    hasher: Box<blake3::Hasher>,
 }
 
 /// One path of a plan.
@@ -127,13 +133,34 @@ pub(crate) struct Plan {
     /// Every path that was looked at, whether it changes or not.
     pub(crate) entries: BTreeMap<Key, Entry>,
     /// What each change did, in their order.
-    pub(crate) changed: Vec<Changed>,
+    outcomes: Vec<Outcome>,
+}
+
+/// What one change of a plan does.
+#[derive(Debug)]
+struct Outcome {
+    path: String,
+    before: Option<Arc<Digest>>,
+    after: Option<Arc<Digest>>,
+    len: u64,
 }
 
 impl Plan {
     /// The paths that differ afterwards.
     pub(crate) fn differing(&self) -> impl Iterator<Item = (&Key, &Entry)> {
         self.entries.iter().filter(|(key, entry)| entry.differs(key))
+    }
+
+    /// What each change did, in their order.
+    pub(crate) fn changed(self) -> Vec<Changed> {
+        let id = |digest: Option<Arc<Digest>>| digest.map(|digest| digest.id().clone());
+        let told = |Outcome { path, before, after, len }| Changed {
+            path,
+            before: id(before),
+            after: id(after),
+            len,
+        };
+        self.outcomes.into_iter().map(told).collect()
     }
 
     /// The session has seen what it wrote.
@@ -146,7 +173,7 @@ impl Plan {
                         (None, [whole]) => Some(whole.as_slice()),
                         _ => None,
                     };
-                    seen.saw(&shown, Some(&content.id), bytes);
+                    seen.saw(&shown, Some(content.digest.id()), bytes);
                 }
                 (There::File(_), Now::Absent) => seen.saw(&shown, None, None),
                 _ => {}
@@ -161,7 +188,9 @@ impl Entry {
         match &self.now {
             Now::Absent => Is::Absent,
             Now::Directory => Is::Directory,
-            Now::File(content) => Is::File { id: content.id.clone(), mode: mode.unwrap_or_default() },
+            Now::File(content) => {
+                Is::File { id: content.digest.id().clone(), mode: mode.unwrap_or_default() }
+            }
         }
     }
 
@@ -169,7 +198,11 @@ impl Entry {
         match (&self.was, &self.now) {
             (There::Absent, Now::Absent) | (There::Directory, Now::Directory) => false,
             (There::File(was), Now::File(now)) => {
-                was.id != now.id || now.like.as_ref() != Some(key) || now.mode.is_some()
+                // The lengths first: with another one the hash need not be known yet.
+                now.like.as_ref() != Some(key)
+                    || now.mode.is_some()
+                    || was.len != now.len
+                    || was.id != *now.digest.id()
             }
             _ => true,
         }

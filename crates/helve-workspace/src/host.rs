@@ -29,7 +29,7 @@ mod sys;
 mod tests;
 mod world;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ use helve_core::{BoxFuture, ToolError};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use crate::commit::{self, Judge, Key, Original, Plan, There};
+use crate::commit::{self, Judge, Key, Now, Original, Plan, There};
 use crate::page::Index;
 use crate::refuse;
 use crate::rules::Rules;
@@ -57,6 +57,9 @@ use recall::Recall;
 use stage::Staging;
 use sys::Sys;
 use world::{HostWorld, Identity};
+
+/// New content of so many bytes is hashed in a thread of its own.
+const WORTH_A_THREAD: u64 = 256 << 10;
 
 /// How a workspace is opened.
 #[derive(Clone, Debug)]
@@ -283,13 +286,12 @@ impl Handle {
         let mut world = HostWorld::new(host, &self.recall, &self.scope.cancel);
         let plan = commit::plan(changes, &mut world, self)?;
         if rehearse {
-            return Ok(plan.changed);
+            return Ok(plan.changed());
         }
         if plan.differing().next().is_none() {
             world.confirm(&BTreeSet::new())?;
         } else {
-            let mut staging = Staging::of(host, &world, &plan)?;
-            let kept = staging.flushed_while(|| self.keep(&plan, &staging));
+            let (mut staging, kept) = self.stage_and_keep(&world, &plan)?;
             let outcome = kept.and_then(|()| match self.scope.cancel.is_cancelled() {
                 true => Err(refuse::cancelled()),
                 false => apply::apply(&mut staging),
@@ -304,35 +306,109 @@ impl Handle {
         if let Some(seen) = &self.scope.seen {
             plan.tell(&**seen, self);
         }
-        Ok(plan.changed)
+        Ok(plan.changed())
     }
 
-    /// Gives what was there to the call's undo record, and makes sure that it is what was planned for.
-    fn keep(&self, plan: &Plan, staging: &Staging<'_>) -> Result<(), ToolError> {
+    /// Stages the new content and waits until the disk has it. Beside that what was there is kept and looked at once more,
+    /// in a thread of its own where there is something to wait for.
+    ///
+    /// That thread keeps, and this one waits for the disk: a new thread may have to wait until this one has nothing to do.
+    fn stage_and_keep<'a>(
+        &'a self,
+        world: &'a HostWorld<'a>,
+        plan: &'a Plan,
+    ) -> Result<(Staging<'a>, Result<(), ToolError>), ToolError> {
+        if !self.host.sys.syncs() {
+            let staging = Staging::of(&self.host, world, plan)?;
+            let kept = self.look_ahead(world, plan).and_then(|()| self.keep(world, plan, &staging.modes));
+            return Ok((staging, kept));
+        }
+        std::thread::scope(|scope| {
+            let (staged, wait) = std::sync::mpsc::channel::<BTreeMap<Key, u32>>();
+            let work = move || {
+                self.look_ahead(world, plan)?;
+                match wait.recv() {
+                    Ok(modes) => self.keep(world, plan, &modes),
+                    // It could not be staged, and why is told already.
+                    Err(_) => Ok(()),
+                }
+            };
+            let keeping = std::thread::Builder::new().spawn_scoped(scope, work);
+            let staging = Staging::of(&self.host, world, plan)?;
+            // Fails where there is no thread, and where one has ended with an error.
+            let _ = staged.send(staging.modes.clone());
+            let flushed = staging.flush();
+            let kept = match keeping {
+                Ok(thread) => {
+                    thread.join().unwrap_or_else(|_| Err(ToolError::internal("A commit ended early.")))
+                }
+                Err(_) => self.look_ahead(world, plan).and_then(|()| self.keep(world, plan, &staging.modes)),
+            };
+            Ok((staging, kept.and(flushed)))
+        })
+    }
+
+    /// Does what takes long and needs nothing that is staged: hashes the new content, takes the old one into the store, and
+    /// makes sure that it is what was planned for.
+    fn look_ahead(&self, world: &HostWorld<'_>, plan: &Plan) -> Result<(), ToolError> {
+        let new = || {
+            plan.differing().filter_map(|(_, entry)| match &entry.now {
+                Now::File(content) => Some(content),
+                Now::Absent | Now::Directory => None,
+            })
+        };
+        std::thread::scope(|scope| {
+            if new().any(|content| content.len >= WORTH_A_THREAD) {
+                // Where none can be had, each is hashed when somebody asks for it.
+                let hash = || {
+                    new().for_each(|content| {
+                        content.digest.id();
+                    })
+                };
+                let _ = std::thread::Builder::new().spawn_scoped(scope, hash);
+            }
+            self.take_old(world, plan)
+        })
+    }
+
+    /// Takes the old content into the store, and makes sure that it is what was planned for.
+    fn take_old(&self, world: &HostWorld<'_>, plan: &Plan) -> Result<(), ToolError> {
         let mut confirmed = BTreeSet::new();
-        let Some(undo) = &self.scope.undo else { return staging.world.confirm(&confirmed) };
         for (key, entry) in plan.differing() {
-            let will_be = entry.will_be(staging.modes.get(key).copied());
+            if let (Some(undo), There::File(original)) = (&self.scope.undo, &entry.was) {
+                let file = world.open_original(key)?;
+                let content = &mut Watched { reader: &file, cancel: &self.scope.cancel }.take(original.len);
+                undo.ahead(&original.id, content, original.len)?;
+                // Who reads the content also looks at its hash.
+                if original.len > 0 && content.limit() == 0 {
+                    confirmed.insert(key.clone());
+                }
+                world.check(key, &file)?;
+            }
+        }
+        world.confirm(&confirmed)
+    }
+
+    /// Gives what was there to the call's undo record.
+    fn keep(&self, world: &HostWorld<'_>, plan: &Plan, modes: &BTreeMap<Key, u32>) -> Result<(), ToolError> {
+        let Some(undo) = &self.scope.undo else { return Ok(()) };
+        for (key, entry) in plan.differing() {
+            let will_be = entry.will_be(modes.get(key).copied());
             let shown = self.host.shown(key);
             match &entry.was {
                 There::Absent => undo.before(&shown, Was::Absent, &will_be)?,
                 There::Directory => undo.before(&shown, Was::Directory, &will_be)?,
                 There::File(original) => {
-                    let file = staging.world.open_original(key)?;
+                    let file = world.open_original(key)?;
                     let stat =
                         rustix::fs::fstat(&file).map_err(|error| refuse::system("read", &shown, error))?;
                     let (id, len, mode) = (&original.id, original.len, stat.st_mode & 0o7777);
                     let content = &mut Watched { reader: &file, cancel: &self.scope.cancel }.take(len);
                     undo.before(&shown, Was::File { id, content, len, mode }, &will_be)?;
-                    // Who reads the content also looks at its hash.
-                    if content.limit() == 0 {
-                        confirmed.insert(key.clone());
-                    }
-                    staging.world.check(key, &file)?;
+                    world.check(key, &file)?;
                 }
             }
         }
-        staging.world.confirm(&confirmed)?;
         undo.ready()
     }
 

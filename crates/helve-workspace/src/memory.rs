@@ -187,7 +187,7 @@ impl Handle {
         let mut tree = self.memory.lock();
         let plan = commit::plan(changes, &mut Present(&tree), self)?;
         if rehearse {
-            return Ok(plan.changed);
+            return Ok(plan.changed());
         }
         if plan.differing().next().is_some() {
             let kept = self.keep(&plan, &tree);
@@ -201,7 +201,7 @@ impl Handle {
         if let Some(seen) = &self.scope.seen {
             plan.tell(&**seen, self);
         }
-        Ok(plan.changed)
+        Ok(plan.changed())
     }
 
     fn keep(&self, plan: &Plan, tree: &Tree) -> Result<(), ToolError> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use helve_core::files::{Is, UndoSink, Was};
+use helve_core::files::{ContentId, Is, UndoSink, Was};
 use helve_core::{ErrorKind, ToolError};
 use helve_store::{Begun, FileState, StoreError, Undo, UndoChange, UndoRecord};
 use serde::Serialize;
@@ -55,6 +55,8 @@ struct State {
     coming: BTreeMap<String, UndoChange>,
     begun: Option<Begun>,
     kept: u64,
+    /// Contents of which it was found out ahead whether they are kept.
+    ahead: BTreeMap<String, bool>,
     /// Paths whose content was too large to be kept.
     dropped: Vec<String>,
     /// What went wrong after the changes were made.
@@ -127,6 +129,14 @@ impl CallUndo {
 }
 
 impl UndoSink for CallUndo {
+    fn ahead(&self, id: &ContentId, content: &mut dyn Read, len: u64) -> Result<(), ToolError> {
+        let mut state = self.state();
+        let room = self.budget.saturating_sub(state.kept);
+        let kept = self.keep(&id.0, len, room, content)?;
+        state.ahead.insert(id.0.clone(), kept);
+        Ok(())
+    }
+
     fn before(&self, path: &str, was: Was<'_>, will_be: &Is) -> Result<(), ToolError> {
         let mut state = self.state();
         let is = match will_be {
@@ -141,7 +151,10 @@ impl UndoSink for CallUndo {
             (None, Was::Directory) => FileState::Directory,
             (None, Was::File { id, content, len, mode }) => {
                 let room = self.budget.saturating_sub(state.kept);
-                let kept = self.keep(&id.0, len, room, content)?;
+                let kept = match state.ahead.remove(&id.0) {
+                    Some(kept) if len <= room => kept,
+                    _ => self.keep(&id.0, len, room, content)?,
+                };
                 match kept {
                     true => state.kept += len,
                     false => state.dropped.push(path.to_owned()),
@@ -198,7 +211,6 @@ fn not_kept(error: &StoreError) -> ToolError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use helve_core::files::ContentId;
     use helve_store::Home;
     use pretty_assertions::assert_eq;
 

@@ -105,7 +105,7 @@ impl Pieces {
         let size = longest.clamp(1, 3);
         let mut pieces = Pieces { size, table: vec![0; 1 << (TABLE_BITS - 6)] };
         for piece in lines.iter().flat_map(|line| line.windows(size)) {
-            let slot = slot(piece);
+            let slot = slot(piece.iter().fold(0, |value, byte| followed(value, *byte)));
             pieces.table[slot / 64] |= 1 << (slot % 64);
         }
         pieces
@@ -115,8 +115,13 @@ impl Pieces {
     fn score(&self, line: &[u8]) -> usize {
         super::count_steps(line.len());
         let mut common = 0;
-        for piece in line.windows(self.size) {
-            let slot = slot(piece);
+        let (head, rest) = line.split_at(line.len().min(self.size - 1));
+        // The last bytes, one behind the other: each piece is the one before it without its first byte and with the next.
+        let mut value = head.iter().fold(0, |value, byte| followed(value, *byte));
+        let mask = u32::MAX >> (32 - 8 * self.size);
+        for byte in rest {
+            value = followed(value, *byte) & mask;
+            let slot = slot(value);
             common += (self.table[slot / 64] >> (slot % 64) & 1) as usize;
         }
         let total = (line.len() + 1).saturating_sub(self.size);
@@ -124,13 +129,26 @@ impl Pieces {
     }
 }
 
-fn slot(piece: &[u8]) -> usize {
-    let mut value: u32 = 0;
-    for byte in piece {
-        // The kind of quotation mark is a difference to tell, not one to stumble over.
-        let byte = if matches!(byte, b'\'' | b'`') { b'"' } else { byte.to_ascii_lowercase() };
-        value = value << 8 | u32::from(byte);
+/// What each byte counts as: the kind of quotation mark and the case of a letter are differences to tell, not ones to
+/// stumble over.
+const COUNTS_AS: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut at = 0;
+    while at < table.len() {
+        let byte = at as u8;
+        table[at] = if matches!(byte, b'\'' | b'`') { b'"' } else { byte.to_ascii_lowercase() };
+        at += 1;
     }
+    table
+};
+
+/// A piece with one more byte behind it.
+fn followed(value: u32, byte: u8) -> u32 {
+    value << 8 | u32::from(COUNTS_AS[usize::from(byte)])
+}
+
+/// Where a piece stands in the table.
+fn slot(value: u32) -> usize {
     (value.wrapping_mul(0x9e37_79b1) >> (32 - TABLE_BITS)) as usize
 }
 

@@ -1,11 +1,12 @@
 //! Edits of files that are not UTF-8: they are decoded, edited and encoded back, if that loses nothing.
 
+use std::sync::Arc;
+
 use encoding_rs::Encoding;
 use helve_core::files::{Files, PageRequest, PageStart, Shape};
 use helve_core::{ErrorKind, ToolError};
 
 use super::{Edit, Edited, Miss};
-use crate::diff::{self, Difference};
 use crate::edit;
 
 /// The edited file, or why not.
@@ -14,10 +15,10 @@ pub(super) type Outcome = Result<Edited, Vec<Miss>>;
 /// What edits make of a file.
 pub(super) struct Attempt {
     /// The file as it was.
-    pub(super) before: Vec<u8>,
+    pub(super) before: Arc<Vec<u8>>,
     pub(super) outcome: Outcome,
-    /// What changes; none if the new content is the old one, or there is no new one.
-    pub(super) difference: Option<Difference>,
+    /// Whether the new content differs from the old one.
+    pub(super) changes: bool,
 }
 
 /// Applies edits off the async threads, to a file of at most `most` bytes.
@@ -29,18 +30,36 @@ pub(super) async fn apply(
     most: u64,
 ) -> Result<Attempt, ToolError> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let encoding = if looks_like_utf8(&before) { None } else { encoding_of(files, path).await };
-    let (name, edits) = (path.to_owned(), edits.to_vec());
-    let work = tokio::task::spawn_blocking(move || {
-        let outcome = match encoding.and_then(|encoding| Some((encoding, decoded(encoding, &before)?))) {
-            Some((encoding, text)) => reencoded(encoding, &text, &edits, most)?,
-            None => edit::apply(&before, &edits, most),
-        };
-        let edited = outcome.as_ref().ok();
-        let difference = edited.and_then(|edited| diff::between(&name, &before, &edited.bytes));
-        Ok(Attempt { before, outcome, difference })
-    });
-    work.await.map_err(|error| ToolError::internal(format!("The edit ended early: {error}")))?
+    let before = Arc::new(before);
+    let edits: Arc<[Edit]> = edits.into();
+    let work = {
+        let (before, edits) = (Arc::clone(&before), Arc::clone(&edits));
+        move || looks_like_utf8(&before).then(|| attempt(before, None, &edits, most))
+    };
+    if let Some(attempt) = off_async(work).await? {
+        return attempt;
+    }
+    let encoding = encoding_of(files, path).await;
+    off_async(move || attempt(before, encoding, &edits, most)).await?
+}
+
+async fn off_async<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ToolError> {
+    let work = tokio::task::spawn_blocking(work);
+    work.await.map_err(|error| ToolError::internal(format!("The edit ended early: {error}")))
+}
+
+fn attempt(
+    before: Arc<Vec<u8>>,
+    encoding: Option<&'static Encoding>,
+    edits: &[Edit],
+    most: usize,
+) -> Result<Attempt, ToolError> {
+    let outcome = match encoding.and_then(|encoding| Some((encoding, decoded(encoding, &before)?))) {
+        Some((encoding, text)) => reencoded(encoding, &text, edits, most)?,
+        None => edit::apply(&before, edits, most),
+    };
+    let changes = outcome.as_ref().is_ok_and(|edited| edited.bytes != *before);
+    Ok(Attempt { before, outcome, changes })
 }
 
 /// Whether most of what is not ASCII is UTF-8. A few wrong bytes among it are left as they are.

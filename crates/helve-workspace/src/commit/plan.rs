@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use helve_core::files::{Act, Change, Changed, ContentId, Expect};
+use helve_core::files::{Act, Change, ContentId, Expect};
 use helve_core::limits::fixed::CHANGES;
 use helve_core::{ErrorKind, ToolError};
 
-use super::{Content, Entry, Key, Now, Plan, There, World, content_id};
+use super::{Content, Digest, Entry, Key, Now, Outcome, Plan, There, World};
 use crate::names::{has_control, show};
 use crate::refuse;
 
@@ -39,11 +39,11 @@ pub(crate) fn plan(
         return Err(ToolError::new(ErrorKind::TooLarge, message).hint("Split them into several calls."));
     }
     let mut planner = Planner { world: &mut *world, judge, entries: BTreeMap::new() };
-    let mut changed = Vec::with_capacity(changes.len());
+    let mut outcomes = Vec::with_capacity(changes.len());
     for change in changes {
-        changed.push(planner.take(change)?);
+        outcomes.push(planner.take(change)?);
     }
-    let plan = Plan { entries: planner.entries, changed };
+    let plan = Plan { entries: planner.entries, outcomes };
     super::git::check(&plan, world, judge)?;
     Ok(plan)
 }
@@ -55,7 +55,7 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    fn take(&mut self, change: Change) -> Result<Changed, ToolError> {
+    fn take(&mut self, change: Change) -> Result<Outcome, ToolError> {
         let is_dir = matches!(change.act, Act::Mkdirp | Act::Remove);
         let key = self.resolve(&change.path, is_dir)?;
         let shown = self.judge.shown(&key);
@@ -67,7 +67,7 @@ impl Planner<'_> {
         }
         self.check_expect(&key, &shown, &change.expect)?;
         let before = match &self.entry(&key)?.now {
-            Now::File(content) => Some(content.id.clone()),
+            Now::File(content) => Some(Arc::clone(&content.digest)),
             Now::Absent | Now::Directory => None,
         };
         let target = match change.act {
@@ -101,10 +101,10 @@ impl Planner<'_> {
             }
         };
         let (after, len) = match &self.entry(&target)?.now {
-            Now::File(content) => (Some(content.id.clone()), content.len),
+            Now::File(content) => (Some(Arc::clone(&content.digest)), content.len),
             Now::Absent | Now::Directory => (None, 0),
         };
-        Ok(Changed { path: self.judge.shown(&target), before, after, len })
+        Ok(Outcome { path: self.judge.shown(&target), before, after, len })
     }
 
     /// The resolved path of a text. A `..` in it must leave a directory that is there.
@@ -144,13 +144,12 @@ impl Planner<'_> {
                 There::Absent => Now::Absent,
                 There::Directory => Now::Directory,
                 There::File(file) => Now::File(Content {
-                    id: file.id.clone(),
+                    digest: Arc::new(Digest::known(file)),
                     len: file.len,
                     base: Some(key.clone()),
                     tail: Vec::new(),
                     like: Some(key.clone()),
                     mode: None,
-                    hasher: file.hasher.clone(),
                 }),
             };
             self.entries.insert(key.clone(), Entry { was, now });
@@ -284,7 +283,7 @@ impl Planner<'_> {
         let present = match now {
             Now::Absent => None,
             Now::Directory => Some(None),
-            Now::File(content) => Some(Some(content.id.clone())),
+            Now::File(content) => Some(Some(content.digest.id().clone())),
         };
         match (expect, present) {
             (Expect::Any, _) | (Expect::Absent | Expect::AsSeen, None) => Ok(()),
@@ -304,15 +303,13 @@ impl Planner<'_> {
 
 impl Content {
     fn of(bytes: Arc<Vec<u8>>, like: Option<Key>) -> Content {
-        let mut hasher = Box::new(blake3::Hasher::new());
-        hasher.update(&bytes);
         let len = bytes.len() as u64;
-        Content { id: content_id(&hasher), len, base: None, tail: vec![bytes], like, mode: None, hasher }
+        let digest = Arc::new(Digest::of(Arc::clone(&bytes)));
+        Content { digest, len, base: None, tail: vec![bytes], like, mode: None }
     }
 
     fn followed_by(mut self, bytes: Vec<u8>) -> Content {
-        self.hasher.update(&bytes);
-        self.id = content_id(&self.hasher);
+        self.digest = Arc::new(self.digest.followed_by(&bytes));
         self.len += bytes.len() as u64;
         self.tail.push(Arc::new(bytes));
         self

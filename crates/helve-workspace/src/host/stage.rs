@@ -138,29 +138,8 @@ impl<'a> Staging<'a> {
         Ok(())
     }
 
-    /// Waits until the disk has everything that is staged, and does `work` meanwhile.
-    pub(super) fn flushed_while(
-        &self,
-        work: impl FnOnce() -> Result<(), ToolError>,
-    ) -> Result<(), ToolError> {
-        std::thread::scope(|scope| {
-            let flushing = match self.host.sys.syncs() {
-                true => std::thread::Builder::new().spawn_scoped(scope, || self.flush()).ok(),
-                false => None,
-            };
-            let worked = work();
-            let flushed = match flushing {
-                Some(thread) => {
-                    thread.join().unwrap_or_else(|_| Err(ToolError::internal("A flush ended early.")))
-                }
-                // No thread could be had.
-                None => self.flush(),
-            };
-            worked.and(flushed)
-        })
-    }
-
-    fn flush(&self) -> Result<(), ToolError> {
+    /// Waits until the disk has everything that is staged.
+    pub(super) fn flush(&self) -> Result<(), ToolError> {
         for (key, file) in &self.unflushed {
             self.host.sys.sync(file).map_err(|error| self.cannot("write", key, error))?;
         }

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::recall::Recall;
 use super::resolve::{cannot_open, open_beneath, open_place, special_kind};
 use super::{Host, janitor, links};
-use crate::commit::{Key, Original, There, World, content_id};
+use crate::commit::{Key, Original, There, World};
 use crate::refuse;
 
 /// How often a file is read again that is being written meanwhile.
@@ -126,7 +126,7 @@ impl<'a> HostWorld<'a> {
         }
         let stat = rustix::fs::fstat(file).map_err(|error| refuse::system("read", shown, error))?;
         let same = Identity::of(&stat) == identity && stat.st_size.cast_unsigned() == len;
-        Ok(same.then(|| Original { id: content_id(&hasher), len, hasher }))
+        Ok(same.then(|| Original::new(hasher, len)))
     }
 }
 

@@ -1,6 +1,7 @@
 //! An undo record and a session's memory for tests.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,6 +12,8 @@ use helve_core::{ErrorKind, ToolError};
 #[derive(Default)]
 pub(super) struct Record {
     lines: Mutex<Vec<String>>,
+    /// What it was given ahead.
+    contents: Mutex<BTreeMap<ContentId, Vec<u8>>>,
     pub(super) refuse: AtomicBool,
 }
 
@@ -21,6 +24,17 @@ impl Record {
 }
 
 impl UndoSink for Record {
+    fn ahead(&self, id: &ContentId, content: &mut dyn Read, len: u64) -> Result<(), ToolError> {
+        let mut bytes = Vec::new();
+        content.read_to_end(&mut bytes).unwrap();
+        assert_eq!(bytes.len() as u64, len);
+        if crate::commit::id_of(&bytes) != *id {
+            return Err(ToolError::new(ErrorKind::Conflict, "It was changed meanwhile."));
+        }
+        self.contents.lock().unwrap().insert(id.clone(), bytes);
+        Ok(())
+    }
+
     fn before(&self, path: &str, was: Was<'_>, will_be: &Is) -> Result<(), ToolError> {
         if self.refuse.load(Ordering::Relaxed) {
             return Err(ToolError::failed("The undo record is full."));
@@ -28,13 +42,8 @@ impl UndoSink for Record {
         let was = match was {
             Was::Absent => "nothing".to_owned(),
             Was::Directory => "directory".to_owned(),
-            Was::File { id, content, len, mode } => {
-                let mut bytes = Vec::new();
-                content.read_to_end(&mut bytes).unwrap();
-                assert_eq!(bytes.len() as u64, len);
-                if crate::commit::id_of(&bytes) != *id {
-                    return Err(ToolError::new(ErrorKind::Conflict, "It was changed meanwhile."));
-                }
+            Was::File { id, mode, .. } => {
+                let bytes = self.contents.lock().unwrap().remove(id).expect("it was given ahead");
                 format!("file {mode:o} '{}'", String::from_utf8_lossy(&bytes).escape_default())
             }
         };

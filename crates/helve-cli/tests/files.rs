@@ -446,6 +446,21 @@ fn a_patch_over_100_files_whose_process_is_killed_has_happened_or_has_not() {
 }
 
 #[test]
+fn every_tool_counts_lines_alike_and_a_lone_carriage_return_is_text() {
+    let place = Place::new();
+    place.put("log", "progress 1\rprogress 2\r\nsecond \"needle\"\rmore\nthird\n");
+    let found = place.call("grep", &json!({"pattern": "needle"}));
+    assert!(found.good().contains("2:") && found.text().contains("needle"), "{}", found.text());
+    let page = place.call("read_file", &json!({"path": "log", "offset": 2, "limit": 1}));
+    assert!(page.good().starts_with("second"), "{}", page.text());
+    assert_eq!(page.result["details"]["totalLines"], 3, "{:#}", page.result);
+    let edit = json!({"path": "log", "oldText": "second “needle”", "newText": "found"});
+    let edited = place.call("edit_file", &edit);
+    assert!(edited.good().contains("at line 2"), "{}", edited.text());
+    assert_eq!(edited.result["details"]["firstChangedLine"], 2);
+}
+
+#[test]
 fn nanobots_models_patch_texts_in_several_files() {
     let place = Place::new();
     place.put("a.txt", "one\n");

@@ -11,7 +11,7 @@ use memchr::{memmem, memrchr2};
 
 use super::fold::{Fold, differs_at_once, fold, unfold};
 use super::indent;
-use super::lines::{Line, body, ends, is_space, lines, trim_end};
+use super::lines::{Line, body, ends, is_space, lines, numbered, trim_end};
 
 /// So many places are kept; beyond them only the count goes on.
 pub(crate) const MAX_HITS: usize = 1_000_000;
@@ -213,7 +213,7 @@ impl Iterator for Likely<'_> {
         let start = memrchr2(b'\n', b'\r', passed).map_or(self.at, |end| self.at + end + 1);
         let number = self.number + ends(&self.file[self.at..start]);
         let line = lines(self.file, start..self.file.len()).next()?;
-        (self.at, self.number) = (line.next, number + 1);
+        (self.at, self.number) = (line.next, number + ends(&self.file[line.end..line.next]));
         Some((number, line))
     }
 }
@@ -246,14 +246,14 @@ fn over_lines(file: &[u8], needle: &Needle<'_>) -> Found {
     let fallback = failures(middle);
     let mut found = Found::default();
     // The lines back to the one in which the text would start.
-    let mut recent: VecDeque<Line> = VecDeque::with_capacity(needle.folded.len());
+    let mut recent: VecDeque<(usize, Line)> = VecDeque::with_capacity(needle.folded.len());
     let (mut matched, mut expecting_last) = (0, false);
     let mut patience = Patience::new(file.len());
-    for (index, line) in lines(file, body(file)..file.len()).enumerate() {
+    for (number, line) in numbered(file, body(file)..file.len()) {
         if recent.len() > last {
             recent.pop_front();
         }
-        recent.push_back(line);
+        recent.push_back((number, line));
         let text = line.text(file);
         let could_be = |wanted: &Vec<u8>| !differs_at_once(text, needle.how, wanted);
         if !expecting_last && matched == 0 && middle.first().is_some_and(|first| !could_be(first)) {
@@ -261,10 +261,9 @@ fn over_lines(file: &[u8], needle: &Needle<'_>) -> Found {
         }
         let folded = fold(text, needle.how);
         if expecting_last
-            && let Some(first) = recent.front().copied()
+            && let Some((number, first)) = recent.front().copied()
             && needle.starts_line(text, &folded)
         {
-            let number = index + 1 - last;
             match span(file, needle, first, line, &folded) {
                 Some(span) if span.start < found.end => {}
                 Some(span) => {
@@ -283,7 +282,7 @@ fn over_lines(file: &[u8], needle: &Needle<'_>) -> Found {
         }
         expecting_last = matched == middle.len()
             && recent.len() > middle.len()
-            && needle.ends_line(recent[recent.len() - 1 - middle.len()].text(file));
+            && needle.ends_line(recent[recent.len() - 1 - middle.len()].1.text(file));
     }
     found
 }
@@ -336,11 +335,11 @@ impl Patience {
         Patience(bytes.saturating_mul(2).saturating_add(4096))
     }
 
-    fn fits(&mut self, file: &[u8], needle: &Needle<'_>, recent: &VecDeque<Line>) -> bool {
+    fn fits(&mut self, file: &[u8], needle: &Needle<'_>, recent: &VecDeque<(usize, Line)>) -> bool {
         let Some(left) = self.0.checked_sub(recent.len()) else { return false };
         self.0 = left;
         super::count_steps(recent.len());
-        let found = recent.iter().map(|line| line.text(file));
+        let found = recent.iter().map(|(_, line)| line.text(file));
         indent::Shift::between(needle.raw.iter().map(|line| line.as_bytes()).zip(found)).is_some()
     }
 }
@@ -388,10 +387,9 @@ mod tests {
             for how in [Fold::Nothing, Fold::Trailing, Fold::Unicode, Fold::Indent] {
                 let finder = memmem::Finder::new(&text);
                 let likely: Vec<(usize, Line)> = Likely::new(file.as_bytes(), &finder, how).collect();
-                let all = lines(file.as_bytes(), body(file.as_bytes())..file.len());
-                for (index, line) in all.enumerate() {
+                for (number, line) in numbered(file.as_bytes(), body(file.as_bytes())..file.len()) {
                     let held = memmem::find(&fold(line.text(file.as_bytes()), how), text.as_bytes()).is_some();
-                    prop_assert!(!held || likely.contains(&(index + 1, line)), "{:?}", line);
+                    prop_assert!(!held || likely.contains(&(number, line)), "{:?}", line);
                 }
             }
         }

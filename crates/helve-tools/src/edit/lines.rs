@@ -1,8 +1,9 @@
-//! Lines of a file with their own endings: `\r\n`, `\n` and a lone `\r` each end one.
+//! Lines of a file with their own endings: `\r\n`, `\n` and a lone `\r` each end one where texts are compared. Where lines
+//! are counted a lone `\r` is text, as in what `read_file` and `grep` show.
 
 use std::ops::Range;
 
-use memchr::{memchr, memchr_iter, memchr2};
+use memchr::{memchr_iter, memchr2};
 
 /// The mark at the head of some files. It belongs to no line.
 pub(crate) const BOM: &str = "\u{feff}";
@@ -52,6 +53,16 @@ impl Iterator for Lines<'_> {
     }
 }
 
+/// The same with the number of each: after a lone `\r` it is still that of the line before.
+pub(crate) fn numbered(bytes: &[u8], range: Range<usize>) -> impl Iterator<Item = (usize, Line)> + '_ {
+    let mut number = 1;
+    lines(bytes, range).map(move |line| {
+        let this = (number, line);
+        number += usize::from(bytes[line.end..line.next].ends_with(b"\n"));
+        this
+    })
+}
+
 /// Where the text of a file starts: behind its mark, if it has one.
 pub(crate) fn body(bytes: &[u8]) -> usize {
     if bytes.starts_with(BOM.as_bytes()) { BOM.len() } else { 0 }
@@ -64,12 +75,7 @@ pub(crate) fn line_of(bytes: &[u8], at: usize) -> usize {
 
 /// How many lines end in `bytes`.
 pub(crate) fn ends(bytes: &[u8]) -> usize {
-    let count = memchr_iter(b'\n', bytes).count();
-    if memchr(b'\r', bytes).is_none() {
-        return count;
-    }
-    let lone = |at: &usize| bytes.get(at + 1) != Some(&b'\n');
-    count + memchr_iter(b'\r', bytes).filter(lone).count()
+    memchr_iter(b'\n', bytes).count()
 }
 
 /// White space at the ends of lines.
@@ -103,7 +109,9 @@ mod tests {
         assert_eq!(lines(b"", 0..0).count(), 1);
         assert_eq!(lines(b"\n", 0..1).count(), 2);
         assert_eq!(line_of(bytes, 0), 1);
-        assert_eq!(line_of(bytes, bytes.len()), 4);
+        assert_eq!(line_of(bytes, bytes.len()), 3);
+        let numbers: Vec<usize> = numbered(bytes, 0..bytes.len()).map(|(number, _)| number).collect();
+        assert_eq!(numbers, [1, 2, 3, 3]);
     }
 
     proptest! {
@@ -115,7 +123,7 @@ mod tests {
             }
             prop_assert_eq!(all, &bytes[..]);
             for at in 0..=bytes.len() {
-                prop_assert_eq!(line_of(&bytes, at), lines(&bytes, 0..at).count());
+                prop_assert_eq!(line_of(&bytes, at), numbered(&bytes, 0..at).last().map_or(0, |(number, _)| number));
             }
         }
     }

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::fold::{Fold, fold};
-use super::lines::{Line, body, lines};
+use super::lines::{Line, body, lines, numbered};
 
 /// So many lines of the text are looked at.
 const MAX_TEXT_LINES: usize = 48;
@@ -163,12 +163,12 @@ fn cut_bytes(line: &[u8]) -> &[u8] {
 
 /// Lines, the long ones in pieces, with the number of their line.
 fn units(file: &[u8]) -> impl Iterator<Item = (usize, Line)> + '_ {
-    lines(file, body(file)..file.len()).enumerate().flat_map(|(index, line)| {
+    numbered(file, body(file)..file.len()).flat_map(|(number, line)| {
         let count = (line.end - line.start).div_ceil(PIECE).max(1);
         (0..count).map(move |i| {
             let start = line.start + i * PIECE;
             let end = if i + 1 == count { line.end } else { start + PIECE };
-            (index + 1, Line { start, end, next: end })
+            (number, Line { start, end, next: end })
         })
     })
 }
@@ -251,7 +251,11 @@ fn compare(file: &[u8], wanted: &[&str], candidate: &Candidate) -> Option<Near> 
 }
 
 fn distinct_lines(file: &[u8], units: &[Line]) -> usize {
-    units.iter().filter(|unit| matches!(file.get(unit.end), Some(b'\n' | b'\r'))).count()
+    let ends = |unit: &&Line| {
+        let rest = file.get(unit.end..).unwrap_or_default();
+        rest.starts_with(b"\n") || rest.starts_with(b"\r\n")
+    };
+    units.iter().filter(ends).count()
 }
 
 /// The lines of a window, moved to where most of them are the text's, and the number of the first. The window may have been
@@ -317,9 +321,10 @@ fn region(file: &[u8], around: Range<usize>) -> Option<Region> {
     let from = if file.len() <= SHOWN_CHARS { 1 } else { around.start.saturating_sub(3).max(1) };
     let (mut text, mut left) = (String::new(), SHOWN_CHARS);
     let mut more_behind = false;
-    for (index, line) in lines(file, start..file.len()).enumerate().skip(from - 1) {
+    let shown = numbered(file, start..file.len()).skip_while(|(number, _)| *number < from);
+    for (index, (_, line)) in shown.enumerate() {
         let whole = lossy(&file[line.start..line.end.min(line.start + 4 * SHOWN_CHARS)]);
-        if index + 1 > from && left > 0 {
+        if index > 0 && left > 0 {
             text.push('\n');
             left -= 1;
         }

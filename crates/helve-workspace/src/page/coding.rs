@@ -4,7 +4,7 @@
 //! any whole character. So a file may be entered in its middle.
 
 use encoding_rs::{UTF_8, UTF_16BE, UTF_16LE};
-use memchr::{memchr, memchr_iter, memchr2, memrchr2};
+use memchr::{memchr, memchr_iter, memrchr};
 
 /// What stands for bytes that are no character.
 const REPLACEMENT: char = '\u{fffd}';
@@ -65,43 +65,36 @@ impl Coding {
         }
     }
 
-    /// The first line's end at or after `from`. A `\r` that is the last unit counts as a whole end.
+    /// The first line's end at or after `from`: `\n` or `\r\n`. A `\r` alone is text, as for everybody who counts lines.
     pub(super) fn next_end(self, bytes: &[u8], from: usize) -> Option<LineEnd> {
-        let stop = match self {
-            Coding::Utf16 { .. } => (from..bytes.len())
-                .step_by(2)
-                .find(|at| matches!(self.unit_at(bytes, *at), Some(0x0a | 0x0d)))?,
-            _ => from + memchr2(b'\n', b'\r', bytes.get(from..)?)?,
+        let newline = match self {
+            Coding::Utf16 { .. } => {
+                (from..bytes.len()).step_by(2).find(|at| self.unit_at(bytes, *at) == Some(0x0a))?
+            }
+            _ => from + memchr(b'\n', bytes.get(from..)?)?,
         };
         let unit = self.unit();
-        let pair = self.unit_at(bytes, stop) == Some(0x0d) && self.unit_at(bytes, stop + unit) == Some(0x0a);
-        Some(LineEnd { stop, next: stop + if pair { 2 * unit } else { unit } })
+        let before = newline.checked_sub(unit).filter(|before| *before >= from);
+        let pair = before.filter(|before| self.unit_at(bytes, *before) == Some(0x0d));
+        Some(LineEnd { stop: pair.unwrap_or(newline), next: newline + unit })
     }
 
     /// How many lines end in `bytes`, and where the last of them ends.
     pub(super) fn count_ends(self, bytes: &[u8]) -> (u64, usize) {
         match self {
             Coding::Utf16 { .. } => {
-                let (mut count, mut last, mut before) = (0u64, 0usize, 0u16);
+                let (mut count, mut last) = (0u64, 0usize);
                 for at in (0..bytes.len()).step_by(2) {
-                    let Some(unit) = self.unit_at(bytes, at) else { break };
-                    if unit == 0x0d || (unit == 0x0a && before != 0x0d) {
+                    if self.unit_at(bytes, at) == Some(0x0a) {
                         count += 1;
-                    }
-                    if unit == 0x0a || unit == 0x0d {
                         last = at + 2;
                     }
-                    before = unit;
                 }
                 (count, last)
             }
             _ => {
-                let mut count = memchr_iter(b'\n', bytes).count() as u64;
-                if memchr(b'\r', bytes).is_some() {
-                    let lone = |at: &usize| bytes.get(at + 1) != Some(&b'\n');
-                    count += memchr_iter(b'\r', bytes).filter(lone).count() as u64;
-                }
-                (count, memrchr2(b'\n', b'\r', bytes).map_or(0, |at| at + 1))
+                let count = memchr_iter(b'\n', bytes).count() as u64;
+                (count, memrchr(b'\n', bytes).map_or(0, |at| at + 1))
             }
         }
     }

@@ -145,7 +145,6 @@ impl<'a> Scan<'a> {
         // Units are counted from the start, so that half a unit at the end does not shift them.
         let mut stop = self.len - (self.len - begin) % unit as u64;
         let mut wanted = lines.max(1);
-        let mut following: Option<u16> = None;
         while stop > begin {
             let start = stop.saturating_sub(BACKWARDS).max(begin);
             let size = (stop - start) as usize;
@@ -157,45 +156,45 @@ impl<'a> Scan<'a> {
                 return Err(io::Error::other("the file became shorter while it was read; read it again"));
             }
             let block = &self.buffer[..size];
-            let mut upper = size;
-            if unit == 1 && memchr::memchr(b'\r', block).is_none() {
-                // The end of the last line is not the start of another one.
-                let last = if stop == self.len && block.ends_with(b"\n") { size - 1 } else { size };
-                let mut ends = memchr::memrchr_iter(b'\n', &block[..last]);
-                match (1..=wanted).zip(&mut ends).last() {
-                    Some((count, at)) if count == wanted => return Ok((start + at as u64 + 1, false)),
-                    Some((count, _)) => wanted -= count,
-                    None => {}
-                }
-                upper = 0;
-            }
-            while let Some(at) = last_end_before(coding, block, upper) {
-                let next = if at + unit < size { coding.unit_at(block, at + unit) } else { following };
-                let is_pair = coding.unit_at(block, at) == Some(0x0d) && next == Some(0x0a);
-                // The end of the last line is not the start of another one.
-                let closes = at + unit == size && stop == self.len;
-                if !is_pair && !closes {
-                    wanted -= 1;
-                    if wanted == 0 {
-                        return Ok((start + (at + unit) as u64, false));
+            // The end of the last line is not the start of another one.
+            let upper = if stop == self.len && last_end(coding, block) == Some(size - unit) {
+                size - unit
+            } else {
+                size
+            };
+            match coding {
+                Coding::Utf16 { .. } => {
+                    let mut upper = upper;
+                    while let Some(at) = last_end(coding, &block[..upper]) {
+                        wanted -= 1;
+                        if wanted == 0 {
+                            return Ok((start + (at + unit) as u64, false));
+                        }
+                        upper = at;
                     }
                 }
-                upper = at;
+                _ => {
+                    let mut ends = memchr::memrchr_iter(b'\n', &block[..upper]);
+                    match (1..=wanted).zip(&mut ends).last() {
+                        Some((count, at)) if count == wanted => return Ok((start + at as u64 + 1, false)),
+                        Some((count, _)) => wanted -= count,
+                        None => {}
+                    }
+                }
             }
-            following = coding.unit_at(block, 0);
             stop = start;
         }
         Ok((begin, true))
     }
 }
 
-/// The last `\n` or `\r` before `upper`.
-fn last_end_before(coding: Coding, block: &[u8], upper: usize) -> Option<usize> {
+/// The last `\n` of a block.
+fn last_end(coding: Coding, block: &[u8]) -> Option<usize> {
     match coding {
-        Coding::Utf16 { .. } => (0..upper / 2)
+        Coding::Utf16 { .. } => (0..block.len() / 2)
             .rev()
             .map(|unit| unit * 2)
-            .find(|at| matches!(coding.unit_at(block, *at), Some(0x0a | 0x0d))),
-        _ => memchr::memrchr2(b'\n', b'\r', &block[..upper]),
+            .find(|at| coding.unit_at(block, *at) == Some(0x0a)),
+        _ => memchr::memrchr(b'\n', block),
     }
 }

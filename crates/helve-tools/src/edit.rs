@@ -43,12 +43,13 @@ pub use near::{Near, Region};
 use find::{Found, Hit, MAX_HITS, Needle};
 use fold::Fold;
 use lines::{BOM, body, line_of};
+use near::Looks;
 use splice::{Change, Endings};
 
 /// How many line numbers of an ambiguous text are told.
 const MAX_LINES_TOLD: usize = 10;
-/// For so many failed edits the nearest text is looked for.
-const MAX_NEAR: usize = 16;
+/// So many edits that meet another one are told.
+const MAX_OVERLAPS: usize = 16;
 
 /// A text to replace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,9 +181,9 @@ struct Located {
 /// Applies all edits to `file`, or says for each one that cannot be applied why. The result is at most `most` bytes long.
 pub fn apply(file: &[u8], edits: &[Edit], most: usize) -> Result<Edited, Vec<Miss>> {
     let mut located = Vec::with_capacity(edits.len());
-    let mut misses = Vec::new();
+    let (mut misses, mut looks) = (Vec::new(), Looks::default());
     for (edit, wanted) in edits.iter().enumerate() {
-        match locate(file, wanted, misses.len() < MAX_NEAR) {
+        match locate(file, wanted, &mut looks) {
             Ok(found) => located.push(found),
             Err(reason) => misses.push(Miss { edit, reason }),
         }
@@ -231,7 +232,7 @@ fn overlaps(file: &[u8], places: &[(usize, &Hit)]) -> Vec<Miss> {
     let mut misses: Vec<Miss> = Vec::new();
     for pair in places.windows(2) {
         let [(first, a), (second, b)] = pair else { continue };
-        if b.span.start < a.span.end && misses.len() < MAX_NEAR {
+        if b.span.start < a.span.end && misses.len() < MAX_OVERLAPS {
             let line = line_of(file, b.span.start);
             let (with, edit) = (*first.min(second), *first.max(second));
             misses.push(Miss { edit, reason: Reason::Overlap { with, line } });
@@ -240,7 +241,7 @@ fn overlaps(file: &[u8], places: &[(usize, &Hit)]) -> Vec<Miss> {
     misses
 }
 
-fn locate(file: &[u8], edit: &Edit, look_near: bool) -> Result<Located, Reason> {
+fn locate(file: &[u8], edit: &Edit, looks: &mut Looks) -> Result<Located, Reason> {
     let old = edit.old.strip_prefix(BOM).unwrap_or(&edit.old);
     let new = edit.new.strip_prefix(BOM).unwrap_or(&edit.new);
     if old.is_empty() {
@@ -262,7 +263,7 @@ fn locate(file: &[u8], edit: &Edit, look_near: bool) -> Result<Located, Reason> 
     if let Some(line) = torn {
         return Err(Reason::InsideCharacter { line });
     }
-    let (near, region) = if look_near { near::look(file, old) } else { (Vec::new(), None) };
+    let (near, region) = looks.look(file, old);
     Err(Reason::Absent { near, region })
 }
 

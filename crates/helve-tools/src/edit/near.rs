@@ -31,6 +31,37 @@ const REACH: usize = 16 << 10;
 /// Bits of the table of pieces.
 const TABLE_BITS: u32 = 16;
 
+/// For so many texts of one call what is near is looked for.
+const MAX_LOOKS: usize = 16;
+/// And so many bytes of files are gone through for all of them: nobody can stop it once it has begun.
+const MAX_LOOKED: usize = 64 << 20;
+
+/// How much one call may still look for what is near.
+pub(crate) struct Looks {
+    left: usize,
+    bytes: usize,
+}
+
+/// As much as a call may.
+impl Default for Looks {
+    fn default() -> Looks {
+        Looks { left: MAX_LOOKS, bytes: MAX_LOOKED }
+    }
+}
+
+impl Looks {
+    /// [`look`], where that is still possible.
+    pub(crate) fn look(&mut self, file: &[u8], text: &str) -> (Vec<Near>, Option<Region>) {
+        match (self.left.checked_sub(1), self.bytes.checked_sub(file.len())) {
+            (Some(left), Some(bytes)) => {
+                *self = Looks { left, bytes };
+                look(file, text)
+            }
+            _ => (Vec::new(), None),
+        }
+    }
+}
+
 /// A text of the file that is near to the one that was looked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Near {
@@ -61,7 +92,7 @@ pub struct Region {
 }
 
 /// The nearest texts, the best first, and the part of the file around the best.
-pub(crate) fn look(file: &[u8], text: &str) -> (Vec<Near>, Option<Region>) {
+fn look(file: &[u8], text: &str) -> (Vec<Near>, Option<Region>) {
     let wanted: Vec<&str> = text.lines().take(MAX_TEXT_LINES).collect();
     let first = wanted.iter().position(|line| !line.trim().is_empty()).unwrap_or(0);
     let wanted = &wanted[first.min(wanted.len())..];
@@ -338,4 +369,20 @@ fn region(file: &[u8], around: Range<usize>) -> Option<Region> {
         }
     }
     Some(Region { first_line: from, text, more_before: from > 1, more_behind })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_looks_only_so_often_and_through_so_much() {
+        let file = b"let answer = 42;\n";
+        let finds = |looks: &mut Looks| !looks.look(file, "let answer = 43;").0.is_empty();
+        let mut few = Looks { left: 2, bytes: 1_000 };
+        assert_eq!([finds(&mut few), finds(&mut few), finds(&mut few)], [true, true, false]);
+        let mut short = Looks { left: 9, bytes: 2 * file.len() - 1 };
+        assert_eq!([finds(&mut short), finds(&mut short)], [true, false]);
+        assert_eq!(Looks::default().bytes, 64 << 20, "a file of the usual limit is looked through once");
+    }
 }

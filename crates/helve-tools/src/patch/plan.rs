@@ -11,10 +11,7 @@ use helve_core::files::{Act, Change, ContentId, Expect};
 use super::apply::{Applied, apply};
 use super::locate::{Level, Place, Trouble};
 use super::{Deed, Hunk, Kind, Patch, Section};
-use crate::edit::near::{self, Near};
-
-/// For so many hunks that are nowhere, what is near is looked for.
-const MAX_NEAR: usize = 16;
+use crate::edit::near::{Looks, Near};
 
 /// What is known of a path before the patch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +104,13 @@ impl Walking<'_> {
 
 /// Takes the patch over the files. `known` has every path that the patch names, by the same text.
 pub(crate) fn plan(patch: &Patch<'_>, known: &HashMap<String, Known>) -> Result<Plan, Vec<Problem>> {
-    let mut walk = Walk { files: HashMap::new(), order: Vec::new(), known, inexact: Vec::new(), looked: 0 };
+    let mut walk = Walk {
+        files: HashMap::new(),
+        order: Vec::new(),
+        known,
+        inexact: Vec::new(),
+        looks: Looks::default(),
+    };
     let mut problems = Vec::new();
     for section in &patch.sections {
         walk.section(section, &mut problems);
@@ -120,8 +123,8 @@ struct Walk<'k> {
     order: Vec<String>,
     known: &'k HashMap<String, Known>,
     inexact: Vec<Inexact>,
-    /// For how many hunks what is near was looked for.
-    looked: usize,
+    /// How much may still be looked for what is near to a hunk.
+    looks: Looks,
 }
 
 impl<'k> Walk<'k> {
@@ -215,9 +218,10 @@ impl<'k> Walk<'k> {
                 for miss in misses {
                     let Some(hunk) = hunks.get(miss.hunk) else { continue };
                     let expected = expected(hunk);
-                    let looks = miss.trouble == Trouble::Nowhere && self.looked < MAX_NEAR;
-                    self.looked += usize::from(looks);
-                    let near = if looks { near::look(now, &expected).0 } else { Vec::new() };
+                    let near = match miss.trouble {
+                        Trouble::Nowhere => self.looks.look(now, &expected).0,
+                        _ => Vec::new(),
+                    };
                     problems.push(Problem {
                         path: section.path.clone(),
                         line: hunk.line,

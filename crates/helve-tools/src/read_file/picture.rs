@@ -22,8 +22,9 @@ const QUALITIES: [u8; 5] = [80, 65, 50, 40, 30];
 const SHRINKS: usize = 6;
 /// Below this side nothing of a picture can be seen.
 const LEAST_SIDE: u32 = 64;
-/// Memory for a decoder beyond the pixels themselves.
-const DECODER_BYTES: u64 = 64 << 20;
+/// Memory for a decoder beyond the pixels themselves. What a file holds besides, such as a colour profile that is packed a
+/// thousandfold, is not unpacked further.
+const DECODER_BYTES: u64 = 16 << 20;
 
 /// What a picture is held to.
 pub(super) struct Bounds {
@@ -123,19 +124,7 @@ pub(super) fn show(bytes: &[u8], bounds: &Bounds) -> Result<Shown, ToolError> {
 
 /// The picture the way it is meant to be seen.
 fn decode(bytes: &[u8], bounds: &Bounds) -> Result<(DynamicImage, ImageFormat, Orientation), ToolError> {
-    let damaged = |error: image::ImageError| {
-        ToolError::failed(format!("The picture could not be decoded: {error}."))
-            .hint("The file is probably damaged or not what its first bytes say.")
-    };
-    let mut reader = ImageReader::new(Cursor::new(bytes))
-        .with_guessed_format()
-        .map_err(|error| damaged(image::ImageError::IoError(error)))?;
-    let format = reader.format().unwrap_or(ImageFormat::Png);
-    let mut limits = image::Limits::default();
-    limits.max_alloc = Some(bounds.pixels.saturating_mul(8).saturating_add(DECODER_BYTES));
-    reader.limits(limits);
-    let mut decoder = reader.into_decoder().map_err(damaged)?;
-    let (width, height) = decoder.dimensions();
+    let (width, height) = open(bytes, DECODER_BYTES)?.0.dimensions();
     let pixels = u64::from(width) * u64::from(height);
     if pixels > bounds.pixels {
         let message = format!(
@@ -146,10 +135,28 @@ fn decode(bytes: &[u8], bounds: &Bounds) -> Result<(DynamicImage, ImageFormat, O
             ToolError::new(ErrorKind::TooLarge, message).hint("Make a smaller copy of it and read that.")
         );
     }
+    let (mut decoder, format) = open(bytes, pixels.saturating_mul(8).saturating_add(DECODER_BYTES))?;
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     let mut picture = DynamicImage::from_decoder(decoder).map_err(damaged)?;
     picture.apply_orientation(orientation);
     Ok((picture, format, orientation))
+}
+
+/// Reads what comes before the pixels, in so much memory.
+fn open(bytes: &[u8], memory: u64) -> Result<(impl ImageDecoder + '_, ImageFormat), ToolError> {
+    let mut reader = ImageReader::new(Cursor::new(bytes))
+        .with_guessed_format()
+        .map_err(|error| damaged(image::ImageError::IoError(error)))?;
+    let format = reader.format().unwrap_or(ImageFormat::Png);
+    let mut limits = image::Limits::default();
+    limits.max_alloc = Some(memory);
+    reader.limits(limits);
+    Ok((reader.into_decoder().map_err(damaged)?, format))
+}
+
+fn damaged(error: image::ImageError) -> ToolError {
+    ToolError::failed(format!("The picture could not be decoded: {error}."))
+        .hint("The file is probably damaged or not what its first bytes say.")
 }
 
 /// The picture in base64 if it fits: as PNG where that is wanted or it has holes, else as JPEG.
@@ -184,4 +191,46 @@ fn encode(picture: &DynamicImage, exact: bool, most: usize) -> Option<(String, &
 
 fn base64_len(bytes: usize) -> usize {
     bytes.div_ceil(3).saturating_mul(4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A picture of one point with a colour profile of zeros.
+    fn with_profile(bytes: usize) -> Vec<u8> {
+        let mut whole = Cursor::new(Vec::new());
+        DynamicImage::new_rgb8(1, 1).write_to(&mut whole, ImageFormat::Png).unwrap();
+        let whole = whole.into_inner();
+        let mut chunk = b"iCCPx\0\0".to_vec();
+        chunk.extend(miniz_oxide::deflate::compress_to_vec_zlib(&vec![0; bytes], 1));
+        let length = u32::try_from(chunk.len() - 4).unwrap();
+        // Behind the signature and the first chunk.
+        let (head, rest) = whole.split_at(33);
+        let sum = checksum(&chunk);
+        [head, &length.to_be_bytes(), &chunk, &sum.to_be_bytes(), rest].concat()
+    }
+
+    /// The sum at the end of a chunk.
+    fn checksum(bytes: &[u8]) -> u32 {
+        let step = |sum: u32, byte: &u8| {
+            (0..8)
+                .fold(sum ^ u32::from(*byte), |sum, _| sum >> 1 ^ if sum & 1 == 1 { 0xedb8_8320 } else { 0 })
+        };
+        !bytes.iter().fold(u32::MAX, step)
+    }
+
+    #[test]
+    fn a_colour_profile_is_unpacked_only_as_far_as_the_picture_deserves() {
+        let profile = |bytes: &[u8]| {
+            let memory = 8 + DECODER_BYTES;
+            open(bytes, memory).unwrap().0.icc_profile().unwrap().map(|profile| profile.len())
+        };
+        assert_eq!(profile(&with_profile(1_000)), Some(1_000));
+        let bomb = with_profile(20 << 20);
+        assert!(bomb.len() < 1 << 20, "{}", bomb.len());
+        assert_eq!(profile(&bomb), None);
+        let bounds = Bounds { pixels: 40_000_000, side: 100, base64_bytes: 1 << 20 };
+        assert_eq!(show(&bomb, &bounds).unwrap().facts.width, 1);
+    }
 }

@@ -1,5 +1,7 @@
 //! What one call reads, writes and runs, computed from its valid arguments. The guard and the scheduler live on it.
 
+use std::collections::HashSet;
+
 /// Something that two calls may both want.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Resource {
@@ -63,16 +65,55 @@ pub struct Access {
 impl Access {
     /// Whether two calls must keep their order.
     pub fn conflicts(&self, other: &Access) -> bool {
-        let hits = |a: &[Resource], b: &[Resource]| a.iter().any(|x| b.iter().any(|y| x.overlaps(y)));
-        hits(&self.writes, &other.writes)
-            || hits(&self.writes, &other.reads)
-            || hits(&self.reads, &other.writes)
+        meet(&self.writes, &other.writes)
+            || meet(&self.writes, &other.reads)
+            || meet(&self.reads, &other.writes)
     }
+}
+
+/// Up to so many are compared with each of the others.
+const FEW: usize = 4;
+
+/// Whether one of these overlaps one of those. Calls that name thousands of files meet each other too, so the work grows
+/// with their sum, not with their product.
+fn meet(these: &[Resource], those: &[Resource]) -> bool {
+    if these.len().min(those.len()) <= FEW {
+        return these.iter().any(|one| those.iter().any(|other| one.overlaps(other)));
+    }
+    let mut paths: Vec<Vec<&str>> = Vec::new();
+    let mut others: HashSet<&Resource> = HashSet::new();
+    let (mut absolute, mut relative) = (false, false);
+    for other in those {
+        match other {
+            Resource::Path(path) => {
+                absolute |= path.starts_with('/');
+                relative |= !path.starts_with('/');
+                paths.push(clean(path));
+            }
+            other => {
+                others.insert(other);
+            }
+        }
+    }
+    paths.sort_unstable();
+    these.iter().any(|one| match one {
+        Resource::Path(path) if path.starts_with('/') && relative => true,
+        Resource::Path(path) if !path.starts_with('/') && absolute => true,
+        Resource::Path(path) => {
+            let path = clean(path);
+            // What is below a path follows it in the order.
+            let behind = paths.partition_point(|other| *other < path);
+            let above = |parts: usize| paths.binary_search_by(|other| other[..].cmp(&path[..parts])).is_ok();
+            paths.get(behind).is_some_and(|other| other.starts_with(&path)) || (0..path.len()).any(above)
+        }
+        one => others.contains(one),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn path(p: &str) -> Resource {
         Resource::Path(p.into())
@@ -94,5 +135,35 @@ mod tests {
         assert!(!read.conflicts(&read));
         assert!(read.conflicts(&write));
         assert!(write.conflicts(&write));
+    }
+
+    #[test]
+    fn two_calls_with_very_many_files_are_compared_at_once() {
+        let many = |dir: &str| Access {
+            writes: (0..20_000).map(|file| path(&format!("{dir}/{file}/x"))).collect(),
+            ..Access::default()
+        };
+        let begun = std::time::Instant::now();
+        assert!(!many("a").conflicts(&many("b")));
+        assert!(many("a").conflicts(&many("./a")));
+        // File by file it would be a thousand million comparisons.
+        assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+    }
+
+    proptest! {
+        #[test]
+        fn many_meet_where_two_of_them_overlap(
+            these in prop::collection::vec("/?([ab.]|\\.\\.)(/[ab.]){0,3}|k[12]", 0..9),
+            those in prop::collection::vec("/?[cb](/[ab]){0,3}|k[23]", 0..9),
+        ) {
+            let resource = |text: &String| match text.strip_prefix('k') {
+                Some(key) => Resource::Key(key.to_owned()),
+                None => path(text),
+            };
+            let these: Vec<Resource> = these.iter().map(resource).collect();
+            let those: Vec<Resource> = those.iter().map(resource).collect();
+            let each = these.iter().any(|one| those.iter().any(|other| one.overlaps(other)));
+            prop_assert_eq!(meet(&these, &those), each);
+        }
     }
 }

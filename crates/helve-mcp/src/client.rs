@@ -44,8 +44,12 @@ mod slot;
 mod sse;
 mod tool;
 
+#[doc(hidden)]
+pub use definition::read as try_definition;
 pub use definition::{Definition, Hints, Rejected};
 pub use fleet::{Fleet, FleetLimits, FleetParts, Launch, Launched};
+#[doc(hidden)]
+pub use frame::try_frames;
 pub use keep::{Owner, Pin, PinStore, ServerLog, TokenStore};
 pub use look::{Era, ServerLook, ServerState, StateName, ToolLook};
 pub use names::shown_name;

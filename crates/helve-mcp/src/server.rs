@@ -36,7 +36,7 @@ use serde_json::Value;
 use tokio::sync::{broadcast, mpsc, watch};
 
 pub use http::{Gate, HttpFace, HttpOptions, Token};
-pub use stdio::serve_stdio;
+pub use stdio::{serve_stdio, serve_streams};
 
 /// What a server says of itself.
 #[derive(Clone, Debug, Default)]

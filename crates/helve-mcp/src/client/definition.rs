@@ -71,7 +71,7 @@ pub struct Rejected {
 }
 
 /// Reads what a server said of one tool.
-pub(crate) fn read(server: &str, raw: &Value) -> Result<Definition, Rejected> {
+pub fn read(server: &str, raw: &Value) -> Result<Definition, Rejected> {
     let name = raw.get("name").and_then(Value::as_str);
     let reject = |reason: String| Rejected { tool: short(name.unwrap_or("(no name)")), reason };
     let tool = name.ok_or_else(|| reject("it has no name".to_owned()))?;

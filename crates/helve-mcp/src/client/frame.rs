@@ -231,5 +231,26 @@ where
     }
 }
 
+/// Reads what a server has written, `piece` bytes at a time: its messages, and whether they ended at the cap. For fuzzing.
+#[doc(hidden)]
+pub async fn try_frames(bytes: &[u8], piece: usize, cap: usize) -> (Vec<Value>, bool) {
+    let (mut near, far) = tokio::io::duplex(piece.max(1));
+    let ending = Ending::default();
+    let reading = async {
+        let mut streams = Streams::new(far, tokio::io::sink(), cap, ending.clone());
+        let mut messages = Vec::new();
+        while let Some(message) = streams.receive().await {
+            messages.push(serde_json::to_value(&message).unwrap_or_default());
+        }
+        messages
+    };
+    let writing = async move {
+        // Who reads may have had enough.
+        let _ = near.write_all(bytes).await;
+    };
+    let (messages, ()) = tokio::join!(reading, writing);
+    (messages, matches!(ending.why(), Some(Broken::FrameTooLong(_))))
+}
+
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! The face on standard input and output: one client, which ends with its input.
+//! The face on two streams, such as standard input and output: one client, which ends with its input.
 
 use std::sync::Arc;
 
@@ -6,6 +6,7 @@ use helve_core::Cancel;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::io::stdio_pipes;
 use rmcp::{RoleServer, service};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Hosts;
 use super::face::{Face, Shared};
@@ -13,8 +14,19 @@ use super::face::{Face, Shared};
 /// Serves the client at the other end of standard input and output until that ends or `cancel` fires. A message of more than
 /// `frame_bytes` bytes is skipped. Nothing but the protocol is written to standard output.
 pub async fn serve_stdio(hosts: Arc<dyn Hosts>, frame_bytes: usize, cancel: &Cancel) -> std::io::Result<()> {
-    let face = Face::new(Shared::new(hosts)?, false);
     let (input, output) = stdio_pipes();
+    serve_streams(hosts, input, output, frame_bytes, cancel).await
+}
+
+/// The same for the client at the other end of any two streams.
+pub async fn serve_streams(
+    hosts: Arc<dyn Hosts>,
+    input: impl AsyncRead + Send + Unpin + 'static,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+    frame_bytes: usize,
+    cancel: &Cancel,
+) -> std::io::Result<()> {
+    let face = Face::new(Shared::new(hosts)?, false);
     let transport =
         AsyncRwTransport::<RoleServer, _, _>::new(input, output).with_max_line_length(frame_bytes);
     let serving = async {

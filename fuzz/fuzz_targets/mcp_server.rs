@@ -1,0 +1,99 @@
+//! What a hostile client may write to the server face: no panic, it ends with its input, and whatever it answers is one
+//! JSON-RPC message a line.
+#![no_main]
+
+use std::sync::{Arc, LazyLock};
+
+use helve_core::call::CallId;
+use helve_core::{BoxFuture, CallResult, Cancel, Content, ToolError, ToolSpec};
+use helve_mcp::server::{Card, Host, HostCall, Hosts, serve_streams};
+use libfuzzer_sys::fuzz_target;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::watch;
+
+/// Lines that begin a session, so that what follows is looked at.
+const BEGINNING: &[u8] = br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+"#;
+
+struct One {
+    version: watch::Sender<u64>,
+}
+
+impl Hosts for One {
+    fn card(&self) -> Card {
+        Card { name: "s".to_owned(), version: "1".to_owned(), prompts: true, completions: true, ..Card::default() }
+    }
+
+    fn session(&self, _client: &str) -> Result<Arc<dyn Host>, ToolError> {
+        Ok(Arc::new(One { version: watch::Sender::new(0) }))
+    }
+
+    fn standing(&self, client: &str) -> Result<Arc<dyn Host>, ToolError> {
+        self.session(client)
+    }
+}
+
+impl Host for One {
+    fn tools(&self) -> Vec<Arc<ToolSpec>> {
+        static TOOL: LazyLock<Arc<ToolSpec>> = LazyLock::new(|| {
+            let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+            Arc::new(ToolSpec::new("t", "A tool.", schema))
+        });
+        vec![Arc::clone(&TOOL)]
+    }
+
+    fn tools_version(&self) -> watch::Receiver<u64> {
+        self.version.subscribe()
+    }
+
+    fn call(&self, call: HostCall) -> BoxFuture<'_, CallResult> {
+        Box::pin(async move {
+            CallResult {
+                id: call.call.id,
+                call: CallId::from_parts(1, 1),
+                tool: call.call.tool,
+                ok: true,
+                content: vec![Content::text("done")],
+                details: Value::Null,
+                error: None,
+                notes: Vec::new(),
+                decision: None,
+                sandbox: None,
+                tainted: None,
+                truncated: None,
+                cost: None,
+                duration_us: 1,
+            }
+        })
+    }
+}
+
+fuzz_target!(|input: (bool, &[u8])| {
+    let (begins, bytes) = input;
+    let mut said = if begins { BEGINNING.to_vec() } else { Vec::new() };
+    said.extend_from_slice(bytes);
+    let executor = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let answers = executor.block_on(async {
+        let (mut to_server, input) = tokio::io::duplex(1 << 12);
+        let (output, mut from_server) = tokio::io::duplex(1 << 12);
+        let hosts = Arc::new(One { version: watch::Sender::new(0) });
+        let never = Cancel::never();
+        let serving = serve_streams(hosts, input, output, 1 << 16, &never);
+        let writing = async move {
+            let _ = to_server.write_all(&said).await;
+        };
+        let reading = async {
+            let mut answers = Vec::new();
+            let _ = from_server.read_to_end(&mut answers).await;
+            answers
+        };
+        let (_, (), answers) = tokio::join!(serving, writing, reading);
+        answers
+    });
+    for line in answers.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let answer: Value = serde_json::from_slice(line).unwrap();
+        assert_eq!(answer["jsonrpc"], "2.0");
+    }
+});

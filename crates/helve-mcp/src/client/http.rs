@@ -395,6 +395,24 @@ mod tests {
     }
 
     #[test]
+    fn the_owner_sets_no_header_of_the_protocol() {
+        let of = |name: &str, value: &str| {
+            let headers = [(name.to_owned(), value.to_owned())].into();
+            let (url, bearer) = ("https://example.test/".to_owned(), None);
+            let server = HttpServer { url, headers, bearer, oauth: false, oauth_client: None, sse: false };
+            super::headers("s", &server).map(|headers| headers.len()).map_err(|error| error.kind)
+        };
+        assert_eq!(of("X-Mine", "1"), Ok(1));
+        for name in
+            ["Host", "Accept", "content-type", "Mcp-Session-Id", "MCP-Protocol-Version", "Last-Event-ID"]
+        {
+            assert_eq!(of(name, "1"), Err(ErrorKind::Blocked), "{name}");
+        }
+        assert_eq!(of("no name", "1"), Err(ErrorKind::Blocked));
+        assert_eq!(of("X-Mine", "a\r\nHost: b"), Err(ErrorKind::Blocked));
+    }
+
+    #[test]
     fn an_event_is_bounded_and_many_are_not() {
         let mut limit = EventLimit::new(16);
         for _ in 0..100 {

@@ -1,6 +1,6 @@
 //! A bucket of tokens: how much of something may come in a stretch of time.
 
-use std::time::Instant;
+use tokio::time::Instant;
 
 /// Fills at a steady rate up to its size.
 #[derive(Debug)]

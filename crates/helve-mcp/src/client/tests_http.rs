@@ -175,3 +175,25 @@ async fn no_token_goes_where_a_redirect_leads() {
     let knocked = tokio::time::timeout(Duration::from_millis(100), other.accept()).await;
     assert!(knocked.is_err());
 }
+
+/// A redirect that would turn a message into a mere request for a page is none for us.
+#[tokio::test]
+async fn no_redirect_makes_another_request_of_a_message() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&asked);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let Some((line, _)) = request(&mut stream).await else { continue };
+            log.lock().await.push(line);
+            let head =
+                "HTTP/1.1 302 Found\r\nLocation: /other\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+            let _ = stream.write_all(head.as_bytes()).await;
+        }
+    });
+    let error = fleet(url, false).look("s").await.unwrap_err();
+    assert!(error.message.contains("302"), "{error}");
+    let asked = asked.lock().await;
+    assert!(!asked.is_empty() && asked.iter().all(|line| line.starts_with("post /mcp ")), "{asked:?}");
+}

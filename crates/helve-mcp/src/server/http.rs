@@ -320,3 +320,6 @@ impl Body for Held {
         self.body.size_hint()
     }
 }
+
+#[cfg(test)]
+mod tests;

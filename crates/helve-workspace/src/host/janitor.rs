@@ -246,3 +246,37 @@ fn remove_tree(dir: &OwnedFd, name: &[u8], depth: usize) -> Result<(), Errno> {
     }
     rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// What a process that died has noted, and what others have beside it.
+    #[test]
+    fn only_what_the_dead_left_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (ws, state) = (dir.path().join("ws"), dir.path().join("janitor"));
+        fs::create_dir_all(ws.join("sub")).unwrap();
+        let dead = Janitor::start(Some(&state)).unwrap();
+        let alive = Janitor::start(Some(&state)).unwrap();
+        let (of_dead, of_alive) = (dead.name(), alive.name());
+        for janitor in [&dead, &alive] {
+            janitor.note(&ws, "sub").unwrap();
+        }
+        let mine = ["sub/mine", "sub/.helve-mine.tmp", &of_dead];
+        for name in mine.iter().copied().chain([&*format!("sub/{of_dead}"), &*format!("sub/{of_alive}")]) {
+            fs::write(ws.join(name), "x").unwrap();
+        }
+        // Its lock goes with it, its record stays.
+        dead.leave();
+        drop(dead);
+        clean_all(&state);
+        let left = |name: &str| ws.join(name).exists();
+        assert!(!left(&format!("sub/{of_dead}")), "what the dead left is gone");
+        assert!(left(&format!("sub/{of_alive}")), "what somebody still uses stays");
+        assert!(mine.iter().all(|name| left(name)), "and so does what was never noted");
+        assert_eq!(fs::read_dir(&state).unwrap().count(), 1);
+    }
+}

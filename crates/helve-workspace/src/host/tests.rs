@@ -12,6 +12,7 @@ use helve_core::ErrorKind;
 
 use super::*;
 
+mod between;
 mod closed;
 mod faults;
 mod model;

@@ -14,6 +14,8 @@ struct Near {
     instead: Option<(Exit, &'static [u8])>,
     /// How the trip ends that has done its work all the same, counted from 1.
     killed_at: Mutex<Option<usize>>,
+    /// What somebody writes to a file before the second trip.
+    meanwhile: Mutex<Option<(PathBuf, &'static str)>>,
     trips: Mutex<usize>,
 }
 
@@ -34,6 +36,11 @@ impl ShellBackend for Near {
     ) -> BoxFuture<'a, Result<Ended, ToolError>> {
         Box::pin(async move {
             *self.trips.lock().unwrap() += 1;
+            if *self.trips.lock().unwrap() == 2
+                && let Some((path, text)) = self.meanwhile.lock().unwrap().take()
+            {
+                fs::write(path, text).unwrap();
+            }
             assert_eq!(job.work, Work::Program(vec!["/helper".into(), HELPER_WORD.into()]));
             let exit = match self.instead {
                 Some((exit, bytes)) => {
@@ -87,7 +94,11 @@ impl UndoSink for Kept {
         let was = match was {
             Was::Absent => "absent".to_owned(),
             Was::Directory => "directory".to_owned(),
-            Was::File { content, .. } => std::io::read_to_string(content).unwrap(),
+            Was::File { id, content, .. } => {
+                let text = std::io::read_to_string(content).unwrap();
+                assert_eq!(*id, commit::id_of(text.as_bytes()), "what is kept can be found by its hash");
+                text
+            }
         };
         self.0.lock().unwrap().push(format!("{path}: {was}"));
         Ok(())
@@ -115,7 +126,12 @@ impl Scene {
         fs::create_dir(folder.path().join("src")).unwrap();
         fs::write(folder.path().join("src/a.txt"), "one\ntwo\n").unwrap();
         fs::write(folder.path().join(".env"), "secret").unwrap();
-        let near = Arc::new(Near { instead, killed_at: Mutex::default(), trips: Mutex::new(0) });
+        let near = Arc::new(Near {
+            instead,
+            killed_at: Mutex::default(),
+            meanwhile: Mutex::default(),
+            trips: Mutex::new(0),
+        });
         let bridge = inside(Inside {
             backend: Arc::clone(&near) as Arc<dyn ShellBackend>,
             program: "/helper".into(),
@@ -271,4 +287,30 @@ fn only_what_was_named_is_kept() {
         assert!(wait(files.commit(vec![change], false)).is_err());
         assert_eq!(!kept.0.lock().unwrap().is_empty(), believed, "{path}");
     }
+}
+
+#[test]
+fn what_changes_between_the_two_trips_of_a_commit_is_a_conflict() {
+    let scene = Scene::new(None);
+    let kept = Arc::new(Kept::default());
+    let scope = FilesScope { undo: Some(Arc::clone(&kept) as Arc<dyn UndoSink>), ..FilesScope::default() };
+    *scene.near.meanwhile.lock().unwrap() = Some((scene.path("src/a.txt"), "somebody else's"));
+    let change = put("src/a.txt", "mine", Expect::Any);
+    let error = wait(scene.bridge.scoped(scope).commit(vec![change], false)).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Conflict, "{error}");
+    assert_eq!(fs::read_to_string(scene.path("src/a.txt")).unwrap(), "somebody else's");
+    assert_eq!(*kept.0.lock().unwrap(), ["src/a.txt: one\ntwo\n", "ready", "done false"]);
+}
+
+#[test]
+fn what_a_call_leaves_out_is_left_out_inside_too() {
+    let scene = Scene::new(None);
+    let found = |left_out: &[&str]| -> Vec<String> {
+        let left_out = left_out.iter().map(|one| (*one).to_owned()).collect();
+        let files = scene.bridge.scoped(FilesScope { left_out, ..FilesScope::default() });
+        let walk = WalkRequest { path: ".".to_owned(), ..crate::seek::tests::names() };
+        wait(files.walk(&walk)).unwrap().entries.into_iter().map(|entry| entry.path).collect()
+    };
+    assert_eq!(found(&[]), ["src/a.txt"]);
+    assert_eq!(found(&["/src/**"]), Vec::<String>::new());
 }

@@ -285,3 +285,57 @@ fn file_stat(stat: &Stat) -> FileStat {
         mode: stat.st_mode & 0o7777,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use helve_core::files::PathRules;
+
+    /// A walk knows names from a list. By the time it opens them they may be something else, so each case is a name that has
+    /// become a link or a pipe since, once below an open directory and once by its path alone.
+    #[test]
+    fn a_name_that_has_changed_since_leads_nowhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let (inside, outside) = (dir.path().join("in"), dir.path().join("out"));
+        fs::create_dir_all(inside.join("a/sub")).unwrap();
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("secret"), "CANARY").unwrap();
+        fs::write(inside.join("a/file"), "inside").unwrap();
+        symlink("../../out", inside.join("a/link")).unwrap();
+        symlink("../../out/secret", inside.join("a/leaf")).unwrap();
+        symlink("file", inside.join("a/near")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, inside.join("a/pipe"), 0o600.into()).unwrap();
+        let open = |path: &std::path::Path| OwnedFd::from(File::open(path).unwrap());
+        let start = Start {
+            root: Arc::new(open(&inside)),
+            dir: open(&inside),
+            shown: String::new(),
+            prefix: String::new(),
+        };
+        let tree = HostTree::new(start, &Rules::new(PathRules::default()).unwrap()).unwrap();
+        let mut buffer = Vec::new();
+        for dir in [HostDir(Some(Handle::new(open(&inside.join("a"))))), HostDir(None)] {
+            let at = || Place { dir: &dir, path: b"a" };
+            assert!(tree.enter(at(), b"sub").is_ok() && tree.load(at(), b"file", &mut buffer).is_ok());
+            assert_eq!(buffer, b"inside");
+            for name in [&b"link"[..], b"file", b"near"] {
+                assert!(tree.enter(at(), name).is_err(), "{}", name.escape_ascii());
+            }
+            for name in [&b"leaf"[..], b"near", b"pipe", b"sub", b"link"] {
+                let name = (name, name.escape_ascii());
+                assert!(tree.load(at(), name.0, &mut buffer).is_err(), "{}", name.1);
+                assert_eq!(tree.head(at(), name.0, 9), None, "{}", name.1);
+            }
+            assert_eq!(tree.stat(at(), b"leaf").unwrap().kind, FileKind::Link);
+        }
+        assert!(tree.load_again(b"a/file", &mut buffer).is_ok());
+        for path in [&b"a/link/secret"[..], b"a/leaf", b"../out/secret", b"a/pipe"] {
+            assert!(tree.load_again(path, &mut buffer).is_err(), "{}", path.escape_ascii());
+        }
+        assert!(tree.links_to_file(b"a/near"));
+        assert!(!tree.links_to_file(b"a/leaf") && !tree.links_to_file(b"a/link/secret"));
+    }
+}

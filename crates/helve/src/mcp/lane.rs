@@ -211,3 +211,76 @@ fn put(fleet: &Fleet, runtime: &Runtime, shelf: &Arc<Shelf>) {
     };
     set_builtin_tools(runtime, SEARCH, search);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use helve_core::ErrorKind;
+    use helve_core::servers::{ServerMay, Transport};
+    use std::time::Duration;
+
+    fn stdio(workspace: WorkspaceUse) -> StdioServer {
+        StdioServer {
+            command: "server".to_owned(),
+            args: Vec::new(),
+            env: BTreeMap::from([("GIVEN".to_owned(), "1".to_owned()), ("LANG".to_owned(), "C".to_owned())]),
+            working_dir: None,
+            workspace,
+            read: Vec::new(),
+            write: Vec::new(),
+            network: false,
+        }
+    }
+
+    fn server(stdio: &StdioServer) -> ServerSpec {
+        ServerSpec {
+            name: "s".to_owned(),
+            transport: Transport::Stdio(stdio.clone()),
+            start_timeout: Duration::from_secs(1),
+            call_timeout: Duration::from_secs(1),
+            trusted: false,
+            allow: Vec::new(),
+            deny: Vec::new(),
+            approval: None,
+            tool_approval: BTreeMap::new(),
+            rate_limit: None,
+            may: ServerMay::default(),
+            origin: "test".to_owned(),
+        }
+    }
+
+    #[test]
+    fn of_a_commands_environment_a_server_gets_what_any_program_needs() {
+        let names = ["PATH", "LANG", "LC_TIME", "MY_SETTING", "EDITOR"];
+        let of_commands = names.map(|name| (name.to_owned(), "theirs".to_owned())).into();
+        let env = environment(&of_commands, &stdio(WorkspaceUse::Hidden));
+        let got: Vec<(&str, &str)> =
+            env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(got, [("GIVEN", "1"), ("LANG", "C"), ("LC_TIME", "theirs"), ("PATH", "theirs")]);
+    }
+
+    #[test]
+    fn what_commands_may_change_a_server_may_only_read() {
+        let root = tempfile::tempdir().unwrap();
+        let place = |name: &str| {
+            let path = root.path().join(name);
+            std::fs::create_dir(&path).unwrap();
+            path.canonicalize().unwrap()
+        };
+        let (workspace, home, data, own) = (place("ws"), place("home"), place("data"), place("own"));
+        let policy = Policy::from_toml(&format!("view.read_write = [{:?}]", data)).unwrap();
+        let ground = Ground { policy, workspace: workspace.clone(), home: home.clone() };
+        let reads = StdioServer { write: vec![own.clone()], ..stdio(WorkspaceUse::Read) };
+        let view = ground.view(&server(&reads), &reads).unwrap();
+        assert_eq!(view.read_write, std::slice::from_ref(&own));
+        assert!(view.read_only.contains(&data) && view.read_only.contains(&workspace));
+        assert_eq!(view.network, Network::Off);
+        let hidden = stdio(WorkspaceUse::Hidden);
+        let view = ground.view(&server(&hidden), &hidden).unwrap();
+        assert_eq!(view.workspace, home.join(SCRATCH).join("s"));
+        for path in [home.clone(), home.join("sub"), root.path().to_owned()] {
+            let writes = StdioServer { write: vec![path], ..stdio(WorkspaceUse::Read) };
+            assert_eq!(ground.view(&server(&writes), &writes).unwrap_err().kind, ErrorKind::Blocked);
+        }
+    }
+}

@@ -36,8 +36,20 @@ async fn lines_come_whole_whatever_the_pieces() {
 }
 
 #[tokio::test]
+async fn only_so_many_lines_in_a_row_may_be_no_message() {
+    let message = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n";
+    let noise = "hello\n".repeat(NO_MESSAGES as usize);
+    let heard = |bytes: String| async move { try_frames(bytes.as_bytes(), 4096, 1000).await.0.len() };
+    assert_eq!(heard(format!("{noise}{message}{noise}{message}")).await, 2);
+    assert_eq!(heard(format!("{noise}hello\n{message}")).await, 0);
+}
+
+#[tokio::test]
 async fn a_line_over_the_cap_ends_it() {
-    assert_eq!(all(b"ok\naaaaaaaaaaa\nlater\n", 10, 1).await, ["ok", "(too long)"]);
+    // Also where all of it is there at once.
+    for piece in [1, 1000] {
+        assert_eq!(all(b"ok\naaaaaaaaaaa\nlater\n", 10, piece).await, ["ok", "(too long)"]);
+    }
     assert_eq!(all(b"ok\naaaaaaaaaa\nlater\n", 10, 1000).await, ["ok", "aaaaaaaaaa", "later"]);
 }
 

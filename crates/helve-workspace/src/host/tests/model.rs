@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use helve_core::files::{Act, Change, ContentId, Expect, FilesBridge, FilesScope, PathRules};
+use helve_core::files::{Act, Change, Changed, ContentId, Expect, FilesBridge, FilesScope, PathRules};
+use helve_core::{ErrorKind, ToolError};
 use proptest::prelude::*;
 
 use super::{Scene, names, wait};
@@ -142,6 +143,12 @@ fn on_disk(dir: &std::path::Path) -> Model {
     model
 }
 
+/// What is told of a commit. Which of its entries a full directory is refused for is the file system's choice.
+fn told(outcome: &Result<Vec<Changed>, ToolError>) -> Result<&[Changed], (ErrorKind, &str)> {
+    let cut = |message| str::split_once(message, " is not empty: ").map_or(message, |(before, _)| before);
+    outcome.as_deref().map_err(|error| (error.kind, cut(&error.message)))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
@@ -163,8 +170,8 @@ proptest! {
             prop_assert_eq!(&on_disk(&empty), &model);
             let one = wait(async { disk.commit(changes.clone(), false).await });
             let other = wait(async { memory.commit(changes.clone(), false).await });
-            prop_assert_eq!(&one, &other);
-            prop_assert_eq!(&one, &rehearsed);
+            prop_assert_eq!(told(&one), told(&other));
+            prop_assert_eq!(told(&one), told(&rehearsed));
             prop_assert_eq!(one.is_ok(), possible, "{:?}\n{:?}\n{:?}", one, changes, model);
             if possible {
                 model = next;

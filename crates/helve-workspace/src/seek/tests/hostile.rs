@@ -207,3 +207,10 @@ fn names_that_are_no_text_are_told_apart_and_paged_through() {
     let searched = found(dir.path(), &lines("needle"));
     assert_eq!(searched.files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), all);
 }
+
+#[test]
+fn what_a_commit_makes_for_a_moment_is_not_found() {
+    let dir = tree(&[(".helve-0123456789abcdef-1f.tmp", "needle"), (".helve-mine.tmp", "needle")]);
+    assert_eq!(paths(dir.path(), &names()), [".helve-mine.tmp"]);
+    assert_eq!(shown_lines(&found(dir.path(), &lines("needle"))), [".helve-mine.tmp:1: needle"]);
+}

@@ -1,0 +1,130 @@
+//! The door: who comes in, and how much of anything there may be, request by request and without a network.
+
+use super::*;
+use helve_core::{BoxFuture, CallResult, ToolError, ToolSpec};
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, ORIGIN};
+use pretty_assertions::assert_eq;
+use serde_json::json;
+use tokio::sync::watch;
+
+use super::super::{Card, Host, HostCall};
+
+/// A host without tools.
+struct Empty(watch::Sender<u64>);
+
+impl Hosts for Empty {
+    fn card(&self) -> Card {
+        Card { name: "s".to_owned(), version: "1".to_owned(), ..Card::default() }
+    }
+
+    fn session(&self, _client: &str) -> Result<Arc<dyn Host>, ToolError> {
+        Ok(Arc::new(Empty(watch::Sender::new(0))))
+    }
+
+    fn standing(&self, client: &str) -> Result<Arc<dyn Host>, ToolError> {
+        self.session(client)
+    }
+}
+
+impl Host for Empty {
+    fn tools(&self) -> Vec<Arc<ToolSpec>> {
+        Vec::new()
+    }
+
+    fn tools_version(&self) -> watch::Receiver<u64> {
+        self.0.subscribe()
+    }
+
+    fn call(&self, _call: HostCall) -> BoxFuture<'_, CallResult> {
+        Box::pin(std::future::pending())
+    }
+}
+
+fn face(change: impl FnOnce(&mut HttpOptions)) -> Arc<HttpFace> {
+    let tokens = vec![Token::new("one", "first"), Token::new("two", "second")];
+    let mut options = HttpOptions { gate: Gate::Tokens(tokens), body_bytes: 2_000, ..HttpOptions::default() };
+    change(&mut options);
+    HttpFace::new(Arc::new(Empty(watch::Sender::new(0))), options).unwrap()
+}
+
+fn hello() -> String {
+    json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25",
+        "capabilities": {}, "clientInfo": {"name": "tests", "version": "1"}}})
+    .to_string()
+}
+
+/// A request of the first client; a header that is named again is replaced.
+fn request(more: &[(&str, &str)], body: String) -> Request<Full<Bytes>> {
+    let mut request = Request::post("/mcp").body(Full::new(Bytes::from(body))).unwrap();
+    let usual = [
+        (HOST.as_str(), "localhost"),
+        (AUTHORIZATION.as_str(), "Bearer first"),
+        (ACCEPT.as_str(), "application/json, text/event-stream"),
+        (CONTENT_TYPE.as_str(), "application/json"),
+    ];
+    for (name, value) in usual.iter().chain(more) {
+        let name = http::HeaderName::try_from(*name).unwrap();
+        request.headers_mut().insert(name, HeaderValue::from_str(value).unwrap());
+    }
+    request
+}
+
+#[tokio::test]
+async fn who_comes_in() {
+    let cases: [(&[(&str, &str)], u16); 12] = [
+        (&[], 200),
+        (&[("authorization", "bearer second")], 200),
+        (&[("authorization", "Bearer third")], 401),
+        (&[("authorization", "Bearer ")], 401),
+        (&[("authorization", "Basic first")], 401),
+        (&[("host", "evil.test")], 403),
+        (&[("host", "localhost.evil.test")], 403),
+        (&[(ORIGIN.as_str(), "http://localhost:8080")], 200),
+        (&[(ORIGIN.as_str(), "http://evil.test")], 403),
+        (&[(ORIGIN.as_str(), "null")], 403),
+        (&[("content-length", "2001")], 413),
+        (&[(SESSION_ID, "guessed")], 404),
+    ];
+    for (headers, status) in cases {
+        let answer = face(|_| ()).handle(request(headers, hello())).await;
+        assert_eq!(answer.status().as_u16(), status, "{headers:?}");
+    }
+    let elsewhere = Request::post("/other").body(Full::new(Bytes::new())).unwrap();
+    assert_eq!(face(|_| ()).handle(elsewhere).await.status(), StatusCode::NOT_FOUND);
+    // The length of a body counts also where nothing is said of it.
+    let long = format!("{}{}", hello(), " ".repeat(2_000));
+    assert_eq!(face(|_| ()).handle(request(&[], long)).await.status(), StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+#[tokio::test]
+async fn a_session_is_its_clients_own() {
+    let face = face(|_| ());
+    let answer = face.handle(request(&[], hello())).await;
+    let session = answer.headers()[SESSION_ID].to_str().unwrap().to_owned();
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
+    let mine = [(SESSION_ID, session.as_str())];
+    let others = [(SESSION_ID, session.as_str()), ("authorization", "Bearer second")];
+    assert_eq!(face.handle(request(&others, ready.clone())).await.status(), StatusCode::NOT_FOUND);
+    assert_eq!(face.handle(request(&mine, ready)).await.status(), StatusCode::ACCEPTED);
+}
+
+#[tokio::test]
+async fn only_so_many_sessions_begin() {
+    let face = face(|options| options.sessions = 2);
+    for _ in 0..2 {
+        assert_eq!(face.handle(request(&[], hello())).await.status(), StatusCode::OK);
+    }
+    let refused = face.handle(request(&[], hello())).await;
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert!(refused.headers().contains_key(RETRY_AFTER));
+}
+
+#[tokio::test]
+async fn only_so_many_answers_are_under_way() {
+    let face = face(|options| options.streams = 1);
+    let held = face.handle(request(&[], hello())).await;
+    assert_eq!(held.status(), StatusCode::OK);
+    assert_eq!(face.handle(request(&[], hello())).await.status(), StatusCode::TOO_MANY_REQUESTS);
+    drop(held);
+    assert_eq!(face.handle(request(&[], hello())).await.status(), StatusCode::OK);
+}

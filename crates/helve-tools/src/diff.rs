@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use helve_core::limits::fixed::{DIFF_BYTES, DIFF_LINES, DIFF_TEXT};
 use similar::{Algorithm, DiffTag, capture_diff_slices_deadline, group_diff_ops};
 
-use crate::edit::lines::line_of;
+use crate::edit::lines::ends;
 
 /// Bytes that are compared at once.
 const BLOCK: usize = 256;
@@ -35,12 +35,13 @@ pub(crate) fn between(path: &str, before: &[u8], after: &[u8]) -> Option<Differe
     }
     let room = before.len().min(after.len()) - head;
     let tail = common_tail(&before[before.len() - room..], &after[after.len() - room..]);
-    let first_line = line_of(after, head);
+    let ended = ends(&after[..head]);
     let old = widen(before, head..before.len() - tail);
     let new = widen(after, head..after.len() - tail);
-    let skipped = memchr::memchr_iter(b'\n', &before[..old.start]).count();
+    // Both sides are the same up to there.
+    let skipped = ended - ends(&before[old.start..head]);
     let unified = unified(path, &before[old], &after[new], skipped);
-    Some(Difference { unified, first_line })
+    Some(Difference { unified, first_line: ended + 1 })
 }
 
 /// How many bytes both start with. Whole blocks are compared first, which is many times faster than byte by byte.

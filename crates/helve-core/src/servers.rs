@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::call::SandboxReport;
 use crate::cancel::Cancel;
 use crate::context::Progress;
 use crate::error::ToolError;
@@ -197,6 +198,8 @@ pub struct ServerReply {
     pub structured: Option<Value>,
     /// The server says that the call failed.
     pub is_error: bool,
+    /// The sandbox that the server runs in; none for an address.
+    pub sandbox: Option<SandboxReport>,
 }
 
 /// Reaches servers. The runtime wraps what is plugged in, so that a tool reaches what its permit names and nothing else.

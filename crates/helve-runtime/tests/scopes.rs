@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use common::{Printer, builder, fake, journal, open_schema, says, shell_tool};
 use helve_core::{
-    BoxFuture, Call, Cancel, Content, ErrorKind, LogLevel, Output, Peer, QuestionKind, ServerCall,
-    ServerReply, Servers, Stream, Tool, ToolError, ToolSpec,
+    BoxFuture, Call, Cancel, Content, ErrorKind, LogLevel, Output, Peer, QuestionKind, SandboxReport,
+    ServerCall, ServerReply, Servers, Stream, Tool, ToolError, ToolSpec,
 };
 use helve_runtime::{CallScope, Caller, RegisterError};
 use pretty_assertions::assert_eq;
@@ -175,6 +175,7 @@ async fn a_tool_reaches_the_server_that_its_permit_names_and_no_other() {
         content: vec![Content::text("from \x1b[31mthere"), Content::audio("AAAA", "audio/wav")],
         structured: Some(json!({"n": 1, "s": "a\u{202e}b"})),
         is_error: false,
+        sandbox: Some(SandboxReport { backend: "test".to_owned(), ..SandboxReport::default() }),
     };
     let run = async |tool: common::Fake| {
         let servers = Arc::new(Told(reply.clone()));
@@ -185,6 +186,7 @@ async fn a_tool_reaches_the_server_that_its_permit_names_and_no_other() {
     assert_eq!((ok.ok, ok.tainted.as_deref()), (true, Some("mcp:a")));
     assert_eq!(ok.content, [Content::text("from \\x1b[31mthere"), Content::audio("AAAA", "audio/wav")]);
     assert_eq!(ok.details, json!({"n": 1, "s": "a\\u{202e}b"}));
+    assert_eq!(ok.sandbox, reply.sandbox);
     assert!(journal(dir.path()).contains(r#""tainted":"mcp:a""#));
 
     for (server, tool) in [("b", "t"), ("a", "other")] {

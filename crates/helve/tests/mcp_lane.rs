@@ -171,6 +171,7 @@ async fn run(runtime: &Runtime, server: &str, command: &str) -> String {
     let result = runtime.call(Call::new(format!("mcp__{server}__run"), json!({"command": command}))).await;
     assert!(result.ok, "{result:?}");
     assert_eq!(result.tainted.as_deref(), Some(format!("mcp:{server}").as_str()));
+    assert!(result.sandbox.as_ref().is_some_and(|sandbox| !sandbox.layers.is_empty()), "{result:?}");
     result.text()
 }
 

@@ -142,11 +142,14 @@ impl Connection {
         for _ in 0..ROUNDS {
             let (result, request_state) =
                 match self.once(call, params.clone(), &underway, from, within).await? {
-                    ServerResult::CallToolResult(result) => return Ok(content::reply(result)),
+                    ServerResult::CallToolResult(result) => {
+                        return Ok(content::reply(result, self.sandbox()));
+                    }
                     ServerResult::InputRequiredResult(wanted) => self.answers(wanted, &underway).await?,
                     // A result without content is one of the oldest protocol.
                     ServerResult::EmptyResult(_) => {
-                        return Ok(ServerReply { content: Vec::new(), structured: None, is_error: false });
+                        let (content, sandbox) = (Vec::new(), self.sandbox());
+                        return Ok(ServerReply { content, structured: None, is_error: false, sandbox });
                     }
                     _ => return Err(CallFailure::Plain(self.strange(&call.tool))),
                 };

@@ -1,17 +1,18 @@
 //! A server's result as blocks of ours. Nothing is dropped: a block that has no counterpart becomes text.
 
 use helve_core::output::About;
-use helve_core::{Content, ServerReply};
+use helve_core::{Content, SandboxReport, ServerReply};
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde::Serialize;
 use serde_json::Value;
 
-/// A whole result.
-pub(crate) fn reply(result: CallToolResult) -> ServerReply {
+/// A whole result, from a server in this sandbox.
+pub(crate) fn reply(result: CallToolResult, sandbox: Option<SandboxReport>) -> ServerReply {
     ServerReply {
         content: result.content.into_iter().map(block).collect(),
         structured: result.structured_content,
         is_error: result.is_error.unwrap_or(false),
+        sandbox,
     }
 }
 
@@ -65,7 +66,7 @@ mod tests {
             json!({"content": blocks, "structuredContent": {"n": 1}, "isError": true}),
         )
         .unwrap();
-        let reply = reply(result);
+        let reply = reply(result, None);
         assert_eq!(serde_json::to_value(&reply.content).unwrap(), blocks);
         assert_eq!((reply.structured, reply.is_error), (Some(json!({"n": 1})), true));
     }

@@ -43,7 +43,7 @@ pub(crate) struct Notes(Arc<Mutex<Told>>);
 #[derive(Default)]
 pub(crate) struct Told {
     pub(crate) notes: Vec<String>,
-    /// The sandbox that the last command really ran in.
+    /// The sandbox that the last command, or the server that answered, really ran in.
     pub(crate) sandbox: Option<SandboxReport>,
     /// What changed in files.
     pub(crate) changed: Vec<FileChanged>,
@@ -164,7 +164,7 @@ impl Executor {
                 .then(|| self.lanes.net())
                 .flatten(),
             blobs: Some(self.lanes.earlier_outputs()),
-            servers: self.servers(spec, side),
+            servers: self.servers(spec, side, notes),
             peer: side.peer.as_ref().map(|peer| {
                 let (peer, governor) = (Arc::clone(peer), Arc::clone(&self.governor));
                 Arc::new(GovernedPeer { peer, governor }) as Arc<dyn Peer>
@@ -181,10 +181,10 @@ impl Executor {
     }
 
     /// The one tool of a server that a tool of the lane `mcp` stands for.
-    fn servers(&self, spec: &ToolSpec, side: &Side) -> Option<Arc<dyn Servers>> {
+    fn servers(&self, spec: &ToolSpec, side: &Side, notes: &Notes) -> Option<Arc<dyn Servers>> {
         let origin = spec.origin.clone().filter(|_| spec.lane == Lane::Mcp)?;
         let servers = self.lanes.servers()?;
-        Some(Arc::new(OneTool { servers, origin, cancel: side.cancel.clone() }))
+        Some(Arc::new(OneTool { servers, origin, cancel: side.cancel.clone(), notes: notes.clone() }))
     }
 
     /// The call's own handle on the files.

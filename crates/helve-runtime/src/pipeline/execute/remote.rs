@@ -9,6 +9,7 @@ use helve_core::{
 };
 use serde_json::Value;
 
+use super::Notes;
 use crate::pipeline::govern::Governor;
 
 /// What reaches one tool of one server, and ends with the call.
@@ -16,6 +17,7 @@ pub(super) struct OneTool {
     pub(super) servers: Arc<dyn Servers>,
     pub(super) origin: ToolOrigin,
     pub(super) cancel: Cancel,
+    pub(super) notes: Notes,
 }
 
 impl Servers for OneTool {
@@ -26,7 +28,11 @@ impl Servers for OneTool {
                 return Err(ToolError::new(ErrorKind::Blocked, message)
                     .hint("This is a fault in the tool: it may call what its declaration names as origin."));
             }
-            self.servers.call(ServerCall { cancel: self.cancel.clone(), ..call }).await
+            let reply = self.servers.call(ServerCall { cancel: self.cancel.clone(), ..call }).await?;
+            if let Some(sandbox) = &reply.sandbox {
+                self.notes.ran_in(sandbox);
+            }
+            Ok(reply)
         })
     }
 }

@@ -136,6 +136,41 @@ fn a_call_that_is_taken_back_ends_with_its_processes() {
     assert_eq!(client.end(), Some(0));
 }
 
+/// Clients of the newer era listen for as long as they live, and wait for their server when they end.
+#[test]
+fn a_client_that_listens_is_not_waited_for() {
+    let place = Place::new();
+    let mut client = Client::start(&place, &[]);
+    client.meta = Some(client::modern_meta(json!({})));
+    client.request("server/discover", json!({}));
+    client.send("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+    client.told("notifications/subscriptions/acknowledged");
+    client.request("tools/list", json!({}));
+    let start = Instant::now();
+    assert_eq!(client.end(), Some(0));
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_message_that_is_too_long_is_answered() {
+    let place = Place::new();
+    for is_modern in [false, true] {
+        let mut client = Client::start(&place, &[]);
+        match is_modern {
+            true => client.meta = Some(client::modern_meta(json!({}))),
+            false => drop(client.initialize(json!({}))),
+        }
+        client.request("tools/list", json!({}));
+        let args = json!({"message": "x".repeat(9 << 20)});
+        let refused = client.response("tools/call", json!({"name": "echo", "arguments": args}));
+        assert_eq!(refused["error"]["code"], -32600, "{refused}");
+        assert!(refused["error"]["message"].as_str().unwrap().contains("may have"), "{refused}");
+        assert_eq!(text(&client.call("echo", json!({"message": "next"}))), "next");
+        let unknown = client.response("helve/unknown", json!({}));
+        assert_eq!(unknown["error"]["code"], -32601, "{unknown}");
+    }
+}
+
 #[test]
 fn the_end_of_input_ends_what_runs() {
     let place = Place::new();

@@ -12,7 +12,7 @@
 //! | `exchange` | one running request: progress, questions, log, cancellation |
 //! | `rounds` | what is kept between the rounds of a request that asks something |
 //! | `shown` | declarations and results as MCP has them |
-//! | `stdio`, `http` | the two transports |
+//! | `stdio`, `http` | the two transports; `input` is what comes in over the first |
 //!
 //! Deliberately not here: who may call what (the pipeline), where a token is kept, what a resource is made of.
 
@@ -21,6 +21,7 @@
 mod exchange;
 mod face;
 mod http;
+mod input;
 mod listen;
 mod rounds;
 mod shown;

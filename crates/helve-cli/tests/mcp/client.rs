@@ -1,5 +1,7 @@
 //! An MCP client over standard streams, as plain as can be.
 
+#![allow(dead_code, reason = "each test program uses its own part")]
+
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Stdio};
@@ -113,6 +115,13 @@ impl Client {
         }
     }
 
+    /// Waits for a notification.
+    pub(crate) fn told(&mut self, method: &str) {
+        while self.notifications(method).is_empty() {
+            self.receive();
+        }
+    }
+
     /// The notifications that came so far.
     pub(crate) fn notifications(&self, method: &str) -> Vec<Value> {
         self.others.iter().filter(|other| other["method"] == method).cloned().collect()
@@ -142,6 +151,17 @@ impl Client {
 
     pub(crate) fn call(&mut self, tool: &str, args: Value) -> Value {
         self.request("tools/call", json!({"name": tool, "arguments": args}))
+    }
+
+    /// The number of the server's process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills the server.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     /// Ends the input and waits for the exit code.

@@ -3,21 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use helve_core::{Call, ErrorKind, LogLevel, QuestionKind};
+use helve_core::{Call, Cancel, ErrorKind, LogLevel, QuestionKind};
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, ClientCapabilities, CompleteRequestParams,
-    CompleteResult, ElicitationCapability, Extensions, GetPromptRequestParams, GetPromptResponse,
-    GetPromptResult, Implementation, InputRequest, InputRequiredResult, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams, Prompt,
-    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
-    ResourceTemplate, ResultType, RootsCapabilities, SamplingCapability, ServerCapabilities, ServerConfig,
-    SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
+    CompleteResult, CustomRequest, CustomResult, ElicitationCapability, ErrorCode, Extensions,
+    GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation, InputRequest,
+    InputRequiredResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, PaginatedRequestParams, Prompt, ProtocolVersion, ReadResourceRequestParams,
+    ReadResourceResponse, ReadResourceResult, Resource, ResourceTemplate, ResultType, RootsCapabilities,
+    SamplingCapability, ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscribeRequestParams,
+    SubscriptionFilter, Tool, UnsubscribeRequestParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
 
 use super::exchange::{self, Left, Way, converse};
+use super::input;
 use super::listen;
 use super::rounds::{Bound, Rounds};
 use super::shown::{self, Listing};
@@ -42,6 +44,8 @@ pub(super) struct Shared {
 pub(super) struct Served {
     pub(super) host: Arc<dyn Host>,
     listing: Mutex<Option<Arc<Listing>>>,
+    /// The version of the tools that the client was shown last.
+    shown: Mutex<Option<u64>>,
 }
 
 /// Which client a request over HTTP comes from: what its token says.
@@ -56,6 +60,8 @@ pub(super) struct Face {
     own: OnceLock<(String, Arc<Served>)>,
     least: Mutex<LogLevel>,
     pub(super) subscribed: Arc<Mutex<BTreeSet<String>>>,
+    /// Fires when the client will say nothing more.
+    gone: Cancel,
 }
 
 impl Shared {
@@ -70,13 +76,17 @@ impl Shared {
             return Ok(Arc::clone(served));
         }
         let host = self.hosts.standing(client).map_err(|error| shown::refused(&error))?;
-        let served = Arc::new(Served { host, listing: Mutex::default() });
+        let served = Arc::new(Served::new(host));
         standing.insert(client.to_owned(), Arc::clone(&served));
         Ok(served)
     }
 }
 
 impl Served {
+    fn new(host: Arc<dyn Host>) -> Self {
+        Served { host, listing: Mutex::default(), shown: Mutex::default() }
+    }
+
     /// The tools as they are listed now.
     fn listing(&self) -> Arc<Listing> {
         let version = *self.host.tools_version().borrow();
@@ -91,9 +101,9 @@ impl Served {
 }
 
 impl Face {
-    pub(super) fn new(shared: Arc<Shared>, http: bool) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, http: bool, gone: Cancel) -> Self {
         let (own, least) = (OnceLock::new(), Mutex::new(LogLevel::Debug));
-        Face { shared, http, own, least, subscribed: Arc::default() }
+        Face { shared, http, own, least, subscribed: Arc::default(), gone }
     }
 
     /// The host of whoever asks.
@@ -104,7 +114,7 @@ impl Face {
         }
         if self.own.get().is_none() {
             let host = self.shared.hosts.session(&client).map_err(|error| shown::refused(&error))?;
-            let served = Arc::new(Served { host, listing: Mutex::default() });
+            let served = Arc::new(Served::new(host));
             let _ = self.own.set((client.clone(), served));
         }
         match self.own.get() {
@@ -235,7 +245,9 @@ impl ServerHandler for Face {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let listing = self.for_request(&context)?.listing();
+        let served = self.for_request(&context)?;
+        let listing = served.listing();
+        *lock(&served.shown) = Some(listing.version);
         let (tools, next_cursor) = shown::page(&listing.tools, cursor(&request), |tool| &tool.name)?;
         let listed = ListToolsResult { tools, next_cursor, ..ListToolsResult::default() };
         Ok(listed.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Private))
@@ -405,6 +417,17 @@ impl ServerHandler for Face {
         Ok(())
     }
 
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        match request.method.as_str() {
+            input::TOO_LONG => Err(input::too_long(request.params.as_ref())),
+            _ => Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None)),
+        }
+    }
+
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         if let Ok(served) = self.served(&context.extensions, false) {
             listen::in_session(&served.host, context.peer, Arc::clone(&self.subscribed));
@@ -421,7 +444,11 @@ impl ServerHandler for Face {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let served = self.served(&context.request_context().extensions, true)?;
-        listen::in_request(&*served.host, &context).await;
+        let shown = *lock(&served.shown);
+        tokio::select! {
+            () = listen::in_request(&*served.host, shown, &context) => {}
+            () = self.gone.cancelled() => {}
+        }
         Ok(())
     }
 }

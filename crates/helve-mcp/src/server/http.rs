@@ -141,7 +141,7 @@ impl HttpFace {
             .enforce_origin_validation()
             .with_max_request_body_bytes(options.body_bytes)
             .with_cancellation_token(stop.clone());
-        let make = move || Ok(Face::new(Arc::clone(&shared), true));
+        let make = move || Ok(Face::new(Arc::clone(&shared), true, Cancel::never()));
         let service = StreamableHttpService::new(make, Arc::clone(&manager), config);
         let streams = Arc::new(Semaphore::new(options.streams));
         Ok(Arc::new(HttpFace { service, manager, options, streams, owners: Mutex::default(), stop }))

@@ -103,9 +103,15 @@ pub(super) fn in_session(
     });
 }
 
-/// Tells a client that listens, until it stops.
-pub(super) async fn in_request(host: &dyn Host, context: &SubscriptionContext) {
+/// Tells a client that listens, until it stops. `shown` is the version of the tools that it knows: it may have changed them
+/// as soon as it was told that it is heard, which is before this begins.
+pub(super) async fn in_request(host: &dyn Host, shown: Option<u64>, context: &SubscriptionContext) {
     let mut changes = Changes::of(host);
+    if let (Some(shown), Some(tools)) = (shown, &mut changes.tools)
+        && *tools.borrow() != shown
+    {
+        tools.mark_changed();
+    }
     let (sink, accepted) = (context.sink(), context.accepted());
     loop {
         let change = tokio::select! {

@@ -10,9 +10,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Hosts;
 use super::face::{Face, Shared};
+use super::input::Input;
 
 /// Serves the client at the other end of standard input and output until that ends or `cancel` fires. A message of more than
-/// `frame_bytes` bytes is skipped. Nothing but the protocol is written to standard output.
+/// `frame_bytes` bytes is answered with an error. Nothing but the protocol is written to standard output.
 pub async fn serve_stdio(hosts: Arc<dyn Hosts>, frame_bytes: usize, cancel: &Cancel) -> std::io::Result<()> {
     let (input, output) = stdio_pipes();
     serve_streams(hosts, input, output, frame_bytes, cancel).await
@@ -26,7 +27,9 @@ pub async fn serve_streams(
     frame_bytes: usize,
     cancel: &Cancel,
 ) -> std::io::Result<()> {
-    let face = Face::new(Shared::new(hosts)?, false);
+    let (ended, gone) = Cancel::pair();
+    let face = Face::new(Shared::new(hosts)?, false, gone);
+    let input = Input::new(input, frame_bytes, ended);
     let transport =
         AsyncRwTransport::<RoleServer, _, _>::new(input, output).with_max_line_length(frame_bytes);
     let serving = async {

@@ -104,8 +104,8 @@ impl KeptLog {
         drop(noted);
     }
 
-    fn clean(&self, text: &str) -> String {
-        let secrets = self.secrets.get_or_init(|| {
+    fn secrets(&self) -> &[(String, String)] {
+        self.secrets.get_or_init(|| {
             let secrets = self.policy.secrets().unwrap_or_default();
             // A secret of several lines is written line by line.
             let lines = secrets.iter().flat_map(|secret| {
@@ -115,8 +115,11 @@ impl KeptLog {
                 whole.chain(lines).map(move |value| (value.to_owned(), mark.clone()))
             });
             lines.collect()
-        });
-        let known = secrets.iter().filter(|(value, _)| text.contains(value.as_str()));
+        })
+    }
+
+    fn clean(&self, text: &str) -> String {
+        let known = self.secrets().iter().filter(|(value, _)| text.contains(value.as_str()));
         known.fold(text.to_owned(), |text, (value, mark)| text.replace(value.as_str(), mark))
     }
 
@@ -125,32 +128,44 @@ impl KeptLog {
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         let line = begun.entry(server.to_owned()).or_default();
         let mut lines = Vec::new();
-        let mut end = |line: &mut Vec<u8>| {
-            let text = String::from_utf8_lossy(line).trim_end_matches(['\n', '\r']).to_owned();
-            line.clear();
-            if !text.is_empty() {
-                lines.push(text);
-            }
-        };
         let pieces = bytes.split_inclusive(|byte| *byte == b'\n');
         for piece in pieces.flat_map(|piece| piece.chunks(LONGEST_LINE)) {
             if line.len() + piece.len() > LONGEST_LINE {
-                end(line);
+                lines.push(self.cut(line));
             }
             line.extend_from_slice(piece);
             if piece.ends_with(b"\n") {
-                end(line);
+                lines.push(String::from_utf8_lossy(line).trim_end_matches(['\n', '\r']).to_owned());
+                line.clear();
             }
         }
+        lines.retain(|line| !line.is_empty());
         lines
     }
 
-    /// The line that was begun, when nothing more comes.
+    /// The line that was begun, when something else is to be noted behind it.
     fn rest(&self, server: &str) -> Option<String> {
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        let line = begun.remove(server).filter(|line| !line.is_empty())?;
-        Some(String::from_utf8_lossy(&line).into_owned())
+        let line = self.cut(begun.get_mut(server)?);
+        (!line.is_empty()).then_some(line)
     }
+
+    /// Takes what there is of a line that is not complete. What may be the beginning of a secret waits for the rest of it:
+    /// neither half would be recognized.
+    fn cut(&self, line: &mut Vec<u8>) -> String {
+        let mut text = self.clean(&String::from_utf8_lossy(line));
+        let waits = self.secrets().iter().map(|(secret, _)| begun(&text, secret)).max().unwrap_or(0);
+        // What stands in the place of a secret may be longer than it.
+        let at = text.floor_char_boundary((text.len() - waits).min(LONGEST_LINE));
+        *line = text.split_off(at).into_bytes();
+        text
+    }
+}
+
+/// How many of the last bytes of a text are the beginning of a secret, but not all of it.
+fn begun(text: &str, secret: &str) -> usize {
+    let ends = |length: &usize| secret.get(..*length).is_some_and(|beginning| text.ends_with(beginning));
+    (1..secret.len().min(text.len() + 1)).rev().find(ends).unwrap_or(0)
 }
 
 impl ServerLog for KeptLog {
@@ -220,6 +235,32 @@ mod tests {
         assert_eq!(log(&dir), expected);
         let kept = std::fs::read_to_string(dir.path().join("home/mcp/a/log.jsonl")).unwrap();
         assert!(!kept.contains("geheim"), "{kept}");
+    }
+
+    #[test]
+    fn a_secret_is_known_where_a_line_is_cut() {
+        for before in LONGEST_LINE - 12..=LONGEST_LINE {
+            let (dir, keep) = place();
+            keep.log.stderr("a", &vec![b'x'; before]);
+            for byte in b"geheim-eins and more" {
+                keep.log.stderr("a", &[*byte]);
+            }
+            keep.log.stderr("a", &vec![b'y'; LONGEST_LINE]);
+            keep.log.stderr("a", b"geh");
+            keep.log.event("a", "note", "in between");
+            keep.log.stderr("a", b"eim-zwei");
+            keep.log.event("a", "ended", "");
+            let said: String = log(&dir).into_iter().map(|(_, text)| text).collect();
+            assert!(
+                !said.contains("geh")
+                    && !said.contains("eim")
+                    && !said.contains("eins")
+                    && !said.contains("zwei"),
+                "{said}"
+            );
+            assert_eq!(said.matches("[redacted:secret]").count(), 2, "{said}");
+            assert!(said.contains(" and more"), "{said}");
+        }
     }
 
     #[test]

@@ -286,6 +286,24 @@ fn each_program_finds_helve_where_it_looks() {
     }
 }
 
+/// The three lines of the README, as they stand there.
+#[test]
+fn the_lines_of_the_readme_give_three_programs_helve() {
+    let readme = read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md"));
+    let (_, section) = readme.split_once("## Give your agent Helve's tools").unwrap();
+    let place = Place::new();
+    let mut given = Vec::new();
+    for line in section.lines().filter(|line| line.starts_with("helve mcp install ")).take(3) {
+        let words = line.split_whitespace().skip(1).take_while(|word| *word != "#");
+        let words: Vec<&str> = words.chain(["--yes"]).collect();
+        good(&place, &words);
+        let client = CLIENTS.iter().find(|(client, _)| words.contains(client)).unwrap();
+        reader(client.0, &read(place.root().join(client.1)), "helve");
+        given.push(client.0);
+    }
+    assert_eq!(given, ["claude", "codex", "cursor"]);
+}
+
 #[test]
 fn what_stands_in_the_files_of_other_programs_stays() {
     let place = Place::new();
@@ -315,7 +333,8 @@ fn what_stands_in_the_files_of_other_programs_stays() {
         }
         // Another name is another entry, and one more backup.
         let workspace = place.workspace().display().to_string();
-        let more = "--yes --user --name second --dialect claude --profile coding --gateway --workspace";
+        let more =
+            "--yes --user --name second --dialect claude --profile coding --gateway --with-own --workspace";
         let words: Vec<&str> = ["mcp", "install", client]
             .into_iter()
             .chain(more.split(' '))
@@ -323,9 +342,8 @@ fn what_stands_in_the_files_of_other_programs_stays() {
             .collect();
         good(&place, &words);
         let server = reader(client, &read(&path), "second");
-        let expected =
-            ["mcp", "--workspace", &workspace, "--dialect", "claude", "--profile", "coding", "--gateway"];
-        assert_eq!(server.args, expected);
+        let options = ["--dialect", "claude", "--profile", "coding", "--gateway", "--with-own"];
+        assert_eq!(server.args, [&["mcp", "--workspace", &workspace], &options[..]].concat());
         assert!(Path::new(&format!("{}.bak.1", path.display())).exists());
     }
 }
@@ -424,6 +442,15 @@ fn mc_002_a_changed_tool_is_off_until_the_owner_agrees_again() {
          [mcp.servers.broken]\ncommand = 'false'\n",
     );
     assert_eq!(standing(&place), [pair("one", "on"), pair("two", "denied")]);
+    let listed = json_of(&place, &["tools", "--servers", "--json"]);
+    let of_servers: Vec<&Value> =
+        listed["tools"].as_array().unwrap().iter().filter(|tool| !tool["origin"].is_null()).collect();
+    assert_eq!(of_servers.len(), 1, "the other is denied: {of_servers:?}");
+    assert_eq!(of_servers[0]["origin"], json!({"server": "s", "tool": "one"}));
+    assert!(!good(&place, &["tools"]).stdout.contains("mcp__"));
+    let shown = good(&place, &["tools", "mcp__s__one"]);
+    assert!(shown.stdout.contains("of the MCP server s, which calls it one"), "{shown:?}");
+    assert!(shown.stderr.contains("helve mcp test broken"), "{shown:?}");
     let pins = json_of(&place, &["mcp", "pins", "--json"]);
     assert_eq!((&pins[0]["server"], &pins[0]["tool"]), (&json!("s"), &json!("one")));
     assert_eq!(pins[0]["definition"]["description"], "Does one thing.");

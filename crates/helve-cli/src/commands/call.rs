@@ -47,7 +47,7 @@ pub(crate) struct Options {
 }
 
 /// How the names of tools of MCP servers begin.
-const OF_SERVERS: &str = "mcp__";
+pub(super) const OF_SERVERS: &str = "mcp__";
 
 impl Options {
     /// Whether the tool is the one that runs commands, under its own name.

@@ -15,7 +15,7 @@ mod config;
 mod file;
 mod install;
 pub(super) mod list;
-mod live;
+pub(super) mod live;
 mod logs;
 mod pins;
 mod remove;

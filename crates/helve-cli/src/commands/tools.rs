@@ -6,9 +6,12 @@ use std::sync::Arc;
 
 use clap::{Args as ClapArgs, ValueEnum};
 use helve::export::{self, export};
+use helve::mcp::lane;
 use helve::{ApprovalNeed, Quarantined, Runtime, ToolSpec};
 use serde_json::{Value, json};
 
+use super::call::OF_SERVERS;
+use super::mcp::live;
 use crate::args::{Global, Names};
 use crate::failure::Failure;
 use crate::harmless::{harmless, one_line};
@@ -20,18 +23,23 @@ use crate::{setup, ui};
 List the tools that the configuration enables, or show one with its parameters.
 
 --format prints the declarations in the shape that a model API wants, --dialect with the names and parameters that another agent \
-has for the tools; those that it does not have keep their own. --manual prints a TOOLS.md that teaches a model to \
+has for the tools; those that it does not have keep their own. --servers adds the tools of the configured MCP servers, as \
+they are on record: none is started for it, `helve mcp test NAME` does that. --manual prints a TOOLS.md that teaches a model to \
 plan work with the tools; with a file name it writes the file.")]
 #[command(after_help = "\
 Examples:
   helve tools
   helve tools exec
+  helve tools --servers
   helve tools --format anthropic > tools.json
   helve tools --manual TOOLS.md
   helve tools --dialect claude --format anthropic")]
 pub(crate) struct Options {
     /// Show only this tool
     name: Option<String>,
+    /// Also the tools of the configured MCP servers, as far as they are on record
+    #[arg(long)]
+    servers: bool,
     /// Print declarations for a model API, as a JSON array
     #[arg(long, value_enum, conflicts_with = "manual")]
     format: Option<Format>,
@@ -63,6 +71,10 @@ impl From<Format> for export::Format {
 
 pub(crate) fn tools(global: &Global, options: &Options) -> Result<u8, Failure> {
     let runtime = setup::runtime_speaking(global, options.names.dialect())?;
+    let of_server = options.name.as_ref().is_some_and(|name| name.starts_with(OF_SERVERS));
+    if options.servers || of_server {
+        add_servers(global, &runtime)?;
+    }
     if let Some(file) = &options.manual {
         write_manual(&runtime, file.as_deref())?;
         return Ok(0);
@@ -87,6 +99,17 @@ pub(crate) fn tools(global: &Global, options: &Options) -> Result<u8, Failure> {
         ui::print_styled(&table(&specs, &runtime.quarantined()))?;
     }
     Ok(0)
+}
+
+/// Adds what is on record of the servers' tools, and says of which there is nothing.
+fn add_servers(global: &Global, runtime: &Runtime) -> Result<(), Failure> {
+    let Some(fleet) = setup::fleet(global, runtime.policy())? else { return Ok(()) };
+    live::block_on(lane::recall(&fleet, runtime))?;
+    for server in fleet.states().iter().filter(|server| server.tools == (0, 0)) {
+        let name = &server.name;
+        ui::note(&format!("nothing is on record of the tools of {name}: `helve mcp test {name}` starts it"));
+    }
+    Ok(())
 }
 
 fn write_manual(runtime: &Runtime, file: Option<&Path>) -> Result<(), Failure> {
@@ -126,6 +149,7 @@ fn declaration(spec: &ToolSpec) -> Value {
         "rate_limit": spec.rate_limit,
         "timeout_s": spec.timeout.map(|timeout| timeout.as_secs()),
         "sensitive": spec.sensitive,
+        "origin": spec.origin.as_ref().map(|origin| json!({"server": origin.server, "tool": origin.tool})),
     })
 }
 
@@ -167,6 +191,10 @@ fn describe(spec: &ToolSpec) -> String {
     let mut text = format!("{}  {}\n", ui::styled(ui::STRONG, &spec.name), traits(spec));
     if !spec.aliases.is_empty() {
         let _ = writeln!(text, "also called: {}", spec.aliases.join(", "));
+    }
+    if let Some(origin) = &spec.origin {
+        let (server, tool) = (harmless(&origin.server), harmless(&origin.tool));
+        let _ = writeln!(text, "of the MCP server {server}, which calls it {tool}");
     }
     if let Some(rate) = spec.rate_limit {
         let _ = writeln!(text, "at most {} calls a minute and {} an hour", rate.per_minute, rate.per_hour);

@@ -164,6 +164,12 @@ pub async fn bring(fleet: &Fleet, runtime: &Runtime, shown: &str) {
     runtime.set_tools(TOOLS, tools);
 }
 
+/// Puts the tools that are on record of a fleet into a runtime, for a look at them. No server is started.
+pub async fn recall(fleet: &Fleet, runtime: &Runtime) {
+    fleet.recall().await;
+    runtime.set_tools(TOOLS, fleet.tools());
+}
+
 /// Keeps the tools of a runtime in step with a fleet, until it is dropped.
 pub struct Gateway {
     shelf: Arc<Shelf>,

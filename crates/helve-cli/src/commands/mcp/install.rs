@@ -41,9 +41,12 @@ pub(super) struct Options {
     /// The policy profile that holds for the program
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
-    /// Offer the tools of the configured MCP servers too
+    /// Offer the tools of the configured MCP servers instead of Helve's own
     #[arg(long)]
     gateway: bool,
+    /// Offer Helve's own tools beside those of the servers
+    #[arg(long, requires = "gateway")]
+    with_own: bool,
     /// Write without a question
     #[arg(long)]
     yes: bool,
@@ -156,8 +159,8 @@ fn entry(
     if let Some(profile) = &options.profile {
         option("--profile", profile.clone());
     }
-    if options.gateway {
-        args.push("--gateway".to_owned());
+    for (is_given, word) in [(options.gateway, "--gateway"), (options.with_own, "--with-own")] {
+        args.extend(is_given.then(|| word.to_owned()));
     }
     // A program that does not inherit this environment would keep its journal elsewhere.
     let state =

@@ -34,7 +34,7 @@ pub(super) fn fleet(global: &Global, policy: &Policy) -> Result<Arc<Fleet>, Fail
 }
 
 /// Runs `work` to its end.
-pub(super) fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+pub(in crate::commands) fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -18,6 +18,12 @@ fi
 say() { printf '%s\n' "$*"; }
 complain() { printf '%s\n' "$*" >&2; }
 
+# mcp_peers — makes and prints the directory that scripts/mcp-peers installs into.
+mcp_peers() {
+    local place=${HELVE_PEERS:-${CARGO_TARGET_DIR:-target}/mcp-peers}
+    mkdir -p "$place" && (cd "$place" && pwd)
+}
+
 # version_at_least HAVE WANT — compares dotted version numbers.
 version_at_least() {
     [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]

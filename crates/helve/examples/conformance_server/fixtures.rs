@@ -1,5 +1,6 @@
 //! The tools that the suite calls, by the names that it knows.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -355,11 +356,14 @@ fn rounds() -> Vec<Fixture> {
 /// Tools that change what is listed.
 fn changes(runtime: &Arc<OnceLock<Runtime>>, prompts: &Arc<watch::Sender<u64>>) -> Vec<Fixture> {
     let (runtime, prompts) = (Arc::downgrade(runtime), Arc::clone(prompts));
+    let count = AtomicU64::new(0);
     let tools: Work = Arc::new(move |_, _| {
         if let Some(runtime) = runtime.upgrade()
             && let Some(runtime) = runtime.get()
         {
-            let one = fixed("test_that_came_later", vec![Content::text("Here.")]);
+            // Another one each time: a list that is the same has not changed.
+            let name = format!("test_that_came_later_{}", count.fetch_add(1, Ordering::Relaxed));
+            let one = fixed(&name, vec![Content::text("Here.")]);
             runtime.set_tools("later", vec![Box::new(one)]);
         }
         Box::pin(async { Ok(Output::text("Tool list change triggered")) })

@@ -1,7 +1,10 @@
 //! The fixtures of the MCP conformance suite as tools of a Helve runtime, behind the same HTTP service as `helve serve`: each
 //! call of the suite takes the pipeline and stands in a journal. Only for tests: it asks for no token.
 //!
-//! `PORT` says where it listens on this machine, `HELVE_HOME` where it keeps its journal.
+//! `PORT` says where it listens on this machine, `HELVE_HOME` where it keeps its journal. Its address is the first line that it
+//! prints.
+
+#![allow(clippy::print_stdout, reason = "a program for tests; whoever started it reads the address")]
 
 mod fixtures;
 mod offers;
@@ -36,7 +39,7 @@ impl FixtureHosts {
             builder.build().map_err(|error| ToolError::new(ErrorKind::Internal, error.to_string()))?;
         let _ = runtime.set(built.clone());
         let inner = RuntimeHost::new(built, self.home.clone(), session, canceller);
-        Ok(Arc::new(FixtureHost::new(inner, version)))
+        Ok(Arc::new(FixtureHost::new(inner, version, runtime)))
     }
 }
 
@@ -62,6 +65,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let home = std::env::var_os("HELVE_HOME").ok_or("set HELVE_HOME to a directory for the journal")?;
     let home = std::path::absolute(home)?;
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;
+    println!("http://{}/mcp", listener.local_addr()?);
     let options = HttpOptions { gate: Gate::Open, ..HttpOptions::default() };
     HttpFace::new(Arc::new(FixtureHosts { home }), options)?.serve(listener, &Cancel::never()).await?;
     Ok(())

@@ -1,10 +1,10 @@
 //! The resources and prompts that the suite looks for, beside the tools of the runtime.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use helve::mcp::serve::RuntimeHost;
 use helve::mcp::server::{Host, HostCall};
-use helve::{BoxFuture, CallResult, EmbeddedResource, Peer, QuestionKind, ToolError, ToolSpec};
+use helve::{BoxFuture, CallResult, EmbeddedResource, Peer, QuestionKind, Runtime, ToolError, ToolSpec};
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
 
@@ -14,11 +14,17 @@ pub(crate) struct FixtureHost {
     inner: RuntimeHost,
     prompts: watch::Receiver<u64>,
     updates: broadcast::Sender<String>,
+    /// What the tool that changes the tools reaches them through: it lasts as long as the host.
+    _runtime: Arc<OnceLock<Runtime>>,
 }
 
 impl FixtureHost {
-    pub(crate) fn new(inner: RuntimeHost, prompts: watch::Receiver<u64>) -> Self {
-        FixtureHost { inner, prompts, updates: broadcast::channel(4).0 }
+    pub(crate) fn new(
+        inner: RuntimeHost,
+        prompts: watch::Receiver<u64>,
+        runtime: Arc<OnceLock<Runtime>>,
+    ) -> Self {
+        FixtureHost { inner, prompts, updates: broadcast::channel(4).0, _runtime: runtime }
     }
 }
 

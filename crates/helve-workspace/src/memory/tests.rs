@@ -88,7 +88,8 @@ fn a_list_obeys_ignore_files_where_that_is_asked_for() {
 fn the_same_is_refused_as_on_disk() {
     let files = files(PathRules { deny_read: vec![".env".to_owned()], ..PathRules::default() });
     let read = |path: &'static str| wait(files.read(path, 100)).map(drop).map_err(|error| error.kind);
-    for path in ["src/.env", "/etc/passwd", "../x", "missing/../../x", "~/.bashrc"] {
+    // Also where nothing is: whether something is there is not told.
+    for path in ["src/.env", ".env", "/etc/passwd", "../x", "missing/../../x", "~/.bashrc"] {
         assert_eq!(read(path), Err(ErrorKind::Blocked), "{path}");
     }
     for path in ["nothing", "a.txt/", "a.txt/x", "missing/../a.txt"] {

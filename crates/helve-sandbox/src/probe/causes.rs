@@ -115,10 +115,16 @@ pub(crate) fn user_namespaces(made: Outcome, mounted: Outcome, switches: &Switch
             ),
             "Look for a security module that denies it: sudo dmesg | grep -i denied",
         )),
-        (Outcome::Unknown, _) | (Outcome::Done, Outcome::Unknown) => {
-            Err(Lack::new("It could not be tried.", "See the other findings."))
-        }
+        (Outcome::Unknown, _) | (Outcome::Done, Outcome::Unknown) => Err(untried()),
     }
+}
+
+/// Nothing is known of what was not come to.
+fn untried() -> Lack {
+    Lack::new(
+        "It could not be tried: the process that tries it was killed, or was too slow.",
+        "Try again when the machine has less to do; if it stays, report it.",
+    )
 }
 
 /// What lets one program make user namespaces where AppArmor keeps them from the rest.
@@ -238,7 +244,7 @@ pub(crate) fn tracing(traced: Outcome, switches: &Switches) -> Result<String, La
             format!("Tracing own children is refused ({}): calls are slower.", errno_text(errno)),
             "Start Helve without the system call filter that is around it.",
         )),
-        (Outcome::Unknown, _) => Err(Lack::new("It could not be tried.", "See the other findings.")),
+        (Outcome::Unknown, _) => Err(untried()),
     }
 }
 

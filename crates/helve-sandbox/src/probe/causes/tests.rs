@@ -50,7 +50,7 @@ fn user_namespaces_are_explained() {
         ),
         (refused, refused, Switches { filters: switch("0"), ..plain.clone() }, "kernel refuses", "chroot"),
         (Outcome::Done, refused, plain.clone(), "nothing can be mounted", "dmesg"),
-        (Outcome::Unknown, Outcome::Unknown, plain.clone(), "could not be tried", "other findings"),
+        (Outcome::Unknown, Outcome::Unknown, plain.clone(), "could not be tried", "less to do"),
     ] {
         let lack = user_namespaces(made, mounted, &switches).unwrap_err();
         assert!(lack.why.contains(why) && lack.mend.contains(mend), "{lack:?}");

@@ -114,6 +114,10 @@ fn a_bad_tool_is_left_out_with_the_reason() {
         reason(json!({"name": "t", "inputSchema": {"properties": {"a\u{200b}": {}}}}))
             .contains("hidden characters")
     );
+    assert!(
+        reason(json!({"name": "t", "inputSchema": {"properties": {"a": {"enum": ["x\u{200b}"]}}}}))
+            .contains("hidden characters")
+    );
     let long = "x".repeat(300 << 10);
     assert!(reason(json!({"name": "t", "description": long, "inputSchema": {}})).contains("bytes"));
 }

@@ -93,7 +93,10 @@ async fn who_comes_in() {
     assert_eq!(face(|_| ()).handle(elsewhere).await.status(), StatusCode::NOT_FOUND);
     // The length of a body counts also where nothing is said of it.
     let long = format!("{}{}", hello(), " ".repeat(2_000));
-    assert_eq!(face(|_| ()).handle(request(&[], long)).await.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    let refused = face(|_| ()).handle(request(&[], long)).await;
+    assert_eq!(refused.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    // By us, before the whole of it is held, and not by the protocol's service behind.
+    assert_eq!(refused.into_body().collect().await.unwrap().to_bytes(), "The body is too long.");
 }
 
 #[tokio::test]

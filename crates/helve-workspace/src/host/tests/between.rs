@@ -145,3 +145,33 @@ fn a_file_is_taken_as_it_was_at_one_moment() {
     }
     assert!(reads > 0);
 }
+
+/// One step is taken, somebody replaces what it made, and the next step fails: what he put there stays when the first one is
+/// taken back, and so does what was there before.
+#[test]
+fn what_somebody_puts_in_place_of_a_step_that_is_taken_back_stays() {
+    for (path, old) in [("a.txt", Some("old\n")), ("new.txt", None)] {
+        let scene = Scene::new();
+        let options = Options { fsync: false, janitor: None };
+        let workspace = open_with(&scene.ws(), scene.rules.clone(), options).unwrap();
+        let file = scene.ws().join(path);
+        let theirs = file.clone();
+        *workspace.0.sys.fault.lock().unwrap() = Some(Box::new(move |name| {
+            let is_step = matches!(name, "exchange" | "place");
+            if is_step && fs::read_to_string(&theirs).is_ok_and(|text| text == "new") {
+                replace(&theirs);
+                return Err(Errno::IO);
+            }
+            Ok(())
+        }));
+        let changes = vec![put(path, "new"), put("src/lib.rs", "new")];
+        let error = commit(&*workspace.scoped(FilesScope::default()), changes).unwrap_err();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "theirs", "{error}");
+        assert_eq!(fs::read_to_string(scene.ws().join("src/lib.rs")).unwrap(), "lib\n");
+        let kept = |text: &str| {
+            let all = names(&scene.ws()).into_iter().map(|name| scene.ws().join(name));
+            all.filter(|path| path.is_file()).any(|path| fs::read_to_string(path).unwrap() == text)
+        };
+        assert!(old.is_none_or(kept), "what was there is lost: {error}");
+    }
+}

@@ -2,8 +2,8 @@
 //! both sides, and what is left of them all when it is killed.
 //!
 //! `scripts/mcp-peers` installs these programs and names their directory in `HELVE_TEST_MCP_PEERS`. Without it the tests are
-//! skipped and say so; where `HELVE_TEST_PEERS` is 1 they fail. One runs after the other: servers and clients have time limits
-//! of their own, and a machine that does everything at once would try those.
+//! skipped and say so. One runs after the other: servers and clients have time limits of their own, and a machine that does
+//! everything at once would try those.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test fails by panicking")]
 

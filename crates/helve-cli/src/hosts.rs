@@ -157,6 +157,7 @@ impl Hosts for ClientHosts {
             title: Some("Helve".to_owned()),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             instructions: Some(INSTRUCTIONS.to_owned()),
+            prompts: self.fleet.is_some(),
             ..Card::default()
         }
     }

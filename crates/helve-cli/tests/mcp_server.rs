@@ -7,6 +7,8 @@
 mod client;
 #[path = "mcp/http.rs"]
 mod http;
+#[path = "mcp/serve.rs"]
+mod serve;
 mod support;
 
 use std::time::{Duration, Instant};

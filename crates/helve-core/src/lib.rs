@@ -61,7 +61,7 @@ pub use limits::Limits;
 pub use output::{About, Content, Cost, EmbeddedResource, Output, ResourceLink, Truncated};
 pub use peer::{LogLevel, Peer, QuestionKind};
 pub use servers::{ServerCall, ServerReply, ServerSpec, Servers};
-pub use spec::{ApprovalNeed, Lane, RateLimit, ToolOrigin, ToolSpec};
+pub use spec::{ApprovalNeed, Lane, RateLimit, ServerAct, ToolOrigin, ToolSpec};
 pub use text::Capture;
 pub use tool::Tool;
 pub use typed::{TypedTool, typed};

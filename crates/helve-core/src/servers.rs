@@ -18,7 +18,7 @@ use crate::error::ToolError;
 use crate::lane::BoxFuture;
 use crate::output::Content;
 use crate::peer::Peer;
-use crate::spec::{ApprovalNeed, RateLimit};
+use crate::spec::{ApprovalNeed, RateLimit, ServerAct};
 
 /// A server as the owner configured it.
 #[derive(Clone, Debug, PartialEq)]
@@ -172,12 +172,14 @@ impl fmt::Debug for OauthClient {
     }
 }
 
-/// One call of a server's tool.
+/// One call of a server's tool, or something else that is asked of it.
 #[derive(Clone)]
 pub struct ServerCall {
     /// The server's name in the configuration.
     pub server: String,
-    /// The tool's name at the server.
+    /// What is asked.
+    pub act: ServerAct,
+    /// The tool's name at the server; empty where none is called.
     pub tool: String,
     /// Valid arguments.
     pub args: Value,
@@ -206,4 +208,10 @@ pub struct ServerReply {
 pub trait Servers: Send + Sync {
     /// Calls a tool of a server, which is started or connected if it is not yet.
     fn call(&self, call: ServerCall) -> BoxFuture<'_, Result<ServerReply, ToolError>>;
+
+    /// Why there is no tool that a model sees under this name, where that has to do with a server: it is off, or its server is
+    /// not there. Starts nothing.
+    fn missing(&self, _shown: &str) -> Option<ToolError> {
+        None
+    }
 }

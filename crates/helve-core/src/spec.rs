@@ -109,8 +109,31 @@ pub struct ToolSpec {
 pub struct ToolOrigin {
     /// The server.
     pub server: String,
-    /// The tool.
+    /// The tool; empty where something else is asked of the server.
     pub tool: String,
+    /// What is asked of the server.
+    #[serde(default, skip_serializing_if = "ServerAct::is_call")]
+    pub act: ServerAct,
+}
+
+/// What is asked of an MCP server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerAct {
+    /// To run a tool with the arguments of the call.
+    #[default]
+    CallTool,
+    /// To give the resource at the address `uri`.
+    ReadResource,
+    /// To fill the prompt `name` with `arguments`.
+    GetPrompt,
+}
+
+impl ServerAct {
+    /// Whether a tool is run.
+    pub fn is_call(&self) -> bool {
+        *self == ServerAct::CallTool
+    }
 }
 
 impl ToolSpec {
@@ -220,7 +243,15 @@ impl ToolSpec {
     /// Names the MCP server's tool that it stands for, which puts it into the lane `mcp`.
     #[must_use]
     pub fn origin(mut self, server: impl Into<String>, tool: impl Into<String>) -> Self {
-        self.origin = Some(ToolOrigin { server: server.into(), tool: tool.into() });
+        let (server, tool) = (server.into(), tool.into());
+        self.origin = Some(ToolOrigin { server, tool, act: ServerAct::CallTool });
+        self.lane(Lane::Mcp)
+    }
+
+    /// Names the MCP server that it asks for something else than to run a tool, which puts it into the lane `mcp`.
+    #[must_use]
+    pub fn asks(mut self, server: impl Into<String>, act: ServerAct) -> Self {
+        self.origin = Some(ToolOrigin { server: server.into(), tool: String::new(), act });
         self.lane(Lane::Mcp)
     }
 

@@ -15,6 +15,7 @@
 //!            ├ definition ─ names      what a server says of a tool, cleaned and named; or why it is left out
 //!            └ pins, offered           what of it the owner has agreed to, and offers
 //! tool, search                 the tools as the pipeline sees them; finding some of very many
+//! more                         resources and prompts of servers, as a client behind Helve is shown them
 //! ```
 //!
 //! Deliberately not here: what a server may do (policy), how its process is confined (sandbox), and every judgement of a
@@ -31,6 +32,7 @@ mod gate;
 mod http;
 mod keep;
 mod look;
+mod more;
 mod names;
 mod oauth;
 mod offered;
@@ -52,6 +54,7 @@ pub use fleet::{Fleet, FleetLimits, FleetParts, Launch, Launched};
 pub use frame::try_frames;
 pub use keep::{Owner, Pin, PinStore, ServerLog, TokenStore};
 pub use look::{Era, ServerLook, ServerState, StateName, ToolLook};
+pub use more::{Listed, asking_name, of_address};
 pub use names::shown_name;
 pub use pins::{Standing, fingerprint};
 pub use search::{Shelf, TOOL_SEARCH, ToolSearch};

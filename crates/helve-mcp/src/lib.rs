@@ -10,4 +10,5 @@
 //! to it by whoever puts the parts together.
 
 pub mod client;
+mod levels;
 pub mod server;

@@ -13,11 +13,13 @@
 //! | `rounds` | what is kept between the rounds of a request that asks something |
 //! | `shown` | declarations and results as MCP has them |
 //! | `stdio`, `http` | the two transports; `input` is what comes in over the first |
+//! | `crowd` | many clients at one door |
 //!
 //! Deliberately not here: who may call what (the pipeline), where a token is kept, what a resource is made of.
 
 #![expect(deprecated, reason = "the older era has logging and sampling, which the newer one only tolerates")]
 
+mod crowd;
 mod exchange;
 mod face;
 mod http;
@@ -87,8 +89,13 @@ pub trait Host: Send + Sync {
     }
 
     /// The patterns of resources, in the shape of MCP.
-    fn resource_templates(&self) -> Vec<Value> {
-        Vec::new()
+    fn resource_templates(&self) -> BoxFuture<'_, Vec<Value>> {
+        Box::pin(async { Vec::new() })
+    }
+
+    /// Counts the changes of what resources there are; none if nobody is told.
+    fn resources_version(&self) -> Option<watch::Receiver<u64>> {
+        None
     }
 
     /// The content of a resource; `not_found` if there is none at this address.
@@ -102,8 +109,8 @@ pub trait Host: Send + Sync {
     }
 
     /// The prompts, in the shape of MCP.
-    fn prompts(&self) -> Vec<Value> {
-        Vec::new()
+    fn prompts(&self) -> BoxFuture<'_, Vec<Value>> {
+        Box::pin(async { Vec::new() })
     }
 
     /// Counts the changes of the prompts; none if they never change.

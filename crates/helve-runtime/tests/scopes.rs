@@ -152,6 +152,7 @@ fn remote(server: &'static str, tool: &'static str, schema: Option<Value>) -> co
         Box::pin(async move {
             let call = ServerCall {
                 server: server.to_owned(),
+                act: helve_core::ServerAct::CallTool,
                 tool: tool.to_owned(),
                 args,
                 progress: ctx.progress().clone(),

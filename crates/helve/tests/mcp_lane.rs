@@ -6,16 +6,16 @@
     reason = "a test that cannot set up must fail loudly"
 )]
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use helve::mcp::client::{Fleet, Pin, PinStore, ServerLog, TokenStore};
-use helve::mcp::lane::{Gateway, Keep, fleet_of};
-use helve::{Call, ErrorKind, Policy, Runtime, ToolError};
+use helve::mcp::client::Fleet;
+use helve::mcp::lane::{Gateway, fleet_of};
+use helve::{Call, ErrorKind, Policy, Runtime};
 use helve_core::servers::{ServerMay, StdioServer, Transport, WorkspaceUse};
 use helve_core::{ApprovalNeed, ServerSpec, Servers};
 use pretty_assertions::assert_eq;
@@ -36,47 +36,6 @@ while IFS= read -r line; do
   esac
 done
 "#;
-
-#[derive(Default)]
-struct Memory {
-    pins: Mutex<HashMap<String, Vec<Pin>>>,
-    told: Mutex<Vec<String>>,
-}
-
-impl PinStore for Memory {
-    fn pins(&self, server: &str) -> Result<Option<Vec<Pin>>, ToolError> {
-        Ok(self.pins.lock().unwrap().get(server).cloned())
-    }
-
-    fn pin(&self, server: &str, pins: Vec<Pin>) -> Result<(), ToolError> {
-        self.pins.lock().unwrap().insert(server.to_owned(), pins);
-        Ok(())
-    }
-}
-
-impl TokenStore for Memory {
-    fn get(&self, _key: &str) -> Result<Option<String>, ToolError> {
-        Ok(None)
-    }
-
-    fn set(&self, _key: &str, _value: &str) -> Result<(), ToolError> {
-        Ok(())
-    }
-
-    fn remove(&self, _key: &str) -> Result<(), ToolError> {
-        Ok(())
-    }
-}
-
-impl ServerLog for Memory {
-    fn stderr(&self, _server: &str, bytes: &[u8]) {
-        self.told.lock().unwrap().push(String::from_utf8_lossy(bytes).into_owned());
-    }
-
-    fn event(&self, _server: &str, kind: &'static str, text: &str) {
-        self.told.lock().unwrap().push(format!("{kind}: {text}"));
-    }
-}
 
 fn stdio(workspace: WorkspaceUse) -> StdioServer {
     StdioServer {
@@ -124,15 +83,10 @@ impl Place {
         Place { _root: root, workspace, home }
     }
 
-    fn fleet(&self, servers: Vec<ServerSpec>) -> (Arc<Fleet>, Arc<Memory>) {
-        let memory = Arc::new(Memory::default());
-        let keep = Keep {
-            pins: Arc::clone(&memory) as Arc<dyn PinStore>,
-            tokens: Arc::clone(&memory) as Arc<dyn TokenStore>,
-            log: Arc::clone(&memory) as Arc<dyn ServerLog>,
-            owner: None,
-        };
-        (fleet_of(servers, &Policy::builtin(), &self.workspace, &self.home, keep), memory)
+    fn fleet(&self, servers: Vec<ServerSpec>) -> Arc<Fleet> {
+        let policy = Policy::builtin();
+        let kept = helve::mcp::keep(&self.home, &policy, None);
+        fleet_of(servers, &policy, &self.workspace, &self.home, kept)
     }
 
     fn runtime(&self, fleet: &Arc<Fleet>) -> Runtime {
@@ -150,7 +104,7 @@ impl Place {
 /// Starts the servers; none where this machine has no sandbox for them.
 async fn ready(place: &Place, servers: Vec<ServerSpec>) -> Option<(Runtime, Gateway, Arc<Fleet>)> {
     let names: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
-    let (fleet, memory) = place.fleet(servers);
+    let fleet = place.fleet(servers);
     fleet.start_all();
     for name in names {
         match fleet.look(&name).await {
@@ -159,7 +113,7 @@ async fn ready(place: &Place, servers: Vec<ServerSpec>) -> Option<(Runtime, Gate
                 println!("skipped: {}", error.message);
                 return None;
             }
-            Err(error) => panic!("{error:?} {:?}", memory.told.lock().unwrap()),
+            Err(error) => panic!("{name}: {error:?}"),
         }
     }
     let runtime = place.runtime(&fleet);
@@ -231,7 +185,7 @@ async fn arguments_are_checked_before_and_an_unknown_program_is_named() {
     assert_eq!(missing.error.unwrap().kind, ErrorKind::InvalidParams);
 
     let absent = StdioServer { command: "no-such-program".to_owned(), ..stdio(WorkspaceUse::Read) };
-    let (fleet, _) = place.fleet(vec![server("absent", absent)]);
+    let fleet = place.fleet(vec![server("absent", absent)]);
     let error = fleet.look("absent").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotFound, "{error}");
     assert!(error.message.contains("no-such-program"), "{error}");

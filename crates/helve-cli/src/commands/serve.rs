@@ -55,6 +55,7 @@ pub(crate) fn serve(global: &Global, options: &Options) -> Result<u8, Failure> {
         hosts: names(options),
         origins: HttpOptions::default().origins.into_iter().chain(options.allow_origin.clone()).collect(),
         body_bytes: hosts.frame_bytes(),
+        connections: connections(),
         ..HttpOptions::default()
     };
     let token_file = token::path(hosts.home());
@@ -82,6 +83,13 @@ pub(crate) fn serve(global: &Global, options: &Options) -> Result<u8, Failure> {
     })?;
     served?;
     Ok(if interrupt::was_asked_to_end() { 0 } else { CANCELLED })
+}
+
+/// How many connections may be open: at most half of the files that may be, because calls need some as well.
+fn connections() -> usize {
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let half = files.and_then(|files| usize::try_from(files / 2).ok()).unwrap_or(usize::MAX);
+    HttpOptions::default().connections.min(half).max(1)
 }
 
 /// What `Host` may name: this machine, the address that is listened on, and what the owner adds.

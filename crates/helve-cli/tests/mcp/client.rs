@@ -153,6 +153,35 @@ impl Client {
         self.request("tools/call", json!({"name": tool, "arguments": args}))
     }
 
+    /// The response to a call, once the server behind it is there.
+    pub(crate) fn call_when_started(&mut self, tool: &str, args: &Value) -> Value {
+        loop {
+            let response = self.response("tools/call", json!({"name": tool, "arguments": args}));
+            if !response.to_string().contains("is still being started") {
+                return response;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// All pages of the list of tools.
+    pub(crate) fn tools(&mut self) -> Vec<Value> {
+        let (mut tools, mut params) = (Vec::new(), json!({}));
+        loop {
+            let mut page = self.request("tools/list", params);
+            tools.append(page["tools"].as_array_mut().unwrap());
+            match page.get("nextCursor") {
+                Some(cursor) => params = json!({"cursor": cursor}),
+                None => return tools,
+            }
+        }
+    }
+
+    /// Everything that came and is no answer.
+    pub(crate) fn others(&self) -> &[Value] {
+        &self.others
+    }
+
     /// The number of the server's process.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use helve_core::{ErrorKind, QuestionKind, SandboxReport, ServerCall, ServerReply, ToolError};
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest, InputRequest,
-    InputRequiredResult, InputResponses, ListToolsRequest, PaginatedRequestParams, ProgressToken, RequestId,
-    ServerResult,
+    InputRequiredResult, InputResponses, PaginatedRequestParams, ProgressToken, RequestId, ServerResult,
 };
 use rmcp::service::{PeerRequestOptions, RunningService};
 use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError};
@@ -19,6 +18,7 @@ use super::face::{Face, elicitation_kind, to_value};
 use super::failure::{Broken, cancelled, of_service, timed_out};
 use super::frame::Ending;
 use super::look::Era;
+use super::more::{self, Listed};
 use super::process::Process;
 use super::questions::Underway;
 
@@ -65,55 +65,67 @@ impl Connection {
         self.service.service()
     }
 
-    /// What the server says of its tools, page by page, up to `most` of them.
-    pub(crate) async fn list(&self, most: usize, within: Duration) -> Result<Vec<Value>, CallFailure> {
-        match tokio::time::timeout(within, self.pages(most)).await {
-            Ok(listed) => listed,
-            Err(_) => Err(CallFailure::Plain(timed_out(&self.server, "list its tools", within))),
+    /// Whether the server says that it has such things at all.
+    pub(crate) fn has(&self, what: Listed) -> bool {
+        let Some(info) = self.service.peer().peer_info() else { return false };
+        match what {
+            Listed::Tools => true,
+            Listed::Resources | Listed::Templates => info.capabilities.resources.is_some(),
+            Listed::Prompts => info.capabilities.prompts.is_some(),
         }
     }
 
-    async fn pages(&self, most: usize) -> Result<Vec<Value>, CallFailure> {
-        let mut tools: Vec<Value> = Vec::new();
-        let mut cursor = None;
+    /// What the server says that it has, page by page, up to `most`.
+    pub(crate) async fn list(
+        &self,
+        what: Listed,
+        most: usize,
+        within: Duration,
+    ) -> Result<Vec<Value>, CallFailure> {
+        match tokio::time::timeout(within, self.pages(what, most)).await {
+            Ok(listed) => listed,
+            Err(_) => Err(CallFailure::Plain(timed_out(&self.server, what.to_do(), within))),
+        }
+    }
+
+    async fn pages(&self, what: Listed, most: usize) -> Result<Vec<Value>, CallFailure> {
+        let strange = || CallFailure::Plain(self.strange(what.method()));
+        let mut all: Vec<Value> = Vec::new();
+        let mut cursor: Option<String> = None;
         for _ in 0..PAGES {
             let params = PaginatedRequestParams::default().with_cursor(cursor.clone());
-            let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
-            let answer = match self.service.peer().send_request(request).await {
+            let answer = match self.service.peer().send_request(what.request(params)).await {
                 Ok(answer) => answer,
-                // It has no tools, and says so in the way of servers that have none.
-                Err(ServiceError::McpError(error)) if error.code.0 == -32601 => return Ok(tools),
-                Err(error) => return Err(self.call_failure("tools/list", &error).await),
+                // It has none, and says so in the way of servers that have none.
+                Err(ServiceError::McpError(error)) if error.code.0 == -32601 => return Ok(all),
+                Err(error) => return Err(self.call_failure(what.method(), &error).await),
             };
-            let next = match answer {
-                ServerResult::ListToolsResult(page) => {
-                    tools.extend(page.tools.iter().filter_map(|tool| serde_json::to_value(tool).ok()));
-                    page.next_cursor
-                }
-                // One definition that the SDK cannot read makes it leave the whole page as it is.
-                ServerResult::CustomResult(page) => {
-                    let listed = page.0.get("tools").and_then(Value::as_array);
-                    let listed = listed.ok_or_else(|| CallFailure::Plain(self.strange("tools/list")))?;
-                    tools.extend(listed.iter().cloned());
-                    page.0.get("nextCursor").and_then(Value::as_str).map(str::to_owned)
-                }
-                _ => return Err(CallFailure::Plain(self.strange("tools/list"))),
+            let mut page = match answer {
+                // One item that the SDK cannot read makes it leave the whole page as it is.
+                ServerResult::CustomResult(page) => page.0,
+                other => serde_json::to_value(other).map_err(|_| strange())?,
             };
-            if tools.len() > most {
+            let Some(Value::Array(mut items)) = page.get_mut(what.key()).map(Value::take) else {
+                return Err(strange());
+            };
+            all.append(&mut items);
+            if all.len() > most {
                 return Err(CallFailure::Plain(ToolError::new(
                     ErrorKind::TooLarge,
-                    format!("The MCP server '{}' lists more than {most} tools.", self.server),
+                    format!("The MCP server '{}' lists more than {most} {}.", self.server, what.key()),
                 )));
             }
-            match next.filter(|next| !next.is_empty()) {
-                None => return Ok(tools),
-                Some(next) if Some(&next) == cursor.as_ref() => break,
-                next => cursor = next,
+            let next = page.get("nextCursor").and_then(Value::as_str).filter(|next| !next.is_empty());
+            match next {
+                None => return Ok(all),
+                Some(next) if Some(next) == cursor.as_deref() => break,
+                Some(next) => cursor = Some(next.to_owned()),
             }
         }
         Err(CallFailure::Plain(ToolError::failed(format!(
-            "The MCP server '{}' does not come to an end with listing its tools.",
-            self.server
+            "The MCP server '{}' does not come to an end when it is to {}.",
+            self.server,
+            what.to_do()
         ))))
     }
 
@@ -132,27 +144,31 @@ impl Connection {
         }
     }
 
-    /// Calls a tool. `within` is the server's time: while somebody is asked on its behalf, it does not pass.
+    /// Calls a tool, or asks for something else. `within` is the server's time: while somebody is asked on its behalf, it does not
+    /// pass.
     pub(crate) async fn call(&self, call: &ServerCall, within: Duration) -> Result<ServerReply, CallFailure> {
         let underway =
             Underway { progress: call.progress.clone(), peer: call.peer.clone(), asking: Arc::default() };
         let from = Instant::now();
+        if let Some((request, what)) = more::request(call) {
+            let answer = self.once(call, request, &underway, from, within).await?;
+            return more::reply(what, answer, self.sandbox())
+                .ok_or_else(|| CallFailure::Plain(self.strange(what.method())));
+        }
         let mut params = CallToolRequestParams::new(call.tool.clone());
         params.arguments = call.args.as_object().cloned();
         for _ in 0..ROUNDS {
-            let (result, request_state) =
-                match self.once(call, params.clone(), &underway, from, within).await? {
-                    ServerResult::CallToolResult(result) => {
-                        return Ok(content::reply(result, self.sandbox()));
-                    }
-                    ServerResult::InputRequiredResult(wanted) => self.answers(wanted, &underway).await?,
-                    // A result without content is one of the oldest protocol.
-                    ServerResult::EmptyResult(_) => {
-                        let (content, sandbox) = (Vec::new(), self.sandbox());
-                        return Ok(ServerReply { content, structured: None, is_error: false, sandbox });
-                    }
-                    _ => return Err(CallFailure::Plain(self.strange(&call.tool))),
-                };
+            let request = ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()));
+            let (result, request_state) = match self.once(call, request, &underway, from, within).await? {
+                ServerResult::CallToolResult(result) => return Ok(content::reply(result, self.sandbox())),
+                ServerResult::InputRequiredResult(wanted) => self.answers(wanted, &underway).await?,
+                // A result without content is one of the oldest protocol.
+                ServerResult::EmptyResult(_) => {
+                    let (content, sandbox) = (Vec::new(), self.sandbox());
+                    return Ok(ServerReply { content, structured: None, is_error: false, sandbox });
+                }
+                _ => return Err(CallFailure::Plain(self.strange(&call.tool))),
+            };
             params.input_responses = Some(result).filter(|answers| !answers.is_empty());
             params.request_state = request_state;
         }
@@ -164,12 +180,11 @@ impl Connection {
     async fn once(
         &self,
         call: &ServerCall,
-        params: CallToolRequestParams,
+        request: ClientRequest,
         underway: &Underway,
         from: Instant,
         within: Duration,
     ) -> Result<ServerResult, CallFailure> {
-        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let sent =
             self.service.peer().send_request_with_option(request, PeerRequestOptions::no_options()).await;
         let mut handle = match sent {

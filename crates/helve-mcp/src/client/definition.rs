@@ -10,7 +10,7 @@ use helve_core::{ApprovalNeed, ServerSpec, ToolSpec};
 use serde_json::{Map, Value, json};
 
 use super::pins::fingerprint;
-use super::{failure, names};
+use super::{failure, frame, names};
 
 /// Bytes of one definition.
 const BYTES: usize = 256 << 10;
@@ -77,6 +77,9 @@ pub fn read(server: &str, raw: &Value) -> Result<Definition, Rejected> {
     let tool = name.ok_or_else(|| reject("it has no name".to_owned()))?;
     if let Some(fault) = names::fault(tool) {
         return Err(reject(fault));
+    }
+    if let Some(problem) = raw.get(frame::UNREADABLE).and_then(Value::as_str) {
+        return Err(reject(format!("its definition cannot be read: {problem}")));
     }
     let mut nodes = 0;
     measure(raw, 0, &mut nodes).map_err(reject)?;
@@ -200,7 +203,7 @@ fn measure(value: &Value, depth: usize, nodes: &mut usize) -> Result<(), String>
     }
 }
 
-fn cleaned(text: &str) -> String {
+pub(crate) fn cleaned(text: &str) -> String {
     failure::bounded(text, DESCRIPTION)
 }
 
@@ -239,30 +242,39 @@ impl Definition {
         // Servers answer several calls at a time: the protocol is made for it. The deadline is the lane's own, and this
         // one only for a lane that does not answer; questions to a person take their time.
         spec.concurrency_safe = Some(read_only);
-        spec.timeout = Some(
-            server.start_timeout
-                + server.call_timeout.saturating_mul(2)
-                + std::time::Duration::from_secs(600),
-        );
+        spec.timeout = Some(patience(server));
         spec
     }
 
     /// What the owner set, or else what follows from where the server runs and what the tool says of itself.
     fn approval(&self, server: &ServerSpec, contained: bool) -> ApprovalNeed {
-        if let Some(need) = server.tool_approval.get(&self.tool).copied().or(server.approval) {
+        let need = server.tool_approval.get(&self.tool).copied();
+        need.unwrap_or_else(|| self.hints.approval(server, contained))
+    }
+}
+
+impl Hints {
+    /// The same where nothing is set for the single tool.
+    pub(crate) fn approval(&self, server: &ServerSpec, contained: bool) -> ApprovalNeed {
+        if let Some(need) = server.approval {
             return need;
         }
         let held = contained
             && matches!(&server.transport, Transport::Stdio(stdio) if !stdio.network && stdio.write.is_empty());
-        let harmful = self.hints.destructive == Some(true) && self.hints.read_only != Some(true);
+        let harmful = self.destructive == Some(true) && self.read_only != Some(true);
         match (held, harmful) {
-            _ if server.trusted && self.hints.read_only == Some(true) => ApprovalNeed::Never,
+            _ if server.trusted && self.read_only == Some(true) => ApprovalNeed::Never,
             (true, false) => ApprovalNeed::Never,
             (true, true) | (false, false) => ApprovalNeed::UnlessAutoApproved,
             (false, true) if server.trusted => ApprovalNeed::UnlessAutoApproved,
             (false, true) => ApprovalNeed::Always,
         }
     }
+}
+
+/// How long the pipeline waits for a server's lane.
+pub(crate) fn patience(server: &ServerSpec) -> std::time::Duration {
+    server.start_timeout + server.call_timeout.saturating_mul(2) + std::time::Duration::from_secs(600)
 }
 
 /// A hint of a server that nobody vouches for counts only where it makes the tool look worse.

@@ -5,21 +5,23 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use helve_core::{LogLevel, QuestionKind};
+use helve_core::QuestionKind;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
     ElicitResult, ElicitationCapability, ErrorData, FormElicitationCapability, Implementation,
-    ListRootsResult, LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam,
-    ProtocolVersion, RootsCapabilities, SamplingCapability, UrlElicitationCapability,
+    ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam, ProtocolVersion,
+    RootsCapabilities, SamplingCapability, UrlElicitationCapability,
 };
 use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext};
 use rmcp::{ClientHandler, RoleClient};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::failure::words;
+use crate::levels;
+
 use super::questions::{Calls, Questions, Underway};
 
 /// How often a note of progress is looked for again that came before its call was written down.
@@ -29,13 +31,21 @@ const LOOKS: u32 = 5;
 pub(crate) struct Face {
     pub(crate) questions: Questions,
     calls: Mutex<Calls>,
-    /// The server says that its list of tools changed.
-    pub(crate) changed: Arc<Notify>,
+    news: News,
+}
+
+/// Where it goes that a server's lists have changed.
+#[derive(Clone)]
+pub(crate) struct News {
+    /// That of its tools.
+    pub(crate) tools: Arc<Notify>,
+    /// Those of its prompts and resources, counted.
+    pub(crate) more: Arc<watch::Sender<u64>>,
 }
 
 impl Face {
-    pub(crate) fn new(questions: Questions, changed: Arc<Notify>) -> Face {
-        Face { questions, calls: Mutex::new(Calls::default()), changed }
+    pub(crate) fn new(questions: Questions, news: News) -> Face {
+        Face { questions, calls: Mutex::new(Calls::default()), news }
     }
 
     pub(crate) fn calls(&self) -> MutexGuard<'_, Calls> {
@@ -139,24 +149,19 @@ impl ClientHandler for Face {
         self.questions.log.event(&self.questions.server, "note", &words(&text));
         if let Some(peer) = call.and_then(|call| call.peer) {
             let logger = message.logger.as_deref().map(words);
-            peer.log(level(message.level), logger.as_deref(), Value::String(words(&text)));
+            peer.log(levels::ours(message.level), logger.as_deref(), Value::String(words(&text)));
         }
     }
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
-        self.changed.notify_one();
+        self.news.tools.notify_one();
     }
-}
 
-fn level(level: LoggingLevel) -> LogLevel {
-    match level {
-        LoggingLevel::Debug => LogLevel::Debug,
-        LoggingLevel::Info => LogLevel::Info,
-        LoggingLevel::Notice => LogLevel::Notice,
-        LoggingLevel::Warning => LogLevel::Warning,
-        LoggingLevel::Error => LogLevel::Error,
-        LoggingLevel::Critical => LogLevel::Critical,
-        LoggingLevel::Alert => LogLevel::Alert,
-        LoggingLevel::Emergency => LogLevel::Emergency,
+    async fn on_prompt_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        self.news.more.send_modify(|version| *version += 1);
+    }
+
+    async fn on_resource_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        self.news.more.send_modify(|version| *version += 1);
     }
 }

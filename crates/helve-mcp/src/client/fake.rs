@@ -224,6 +224,7 @@ pub(super) fn fleet_with(specs: Vec<ServerSpec>, memory: &Arc<Memory>, fake: &Ar
 pub(super) fn call(server: &str, tool: &str, args: Value) -> ServerCall {
     ServerCall {
         server: server.to_owned(),
+        act: helve_core::ServerAct::CallTool,
         tool: tool.to_owned(),
         args,
         progress: Progress::new(CallId::from_parts(1, 1), None),

@@ -7,12 +7,16 @@ use std::time::Duration;
 
 use helve_core::servers::StdioServer;
 use helve_core::{
-    BoxFuture, ServerCall, ServerReply, ServerSpec, Servers, ShellBackend, Tool, ToolError, ToolSpec,
+    BoxFuture, ServerAct, ServerCall, ServerReply, ServerSpec, Servers, ShellBackend, Tool, ToolError,
+    ToolSpec,
 };
+use serde_json::Value;
 use tokio::sync::watch;
 
-use super::keep::{Owner, Pin, PinStore, ServerLog, TokenStore};
+use super::definition::Definition;
+use super::keep::{Owner, PinStore, ServerLog, TokenStore};
 use super::look::{ServerLook, ServerState, StateName};
+use super::more::{self, Listed};
 use super::names;
 use super::slot::Slot;
 use super::tool::RemoteTool;
@@ -68,6 +72,7 @@ pub struct Fleet {
     slots: BTreeMap<String, Arc<Slot>>,
     contains: bool,
     version: Arc<watch::Sender<u64>>,
+    more_version: Arc<watch::Sender<u64>>,
 }
 
 impl Fleet {
@@ -75,12 +80,13 @@ impl Fleet {
     pub fn new(servers: Vec<ServerSpec>, parts: FleetParts) -> Arc<Fleet> {
         let contains = parts.contains;
         let parts = Arc::new(parts);
-        let version = Arc::new(watch::channel(0).0);
-        let slots = servers
-            .into_iter()
-            .map(|spec| (spec.name.clone(), Slot::new(spec, Arc::clone(&parts), Arc::clone(&version))))
-            .collect();
-        Arc::new(Fleet { slots, contains, version })
+        let (version, more_version) = (Arc::new(watch::channel(0).0), Arc::new(watch::channel(0).0));
+        let slot = |spec: ServerSpec| {
+            let (version, more) = (Arc::clone(&version), Arc::clone(&more_version));
+            (spec.name.clone(), Slot::new(spec, Arc::clone(&parts), version, more))
+        };
+        let slots = servers.into_iter().map(slot).collect();
+        Arc::new(Fleet { slots, contains, version, more_version })
     }
 
     fn slot(&self, server: &str) -> Result<&Arc<Slot>, ToolError> {
@@ -158,6 +164,47 @@ impl Fleet {
         self.slots.values().flat_map(of_slot).collect()
     }
 
+    /// The tools that ask servers for their resources and prompts; for whoever offers those on.
+    pub fn asking_tools(&self) -> Vec<Box<dyn Tool>> {
+        let acts = [ServerAct::ReadResource, ServerAct::GetPrompt];
+        let of_slot = |slot: &Arc<Slot>| {
+            acts.map(|act| {
+                Box::new(RemoteTool::new(more::asking_spec(&slot.spec, act, self.contains))) as Box<dyn Tool>
+            })
+        };
+        self.slots.values().flat_map(of_slot).collect()
+    }
+
+    /// A list of every server's, as a client is shown it, sorted by server. Servers are started if they are not yet; one that
+    /// fails, or takes longer than `within`, has nothing to show.
+    pub async fn more(&self, what: Listed, within: Duration) -> Vec<Value> {
+        let of_slot = |slot: &Arc<Slot>| {
+            let slot = Arc::clone(slot);
+            async move { tokio::time::timeout(within, slot.more(what)).await.ok()?.ok() }
+        };
+        let lists = futures::future::join_all(self.slots.values().map(of_slot)).await;
+        lists.into_iter().flatten().flatten().collect()
+    }
+
+    /// Changes when a server says that its resources or prompts have.
+    pub fn more_version(&self) -> watch::Receiver<u64> {
+        self.more_version.subscribe()
+    }
+
+    /// The server of a prompt and its name there, by the name under which a client is shown it.
+    pub async fn prompt(&self, shown: &str) -> Option<(String, String)> {
+        for slot in self.slots.values().filter(|slot| names::could_be_of(shown, &slot.spec.name)) {
+            if slot.prompt_shown(shown).is_none() {
+                // A failure leaves it unknown.
+                let _ = slot.more(Listed::Prompts).await;
+            }
+            if let Some(own) = slot.prompt_shown(shown) {
+                return Some((slot.spec.name.clone(), own));
+            }
+        }
+        None
+    }
+
     /// Changes whenever [`Fleet::tools`] does.
     pub fn version(&self) -> watch::Receiver<u64> {
         self.version.subscribe()
@@ -173,9 +220,10 @@ impl Fleet {
         self.slot(server)?.look().await
     }
 
-    /// Takes one tool of a server, or all, as they are now: the owner has seen them and agrees.
-    pub async fn trust(&self, server: &str, tool: Option<&str>) -> Result<Vec<Pin>, ToolError> {
-        self.slot(server)?.trust(tool).await
+    /// Pins tools of a server as the owner has seen them, whatever the server says of them by now: one that has changed since
+    /// is off.
+    pub async fn agree(&self, server: &str, seen: &[Definition]) -> Result<(), ToolError> {
+        self.slot(server)?.agree(seen).await
     }
 
     /// Ends every server. A later use starts it again.
@@ -189,5 +237,10 @@ impl Fleet {
 impl Servers for Fleet {
     fn call(&self, call: ServerCall) -> BoxFuture<'_, Result<ServerReply, ToolError>> {
         Box::pin(async move { self.slot(&call.server)?.call(call).await })
+    }
+
+    fn missing(&self, shown: &str) -> Option<ToolError> {
+        let slots = self.slots.values().filter(|slot| names::could_be_of(shown, &slot.spec.name));
+        slots.filter_map(|slot| slot.missing(shown)).next()
     }
 }

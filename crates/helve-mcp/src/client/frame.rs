@@ -9,7 +9,10 @@ use std::sync::{Arc, OnceLock};
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ErrorData, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
-use serde_json::Value;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Mutex;
 
@@ -17,6 +20,8 @@ use super::failure::Broken;
 
 /// How much is read at once.
 const CHUNK: usize = 64 << 10;
+/// The key that says why a tool of a list could not be read.
+pub(crate) const UNREADABLE: &str = "unreadable";
 /// How many lines in a row may be no message. Some servers greet on standard output.
 const NO_MESSAGES: u32 = 256;
 
@@ -106,23 +111,78 @@ pub(crate) enum Said {
     Garbage(String),
 }
 
-/// Reads one line.
+/// Reads one line. Bytes that are no UTF-8 are replaced: a text in another encoding is better than no answer.
 pub(crate) fn read(line: &[u8]) -> Said {
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
     if line.iter().all(u8::is_ascii_whitespace) {
         return Said::Nothing;
     }
-    let problem = match serde_json::from_slice::<ServerJsonRpcMessage>(line) {
-        Ok(message) => return Said::Message(Box::new(message)),
-        Err(problem) => problem,
+    let text = String::from_utf8_lossy(line);
+    match serde_json::from_str::<ServerJsonRpcMessage>(&text) {
+        Ok(message) => Said::Message(Box::new(message)),
+        Err(problem) => unreadable(&text, &problem),
+    }
+}
+
+/// What an answer has to have so that whoever waits for it can be told. Reading it takes no stack, however deep the rest nests.
+#[derive(Deserialize)]
+struct Head {
+    id: RequestId,
+    #[serde(default, deserialize_with = "is_there")]
+    method: bool,
+    #[serde(default, deserialize_with = "is_there")]
+    result: bool,
+    #[serde(default, deserialize_with = "is_there")]
+    error: bool,
+}
+
+fn is_there<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
+    IgnoredAny::deserialize(value).map(|_| true)
+}
+
+/// A list of tools, each as it stands in the text.
+#[derive(Deserialize)]
+struct List<'t> {
+    id: RequestId,
+    #[serde(borrow)]
+    result: Tools<'t>,
+}
+
+#[derive(Deserialize)]
+struct Tools<'t> {
+    #[serde(borrow)]
+    tools: Vec<&'t RawValue>,
+    #[serde(default, rename = "nextCursor")]
+    next_cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+}
+
+/// A list in which a tool that cannot be read stands with its name and the reason: one bad tool must not take the others along.
+fn with_bad_tools(text: &str) -> Option<ServerJsonRpcMessage> {
+    let List { id, result } = serde_json::from_str(text).ok()?;
+    let read = |raw: &&RawValue| {
+        serde_json::from_str::<Value>(raw.get()).unwrap_or_else(|problem| {
+            let name = serde_json::from_str::<Named>(raw.get()).map(|named| named.name).unwrap_or_default();
+            json!({"name": name, UNREADABLE: problem.to_string()})
+        })
     };
-    let Ok(Value::Object(object)) = serde_json::from_slice::<Value>(line) else {
-        return Said::Garbage(format!("not one JSON-RPC message: {problem}"));
-    };
-    let answers = object.contains_key("result") || object.contains_key("error");
-    let id = object.get("id").and_then(|id| serde_json::from_value::<RequestId>(id.clone()).ok());
-    match id {
-        Some(id) if answers && !object.contains_key("method") => {
+    let mut list = json!({"tools": result.tools.iter().map(read).collect::<Vec<Value>>()});
+    if let Some(cursor) = result.next_cursor {
+        list["nextCursor"] = Value::String(cursor);
+    }
+    serde_json::from_value(json!({"jsonrpc": "2.0", "id": id, "result": list})).ok()
+}
+
+fn unreadable(text: &str, problem: &serde_json::Error) -> Said {
+    if let Some(list) = with_bad_tools(text) {
+        return Said::Message(Box::new(list));
+    }
+    match serde_json::from_str::<Head>(text) {
+        Ok(Head { id, method: false, result, error }) if result || error => {
             let error = ErrorData::internal_error(
                 format!("The server's answer is not a response of JSON-RPC 2.0: {problem}"),
                 None,

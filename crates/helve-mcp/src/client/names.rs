@@ -32,8 +32,20 @@ pub fn shown_name(server: &str, tool: &str) -> String {
         return whole;
     }
     let hash = blake3::hash(format!("{server}\0{tool}").as_bytes()).to_hex();
+    let name: String = whole.chars().map(|c| if plain(c) { c } else { '_' }).collect();
+    with_suffix(name, &hash)
+}
+
+/// A plain name that fits, with a fingerprint where it had to be cut.
+pub(crate) fn fitted(name: &str) -> String {
+    match name.len() <= LONGEST {
+        true => name.to_owned(),
+        false => with_suffix(name.to_owned(), &blake3::hash(name.as_bytes()).to_hex()),
+    }
+}
+
+fn with_suffix(mut name: String, hash: &str) -> String {
     let suffix = hash.get(..8).unwrap_or_default();
-    let mut name: String = whole.chars().map(|c| if plain(c) { c } else { '_' }).collect();
     name.truncate(LONGEST - 1 - suffix.len());
     format!("{name}_{suffix}")
 }

@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use helve_core::servers::{HttpServer, StdioServer, Transport as Where};
 use helve_core::{ErrorKind, ServerSpec, ToolError};
-use rmcp::model::{ProtocolVersion, SubscriptionFilter};
+use rmcp::model::{Implementation, ProtocolVersion, SubscriptionFilter};
 use rmcp::service::{ClientInitializeError, Peer};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{AuthClient, StreamableHttpClientTransport, Transport};
 use rmcp::{ClientLifecycleMode, ClientServiceExt, RoleClient};
-use tokio::sync::Notify;
+use serde_json::{Value, json};
 
 use super::connection::Connection;
-use super::face::Face;
+use super::face::{Face, News};
 use super::failure::{Broken, chain, timed_out, words};
 use super::fleet::FleetParts;
 use super::frame::{Ending, Streams};
@@ -46,7 +46,7 @@ pub(crate) struct Opening<'a> {
     pub(crate) spec: &'a ServerSpec,
     pub(crate) parts: &'a FleetParts,
     pub(crate) era: Option<Era>,
-    pub(crate) changed: Arc<Notify>,
+    pub(crate) news: News,
 }
 
 impl Opening<'_> {
@@ -114,6 +114,9 @@ impl Opening<'_> {
     async fn attempt(&self, era: Option<Era>) -> Result<Connection, OpenFailure> {
         let limit = self.spec.start_timeout;
         match tokio::time::timeout(limit, self.connect(era)).await {
+            Ok(Ok(connection)) if connection.version.as_str() > ProtocolVersion::V_2026_07_28.as_str() => {
+                Err(OpenFailure::Plain(self.unknown_version(&connection.version)))
+            }
             Ok(done) => done,
             Err(_) => Err(OpenFailure::Plain(timed_out(&self.spec.name, "start", limit))),
         }
@@ -216,7 +219,7 @@ impl Opening<'_> {
             self.parts.workspace.clone(),
             Arc::clone(&self.parts.log),
         );
-        let face = Face::new(questions, Arc::clone(&self.changed));
+        let face = Face::new(questions, self.news.clone());
         // An address always answers somehow.
         let patience = match &self.spec.transport {
             Where::Stdio(_) => PATIENCE.min(self.spec.start_timeout / PATIENCE_PART),
@@ -230,12 +233,20 @@ impl Opening<'_> {
         let info = service.peer().peer_info();
         let version = info.as_ref().map(|info| info.protocol_version.clone()).unwrap_or_default();
         let era = if version >= ProtocolVersion::V_2026_07_28 { Era::Stateless } else { Era::Stateful };
-        let lists_change = info
-            .as_ref()
-            .and_then(|info| info.capabilities.tools.as_ref())
-            .is_some_and(|tools| tools.list_changed == Some(true));
-        if era == Era::Stateless && lists_change {
-            tokio::spawn(listen(service.peer().clone(), Arc::clone(&self.changed)));
+        if era == Era::Stateless
+            && let Some(info) = &info
+        {
+            let can = &info.capabilities;
+            let mut wanted = SubscriptionFilter::default();
+            wanted.tools_list_changed = can.tools.as_ref().and_then(|tools| tools.list_changed);
+            wanted.prompts_list_changed = can.prompts.as_ref().and_then(|prompts| prompts.list_changed);
+            wanted.resources_list_changed =
+                can.resources.as_ref().and_then(|resources| resources.list_changed);
+            if [wanted.tools_list_changed, wanted.prompts_list_changed, wanted.resources_list_changed]
+                .contains(&Some(true))
+            {
+                tokio::spawn(listen(service.peer().clone(), wanted, self.news.clone()));
+            }
         }
         Ok(Connection {
             process,
@@ -243,11 +254,19 @@ impl Opening<'_> {
             server: self.spec.name.clone(),
             era,
             version: version.to_string(),
-            server_info: info.as_ref().and_then(|info| serde_json::to_value(info.server_info.as_ref()?).ok()),
+            server_info: info.as_ref().and_then(|info| Some(who(info.server_info.as_ref()?))),
             instructions: info.as_ref().and_then(|info| info.instructions.as_deref().map(words)),
             opened_in: from.elapsed(),
             service,
         })
+    }
+
+    fn unknown_version(&self, version: &str) -> ToolError {
+        let (name, version) = (&self.spec.name, words(version));
+        ToolError::failed(format!(
+            "The MCP server '{name}' speaks the protocol {version}, which is newer than any that is known here."
+        ))
+        .hint("Use a newer Helve, or an older version of the server.")
     }
 
     fn unopened(&self, era: Option<Era>, ending: &Ending, error: &ClientInitializeError) -> OpenFailure {
@@ -272,13 +291,21 @@ impl Opening<'_> {
     }
 }
 
+/// What a server says it is, in words that hide nothing.
+fn who(server: &Implementation) -> Value {
+    let mut who = json!({"name": words(&server.name), "version": words(&server.version)});
+    if let Some(title) = &server.title {
+        who["title"] = json!(words(title));
+    }
+    who
+}
+
 /// Hears of changes where the server has to be asked for that.
-async fn listen(peer: Peer<RoleClient>, changed: Arc<Notify>) {
-    let Ok(mut subscription) = peer.listen(SubscriptionFilter::builder().tools_list_changed().build()).await
-    else {
-        return;
-    };
+async fn listen(peer: Peer<RoleClient>, wanted: SubscriptionFilter, news: News) {
+    let Ok(mut subscription) = peer.listen(wanted).await else { return };
     while let Ok(Some(_)) = subscription.next().await {
-        changed.notify_one();
+        // Whatever it was: to look once too often costs little.
+        news.tools.notify_one();
+        news.more.send_modify(|version| *version += 1);
     }
 }

@@ -4,6 +4,9 @@
 //! Whoever needs the server waits for the one start under way; a start that fails is not repeated before its time. What a
 //! tool stands for is looked at again at every call: one that changed since it was offered is not called.
 
+mod more;
+mod tools;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,14 +16,15 @@ use tokio::sync::{Notify, watch};
 
 use super::connection::{CallFailure, Connection};
 use super::definition::{self, Definition, Rejected};
+use super::face::News;
 use super::failure::cancelled;
 use super::fleet::FleetParts;
-use super::keep::Pin;
 use super::look::{Era, ServerLook, ServerState, StateName, ToolLook};
+use super::more::Listed;
 use super::oauth::off_loop;
 use super::offered::Offered;
 use super::opening::Opening;
-use super::pins::{self, Standing, pin_of};
+use super::pins::{self, Standing};
 
 /// The first pause after a failure; each further one is twice as long, up to the last.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -59,7 +63,10 @@ pub(crate) struct Slot {
     era: Mutex<Option<Era>>,
     catalog: Mutex<Catalog>,
     offered: Offered,
+    /// The server's own names of its prompts, by those under which they are shown.
+    prompts: Mutex<BTreeMap<String, String>>,
     version: Arc<watch::Sender<u64>>,
+    more_version: Arc<watch::Sender<u64>>,
     /// Held while the tools are listed, so that an older list never replaces a newer one.
     listing: tokio::sync::Mutex<()>,
 }
@@ -73,6 +80,7 @@ impl Slot {
         spec: ServerSpec,
         parts: Arc<FleetParts>,
         version: Arc<watch::Sender<u64>>,
+        more_version: Arc<watch::Sender<u64>>,
     ) -> Arc<Slot> {
         let offered = Offered::new(&spec);
         Arc::new(Slot {
@@ -83,7 +91,9 @@ impl Slot {
             era: Mutex::new(None),
             catalog: Mutex::default(),
             offered,
+            prompts: Mutex::default(),
             version,
+            more_version,
             listing: tokio::sync::Mutex::new(()),
         })
     }
@@ -158,7 +168,8 @@ impl Slot {
         let name = &self.spec.name;
         let changed = Arc::new(Notify::new());
         let era = *lock(&self.era);
-        let opening = Opening { spec: &self.spec, parts: &self.parts, era, changed: Arc::clone(&changed) };
+        let news = News { tools: Arc::clone(&changed), more: Arc::clone(&self.more_version) };
+        let opening = Opening { spec: &self.spec, parts: &self.parts, era, news };
         let opened = self.open_and_list(&opening).await;
         match &opened {
             Ok(connection) => {
@@ -184,7 +195,7 @@ impl Slot {
         Err(self.wants_more())
     }
 
-    fn wants_more(&self) -> ToolError {
+    pub(crate) fn wants_more(&self) -> ToolError {
         let message = format!("The MCP server '{}' keeps asking for more rights.", self.spec.name);
         ToolError::new(ErrorKind::Blocked, message)
     }
@@ -199,7 +210,7 @@ impl Slot {
     /// Lists the tools anew and holds them against the pins.
     async fn refresh(&self, connection: &Connection) -> Result<(), CallFailure> {
         let _one_at_a_time = self.listing.lock().await;
-        let listed = connection.list(self.parts.limits.tools, self.spec.start_timeout).await?;
+        let listed = connection.list(Listed::Tools, self.parts.limits.tools, self.spec.start_timeout).await?;
         let mut definitions: Vec<Definition> = Vec::with_capacity(listed.len());
         let mut rejected = Vec::new();
         let mut seen = std::collections::BTreeSet::new();
@@ -250,70 +261,6 @@ impl Slot {
         Ok(standings)
     }
 
-    /// Replaces what is known; tells whoever listens if it differs.
-    fn put(&self, catalog: Catalog) {
-        let differs = {
-            let mut now = lock(&self.catalog);
-            let differs = now.tools != catalog.tools;
-            *now = catalog;
-            differs
-        };
-        if differs {
-            self.version.send_modify(|version| *version += 1);
-        }
-    }
-
-    /// What the pins say of the tools, for a server that has not been started.
-    pub(crate) async fn recall(&self) -> Result<(), ToolError> {
-        if lock(&self.catalog).is_known {
-            return Ok(());
-        }
-        let (store, name) = (Arc::clone(&self.parts.pins), self.spec.name.clone());
-        let Some(pins) = off_loop(move || store.pins(&name)).await? else { return Ok(()) };
-        let looks = pins.iter().filter_map(|pin| {
-            let definition = definition::read(&self.spec.name, &pin.definition).ok()?;
-            let standing =
-                if self.offered.offers(&definition.tool) { Standing::On } else { Standing::Denied };
-            Some((definition.tool.clone(), ToolLook { definition, standing }))
-        });
-        let tools: BTreeMap<String, ToolLook> = looks.collect();
-        if !lock(&self.catalog).is_known {
-            self.put(Catalog { tools, rejected: Vec::new(), is_known: true });
-        }
-        Ok(())
-    }
-
-    /// Whether anything is known of its tools.
-    pub(crate) fn is_known(&self) -> bool {
-        lock(&self.catalog).is_known
-    }
-
-    /// Whether the tool that is shown under this name can be called; none if there is none.
-    pub(crate) fn has(&self, shown: &str) -> Option<bool> {
-        let catalog = lock(&self.catalog);
-        let look = catalog.tools.values().find(|look| look.definition.shown_as == shown)?;
-        Some(look.standing == Standing::On)
-    }
-
-    /// The server's own name of a tool.
-    pub(crate) fn tool_shown(&self, shown: &str) -> Option<String> {
-        let catalog = lock(&self.catalog);
-        let look = catalog.tools.values().find(|look| look.definition.shown_as == shown)?;
-        Some(look.definition.tool.clone())
-    }
-
-    /// Why the tool that is shown under this name cannot be called.
-    pub(crate) fn may_call_shown(&self, shown: &str) -> Result<(), ToolError> {
-        self.tool_shown(shown).map_or(Ok(()), |tool| self.may_call(&tool))
-    }
-
-    /// The tools that can be called.
-    pub(crate) fn offered(&self) -> Vec<Definition> {
-        let catalog = lock(&self.catalog);
-        let on = catalog.tools.values().filter(|look| look.standing == Standing::On);
-        on.map(|look| look.definition.clone()).collect()
-    }
-
     /// Everything about it; it is started if it is not yet.
     pub(crate) async fn look(self: &Arc<Self>) -> Result<ServerLook, ToolError> {
         let connection = self.connection().await?;
@@ -329,29 +276,6 @@ impl Slot {
             tools: catalog.tools.values().cloned().collect(),
             rejected: catalog.rejected.clone(),
         })
-    }
-
-    /// Pins one tool, or all, as they are now.
-    pub(crate) async fn trust(self: &Arc<Self>, tool: Option<&str>) -> Result<Vec<Pin>, ToolError> {
-        let look = self.look().await?;
-        let wanted = |look: &&ToolLook| tool.is_none_or(|tool| look.definition.tool == tool);
-        let pins: Vec<Pin> = look.tools.iter().filter(wanted).map(|look| pin_of(&look.definition)).collect();
-        if let (Some(tool), true) = (tool, pins.is_empty()) {
-            return Err(self.no_tool(tool));
-        }
-        let (store, name, keep) = (Arc::clone(&self.parts.pins), self.spec.name.clone(), pins.clone());
-        off_loop(move || store.pin(&name, keep)).await?;
-        let connection = self.connection().await?;
-        match self.refresh(&connection).await {
-            Ok(()) => Ok(pins),
-            Err(CallFailure::Plain(error) | CallFailure::Gone(error)) => Err(error),
-            Err(CallFailure::SignIn(_)) => Err(self.wants_more()),
-        }
-    }
-
-    fn no_tool(&self, tool: &str) -> ToolError {
-        ToolError::not_found(format!("The MCP server '{}' has no tool '{tool}'.", self.spec.name))
-            .hint(format!("`helve mcp test {}` lists its tools.", self.spec.name))
     }
 
     /// How it is, without starting it.
@@ -376,7 +300,9 @@ impl Slot {
                 connection = self.connection() => connection?,
                 () = call.cancel.cancelled() => return Err(cancelled()),
             };
-            self.may_call(&call.tool)?;
+            if call.act.is_call() {
+                self.may_call(&call.tool)?;
+            }
             match connection.call(&call, self.spec.call_timeout).await {
                 Ok(reply) => return Ok(reply),
                 Err(CallFailure::Plain(error)) => return Err(error),
@@ -389,8 +315,8 @@ impl Slot {
                     if sign_ins > SIGN_INS {
                         return Err(self.wants_more());
                     }
-                    let opening =
-                        Opening { spec: &self.spec, parts: &self.parts, era: None, changed: Arc::default() };
+                    let news = News { tools: Arc::default(), more: Arc::clone(&self.more_version) };
+                    let opening = Opening { spec: &self.spec, parts: &self.parts, era: None, news };
                     opening.sign_in(Some(&challenge)).await?;
                     // The new rights are with a new connection.
                     let mut state = lock(&self.state);
@@ -399,42 +325,6 @@ impl Slot {
                     }
                 }
             }
-        }
-    }
-
-    /// A tool is called only as the owner agreed to it.
-    fn may_call(&self, tool: &str) -> Result<(), ToolError> {
-        let catalog = lock(&self.catalog);
-        let name = &self.spec.name;
-        let Some(look) = catalog.tools.get(tool) else {
-            return Err(match catalog.rejected.iter().find(|rejected| rejected.tool == tool) {
-                Some(rejected) => ToolError::new(
-                    ErrorKind::Blocked,
-                    format!("The tool '{tool}' of the MCP server '{name}' is left out: {}.", rejected.reason),
-                ),
-                None => self.no_tool(tool),
-            });
-        };
-        let off = |why: String| {
-            Err(ToolError::new(ErrorKind::Blocked, why).hint(format!(
-                "`helve mcp trust {name} --tool {tool}` shows what is new and asks the owner."
-            )))
-        };
-        let hash = &look.definition.hash;
-        match &look.standing {
-            Standing::On => Ok(()),
-            Standing::Changed { old } => off(format!(
-                "The tool '{tool}' of the MCP server '{name}' is not what the owner agreed to: {} then, {hash} now.",
-                pins::fingerprint(old)
-            )),
-            Standing::New => off(format!(
-                "The tool '{tool}' of the MCP server '{name}' was not there when the owner agreed to its tools ({hash})."
-            )),
-            Standing::Denied => Err(ToolError::new(
-                ErrorKind::Blocked,
-                format!("The owner does not offer the tool '{tool}' of the MCP server '{name}'."),
-            )
-            .hint(format!("The lists are allow and deny in [mcp.servers.{name}]."))),
         }
     }
 

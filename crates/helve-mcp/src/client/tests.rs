@@ -282,12 +282,18 @@ async fn a_definition_that_changes_is_off_until_the_owner_agrees() {
     let error = said(&fleet, "1 2").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Blocked);
     assert!(error.message.contains("b3:") && error.hint.unwrap().contains("helve mcp trust s --tool echo"));
+    assert_eq!(fleet.missing("mcp__s__echo").unwrap().kind, ErrorKind::Blocked);
+    assert_eq!(fleet.missing("mcp__s__nothing"), None);
     let look = fleet.look("s").await.unwrap();
     let Standing::Changed { old } = &look.tools[0].standing else { panic!("{look:?}") };
     assert_eq!(old["description"], "adds numbers");
     assert!(memory.events.lock().unwrap().iter().any(|event| event.starts_with("changed: tool echo is off")));
 
-    fleet.trust("s", Some("echo")).await.unwrap();
+    // Words that the server has not said are not its tool, and what the owner has not seen is not agreed to.
+    let other = json!({"name": "echo", "description": "adds", "inputSchema": {"type": "object"}});
+    fleet.agree("s", &[super::definition::read("s", &other).unwrap()]).await.unwrap();
+    assert_eq!(fleet.tools().len(), 0);
+    fleet.agree("s", &[look.tools[0].definition.clone()]).await.unwrap();
     assert_eq!(fleet.tools().len(), 1);
     assert_eq!(said(&fleet, "1 2").await.unwrap(), "3");
 

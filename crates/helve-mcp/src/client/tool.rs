@@ -39,6 +39,7 @@ impl Tool for RemoteTool {
                 origin.ok_or_else(|| ToolError::internal("A tool of the lane mcp names no server."))?;
             let call = ServerCall {
                 server: origin.server.clone(),
+                act: origin.act,
                 tool: origin.tool.clone(),
                 args,
                 progress: ctx.progress().clone(),

@@ -16,12 +16,14 @@ use helve_core::context::ProgressNote;
 use helve_core::{BoxFuture, Cancel, ErrorKind, LogLevel, Peer, QuestionKind, ToolError};
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientCapabilities, LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam,
-    ProgressToken, ServerRequest,
+    ClientCapabilities, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken,
+    ServerRequest,
 };
 use rmcp::service::{PeerRequestOptions, RequestContext};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
+
+use crate::levels;
 
 /// So many notes wait to be sent.
 const WAITING: usize = 64;
@@ -291,38 +293,11 @@ impl Reporter<'_> {
     }
 
     fn log(&mut self, level: LogLevel, logger: Option<String>, data: Value) {
-        let mut param = LoggingMessageNotificationParam::new(theirs(level), data);
+        let mut param = LoggingMessageNotificationParam::new(levels::theirs(level), data);
         param.logger = logger;
         let peer = self.context.peer.clone();
         self.sending = Some(Box::pin(async move {
             let _ = peer.notify_logging_message(param).await;
         }));
-    }
-}
-
-fn theirs(level: LogLevel) -> LoggingLevel {
-    match level {
-        LogLevel::Debug => LoggingLevel::Debug,
-        LogLevel::Info => LoggingLevel::Info,
-        LogLevel::Notice => LoggingLevel::Notice,
-        LogLevel::Warning => LoggingLevel::Warning,
-        LogLevel::Error => LoggingLevel::Error,
-        LogLevel::Critical => LoggingLevel::Critical,
-        LogLevel::Alert => LoggingLevel::Alert,
-        LogLevel::Emergency => LoggingLevel::Emergency,
-    }
-}
-
-/// A level of the protocol as ours.
-pub(super) fn ours(level: LoggingLevel) -> LogLevel {
-    match level {
-        LoggingLevel::Debug => LogLevel::Debug,
-        LoggingLevel::Info => LogLevel::Info,
-        LoggingLevel::Notice => LogLevel::Notice,
-        LoggingLevel::Warning => LogLevel::Warning,
-        LoggingLevel::Error => LogLevel::Error,
-        LoggingLevel::Critical => LogLevel::Critical,
-        LoggingLevel::Alert => LogLevel::Alert,
-        LoggingLevel::Emergency => LogLevel::Emergency,
     }
 }

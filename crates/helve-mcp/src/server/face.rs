@@ -18,6 +18,8 @@ use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
 
+use crate::levels;
+
 use super::exchange::{self, Left, Way, converse};
 use super::input;
 use super::listen;
@@ -144,7 +146,7 @@ impl Face {
     /// The least grave message that the client wants.
     fn least(&self, context: &RequestContext<RoleServer>) -> Option<LogLevel> {
         match is_stateless(context) {
-            true => context.meta.log_level().map(exchange::ours),
+            true => context.meta.log_level().map(levels::ours),
             false => Some(*lock(&self.least)),
         }
     }
@@ -215,6 +217,7 @@ impl ServerHandler for Face {
             .enable_tool_list_changed()
             .enable_resources()
             .enable_resources_subscribe()
+            .enable_resources_list_changed()
             .enable_logging()
             .build();
         if card.prompts {
@@ -305,7 +308,7 @@ impl ServerHandler for Face {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         let served = self.for_request(&context)?;
-        let templates: Vec<ResourceTemplate> = shown::typed(served.host.resource_templates());
+        let templates: Vec<ResourceTemplate> = shown::typed(served.host.resource_templates().await);
         let listed = ListResourceTemplatesResult {
             resource_templates: templates,
             ..ListResourceTemplatesResult::default()
@@ -333,7 +336,8 @@ impl ServerHandler for Face {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let mut prompts: Vec<Prompt> = shown::typed(self.for_request(&context)?.host.prompts());
+        let served = self.for_request(&context)?;
+        let mut prompts: Vec<Prompt> = shown::typed(served.host.prompts().await);
         prompts.sort_by(|one, other| one.name.cmp(&other.name));
         let (prompts, next_cursor) = shown::page(&prompts, cursor(&request), |prompt| &prompt.name)?;
         let listed = ListPromptsResult { prompts, next_cursor, ..ListPromptsResult::default() };
@@ -389,7 +393,7 @@ impl ServerHandler for Face {
         request: SetLevelRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        *lock(&self.least) = exchange::ours(request.level);
+        *lock(&self.least) = levels::ours(request.level);
         Ok(())
     }
 

@@ -2,7 +2,8 @@
 //!
 //! The protocol itself is the SDK's service. Around it stands a door: the address, the token, and limits on bodies,
 //! connections, streams and sessions. `Host` and `Origin` are checked, so that a page in a browser cannot reach a server on
-//! the same machine.
+//! the same machine. One client takes only a part of what there is, and a connection that has not shown a token gives way to
+//! a new one where there is no place left.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use helve_core::Cancel;
-use http::header::{AUTHORIZATION, CONTENT_LENGTH, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -27,6 +28,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::Hosts;
+use super::crowd::{Share, Shares, Stranger, Strangers};
 use super::face::{ClientName, Face, LOCAL, Shared, lock};
 
 const SESSION_ID: &str = "mcp-session-id";
@@ -92,8 +94,12 @@ pub struct HttpOptions {
     pub connections: usize,
     /// How many requests and streams may be answered at once.
     pub streams: usize,
+    /// How many of them may be one client's.
+    pub streams_of_one: usize,
     /// How many sessions there may be.
     pub sessions: usize,
+    /// How many of them may be one client's.
+    pub sessions_of_one: usize,
     /// After how long without a message a session ends.
     pub idle: Duration,
 }
@@ -110,7 +116,9 @@ impl Default for HttpOptions {
             body_bytes: 8 << 20,
             connections: 1024,
             streams: 512,
+            streams_of_one: 128,
             sessions: 256,
+            sessions_of_one: 64,
             idle: Duration::from_secs(30 * 60),
         }
     }
@@ -122,6 +130,8 @@ pub struct HttpFace {
     manager: Arc<LocalSessionManager>,
     options: HttpOptions,
     streams: Arc<Semaphore>,
+    shares: Arc<Shares>,
+    strangers: Strangers,
     /// Whose a session is.
     owners: Mutex<HashMap<String, String>>,
     stop: CancellationToken,
@@ -144,7 +154,16 @@ impl HttpFace {
         let make = move || Ok(Face::new(Arc::clone(&shared), true, Cancel::never()));
         let service = StreamableHttpService::new(make, Arc::clone(&manager), config);
         let streams = Arc::new(Semaphore::new(options.streams));
-        Ok(Arc::new(HttpFace { service, manager, options, streams, owners: Mutex::default(), stop }))
+        Ok(Arc::new(HttpFace {
+            service,
+            manager,
+            options,
+            streams,
+            shares: Arc::default(),
+            strangers: Strangers::default(),
+            owners: Mutex::default(),
+            stop,
+        }))
     }
 
     /// Answers one request.
@@ -167,6 +186,10 @@ impl HttpFace {
         if request.uri().path() != self.options.path {
             return Err((StatusCode::NOT_FOUND, "There is nothing at this address."));
         }
+        // An address in the request line would stand over that of `Host`, and so would the first of two.
+        if request.uri().authority().is_some() || request.headers().get_all(HOST).iter().count() > 1 {
+            return Err((StatusCode::BAD_REQUEST, "A request names this server once, in Host."));
+        }
         let client = self.options.gate.client(request.headers());
         let client = client.ok_or((StatusCode::UNAUTHORIZED, "A bearer token of this server is needed."))?;
         let session = request.headers().get(SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
@@ -177,11 +200,12 @@ impl HttpFace {
         }
         let busy =
             (StatusCode::TOO_MANY_REQUESTS, "Too many requests and streams are open; come again later.");
+        let share = self.shares.take(&client, self.options.streams_of_one).ok_or(busy)?;
         let permit = Arc::clone(&self.streams).try_acquire_owned().map_err(|_| busy)?;
         let (mut parts, body) = request.into_parts();
         let body = self.body(&parts.headers, body).await?;
         let is_new = session.is_none() && parts.method == Method::POST;
-        if is_new && starts_a_session(&body) && self.sessions().await >= self.options.sessions {
+        if is_new && starts_a_session(&body) && !self.has_room(&client).await {
             return Err((StatusCode::TOO_MANY_REQUESTS, "Too many sessions are open; come again later."));
         }
         parts.extensions.insert(ClientName(client.clone()));
@@ -191,7 +215,7 @@ impl HttpFace {
         {
             lock(&self.owners).insert(started.to_owned(), client);
         }
-        Ok(answer.map(|body| Held { body, _permit: permit }.boxed()))
+        Ok(answer.map(|body| Held { body, _permit: permit, _share: share }.boxed()))
     }
 
     /// The whole body, if it comes in time and is not too long.
@@ -216,11 +240,13 @@ impl HttpFace {
         })
     }
 
-    /// How many sessions there are; forgets whose those were that are gone.
-    async fn sessions(&self) -> usize {
+    /// Whether a client may begin another session; forgets whose those were that are gone.
+    async fn has_room(&self, client: &str) -> bool {
         let sessions = self.manager.sessions.read().await;
-        lock(&self.owners).retain(|id, _| sessions.contains_key(id.as_str()));
-        sessions.len()
+        let mut owners = lock(&self.owners);
+        owners.retain(|id, _| sessions.contains_key(id.as_str()));
+        let own = owners.values().filter(|owner| *owner == client).count();
+        sessions.len() < self.options.sessions && own < self.options.sessions_of_one
     }
 
     /// Serves connections until `cancel` fires; then nothing new is begun, and what runs has a moment to end.
@@ -234,18 +260,23 @@ impl HttpFace {
                 () = cancel.cancelled() => break,
             };
             match accepted {
-                Ok((stream, _)) => match Arc::clone(&places).try_acquire_owned() {
-                    Ok(place) => {
-                        let face = Arc::clone(&self);
-                        open.spawn(async move {
-                            face.connection(stream).await;
-                            drop(place);
-                        });
-                    }
-                    Err(_) => {
+                Ok((stream, _)) => {
+                    let place = Arc::clone(&places).try_acquire_owned().ok();
+                    if place.is_none() && !self.strangers.turn_one_out() {
                         let _ = stream.try_write(TOO_MANY);
+                        continue;
                     }
-                },
+                    let (face, places) = (Arc::clone(&self), Arc::clone(&places));
+                    let stranger = self.strangers.comes();
+                    open.spawn(async move {
+                        // The place of the one that was turned out is free in a moment.
+                        let _place = match place {
+                            Some(place) => Some(place),
+                            None => places.acquire_owned().await.ok(),
+                        };
+                        face.connection(stream, stranger).await;
+                    });
+                }
                 // Mostly too many open files; some will be closed soon.
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             }
@@ -256,11 +287,14 @@ impl HttpFace {
         Ok(())
     }
 
-    async fn connection(self: Arc<Self>, stream: TcpStream) {
+    async fn connection(self: Arc<Self>, stream: TcpStream, stranger: Arc<Stranger>) {
         let _ = stream.set_nodelay(true);
-        let face = Arc::clone(&self);
-        let answer = hyper::service::service_fn(move |request| {
+        let (face, who) = (Arc::clone(&self), Arc::clone(&stranger));
+        let answer = hyper::service::service_fn(move |request: Request<hyper::body::Incoming>| {
             let face = Arc::clone(&face);
+            if face.options.gate.client(request.headers()).is_some() {
+                who.is_known();
+            }
             async move { Ok::<_, Infallible>(face.handle(request).await) }
         });
         let mut builder = hyper::server::conn::http1::Builder::new();
@@ -268,6 +302,7 @@ impl HttpFace {
         let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), answer));
         tokio::select! {
             _ = connection.as_mut() => return,
+            () = stranger.turned_out() => return,
             () = self.stop.cancelled() => connection.as_mut().graceful_shutdown(),
         }
         let _ = connection.await;
@@ -299,6 +334,7 @@ fn refusal(status: StatusCode, why: &'static str) -> Answer {
 struct Held {
     body: BoxBody<Bytes, Infallible>,
     _permit: OwnedSemaphorePermit,
+    _share: Share,
 }
 
 impl Body for Held {

@@ -19,12 +19,14 @@ const LOOK: Duration = Duration::from_secs(30);
 struct Changes {
     tools: Option<watch::Receiver<u64>>,
     prompts: Option<watch::Receiver<u64>>,
+    resources: Option<watch::Receiver<u64>>,
     updates: Option<broadcast::Receiver<String>>,
 }
 
 enum Change {
     Tools,
     Prompts,
+    Resources,
     Resource(String),
 }
 
@@ -33,6 +35,7 @@ impl Changes {
         Changes {
             tools: Some(host.tools_version()),
             prompts: host.prompts_version(),
+            resources: host.resources_version(),
             updates: host.updates(),
         }
     }
@@ -42,6 +45,7 @@ impl Changes {
         tokio::select! {
             () = changed(&mut self.tools) => Change::Tools,
             () = changed(&mut self.prompts) => Change::Prompts,
+            () = changed(&mut self.resources) => Change::Resources,
             uri = updated(&mut self.updates) => Change::Resource(uri),
         }
     }
@@ -88,6 +92,7 @@ pub(super) fn in_session(
                 Err(_nothing) => continue,
                 Ok(Change::Tools) => peer.notify_tool_list_changed().await,
                 Ok(Change::Prompts) => peer.notify_prompt_list_changed().await,
+                Ok(Change::Resources) => peer.notify_resource_list_changed().await,
                 Ok(Change::Resource(uri)) => {
                     let wanted = lock(&subscribed).contains(&uri);
                     if !wanted {
@@ -124,6 +129,9 @@ pub(super) async fn in_request(host: &dyn Host, shown: Option<u64>, context: &Su
             }
             Change::Prompts if accepted.prompts_list_changed == Some(true) => {
                 sink.notify_prompt_list_changed().await
+            }
+            Change::Resources if accepted.resources_list_changed == Some(true) => {
+                sink.notify_resource_list_changed().await
             }
             Change::Resource(uri)
                 if accepted.resource_subscriptions.as_ref().is_some_and(|uris| uris.contains(&uri)) =>

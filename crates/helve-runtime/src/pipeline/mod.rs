@@ -277,11 +277,15 @@ impl Pipeline {
         }
         let registry = self.registry.now();
         let found = resolve::resolve(&registry, &story.tool);
-        let Ok(found @ Found { entry, spoken }) = found else {
-            // A name that no tool has came from outside like the arguments, and may hold anything.
-            story.tool = self.governor.clean_short(&story.tool, MAX_NAME_CHARS);
-            story.args = self.unread_args(&args);
-            return Err(found.err().unwrap_or_else(|| ToolError::internal("no tool")).into());
+        let found @ Found { entry, spoken } = match found {
+            Ok(found) => found,
+            Err(error) => {
+                let missing = self.lanes.servers().and_then(|servers| servers.missing(&story.tool));
+                // A name that no tool has came from outside like the arguments, and may hold anything.
+                story.tool = self.governor.clean_short(&story.tool, MAX_NAME_CHARS);
+                story.args = self.unread_args(&args);
+                return Err(missing.unwrap_or(error).into());
+            }
         };
         let spec = entry.spec();
         story.called = spoken.map(|spoken| spoken.spec().name.clone());

@@ -250,7 +250,7 @@ pub(crate) fn is_protected(name: &str) -> bool {
 
 /// Whether a tool of this name comes and goes while Helve runs: a rule for it is no mistake where there is none.
 pub(crate) fn is_dynamic(name: &str) -> bool {
-    name.starts_with("mcp__")
+    name.starts_with("mcp_")
 }
 
 fn is_name(name: &str) -> bool {

@@ -66,9 +66,10 @@ impl Host for FixtureHost {
         Box::pin(async { Ok(all) })
     }
 
-    fn resource_templates(&self) -> Vec<Value> {
-        vec![json!({"uriTemplate": "test://template/{id}/data", "name": "Dynamic Resource",
-            "description": "A resource with a parameter", "mimeType": "application/json"})]
+    fn resource_templates(&self) -> BoxFuture<'_, Vec<Value>> {
+        let template = json!({"uriTemplate": "test://template/{id}/data", "name": "Dynamic Resource",
+            "description": "A resource with a parameter", "mimeType": "application/json"});
+        Box::pin(async { vec![template] })
     }
 
     fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Vec<EmbeddedResource>, ToolError>> {
@@ -99,18 +100,19 @@ impl Host for FixtureHost {
         Some(self.updates.subscribe())
     }
 
-    fn prompts(&self) -> Vec<Value> {
+    fn prompts(&self) -> BoxFuture<'_, Vec<Value>> {
         let argument = |name: &str, required: bool| json!({"name": name, "description": format!("The argument {name}"), "required": required});
         let plain = |name: &str| json!({"name": name, "description": format!("A test prompt: {name}")});
         let mut with_arguments = plain("test_prompt_with_arguments");
         with_arguments["arguments"] = json!([argument("arg1", true), argument("arg2", false)]);
-        vec![
+        let all = vec![
             plain("test_simple_prompt"),
             with_arguments,
             plain("test_prompt_with_embedded_resource"),
             plain("test_prompt_with_image"),
             plain("test_input_required_result_prompt"),
-        ]
+        ];
+        Box::pin(async { all })
     }
 
     fn prompts_version(&self) -> Option<watch::Receiver<u64>> {

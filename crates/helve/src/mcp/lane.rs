@@ -45,6 +45,7 @@ const SCRATCH: &str = "mcp/scratch";
 /// The groups of the runtime's tools.
 const TOOLS: &str = "mcp";
 const SEARCH: &str = "mcp-search";
+const ASKING: &str = "mcp-asking";
 
 /// What is kept of servers, and who is there.
 pub struct Keep {
@@ -172,6 +173,7 @@ pub async fn recall(fleet: &Fleet, runtime: &Runtime) {
 
 /// Keeps the tools of a runtime in step with a fleet, until it is dropped.
 pub struct Gateway {
+    fleet: Arc<Fleet>,
     shelf: Arc<Shelf>,
     following: tokio::task::AbortHandle,
 }
@@ -184,13 +186,20 @@ impl Gateway {
         let mut version = fleet.version();
         version.mark_unchanged();
         put(fleet, runtime, &shelf);
+        runtime.set_tools(ASKING, fleet.asking_tools());
+        let kept_fleet = Arc::clone(fleet);
         let (fleet, runtime, kept) = (Arc::clone(fleet), runtime.clone(), Arc::clone(&shelf));
         let following = tokio::spawn(async move {
             while version.changed().await.is_ok() {
                 put(&fleet, &runtime, &kept);
             }
         });
-        Gateway { shelf, following: following.abort_handle() }
+        Gateway { fleet: kept_fleet, shelf, following: following.abort_handle() }
+    }
+
+    /// The servers.
+    pub fn fleet(&self) -> &Arc<Fleet> {
+        &self.fleet
     }
 
     /// Which of the tools a client is shown.

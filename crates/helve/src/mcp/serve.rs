@@ -6,19 +6,26 @@
 //! | `helve://manual` | what each tool does and where its limits are |
 //! | `helve://journal`, `helve://journal/{offset}` | the session's journal, a page at a time |
 //! | `helve://blob/{id}`, `helve://blob/{id}/{offset}` | the whole of an output that a result shows in part |
+//! | `helve://mcp/{server}/{address}` | a resource of a server behind the gateway, at its own address |
 //!
-//! Nothing else has an address: no file is served as a resource, because reading files is a tool, under its rules.
+//! Nothing else has an address: no file is served as a resource, because reading files is a tool, under its rules. A resource
+//! or a prompt of a server is a call as well, so that the policy holds for it and the journal has it.
 
 mod ask;
 mod resources;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use helve_core::{BoxFuture, CallResult, CancelHandle, EmbeddedResource, ToolError, ToolSpec};
+use helve_core::{
+    BoxFuture, Call, CallResult, CancelHandle, Content, EmbeddedResource, ErrorKind, Peer, ServerAct,
+    ToolError, ToolSpec,
+};
+use helve_mcp::client::{Listed, asking_name, of_address};
 use helve_mcp::server::{Host, HostCall};
-use helve_runtime::{CallScope, Caller, Runtime};
-use serde_json::Value;
+use helve_runtime::{Approver, CallScope, Caller, Runtime};
+use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
 
 pub use ask::PeerApprover;
@@ -38,6 +45,8 @@ pub struct RuntimeHost {
 
 /// So many changes of resources wait for a client that listens.
 const WAITING: usize = 16;
+/// How long a list waits for what servers have to add to it.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 impl RuntimeHost {
     /// A host for one client. `home` and `session` are where the runtime keeps its journal, `canceller` takes back its calls.
@@ -72,6 +81,60 @@ impl RuntimeHost {
         self.version = version;
         self
     }
+
+    /// What the servers behind the gateway have of this kind.
+    async fn more(&self, what: Listed) -> Vec<Value> {
+        match &self.gateway {
+            Some(gateway) => gateway.fleet().more(what, PATIENCE).await,
+            None => Vec::new(),
+        }
+    }
+
+    /// Asks a server for something else than a tool's work, as a call.
+    async fn ask(
+        &self,
+        server: &str,
+        act: ServerAct,
+        args: Value,
+        peer: Option<Arc<dyn Peer>>,
+    ) -> Result<CallResult, ToolError> {
+        let asked = peer.clone().map(|peer| Arc::new(PeerApprover::new(peer)) as Arc<dyn Approver>);
+        let scope = CallScope {
+            approver: asked,
+            peer,
+            caller: Some(Caller::Named("mcp".to_owned())),
+            ..CallScope::default()
+        };
+        let result = self.runtime.call_in(Call::new(asking_name(server, act), args), scope).await;
+        let _ = self.updates.send(resources::JOURNAL.to_owned());
+        match result.error {
+            None => Ok(result),
+            // A server that is not there has no resource either.
+            Some(error) if error.kind == ErrorKind::UnknownTool => {
+                Err(ToolError::not_found(format!("There is no MCP server '{server}'.")))
+            }
+            Some(error) => Err(error.into()),
+        }
+    }
+
+    async fn read_of_server(&self, address: &str) -> Result<Vec<EmbeddedResource>, ToolError> {
+        let not_there = || ToolError::not_found(format!("There is no resource '{}'.", shortened(address)));
+        let (server, uri) = of_address(address).filter(|_| self.gateway.is_some()).ok_or_else(not_there)?;
+        let result = self.ask(server, ServerAct::ReadResource, json!({ "uri": uri }), None).await?;
+        let resource = |content| match content {
+            Content::Resource { resource, .. } => {
+                Some(EmbeddedResource { uri: address.to_owned(), ..resource })
+            }
+            // What was too long to show is cut, and text.
+            Content::Text { text, .. } => Some(resources::text(address, "text/plain", text)),
+            _ => None,
+        };
+        Ok(result.content.into_iter().filter_map(resource).collect())
+    }
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(200).collect()
 }
 
 impl Drop for RuntimeHost {
@@ -82,8 +145,9 @@ impl Drop for RuntimeHost {
 
 impl Host for RuntimeHost {
     fn tools(&self) -> Vec<Arc<ToolSpec>> {
+        let is_tool = |spec: &ToolSpec| spec.origin.as_ref().is_none_or(|origin| origin.act.is_call());
         let shows = |spec: &Arc<ToolSpec>| {
-            self.gateway.as_ref().is_none_or(|gateway| gateway.shelf().shows(&spec.name))
+            is_tool(spec) && self.gateway.as_ref().is_none_or(|gateway| gateway.shelf().shows(&spec.name))
         };
         self.runtime.specs().filter(shows).collect()
     }
@@ -111,11 +175,23 @@ impl Host for RuntimeHost {
 
     fn resources(&self) -> BoxFuture<'_, Result<Vec<Value>, ToolError>> {
         let resources = Arc::clone(&self.resources);
-        Box::pin(off_thread(move || resources.list()))
+        Box::pin(async move {
+            let mut all = off_thread(move || resources.list()).await?;
+            all.append(&mut self.more(Listed::Resources).await);
+            Ok(all)
+        })
     }
 
-    fn resource_templates(&self) -> Vec<Value> {
-        resources::templates()
+    fn resource_templates(&self) -> BoxFuture<'_, Vec<Value>> {
+        Box::pin(async move {
+            let mut all = resources::templates();
+            all.append(&mut self.more(Listed::Templates).await);
+            all
+        })
+    }
+
+    fn resources_version(&self) -> Option<watch::Receiver<u64>> {
+        self.gateway.as_ref().map(|gateway| gateway.fleet().more_version())
     }
 
     fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Vec<EmbeddedResource>, ToolError>> {
@@ -124,6 +200,9 @@ impl Host for RuntimeHost {
                 let text = crate::manual(self.tools(), self.runtime.policy());
                 return Ok(vec![resources::text(uri, "text/markdown", text)]);
             }
+            if uri.starts_with(resources::OF_SERVERS) {
+                return self.read_of_server(uri).await;
+            }
             let (resources, uri) = (Arc::clone(&self.resources), uri.to_owned());
             off_thread(move || resources.read(&uri)).await.map(|one| vec![one])
         })
@@ -131,6 +210,33 @@ impl Host for RuntimeHost {
 
     fn updates(&self) -> Option<broadcast::Receiver<String>> {
         Some(self.updates.subscribe())
+    }
+
+    fn prompts(&self) -> BoxFuture<'_, Vec<Value>> {
+        Box::pin(self.more(Listed::Prompts))
+    }
+
+    fn prompts_version(&self) -> Option<watch::Receiver<u64>> {
+        self.gateway.as_ref().map(|gateway| gateway.fleet().more_version())
+    }
+
+    fn prompt<'a>(
+        &'a self,
+        name: &'a str,
+        args: Value,
+        peer: Arc<dyn Peer>,
+    ) -> BoxFuture<'a, Result<Value, ToolError>> {
+        Box::pin(async move {
+            let not_there = || ToolError::not_found(format!("There is no prompt '{}'.", shortened(name)));
+            let gateway = self.gateway.as_ref().ok_or_else(not_there)?;
+            let (server, own) = gateway.fleet().prompt(name).await.ok_or_else(not_there)?;
+            let args = json!({"name": own, "arguments": args});
+            let result = self.ask(&server, ServerAct::GetPrompt, args, Some(peer)).await?;
+            match result.details {
+                Value::Null => Err(ToolError::new(ErrorKind::TooLarge, result.notes.join("; "))),
+                prompt => Ok(prompt),
+            }
+        })
     }
 }
 

@@ -94,6 +94,21 @@ fn what_is_no_message_is_said_to_be_none() {
     assert!(matches!(read(b"  \t"), Said::Nothing));
     let deep = "[".repeat(100_000);
     assert!(matches!(read(deep.as_bytes()), Said::Garbage(_)));
+    // One that nests too deep answers all the same, and a tool that does takes no other along.
+    let deep =
+        format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"content":{deep}{}}}}}"#, "]".repeat(deep.len()));
+    let Said::Message(message) = read(deep.as_bytes()) else { panic!("no message") };
+    assert!(serde_json::to_string(&message).unwrap().contains(r#""id":7,"error""#));
+    let nested = format!("{}{}", "[".repeat(500), "]".repeat(500));
+    let list = format!(
+        r#"{{"jsonrpc":"2.0","id":7,"result":{{"tools":[{{"name":"a","inputSchema":{{}}}},{{"name":"b","inputSchema":{nested}}}],"nextCursor":"c"}}}}"#
+    );
+    let Said::Message(message) = read(list.as_bytes()) else { panic!("no message") };
+    let message = serde_json::to_value(&message).unwrap();
+    assert_eq!(
+        (&message["result"]["tools"][1]["name"], &message["result"]["nextCursor"]),
+        (&"b".into(), &"c".into())
+    );
 }
 
 #[test]

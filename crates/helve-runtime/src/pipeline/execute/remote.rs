@@ -23,7 +23,8 @@ pub(super) struct OneTool {
 impl Servers for OneTool {
     fn call(&self, call: ServerCall) -> BoxFuture<'_, Result<ServerReply, ToolError>> {
         Box::pin(async move {
-            if call.server != self.origin.server || call.tool != self.origin.tool {
+            let ToolOrigin { server, tool, act } = &self.origin;
+            if call.server != *server || call.tool != *tool || call.act != *act {
                 let message = "The tool tried to call another server or tool than the one it was permitted.";
                 return Err(ToolError::new(ErrorKind::Blocked, message)
                     .hint("This is a fault in the tool: it may call what its declaration names as origin."));

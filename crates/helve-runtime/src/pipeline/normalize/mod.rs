@@ -28,6 +28,11 @@ use super::validate::{MAX_PROBLEMS, Validator, child, push_step, refusal, shown}
 const HABITS: &[&str] = &["description", "title", "reason"];
 /// How far a `$ref` is followed.
 const MAX_REFS: usize = 16;
+/// So many parts of a schema are held against the arguments, beside one for each byte of them; what is left then stays as it
+/// came.
+const MOST_STEPS: usize = 100_000;
+/// So many bytes that are copied count as one step.
+const BYTES_A_STEP: u64 = 256;
 
 /// Canonical arguments, and what was repaired.
 #[derive(Debug, PartialEq)]
@@ -46,8 +51,9 @@ pub(crate) fn normalize(
     let schema = validator.schema();
     let object = to_object(tool, schema, args, limits)?;
     let depth = usize::try_from(limits.args_depth).unwrap_or(usize::MAX);
-    let mut walk = Walk::new(schema, depth);
     let mut args = Value::Object(object);
+    let more = usize::try_from(weight(&args)).unwrap_or(usize::MAX);
+    let mut walk = Walk { steps: MOST_STEPS.saturating_add(more), ..Walk::new(schema, depth) };
     walk.value(schema, &mut args, 0);
     let Walk { notes, problems, .. } = walk;
     if problems.is_empty() {
@@ -147,14 +153,20 @@ struct Walk<'s> {
     notes: Vec<String>,
     problems: Vec<Problem>,
     pointer: String,
+    /// How many steps are left.
+    steps: usize,
 }
 
 impl<'s> Walk<'s> {
     fn new(root: &'s Value, depth: usize) -> Self {
-        Walk { root, depth, notes: Vec::new(), problems: Vec::new(), pointer: String::new() }
+        Walk { root, depth, notes: Vec::new(), problems: Vec::new(), pointer: String::new(), steps: 0 }
     }
 
     fn value(&mut self, schema: &'s Value, value: &mut Value, refs: usize) {
+        if self.steps == 0 {
+            return;
+        }
+        self.steps -= 1;
         if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
             let found = target.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
             if let (Some(found), true) = (found, refs < MAX_REFS) {
@@ -193,9 +205,16 @@ impl<'s> Walk<'s> {
             return;
         }
         for variant in variants {
+            // To copy a large value costs as much as many steps.
+            let copied = usize::try_from(weight(value) / BYTES_A_STEP).unwrap_or(usize::MAX);
+            let steps = self.steps.saturating_sub(copied);
+            if steps == 0 {
+                return;
+            }
             let mut trial = value.clone();
-            let mut walk = Walk { pointer: self.pointer.clone(), ..Walk::new(self.root, self.depth) };
+            let mut walk = Walk { pointer: self.pointer.clone(), steps, ..Walk::new(self.root, self.depth) };
             walk.value(variant, &mut trial, refs);
+            self.steps = walk.steps;
             if walk.problems.is_empty() && fits_type(variant, &trial) {
                 *value = trial;
                 self.notes.append(&mut walk.notes);

@@ -2,28 +2,64 @@
 //!
 //! The judge is the `jsonschema` crate (2020-12, no remote or file references). Its first compile costs milliseconds a
 //! process, so it is made only when it is needed: [`quick`] accepts the ordinary cases of ordinary schemas without it,
-//! and whatever `quick` does not accept goes to the judge.
+//! and whatever `quick` does not accept goes to the judge. A schema may come from elsewhere: `reach` says how much the judge
+//! may be asked by it.
 
 mod quick;
+mod reach;
 
 use std::sync::OnceLock;
 
 use helve_core::{Problem, ToolError};
+use jsonschema::PatternOptions;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use serde_json::Value;
 
 use quick::Quick;
+use reach::{Effort, Reach};
 
 /// So many problems help a model; more only cost it.
 pub(crate) const MAX_PROBLEMS: usize = 20;
 /// So much of a key is shown.
 const MAX_KEY_CHARS: usize = 80;
 
+/// So often may a pattern go back in a text before it counts as not matching, and so large may it be.
+const MOST_STEPS_BACK: usize = 20_000;
+const PATTERN_BYTES: usize = 1 << 20;
+
 /// A schema that is compiled at most once, and only when needed.
 pub(crate) struct Validator {
     schema: Value,
     quick: OnceLock<Option<Quick>>,
-    full: OnceLock<Result<jsonschema::Validator, String>>,
+    full: OnceLock<Result<Judge, String>>,
+}
+
+/// The judge, and how much it may be asked.
+struct Judge {
+    judge: jsonschema::Validator,
+    reach: Reach,
+}
+
+impl Judge {
+    fn new(schema: &Value) -> Result<Judge, String> {
+        let reach = Reach::of(schema)?;
+        let patterns =
+            PatternOptions::fancy_regex().backtrack_limit(MOST_STEPS_BACK).size_limit(PATTERN_BYTES);
+        let judge = jsonschema::draft202012::options().with_pattern_options(patterns).build(schema);
+        Ok(Judge { judge: judge.map_err(|error| error.to_string())?, reach })
+    }
+
+    fn problems(&self, value: &Value) -> Vec<Problem> {
+        let one = |expected: &str| vec![Problem::new("", expected, shown(value))];
+        match self.reach.effort(value) {
+            Effort::Everything => {
+                self.judge.iter_errors(value).flat_map(|error| describe(&error)).take(MAX_PROBLEMS).collect()
+            }
+            Effort::Verdict if self.judge.is_valid(value) => Vec::new(),
+            Effort::Verdict => one("a value that fits the schema"),
+            Effort::Nothing => one("a value that nests less deep"),
+        }
+    }
 }
 
 impl Validator {
@@ -41,10 +77,8 @@ impl Validator {
         if quick.as_ref().is_some_and(|quick| quick.accepts(value)) {
             return Ok(Vec::new());
         }
-        let full =
-            self.full.get_or_init(|| jsonschema::draft202012::new(&self.schema).map_err(|e| e.to_string()));
-        let full = full.as_ref().map_err(Clone::clone)?;
-        Ok(full.iter_errors(value).flat_map(|error| describe(&error)).take(MAX_PROBLEMS).collect())
+        let full = self.full.get_or_init(|| Judge::new(&self.schema));
+        Ok(full.as_ref().map_err(Clone::clone)?.problems(value))
     }
 }
 

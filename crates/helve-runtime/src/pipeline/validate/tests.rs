@@ -114,3 +114,32 @@ proptest! {
         prop_assert_eq!(quick.accepts(&value), judge.is_valid(&value), "{} {}", schema, value);
     }
 }
+
+/// The longest chain of references and the deepest value that are let through, on the stack of a thread as calls have it.
+#[test]
+fn what_a_schema_from_elsewhere_may_ask_for_is_bounded() {
+    let mut defs = serde_json::Map::new();
+    for n in 0..30 {
+        defs.insert(format!("d{n}"), json!({"allOf": [{"$ref": format!("#/$defs/d{}", n + 1)}]}));
+    }
+    defs.insert("d30".to_owned(), json!({"type": "string"}));
+    let chain = json!({"type": "object", "$defs": defs, "properties": {"a": {"$ref": "#/$defs/d0"}}});
+    assert_eq!(Validator::new(chain).problems(&json!({"a": 7})).unwrap().len(), 1);
+
+    let wide = vec![json!({"properties": {"a": {"$ref": "#"}}}); 50];
+    let tree = Validator::new(json!({"type": "object", "allOf": wide}));
+    for levels in [1, 20, 80] {
+        let value = (0..levels).fold(json!(7), |inner, _| json!({"a": inner}));
+        assert!(!tree.problems(&value).unwrap().is_empty(), "{levels}");
+        let value = (0..levels).fold(json!({}), |inner, _| json!({"a": inner}));
+        assert_eq!(tree.problems(&value).unwrap(), [], "{levels}");
+    }
+    let deep = (0..300).fold(json!({}), |inner, _| json!({"a": inner}));
+    assert_eq!(tree.problems(&deep).unwrap()[0].expected, "a value that nests less deep");
+    let slow = Validator::new(json!({"type": "string", "pattern": "^(a*)*(?=b)\\1c$"}));
+    let text = json!("a".repeat(50));
+    assert!(!slow.problems(&text).unwrap().is_empty());
+    for elsewhere in ["http://127.0.0.1:9/x", "file:///etc/passwd"] {
+        assert!(Validator::new(json!({"$ref": elsewhere})).problems(&json!(1)).is_err());
+    }
+}

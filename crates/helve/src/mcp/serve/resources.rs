@@ -10,6 +10,8 @@ use helve_store::{Blobs, CallRow, Filter, Home, Index, StoreError, Tail};
 use serde_json::{Value, json};
 
 pub(super) const MANUAL: &str = "helve://manual";
+/// How the addresses of servers' resources begin.
+pub(super) const OF_SERVERS: &str = "helve://mcp/";
 pub(super) const JOURNAL: &str = "helve://journal";
 const BLOB: &str = "helve://blob/";
 /// So much of a journal or of an output is one page.

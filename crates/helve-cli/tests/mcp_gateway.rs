@@ -1,0 +1,269 @@
+//! `helve mcp --gateway`: several MCP servers, and Helve's own tools, before one client.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[path = "mcp/client.rs"]
+mod client;
+#[path = "mcp/scene.rs"]
+mod scene;
+mod support;
+
+use std::time::{Duration, Instant};
+
+use client::Client;
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use support::{Place, is_installed, json_lines, sandbox_works, wait_for};
+
+/// Two servers of the kind `Useful`, each with its own settings; none where they cannot run.
+fn place(top: &str, one: &str, two: &str) -> Option<Place> {
+    if !sandbox_works() || !is_installed("python3") {
+        return None;
+    }
+    let place = scene::place();
+    let server = |name: &str, more: &str| {
+        let words = ["Useful".to_owned(), name.to_owned()];
+        scene::server(name, &words, more)
+    };
+    place.configure(&format!("{top}\n{}{}", server("one", one), server("two", two)));
+    Some(place)
+}
+
+fn open(place: &Place, options: &[&str], capabilities: Value) -> Client {
+    let options = [&["--gateway"], options].concat();
+    let mut client = Client::with(place, &options, &[]);
+    client.initialize(capabilities);
+    // A server that is slow to start holds nobody up, so its tools may come later.
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let listed = names(&mut client);
+        let has = |name: &str| listed.iter().any(|listed| listed == name);
+        if has("tool_search") || (has("mcp__one__echo") && has("mcp__two__echo")) {
+            return client;
+        }
+        assert!(Instant::now() < until, "{listed:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn names(client: &mut Client) -> Vec<String> {
+    client.tools().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn text(result: &Value) -> &str {
+    result["content"][0]["text"].as_str().unwrap_or_default()
+}
+
+/// The last block of a failed result names the kind of error.
+fn kind(result: &Value) -> &str {
+    assert_eq!(result["isError"], true, "{result}");
+    result["content"].as_array().unwrap().last().unwrap()["text"].as_str().unwrap().trim_matches(['[', ']'])
+}
+
+fn calls(place: &Place) -> Vec<Value> {
+    json_lines(&place.run(&["log", "--json"]).stdout)
+}
+
+#[test]
+fn tools_of_all_servers_and_our_own_stand_side_by_side() {
+    let Some(place) = place("auto_approve = true", "", "deny = ['d*']") else { return };
+    let mut client = open(&place, &["--with-own"], json!({}));
+    let names = names(&mut client);
+    for name in ["mcp__one__echo", "mcp__one__die", "mcp__two__echo", "echo", "exec", "read_file"] {
+        assert!(names.contains(&name.to_owned()), "{name}: {names:?}");
+    }
+    for name in ["mcp__two__die", "tool_search", "mcp_read__one", "mcp_prompt__one"] {
+        assert!(!names.contains(&name.to_owned()), "{name}: {names:?}");
+    }
+    assert_eq!(text(&client.call("mcp__one__echo", json!({"say": "a"}))), "one echo a");
+    assert_eq!(text(&client.call("mcp__two__echo", json!({"say": "b"}))), "two echo b");
+    assert_eq!(text(&client.call("echo", json!({"message": "c"}))), "c");
+    let denied = client.call("mcp__two__die", json!({}));
+    assert_eq!(kind(&denied), "blocked");
+    assert!(text(&denied).contains("does not offer"), "{denied}");
+    assert_eq!(client.end(), Some(0));
+    let told: Vec<(Value, Value, Value)> = calls(&place)
+        .into_iter()
+        .map(|call| (call["tool"].clone(), call["ok"].clone(), call["caller"].clone()))
+        .collect();
+    let call = |tool: &str, ok: bool| (json!(tool), json!(ok), json!("mcp:tests"));
+    let expected = [
+        call("mcp__one__echo", true),
+        call("mcp__two__echo", true),
+        call("echo", true),
+        call("mcp__two__die", false),
+    ];
+    for one in expected {
+        assert!(told.contains(&one), "{one:?}: {told:?}");
+    }
+    let mut alone = open(&place, &[], json!({}));
+    assert!(self::names(&mut alone).iter().all(|name| name.starts_with("mcp__")));
+}
+
+#[test]
+fn the_owners_rules_hold_for_each_tool() {
+    let top = "[tools.mcp__one__count]\nenabled = false\n";
+    let one = "per_minute = 3\n[mcp.servers.one.tools.grow]\napproval = 'always'";
+    let Some(place) = place(top, one, "") else { return };
+    let mut client = open(&place, &[], json!({"elicitation": {}}));
+    let listed = names(&mut client);
+    assert!(
+        !listed.contains(&"mcp__one__count".to_owned()) && listed.contains(&"mcp__two__count".to_owned())
+    );
+    let off = client.response("tools/call", json!({"name": "mcp__one__count", "arguments": {}}));
+    assert!(off.to_string().contains("mcp__one__count") && !off.to_string().contains("one count"), "{off}");
+    for (answer, expected) in [("deny", Some("approval_denied")), ("once", None)] {
+        let id = client.send("tools/call", json!({"name": "mcp__one__grow", "arguments": {"say": answer}}));
+        let question = client.asked("elicitation/create");
+        let message = question["params"]["message"].as_str().unwrap();
+        assert!(message.contains("mcp__one__grow") && message.contains("Rule: "), "{message}");
+        client.answer(&question["id"], json!({"action": "accept", "content": {"answer": answer}}));
+        let result = client.wait(id)["result"].take();
+        assert_eq!((result["isError"] == true).then(|| kind(&result)), expected, "{result}");
+    }
+    for number in 0..3 {
+        assert_eq!(
+            text(&client.call("mcp__one__echo", json!({"say": number.to_string()}))),
+            format!("one echo {number}")
+        );
+    }
+    assert_eq!(kind(&client.call("mcp__one__echo", json!({}))), "rate_limited");
+    assert_eq!(text(&client.call("mcp__two__echo", json!({}))), "two echo");
+    client.end();
+    let mut nobody = open(&place, &[], json!({}));
+    assert_eq!(kind(&nobody.call("mcp__one__grow", json!({}))), "approval_required");
+}
+
+#[test]
+fn very_many_schemas_are_searched_for() {
+    let Some(place) = place("mcp.schema_budget = 0", "", "") else { return };
+    let mut client = open(&place, &[], json!({}));
+    assert_eq!(names(&mut client), ["tool_search"]);
+    let found = client.call("tool_search", json!({"query": "mcp__two__count"}));
+    assert!(text(&found).contains("mcp__two__count"), "{found}");
+    assert!(names(&mut client).contains(&"mcp__two__count".to_owned()));
+    assert!(!client.notifications("notifications/tools/list_changed").is_empty());
+    // What is not shown can be called all the same.
+    assert_eq!(text(&client.call("mcp__one__echo", json!({}))), "one echo");
+}
+
+#[test]
+fn a_list_that_grows_is_passed_on() {
+    let Some(place) = place("", "trusted = true", "") else { return };
+    let mut client = open(&place, &[], json!({}));
+    assert!(!names(&mut client).contains(&"mcp__one__late".to_owned()));
+    client.call("mcp__one__grow", json!({}));
+    for what in ["tools", "resources", "prompts"] {
+        client.told(&format!("notifications/{what}/list_changed"));
+    }
+    assert!(names(&mut client).contains(&"mcp__one__late".to_owned()));
+    assert_eq!(text(&client.call("mcp__one__late", json!({}))), "one late");
+    // Of a server that the owner does not vouch for, what is new is off until he agrees.
+    client.call("mcp__two__grow", json!({}));
+    let until = Instant::now() + Duration::from_secs(10);
+    let refused = loop {
+        let answer = client.response("tools/call", json!({"name": "mcp__two__late", "arguments": {}}));
+        if answer.get("result").is_some() || Instant::now() > until {
+            break answer["result"].clone();
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert_eq!(kind(&refused), "blocked");
+    assert!(text(&refused).contains("was not there when the owner agreed"), "{refused}");
+}
+
+#[test]
+fn resources_and_prompts_of_servers_are_calls_under_the_same_rules() {
+    let Some(place) = place("", "", "[tools.mcp_read__two]\nenabled = false") else { return };
+    let mut client = open(&place, &[], json!({}));
+    let listed = client.request("resources/list", json!({}))["resources"].to_string();
+    for part in ["helve://manual", "helve://mcp/one/demo://note", "helve://mcp/two/demo://note"] {
+        assert!(listed.contains(part), "{part}: {listed}");
+    }
+    let templates = client.request("resources/templates/list", json!({})).to_string();
+    assert!(templates.contains("helve://mcp/one/demo://item/{id}"), "{templates}");
+    let read = client.request("resources/read", json!({"uri": "helve://mcp/one/demo://item/7"}));
+    assert_eq!(
+        read["contents"][0],
+        json!({"uri": "helve://mcp/one/demo://item/7", "mimeType": "text/plain", "text": "one has demo://item/7"})
+    );
+    for uri in [
+        "helve://mcp/two/demo://note",
+        "helve://mcp/one/file:///etc/passwd",
+        "helve://mcp/three/demo://note",
+        "helve://mcp/one/",
+        "demo://note",
+    ] {
+        let refused = client.response("resources/read", json!({"uri": uri}));
+        assert!(refused["error"]["code"].is_number(), "{uri}: {refused}");
+    }
+    let prompts = client.request("prompts/list", json!({}))["prompts"].clone();
+    let greet =
+        prompts.as_array().unwrap().iter().find(|prompt| prompt["name"] == "mcp__two__greet").unwrap();
+    assert_eq!(greet["arguments"][0]["name"], "who");
+    let got = client.request("prompts/get", json!({"name": "mcp__two__greet", "arguments": {"who": "Ada"}}));
+    assert_eq!(got["messages"][0]["content"]["text"], "two greets Ada\\x1b[2J", "{got}");
+    assert!(client.response("prompts/get", json!({"name": "mcp__two__none"}))["error"].is_object());
+    assert_eq!(client.end(), Some(0));
+    let told = calls(&place);
+    let was_called = |tool: &str, ok: bool| told.iter().any(|call| call["tool"] == tool && call["ok"] == ok);
+    assert!(was_called("mcp_read__one", true) && was_called("mcp_prompt__two", true), "{told:?}");
+}
+
+#[test]
+fn progress_comes_through_and_a_call_that_is_taken_back_ends_at_its_server() {
+    let Some(place) = place("", "", "") else { return };
+    let mut client = open(&place, &[], json!({}));
+    let params = json!({"name": "mcp__one__count", "arguments": {}, "_meta": {"progressToken": "p"}});
+    let id = client.send("tools/call", params);
+    assert_eq!(text(&client.wait(id)["result"]), "one count");
+    let notes = client.notifications("notifications/progress");
+    let last = notes.last().unwrap();
+    assert_eq!(
+        (&last["params"]["progressToken"], &last["params"]["total"]),
+        (&json!("p"), &json!(3.0)),
+        "{notes:?}"
+    );
+    assert!(last["params"]["message"].as_str().unwrap().contains("step 3"), "{notes:?}");
+
+    let logs = || place.run(&["mcp", "logs", "one", "--json"]).stdout;
+    let id = client.send("tools/call", json!({"name": "mcp__one__wait", "arguments": {}}));
+    assert!(wait_for(Duration::from_secs(10), || logs().contains("waits")), "{}", logs());
+    client.notify("notifications/cancelled", json!({"requestId": id}));
+    assert!(wait_for(Duration::from_secs(10), || logs().contains("was cancelled")), "{}", logs());
+    assert_eq!(text(&client.call("mcp__one__echo", json!({"say": "next"}))), "one echo next");
+}
+
+#[test]
+fn a_server_that_dies_comes_back_and_the_others_go_on() {
+    let Some(place) = place("", "per_minute = 1000", "per_minute = 1000") else { return };
+    let mut client = open(&place, &[], json!({}));
+    let dying = client.send("tools/call", json!({"name": "mcp__one__die", "arguments": {}}));
+    let others: Vec<u64> = (0..20)
+        .map(|n| {
+            client.send("tools/call", json!({"name": "mcp__two__echo", "arguments": {"say": n.to_string()}}))
+        })
+        .collect();
+    for (n, id) in others.into_iter().enumerate() {
+        assert_eq!(text(&client.wait(id)["result"]), format!("two echo {n}"));
+    }
+    let died = client.wait(dying);
+    assert!(text(&died["result"]).contains("ended with code 1"), "{died}");
+    assert_eq!(text(&client.call("mcp__one__echo", json!({"say": "again"}))), "one echo again");
+}
+
+#[test]
+fn a_hundred_calls_at_once_reach_their_servers_in_order() {
+    let Some(place) = place("", "per_minute = 1000", "per_minute = 1000") else { return };
+    let mut client = open(&place, &[], json!({}));
+    let sent: Vec<(u64, String)> = (0..100)
+        .map(|n| {
+            let server = if n % 2 == 0 { "one" } else { "two" };
+            let params = json!({"name": format!("mcp__{server}__echo"), "arguments": {"say": n.to_string()}});
+            (client.send("tools/call", params), format!("{server} echo {n}"))
+        })
+        .collect();
+    for (id, expected) in sent {
+        assert_eq!(text(&client.wait(id)["result"]), expected);
+    }
+}

@@ -82,3 +82,18 @@ async fn a_dry_run_changes_nothing_and_tells_what_the_patch_then_does() {
     assert_eq!(after["moved1.txt"].0, b"first\nLINE\nlast");
     assert!(!after.contains_key("f0.txt") && !after.contains_key("f1.txt"));
 }
+
+#[tokio::test]
+async fn undo_after_a_patch_gives_every_byte_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = workspace(dir.path());
+    let root = dir.path().join("workspace");
+    let bytes = || tree(&root).into_iter().map(|(name, (bytes, _))| (name, bytes)).collect::<Vec<_>>();
+    let before = bytes();
+    let applied = apply(&runtime, patch("line 99"), false).await;
+    assert!(applied.ok, "{}", applied.text());
+    assert_ne!(bytes(), before);
+    let undone = runtime.undo(applied.call.as_str(), false).await.unwrap();
+    assert!(undone.ok, "{}", undone.text());
+    assert_eq!(bytes(), before);
+}

@@ -159,6 +159,33 @@ proptest! {
 }
 
 #[test]
+fn a_file_that_a_call_turned_into_a_directory_comes_back_and_so_does_a_directory() {
+    block(async {
+        let (dir, runtime) = scene();
+        let ws = dir.path().join("ws");
+        let put = |path: &str| json!({"act": "put", "path": path, "text": "text"});
+        let act = |act: &str, path: &str| json!({"act": act, "path": path, "text": ""});
+        let first = json!({"commits": [[put("g"), put("t/a"), put("t/b")]]});
+        assert!(runtime.call(Call::new("commit", first)).await.ok);
+        let before = tree(&ws);
+        let turn = json!({"commits": [
+            [act("remove", "g"), act("remove", "t/a"), act("remove", "t/b"), act("remove", "t")],
+            [act("mkdirp", "g/h/i"), put("t")],
+        ]});
+        let turned = runtime.call(Call::new("commit", turn)).await;
+        assert!(turned.ok, "{turned:?}");
+        fs::write(ws.join("g/h/i/mine"), "mine").unwrap();
+        let after = tree(&ws);
+        let refused = runtime.undo(turned.call.as_str(), false).await.unwrap();
+        assert!(!refused.ok && tree(&ws) == after, "{refused:?}");
+        fs::remove_file(ws.join("g/h/i/mine")).unwrap();
+        let undone = runtime.undo(turned.call.as_str(), false).await.unwrap();
+        assert!(undone.ok, "{undone:?}");
+        assert_eq!(tree(&ws), before);
+    });
+}
+
+#[test]
 fn an_undo_is_refused_whole_where_one_file_has_changed() {
     block(async {
         let (dir, runtime) = scene();

@@ -69,8 +69,8 @@ impl PutBack {
         }
         plan.left.append(&mut plan.lost);
         plan.left.append(&mut plan.damaged);
-        let (changes, report) = plan.finish(files).await?;
-        if !changes.is_empty() {
+        let (commits, report) = plan.finish(files).await?;
+        for changes in commits {
             files.commit(changes, false).await?;
         }
         Ok(report.output(call))
@@ -97,6 +97,23 @@ impl PutBack {
             FileState::Directory => Expect::Any,
             FileState::File { id, .. } => Expect::Content(ContentId(id.clone())),
         };
+        let act = |act| Change { path: path.clone(), act, expect: expect.clone() };
+        // What is of another kind has to go before what was there can come back.
+        let turned = match (&change.was, &now) {
+            (FileState::File { .. }, FileState::Directory) => {
+                plan.directories.push(path.clone());
+                true
+            }
+            (FileState::Directory, FileState::File { .. }) => {
+                plan.remove.push(act(Act::Remove));
+                true
+            }
+            _ => false,
+        };
+        if turned {
+            plan.turned.push(path.clone());
+        }
+        let expect = if turned { Expect::Absent } else { expect.clone() };
         let act = |act| Change { path: path.clone(), act, expect };
         match (&change.was, &now) {
             (FileState::Absent, FileState::Directory) => plan.directories.push(path.clone()),
@@ -133,6 +150,8 @@ struct Plan {
     remove: Vec<Change>,
     /// Directories that the call made.
     directories: Vec<String>,
+    /// Paths that were a file and are a directory, or the other way round.
+    turned: Vec<String>,
     make: Vec<Change>,
     restore: Vec<Change>,
     conflicts: Vec<String>,
@@ -144,8 +163,9 @@ struct Plan {
 }
 
 impl Plan {
-    /// The changes in their order, and what is told of them. A directory goes if nothing else is in it.
-    async fn finish(mut self, files: &dyn Files) -> Result<(Vec<Change>, Report), ToolError> {
+    /// The changes in their order, and what is told of them. A directory goes if nothing else is in it. They are one commit,
+    /// or two where a path turns from a file into a directory or back, which no commit can do in one step.
+    async fn finish(mut self, files: &dyn Files) -> Result<(Vec<Vec<Change>>, Report), ToolError> {
         let mut gone: Vec<String> = self.remove.iter().map(|change| change.path.clone()).collect();
         // What is below comes first.
         self.directories.sort_unstable_by(|a, b| b.cmp(a));
@@ -157,6 +177,13 @@ impl Plan {
                 self.remove.iter().filter(|one| one.path.starts_with(&below)).cloned().collect();
             rehearsal.push(change.clone());
             if files.commit(rehearsal, true).await.is_err() {
+                if self.turned.contains(&path) {
+                    let message = format!(
+                        "'{path}' was a file and is a directory with something in it. Nothing was put back."
+                    );
+                    return Err(ToolError::new(ErrorKind::Conflict, message)
+                        .hint("Move what is in it elsewhere, then undo again."));
+                }
                 self.left.push(path);
                 continue;
             }
@@ -165,11 +192,18 @@ impl Plan {
         }
         let report = Report {
             restored: self.make.iter().chain(&self.restore).map(|change| change.path.clone()).collect(),
-            removed: gone,
+            removed: gone.into_iter().filter(|path| !self.turned.contains(path)).collect(),
             left: self.left,
         };
-        let changes = self.remove.into_iter().chain(self.make).chain(self.restore).collect();
-        Ok((changes, report))
+        let mut commits = vec![self.remove];
+        if !self.turned.is_empty() {
+            commits.push(Vec::new());
+        }
+        if let Some(last) = commits.last_mut() {
+            last.extend(self.make.into_iter().chain(self.restore));
+        }
+        commits.retain(|changes| !changes.is_empty());
+        Ok((commits, report))
     }
 }
 

@@ -24,8 +24,14 @@ pub(crate) fn variants(old: &str, new: &str) -> Vec<Cleaned> {
     all.extend(without_numbers(old, new, true));
     for which in [Escape::All, Escape::LineEnds, Escape::Quotes] {
         if let Some(cleaned) = unescaped(old, which) {
-            let new = if habitual(new, which) { unescaped(new, which) } else { None }
-                .unwrap_or_else(|| new.to_owned());
+            // A text that is to stay as it is stays so, whatever habit it shows.
+            let new = match new == old {
+                true => cleaned.clone(),
+                false => habitual(new, which)
+                    .then(|| unescaped(new, which))
+                    .flatten()
+                    .unwrap_or_else(|| new.to_owned()),
+            };
             all.push(Cleaned { what: Cleaning::Escapes, old: cleaned, new });
         }
     }

@@ -7,7 +7,7 @@ use clap::Args as ClapArgs;
 use helve::mcp::server::{Gate, Hosts, HttpFace, HttpOptions, Token};
 use helve::mcp::token;
 use serde_json::json;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 use crate::args::Global;
 use crate::failure::{CANCELLED, Failure};
@@ -64,7 +64,7 @@ pub(crate) fn serve(global: &Global, options: &Options) -> Result<u8, Failure> {
         Failure::usage(format!("{listen} cannot be served ({error}); choose another address with --listen"))
     };
     let served = hosts::block_on(async {
-        let listener = TcpListener::bind(options.listen).await.map_err(cannot)?;
+        let listener = listen(options.listen).map_err(cannot)?;
         let url = format!("http://{}/mcp", listener.local_addr().map_err(cannot)?);
         if global.json {
             ui::print_json(&json!({"url": url, "token_file": token_file}))?;
@@ -83,6 +83,15 @@ pub(crate) fn serve(global: &Global, options: &Options) -> Result<u8, Failure> {
     })?;
     served?;
     Ok(if interrupt::was_asked_to_end() { 0 } else { CANCELLED })
+}
+
+/// A door where as many may wait as may be inside: the system's usual 128 would make a crowd wait for seconds.
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // As a listener of the standard library has it: a port that was just left can be taken again.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(u32::try_from(HttpOptions::default().connections).unwrap_or(u32::MAX))
 }
 
 /// How many connections may be open: at most half of the files that may be, because calls need some as well.

@@ -261,19 +261,13 @@ impl HttpFace {
             };
             match accepted {
                 Ok((stream, _)) => {
-                    let place = Arc::clone(&places).try_acquire_owned().ok();
-                    if place.is_none() && !self.strangers.turn_one_out() {
+                    let Some(place) = self.place(&places, cancel).await else {
                         let _ = stream.try_write(TOO_MANY);
                         continue;
-                    }
-                    let (face, places) = (Arc::clone(&self), Arc::clone(&places));
-                    let stranger = self.strangers.comes();
+                    };
+                    let (face, stranger) = (Arc::clone(&self), self.strangers.comes());
                     open.spawn(async move {
-                        // The place of the one that was turned out is free in a moment.
-                        let _place = match place {
-                            Some(place) => Some(place),
-                            None => places.acquire_owned().await.ok(),
-                        };
+                        let _place = place;
                         face.connection(stream, stranger).await;
                     });
                 }
@@ -285,6 +279,21 @@ impl HttpFace {
         self.stop.cancel();
         let _ = tokio::time::timeout(GRACE, async { while open.join_next().await.is_some() {} }).await;
         Ok(())
+    }
+
+    /// A place for a connection: a free one, or that of the oldest stranger, who leaves in a moment. Who comes next waits
+    /// for that moment too: it would take the place that was made for this one.
+    async fn place(&self, places: &Arc<Semaphore>, cancel: &Cancel) -> Option<OwnedSemaphorePermit> {
+        if let Ok(place) = Arc::clone(places).try_acquire_owned() {
+            return Some(place);
+        }
+        if !self.strangers.turn_one_out() {
+            return None;
+        }
+        tokio::select! {
+            place = Arc::clone(places).acquire_owned() => place.ok(),
+            () = cancel.cancelled() => None,
+        }
     }
 
     async fn connection(self: Arc<Self>, stream: TcpStream, stranger: Arc<Stranger>) {

@@ -1,0 +1,16 @@
+//! The closed loop: a model decides, Helve acts, the model sees what came of it and goes on.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`talk`] | what is said between the owner, the model and the tools |
+//! | [`model`] | one model behind one trait, whoever serves it |
+//! | [`events`] | what a run tells while it goes on, and how it ends |
+//! | [`story`] | what a session's journal keeps of the talk, beside the calls |
+//!
+//! Every call that a model wants goes through [`helve::Runtime`] and nothing else: this crate has no way to the world of its
+//! own but the connection to the model.
+
+pub mod events;
+pub mod model;
+pub mod story;
+pub mod talk;

@@ -6,11 +6,13 @@
 //! | [`model`] | one model behind one trait, whoever serves it |
 //! | [`events`] | what a run tells while it goes on, and how it ends |
 //! | [`story`] | what a session's journal keeps of the talk, beside the calls |
+//! | [`record`] | the talk told again from a journal |
 //!
 //! Every call that a model wants goes through [`helve::Runtime`] and nothing else: this crate has no way to the world of its
 //! own but the connection to the model.
 
 pub mod events;
 pub mod model;
+pub mod record;
 pub mod story;
 pub mod talk;

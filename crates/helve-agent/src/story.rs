@@ -28,6 +28,9 @@ pub enum Chapter {
         system: String,
         /// The hash of the tools that it is shown.
         tools: String,
+        /// Whether it goes on with the talk that the session already holds. Else a new talk begins here.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        goes_on: bool,
     },
     /// The owner or the loop says something.
     Said {

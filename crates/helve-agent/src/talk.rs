@@ -3,7 +3,7 @@
 //! It is the same for every provider; each writes it in its own words. The arguments of a call stay the text that the model
 //! wrote: what is wrong with it is for the pipeline to say, and what is right with it must not be lost on the way.
 
-use helve::CallId;
+use helve::{CallId, Content};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -88,6 +88,35 @@ pub struct ToolAnswer {
     /// Helve's name of the call; none if it never reached the pipeline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallId>,
+}
+
+impl ToolAnswer {
+    /// What a model reads of a call that went through the pipeline: its blocks in words and pictures. It is the same while
+    /// the session runs and when it is told again from the journal.
+    pub fn new(wanted: &ToolUse, call: Option<CallId>, ok: bool, content: &[Content]) -> ToolAnswer {
+        let mut images = Vec::new();
+        let mut text = String::new();
+        for block in content {
+            let words = match block {
+                Content::Text { text, .. } => text.clone(),
+                Content::Image { data, mime_type, .. } => {
+                    images.push(Picture { mime: mime_type.clone(), data: data.clone() });
+                    continue;
+                }
+                Content::Audio { mime_type, .. } => format!("[a sound, {mime_type}]"),
+                Content::Resource { resource, .. } => match &resource.text {
+                    Some(text) => format!("[{}]\n{text}", resource.uri),
+                    None => format!("[{}, not text]", resource.uri),
+                },
+                Content::ResourceLink(link) => format!("[{}: {}]", link.name, link.uri),
+            };
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(&words);
+        }
+        ToolAnswer { id: wanted.id.clone(), name: wanted.name.clone(), text, images, is_error: !ok, call }
+    }
 }
 
 /// A picture.

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`talk`] | what is said between the owner, the model and the tools |
 //! | [`model`] | one model behind one trait, whoever serves it |
+//! | [`run`] | the loop |
+//! | [`control`] | how a running loop is told something from outside |
 //! | [`events`] | what a run tells while it goes on, and how it ends |
 //! | [`story`] | what a session's journal keeps of the talk, beside the calls |
 //! | [`record`] | the talk told again from a journal |
@@ -11,8 +13,10 @@
 //! Every call that a model wants goes through [`helve::Runtime`] and nothing else: this crate has no way to the world of its
 //! own but the connection to the model.
 
+pub mod control;
 pub mod events;
 pub mod model;
 pub mod record;
+pub mod run;
 pub mod story;
 pub mod talk;

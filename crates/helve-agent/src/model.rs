@@ -20,6 +20,9 @@ pub struct Request<'a> {
     pub tools: &'a [Arc<ToolSpec>],
     /// The talk so far. It begins with a user's message; every call in it is answered.
     pub messages: &'a [Message],
+    /// Whether it may call them now. Where it may not they are shown all the same, for the calls in the talk and for the
+    /// provider's cache, and the provider is told to have none called.
+    pub may_call: bool,
     /// The longest answer, in tokens; none for the model's own limit.
     pub max_output: Option<u64>,
     /// How it samples; none for the model's own way.

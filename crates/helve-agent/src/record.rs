@@ -67,11 +67,22 @@ pub fn messages(records: &[Record]) -> Vec<Message> {
                 talk.push(Message::Model(answer.message.clone()));
                 push_results(&mut talk, results);
             }
+            Chapter::NotRun { results } => not_run(&mut talk, results),
             Chapter::Shortened { messages, .. } => talk.clone_from(messages),
             Chapter::Begin { .. } | Chapter::Asked { .. } | Chapter::Failed { .. } | Chapter::End { .. } => {}
         }
     }
     sound(talk)
+}
+
+/// Puts in what the model was told of calls that have no outcome because they never ran.
+fn not_run(talk: &mut [Message], told: &[ToolAnswer]) {
+    let Some(Message::Results { results }) = talk.last_mut() else { return };
+    for result in results.iter_mut().filter(|result| result.call.is_none()) {
+        if let Some(told) = told.iter().find(|told| told.id == result.id) {
+            result.clone_from(told);
+        }
+    }
 }
 
 /// What a model reads of a call without an outcome.

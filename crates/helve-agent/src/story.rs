@@ -4,12 +4,15 @@
 //! that of the [`ToolUse`](crate::talk::ToolUse). What the owner and the model said stands between them as notes, whose body
 //! is one [`Chapter`]. Both together are the session: the talk can be told again from them, and nothing else is needed.
 
+use std::sync::Arc;
+
+use helve::ToolSpec;
 use helve::store::{EntryKind, Record};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::model::{Answer, ModelError, Request};
-use crate::talk::{Message, Usage, UserMessage};
+use crate::talk::{Message, ToolAnswer, Usage, UserMessage};
 
 /// The member that tells a note of ours from one of another program.
 const MARK: &str = "agent";
@@ -58,6 +61,11 @@ pub enum Chapter {
         /// Why.
         error: ModelError,
     },
+    /// Calls that never reached the pipeline, and what the model is told instead of their results.
+    NotRun {
+        /// What the model is told, one for each of these calls.
+        results: Vec<ToolAnswer>,
+    },
     /// From here on the talk is a shorter one: these messages stand for all before them.
     Shortened {
         /// The round.
@@ -89,19 +97,66 @@ impl Chapter {
 
 /// The hash by which a request is known in the journal: equal requests have equal ones.
 pub fn digest(request: &Request<'_>) -> String {
-    let mut hasher = blake3::Hasher::new();
-    let mut part = |text: &str| {
-        hasher.update(&(text.len() as u64).to_le_bytes());
-        hasher.update(text.as_bytes());
-    };
-    part(request.system);
-    for tool in request.tools {
-        part(&tool.name);
-        part(&tool.description);
-        part(&tool.parameters.to_string());
+    let mut digest = Digest::new(request.system, request.tools);
+    request.messages.iter().for_each(|message| digest.add(message));
+    digest.of_request(request.may_call)
+}
+
+/// The same made bit by bit, so that a long talk is not hashed again at each request.
+#[derive(Clone)]
+pub struct Digest(blake3::Hasher);
+
+impl Digest {
+    /// Of a request with no message yet.
+    pub fn new(system: &str, tools: &[Arc<ToolSpec>]) -> Digest {
+        let mut digest = Digest(blake3::Hasher::new());
+        digest.part(system);
+        digest.tools(tools);
+        digest
     }
-    for message in request.messages {
-        part(&serde_json::to_value(message).unwrap_or(Value::Null).to_string());
+
+    /// One more message.
+    pub fn add(&mut self, message: &Message) {
+        self.part(&serde_json::to_value(message).unwrap_or(Value::Null).to_string());
     }
-    format!("b3:{}", hasher.finalize().to_hex())
+
+    /// The hash of the request.
+    pub fn of_request(&self, may_call: bool) -> String {
+        let mut whole = self.clone();
+        if !may_call {
+            whole.part("no calls");
+        }
+        whole.text()
+    }
+
+    /// The hash of what a model is told of itself.
+    pub fn of_system(system: &str) -> String {
+        let mut digest = Digest(blake3::Hasher::new());
+        digest.part(system);
+        digest.text()
+    }
+
+    /// The hash of the tools that a model is shown.
+    pub fn of_tools(tools: &[Arc<ToolSpec>]) -> String {
+        let mut digest = Digest(blake3::Hasher::new());
+        digest.tools(tools);
+        digest.text()
+    }
+
+    fn tools(&mut self, tools: &[Arc<ToolSpec>]) {
+        for tool in tools {
+            self.part(&tool.name);
+            self.part(&tool.description);
+            self.part(&tool.parameters.to_string());
+        }
+    }
+
+    fn part(&mut self, text: &str) {
+        self.0.update(&(text.len() as u64).to_le_bytes());
+        self.0.update(text.as_bytes());
+    }
+
+    fn text(&self) -> String {
+        format!("b3:{}", self.0.finalize().to_hex())
+    }
 }

@@ -162,6 +162,16 @@ impl Runtime {
         &self.pipeline.authority.policy
     }
 
+    /// A text without the secrets that the policy knows.
+    pub fn without_secrets(&self, text: &str) -> String {
+        self.pipeline.governor.redact(text)
+    }
+
+    /// Takes the secrets that the policy knows out of a value.
+    pub fn hide_secrets(&self, value: &mut Value) {
+        self.pipeline.governor.clean_value(value);
+    }
+
     /// Finds out what became of calls whose process died while they changed files of this workspace, and says it for
     /// people; each is told once, here or with the first call that uses files.
     pub async fn settle(&self) -> Result<Vec<String>, ToolError> {

@@ -6,6 +6,7 @@
 //! | [`model`] | one model behind one trait, whoever serves it |
 //! | [`run`] | the loop |
 //! | [`control`] | how a running loop is told something from outside |
+//! | [`models`] | the models that can be asked, and who serves them |
 //! | [`events`] | what a run tells while it goes on, and how it ends |
 //! | [`story`] | what a session's journal keeps of the talk, beside the calls |
 //! | [`record`] | the talk told again from a journal |
@@ -16,6 +17,7 @@
 pub mod control;
 pub mod events;
 pub mod model;
+pub mod models;
 pub mod record;
 pub mod run;
 pub mod story;

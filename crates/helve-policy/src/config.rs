@@ -10,6 +10,7 @@
 //! | `keys` | the table: every key, its type, its default, what it does |
 //! | `credentials` | what nobody should read for a model, by default |
 //! | `server`, `server_keys` | the same for what only MCP servers have |
+//! | `model_keys` | the same for models and the agent |
 //! | `value` | checks one value against its type |
 //! | `layers` | puts the layers together, remembers where each value came from |
 //! | `tighten` | what a workspace's own file may set |
@@ -26,6 +27,7 @@ pub(crate) mod import;
 pub(crate) mod jsonc;
 pub(crate) mod keys;
 pub(crate) mod layers;
+pub(crate) mod model_keys;
 pub(crate) mod server;
 pub(crate) mod server_keys;
 pub(crate) mod show;

@@ -46,8 +46,8 @@ pub mod text {
 }
 
 pub use policy::{
-    ApprovalLength, CaseOutcome, Change, ConfiguredServer, PathDecision, PathUse, Policy, PolicyCase,
-    RuleShown, RunBy, ToolRule, diff,
+    AgentSettings, ApprovalLength, CaseOutcome, Change, ConfiguredServer, ModelPrice, ModelSettings,
+    PathDecision, PathUse, Policy, PolicyCase, RuleShown, RunBy, ToolRule, diff,
 };
 pub use rate::{RateLimiter, RetryAfter, Ticket};
 pub use rules::{

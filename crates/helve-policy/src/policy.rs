@@ -8,6 +8,7 @@ mod check;
 mod compare;
 mod files;
 mod judge;
+mod model;
 mod rules;
 mod servers;
 
@@ -22,6 +23,7 @@ use helve_shell::tree::Dialect;
 
 use crate::config::keys;
 use crate::config::layers::{self, Collector, ConfigError, Layer, Origin, Settings, Sources, WorkspaceFile};
+use crate::config::model_keys;
 use crate::config::server;
 use crate::config::show::{self, Setting};
 use crate::config::value::Value;
@@ -34,6 +36,7 @@ use crate::view::{self, Surroundings, Wishes};
 pub use compare::{CaseOutcome, Change, PolicyCase, diff};
 pub use files::{PathDecision, PathUse};
 pub use judge::RunBy;
+pub use model::{AgentSettings, ModelPrice, ModelSettings};
 pub use rules::{ApprovalLength, RuleShown};
 pub use servers::ConfiguredServer;
 
@@ -192,6 +195,7 @@ impl Policy {
         hidden.extend(guarded.iter().cloned());
         // Commands may run the programs that a hook is made of, but not change them.
         guarded.extend(approval::hook_files(list(&settings, keys::APPROVAL_HOOK)));
+        guarded.extend(approval::hook_files(list(&settings, model_keys::KEY_COMMAND)));
         let guard = Guard {
             deny: patterns(&settings, keys::EXEC_DENY).unwrap_or_default(),
             ask: patterns(&settings, keys::EXEC_ASK).unwrap_or_default(),
@@ -361,11 +365,13 @@ impl Policy {
         named
     }
 
-    /// Reads the values that must never be shown: those of `secrets`, and what servers are given that is one by its name.
+    /// Reads the values that must never be shown: those of `secrets`, what servers are given that is one by its name,
+    /// and the keys of models that are in the environment.
     pub fn secrets(&self) -> Result<Vec<Secret>, ConfigError> {
         let variable = |name: &str| self.inner.around.variables.get(name).cloned();
         let mut secrets = secrets::read(secret_sources(&self.inner.settings), variable)?;
         secrets.extend(self.server_secrets());
+        secrets.extend(self.model_secrets());
         Ok(secrets)
     }
 

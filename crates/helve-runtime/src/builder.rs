@@ -116,6 +116,7 @@ pub struct RuntimeBuilder {
     net: Option<Arc<dyn Egress>>,
     servers: Option<Arc<dyn Servers>>,
     peer: Option<Arc<dyn Peer>>,
+    secrets: Vec<(String, String)>,
     expects_command: bool,
     one_call: Option<String>,
     builtin: Vec<(&'static [&'static str], BuiltinTools)>,
@@ -237,6 +238,13 @@ impl RuntimeBuilder {
         self
     }
 
+    /// A value, with its name, that never reaches a model or the journal, beside those of the policy. Can be called again.
+    #[must_use]
+    pub fn secret(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.secrets.push((name.into(), value.into()));
+        self
+    }
+
     /// Shows tools and takes calls in a dialect. Tools that it does not have keep their own names.
     #[must_use]
     pub fn dialect(mut self, dialect: Dialect) -> Self {
@@ -324,7 +332,8 @@ impl RuntimeBuilder {
             let name = secret.name.rsplit('/').next().unwrap_or(&secret.name);
             (name, secret.value.as_str())
         });
-        let secrets = Secrets::new(marked);
+        let given = self.secrets.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let secrets = Secrets::new(marked.chain(given));
         let governor = Arc::new(Governor { secrets, limits: Arc::new(policy.limits().clone()) });
         let executor = Executor { lanes: Arc::clone(&lanes), governor: Arc::clone(&governor) };
         let hook = hook(&policy, &workspace)?;

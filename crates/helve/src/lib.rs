@@ -42,9 +42,9 @@ pub use helve_core::{
     ToolError, ToolOrigin, ToolSpec, Truncated, TypedTool, Verdict, WireError, typed,
 };
 pub use helve_policy::{
-    ApprovalLength, CaseOutcome, Change, ConfigError, ConfiguredServer, Judgement, Layer, Observation,
-    Origin, PartDecision, Policy, PolicyCase, ProposedRule, RuleShown, Setting, Sources, WORKSPACE_FILE,
-    WorkspaceFile, diff, learn, starter,
+    AgentSettings, ApprovalLength, CaseOutcome, Change, ConfigError, ConfiguredServer, Judgement, Layer,
+    ModelPrice, ModelSettings, Observation, Origin, PartDecision, Policy, PolicyCase, ProposedRule,
+    RuleShown, Setting, Sources, WORKSPACE_FILE, WorkspaceFile, diff, learn, starter,
 };
 pub use helve_runtime::{
     Answer, Approval, ApprovalRequest, Approver, AskedPart, BuildError, CallScope, Caller, Channel, Contents,

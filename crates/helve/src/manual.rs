@@ -34,7 +34,7 @@ pub fn manual(specs: impl IntoIterator<Item: Borrow<ToolSpec>>, policy: &Policy)
     }
     text.push_str(REFUSED);
     text.push_str(&truncation(limits));
-    limits_table(&mut text, limits);
+    limits_table(&mut text, policy);
     text.push_str(PLANNING);
     text
 }
@@ -164,13 +164,17 @@ fn truncation(limits: &Limits) -> String {
     )
 }
 
-fn limits_table(text: &mut String, limits: &Limits) {
+fn limits_table(text: &mut String, policy: &Policy) {
+    let limits = policy.limits();
     text.push_str(
         "\n# Limits\n\nOnly the owner can change them.\n\n| limit | value | at the limit |\n|---|---|---|\n",
     );
     for row in Limits::TABLE {
         let value = limits.get(row.name).unwrap_or(row.default);
         let _ = writeln!(text, "| {} | {value} {} | {} |", row.name, row.unit, row.at_limit);
+    }
+    for (name, value, at_limit) in policy.agent().rows() {
+        let _ = writeln!(text, "| {name} | {value} | {at_limit} |");
     }
     text.push_str(
         "\nThese hold for file tools whatever the policy says.\n\n| what | at most | at the limit |\n|---|---|---|\n",

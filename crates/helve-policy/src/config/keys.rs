@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 use helve_core::{Limits, Verdict, protected};
 
 use super::credentials::DENY_READ;
-use super::server_keys;
 use super::value::{Kind, Value};
+use super::{model_keys, server_keys};
 use crate::guard::{self, Pattern};
 
 /// One key of the configuration.
@@ -126,6 +126,7 @@ pub fn keys() -> &'static [Key] {
     static KEYS: OnceLock<Vec<Key>> = OnceLock::new();
     KEYS.get_or_init(|| {
         let mut keys = plain_keys();
+        keys.extend(model_keys::keys());
         keys.extend(server_keys::keys());
         keys.extend(Limits::TABLE.iter().map(|limit| Key {
             name: Cow::Owned(format!("limits.{}", limit.name)),
@@ -180,7 +181,7 @@ fn plain_keys() -> Vec<Key> {
             CONTEXT_WINDOW,
             Kind::AtLeast(1),
             None,
-            "How many tokens the model's context window holds: `read_file` shows more or less at a time by it. Not set: not known.",
+            "How many tokens the model's context window holds: `read_file` shows more or less at a time by it. Not set: model.context_window, else not known.",
         ),
         key(
             PROFILE,

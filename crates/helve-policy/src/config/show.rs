@@ -118,9 +118,22 @@ fn rule_help() -> String {
 }
 
 /// A value for keys that have no default.
-fn example(name: &str) -> &'static str {
+pub(super) fn example(name: &str) -> &'static str {
     match name.rsplit('.').next() {
         Some("timeout" | "start_timeout" | "call_timeout") => "60",
+        Some("use") => r#""ollama:qwen3""#,
+        Some("base_url") => r#""http://localhost:8080/v1""#,
+        Some("key_env") => r#""OPENAI_API_KEY""#,
+        Some("key_command") => r#"["/usr/bin/pass", "show", "openai"]"#,
+        Some("context_window") => "200000",
+        Some("max_output") => "8192",
+        Some("temperature") => "0.2",
+        Some("price_input") => "3",
+        Some("price_cached") => "0.3",
+        Some("price_output") => "15",
+        Some("time") => "3600",
+        Some("tokens") => "2000000",
+        Some("cost") => "5",
         Some("transport") => r#""stdio""#,
         Some("command") => r#""mcp-server""#,
         Some("url") => r#""https://example.com/mcp""#,

@@ -352,6 +352,9 @@ fn example(key: &Key) -> String {
         "hook" => "['/usr/bin/ask']".into(),
         "profile" => "'coding'".into(),
         "rules_otherwise" | "rules_otherwise_bare" => "'ask'".into(),
+        _ if key.name.starts_with("model.") || key.name.starts_with("agent.") => {
+            super::show::example(&key.name).into()
+        }
         _ => "'work'".into(),
     })
 }

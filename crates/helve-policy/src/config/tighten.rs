@@ -8,7 +8,7 @@ use helve_core::ApprovalNeed;
 use super::keys;
 use super::layers::{Origin, Settings};
 use super::value::Value;
-use super::{server, server_keys};
+use super::{model_keys, server, server_keys};
 use crate::rules::Rule;
 
 /// Limits whose smaller values make the policy stricter and lose nothing that is kept for the owner.
@@ -125,6 +125,23 @@ fn stricter(settings: &Settings, name: &str, value: &Value) -> Outcome {
             smaller(*number, in_force.or_else(|| settings.get("limits.exec_timeout_default")))
         }
         (name, Value::Count(number)) if LIMITS.contains(&name) => smaller(*number, in_force),
+        (name, _) if name.starts_with(model_keys::MODEL) => {
+            Outcome::Looser("it cannot choose a model, an address or a key")
+        }
+        (model_keys::ROUNDS | model_keys::TIME | model_keys::TOKENS, Value::Count(number)) => {
+            smaller(*number, in_force)
+        }
+        (model_keys::COST, Value::Millionths(number)) => match in_force {
+            Some(Value::Millionths(other)) if other <= number => Outcome::Keep,
+            _ => Outcome::Set(value.clone()),
+        },
+        (model_keys::TOOLSET, Value::Text(word)) => {
+            let width = |word: &str| model_keys::TOOLSETS.iter().position(|known| *known == word);
+            match in_force {
+                Some(Value::Text(other)) if width(other) <= width(word) => Outcome::Keep,
+                _ => Outcome::Set(value.clone()),
+            }
+        }
         (name, value) if name.starts_with(server_keys::SERVERS) => of_server(settings, name, value),
         (name, value) => match (name.strip_prefix("tools.").and_then(|rest| rest.split_once('.')), value) {
             (Some((_, "enabled")), Value::Bool(false)) => Outcome::Set(value.clone()),

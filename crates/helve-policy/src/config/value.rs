@@ -31,6 +31,10 @@ pub enum Kind {
     Calls,
     /// A whole number of seconds from 1 to a year.
     Seconds,
+    /// A number from 0 to this, with at most six digits that count behind the point.
+    Decimal(u64),
+    /// A model: `provider:name`.
+    ModelName,
     /// Any text.
     Text,
     /// One of these words.
@@ -90,6 +94,8 @@ impl Kind {
                 crate::rate::MAX_CALLS_PER_HOUR
             ),
             Kind::Seconds => format!("a whole number of seconds from 1 to {MAX_SECONDS}"),
+            Kind::Decimal(most) => format!("a number from 0 to {most}"),
+            Kind::ModelName => "a model as \"provider:name\", such as \"ollama:qwen3\"".into(),
             Kind::Text => "a string".into(),
             Kind::Choice(words) => {
                 let quoted: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
@@ -131,6 +137,7 @@ impl Kind {
                 | Kind::Shell
                 | Kind::Template
                 | Kind::SessionName
+                | Kind::ModelName
                 | Kind::VariableName
                 | Kind::Url
         )
@@ -142,6 +149,8 @@ impl Kind {
 pub(crate) enum Value {
     Bool(bool),
     Count(u64),
+    /// A decimal number, in millionths.
+    Millionths(u64),
     Text(String),
     List(Vec<String>),
     Patterns(Vec<Pattern>),
@@ -162,6 +171,7 @@ impl Value {
         match self {
             Value::Bool(value) => (*value).into(),
             Value::Count(number) => (*number).into(),
+            Value::Millionths(number) => serde_json::from_str(&decimal(*number)).unwrap_or_default(),
             Value::Text(text) => text.clone().into(),
             Value::List(items) => items.clone().into(),
             Value::Patterns(patterns) => patterns.iter().map(Pattern::source).collect(),
@@ -181,6 +191,12 @@ impl Value {
     }
 }
 
+/// A number of millionths as a decimal, without zeros that say nothing.
+pub(crate) fn decimal(millionths: u64) -> String {
+    let text = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 /// Checks one value. The error is a sentence of its own that says what was expected and what came.
 pub(crate) fn check(kind: Kind, node: &Node, home: Option<&Path>) -> Result<Value, String> {
     let wrong = || format!("expected {}, received {}", kind.expected(), node.value.describe());
@@ -198,6 +214,15 @@ pub(crate) fn check(kind: Kind, node: &Node, home: Option<&Path>) -> Result<Valu
             };
             let number = u64::try_from(*number).ok().filter(|number| range.contains(number));
             number.map(Value::Count).ok_or_else(wrong)
+        }
+        (Kind::Decimal(most), Raw::Integer(_) | Raw::Number(_)) => {
+            let number = match &node.value {
+                Raw::Integer(number) => Some(*number as f64),
+                Raw::Number(written) => written.parse().ok(),
+                _ => None,
+            };
+            let number = number.filter(|number: &f64| (0.0..=most as f64).contains(number));
+            number.map(|number| Value::Millionths((number * 1e6).round() as u64)).ok_or_else(wrong)
         }
         (kind, Raw::Text(text)) if kind.is_text() => check_text(kind, text),
         (
@@ -243,6 +268,10 @@ fn check_text(kind: Kind, text: &str) -> Result<Value, String> {
         Kind::Choice(words) if !words.contains(&text) => return wrong(),
         Kind::VariableName if !is_variable_name(text) => return wrong(),
         Kind::Url => server::check_url(text)?,
+        Kind::ModelName => match text.split_once(':') {
+            Some((provider, name)) if !provider.is_empty() && !name.is_empty() && text.len() <= 1024 => {}
+            _ => return wrong(),
+        },
         Kind::Shell if text.is_empty() || (text.contains('/') && !text.starts_with('/')) => return wrong(),
         Kind::SessionName => {
             let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);

@@ -75,7 +75,7 @@ impl Policy {
     pub fn model_context_window_tokens(&self) -> Option<u64> {
         match self.inner.settings.get(keys::CONTEXT_WINDOW) {
             Some(Value::Count(tokens)) => Some(*tokens),
-            _ => None,
+            _ => self.model().context_window,
         }
     }
 

@@ -157,6 +157,12 @@ impl Runtime {
         self.pipeline.check(CommandUse { command: command.to_owned(), working_dir })
     }
 
+    /// What the policy says of a call of any tool: normalized, validated and decided as a call would be. Answers that the
+    /// owner gave before do not count, nor do rate limits. Nothing is asked, run or recorded.
+    pub fn decide(&self, call: Call) -> Decision {
+        self.pipeline.decide(call)
+    }
+
     /// The policy in force.
     pub fn policy(&self) -> &Policy {
         &self.pipeline.authority.policy

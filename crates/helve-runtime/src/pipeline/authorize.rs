@@ -135,6 +135,12 @@ impl Refusal {
     fn new(error: ToolError, decision: Decision) -> Self {
         Refusal { decision: Some(Box::new(decision)), ..error.into() }
     }
+
+    /// The decision behind it; where no rule decided, one in the error's words.
+    fn into_decision(self) -> Decision {
+        let Refusal { error, decision, .. } = self;
+        decision.map_or_else(|| Decision::deny(error.kind.name(), error.message), |decision| *decision)
+    }
 }
 
 impl From<ToolError> for Refusal {
@@ -254,9 +260,33 @@ impl Authority {
             Ok(decided) => {
                 self.granted_before(&spec.name, &side.caller, &decided).unwrap_or(decided.decision)
             }
-            Err(Refusal { decision: Some(decision), .. }) => *decision,
-            Err(refusal) => Decision::deny(refusal.error.kind.name(), refusal.error.message),
+            Err(refusal) => Refusal::into_decision(refusal),
         }
+    }
+
+    /// What the policy says of a call, without the answers that the owner gave before. Nothing is reserved, asked or noted.
+    pub(crate) fn preview(
+        &self,
+        entry: &Entry,
+        args: &Value,
+        shown: &Shown<'_>,
+        shell: impl FnOnce() -> Result<Arc<dyn ShellBackend>, ToolError>,
+    ) -> Decision {
+        let (spec, rule) = (entry.spec(), entry.rule(&self.policy));
+        let decide = || {
+            enabled(spec, rule)?;
+            let (access, declared) =
+                contained_call(spec, || (entry.tool.access(args), entry.tool.approval(args)))?;
+            let contained = contained(spec, shell);
+            let mut judged = self.judge(spec, &access, &contained)?;
+            judged.iter_mut().for_each(|one| one.hide_secrets(shown));
+            let paths = self.judge_paths(spec, &access, shown);
+            let contains = matches!(contained, Ok(true));
+            let decided = self.decide(spec, rule, judged, paths, declared, contains)?;
+            contained?;
+            Ok(decided.decision)
+        };
+        decide().unwrap_or_else(|refusal: Refusal| refusal.into_decision())
     }
 
     /// What the policy says of each command.

@@ -262,6 +262,28 @@ impl Pipeline {
         }
     }
 
+    /// Resolve to authorize, up to the policy's word. Nothing is asked, run or recorded.
+    pub(crate) fn decide(&self, call: Call) -> Decision {
+        let refused = |error: ToolError| {
+            let error = self.clean_error(error);
+            Decision::deny(error.kind.name(), error.message)
+        };
+        let registry = self.registry.now();
+        let found = match resolve::resolve(&registry, &call.tool) {
+            Ok(found) => found,
+            Err(error) => return refused(error),
+        };
+        let mut story = Story::new(None, call.tool, &self.side);
+        let args = match self.valid(found, call.args, &mut story) {
+            Ok(args) => args,
+            Err(error) => return refused(error),
+        };
+        let spec = found.entry.spec();
+        let shown =
+            Shown { args: &|args| self.shown_args(spec, args), text: &|text| self.governor.redact(text) };
+        self.authority.preview(found.entry, &args, &shown, || self.lanes.shell())
+    }
+
     /// The refusal of a call beyond the most that a batch may hold.
     pub(crate) fn too_many(&self, call: Call, side: &Arc<Side>, limit: u64) -> CallResult {
         let story = Story::new(None, self.governor.clean_short(&call.tool, MAX_NAME_CHARS), side);

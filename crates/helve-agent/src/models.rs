@@ -2,11 +2,14 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`record`] | a model whose answers come from a record |
 //! | [`secret`] | a key that nobody can print |
 //!
-//! In: a [`Choice`], made by whoever reads the owner's configuration; nothing here reads a file or the environment. Out: a
+//! In: a [`Choice`], made by whoever reads the owner's configuration; nothing here reads a file or the environment, but for the
+//! record that was chosen. Out: a
 //! [`Model`].
 
+pub mod record;
 pub mod secret;
 
 use std::sync::Arc;
@@ -125,6 +128,9 @@ pub fn parse(text: &str) -> Result<(String, String), ModelError> {
 ///
 /// Where there is no such provider, no key for one that wants one, or an address that cannot be used.
 pub fn model(choice: Choice) -> Result<Arc<dyn Model>, ModelError> {
+    if choice.provider == "replay" {
+        return record::open(&choice.name);
+    }
     let message = format!("There is no provider '{}'.", helve::harmless::harmless(&choice.provider));
     Err(ModelError::new(ModelErrorKind::Request, message))
 }

@@ -177,10 +177,24 @@ impl Hosts for ClientHosts {
     }
 }
 
-/// Runs what serves clients to its end, on the threads that serving many calls at once takes.
-pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+/// How many clients a face serves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clients {
+    /// The one at the other end of the standard streams.
+    One,
+    /// As many as come.
+    Many,
+}
+
+/// Runs what serves clients to its end. One client's messages are handled on one thread, because handing each of them from
+/// thread to thread takes longer than the work; what waits for a disk or computes for long has threads of its own.
+pub(crate) fn block_on<T>(clients: Clients, work: impl Future<Output = T>) -> Result<T, Failure> {
+    let threads = match clients {
+        Clients::One => 1,
+        Clients::Many => std::thread::available_parallelism().map_or(2, |cores| cores.get().clamp(2, 8)),
+    };
     let tokio = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(std::thread::available_parallelism().map_or(2, |cores| cores.get().clamp(2, 8)))
+        .worker_threads(threads)
         .enable_all()
         .build()
         .map_err(|error| Failure::internal(format!("the event loop cannot start: {error}")))?;

@@ -93,7 +93,8 @@ impl Runtime {
 
     async fn call_by(&self, call: Call, side: Arc<Side>) -> CallResult {
         match self.pipeline.admit_one(call, &side).await {
-            Admitted::Ready(ready) => self.pipeline.finish(*ready).await,
+            // Boxed: what holds this is copied each time that it is handed on, and the work itself is large.
+            Admitted::Ready(ready) => Box::pin(self.pipeline.finish(*ready)).await,
             Admitted::Refused(result) => *result,
         }
     }

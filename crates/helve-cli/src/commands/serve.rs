@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpSocket};
 
 use crate::args::Global;
 use crate::failure::{CANCELLED, Failure};
-use crate::hosts::{self, ClientHosts, Offer, Offered};
+use crate::hosts::{self, ClientHosts, Clients, Offer, Offered};
 use crate::{interrupt, ui};
 
 /// Offer the tools to MCP clients over HTTP
@@ -63,7 +63,7 @@ pub(crate) fn serve(global: &Global, options: &Options) -> Result<u8, Failure> {
         let listen = options.listen;
         Failure::usage(format!("{listen} cannot be served ({error}); choose another address with --listen"))
     };
-    let served = hosts::block_on(async {
+    let served = hosts::block_on(Clients::Many, async {
         let listener = listen(options.listen).map_err(cannot)?;
         let url = format!("http://{}/mcp", listener.local_addr().map_err(cannot)?);
         if global.json {

@@ -151,7 +151,7 @@ impl Connection {
             Underway { progress: call.progress.clone(), peer: call.peer.clone(), asking: Arc::default() };
         let from = Instant::now();
         if let Some((request, what)) = more::request(call) {
-            let answer = self.once(call, request, &underway, from, within).await?;
+            let answer = Box::pin(self.once(call, request, &underway, from, within)).await?;
             return more::reply(what, answer, self.sandbox())
                 .ok_or_else(|| CallFailure::Plain(self.strange(what.method())));
         }
@@ -159,9 +159,13 @@ impl Connection {
         params.arguments = call.args.as_object().cloned();
         for _ in 0..ROUNDS {
             let request = ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()));
-            let (result, request_state) = match self.once(call, request, &underway, from, within).await? {
+            let (result, request_state) = match Box::pin(self.once(call, request, &underway, from, within))
+                .await?
+            {
                 ServerResult::CallToolResult(result) => return Ok(content::reply(result, self.sandbox())),
-                ServerResult::InputRequiredResult(wanted) => self.answers(wanted, &underway).await?,
+                ServerResult::InputRequiredResult(wanted) => {
+                    Box::pin(self.answers(wanted, &underway)).await?
+                }
                 // A result without content is one of the oldest protocol.
                 ServerResult::EmptyResult(_) => {
                     let (content, sandbox) = (Vec::new(), self.sandbox());

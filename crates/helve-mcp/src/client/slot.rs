@@ -297,13 +297,14 @@ impl Slot {
         let mut sign_ins = 0;
         loop {
             let connection = tokio::select! {
-                connection = self.connection() => connection?,
+                connection = Box::pin(self.connection()) => connection?,
                 () = call.cancel.cancelled() => return Err(cancelled()),
             };
             if call.act.is_call() {
                 self.may_call(&call.tool)?;
             }
-            match connection.call(&call, self.spec.call_timeout).await {
+            // Boxed, as what is seldom needed is: the size of a call is copied each time that it is handed on.
+            match Box::pin(connection.call(&call, self.spec.call_timeout)).await {
                 Ok(reply) => return Ok(reply),
                 Err(CallFailure::Plain(error)) => return Err(error),
                 Err(CallFailure::Gone(error)) => {
@@ -317,7 +318,7 @@ impl Slot {
                     }
                     let news = News { tools: Arc::default(), more: Arc::clone(&self.more_version) };
                     let opening = Opening { spec: &self.spec, parts: &self.parts, era: None, news };
-                    opening.sign_in(Some(&challenge)).await?;
+                    Box::pin(opening.sign_in(Some(&challenge))).await?;
                     // The new rights are with a new connection.
                     let mut state = lock(&self.state);
                     if matches!(&*state, State::Up(now, _) if Arc::ptr_eq(now, &connection)) {

@@ -273,7 +273,9 @@ impl ServerHandler for Face {
             let exchange::Line { cancel, progress, peer } = line;
             served.host.call(HostCall { call, client, cancel, progress, peer })
         };
-        let (result, left) = converse(&context, way, self.least(&context), work).await;
+        // Boxed: the protocol's loop copies the future of a request several times before it is polled.
+        let talk = Box::pin(converse(&context, way, self.least(&context), work));
+        let (result, left) = talk.await;
         if let Some(error) = &result.error {
             if error.kind == ErrorKind::UnknownTool {
                 return Err(shown::refused(&error.clone().into()));

@@ -7,7 +7,7 @@ use helve::mcp::server::{Hosts, serve_stdio};
 
 use crate::args::Global;
 use crate::failure::{CANCELLED, Failure};
-use crate::hosts::{self, ClientHosts, Offer, Offered};
+use crate::hosts::{self, ClientHosts, Clients, Offer, Offered};
 
 #[derive(ClapArgs)]
 pub(super) struct Stdio {
@@ -18,7 +18,7 @@ pub(super) struct Stdio {
 pub(super) fn serve(global: &Global, options: &Stdio) -> Result<u8, Failure> {
     let Offered { hosts, cancel, canceller } = hosts::offered(global, &options.offer, "mcp")?;
     let frame_bytes = hosts.frame_bytes();
-    let served = hosts::block_on(async {
+    let served = hosts::block_on(Clients::One, async {
         hosts.settle().await;
         let served =
             serve_stdio(Arc::<ClientHosts>::clone(&hosts) as Arc<dyn Hosts>, frame_bytes, &cancel).await;

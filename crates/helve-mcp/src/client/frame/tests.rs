@@ -144,3 +144,60 @@ proptest! {
         let _ = read(&line);
     }
 }
+
+/// Members of an answer and of its result: those that the straight way knows, and some that it must leave alone.
+fn answer() -> impl Strategy<Value = Value> {
+    let content = prop_oneof![
+        Just(json!([])),
+        Just(json!([{"type": "text", "text": "a\u{e9}\n"}])),
+        Just(
+            json!([{"type": "image", "data": "AAAA", "mimeType": "image/png"}, {"type": "text", "text": "b"}])
+        ),
+        Just(json!([{"type": "strange"}])),
+        Just(json!("text")),
+        Just(Value::Null),
+    ];
+    let some = prop_oneof![
+        Just(json!({})),
+        Just(json!({"a": [1, 2.5, null]})),
+        Just(Value::Null),
+        Just(json!(true)),
+        Just(json!("complete")),
+    ];
+    let key = "content|structuredContent|isError|_meta|resultType|tools|task|action|messages|extra";
+    let members = prop::collection::btree_map(key, some, 0..4);
+    let id = prop_oneof![Just(json!(7)), Just(json!("x")), Just(Value::Null), Just(json!(1.5))];
+    let outer = prop_oneof![Just("result"), Just("error"), Just("method"), Just("params")];
+    (prop::option::of(content), members, id, prop::option::of(outer), prop_oneof![Just("2.0"), Just("1.0")])
+        .prop_map(|(content, members, id, outer, version)| {
+            let mut result = Value::Object(members.into_iter().collect());
+            if let Some(content) = content {
+                result["content"] = content;
+            }
+            let mut message = json!({"jsonrpc": version, "id": id, "result": result});
+            if let Some(outer) = outer.filter(|outer| *outer != "result") {
+                message[outer] = json!("x");
+            }
+            message
+        })
+}
+
+proptest! {
+    #[test]
+    fn the_straight_way_comes_to_the_same(message in answer()) {
+        let text = message.to_string();
+        if let Some(straight) = of_a_call(&text) {
+            let general = serde_json::from_str::<ServerJsonRpcMessage>(&text).unwrap();
+            prop_assert_eq!(format!("{straight:?}"), format!("{general:?}"));
+        }
+    }
+}
+
+#[test]
+fn results_of_calls_take_the_straight_way() {
+    for result in
+        [json!({"content": [{"type": "text", "text": "x"}]}), json!({"content": [], "isError": true})]
+    {
+        assert!(of_a_call(&json!({"jsonrpc": "2.0", "id": 1, "result": result}).to_string()).is_some());
+    }
+}

@@ -106,6 +106,23 @@ pub enum Ending {
     },
 }
 
+impl Ending {
+    /// Its name in the journal.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Ending::Answered => "answered",
+            Ending::Bound { bound: Bound::Rounds } => "rounds",
+            Ending::Bound { bound: Bound::Time } => "time",
+            Ending::Bound { bound: Bound::Tokens } => "tokens",
+            Ending::Bound { bound: Bound::Cost } => "cost",
+            Ending::NoProgress => "no_progress",
+            Ending::Cancelled => "cancelled",
+            Ending::Model { .. } => "model",
+            Ending::Unrecorded { .. } => "unrecorded",
+        }
+    }
+}
+
 /// What a run may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -5,6 +5,9 @@
 //! | [`talk`] | what is said between the owner, the model and the tools |
 //! | [`model`] | one model behind one trait, whoever serves it |
 //! | [`run`] | the loop |
+//! | [`prompt`] | what a model is told of itself, and which tools it is shown |
+//! | `guard` | sees when a run goes in circles |
+//! | `window`, `compact` | how long the talk is, and how it becomes shorter |
 //! | [`control`] | how a running loop is told something from outside |
 //! | [`models`] | the models that can be asked, and who serves them |
 //! | [`events`] | what a run tells while it goes on, and how it ends |
@@ -14,11 +17,15 @@
 //! Every call that a model wants goes through [`helve::Runtime`] and nothing else: this crate has no way to the world of its
 //! own but the connection to the model.
 
+mod compact;
 pub mod control;
 pub mod events;
+mod guard;
 pub mod model;
 pub mod models;
+pub mod prompt;
 pub mod record;
 pub mod run;
 pub mod story;
 pub mod talk;
+mod window;

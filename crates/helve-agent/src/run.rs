@@ -2,27 +2,47 @@
 //!
 //! In: a runtime, a model, a journal, and what the owner says. Out: [`Event`]s while it goes on, an [`Ending`], and a journal
 //! from which the talk can be told again. Whatever a model answers, the talk stays valid: every call has exactly one result.
+//! What enters the talk is without the secrets that the policy knows, so that talk and journal are the same.
 //!
 //! | module | does |
 //! |---|---|
+//! | `limits` | what a run has used and may use |
+//! | `asking` | asks the model, and again where the talk was too long |
 //! | `answer` | what a model said, made fit for the talk |
 //! | `calls` | hands calls to the pipeline, and its results to the model |
+//! | `room` | makes the talk shorter before it does not fit any more |
+//! | `ending` | the last words of a run that did not end by itself |
 
 mod answer;
+mod asking;
 mod calls;
+mod ending;
+mod limits;
+mod room;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use helve::mcp::client::Shelf;
 use helve::store::{Entry, EntryKind, Journal, Record};
 use helve::{Runtime, ToolSpec};
 
 use crate::control::Control;
-use crate::events::{Bound, Bounds, Ending, Event};
-use crate::model::{Model, ModelError, ModelErrorKind, Request};
+use crate::events::{Bounds, Ending, Event};
+use crate::guard::Progress;
+use crate::model::Model;
+use crate::prompt::Toolset;
 use crate::story::{Chapter, Digest};
-use crate::talk::{Message, ToolUse, Usage, UserMessage};
+use crate::talk::{Message, Stop, Usage, UserMessage};
+use crate::window::{Window, weight, weight_of_tools};
+use asking::Said;
+use limits::Run;
+
+/// So often is a model asked to go on where its answer was cut by its length.
+const GO_ON: u32 = 3;
+/// How much of what the owner said is kept for a talk that is cut: the first and the latest.
+const OWNER_WORDS: usize = 20;
 
 /// How an agent works.
 #[derive(Clone, Debug, Default)]
@@ -43,31 +63,61 @@ pub struct Agent {
     model: Arc<dyn Model>,
     journal: Journal,
     options: Options,
+    toolset: Toolset,
+    shelf: Option<Arc<Shelf>>,
+    /// The tools that the model is shown now, and what they weigh.
     tools: Vec<Arc<ToolSpec>>,
+    tools_weight: u64,
     messages: Vec<Message>,
+    /// What the messages weigh.
+    weight: u64,
+    /// The hash of the request so far, of so many messages.
+    digest: Option<(Digest, usize)>,
+    window: Window,
+    /// What the owner said.
+    owner: Vec<String>,
     /// The names of all calls of the talk: each has its own.
     ids: HashSet<String>,
     usage: Usage,
     rounds: u64,
 }
 
-/// Why a step ends the run.
-enum Stop {
-    Ending(Ending, String),
+/// How a run ends, and its last words.
+struct Over {
+    ending: Ending,
+    text: String,
 }
 
-impl From<Ending> for Stop {
-    fn from(ending: Ending) -> Self {
-        Stop::Ending(ending, String::new())
+impl Over {
+    fn new(ending: Ending, text: impl Into<String>) -> Self {
+        Over { ending, text: text.into() }
     }
 }
 
 impl Agent {
     /// A new talk.
     pub fn new(runtime: Runtime, model: Arc<dyn Model>, journal: Journal, options: Options) -> Agent {
-        let tools = runtime.specs().collect();
-        let (messages, ids) = (Vec::new(), HashSet::new());
-        Agent { runtime, model, journal, options, tools, messages, ids, usage: Usage::default(), rounds: 0 }
+        let window = Window::new(model.card(), options.max_output);
+        let mut agent = Agent {
+            runtime,
+            model,
+            journal,
+            options,
+            toolset: Toolset::Full,
+            shelf: None,
+            tools: Vec::new(),
+            tools_weight: 0,
+            messages: Vec::new(),
+            weight: 0,
+            digest: None,
+            window,
+            owner: Vec::new(),
+            ids: HashSet::new(),
+            usage: Usage::default(),
+            rounds: 0,
+        };
+        agent.look_at_tools();
+        agent
     }
 
     /// Goes on with the talk that these records of the session hold.
@@ -79,11 +129,13 @@ impl Agent {
         records: &[Record],
     ) -> Agent {
         let mut agent = Agent::new(runtime, model, journal, options);
-        agent.messages = crate::record::messages(records);
+        agent.set_messages(crate::record::messages(records));
         for record in records {
             match Chapter::of(record) {
+                Some(Chapter::Begin { goes_on: false, .. }) => agent.owner.clear(),
+                Some(Chapter::Said { message }) if !message.from_loop => agent.hear(&message.text),
                 Some(Chapter::Answered { answer, round }) => {
-                    agent.ids.extend(answer.message.calls.iter().map(|call| call.id.clone()));
+                    agent.ids.extend(answer.message.calls.into_iter().map(|call| call.id));
                     agent.usage += answer.usage;
                     agent.rounds = agent.rounds.max(round);
                 }
@@ -94,14 +146,40 @@ impl Agent {
         agent
     }
 
+    /// Shows and lets it call only some of the tools.
+    #[must_use]
+    pub fn with_toolset(mut self, toolset: Toolset) -> Agent {
+        self.toolset = toolset;
+        self.look_at_tools();
+        self
+    }
+
+    /// Shows of the tools of MCP servers only those that this shelf shows; the others are found by `tool_search`.
+    #[must_use]
+    pub fn with_shelf(mut self, shelf: Arc<Shelf>) -> Agent {
+        self.shelf = Some(shelf);
+        self.look_at_tools();
+        self
+    }
+
     /// The talk so far.
     pub fn messages(&self) -> &[Message] {
         &self.messages
     }
 
+    /// The tools that the model is shown.
+    pub fn tools(&self) -> &[Arc<ToolSpec>] {
+        &self.tools
+    }
+
     /// All that the model was asked and said in this talk.
     pub fn usage(&self) -> Usage {
         self.usage
+    }
+
+    /// About how many tokens the next request has.
+    pub fn tokens(&self) -> u64 {
+        self.window.tokens(self.request_weight())
     }
 
     /// Says something to the model and lets it work until it has nothing more to do, or something ends it.
@@ -111,101 +189,85 @@ impl Agent {
         control: &Control,
         watch: &mut (dyn FnMut(Event) + Send),
     ) -> Ending {
-        let (before, first) = (self.usage, self.rounds);
+        let mut run = Run::new(control, watch, self.options.bounds, self.rounds, self.usage);
         let card = self.model.card();
         let model = format!("{}:{}", card.provider, card.name);
-        watch(Event::Begin { session: self.journal.session().to_owned(), model });
-        let Stop::Ending(ending, text) = match self.go(message, control, watch, first).await {
-            Ok(stop) | Err(stop) => stop,
-        };
-        let usage = Usage {
-            input: self.usage.input - before.input,
-            cached: self.usage.cached - before.cached,
-            output: self.usage.output - before.output,
-        };
+        run.tell(Event::Begin { session: self.journal.session().to_owned(), model });
+        let (Ok(over) | Err(over)) = self.go(message, &mut run).await;
+        let Over { mut ending, text } = over;
+        let usage = run.used(&self.usage);
         let cost = self.model.card().price.map(|price| price.of(&usage));
-        let ended = self.record(&[Chapter::End { ending: name(&ending), usage, cost }]);
-        let ending = match ended {
-            Err(Stop::Ending(unrecorded, _)) if !matches!(ending, Ending::Unrecorded { .. }) => unrecorded,
-            _ => ending,
-        };
-        watch(Event::End { ending: ending.clone(), text, usage, cost, rounds: self.rounds - first });
+        let end = self.record(&[Chapter::End { ending: ending.name().to_owned(), usage, cost }]);
+        if let Err(unrecorded) = end
+            && !matches!(ending, Ending::Unrecorded { .. })
+        {
+            ending = unrecorded.ending;
+        }
+        run.tell(Event::End { ending: ending.clone(), text, usage, cost, rounds: run.rounds(self.rounds) });
         ending
     }
 
-    async fn go(
-        &mut self,
-        message: UserMessage,
-        control: &Control,
-        watch: &mut (dyn FnMut(Event) + Send),
-        first: u64,
-    ) -> Result<Stop, Stop> {
+    async fn go(&mut self, message: UserMessage, run: &mut Run<'_>) -> Result<Over, Over> {
         self.begin()?;
-        self.say(message)?;
+        self.hear(&message.text);
+        self.say(message, run)?;
+        let (mut empty, mut cut) = (0, 0);
         loop {
-            if control.stopped().is_cancelled() {
-                return Ok(Ending::Cancelled.into());
+            self.may_go_on(run).await?;
+            self.look_at_tools();
+            self.make_room(run).await?;
+            let Said { text, calls, stop } = self.ask(run, true).await?;
+            let was_cut = stop == Stop::Length;
+            if !calls.is_empty() {
+                (empty, cut) = (0, 0);
+                let round = self.call(&calls, was_cut, run).await?;
+                match run.guard.look(round) {
+                    Progress::Fine => {}
+                    Progress::Circles { rounds, times } => self.note(circles(rounds, times), run)?,
+                    Progress::Stuck { rounds, times } => {
+                        let why = format!("the same was done {} times with the same result", rounds * times);
+                        return self.last_words(Ending::NoProgress, &why, run).await;
+                    }
+                }
+            } else if text.is_empty() && stop != Stop::Refused {
+                empty += 1;
+                if empty > 1 {
+                    return Err(nothing_said());
+                }
+                self.note(EMPTY.to_owned(), run)?;
+            } else if was_cut && cut < GO_ON {
+                cut += 1;
+                self.note(CUT.to_owned(), run)?;
+            } else if !self.steer(run)? {
+                let text = if text.is_empty() { "The model refuses to answer.".to_owned() } else { text };
+                return Ok(Over::new(Ending::Answered, text));
             }
-            if self.rounds - first >= self.options.bounds.rounds {
-                return Ok(Ending::Bound { bound: Bound::Rounds }.into());
-            }
-            for text in control.unheard() {
-                self.say(UserMessage { text, ..UserMessage::default() })?;
-            }
-            let (text, calls) = self.ask(control, watch).await?;
-            if calls.is_empty() {
-                return Ok(Stop::Ending(Ending::Answered, text));
-            }
-            self.call(calls, control, watch).await?;
         }
     }
 
-    async fn ask(
-        &mut self,
-        control: &Control,
-        watch: &mut (dyn FnMut(Event) + Send),
-    ) -> Result<(String, Vec<ToolUse>), Stop> {
-        self.rounds += 1;
-        let round = self.rounds;
-        watch(Event::Round { round });
-        let request = Request {
-            system: &self.options.system,
-            tools: &self.tools,
-            messages: &self.messages,
-            may_call: true,
-            max_output: self.options.max_output,
-            temperature: self.options.temperature,
-        };
-        self.record(&[Chapter::Asked { round, request: crate::story::digest(&request) }])?;
-        let mut listener = |piece| watch(Event::Piece(piece));
-        let answered = self.model.answer(request, &mut listener, control.stopped()).await;
-        match answered {
-            Ok(answer) => {
-                let (answer, wanted) = self.fit(answer);
-                self.usage += answer.usage;
-                let (text, calls, usage) =
-                    (answer.message.text.clone(), answer.message.calls.clone(), answer.usage);
-                let message = answer.message.clone();
-                self.record(&[Chapter::Answered { round, answer: Box::new(answer) }])?;
-                self.messages.push(Message::Model(message));
-                watch(Event::Answer { text: text.clone(), calls, usage });
-                Ok((text, wanted))
-            }
-            Err(error) => Err(self.failed(round, error)),
+    /// Whether there may be one more request. What the owner said meanwhile goes before it.
+    async fn may_go_on(&mut self, run: &mut Run<'_>) -> Result<(), Over> {
+        if run.is_stopped() {
+            return Err(cancelled());
         }
+        let price = self.model.card().price;
+        if let Some(bound) = run.bound(self.rounds, &self.usage, price) {
+            return Err(self.at_bound(bound, run).await);
+        }
+        self.steer(run).map(|_| ())
     }
 
-    fn failed(&mut self, round: u64, error: ModelError) -> Stop {
-        if error.kind == ModelErrorKind::Cancelled {
-            return Ending::Cancelled.into();
+    /// Puts in what the owner said while it ran; whether there was anything.
+    fn steer(&mut self, run: &mut Run<'_>) -> Result<bool, Over> {
+        let heard = run.control.unheard();
+        for text in &heard {
+            self.hear(text);
+            self.say(UserMessage { text: text.clone(), ..UserMessage::default() }, run)?;
         }
-        match self.record(&[Chapter::Failed { round, error: error.clone() }]) {
-            Ok(()) => Ending::Model { error }.into(),
-            Err(stop) => stop,
-        }
+        Ok(!heard.is_empty())
     }
 
-    fn begin(&mut self) -> Result<(), Stop> {
+    fn begin(&mut self) -> Result<(), Over> {
         let card = self.model.card();
         let (provider, model) = (card.provider.clone(), card.name.clone());
         let (system, tools) = (Digest::of_system(&self.options.system), Digest::of_tools(&self.tools));
@@ -213,39 +275,97 @@ impl Agent {
         self.record(&[Chapter::Begin { provider, model, system, tools, goes_on }])
     }
 
+    /// Keeps what the owner said for a talk that has to be cut.
+    fn hear(&mut self, text: &str) {
+        if self.owner.len() >= OWNER_WORDS {
+            self.owner.remove(1);
+        }
+        self.owner.push(self.runtime.without_secrets(text));
+    }
+
+    /// Says something to the model that the loop thinks of.
+    fn note(&mut self, text: String, run: &mut Run<'_>) -> Result<(), Over> {
+        run.tell(Event::Note { text: text.clone() });
+        self.say(UserMessage { text, images: Vec::new(), from_loop: true }, run)
+    }
+
     /// Puts a message of the owner's or the loop's into the talk.
-    fn say(&mut self, message: UserMessage) -> Result<(), Stop> {
+    fn say(&mut self, message: UserMessage, _run: &mut Run<'_>) -> Result<(), Over> {
         let message = UserMessage { text: self.runtime.without_secrets(&message.text), ..message };
         self.record(&[Chapter::Said { message: message.clone() }])?;
-        self.messages.push(Message::User(message));
+        self.push(Message::User(message));
         Ok(())
     }
 
+    fn push(&mut self, message: Message) {
+        self.weight += weight(&message);
+        self.messages.push(message);
+    }
+
+    fn set_messages(&mut self, messages: Vec<Message>) {
+        self.weight = messages.iter().map(weight).sum();
+        self.messages = messages;
+        self.digest = None;
+    }
+
+    /// What a request weighs now.
+    fn request_weight(&self) -> u64 {
+        self.weight + self.tools_weight + self.options.system.len() as u64
+    }
+
+    /// Takes the tools that there are now; the list changes only where they do, so that the provider's cache holds.
+    fn look_at_tools(&mut self) {
+        let shown = |spec: &Arc<ToolSpec>| {
+            self.toolset.shows(spec) && self.shelf.as_ref().is_none_or(|shelf| shelf.shows(&spec.name))
+        };
+        let now: Vec<Arc<ToolSpec>> = self.runtime.specs().filter(shown).collect();
+        let same = now.len() == self.tools.len()
+            && now.iter().zip(&self.tools).all(|(now, before)| Arc::ptr_eq(now, before));
+        if !same {
+            self.tools_weight = weight_of_tools(&now);
+            self.tools = now;
+            self.digest = None;
+        }
+    }
+
     /// Writes chapters into the journal. Nothing goes on unrecorded.
-    fn record(&self, chapters: &[Chapter]) -> Result<(), Stop> {
+    fn record(&self, chapters: &[Chapter]) -> Result<(), Over> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let at_us = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
-        let entries: Vec<Entry<&Chapter>> =
-            chapters.iter().map(|body| Entry { kind: EntryKind::Note, call: None, at_us, body }).collect();
+        let entry = |body| Entry { kind: EntryKind::Note, call: None, at_us, body };
+        let entries: Vec<Entry<&Chapter>> = chapters.iter().map(entry).collect();
         self.journal.record(&entries).map_err(|error| {
             let message = format!("The journal cannot be written: {error}");
-            Stop::Ending(Ending::Unrecorded { message: message.clone() }, message)
+            let text =
+                format!("{message}. Nothing goes on unrecorded: free the disk or correct $HELVE_HOME.");
+            Over::new(Ending::Unrecorded { message }, text)
         })
     }
 }
 
-/// An ending's name in the journal.
-fn name(ending: &Ending) -> String {
-    let name = match ending {
-        Ending::Answered => "answered",
-        Ending::Bound { bound: Bound::Rounds } => "rounds",
-        Ending::Bound { bound: Bound::Time } => "time",
-        Ending::Bound { bound: Bound::Tokens } => "tokens",
-        Ending::Bound { bound: Bound::Cost } => "cost",
-        Ending::NoProgress => "no_progress",
-        Ending::Cancelled => "cancelled",
-        Ending::Model { .. } => "model",
-        Ending::Unrecorded { .. } => "unrecorded",
+const EMPTY: &str =
+    "Your last answer was empty. Call a tool, or say what you found; if you are done, say so.";
+const CUT: &str = "Your last answer was cut because it became too long. Go on exactly where it stopped.";
+
+/// What a model is told that goes in circles.
+fn circles(rounds: usize, times: usize) -> String {
+    let what = match rounds {
+        1 => "The same call was made with the same result".to_owned(),
+        rounds => format!("The same {rounds} rounds of calls came in turn with the same results"),
     };
-    name.to_owned()
+    format!(
+        "{what} {times} times in a row. To do it once more will change nothing: try another way, or say what is in the way."
+    )
+}
+
+fn nothing_said() -> Over {
+    use crate::model::{ModelError, ModelErrorKind};
+    let error = ModelError::new(ModelErrorKind::Strange, "The model answered with nothing, twice.")
+        .hint("Say what to do in other words, or choose another model.");
+    let text = error.to_string();
+    Over::new(Ending::Model { error }, text)
+}
+
+fn cancelled() -> Over {
+    Over::new(Ending::Cancelled, "The run was stopped.")
 }

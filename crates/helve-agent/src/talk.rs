@@ -115,6 +115,10 @@ impl ToolAnswer {
             }
             text.push_str(&words);
         }
+        // No provider takes a result that says nothing.
+        if text.is_empty() && images.is_empty() {
+            text.push_str("(no output)");
+        }
         ToolAnswer { id: wanted.id.clone(), name: wanted.name.clone(), text, images, is_error: !ok, call }
     }
 }

@@ -344,6 +344,7 @@ impl RuntimeBuilder {
             progress: self.progress,
             live: false,
             peer: self.peer,
+            asked: None,
         });
         let pipeline = Pipeline {
             registry: Live::new(registry),

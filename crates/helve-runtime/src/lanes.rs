@@ -13,6 +13,7 @@ use helve_core::{
 use helve_policy::{Policy, RunBy};
 use helve_store::{Blobs, GcOptions, Home, SeenLog, StoreError, Undo};
 use helve_workspace::{Inside, Options};
+use serde_json::Value;
 
 use crate::files::{self, SessionSeen};
 use crate::workspace;
@@ -293,10 +294,24 @@ fn blob_of_call(lanes: &Lanes, call: &str) -> Result<(String, u64), ToolError> {
         ToolError::not_found(format!("No call '{call}' is in the journal of this session."))
             .hint("Use the id from the field \"call\" of an earlier result, such as c_01….")
     })?;
-    let truncated = story.outcome.as_ref().map(|outcome| &outcome["truncated"]);
-    let blob = truncated.and_then(|truncated| truncated["blob"].as_str());
-    let dropped = truncated.and_then(|truncated| truncated["blob_dropped"].as_u64()).unwrap_or(0);
-    blob.map(|blob| (blob.to_owned(), dropped)).ok_or_else(|| {
-        ToolError::not_found(format!("The output of '{call}' was not cut: it stands whole in its result."))
-    })
+    let outcome = story.outcome.as_ref().ok_or_else(|| {
+        ToolError::not_found(format!("The call '{call}' has no result: it still runs, or was cut."))
+    })?;
+    let truncated = &outcome["truncated"];
+    if let Some(blob) = truncated["blob"].as_str() {
+        return Ok((blob.to_owned(), truncated["blob_dropped"].as_u64().unwrap_or(0)));
+    }
+    // What was not cut stands whole in the journal: it was cut later, in a talk that became too long.
+    let kept = lanes.keep(&text_of(outcome)).map_err(|reason| {
+        ToolError::internal(format!("The output of '{call}' cannot be kept to be read: {reason}"))
+    })?;
+    Ok((kept.id, kept.dropped))
+}
+
+/// The text of a result as the journal has it.
+fn text_of(outcome: &Value) -> String {
+    let blocks = outcome["content"].as_array().map_or(&[][..], Vec::as_slice);
+    let texts =
+        blocks.iter().filter_map(|block| block["text"].as_str().or(block["resource"]["text"].as_str()));
+    texts.collect::<Vec<_>>().join("\n")
 }

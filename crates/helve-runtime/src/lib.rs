@@ -39,8 +39,8 @@ pub use builder::{register_builtin, set_builtin_tools};
 pub use files::{Contents, UndoEntry};
 use pipeline::{Admitted, Pipeline};
 pub use registry::{Quarantined, RegisterError};
-pub use side::CallScope;
 use side::Side;
+pub use side::{AskClock, CallScope};
 pub use workspace::{check_workspace, check_writable};
 
 /// Who calls.

@@ -3,7 +3,8 @@
 //! A runtime has one such side, put together by its builder. A face that serves several callers, or that must end one call
 //! and not the others, gives a [`CallScope`] along with a call; what it leaves open is as the runtime has it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use helve_core::context::ProgressNote;
 use helve_core::{Cancel, Peer};
@@ -26,6 +27,57 @@ pub struct CallScope {
     pub peer: Option<Arc<dyn Peer>>,
     /// Who calls.
     pub caller: Option<Caller>,
+    /// What counts the time in which somebody is asked.
+    pub asked: Option<AskClock>,
+}
+
+/// Counts the time in which somebody is asked, for a caller whose own time does not run then. Cheap to clone; every clone is
+/// the same clock.
+#[derive(Clone, Debug, Default)]
+pub struct AskClock(Arc<Mutex<Asked>>);
+
+#[derive(Debug, Default)]
+struct Asked {
+    done: Duration,
+    /// Since when somebody is asked, and about how many things.
+    since: Option<(Instant, usize)>,
+}
+
+impl AskClock {
+    /// For how long somebody was asked so far. Two questions at a time take no longer than one.
+    pub fn waited(&self) -> Duration {
+        let asked = self.asked();
+        asked.done + asked.since.map_or(Duration::ZERO, |(since, _)| since.elapsed())
+    }
+
+    /// Somebody is asked, for as long as what it gives lives.
+    pub(crate) fn begin(&self) -> Asking {
+        let mut asked = self.asked();
+        let (since, many) = asked.since.unwrap_or_else(|| (Instant::now(), 0));
+        asked.since = Some((since, many + 1));
+        Asking(self.clone())
+    }
+
+    fn asked(&self) -> MutexGuard<'_, Asked> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody is asked.
+pub(crate) struct Asking(AskClock);
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let mut asked = self.0.asked();
+        match asked.since {
+            Some((since, 1)) => {
+                asked.done += since.elapsed();
+                asked.since = None;
+            }
+            Some((since, many)) => asked.since = Some((since, many - 1)),
+            None => {}
+        }
+    }
 }
 
 /// The caller's side of a call.
@@ -38,6 +90,7 @@ pub(crate) struct Side {
     /// Whether the listener wants what commands put out while they run.
     pub(crate) live: bool,
     pub(crate) peer: Option<Arc<dyn Peer>>,
+    pub(crate) asked: Option<AskClock>,
 }
 
 /// Who is asked, in order: the one that was given, the owner's hook, nobody.
@@ -56,7 +109,7 @@ pub(crate) fn approver(
 impl Side {
     /// This side as a scope changes it.
     pub(crate) fn within(&self, scope: CallScope, hook: Option<&Arc<dyn Approver>>) -> Side {
-        let CallScope { cancel, progress, approver: given, peer, caller } = scope;
+        let CallScope { cancel, progress, approver: given, peer, caller, asked } = scope;
         Side {
             caller: caller.unwrap_or_else(|| self.caller.clone()),
             approver: match given {
@@ -70,6 +123,26 @@ impl Side {
             live: progress.is_some(),
             progress: progress.or_else(|| self.progress.clone()),
             peer: peer.or_else(|| self.peer.clone()),
+            asked: asked.or_else(|| self.asked.clone()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_that_overlap_are_counted_once() {
+        let clock = AskClock::default();
+        assert_eq!(clock.waited(), Duration::ZERO);
+        let (one, two) = (clock.begin(), clock.begin());
+        std::thread::sleep(Duration::from_millis(20));
+        drop(one);
+        assert!(clock.waited() >= Duration::from_millis(20), "while it is asked, too");
+        drop(two);
+        let waited = clock.waited();
+        std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(clock.waited(), waited, "nobody is asked any more");
     }
 }

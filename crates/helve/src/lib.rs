@@ -47,9 +47,9 @@ pub use helve_policy::{
     RuleShown, Setting, Sources, WORKSPACE_FILE, WorkspaceFile, diff, learn, starter,
 };
 pub use helve_runtime::{
-    Answer, Approval, ApprovalRequest, Approver, AskedPart, BuildError, CallScope, Caller, Channel, Contents,
-    EffectSummary, Grant, Headless, Lasting, OpaquePart, Pending, Quarantined, Questions, RegisterError,
-    Runtime, RuntimeBuilder, Scope, Script, UndoEntry, channel,
+    Answer, Approval, ApprovalRequest, Approver, AskClock, AskedPart, BuildError, CallScope, Caller, Channel,
+    Contents, EffectSummary, Grant, Headless, Lasting, OpaquePart, Pending, Quarantined, Questions,
+    RegisterError, Runtime, RuntimeBuilder, Scope, Script, UndoEntry, channel,
 };
 pub use helve_shell::quote;
 pub use helve_tools::{DIALECTS, dialect, unified_diff};

@@ -166,6 +166,7 @@ impl Host for RuntimeHost {
                 approver: Some(Arc::new(PeerApprover::new(Arc::clone(&peer)))),
                 peer: Some(peer),
                 caller: Some(Caller::Named(caller)),
+                ..CallScope::default()
             };
             let result = self.runtime.call_in(call, scope).await;
             let _ = self.updates.send(resources::JOURNAL.to_owned());

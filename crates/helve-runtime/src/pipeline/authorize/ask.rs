@@ -26,7 +26,7 @@ use crate::approval::{
     Answer, Approval, ApprovalRequest, AskedPart, Grant, Lasting, Scope, Script, pattern, short,
 };
 use crate::off_async;
-use crate::side::Side;
+use crate::side::{AskClock, Side};
 
 /// How long an approver has to end by itself when the calls are taken back.
 const GRACE: Duration = Duration::from_secs(2);
@@ -339,6 +339,7 @@ async fn answers(requests: &[ApprovalRequest], side: &Side) -> Vec<Answer> {
     if requests.is_empty() {
         return Vec::new();
     }
+    let _asking = side.asked.as_ref().map(AskClock::begin);
     let given_up = async {
         side.cancel.cancelled().await;
         tokio::time::sleep(GRACE).await;

@@ -6,6 +6,8 @@
 //!
 //! Deliberately not here: whether the journal can be trusted (`helve verify` says that).
 
+mod calls;
+
 use std::collections::{HashMap, VecDeque};
 
 use helve::store::{EntryKind, Home, Record, StoreError, Tail};
@@ -14,6 +16,8 @@ use serde_json::Value;
 
 use crate::story::Chapter;
 use crate::talk::{Message, ModelMessage, ToolAnswer, ToolUse, UserMessage};
+
+pub use calls::{PastCall, calls};
 
 /// What a model reads of a call whose end nobody knows.
 pub const WAS_CUT: &str = "Error: The call was cut: Helve ended before it did, and what it did until then is not known.\n\n\

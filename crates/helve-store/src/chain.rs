@@ -7,7 +7,7 @@
 
 use blake3::Hash;
 
-use crate::line::{Line, genesis};
+use crate::line::{Line, MOST_CALL_BYTES, genesis, is_call_byte};
 use crate::reader::Piece;
 use crate::verify::{Finding, FindingKind};
 
@@ -65,11 +65,15 @@ impl Chain {
                 Some(line)
             }
             Some(line) => {
-                self.unreadable(line.seq, "its content does not have the hash that it carries");
+                self.unreadable(line.seq, "its content does not have the hash that it carries", line.call);
                 None
             }
             None => {
-                self.unreadable(self.due(), "the line does not have the form of an entry");
+                let call = match piece {
+                    Piece::Line(bytes) => call_in(bytes),
+                    Piece::TooLong | Piece::Torn => None,
+                };
+                self.unreadable(self.due(), "the line does not have the form of an entry", call);
                 None
             }
         }
@@ -91,8 +95,9 @@ impl Chain {
     }
 
     /// A changed line stands in for the number that is due, so that what follows is not called removed as well.
-    fn unreadable(&mut self, seq: u64, why: &str) {
-        self.report(FindingKind::Changed, self.lines, seq, format!("entry {seq} was changed: {why}"));
+    fn unreadable(&mut self, seq: u64, why: &str, call: Option<&str>) {
+        let call = call.map(|call| format!("; it is of call {call}")).unwrap_or_default();
+        self.report(FindingKind::Changed, self.lines, seq, format!("entry {seq} was changed: {why}{call}"));
         self.advance(self.due(), None);
     }
 
@@ -177,5 +182,33 @@ impl Chain {
         } else {
             self.left_out += 1;
         }
+    }
+}
+
+/// The call that a line says it is of, though it has lost its form.
+fn call_in(line: &[u8]) -> Option<&str> {
+    const MEMBER: &[u8] = b"\"call\":";
+    let start = line.windows(MEMBER.len()).rposition(|part| part == MEMBER)? + MEMBER.len();
+    let rest = line.get(start..)?.trim_ascii_start().strip_prefix(b"\"")?;
+    let end = rest.iter().take(MOST_CALL_BYTES + 1).position(|byte| *byte == b'"')?;
+    let call =
+        rest.get(..end).filter(|call| !call.is_empty() && call.iter().all(|&byte| is_call_byte(byte)))?;
+    std::str::from_utf8(call).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_lost_its_form_may_still_name_its_call() {
+        let call = |line: &str| call_in(line.as_bytes()).map(str::to_owned);
+        let named = Some("c_1".to_owned());
+        assert_eq!(call(r#"{"body":{"call":"x"},"call":"c_1","hash":"#), named);
+        assert_eq!(call(r#"{"body": {}, "call": "c_1", "hash": ""}"#), named);
+        for line in ["", r#""call":"#, r#""call":"""#, r#""call":"a b""#, r#""call":7"#] {
+            assert_eq!(call(line), None, "{line}");
+        }
+        assert_eq!(call(&format!("\"call\":\"{}\"", "c".repeat(129))), None);
     }
 }

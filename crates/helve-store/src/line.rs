@@ -19,6 +19,9 @@ use crate::canonical::{MAX_DEPTH, write_canonical, write_u64};
 /// The longest line that is written or read, its line end not counted.
 pub const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
 
+/// The longest name of a call.
+pub(crate) const MOST_CALL_BYTES: usize = 128;
+
 const HEX: usize = 64;
 
 /// Room for most lines, small enough for the allocator's quick way.
@@ -115,7 +118,7 @@ impl Prepared {
         start.extend_from_slice(b",\"body\":");
         write_canonical(&mut start, &entry.body)?;
         if let Some(call) = &entry.call {
-            if call.is_empty() || call.len() > 128 || !call.bytes().all(is_call_byte) {
+            if call.is_empty() || call.len() > MOST_CALL_BYTES || !call.bytes().all(is_call_byte) {
                 return Err(StoreError::BadCall(call.chars().take(140).collect()));
             }
             start.extend_from_slice(b",\"call\":\"");
@@ -256,7 +259,7 @@ fn split_call(text: &[u8]) -> (&[u8], Option<&str>) {
     }
 }
 
-fn is_call_byte(byte: u8) -> bool {
+pub(crate) fn is_call_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':')
 }
 

@@ -1,0 +1,111 @@
+//! The calls that a journal holds: how each was planned, and what came of it.
+
+use std::collections::HashMap;
+
+use helve::Call;
+use helve::store::{EntryKind, Record};
+use serde_json::Value;
+
+/// The rule behind what the owner did at the command line, which is no tool call.
+const OWNER: &str = "owner";
+/// What stands where the journal may not show something.
+const REDACTED: &str = "[REDACTED";
+
+/// One call of the past.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PastCall {
+    /// Helve's name of it.
+    pub call: String,
+    /// The number of its first entry.
+    pub seq: u64,
+    /// How it was planned, as the journal has it.
+    pub planned: Value,
+    /// What came of it; none if it was cut.
+    pub outcome: Option<Value>,
+}
+
+/// The calls of a journal, in the order in which they were planned.
+pub fn calls(records: &[Record]) -> Vec<PastCall> {
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut calls: Vec<PastCall> = Vec::new();
+    for record in records {
+        let Some(call) = record.call.as_deref() else { continue };
+        match record.kind {
+            EntryKind::Planned => {
+                places.entry(call).or_insert(calls.len());
+                let planned = record.body.clone();
+                calls.push(PastCall { call: call.to_owned(), seq: record.seq, planned, outcome: None });
+            }
+            EntryKind::Outcome => {
+                let past = places.get(call).and_then(|place| calls.get_mut(*place));
+                if let Some(past) = past.filter(|past| past.outcome.is_none()) {
+                    past.outcome = Some(record.body.clone());
+                }
+            }
+            EntryKind::Note | EntryKind::Recovered => {}
+        }
+    }
+    calls
+}
+
+impl PastCall {
+    /// The tool.
+    pub fn tool(&self) -> &str {
+        self.planned["tool"].as_str().unwrap_or_default()
+    }
+
+    /// The arguments as the journal shows them.
+    pub fn args(&self) -> &Value {
+        &self.planned["args"]
+    }
+
+    /// The workspace that it worked in.
+    pub fn workspace(&self) -> Option<&str> {
+        self.planned["workspace"].as_str()
+    }
+
+    /// Whether it went well; none if it was cut.
+    pub fn ok(&self) -> Option<bool> {
+        self.outcome.as_ref().map(|outcome| outcome["ok"] == true)
+    }
+
+    /// The kind of its error.
+    pub fn error(&self) -> Option<&str> {
+        self.outcome.as_ref()?["error"]["kind"].as_str()
+    }
+
+    /// What the model read of it.
+    pub fn text(&self) -> String {
+        let content = self.outcome.as_ref().map(super::content).unwrap_or_default();
+        let texts = content.iter().filter_map(|block| match block {
+            helve::Content::Text { text, .. } => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect::<Vec<_>>().join("\n")
+    }
+
+    /// The same call once more.
+    pub fn again(&self) -> Call {
+        Call { id: self.planned.get("id").cloned(), ..Call::new(self.tool(), self.args().clone()) }
+    }
+
+    /// Why it cannot be made or decided once more; none if it can.
+    pub fn why_not_again(&self) -> Option<&'static str> {
+        if self.planned["decision"]["rule"] == OWNER {
+            return Some("it was the owner's own act, not a tool call");
+        }
+        if has_mark(self.args()) {
+            return Some("its arguments held a secret, which the journal does not have");
+        }
+        None
+    }
+}
+
+fn has_mark(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains(REDACTED),
+        Value::Array(list) => list.iter().any(has_mark),
+        Value::Object(map) => map.iter().any(|(key, value)| key.contains(REDACTED) || has_mark(value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}

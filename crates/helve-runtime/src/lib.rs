@@ -234,7 +234,7 @@ impl Pending {
         let Pending { pipeline, mut admitted } = self;
         if admitted.len() == 1 {
             return match admitted.pop() {
-                Some(Admitted::Ready(ready)) => vec![pipeline.finish(*ready).await],
+                Some(Admitted::Ready(ready)) => vec![Box::pin(pipeline.finish(*ready)).await],
                 Some(Admitted::Refused(result)) => vec![*result],
                 None => Vec::new(),
             };
@@ -248,7 +248,7 @@ impl Pending {
                 Admitted::Refused(result) => results[at] = Some(*result),
                 Admitted::Ready(ready) => {
                     let pipeline = Arc::clone(&pipeline);
-                    running.spawn(async move { (at, pipeline.finish(*ready).await) });
+                    running.spawn(async move { (at, Box::pin(pipeline.finish(*ready)).await) });
                 }
             }
         }

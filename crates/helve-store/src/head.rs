@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use blake3::Hash;
 use rustix::fs::OFlags;
 
-use crate::line::{ENDING_BYTES, Ending, genesis, parse_hash, parse_u64};
+use crate::line::{ENDING_BYTES, Ending, genesis, hex, parse_hash, parse_u64};
 use crate::{Home, StoreError, files};
 
 /// Every head takes exactly this many bytes, so that it is replaced by one write in place.
@@ -78,7 +78,7 @@ impl Head {
         let mut text = *EMPTY_TEXT;
         write_padded(&mut text[13..33], self.count);
         write_padded(&mut text[34..54], self.bytes);
-        text[55..119].copy_from_slice(self.hash.to_hex().as_bytes());
+        text[55..119].copy_from_slice(&hex(&self.hash));
         text
     }
 

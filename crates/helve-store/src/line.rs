@@ -137,7 +137,7 @@ impl Prepared {
         let middle = self.start.len();
         let whole = &mut self.start;
         whole.extend_from_slice(b",\"prev\":\"");
-        whole.extend_from_slice(prev.to_hex().as_bytes());
+        whole.extend_from_slice(&hex(&prev));
         whole.extend_from_slice(b"\",\"seq\":");
         write_u64(whole, seq);
         whole.extend_from_slice(b",\"type\":\"");
@@ -146,12 +146,23 @@ impl Prepared {
         let hash = blake3::hash(whole);
         out.extend_from_slice(&whole[..middle]);
         out.extend_from_slice(b",\"hash\":\"");
-        out.extend_from_slice(hash.to_hex().as_bytes());
+        out.extend_from_slice(&hex(&hash));
         out.push(b'"');
         out.extend_from_slice(&whole[middle..]);
         out.push(b'\n');
         hash
     }
+}
+
+/// The digits of a hash. By a table, because every append writes several.
+pub(crate) fn hex(hash: &Hash) -> [u8; HEX] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut digits = [0; HEX];
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(hash.as_bytes()) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 15)];
+    }
+    digits
 }
 
 /// A line taken apart, borrowing its bytes; the body is not parsed.

@@ -428,6 +428,7 @@ impl Pipeline {
             approval: story.approval.as_ref(),
             decision: story.decision.as_ref(),
             effects: story.effects.as_ref(),
+            workspace: self.recorder.workspace(),
         }
     }
 

@@ -48,14 +48,8 @@ pub(crate) struct Planned<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lane: Option<&'a str>,
     pub(crate) tool: &'a str,
-}
-
-/// The same with the workspace, which is the same for all calls of a runtime.
-#[derive(Serialize)]
-struct Placed<'a> {
-    #[serde(flatten)]
-    planned: Planned<'a>,
-    workspace: &'a str,
+    /// The same for all calls of a runtime.
+    pub(crate) workspace: &'a str,
 }
 
 /// What is written after it: the result as the wire has it, and what only the journal keeps.
@@ -133,7 +127,7 @@ impl<'a> Outcome<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Body<'a> {
-    Planned(Placed<'a>),
+    Planned(Planned<'a>),
     Outcome(Outcome<'a>),
 }
 
@@ -145,7 +139,7 @@ impl Recorder {
 
     /// Before the call.
     pub(crate) fn planned(&self, planned: Planned<'_>) -> Result<(), ToolError> {
-        self.append(&[self.planned_entry(planned)])
+        self.append(&[planned_entry(planned)])
     }
 
     /// After the call.
@@ -160,12 +154,12 @@ impl Recorder {
 
     /// Both at once, for a call that was refused before it could run.
     pub(crate) fn refused(&self, planned: Planned<'_>, result: &CallResult) -> Result<(), ToolError> {
-        self.append(&[self.planned_entry(planned), outcome_entry(result, None, &[])])
+        self.append(&[planned_entry(planned), outcome_entry(result, None, &[])])
     }
 
-    fn planned_entry<'a>(&'a self, planned: Planned<'a>) -> Entry<Body<'a>> {
-        let call = planned.call;
-        entry(EntryKind::Planned, call, Body::Planned(Placed { planned, workspace: &self.workspace }))
+    /// The workspace, as the journal names it.
+    pub(crate) fn workspace(&self) -> &str {
+        &self.workspace
     }
 
     fn append(&self, entries: &[Entry<Body<'_>>]) -> Result<(), ToolError> {
@@ -194,6 +188,10 @@ fn unrecorded(error: &StoreError) -> ToolError {
     };
     ToolError::internal(format!("The journal cannot be written: {error}"))
         .hint(format!("Nothing runs unrecorded.{remedy}"))
+}
+
+fn planned_entry(planned: Planned<'_>) -> Entry<Body<'_>> {
+    entry(EntryKind::Planned, planned.call, Body::Planned(planned))
 }
 
 fn outcome_entry<'a>(

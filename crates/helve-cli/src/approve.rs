@@ -45,7 +45,8 @@ const NAME: &str = "terminal";
 /// Somebody who can be asked.
 pub(crate) struct Person {
     cancel: Cancel,
-    canceller: CancelHandle,
+    /// What Ctrl-C at a question does.
+    take_back: Arc<dyn Fn() + Send + Sync>,
     /// One question at a time. The thread that asks holds it, so that a question whose call was given up has left the
     /// terminal before the next one takes it.
     asking: Arc<Mutex<()>>,
@@ -53,11 +54,17 @@ pub(crate) struct Person {
 
 /// The person at the terminal, if there is one. Ctrl-C at a question takes everything back.
 pub(crate) fn person(cancel: &Cancel, canceller: &CancelHandle) -> Option<Person> {
+    let (cancel, canceller) = (cancel.clone(), canceller.clone());
     is_somebody_there().then(|| Person {
-        cancel: cancel.clone(),
-        canceller: canceller.clone(),
+        cancel,
+        take_back: Arc::new(move || canceller.cancel()),
         asking: Arc::default(),
     })
+}
+
+/// The same where Ctrl-C at a question does something else.
+pub(crate) fn person_who(take_back: Arc<dyn Fn() + Send + Sync>) -> Option<Person> {
+    is_somebody_there().then(|| Person { cancel: Cancel::never(), take_back, asking: Arc::default() })
 }
 
 /// Whether there is a person at a terminal.
@@ -115,7 +122,7 @@ impl Person {
         let answers = answers.ok().and_then(Result::ok).filter(|answers| answers.len() == count);
         let answers = answers.unwrap_or_else(nobody);
         if answers.contains(&Approval::Cancelled) {
-            self.canceller.cancel();
+            (self.take_back)();
         }
         for (request, answer) in requests.iter().zip(&answers) {
             leave_a_trace(request, answer);

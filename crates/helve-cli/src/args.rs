@@ -9,8 +9,8 @@ use clap::{Args, FromArgMatches, Parser, Subcommand};
 use helve::Dialect;
 
 use crate::commands::{
-    approvals, batch, call, check, completions, config, diff, doctor, gc, log, mcp, policy, run, sandbox,
-    serve, tools, trust, undo, verify, why,
+    agent, approvals, batch, call, chat, check, completions, config, diff, doctor, gc, log, mcp, policy, run,
+    sandbox, serve, tools, trust, undo, verify, why,
 };
 use crate::setup::EXEC;
 
@@ -23,6 +23,7 @@ First steps:
   helve call echo message=hello    any tool, by its name
   helve call grep pattern=TODO     a tool for files; `helve undo` puts back what one changed
   helve check 'rm -rf build'       what a command does and whether it may run, without running it
+  helve agent 'find the bug'       a model that works with these tools until it is done
   helve doctor                     which sandbox this machine gives, and what mends it
   helve log                        what was called, and what came of it
 
@@ -80,6 +81,8 @@ pub(crate) enum Command {
     Run(run::Options),
     Sandbox(sandbox::Options),
     Batch(batch::Options),
+    Agent(agent::Options),
+    Chat(chat::Options),
     Mcp(mcp::Options),
     Serve(serve::Options),
     Check(check::Options),
@@ -104,6 +107,9 @@ impl Command {
         match self {
             Command::Call(_)
             | Command::Run(_)
+            // A run that does not begin has one line, which says why.
+            | Command::Agent(_)
+            | Command::Chat(_)
             | Command::Check(_)
             | Command::Approvals(_)
             | Command::Policy(_)

@@ -49,6 +49,30 @@ impl Caught {
     }
 }
 
+impl Caught {
+    /// Hears them on a thread of its own, for a command that has more than one thing to stop.
+    pub(crate) fn hear(self, mut hear: impl FnMut(Heard) + Send + 'static) -> Result<(), Failure> {
+        let Caught(mut signals) = self;
+        let listen = move || {
+            for signal in signals.forever() {
+                ASKED.fetch_or(signal == SIGTERM, Ordering::Relaxed);
+                hear(if signal == SIGINT { Heard::CtrlC } else { Heard::End });
+            }
+        };
+        let thread = std::thread::Builder::new().name("signals".to_owned()).spawn(listen);
+        thread.map(drop).map_err(|error| Failure::internal(format!("signals cannot be heard: {error}")))
+    }
+}
+
+/// What was heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// Ctrl-C.
+    CtrlC,
+    /// A request to end, or a terminal that went away.
+    End,
+}
+
 /// Whether the end came as a polite request, which is how a server is stopped, and not from a keyboard.
 pub(crate) fn was_asked_to_end() -> bool {
     ASKED.load(Ordering::Relaxed)

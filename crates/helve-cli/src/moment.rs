@@ -11,6 +11,11 @@ pub(crate) fn today() -> String {
     Timestamp::now().strftime("%Y-%m-%d").to_string()
 }
 
+/// Now, in a form that can stand in the name of a session and sorts as time does.
+pub(crate) fn stamp() -> String {
+    Timestamp::now().strftime("%Y%m%dT%H%M%S").to_string()
+}
+
 /// Microseconds since 1970 as date and time.
 pub(crate) fn show(at_us: u64) -> String {
     let moment = i64::try_from(at_us).ok().and_then(|us| Timestamp::from_microsecond(us).ok());

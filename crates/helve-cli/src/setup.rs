@@ -34,7 +34,14 @@ pub(crate) fn sources(global: &Global) -> Sources {
 
 /// What the owner allows, and what the workspace's own file tightens, if the owner trusts that.
 pub(crate) fn policy(global: &Global) -> Result<Policy, Failure> {
-    Policy::load(&all_sources(global)?).map_err(|error| Failure::usage(error.to_string()))
+    policy_with(global, Vec::new())
+}
+
+/// The same with more settings of the command line, each `key=value`.
+pub(crate) fn policy_with(global: &Global, more: Vec<String>) -> Result<Policy, Failure> {
+    let mut sources = all_sources(global)?;
+    sources.set.extend(more);
+    Policy::load(&sources).map_err(|error| Failure::usage(error.to_string()))
 }
 
 /// Where the configuration comes from: the owner's sources, and what the owner trusted of the workspace's file. Says what
@@ -123,12 +130,22 @@ pub(crate) fn fleet(global: &Global, policy: &Policy) -> Result<Option<Arc<Fleet
 
 fn builder(global: &Global, policy: Policy) -> Result<RuntimeBuilder, Failure> {
     let session = named_session(global, &policy).unwrap_or_else(moment::today);
+    builder_for(global, policy, session, Caller::Owner)
+}
+
+/// A runtime with every tool of our own, on its way, for a session and a caller.
+pub(crate) fn builder_for(
+    global: &Global,
+    policy: Policy,
+    session: String,
+    caller: Caller,
+) -> Result<RuntimeBuilder, Failure> {
     let builder = Runtime::builder()
         .policy(policy)
         .workspace(workspace(global)?)
         .home(Home::default_path()?)
         .session(session)
-        .caller(Caller::Owner);
+        .caller(caller);
     let builder = helve::register_file_tools(helve::register_builtin_tools(builder));
     Ok(helve::register_container_tools(builder))
 }
@@ -140,7 +157,8 @@ fn speaking(builder: RuntimeBuilder, dialect: Option<Dialect>) -> RuntimeBuilder
     }
 }
 
-fn build(builder: RuntimeBuilder) -> Result<Runtime, Failure> {
+/// Puts it together.
+pub(crate) fn build(builder: RuntimeBuilder) -> Result<Runtime, Failure> {
     builder.build().map_err(|error| Failure::usage(error.to_string()))
 }
 

@@ -71,44 +71,95 @@ pub(crate) fn error(text: &str) {
     say(&format!("{}: {text}\n", styled(BAD, "error")));
 }
 
-/// What is said while a question has the screen, as much as is kept of it.
-static HELD: Mutex<Option<String>> = Mutex::new(None);
+/// What standard error shows besides what was said for good.
+struct Said {
+    /// What is said while a question has the screen, as much as is kept of it.
+    held: Option<String>,
+    /// The line at the end that says what goes on; empty for none.
+    status: String,
+}
+
+static SAID: Mutex<Said> = Mutex::new(Said { held: None, status: String::new() });
 const HELD_BYTES: usize = 64 * 1024;
+
+/// Takes a line off the screen on which the cursor stands.
+const CLEAR: &[u8] = b"\r\x1b[K";
 
 /// While this lives, what is said beside results waits; then it is said.
 pub(crate) struct Quiet;
 
 /// Keeps notes off a screen that a question has.
 pub(crate) fn hold_notes() -> Quiet {
-    held().get_or_insert_default();
+    said().held.get_or_insert_default();
     Quiet
 }
 
 impl Drop for Quiet {
     fn drop(&mut self) {
-        let waiting = held().take().unwrap_or_default();
+        let waiting = said().held.take().unwrap_or_default();
         say(&waiting);
     }
 }
 
-fn held() -> MutexGuard<'static, Option<String>> {
-    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+/// Shows what goes on, on a line that the next word takes away again; an empty one only takes it away. Only for a terminal
+/// that can move its cursor, and shorter than its rows are.
+pub(crate) fn status(line: &str) {
+    let mut said = said();
+    if said.held.is_none() && !(line.is_empty() && said.status.is_empty()) {
+        let mut out = anstream::stderr().lock();
+        let _ = out.write_all(CLEAR).and_then(|()| out.write_all(line.as_bytes())).and_then(|()| out.flush());
+    }
+    line.clone_into(&mut said.status);
+}
+
+/// Says a text that carries styles, on standard error.
+pub(crate) fn tell(text: &str) {
+    say(text);
+}
+
+fn said() -> MutexGuard<'static, Said> {
+    SAID.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What cannot be said on standard error can be said nowhere.
 fn say(text: &str) {
-    if let Some(waiting) = held().as_mut() {
+    let mut said = said();
+    if let Some(waiting) = said.held.as_mut() {
         if waiting.len() + text.len() <= HELD_BYTES {
             waiting.push_str(text);
         }
         return;
     }
-    let _ = anstream::stderr().lock().write_all(text.as_bytes());
+    let mut out = anstream::stderr().lock();
+    if said.status.is_empty() {
+        let _ = out.write_all(text.as_bytes());
+        return;
+    }
+    let _ = out.write_all(CLEAR).and_then(|()| out.write_all(text.as_bytes()));
+    let _ = out.write_all(said.status.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Prints a piece of a text that goes on.
+pub(crate) fn print_piece(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(cannot_print)
+}
+
+/// Whether standard error is a terminal on which a line can be taken away again.
+pub(crate) fn has_status() -> bool {
+    io::stderr().is_terminal()
+        && std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
 /// Whether a person sees standard output.
 pub(crate) fn stdout_is_terminal() -> bool {
     io::stdout().is_terminal()
+}
+
+/// How many columns standard error has, if it is a terminal.
+pub(crate) fn stderr_columns() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stderr()).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
 /// How many columns standard output has, if it is a terminal.

@@ -98,6 +98,16 @@ async fn file(runtime: &Runtime, change: UndoChange) -> Result<ShownFile, Failur
     Ok(ShownFile { change, diff, changed_since: !contents.untouched })
 }
 
+/// What a call changed, for a person.
+pub(super) async fn of_call(runtime: &Runtime, call: &str) -> Result<String, Failure> {
+    let entry = runtime.file_call(call).map_err(|error| told(&error))?;
+    let mut text = String::new();
+    for change in entry.record.changes {
+        text.push_str(&coloured(&file(runtime, change).await?));
+    }
+    Ok(text)
+}
+
 /// What was changed since a call, in the files that it changed.
 pub(super) async fn since(runtime: &Runtime, call: &str) -> Result<String, Failure> {
     let entry = runtime.file_call(call).map_err(|error| told(&error))?;

@@ -1,8 +1,10 @@
 //! The commands, one file each. Each takes the global options and its own, prints its result, and gives the exit code.
 
+pub(crate) mod agent;
 pub(crate) mod approvals;
 pub(crate) mod batch;
 pub(crate) mod call;
+pub(crate) mod chat;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -32,6 +34,8 @@ pub(crate) fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Run(options) => run::run(global, options),
         Command::Sandbox(options) => sandbox::sandbox(global, options),
         Command::Batch(options) => batch::batch(global, &options),
+        Command::Agent(options) => agent::agent(global, &options),
+        Command::Chat(options) => chat::chat(global, &options),
         Command::Check(options) => check::check(global, &options),
         Command::Trust(options) => trust::trust(global, &options),
         Command::Why(options) => why::why(global, &options),

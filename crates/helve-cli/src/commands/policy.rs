@@ -79,6 +79,11 @@ enum Action {
     },
 }
 
+/// Prints the rules in force.
+pub(super) fn show_rules(global: &Global) -> Result<(), Failure> {
+    show::show(global)
+}
+
 pub(crate) fn policy(global: &Global, options: &Options) -> Result<u8, Failure> {
     match &options.action {
         Action::Show => show::show(global)?,

@@ -7,14 +7,8 @@ use crate::config::model_keys as keys;
 use crate::config::value::Value;
 use crate::secrets::Secret;
 
-/// The variables in which keys are, by provider.
-const KEY_VARIABLES: &[(&str, &str)] = &[
-    ("openai", "OPENAI_API_KEY"),
-    ("openai-responses", "OPENAI_API_KEY"),
-    ("openai-compatible", "OPENAI_API_KEY"),
-    ("anthropic", "ANTHROPIC_API_KEY"),
-    ("gemini", "GEMINI_API_KEY"),
-];
+/// The variables in which people keep keys of models. Which of them belongs to the model that is asked is for whoever asks.
+const KEY_VARIABLES: &[&str] = &["ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENAI_API_KEY"];
 
 /// A shorter value is what people write where a server wants any key, and hiding it would spoil ordinary text.
 const KEY_CHARS: usize = 8;
@@ -124,23 +118,10 @@ impl Policy {
         }
     }
 
-    /// The variable in which the key of a provider's model is looked for; none if that needs no key.
-    pub fn model_key_variable(&self, provider: &str) -> Option<String> {
-        let written = self.model().key_env;
-        let usual = KEY_VARIABLES.iter().find(|(name, _)| *name == provider);
-        written.or_else(|| usual.map(|(_, variable)| (*variable).to_owned()))
-    }
-
-    /// The value of that variable, if it is set.
-    pub fn model_key(&self, provider: &str) -> Option<String> {
-        let name = self.model_key_variable(provider)?;
-        self.inner.around.variables.get(&name).cloned().filter(|value| !value.is_empty())
-    }
-
     /// Keys of models that are in the environment: no call may show one, whichever model is asked.
     pub(super) fn model_secrets(&self) -> Vec<Secret> {
         let mut names: Vec<String> = self.model().key_env.into_iter().collect();
-        for (_, variable) in KEY_VARIABLES {
+        for variable in KEY_VARIABLES {
             if !names.iter().any(|name| name == variable) {
                 names.push((*variable).to_owned());
             }
@@ -206,7 +187,6 @@ mod tests {
         assert_eq!(agent, expected);
         assert_eq!(agent.rows()[3].1, "0.25 US dollars");
         assert_eq!(policy.model_context_window_tokens(), Some(32768));
-        assert_eq!(policy.model_key_variable("gemini").as_deref(), Some("MY_KEY"));
         let shown =
             |key: &str| policy.explain().into_iter().find(|setting| setting.key == key).unwrap().toml();
         assert_eq!(shown("model.temperature").as_deref(), Some("0.2"));
@@ -220,12 +200,6 @@ mod tests {
         let agent = policy.agent();
         assert_eq!((agent.rounds, agent.time, agent.tokens, agent.cost), (100, None, None, None));
         assert_eq!(agent.rows()[0].1, "100 rounds");
-        let variables =
-            ["openai", "anthropic", "gemini", "ollama"].map(|name| policy.model_key_variable(name));
-        let usual =
-            ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"].map(|name| Some(name.to_owned()));
-        assert_eq!(variables[..3], usual);
-        assert_eq!(variables[3], None);
     }
 
     #[test]

@@ -4,20 +4,42 @@
 //! |---|---|
 //! | [`record`] | a model whose answers come from a record |
 //! | [`secret`] | a key that nobody can print |
+//! | `known` | what is known of models: windows, prices |
+//! | `served` | a model behind an address: asking, reading, asking again (`retry`) |
+//! | `wire` | what the four formats have in common; `chat`, `responses`, `anthropic`, `gemini` are these |
+//! | `intake` | bytes of a body to an answer: `sse` reads events, `draft` puts the answer together, `kept` keeps its order |
+//! | `fault` | what providers say went wrong |
 //!
 //! In: a [`Choice`], made by whoever reads the owner's configuration; nothing here reads a file or the environment, but for the
-//! record that was chosen. Out: a
-//! [`Model`].
+//! record that was chosen. Out: a [`Model`].
 
+mod anthropic;
+mod chat;
+mod draft;
+mod fault;
+mod gemini;
+mod intake;
+mod kept;
+mod known;
 pub mod record;
+mod responses;
+mod retry;
 pub mod secret;
+mod served;
+mod sse;
+mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use helve::harmless::harmless;
 use serde_json::{Map, Value};
+use url::Url;
 
-use crate::model::{Model, ModelError, ModelErrorKind, Price};
+use self::intake::Intake;
+use self::served::Served;
+use self::wire::{Manner, Wire};
+use crate::model::{Answer, Card, Model, ModelError, ModelErrorKind, Piece, Price};
 
 pub use secret::Secret;
 
@@ -26,16 +48,66 @@ struct Provider {
     name: &'static str,
     /// Where a key is looked for in the environment.
     variables: &'static [&'static str],
+    /// How it is spoken to; none for one that is not behind an address.
+    wire: Option<Wire>,
+    /// Its own address; none if the owner has to say it.
+    base: Option<&'static str>,
+    /// Its own address wants a key.
+    wants_key: bool,
+    /// Its models take pictures, as far as is known.
+    pictures: bool,
 }
 
 const PROVIDERS: &[Provider] = &[
-    Provider { name: "anthropic", variables: &["ANTHROPIC_API_KEY"] },
-    Provider { name: "gemini", variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"] },
-    Provider { name: "ollama", variables: &[] },
-    Provider { name: "openai", variables: &["OPENAI_API_KEY"] },
-    Provider { name: "openai-compatible", variables: &[] },
-    Provider { name: "openai-responses", variables: &["OPENAI_API_KEY"] },
-    Provider { name: "replay", variables: &[] },
+    Provider {
+        name: "anthropic",
+        variables: &["ANTHROPIC_API_KEY"],
+        wire: Some(Wire::Anthropic),
+        base: Some("https://api.anthropic.com/v1"),
+        wants_key: true,
+        pictures: true,
+    },
+    Provider {
+        name: "gemini",
+        variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+        wire: Some(Wire::Gemini),
+        base: Some("https://generativelanguage.googleapis.com/v1beta"),
+        wants_key: true,
+        pictures: true,
+    },
+    Provider {
+        name: "ollama",
+        variables: &[],
+        wire: Some(Wire::Chat),
+        base: Some("http://127.0.0.1:11434/v1"),
+        wants_key: false,
+        pictures: false,
+    },
+    Provider {
+        name: "openai",
+        variables: &["OPENAI_API_KEY"],
+        wire: Some(Wire::Chat),
+        base: Some("https://api.openai.com/v1"),
+        wants_key: true,
+        pictures: true,
+    },
+    Provider {
+        name: "openai-compatible",
+        variables: &[],
+        wire: Some(Wire::Chat),
+        base: None,
+        wants_key: false,
+        pictures: false,
+    },
+    Provider {
+        name: "openai-responses",
+        variables: &["OPENAI_API_KEY"],
+        wire: Some(Wire::Responses),
+        base: Some("https://api.openai.com/v1"),
+        wants_key: true,
+        pictures: true,
+    },
+    Provider { name: "replay", variables: &[], wire: None, base: None, wants_key: false, pictures: true },
 ];
 
 /// Which model, and what the owner says of it.
@@ -108,7 +180,7 @@ pub fn parse(text: &str) -> Result<(String, String), ModelError> {
         ModelError::new(ModelErrorKind::Request, message)
             .hint(format!("Write PROVIDER:NAME, where PROVIDER is one of {}.", all.join(", ")))
     };
-    let shown = || helve::harmless::harmless(&text.chars().take(100).collect::<String>());
+    let shown = || harmless(&text.chars().take(100).collect::<String>());
     let Some((provider, name)) = text.split_once(':') else {
         return Err(wrong(format!("'{}' names no provider.", shown())));
     };
@@ -131,8 +203,113 @@ pub fn model(choice: Choice) -> Result<Arc<dyn Model>, ModelError> {
     if choice.provider == "replay" {
         return record::open(&choice.name);
     }
-    let message = format!("There is no provider '{}'.", helve::harmless::harmless(&choice.provider));
-    Err(ModelError::new(ModelErrorKind::Request, message))
+    let found = PROVIDERS.iter().find(|known| known.name == choice.provider);
+    let Some((provider, wire)) = found.and_then(|provider| Some((provider, provider.wire?))) else {
+        let message = format!("There is no provider '{}'.", harmless(&choice.provider));
+        return Err(ModelError::new(ModelErrorKind::Request, message));
+    };
+    let key = choice.key.filter(|key| !key.is_empty());
+    let hint = key_hint(provider);
+    let url = address(provider, wire, choice.base_url.as_deref(), &choice.name)?;
+    if key.is_none() && provider.wants_key && choice.base_url.is_none() {
+        let message = format!("There is no key for {}.", provider.name);
+        return Err(ModelError::new(ModelErrorKind::Key, message).hint(hint));
+    }
+    let known = known::known(provider.name, &choice.name);
+    let context_window = choice.context_window.unwrap_or(known.window).max(1);
+    let card = Card {
+        provider: provider.name.to_owned(),
+        name: choice.name,
+        context_window,
+        max_output: choice.max_output.unwrap_or(known.output).clamp(1, context_window),
+        price: choice.price.or_else(|| known.price()),
+    };
+    let manner = Manner {
+        card,
+        pictures: choice.pictures.unwrap_or(provider.pictures),
+        original: url.host_str() == Some("api.openai.com"),
+        extra: choice.extra,
+    };
+    Ok(Arc::new(Served::new(wire, manner, url, key, hint, choice.patience)?))
+}
+
+/// How a key is given.
+fn key_hint(provider: &Provider) -> String {
+    match provider.variables.first() {
+        Some(variable) => {
+            format!("Give one in the variable {variable}, or set model.key_env or model.key_command.")
+        }
+        None => "Give one with model.key_env or model.key_command.".to_owned(),
+    }
+}
+
+/// Where requests go: the base, and what each format puts behind it. A base that holds that already is taken as it is.
+fn address(provider: &Provider, wire: Wire, base: Option<&str>, name: &str) -> Result<Url, ModelError> {
+    let wrong = |why: String| {
+        ModelError::new(ModelErrorKind::Request, why).hint(
+            "Give base_url as https://HOST/v1, or http://127.0.0.1:PORT/v1 for a server on this machine.",
+        )
+    };
+    let Some(base) = base.or(provider.base) else {
+        return Err(wrong(format!("{} needs the address of a server.", provider.name)));
+    };
+    let mut url =
+        Url::parse(base.trim()).map_err(|error| wrong(format!("base_url is no address: {error}.")))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+        return Err(wrong("base_url is neither https: nor http:.".into()));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(wrong("base_url holds a name or a password.".into()));
+    }
+    let tail: Vec<&str> = match wire {
+        Wire::Chat => vec!["chat", "completions"],
+        Wire::Responses => vec!["responses"],
+        // Anthropic's own libraries take the address without the version.
+        Wire::Anthropic if has_version(&url) => vec!["messages"],
+        Wire::Anthropic => vec!["v1", "messages"],
+        Wire::Gemini => vec!["models"],
+    };
+    let whole = url.path().trim_end_matches('/').ends_with(&tail.join("/"));
+    if let Ok(mut segments) = url.path_segments_mut() {
+        segments.pop_if_empty();
+        if !whole {
+            segments.extend(&tail);
+        }
+        if wire == Wire::Gemini {
+            let name = name.strip_prefix("models/").unwrap_or(name);
+            segments.push(&format!("{name}:streamGenerateContent"));
+        }
+    }
+    if wire == Wire::Gemini {
+        url.query_pairs_mut().append_pair("alt", "sse");
+    }
+    Ok(url)
+}
+
+fn has_version(url: &Url) -> bool {
+    let path = url.path().trim_end_matches('/');
+    path.ends_with("/v1") || path.ends_with("/messages")
+}
+
+/// Reads an answer as if a provider had sent these bytes, in pieces that end where the caller wants: for tests of what a
+/// hostile one can do.
+///
+/// # Errors
+///
+/// Where a provider's bytes are no answer.
+pub fn try_stream(provider: &str, pieces: &[&[u8]]) -> Result<(Answer, Vec<Piece>), ModelError> {
+    let wire = PROVIDERS.iter().find(|known| known.name == provider).and_then(|known| known.wire);
+    let Some(wire) = wire else {
+        return Err(ModelError::new(ModelErrorKind::Request, "There is no such provider."));
+    };
+    let mut told = Vec::new();
+    let mut listener = |piece: Piece| told.push(piece);
+    let mut intake = Intake::new(wire, provider, "", &mut listener);
+    for piece in pieces {
+        intake.push(piece).map_err(|fault| fault.error)?;
+    }
+    let answer = intake.end("model", std::collections::HashSet::new()).map_err(|fault| fault.error)?;
+    Ok((answer, told))
 }
 
 #[cfg(test)]

@@ -1,0 +1,152 @@
+//! Bytes of a body to an answer: events, or JSON at once from a server that does not stream. What it is shows in the first
+//! byte; what servers call it does not count.
+//!
+//! Nothing here waits or knows of a connection, so that the same bytes give the same answer in any pieces.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::draft::{Draft, Origin};
+use super::fault::{Fault, LARGEST, said, shown};
+use super::sse::Events;
+use super::wire::{Reader, Wire};
+use crate::model::{Answer, Listener, ModelErrorKind};
+
+/// Reads one answer.
+pub(super) struct Intake<'l> {
+    form: Form,
+    inner: Inner<'l>,
+}
+
+enum Form {
+    /// Only white space so far.
+    Unknown,
+    Events(Events),
+    Json(Vec<u8>),
+}
+
+struct Inner<'l> {
+    reader: Box<dyn Reader>,
+    draft: Draft<'l>,
+    /// Who is spoken of in errors.
+    provider: &'l str,
+    key_hint: &'l str,
+}
+
+impl<'l> Intake<'l> {
+    pub(super) fn new(
+        wire: Wire,
+        provider: &'l str,
+        key_hint: &'l str,
+        listener: Listener<'l>,
+    ) -> Intake<'l> {
+        let inner = Inner { reader: wire.reader(), draft: Draft::new(listener), provider, key_hint };
+        Intake { form: Form::Unknown, inner }
+    }
+
+    /// Takes more bytes.
+    pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<(), Fault> {
+        if let Form::Unknown = self.form {
+            bytes = bytes.trim_ascii_start();
+            self.form = match bytes.first() {
+                None => return Ok(()),
+                Some(b'{' | b'[') => Form::Json(Vec::new()),
+                Some(b'<') => {
+                    let message = format!("{} answers with a web page.", self.inner.provider);
+                    let mut fault = Fault::last(ModelErrorKind::Strange, message);
+                    fault.error = fault.error.hint("Check base_url.");
+                    return Err(fault);
+                }
+                Some(_) => Form::Events(Events::new(LARGEST)),
+            };
+        }
+        match &mut self.form {
+            Form::Unknown => Ok(()),
+            Form::Events(events) => {
+                let inner = &mut self.inner;
+                events.push(bytes, &mut |data: &str| inner.event(data))
+            }
+            Form::Json(body) if body.len() + bytes.len() > LARGEST => Err(Fault::too_large()),
+            Form::Json(body) => {
+                body.extend_from_slice(bytes);
+                Ok(())
+            }
+        }
+    }
+
+    /// Nothing more is to be expected.
+    pub(super) fn is_over(&self) -> bool {
+        self.inner.draft.over
+    }
+
+    /// The answer is there, though more may come.
+    pub(super) fn is_whole(&self) -> bool {
+        self.inner.draft.is_whole()
+    }
+
+    /// The body has ended. `used` are the names of the calls of the talk so far.
+    pub(super) fn end(mut self, model: &str, used: HashSet<String>) -> Result<Answer, Fault> {
+        match self.form {
+            Form::Unknown => {}
+            Form::Events(mut events) => {
+                // A last event without its empty line counts if it is whole; half of one means that the connection broke.
+                if let Some(data) = events.rest()
+                    && (data == DONE || serde_json::from_str::<Value>(&data).is_ok())
+                {
+                    self.inner.event(&data)?;
+                }
+            }
+            Form::Json(body) => {
+                let value: Value = serde_json::from_slice(&body).map_err(|error| {
+                    if error.is_eof() {
+                        Fault::broken("The connection ended in the midst of an answer.")
+                    } else {
+                        Fault::strange(format!("{} answers with broken JSON: {error}.", self.inner.provider))
+                    }
+                })?;
+                match value {
+                    Value::Array(values) => {
+                        for value in &values {
+                            self.inner.value(value)?;
+                        }
+                    }
+                    value => self.inner.value(&value)?,
+                }
+            }
+        }
+        let origin = Origin { provider: self.inner.provider, model };
+        self.inner.draft.finish(origin, used)
+    }
+}
+
+const DONE: &str = "[DONE]";
+
+impl Inner<'_> {
+    fn event(&mut self, data: &str) -> Result<(), Fault> {
+        let data = data.trim();
+        if data.is_empty() || self.draft.over {
+            return Ok(());
+        }
+        if data == DONE {
+            self.draft.over = true;
+            return Ok(());
+        }
+        let value = serde_json::from_str::<Value>(data).map_err(|error| {
+            let start: String = data.chars().take(60).collect();
+            Fault::strange(format!(
+                "{} sends an event that is no JSON ({error}): {}",
+                self.provider,
+                shown(&start)
+            ))
+        })?;
+        self.value(&value)
+    }
+
+    fn value(&mut self, value: &Value) -> Result<(), Fault> {
+        match said(value) {
+            Some(said) => Err(said.fault(self.provider, self.key_hint)),
+            None => self.reader.take(value, &mut self.draft),
+        }
+    }
+}

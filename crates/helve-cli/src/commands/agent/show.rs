@@ -403,7 +403,7 @@ mod tests {
             ("read_file", r#"{"path":"src/a.rs"}"#, "read_file src/a.rs"),
             ("grep", r#"{"pattern":"a b","path":"src"}"#, "grep pattern=a b src"),
             ("json", "{}", "json"),
-            ("echo", "{\"message\":\"\u{1b}[2J\"}", "echo \\x1b[2J"),
+            ("echo", r#"{"message":"\u001b[2J"}"#, "echo \\x1b[2J"),
             ("broken", "{\"a\":", "broken {\"a\":"),
         ] {
             assert_eq!(headline(&call(name, args), 80), line);

@@ -1,12 +1,8 @@
 //! `helve agent` and `helve chat` as people and programs use them: exit codes, what stands on which output, resuming,
-//! Ctrl-C, and questions on a terminal that tmux makes. The model's side comes from a record or from a server of the test's
-//! own; every call is really made.
+//! Ctrl-C, and questions on a terminal that tmux makes. The model's side comes from a record; every call is really made.
 //!
 //! Long file: one scene after the other over the same helpers.
 
-#[cfg(test)]
-#[path = "agent/server.rs"]
-mod server;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
@@ -15,13 +11,11 @@ mod tmux;
 
 #[cfg(test)]
 mod tests {
-    use super::server::{Reply, Server};
     use super::support::{Place, Ran, json_lines, running_with, sandbox_works, unique_seconds, wait_for};
     use super::tmux::Screen;
     use pretty_assertions::assert_eq;
     use rustix::process::{Pid, Signal, kill_process};
     use serde_json::{Value, json};
-    use std::os::unix::fs::PermissionsExt as _;
     use std::process::{Child, Stdio};
     use std::time::Duration;
 
@@ -314,97 +308,6 @@ mod tests {
         assert_eq!(place.verify().code, 0);
     }
 
-    const SERVED: [&str; 2] = ["--model", "openai-compatible:small"];
-    const KEY: &str = "sk-test-0123456789abcdef";
-
-    /// Everything that was written below the state directory but the file of keys.
-    fn all_that_is_kept(place: &Place) -> String {
-        let mut text = String::new();
-        let mut folders = vec![place.home()];
-        while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(folder).unwrap().flatten() {
-                match entry.file_type().unwrap().is_dir() {
-                    true => folders.push(entry.path()),
-                    false if entry.file_name() == "model-keys" => {}
-                    false => text.push_str(&String::from_utf8_lossy(&std::fs::read(entry.path()).unwrap())),
-                }
-            }
-        }
-        text
-    }
-
-    #[test]
-    fn a_server_is_asked_with_the_key_wherever_that_is_kept_and_nothing_shows_it() {
-        let ways: [fn(&Place); 3] = [
-            |place| place.configure("[model]\nkey_env = 'MY_KEY'"),
-            |place| {
-                let dir = place.script("key", &format!("echo {KEY}; echo more"));
-                place.configure(&format!("[model]\nkey_command = ['{}/key']", dir.display()));
-            },
-            |place| {
-                std::fs::create_dir_all(place.home()).unwrap();
-                std::fs::set_permissions(place.home(), std::fs::Permissions::from_mode(0o700)).unwrap();
-                let file = place.home().join("model-keys");
-                std::fs::write(&file, format!("openai-compatible {KEY}\n")).unwrap();
-                std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
-            },
-        ];
-        for (at, way) in ways.into_iter().enumerate() {
-            let place = Place::new();
-            way(&place);
-            let replies = vec![
-                Reply::Call("c1", "echo", json!({"message": format!("the key is {KEY}")})),
-                Reply::Text(vec!["Do", "ne ", KEY, "."]),
-            ];
-            let server = Server::start(replies);
-            let mut command = place.helve();
-            if at == 0 {
-                command.env("MY_KEY", KEY);
-            }
-            command.args(["agent", "--json", "--base-url", &server.url]).args(SERVED).arg("x");
-            let output = command.output().unwrap();
-            let text = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
-            assert_eq!(output.status.code(), Some(0), "{at}: {text}");
-            let asked = server.asked();
-            assert_eq!(asked.len(), 2);
-            assert_eq!(asked[0].authorization, Some(format!("Bearer {KEY}")), "{at}");
-            assert_eq!(asked[0].body["model"], "small");
-            let result = asked[1].body["messages"].as_array().unwrap().last().unwrap().clone();
-            assert_eq!(result["tool_call_id"], "c1", "{result}");
-            assert!(!result.to_string().contains(KEY), "{result}");
-            assert!(!all_that_is_kept(&place).contains(KEY), "{at}");
-        }
-    }
-
-    #[test]
-    fn what_a_server_refuses_is_said_without_the_key() {
-        let place = Place::new();
-        let server =
-            Server::start(vec![Reply::Fails(401, "Incorrect API key provided: sk-test-0123456789abcdef")]);
-        let mut command = place.helve();
-        command.env("OPENAI_API_KEY", KEY);
-        command.args(["agent", "--model", "openai:small", "--base-url", &server.url, "x"]);
-        let output = command.output().unwrap();
-        let text = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{text}");
-        assert!(text.contains("the model does not answer") && !text.contains(KEY), "{text}");
-        assert!(!all_that_is_kept(&place).contains(KEY));
-    }
-
-    #[test]
-    fn ctrl_c_while_the_model_answers_stops_the_run() {
-        let place = Place::new();
-        let server = Server::start(vec![Reply::Silence]);
-        let mut command = place.helve();
-        command.args(["agent", "--base-url", &server.url]).args(SERVED).arg("x");
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        assert!(wait_for(LONG, || server.asked().len() == 1));
-        std::thread::sleep(Duration::from_millis(200));
-        interrupt(&child);
-        let (code, _, stderr) = ended(child);
-        assert_eq!(code, 130, "{stderr}");
-    }
-
     /// `helve agent` on a screen, with a record of these answers; without a sandbox, so that every change asks.
     fn on_screen(place: &Place, answers: &[Value], size: (u16, u16)) -> Option<Screen> {
         let model = record(place, answers);
@@ -493,6 +396,7 @@ mod tests {
         let answers = [
             answered("I sleep.", &[exec("a", &format!("echo begun; sleep {seconds}"))]),
             answered("Stopped; once more.", &[exec("b", &format!("sleep {seconds}"))]),
+            answered("And again.", &[exec("c", &format!("sleep {seconds}"))]),
             answered("Never.", &[]),
         ];
         let model = record(&place, &answers);
@@ -505,8 +409,9 @@ mod tests {
         std::thread::sleep(Duration::from_secs(2));
         assert!(wait_for(LONG, || !running_with(&format!("sleep {seconds}")).is_empty()));
         screen.key("C-c");
+        screen.wait_for("And again.");
         screen.key("C-c");
-        screen.wait_for("EXIT:");
+        screen.wait_for("EXIT:130");
         assert!(wait_for(LONG, || running_with(&seconds).is_empty()));
         screen.is_as_before();
     }

@@ -88,7 +88,7 @@ pub(crate) fn agent(global: &Global, options: &Options) -> Result<u8, Failure> {
         let ending = turn::turn(&mut talk, task, reader).await;
         talk.stop();
         if reader != Reader::Program {
-            ui::note(&format!("the session is {}; --resume goes on with it", talk.session));
+            ui::note(&format!("the session is {}; --resume goes on with it", talk.session()));
         }
         Ok(show::exit_code(&ending?))
     })?

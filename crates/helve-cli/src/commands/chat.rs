@@ -81,7 +81,7 @@ pub(crate) fn chat(global: &Global, options: &Options) -> Result<u8, Failure> {
         let ended = converse(&mut talk, global, reader).await;
         talk.stop();
         if reader != Reader::Program && !talk.agent.messages().is_empty() {
-            ui::note(&format!("the session is {}; --resume goes on with it", talk.session));
+            ui::note(&format!("the session is {}; --resume goes on with it", talk.session()));
         }
         ended
     })?

@@ -1,4 +1,5 @@
-//! `helve trust`: lets a workspace's own file count, exactly as it is now. Such a file can only tighten.
+//! `helve trust`: lets a workspace's own file count, exactly as it is now. Its `helve.toml` can only tighten; its notes for
+//! agents are read to the model.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -6,6 +7,7 @@ use std::path::Path;
 use clap::Args as ClapArgs;
 use helve::store::{Home, Trust};
 use helve::{Layer, Policy};
+use helve_agent::prompt::NOTES;
 use serde_json::json;
 
 use crate::args::Global;
@@ -13,21 +15,29 @@ use crate::failure::Failure;
 use crate::harmless::{harmless, one_line};
 use crate::{moment, setup, ui, workspace_file};
 
-/// Trust the workspace's own helve.toml
+/// Trust the workspace's own helve.toml, or its notes for agents
 #[derive(ClapArgs)]
 #[command(long_about = "\
-Trust the workspace's own helve.toml, exactly as it is now.
+Trust the workspace's own helve.toml, or its notes for agents, exactly as they are now.
 
 A project can bring a helve.toml of its own. It may only tighten: rules that ask or deny, smaller limits, the restriction to \
 the workspace. It counts only after `helve trust`, which shows what is in it and what it tightens. What was trusted stays in \
 force when the file changes or goes away, until `helve trust` or `helve trust --revoke`: a command that writes to the \
-workspace cannot lift it.")]
+workspace cannot lift it.
+
+\
+With a NOTE (AGENTS.md, CLAUDE.md, GEMINI.md or .github/copilot-instructions.md) it is that file which `helve agent` and `helve \
+chat` tell the model from then on, as it is now. Without that, a model is told nothing that lies in a workspace.")]
 #[command(after_help = "\
 Examples:
   helve trust
+  helve trust AGENTS.md
   helve trust --list
   helve trust --revoke")]
 pub(crate) struct Options {
+    /// A file of notes for agents [default: helve.toml]
+    #[arg(value_name = "NOTE", value_parser = clap::builder::PossibleValuesParser::new(NOTES), conflicts_with = "list")]
+    note: Option<String>,
     /// Print the files that are trusted
     #[arg(long, conflicts_with = "revoke")]
     list: bool,
@@ -39,7 +49,8 @@ pub(crate) struct Options {
 pub(crate) fn trust(global: &Global, options: &Options) -> Result<u8, Failure> {
     match options {
         Options { list: true, .. } => list(global)?,
-        Options { revoke: true, .. } => revoke(global)?,
+        Options { revoke: true, note, .. } => revoke(global, note.as_deref())?,
+        Options { note: Some(note), .. } => trust_note(global, note)?,
         _ => show_and_trust(global)?,
     }
     Ok(0)
@@ -64,8 +75,9 @@ fn list(global: &Global) -> Result<(), Failure> {
     ui::print_styled(&text)
 }
 
-fn revoke(global: &Global) -> Result<(), Failure> {
-    let path = workspace_file::path(&setup::workspace(global)?);
+fn revoke(global: &Global, note: Option<&str>) -> Result<(), Failure> {
+    let workspace = setup::workspace(global)?;
+    let path = note.map_or_else(|| workspace_file::path(&workspace), |note| workspace.join(note));
     let shown = path.display();
     let trust = Trust::open_existing(&Home::default_path()?)?;
     if !trust.map(|trust| trust.revoke(&path)).transpose()?.unwrap_or(false) {
@@ -78,6 +90,28 @@ fn revoke(global: &Global) -> Result<(), Failure> {
     }
     ui::note(&harmless(&format!("{shown} is trusted no longer")));
     Ok(())
+}
+
+/// Shows a note and lets models read it.
+fn trust_note(global: &Global, note: &str) -> Result<(), Failure> {
+    let path = setup::workspace(global)?.join(note);
+    let shown = path.display();
+    let file = workspace_file::read(&path)
+        .map_err(|error| Failure::usage(format!("{shown} cannot be trusted: {error}")))?
+        .ok_or_else(|| Failure::not_found(format!("there is no {shown}")))?;
+    let trusted = Trust::new(&setup::home()?).trust(&path, &file.text)?;
+    if global.json {
+        return ui::print_json(&json!({"trusted": trusted}));
+    }
+    let mut text = format!("{}\n", ui::styled(ui::STRONG, &harmless(&shown.to_string())));
+    for line in harmless(&file.text).lines() {
+        let _ = writeln!(text, "  | {line}");
+    }
+    let _ = writeln!(
+        text,
+        "Models are told this, whatever becomes of the file, until `helve trust {note}` or `helve trust --revoke {note}`."
+    );
+    ui::print_styled(&text)
 }
 
 fn show_and_trust(global: &Global) -> Result<(), Failure> {

@@ -150,8 +150,11 @@ impl Show {
             Event::End { ending, text, usage, cost, rounds } => {
                 self.live.stop();
                 self.end_line()?;
+                // What stopped it from outside is said below; its own last words are the answer.
+                let stopped =
+                    matches!(ending, Ending::Cancelled | Ending::Model { .. } | Ending::Unrecorded { .. });
                 let told = streams && text.trim() == self.shown.trim();
-                if !told && !text.trim().is_empty() {
+                if !told && !stopped && !text.trim().is_empty() {
                     ui::print(&visible(text.trim()))?;
                 }
                 if let Some(why) = why(ending) {

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use clap::Args as ClapArgs;
 use clap::builder::PossibleValuesParser;
+use helve::mcp::client::Shelf;
 use helve::mcp::{Fleet, Gateway};
 use helve::store::{Home, Journal, JournalOptions};
-use helve::{Approver, Caller, Policy, Runtime, Servers};
+use helve::{Approver, Caller, Policy, Runtime, Servers, ToolSpec};
 use helve_agent::events::Bounds;
 use helve_agent::model::{Card, Model};
+use helve_agent::prompt::{self, Toolset};
 use helve_agent::record;
 use helve_agent::run::{Agent, Options as AgentOptions};
 use helve_agent::talk::Message;
@@ -20,7 +22,7 @@ use super::hands::Hands;
 use super::rules;
 use crate::args::Global;
 use crate::failure::Failure;
-use crate::{approve, moment, setup};
+use crate::{approve, moment, setup, ui};
 
 /// Under this name calls of a model are recorded.
 const CALLER: &str = "agent";
@@ -91,10 +93,10 @@ pub(crate) enum Which {
 
 /// What a talk is made from, before there is an event loop.
 pub(crate) struct Ready {
-    pub(crate) policy: Policy,
-    pub(crate) session: String,
-    pub(crate) hands: Hands,
-    pub(crate) workspace: PathBuf,
+    policy: Policy,
+    session: String,
+    hands: Hands,
+    workspace: PathBuf,
     runtime: Runtime,
     model: Arc<dyn Model>,
     fleet: Option<Arc<Fleet>>,
@@ -142,15 +144,23 @@ pub(crate) fn ready(global: &Global, setup: &Setup, policy: Policy, which: Which
 pub(crate) struct Talk {
     pub(crate) agent: Agent,
     pub(crate) runtime: Runtime,
-    pub(crate) policy: Policy,
     pub(crate) hands: Hands,
     pub(crate) card: Card,
-    pub(crate) session: String,
-    workspace: PathBuf,
-    home: PathBuf,
+    place: Place,
     /// Keeps the tools of servers in step.
     _gateway: Option<Gateway>,
     fleet: Option<Arc<Fleet>>,
+}
+
+/// Where a talk takes place, whoever answers.
+struct Place {
+    runtime: Runtime,
+    policy: Policy,
+    workspace: PathBuf,
+    home: PathBuf,
+    session: String,
+    /// Which tools of servers are shown and which are searched for.
+    shelf: Option<Arc<Shelf>>,
 }
 
 impl Ready {
@@ -163,24 +173,33 @@ impl Ready {
                 fleet.recall().await;
                 fleet.settled(SETTLE).await;
                 let budget = usize::try_from(policy.mcp_schema_budget()).unwrap_or(usize::MAX);
+                // Schemas must leave room for the talk.
+                let budget = budget.min(prompt::schema_budget(model.card()));
                 Some(Gateway::new(fleet, &runtime, budget))
             }
         };
         let card = model.card().clone();
-        let agent = open(&runtime, model, &policy, &home, &session, resumed)?;
-        Ok(Talk { agent, runtime, policy, hands, card, session, workspace, home, _gateway: gateway, fleet })
+        let shelf = gateway.as_ref().map(|gateway| Arc::clone(gateway.shelf()));
+        let place = Place { runtime: runtime.clone(), policy, workspace, home, session, shelf };
+        let agent = place.open(model, resumed)?;
+        Ok(Talk { agent, runtime, hands, card, place, _gateway: gateway, fleet })
     }
 }
 
 impl Talk {
+    /// The session that keeps it.
+    pub(crate) fn session(&self) -> &str {
+        &self.place.session
+    }
+
     /// Goes on with another model.
     pub(crate) fn ask_another(&mut self, name: &str, global: &Global) -> Result<(), Failure> {
         let policy = setup::policy_with(global, vec![format!("model.use={name}")])?;
         // Its key is among those that the runtime leaves out already: all that are kept are.
-        let Chosen { model, secrets: _ } = choose::choose(&policy, &self.workspace, &self.home)?;
+        let Chosen { model, secrets: _ } = choose::choose(&policy, &self.place.workspace, &self.place.home)?;
         self.card = model.card().clone();
         let resumed = !self.agent.messages().is_empty();
-        self.agent = open(&self.runtime, model, &self.policy, &self.home, &self.session, resumed)?;
+        self.agent = self.place.open(model, resumed)?;
         Ok(())
     }
 
@@ -192,33 +211,48 @@ impl Talk {
     }
 }
 
-/// The talk of a session, a new one or the one that is in it.
-fn open(
-    runtime: &Runtime,
-    model: Arc<dyn Model>,
-    policy: &Policy,
-    home: &Path,
-    session: &str,
-    resumed: bool,
-) -> Result<Agent, Failure> {
-    let home = Home::open(home)?;
-    let records = match resumed {
-        true => record::records(&home, session)?,
-        false => Vec::new(),
-    };
-    let journal = Journal::open(&home, session, JournalOptions { fsync: policy.fsync() })?;
-    let bounds = policy.agent();
-    let settings = policy.model();
-    let options = AgentOptions {
-        system: helve::manual(runtime.specs(), policy),
-        bounds: Bounds { rounds: bounds.rounds, time: bounds.time, tokens: bounds.tokens, cost: bounds.cost },
-        temperature: settings.temperature,
-        max_output: settings.max_output,
-    };
-    Ok(match resumed {
-        false => Agent::new(runtime.clone(), model, journal, options),
-        true => Agent::resume(runtime.clone(), model, journal, options, &records),
-    })
+impl Place {
+    /// The talk of the session with a model: a new one, or the one that is in it.
+    fn open(&self, model: Arc<dyn Model>, resumed: bool) -> Result<Agent, Failure> {
+        let Place { runtime, policy, workspace, home, session, shelf } = self;
+        let bounds = policy.agent();
+        let settings = policy.model();
+        let toolset: Toolset = bounds.toolset.parse().map_err(Failure::usage)?;
+        let shown = |spec: &Arc<ToolSpec>| {
+            toolset.shows(spec) && shelf.as_ref().is_none_or(|shelf| shelf.shows(&spec.name))
+        };
+        let tools: Vec<Arc<ToolSpec>> = runtime.specs().filter(shown).collect();
+        let (notes, others) = prompt::notes(home, workspace)?;
+        for name in others {
+            ui::note(&format!("the model does not read {name}. `helve trust {name}` shows and trusts it"));
+        }
+        let options = AgentOptions {
+            system: prompt::system(&tools, policy, workspace, &notes),
+            bounds: Bounds {
+                rounds: bounds.rounds,
+                time: bounds.time,
+                tokens: bounds.tokens,
+                cost: bounds.cost,
+            },
+            temperature: settings.temperature,
+            max_output: settings.max_output,
+        };
+        let home = Home::open(home)?;
+        let records = match resumed {
+            true => record::records(&home, session)?,
+            false => Vec::new(),
+        };
+        let journal = Journal::open(&home, session, JournalOptions { fsync: policy.fsync() })?;
+        let agent = match resumed {
+            false => Agent::new(runtime.clone(), model, journal, options),
+            true => Agent::resume(runtime.clone(), model, journal, options, &records),
+        };
+        let agent = agent.with_toolset(toolset);
+        Ok(match shelf {
+            Some(shelf) => agent.with_shelf(Arc::clone(shelf)),
+            None => agent,
+        })
+    }
 }
 
 /// The session to go on with: the one that is named, which has to hold a talk.

@@ -62,7 +62,7 @@ pub(super) async fn take(talk: &mut Talk, global: &Global, line: &str) -> Option
 fn tools(talk: &Talk) -> Result<(), Failure> {
     let mut text = String::new();
     let columns = ui::columns().unwrap_or(100);
-    for spec in talk.runtime.specs() {
+    for spec in talk.agent.tools() {
         let name = one_line(&spec.name, 60);
         let room = columns.saturating_sub(name.len().max(16) + 3).max(20);
         let _ = writeln!(text, "{name:16}  {}", one_line(&spec.description, room));
@@ -75,7 +75,7 @@ fn meant(talk: &Talk, call: &str) -> Result<String, Failure> {
     if !call.is_empty() {
         return Ok(call.to_owned());
     }
-    let entries = undo::of_session(&talk.runtime, Some(&talk.session))?;
+    let entries = undo::of_session(&talk.runtime, Some(talk.session()))?;
     Ok(undo::last(&entries).ok_or_else(undo::none)?.record.call.clone())
 }
 

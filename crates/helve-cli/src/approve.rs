@@ -8,9 +8,11 @@
 //! | `page`, `screen` | text of any length on a screen of any size |
 //! | `question` | what a request says, as a document |
 //! | `dialog`, `form`, `list` | one question, the rules of a longer yes, several questions |
+//! | `aside` | what is typed while no question is there |
 //!
-//! Everything but `terminal` is pure. Deliberately not here: what an answer is worth; that is the pipeline's.
+//! Everything but `terminal` and `aside` is pure. Deliberately not here: what an answer is worth; that is the pipeline's.
 
+pub(crate) mod aside;
 mod dialog;
 mod editor;
 mod form;

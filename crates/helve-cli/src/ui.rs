@@ -101,6 +101,11 @@ impl Drop for Quiet {
     }
 }
 
+/// Whether a question has the screen.
+pub(crate) fn is_held() -> bool {
+    said().held.is_some()
+}
+
 /// Shows what goes on, on a line that the next word takes away again; an empty one only takes it away. Only for a terminal
 /// that can move its cursor, and shorter than its rows are.
 pub(crate) fn status(line: &str) {

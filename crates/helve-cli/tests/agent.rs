@@ -95,9 +95,11 @@ mod tests {
         place.put("helve.toml", "model.use = 'ollama:x'\nmodel.base_url = 'http://127.0.0.1:9/v1'\n");
         let ran = place.run(&["agent", "x"]);
         assert!(ran.code == 2 && ran.stderr.contains("no model is configured"), "{ran:?}");
-        let trusted = place.run(&["trust", "--yes"]);
-        let ran = place.run(&["agent", "x"]);
-        assert!(ran.code == 2 && !ran.stderr.contains("127.0.0.1"), "{trusted:?} {ran:?}");
+        let ran = place.run(&["trust"]);
+        assert!(
+            ran.code == 2 && ran.stderr.contains("cannot choose a model, an address or a key"),
+            "{ran:?}"
+        );
     }
 
     #[test]
@@ -414,6 +416,49 @@ mod tests {
         screen.wait_for("EXIT:130");
         assert!(wait_for(LONG, || running_with(&seconds).is_empty()));
         screen.is_as_before();
+    }
+
+    #[test]
+    fn a_line_that_is_typed_meanwhile_is_told_to_the_model() {
+        if !sandbox_works() {
+            return;
+        }
+        let place = Place::new();
+        let answers = [answered("I wait.", &[exec("a", "sleep 3")]), answered("Heard.", &[])];
+        let model = record(&place, &answers);
+        let start = format!("agent --session tests --model '{model}' 'do it'");
+        let Some(screen) = Screen::start(&place, &start, (80, 24)) else { return };
+        screen.wait_for("> exec sleep 3");
+        screen.keys("not so fastt");
+        screen.key("BSpace");
+        screen.wait_for(" > not so fast");
+        screen.key("Enter");
+        screen.wait_for("you: not so fast");
+        screen.wait_for("EXIT:0");
+        assert!(screen.text().contains("Heard."), "{}", screen.text());
+        screen.is_as_before();
+        let said = place.journal().into_iter().filter(|entry| entry["body"]["agent"] == "said");
+        let said: Vec<Value> = said.map(|entry| entry["body"]["message"]["text"].clone()).collect();
+        assert_eq!(said, [json!("do it"), json!("not so fast")]);
+    }
+
+    /// What a model is told of a workspace is what the owner looked at.
+    #[test]
+    fn notes_of_a_workspace_count_when_they_are_trusted() {
+        let place = Place::new();
+        place.put("AGENTS.md", "Always say please.\n");
+        let model = record(&place, &[answered("One.", &[])]);
+        let ran = agent(&place, &model, &["x"]);
+        assert!(ran.stderr.contains("`helve trust AGENTS.md` shows and trusts it"), "{ran:?}");
+        let ran = place.run(&["trust", "AGENTS.md"]);
+        assert!(ran.code == 0 && ran.stdout.contains("  | Always say please."), "{ran:?}");
+        let before = place.journal().into_iter().find(|entry| entry["body"]["agent"] == "begin").unwrap();
+        let ran = agent(&place, &model, &["x"]);
+        assert!(ran.code == 0 && !ran.stderr.contains("AGENTS.md"), "{ran:?}");
+        let after = place.journal().into_iter().rfind(|entry| entry["body"]["agent"] == "begin").unwrap();
+        assert_ne!(before["body"]["system"], after["body"]["system"]);
+        assert_eq!(place.run(&["trust", "--revoke", "AGENTS.md"]).code, 0);
+        assert!(agent(&place, &model, &["x"]).stderr.contains("helve trust AGENTS.md"));
     }
 
     #[test]

@@ -26,6 +26,7 @@ use clap::Args as ClapArgs;
 
 use crate::args::Global;
 use crate::failure::Failure;
+use crate::harmless::one_line;
 use crate::ui;
 use show::Reader;
 use start::{Setup, Which};
@@ -41,7 +42,8 @@ Give a model a task; it works with the tools until it is done.
 The model is asked, what it wants to do goes through the same pipeline as every call (rules, sandbox, journal), it sees what \
 came of it and goes on. What the sandbox contains runs without a question; what crosses it is asked about on the terminal, all \
 questions of a turn at once; where there is no terminal, --approve or approval.hook answers, else the model is told that \
-nobody agreed. Ctrl-C once stops the running calls, twice the run.
+nobody agreed. Ctrl-C once stops the running calls, twice the run. A line that you type meanwhile is told to the model before \
+it goes on.
 
 The model stands in your configuration, [model] use = \"provider:name\", or behind --model. Keys come from model.key_command, \
 from the environment (OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or model.key_env), or from the file model-keys in the \
@@ -85,12 +87,16 @@ pub(crate) fn agent(global: &Global, options: &Options) -> Result<u8, Failure> {
     };
     start::block_on(async {
         let mut talk = ready.talk().await?;
-        let ending = turn::turn(&mut talk, task, reader).await;
+        let turn = turn::turn(&mut talk, task, reader).await;
         talk.stop();
         if reader != Reader::Program {
             ui::note(&format!("the session is {}; --resume goes on with it", talk.session()));
         }
-        Ok(show::exit_code(&ending?))
+        let turn = turn?;
+        for text in &turn.unheard {
+            ui::note(&format!("the model ended before it heard: {}", one_line(text, 200)));
+        }
+        Ok(show::exit_code(&turn.ending))
     })?
 }
 

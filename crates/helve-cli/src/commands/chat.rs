@@ -36,7 +36,8 @@ sandbox is asked about. The talk is kept in a session of its own; --resume goes 
 the one that is named.
 
 A line that ends in \\ goes on in the next; a line of \"\"\" begins and ends a message of many lines. Lines that begin with / are \
-for Helve: /help lists them. Ctrl-C once stops the running calls, twice the run; Ctrl-D ends the talk. From a pipe every line \
+for Helve: /help lists them. A line that you type while the model works is told to it before it goes on. Ctrl-C once stops the running \
+calls, twice the run; Ctrl-D ends the talk. From a pipe every line \
 is a message, and standard output carries the answers alone; with --json it carries every event.
 
 Exit code: 0 at the end of a talk on a terminal; from a pipe that of the last run (see `helve agent --help`).")]
@@ -95,9 +96,14 @@ async fn converse(talk: &mut Talk, global: &Global, reader: Reader) -> Result<u8
     }
     let input = Input::new(before.into_iter());
     let mut code = 0;
-    let mut tell = String::new();
+    let (mut tell, mut unheard) = (String::new(), Vec::new());
     loop {
-        let text = match input.next().await? {
+        // What came too late for a run is the next message.
+        let next = match unheard.is_empty() {
+            true => input.next().await?,
+            false => Said::Message(std::mem::take(&mut unheard).join("\n")),
+        };
+        let text = match next {
             Said::Message(text) if text.trim().is_empty() => continue,
             Said::Message(text) => text.trim().to_owned(),
             Said::GivenUp => {
@@ -112,7 +118,9 @@ async fn converse(talk: &mut Talk, global: &Global, reader: Reader) -> Result<u8
                     true => text,
                     false => format!("{}\n\n{text}", std::mem::take(&mut tell)),
                 };
-                code = show::exit_code(&turn(talk, text, reader).await?);
+                let turn = turn(talk, text, reader).await?;
+                code = show::exit_code(&turn.ending);
+                unheard = turn.unheard;
             }
             Some(Ok(Next::Go)) => {}
             Some(Ok(Next::Tell(what))) => tell = what,

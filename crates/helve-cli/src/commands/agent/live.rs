@@ -21,11 +21,13 @@ pub(super) struct Live {
     tail: String,
     open: bool,
     turn: usize,
+    /// What the owner is typing.
+    typed: String,
 }
 
 impl Live {
     pub(super) fn new(on: bool) -> Live {
-        Live { on, running: None, tail: String::new(), open: false, turn: 0 }
+        Live { on, running: None, tail: String::new(), open: false, turn: 0, typed: String::new() }
     }
 
     pub(super) fn is_on(&self) -> bool {
@@ -57,6 +59,11 @@ impl Live {
             self.tail.extend(line.chars().take(left));
             self.open = !line.ends_with('\n') && !self.tail.trim().is_empty();
         }
+    }
+
+    /// The owner types something.
+    pub(super) fn typed(&mut self, text: &str) {
+        text.clone_into(&mut self.typed);
     }
 
     /// The words of the model come in its place.
@@ -97,9 +104,20 @@ impl Live {
         let tail = one_line(&self.tail, TAIL_CHARS);
         let gap = if tail.is_empty() { "" } else { "  " };
         let turn = TURNS[self.turn % TURNS.len()];
+        if !self.typed.is_empty() {
+            // The end of it is where the cursor is.
+            let line = format!("{turn} > {}", one_line(&self.typed, usize::MAX));
+            return Some(fit_end(&line, columns.saturating_sub(1)));
+        }
         let line = format!("{turn} {}{time}{gap}{tail}", one_line(label, 60));
         Some(fit(&line, columns.saturating_sub(1)))
     }
+}
+
+/// The same from the end of the text.
+fn fit_end(text: &str, columns: usize) -> String {
+    let backwards: String = text.chars().rev().collect();
+    fit(&backwards, columns).chars().rev().collect()
 }
 
 /// As much of the text as fits into so many columns.
@@ -137,6 +155,10 @@ mod tests {
         assert!(tail(&live).starts_with("exec done"));
         live.output(&"x".repeat(10_000));
         assert!(live.tail.len() <= TAIL_CHARS + 20);
+        live.typed(&"y".repeat(100));
+        assert_eq!(live.line(80).unwrap(), "y".repeat(79));
+        live.typed("wait");
+        assert_eq!(tail(&live), "> wait");
         live.stop();
         assert_eq!(live.line(80), None);
     }

@@ -81,6 +81,18 @@ impl Show {
         self.live.is_on()
     }
 
+    /// The owner types something while the model works.
+    pub(crate) fn typed(&mut self, text: &str) {
+        self.live.typed(text);
+        self.tick();
+    }
+
+    /// The owner said something that the model hears when it is asked the next time.
+    pub(crate) fn steered(&mut self, text: &str) {
+        self.live.typed("");
+        self.tell(&format!("{} {}\n", ui::styled(ui::STRONG, "you:"), visible(text)));
+    }
+
     /// A moment passed.
     pub(crate) fn tick(&mut self) {
         if !self.in_line {

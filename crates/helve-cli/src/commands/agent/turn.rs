@@ -1,6 +1,6 @@
 //! One run: something is said to the model, what happens is shown, and Ctrl-C stops it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use helve_agent::control::Control;
@@ -9,13 +9,21 @@ use helve_agent::talk::UserMessage;
 
 use super::show::{Reader, Show};
 use super::start::Talk;
+use crate::approve::aside::{self, Typed};
 use crate::failure::Failure;
 
 /// How often what moves on the screen moves.
 const TICK: Duration = Duration::from_millis(120);
 
-/// Says something to the model and shows what comes of it.
-pub(crate) async fn turn(talk: &mut Talk, text: String, reader: Reader) -> Result<Ending, Failure> {
+/// What came of a run.
+pub(crate) struct Turn {
+    pub(crate) ending: Ending,
+    /// What the owner said too late for it.
+    pub(crate) unheard: Vec<String>,
+}
+
+/// Says something to the model and shows what comes of it. What the owner types meanwhile goes to the model.
+pub(crate) async fn turn(talk: &mut Talk, text: String, reader: Reader) -> Result<Turn, Failure> {
     let control = Control::new();
     let hands = talk.hands.clone();
     let holding = hands.hold(&control);
@@ -25,25 +33,46 @@ pub(crate) async fn turn(talk: &mut Talk, text: String, reader: Reader) -> Resul
     if moves {
         // It has its own thread: it moves also while everything else is busy.
         let show = Arc::clone(&show);
-        let tick = move || loop {
-            std::thread::sleep(TICK);
-            match show.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-                Some(show) => show.tick(),
-                None => return,
+        let tick = move || {
+            loop {
+                std::thread::sleep(TICK);
+                match lock(&show).as_mut() {
+                    Some(show) => show.tick(),
+                    None => return,
+                }
             }
         };
         // Without it nothing moves, and nothing else is lost.
         let _ = std::thread::Builder::new().name("screen".to_owned()).spawn(tick);
     }
+    let (shown, steered) = (Arc::clone(&show), control.clone());
+    let hear = move |typed: Typed| {
+        let mut show = lock(&shown);
+        let Some(show) = show.as_mut() else { return };
+        match typed {
+            Typed::Going(text) => show.typed(&text),
+            Typed::Line(text) if text.trim().is_empty() => show.typed(""),
+            Typed::Line(text) => {
+                show.steered(&text);
+                steered.steer(text);
+            }
+        }
+    };
+    let aside = if moves { aside::listen(hear) } else { None };
     let mut watch = |event: Event| {
-        if let Some(show) = show.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        if let Some(show) = lock(&show).as_mut() {
             show.take(&event);
         }
     };
     let message = UserMessage { text, ..UserMessage::default() };
     let ending = talk.agent.run(message, &control, &mut watch).await;
+    drop(aside);
     drop(holding);
-    let show = show.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let show = lock(&show).take();
     show.map_or(Ok(()), Show::finish)?;
-    Ok(ending)
+    Ok(Turn { ending, unheard: control.unheard() })
+}
+
+fn lock(show: &Mutex<Option<Show>>) -> MutexGuard<'_, Option<Show>> {
+    show.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -120,10 +120,10 @@ impl Agent {
         if calls.is_empty() {
             return Some(Vec::new());
         }
-        run.tell(Event::Calls { ids: calls.iter().map(|call| call.id.clone()).collect() });
         let (to, mut notes) = mpsc::channel(NOTES);
         let control = run.control.clone();
         let (_running, cancel) = control.calls();
+        run.tell(Event::Calls { ids: calls.iter().map(|call| call.id.clone()).collect() });
         let scope = CallScope {
             cancel: Some(cancel.clone()),
             progress: Some(to),

@@ -74,7 +74,8 @@ async fn a_thousand_rounds() {
     let workspace = dir.path().join("ws");
     std::fs::create_dir(&workspace).unwrap();
     let home = dir.path().join("state");
-    let builder = Runtime::builder().policy(Policy::builtin()).workspace(&workspace).home(&home).session("long");
+    let builder =
+        Runtime::builder().policy(Policy::builtin()).workspace(&workspace).home(&home).session("long");
     let runtime = helve::register_builtin_tools(builder).build().unwrap();
     let store = Home::open(&home).unwrap();
     let journal = Journal::open(&store, "long", JournalOptions::default()).unwrap();

@@ -42,7 +42,7 @@ impl Agent {
         let calls = message.calls.clone();
         let most = self.runtime.policy().limits().args_bytes;
         for call in &mut message.calls {
-            let name = shown_name(&call.name);
+            let name = shown_name(&self.runtime.without_secrets(&call.name));
             let mut args = self.shown_args(&call.args);
             if args.len() as u64 > most {
                 args = short_args(&args).unwrap_or(args);

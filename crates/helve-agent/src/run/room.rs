@@ -45,9 +45,14 @@ impl Agent {
             target = target.min((before as f64 * share) as u64);
         }
         let mut messages = self.messages.clone();
-        let mut changed = shrink(&mut messages, SPARED, target);
         let weight = |messages: &[Message]| messages.iter().map(crate::window::weight).sum::<u64>();
         let enough = if tries == 0 { budget } else { target };
+        let mut changed = false;
+        for spared in (1..=SPARED).rev() {
+            if spared == SPARED || weight(&messages) > enough {
+                changed |= shrink(&mut messages, spared, target);
+            }
+        }
         if weight(&messages) > enough
             && let Some(place) = cut(&messages, (target as f64 * TAIL) as u64)
         {

@@ -116,7 +116,8 @@ pub(crate) fn same(what: &str, one: &[Message], other: &[Message]) -> Result<(),
     if one == other {
         return Ok(());
     }
-    let place = one.iter().zip(other).position(|(one, other)| one != other).unwrap_or(one.len().min(other.len()));
+    let place =
+        one.iter().zip(other).position(|(one, other)| one != other).unwrap_or(one.len().min(other.len()));
     Err(format!("{what}: message {place} is {:?}\nand should be {:?}", one.get(place), other.get(place)))
 }
 
@@ -127,7 +128,8 @@ pub(crate) fn always(told: &Told<'_>) -> Result<(), String> {
     if !problems.is_empty() {
         return Err(format!("a request was wrong: {}", problems.join("; ")));
     }
-    let records = helve_agent::record::records(&told.place.home(), SESSION).map_err(|error| error.to_string())?;
+    let records =
+        helve_agent::record::records(&told.place.home(), SESSION).map_err(|error| error.to_string())?;
     same("told again", &helve_agent::record::messages(&records), told.agent.messages())?;
     let report = verify(&told.place.home(), SESSION, None).map_err(|error| error.to_string())?;
     if !report.is_ok() || !report.cut_calls.is_empty() {
@@ -163,7 +165,8 @@ pub(crate) fn wanted(told: &Told<'_>, want: &Wanted) -> Result<(), String> {
     if let Some(part) = want.text.as_ref().filter(|part| !text.contains(*part)) {
         return Err(format!("the last words are {text:?}, without {part:?}"));
     }
-    let records = helve_agent::record::records(&told.place.home(), SESSION).map_err(|error| error.to_string())?;
+    let records =
+        helve_agent::record::records(&told.place.home(), SESSION).map_err(|error| error.to_string())?;
     let calls: Vec<String> = records
         .iter()
         .filter(|record| record.kind == EntryKind::Outcome)
@@ -213,7 +216,11 @@ pub(crate) fn wanted(told: &Told<'_>, want: &Wanted) -> Result<(), String> {
     }
 }
 
-fn equal<T: PartialEq + std::fmt::Debug>(what: &str, is: Option<&T>, wanted: Option<&T>) -> Result<(), String> {
+fn equal<T: PartialEq + std::fmt::Debug>(
+    what: &str,
+    is: Option<&T>,
+    wanted: Option<&T>,
+) -> Result<(), String> {
     match wanted {
         Some(wanted) if is != Some(wanted) => Err(format!("{what}: {is:?}, not {wanted:?}")),
         _ => Ok(()),

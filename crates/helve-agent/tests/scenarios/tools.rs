@@ -34,7 +34,7 @@ fn text(text: impl Into<String>) -> BoxFuture<'static, Result<Output, ToolError>
 
 /// Adds them.
 pub(crate) fn register(builder: RuntimeBuilder) -> RuntimeBuilder {
-    let open = || json!({"type": "object"});
+    let open = || json!({"type": "object", "properties": {}});
     let tools: [(ToolSpec, Work); 8] = [
         (ToolSpec::new("wait", "Ends when it is cancelled.", open()).read_only(), |_, ctx| {
             Box::pin(async move {
@@ -53,7 +53,9 @@ pub(crate) fn register(builder: RuntimeBuilder) -> RuntimeBuilder {
             text(COUNT.fetch_add(1, Ordering::Relaxed).to_string())
         }),
         (ToolSpec::new("boom", "Crashes.", open()).read_only(), |_, _| panic!("as the test wants")),
-        (ToolSpec::new("leak", "Gives a secret away.", open()).read_only(), |_, _| text(format!("it is {SECRET}"))),
+        (ToolSpec::new("leak", "Gives a secret away.", open()).read_only(), |_, _| {
+            text(format!("it is {SECRET}"))
+        }),
         (ToolSpec::new("nothing", "Gives nothing.", open()).read_only(), |_, _| {
             Box::pin(async { Ok(Output::default()) })
         }),

@@ -201,13 +201,19 @@ pub(crate) fn transcript(messages: &[Message], bytes: usize) -> String {
     middle_out(&text, bytes / 2, |n| format!("\n[… {n} characters left out …]\n")).unwrap_or(text)
 }
 
-/// The message that stands for the beginning of the talk: the owner's own words, and what the model wrote down.
-pub(crate) fn opening<'a>(owner: impl Iterator<Item = &'a str>, summary: &str) -> UserMessage {
+/// The message that stands for the beginning of the talk: the owner's own words, and what the model wrote down. It has about
+/// half of the `target` bytes that the whole talk should have.
+pub(crate) fn opening<'a>(owner: impl Iterator<Item = &'a str>, summary: &str, target: u64) -> UserMessage {
     let mut words = String::new();
     for said in owner {
         let _ = write!(words, "\n> {}\n", said.replace('\n', "\n> "));
     }
-    let words = middle_out(&words, OWNER_WORDS / 2, |n| format!("\n[… {n} characters …]\n")).unwrap_or(words);
+    let target = usize::try_from(target).unwrap_or(usize::MAX);
+    let short = |text: &str, most: usize| {
+        middle_out(text, most / 2, |n| format!("\n[… {n} characters …]\n")).unwrap_or_else(|| text.to_owned())
+    };
+    let words = short(&words, OWNER_WORDS.min(target / 6));
+    let summary = short(summary, target / 3);
     let text =
         format!("{OPENING}\n\n# What the owner said\n{words}\n# What you wrote down to go on\n\n{summary}");
     UserMessage { text, images: Vec::new(), from_loop: true }

@@ -76,6 +76,8 @@ pub struct Agent {
     window: Window,
     /// What the owner said.
     owner: Vec<String>,
+    /// Who else wrote in the talk, where the owner does not vouch for it.
+    tainted: Option<String>,
     /// The names of all calls of the talk: each has its own.
     ids: HashSet<String>,
     usage: Usage,
@@ -112,6 +114,7 @@ impl Agent {
             digest: None,
             window,
             owner: Vec::new(),
+            tainted: None,
             ids: HashSet::new(),
             usage: Usage::default(),
             rounds: 0,
@@ -131,8 +134,16 @@ impl Agent {
         let mut agent = Agent::new(runtime, model, journal, options);
         agent.set_messages(crate::record::messages(records));
         for record in records {
+            if let Some(source) =
+                record.body["tainted"].as_str().filter(|_| record.kind == EntryKind::Outcome)
+            {
+                agent.tainted = Some(source.to_owned());
+            }
             match Chapter::of(record) {
-                Some(Chapter::Begin { goes_on: false, .. }) => agent.owner.clear(),
+                Some(Chapter::Begin { goes_on: false, .. }) => {
+                    agent.owner.clear();
+                    agent.tainted = None;
+                }
                 Some(Chapter::Said { message }) if !message.from_loop => agent.hear(&message.text),
                 Some(Chapter::Answered { answer, round }) => {
                     agent.ids.extend(answer.message.calls.into_iter().map(|call| call.id));

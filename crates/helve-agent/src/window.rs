@@ -18,6 +18,8 @@ const PICTURE: u64 = 5_600;
 const FRAME: u64 = 24;
 /// A talk has at least so many tokens, whatever is said of the model.
 const LEAST: u64 = 2_000;
+/// The messages may always weigh so many bytes.
+const LEAST_ROOM: u64 = 2_000;
 /// How far a provider's count may correct the rate.
 const RATES: std::ops::RangeInclusive<f64> = 0.25..=8.0;
 
@@ -42,6 +44,13 @@ impl Window {
     /// So many tokens may a request have before the talk is made shorter: three quarters of what fits.
     pub(crate) fn budget(&self) -> u64 {
         (self.all - self.answer) / 4 * 3
+    }
+
+    /// So many bytes may the messages weigh where the rest of the request weighs `fixed`. Where tools and system prompt alone
+    /// are near the budget the talk still has half of what is left, because it cannot be without any.
+    pub(crate) fn room(&self, fixed: u64) -> u64 {
+        let left = |tokens: u64| self.bytes(tokens).saturating_sub(fixed);
+        left(self.budget()).max(left(self.all - self.answer) / 2).max(LEAST_ROOM)
     }
 
     /// About how many tokens these bytes are.
@@ -112,6 +121,16 @@ mod tests {
         assert_eq!(Window::new(&card(200_000, 8_000), Some(100_000)).budget(), 75_000);
         assert_eq!(Window::new(&card(0, u64::MAX), None).budget(), 750);
         assert!(Window::new(&card(u64::MAX, u64::MAX), Some(u64::MAX)).budget() > 1 << 60);
+    }
+
+    #[test]
+    fn a_talk_has_room_beside_many_tools() {
+        let window = Window::new(&card(8_000, 2_000), None);
+        assert_eq!(window.budget(), 4_500);
+        assert_eq!(window.room(1_750), 14_000, "what the budget leaves");
+        assert_eq!(window.room(17_500), 2_000, "half of what the window leaves would be less");
+        assert_eq!(window.room(14_000), 3_500, "half of what the window leaves");
+        assert_eq!(window.room(u64::MAX), 2_000);
     }
 
     #[test]

@@ -312,6 +312,11 @@ impl Policy {
         flag(&self.inner.settings, keys::AUTO_APPROVE)
     }
 
+    /// Whether commands reach the network.
+    pub fn commands_reach_network(&self) -> bool {
+        flag(&self.inner.settings, keys::EXEC_NETWORK)
+    }
+
     /// Whether each journal entry is forced to the disk.
     pub fn fsync(&self) -> bool {
         flag(&self.inner.settings, keys::FSYNC)

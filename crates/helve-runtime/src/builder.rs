@@ -345,6 +345,7 @@ impl RuntimeBuilder {
             live: false,
             peer: self.peer,
             asked: None,
+            tainted: None,
         });
         let pipeline = Pipeline {
             registry: Live::new(registry),

@@ -29,6 +29,9 @@ pub struct CallScope {
     pub caller: Option<Caller>,
     /// What counts the time in which somebody is asked.
     pub asked: Option<AskClock>,
+    /// Who else wrote what led to the call, where the owner does not vouch for it: a source such as `mcp:NAME`. What could
+    /// carry something out is asked about then.
+    pub tainted: Option<String>,
 }
 
 /// Counts the time in which somebody is asked, for a caller whose own time does not run then. Cheap to clone; every clone is
@@ -91,6 +94,7 @@ pub(crate) struct Side {
     pub(crate) live: bool,
     pub(crate) peer: Option<Arc<dyn Peer>>,
     pub(crate) asked: Option<AskClock>,
+    pub(crate) tainted: Option<String>,
 }
 
 /// Who is asked, in order: the one that was given, the owner's hook, nobody.
@@ -109,7 +113,7 @@ pub(crate) fn approver(
 impl Side {
     /// This side as a scope changes it.
     pub(crate) fn within(&self, scope: CallScope, hook: Option<&Arc<dyn Approver>>) -> Side {
-        let CallScope { cancel, progress, approver: given, peer, caller, asked } = scope;
+        let CallScope { cancel, progress, approver: given, peer, caller, asked, tainted } = scope;
         Side {
             caller: caller.unwrap_or_else(|| self.caller.clone()),
             approver: match given {
@@ -124,6 +128,7 @@ impl Side {
             progress: progress.or_else(|| self.progress.clone()),
             peer: peer.or_else(|| self.peer.clone()),
             asked: asked.or_else(|| self.asked.clone()),
+            tainted: tainted.or_else(|| self.tainted.clone()),
         }
     }
 }

@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use common::{Printer, builder, fake, journal, open_schema, says, shell_tool};
 use helve_core::{
-    BoxFuture, Call, Cancel, Content, ErrorKind, LogLevel, Output, Peer, QuestionKind, SandboxReport,
-    ServerCall, ServerReply, Servers, Stream, Tool, ToolError, ToolSpec,
+    ApprovalNeed, BoxFuture, Call, Cancel, Content, ErrorKind, LogLevel, Output, Peer, QuestionKind,
+    SandboxReport, ServerCall, ServerReply, Servers, Stream, Tool, ToolError, ToolSpec,
 };
-use helve_runtime::{CallScope, Caller, RegisterError};
+use helve_runtime::{
+    Answer, Approval, ApprovalRequest, Approver, AskClock, CallScope, Caller, RegisterError,
+};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -273,4 +275,61 @@ async fn a_tool_talks_to_the_other_end_without_secrets() {
     assert_eq!(runtime.call_in(call(), scope).await.text(), "accept");
     let heard = ear.0.lock().unwrap().clone();
     assert_eq!(heard, [json!("[REDACTED:token]"), json!(["k", {"message": "[REDACTED:token]"}])]);
+}
+
+#[tokio::test]
+async fn what_could_carry_something_out_asks_where_the_talk_is_tainted() {
+    let dir = tempfile::tempdir().unwrap();
+    let outside = |name: &str| {
+        let mut spec = ToolSpec::new(name, "", open_schema());
+        spec.open_world = Some(true);
+        fake(spec, |_, _| Box::pin(async { Ok(Output::text("sent")) }))
+    };
+    let runtime = builder(dir.path(), "tools.free.approval = \"never\"")
+        .register(outside("send"))
+        .register(outside("free"))
+        .register(says("hi", "hello"))
+        .build()
+        .unwrap();
+    let by =
+        |tainted: Option<&str>| CallScope { tainted: tainted.map(str::to_owned), ..CallScope::default() };
+    for (tool, tainted, wanted) in [
+        ("send", None, None),
+        ("send", Some("mcp:news"), Some(ErrorKind::ApprovalRequired)),
+        ("free", Some("mcp:news"), None),
+        ("hi", Some("mcp:news"), None),
+    ] {
+        let result = runtime.call_in(Call::new(tool, json!({})), by(tainted)).await;
+        assert_eq!(kind(&result), wanted, "{tool} {tainted:?}");
+        if wanted.is_some() {
+            let decision = result.decision.unwrap();
+            assert_eq!(decision.rule, "taint");
+            assert!(decision.reason.unwrap().contains("mcp:news"));
+        }
+    }
+    assert!(journal(dir.path()).contains(r#""tainted":"mcp:news","tool":"send""#), "{}", journal(dir.path()));
+}
+
+#[tokio::test]
+async fn the_time_in_which_somebody_is_asked_is_counted() {
+    struct Slow;
+    impl Approver for Slow {
+        fn ask<'a>(&'a self, _request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+            Box::pin(async {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                Answer::new("slow", Approval::Once)
+            })
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let asks = ToolSpec::new("asks", "", open_schema()).approval(ApprovalNeed::Always);
+    let asks = fake(asks, |_, _| Box::pin(async { Ok(Output::text("done")) }));
+    let runtime = builder(dir.path(), "").register(asks).register(says("hi", "hello")).build().unwrap();
+    let clock = AskClock::default();
+    let scope =
+        || CallScope { asked: Some(clock.clone()), approver: Some(Arc::new(Slow)), ..CallScope::default() };
+    assert!(runtime.call_in(Call::new("hi", json!({})), scope()).await.ok);
+    assert_eq!(clock.waited(), Duration::ZERO);
+    assert!(runtime.call_in(Call::new("asks", json!({})), scope()).await.ok);
+    assert!(clock.waited() >= Duration::from_millis(50));
 }

@@ -95,7 +95,9 @@ fn a_cut_parts_no_call_from_its_result() {
 
 #[test]
 fn the_owners_words_stay() {
-    let opening = opening(["first\nline", "second"].into_iter(), "the summary");
+    let long = "x".repeat(100_000);
+    assert!(opening([long.as_str()].into_iter(), &long, 6_000).text.len() < 5_000);
+    let opening = opening(["first\nline", "second"].into_iter(), "the summary", 10_000);
     for part in ["> first\n> line", "> second", "the summary", OPENING] {
         assert!(opening.text.contains(part), "{}", opening.text);
     }

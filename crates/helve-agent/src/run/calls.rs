@@ -64,6 +64,9 @@ impl Agent {
             let (call, shown) = (&calls[place], shown.get(place).unwrap_or(&calls[place]));
             results[place] = Some(match done.next() {
                 Some(result) => {
+                    if self.tainted.is_none() {
+                        self.tainted.clone_from(&result.tainted);
+                    }
                     let answer =
                         ToolAnswer::new(shown, Some(result.call.clone()), result.ok, &result.content);
                     run.tell(Event::Result { id: call.id.clone(), result: Box::new(result) });
@@ -128,6 +131,7 @@ impl Agent {
             cancel: Some(cancel.clone()),
             progress: Some(to),
             asked: Some(run.asked.clone()),
+            tainted: self.tainted.clone(),
             ..CallScope::default()
         };
         let call = |call: &ToolUse| Call {

@@ -11,21 +11,28 @@ use crate::talk::{Message, UserMessage};
 
 /// The latest answers whose results stay as they are while that is possible.
 const SPARED: usize = 2;
-/// How much of the budget the talk has after it was made shorter, by how often it was already too long for one request.
-/// Well below the budget, so that the provider's cache holds for a while.
+/// How much of its room the talk has after it was made shorter, by how often it was already too long for one request.
+/// Well below all of it, so that the provider's cache holds for a while.
 const SHARES: [f64; 4] = [0.6, 0.4, 0.25, 0.12];
 /// How much of what the talk may have stays as it is where its beginning becomes a summary.
 const TAIL: f64 = 0.5;
+/// A beginning that weighs less, as a part of what the talk may have, is not worth a summary.
+const WORTH: f64 = 0.5;
 /// So often is a summary asked for, each time from half as much.
 const SUMMARIES: u32 = 3;
 
 impl Agent {
     /// Makes the talk shorter if the next request would come near the end of the window.
     pub(super) async fn make_room(&mut self, run: &mut Run<'_>) -> Result<(), Over> {
-        if self.tokens() <= self.window.budget() {
+        if self.weight <= self.room() {
             return Ok(());
         }
         self.shorten(0, run).await.map(|_| ())
+    }
+
+    /// What the messages may weigh.
+    fn room(&self) -> u64 {
+        self.window.room(self.request_weight() - self.weight)
     }
 
     /// The provider did not take the talk. Whether it could be made shorter.
@@ -37,16 +44,15 @@ impl Agent {
     async fn shorten(&mut self, tries: usize, run: &mut Run<'_>) -> Result<bool, Over> {
         let before = self.weight;
         let share = SHARES[tries.min(SHARES.len() - 1)];
-        let fixed = self.request_weight() - self.weight;
-        let budget = self.window.bytes(self.window.budget()).saturating_sub(fixed);
-        let mut target = (budget as f64 * share) as u64;
+        let room = self.room();
+        let mut target = (room as f64 * share) as u64;
         if tries > 0 {
             // The estimate was wrong; what is certain is that it has to become less.
             target = target.min((before as f64 * share) as u64);
         }
         let mut messages = self.messages.clone();
         let weight = |messages: &[Message]| messages.iter().map(crate::window::weight).sum::<u64>();
-        let enough = if tries == 0 { budget } else { target };
+        let enough = if tries == 0 { room } else { target };
         let mut changed = false;
         for spared in (1..=SPARED).rev() {
             if spared == SPARED || weight(&messages) > enough {
@@ -55,9 +61,10 @@ impl Agent {
         }
         if weight(&messages) > enough
             && let Some(place) = cut(&messages, (target as f64 * TAIL) as u64)
+            && weight(&messages[..place]) as f64 > target as f64 * WORTH
         {
             let summary = self.summary(&messages[..place], run).await?;
-            let opening = opening(self.owner.iter().map(String::as_str), &summary);
+            let opening = opening(self.owner.iter().map(String::as_str), &summary, target);
             messages.splice(..place, [Message::User(opening)]);
             changed = true;
         }

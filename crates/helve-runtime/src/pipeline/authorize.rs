@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `judge` | what the policy says of the commands of a call |
 //! | `need` | whether a person must agree |
+//! | `taint` | whether one must because of who wrote what led to the call |
 //! | `ask` | the question to a person, and what the answer is worth |
 //! | `refuse` | the words for a question that brought no yes |
 //! | `shown` | what is shown of a call: no known secrets |
@@ -17,6 +18,7 @@ mod judge;
 mod need;
 mod refuse;
 mod shown;
+mod taint;
 
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
@@ -198,9 +200,10 @@ impl Authority {
         // Only a call that nobody refuses gets further, so each of these was asked about.
         let agreed = paths.iter().filter(|one| one.protected).filter_map(|one| one.path.clone()).collect();
         let decided = self.decide(spec, rule, judged, paths, declared, matches!(contained, Ok(true)));
-        let decided =
+        let mut decided =
             decided.map_err(|refusal| Refusal { effects: effects.clone().map(Box::new), ..refusal })?;
-        contained?;
+        let contained = contained?;
+        self.ask_where_tainted(side, spec, rule, &access, contained, &mut decided);
         let ticket = self.reserve(&side.caller, spec, rule)?;
         let Decided { decision, judged, asking } = decided;
         let entry = Arc::clone(entry);

@@ -424,6 +424,7 @@ impl Pipeline {
             lane: story.lane.map(Lane::name),
             called: story.called.as_deref(),
             caller: story.side.caller.name(),
+            tainted: story.side.tainted.as_deref(),
             args: &story.args,
             approval: story.approval.as_ref(),
             decision: story.decision.as_ref(),

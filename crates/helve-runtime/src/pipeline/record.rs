@@ -47,6 +47,9 @@ pub(crate) struct Planned<'a> {
     pub(crate) id: Option<&'a Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lane: Option<&'a str>,
+    /// Who else wrote what led to the call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tainted: Option<&'a str>,
     pub(crate) tool: &'a str,
     /// The same for all calls of a runtime.
     pub(crate) workspace: &'a str,

@@ -73,7 +73,11 @@ pub fn messages(records: &[Record]) -> Vec<Message> {
             }
             Chapter::NotRun { results } => not_run(&mut talk, results),
             Chapter::Shortened { messages, .. } => talk.clone_from(messages),
-            Chapter::Begin { .. } | Chapter::Asked { .. } | Chapter::Failed { .. } | Chapter::End { .. } => {}
+            Chapter::Begin { .. }
+            | Chapter::Asked { .. }
+            | Chapter::Summed { .. }
+            | Chapter::Failed { .. }
+            | Chapter::End { .. } => {}
         }
     }
     sound(talk)

@@ -150,6 +150,7 @@ impl Agent {
                     agent.usage += answer.usage;
                     agent.rounds = agent.rounds.max(round);
                 }
+                Some(Chapter::Summed { answer, .. }) => agent.usage += answer.usage,
                 Some(Chapter::Asked { round, .. }) => agent.rounds = agent.rounds.max(round),
                 _ => {}
             }

@@ -54,6 +54,14 @@ pub enum Chapter {
         /// What it said.
         answer: Box<Answer>,
     },
+    /// The model wrote down what came before, because the talk is too long. It is not part of the talk; what becomes of it
+    /// is in the next `shortened`.
+    Summed {
+        /// The round.
+        round: u64,
+        /// What it said.
+        answer: Box<Answer>,
+    },
     /// The model did not answer.
     Failed {
         /// The round.

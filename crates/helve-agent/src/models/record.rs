@@ -179,6 +179,7 @@ impl Recorded {
             }
             Chapter::Begin { .. }
             | Chapter::Asked { .. }
+            | Chapter::Summed { .. }
             | Chapter::Failed { .. }
             | Chapter::NotRun { .. }
             | Chapter::Shortened { .. }

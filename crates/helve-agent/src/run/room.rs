@@ -108,7 +108,7 @@ impl Agent {
                     let (answer, _) = self.fit(answer);
                     self.count(&answer.usage, &answer.message.text, run);
                     let text = answer.message.text.trim().to_owned();
-                    self.record(&[Chapter::Answered { round, answer: Box::new(answer) }])?;
+                    self.record(&[Chapter::Summed { round, answer: Box::new(answer) }])?;
                     if !text.is_empty() {
                         return Ok(text);
                     }

@@ -20,8 +20,10 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write as _};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use helve::store::{Blobs, Home, StoreError, Tail};
+use regex::Regex;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -142,24 +144,28 @@ fn write_journal(
     Ok(named)
 }
 
-/// The outputs that an entry names. What calls replaced in files is not among them.
+/// The outputs that an entry names, by themselves or within a text. What calls replaced in files is not among them, and the
+/// hashes of requests are of the same form and name nothing.
 fn blobs_in(value: &Value, named: &mut BTreeSet<String>) {
+    const NO_OUTPUTS: &[&str] = &["changes", "request", "system", "tools"];
     match value {
-        Value::String(text) if named.len() < MOST_BLOBS && is_blob(text) => {
-            named.insert(text.clone());
+        Value::String(text) => {
+            for found in BLOB.iter().flat_map(|pattern| pattern.find_iter(text)) {
+                if named.len() < MOST_BLOBS {
+                    named.insert(found.as_str().to_owned());
+                }
+            }
         }
         Value::Array(list) => list.iter().for_each(|value| blobs_in(value, named)),
         Value::Object(map) => {
-            map.iter().filter(|(key, _)| *key != "changes").for_each(|(_, value)| blobs_in(value, named));
+            let members = map.iter().filter(|(key, _)| !NO_OUTPUTS.contains(&key.as_str()));
+            members.for_each(|(_, value)| blobs_in(value, named));
         }
         _ => {}
     }
 }
 
-fn is_blob(text: &str) -> bool {
-    let hash = text.strip_prefix("b3:");
-    hash.is_some_and(|hash| hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
-}
+static BLOB: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\bb3:[0-9a-f]{64}\b").ok());
 
 fn write_blobs(
     home: &Home,

@@ -9,8 +9,8 @@ use clap::{Args, FromArgMatches, Parser, Subcommand};
 use helve::Dialect;
 
 use crate::commands::{
-    agent, approvals, batch, call, chat, check, completions, config, diff, doctor, gc, log, mcp, policy, run,
-    sandbox, serve, tools, trust, undo, verify, why,
+    agent, approvals, batch, call, chat, check, completions, config, demo, diff, doctor, export, gc, log,
+    mcp, policy, replay, run, sandbox, serve, tools, trust, undo, verify, what_if, why,
 };
 use crate::setup::EXEC;
 
@@ -19,6 +19,7 @@ use crate::setup::EXEC;
 #[command(name = "helve", version, propagate_version = false)]
 #[command(after_help = "\
 First steps:
+  helve demo                       a recorded session with real tools: see what this is, no model needed
   helve run 'uname -a'             a shell command, in the sandbox
   helve call echo message=hello    any tool, by its name
   helve call grep pattern=TODO     a tool for files; `helve undo` puts back what one changed
@@ -83,6 +84,7 @@ pub(crate) enum Command {
     Batch(batch::Options),
     Agent(agent::Options),
     Chat(chat::Options),
+    Demo(demo::Options),
     Mcp(mcp::Options),
     Serve(serve::Options),
     Check(check::Options),
@@ -95,6 +97,9 @@ pub(crate) enum Command {
     Diff(diff::Options),
     Undo(undo::Options),
     Verify(verify::Options),
+    Replay(replay::Options),
+    WhatIf(what_if::Options),
+    Export(export::Options),
     Doctor(doctor::Options),
     Gc(gc::Options),
     Config(config::Options),
@@ -110,6 +115,8 @@ impl Command {
             // A run that does not begin has one line, which says why.
             | Command::Agent(_)
             | Command::Chat(_)
+            | Command::WhatIf(_)
+            | Command::Export(_)
             | Command::Check(_)
             | Command::Approvals(_)
             | Command::Policy(_)
@@ -129,6 +136,9 @@ impl Command {
             // What it prints is the protocol.
             | Command::Serve(_)
             | Command::Verify(_)
+            // A line for each event or call.
+            | Command::Demo(_)
+            | Command::Replay(_)
             | Command::Completions(_) => false,
         }
     }

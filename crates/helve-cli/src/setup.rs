@@ -19,6 +19,9 @@ use crate::{approve, harmless, moment, ui, workspace_file};
 /// The tool that runs commands.
 pub(crate) const EXEC: &str = "exec";
 
+/// Under this name calls of a model are recorded.
+pub(crate) const AGENT: &str = "agent";
+
 /// Progress notes that wait to be printed; more are dropped.
 const PROGRESS_WAITING: usize = 64;
 
@@ -197,6 +200,12 @@ impl Running {
         let builder = speaking(builder(global, policy)?, dialect);
         let runs_a_command = tool == EXEC;
         Running::with(builder.expect_command(runs_a_command).one_call(tool), runs_a_command)
+    }
+
+    /// The same for a model that calls, in this session.
+    pub(crate) fn for_agent(global: &Global, policy: Policy, session: String) -> Result<Running, Failure> {
+        let caller = Caller::Named(AGENT.to_owned());
+        Running::with(builder_for(global, policy, session, caller)?, false)
     }
 
     /// The same with MCP servers behind it.

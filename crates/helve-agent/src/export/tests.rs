@@ -14,7 +14,8 @@ fn a_folder_holds_the_session_without_its_secrets_and_is_never_overwritten() {
     let journal = Journal::open(&home, "s", JournalOptions::default()).unwrap();
     for body in [
         serde_json::json!({"args": {"command": "curl https://me:geheim@host"}}),
-        serde_json::json!({"truncated": {"blob": kept}, "details": {"blob": absent}}),
+        serde_json::json!({"truncated": {"blob": kept}, "text": format!("the whole is {absent}.")}),
+        serde_json::json!({"agent": "asked", "request": format!("b3:{}", "2".repeat(64))}),
         serde_json::json!({"changes": [{"after": format!("b3:{}", "1".repeat(64))}]}),
     ] {
         journal.append(&Entry { kind: EntryKind::Note, call: None, at_us: 1, body }).unwrap();
@@ -25,7 +26,7 @@ fn a_folder_holds_the_session_without_its_secrets_and_is_never_overwritten() {
     let exported = export(&home, "s", &folder, &cleaner, &more).unwrap();
     assert_eq!(
         (exported.entries, exported.cleaned_entries, exported.blobs, exported.cleaned_blobs),
-        (3, 1, 1, 1)
+        (4, 1, 1, 1)
     );
     let left: Vec<&String> = exported.left_out.iter().map(|(id, _)| id).collect();
     assert_eq!(left, [&absent]);

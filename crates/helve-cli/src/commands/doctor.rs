@@ -8,10 +8,11 @@ use std::fmt::Write as _;
 use clap::Args as ClapArgs;
 use helve::sandbox::{ActFinding, Expected, Findings, Lack, Outcome, SandboxChoice, SandboxFinding, probe};
 use helve::store::Home;
-use helve::{Policy, SandboxReport, ToolError, WireError};
+use helve::{ConfiguredServer, Policy, SandboxReport, ToolError, WireError};
 use serde_json::{Value, json};
 
-use super::mcp::{list, standing};
+use super::mcp::list;
+use super::mcp::standing::{self, Standing};
 use crate::args::Global;
 use crate::failure::Failure;
 use crate::harmless::harmless;
@@ -38,31 +39,58 @@ pub(crate) struct Options {}
 const UNAVAILABLE: u8 = 5;
 
 pub(crate) fn doctor(global: &Global, _options: &Options) -> Result<u8, Failure> {
-    let policy = setup::policy(global)?;
-    // The state directory is not made only to remember the answer.
-    let home = Home::default_path()?;
-    let findings = probe(home.is_dir().then_some(home.as_path()));
-    let exec = try_exec(global, policy.clone())?;
+    let Looked { policy, findings, exec, servers } = look(global, setup::policy(global)?)?;
     let code = if exec.is_ok() { 0 } else { UNAVAILABLE };
-    let servers = policy.mcp_configured();
-    let standings = standing::all(&servers)?;
-    let servers: Vec<_> = servers.iter().zip(&standings).collect();
     if global.json {
-        let mut report = report(&policy, &exec, &findings);
-        report["mcp_servers"] =
-            servers.iter().map(|(server, standing)| list::as_json(server, standing)).collect();
-        ui::print_json(&report)?;
+        ui::print_json(&all(&policy, &exec, &findings, &servers))?;
     } else {
         let mut text = told(&policy, &exec, &findings);
         if !servers.is_empty() {
             let _ = writeln!(text, "\n{}", ui::styled(ui::STRONG, "MCP servers"));
         }
-        for (server, standing) in servers {
+        for (server, standing) in &servers {
             list::told(&mut text, "  ", server, standing);
         }
         ui::print_styled(&text)?;
     }
     Ok(code)
+}
+
+/// Everything that `helve doctor --json` prints.
+pub(super) fn findings(global: &Global, policy: Policy) -> Result<Value, Failure> {
+    let Looked { policy, findings, exec, servers } = look(global, policy)?;
+    Ok(all(&policy, &exec, &findings, &servers))
+}
+
+/// What was found.
+struct Looked {
+    policy: Policy,
+    findings: Result<Findings, ToolError>,
+    exec: Result<SandboxReport, ToolError>,
+    servers: Vec<(ConfiguredServer, Standing)>,
+}
+
+fn look(global: &Global, policy: Policy) -> Result<Looked, Failure> {
+    // The state directory is not made only to remember the answer.
+    let home = Home::default_path()?;
+    let findings = probe(home.is_dir().then_some(home.as_path()));
+    let exec = try_exec(global, policy.clone())?;
+    let servers = policy.mcp_configured();
+    let standings = standing::all(&servers)?;
+    let servers = servers.into_iter().zip(standings).collect();
+    Ok(Looked { policy, findings, exec, servers })
+}
+
+fn all(
+    policy: &Policy,
+    exec: &Result<SandboxReport, ToolError>,
+    findings: &Result<Findings, ToolError>,
+    servers: &[(ConfiguredServer, Standing)],
+) -> Value {
+    let mut report = report(policy, exec, findings);
+    report["mcp_servers"] =
+        servers.iter().map(|(server, standing)| list::as_json(server, standing)).collect();
+    report
 }
 
 /// Runs the empty command as `exec` would.

@@ -8,12 +8,15 @@ pub(crate) mod chat;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod doctor;
+pub(crate) mod export;
 pub(crate) mod gc;
 pub(crate) mod log;
 pub(crate) mod mcp;
 pub(crate) mod policy;
+pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod sandbox;
 pub(crate) mod serve;
@@ -21,6 +24,7 @@ pub(crate) mod tools;
 pub(crate) mod trust;
 pub(crate) mod undo;
 pub(crate) mod verify;
+pub(crate) mod what_if;
 pub(crate) mod why;
 
 use crate::args::{Cli, Command};
@@ -36,6 +40,10 @@ pub(crate) fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Batch(options) => batch::batch(global, &options),
         Command::Agent(options) => agent::agent(global, &options),
         Command::Chat(options) => chat::chat(global, &options),
+        Command::Demo(options) => demo::demo(global, &options),
+        Command::Replay(options) => replay::replay(global, &options),
+        Command::WhatIf(options) => what_if::what_if(global, &options),
+        Command::Export(options) => export::export(global, &options),
         Command::Check(options) => check::check(global, &options),
         Command::Trust(options) => trust::trust(global, &options),
         Command::Why(options) => why::why(global, &options),

@@ -24,8 +24,6 @@ use crate::args::Global;
 use crate::failure::Failure;
 use crate::{approve, moment, setup, ui};
 
-/// Under this name calls of a model are recorded.
-const CALLER: &str = "agent";
 /// How long servers that were never seen before are waited for.
 const SETTLE: Duration = Duration::from_secs(5);
 /// Tasks that were given up have so long to end.
@@ -124,7 +122,7 @@ pub(crate) fn ready(global: &Global, setup: &Setup, policy: Policy, which: Which
     let pressed = hands.clone();
     let person = approve::person_who(Arc::new(move || pressed.press()));
     let person = person.map(|person| Arc::new(person) as Arc<dyn Approver>);
-    let caller = Caller::Named(CALLER.to_owned());
+    let caller = Caller::Named(setup::AGENT.to_owned());
     let mut builder = setup::builder_for(global, policy.clone(), session.clone(), caller)?;
     if let Some(approver) = rules::approver(&setup.approve, person)? {
         builder = builder.approver(approver);

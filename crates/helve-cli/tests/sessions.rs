@@ -1,0 +1,329 @@
+//! What can be done with a recorded session: the demo, replay, what-if, export, and a record in a model's place.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot set up must fail loudly")]
+
+mod support;
+
+use std::path::PathBuf;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use support::{Place, Ran, json_lines, sandbox_works};
+
+/// Runs bare and unasked, so that a test does not depend on a sandbox.
+const BARE: [&str; 4] = ["--set", "sandbox=none", "--set", "auto_approve=true"];
+const DEMO: &str = "shown";
+
+/// A place whose temporary files are its own.
+fn place() -> Place {
+    let place = Place::new();
+    std::fs::create_dir(place.root().join("tmp")).unwrap();
+    place
+}
+
+fn run(place: &Place, args: &[&str]) -> Ran {
+    let mut command = place.helve();
+    let output = command.env("TMPDIR", place.root().join("tmp")).args(args).args(BARE).output().unwrap();
+    Ran {
+        code: output.status.code().unwrap(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn demo(place: &Place) {
+    let ran = run(place, &["demo", "--session", DEMO]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+}
+
+fn journal_path(place: &Place, session: &str) -> PathBuf {
+    place.home().join("sessions").join(session).join("journal.jsonl")
+}
+
+fn journal(place: &Place, session: &str) -> Vec<Value> {
+    json_lines(&std::fs::read_to_string(journal_path(place, session)).unwrap())
+}
+
+/// Helve's name of the call that the model calls so.
+fn call_of(place: &Place, id: &str) -> String {
+    let entries = journal(place, DEMO);
+    let entry = entries.iter().find(|entry| entry["body"]["id"] == id).unwrap();
+    entry["call"].as_str().unwrap().to_owned()
+}
+
+fn left_behind(place: &Place) -> usize {
+    std::fs::read_dir(place.root().join("tmp")).unwrap().count()
+}
+
+#[test]
+fn the_demo_mends_a_project_and_leaves_nothing_but_its_session() {
+    let place = place();
+    let ran = run(&place, &["demo", "--session", DEMO, "--json"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let events = json_lines(&ran.stdout);
+    let last = events.last().unwrap();
+    assert_eq!((&last["event"], &last["as_recorded"]), (&json!("demo"), &json!(true)));
+    let result = |id: &str| {
+        let found = events.iter().find(|event| event["event"] == "result" && event["id"] == id);
+        found.unwrap()["result"].clone()
+    };
+    let (before, after) = (result("tests-before"), result("tests-after"));
+    assert_eq!((&before["ok"], &before["details"]["exit_code"]), (&json!(false), &json!(1)), "red");
+    assert_eq!((&after["ok"], &after["details"]["exit_code"]), (&json!(true), &json!(0)), "green");
+    assert_eq!(left_behind(&place), 0);
+    let record = include_str!("../src/commands/demo/record.jsonl");
+    for output in ["FAILED", "45.00", "\"content\"", "10.60"] {
+        assert!(!record.contains(output), "the record holds no output of a tool: {output}");
+    }
+    let verified = run(&place, &["verify", DEMO]);
+    assert_eq!(verified.code, 0, "{verified:?}");
+
+    let text = run(&place, &["demo", "--session", "for-people"]);
+    assert!(text.stdout.starts_with("Done."), "{text:?}");
+    for part in ["Task: ", "> exec sh tests/run.sh", "+    if [ \"$1\" -ge 5000 ]", "helve replay for-people"]
+    {
+        assert!(text.stderr.contains(part), "{part}: {text:?}");
+    }
+}
+
+#[test]
+fn the_demo_runs_in_the_sandbox() {
+    if !sandbox_works() {
+        return;
+    }
+    let place = place();
+    let mut command = place.helve();
+    let args = ["demo", "--session", DEMO, "--json"];
+    let output = command.env("TMPDIR", place.root().join("tmp")).args(args).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let entries = journal(&place, DEMO);
+    let commands: Vec<&Value> = entries
+        .iter()
+        .filter(|entry| entry["type"] == "outcome" && entry["body"]["tool"] == "exec")
+        .map(|entry| &entry["body"]["sandbox"])
+        .collect();
+    assert_eq!(commands.len(), 3);
+    for sandbox in commands {
+        assert!(!sandbox["layers"].as_array().unwrap().is_empty(), "{sandbox}");
+    }
+}
+
+#[test]
+fn the_demo_fails_where_a_call_does_not_end_as_it_should() {
+    let place = place();
+    let ran = run(&place, &["demo", "--set", "tools.exec.enabled=false", "--session", DEMO]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.stderr.contains("the call tests-before should have ended otherwise: blocked"), "{ran:?}");
+    assert_eq!(left_behind(&place), 0);
+    let kept = run(&place, &["demo", "--keep", "--session", "kept"]);
+    assert_eq!((kept.code, left_behind(&place)), (0, 1), "{kept:?}");
+}
+
+#[test]
+fn replay_finds_no_difference_and_names_the_call_that_a_seed_changes() {
+    let place = place();
+    demo(&place);
+    let same = run(&place, &["replay", DEMO]);
+    assert_eq!(same.code, 0, "{same:?}");
+    assert!(same.stdout.ends_with("8 the same, 0 differ, 0 not made again\n"), "{same:?}");
+    assert_eq!(left_behind(&place), 0);
+    let other = run(&place, &["replay", DEMO, "--seed", "7", "--json"]);
+    assert_eq!(other.code, 1, "{other:?}");
+    let lines = json_lines(&other.stdout);
+    let differ: Vec<&str> = lines
+        .iter()
+        .filter(|line| line["same"] == false)
+        .map(|line| line["call"].as_str().unwrap())
+        .collect();
+    assert_eq!(differ, [call_of(&place, "receipt")]);
+    let diff = lines.iter().find_map(|line| line["difference"]["diff"].as_str()).unwrap();
+    assert!(diff.contains("-sum          50.00\n") && diff.contains("+sum          52.60\n"), "{diff}");
+}
+
+#[test]
+fn a_result_that_was_changed_by_hand_is_named_by_verify_and_replay() {
+    // In place, so that only the hash tells; and written anew by a program that has its own idea of spaces.
+    for anew in [false, true] {
+        let place = place();
+        demo(&place);
+        let path = journal_path(&place, DEMO);
+        let call = call_of(&place, "tests-after");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let changed: Vec<String> = text
+            .lines()
+            .map(|line| match line.contains(&call) && line.contains("\"type\":\"outcome\"") {
+                true if anew => line.replace("0 failed", "9 failed").replace("\":", "\": "),
+                true => line.replace("0 failed", "9 failed"),
+                false => line.to_owned(),
+            })
+            .collect();
+        assert_ne!(changed.join("\n"), text.trim_end());
+        std::fs::write(&path, changed.join("\n") + "\n").unwrap();
+        let verified = run(&place, &["verify", DEMO]);
+        assert_eq!(verified.code, 1, "{verified:?}");
+        assert!(verified.stdout.contains(&format!("it is of call {call}")), "{verified:?}");
+        let replayed = run(&place, &["replay", DEMO]);
+        assert_eq!(replayed.code, 1, "{replayed:?}");
+        let named = replayed.stdout.lines().find(|line| line.contains("differs")).unwrap();
+        assert!(named.contains(&call), "{replayed:?}");
+        assert!(replayed.stderr.contains(&call), "{replayed:?}");
+        let frozen = run(&place, &["replay", DEMO, "--frozen"]);
+        assert!(frozen.code == 1 && frozen.stderr.contains(&call), "{frozen:?}");
+    }
+}
+
+#[test]
+fn a_frozen_session_is_told_byte_by_byte_the_same_and_needs_no_tools() {
+    let place = place();
+    demo(&place);
+    let no_tools = ["tools.exec.enabled=false", "tools.read_file.enabled=false"];
+    for json in [&[][..], &["--json"]] {
+        let tell = |more: &[&str]| run(&place, &[&["replay", DEMO, "--frozen"], json, more].concat());
+        let first = tell(&[]);
+        assert_eq!((first.code, first.stderr.as_str()), (0, ""), "{first:?}");
+        let again = tell(&["--set", no_tools[0], "--set", no_tools[1]]);
+        assert_eq!(first.stdout, again.stdout);
+        for part in ["A test of this project fails", "FAILED  the discount begins at 50.00", "Done. The test"]
+        {
+            assert!(first.stdout.contains(part), "{part}: {}", first.stdout);
+        }
+    }
+}
+
+#[test]
+fn replay_asks_before_it_works_in_a_workspace() {
+    let place = place();
+    place.put("count.sh", "n=$(cat n 2>/dev/null); n=$((n + 1)); echo $n > n; echo $n\n");
+    let call = |command: &str| run(&place, &["run", "--session", "mine", command]).code;
+    assert_eq!((call("sh count.sh"), call("date +%H:%M:%S"), call("exit 3")), (0, 0, 1));
+    let refused = run(&place, &["replay", "mine"]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (2, ""), "{refused:?}");
+    assert_eq!(std::fs::read_to_string(place.workspace().join("n")).unwrap(), "1\n");
+    let again = run(&place, &["replay", "mine", "--yes"]);
+    assert_eq!(again.code, 1, "{again:?}");
+    assert!(
+        again.stdout.contains("-1\n       +2\n") && again.stdout.contains("2 the same, 1 differ"),
+        "{again:?}"
+    );
+    let copy = place.root().join("copy");
+    std::fs::create_dir(&copy).unwrap();
+    std::fs::copy(place.workspace().join("count.sh"), copy.join("count.sh")).unwrap();
+    let inside = run(&place, &["replay", "mine", "--in", copy.to_str().unwrap()]);
+    assert_eq!(inside.code, 0, "{inside:?}");
+    assert_eq!(run(&place, &["replay", "nobody"]).code, 1);
+    assert_eq!(run(&place, &["replay", "mine", "--seed", "1"]).code, 2);
+}
+
+#[test]
+fn what_if_lists_exactly_the_calls_that_would_change() {
+    let place = place();
+    demo(&place);
+    let policy = |name: &str, text: &str| {
+        let file = place.root().join(name);
+        std::fs::write(&file, text).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let same = policy("same.toml", "");
+    let nothing = run(&place, &["what-if", DEMO, "--policy", &same, "--json"]);
+    let report: Value = serde_json::from_str(&nothing.stdout).unwrap();
+    assert_eq!(
+        (nothing.code, &report["decided"], &report["changed"]),
+        (0, &json!(8), &json!([])),
+        "{report}"
+    );
+    let sessions = || std::fs::read_dir(place.home().join("sessions")).unwrap().count();
+    let before = (sessions(), journal(&place, DEMO).len());
+    let strict = policy(
+        "strict.toml",
+        "[tools.edit_file]\nenabled = false\n[[rules]]\nname = \"no tests\"\ncommand = \"sh tests/run.sh\"\ndeny = \"not now\"\n",
+    );
+    let ran = run(&place, &["what-if", DEMO, "--policy", &strict, "--json"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let changed: Vec<(&str, &str, &str)> = report["changed"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| {
+            let word = |side: &str| one[side]["verdict"].as_str().unwrap();
+            (one["call"].as_str().unwrap(), word("before"), word("after"))
+        })
+        .collect();
+    let ids = ["tests-before", "mend", "tests-after"].map(|id| call_of(&place, id));
+    let expected: Vec<(&str, &str, &str)> = ids.iter().map(|id| (id.as_str(), "allow", "deny")).collect();
+    assert_eq!(changed, expected);
+    assert_eq!((sessions(), journal(&place, DEMO).len()), before, "nothing is recorded");
+    let text = run(&place, &["what-if", DEMO, "--policy", &strict]).stdout;
+    assert!(
+        text.contains("tools.edit_file.enabled")
+            && text.ends_with("3 of 8 calls would be decided otherwise.\n"),
+        "{text}"
+    );
+    assert_eq!(run(&place, &["what-if", DEMO, "--policy", "absent.toml"]).code, 2);
+    assert_eq!(run(&place, &["what-if", "nobody", "--policy", &same]).code, 1);
+}
+
+#[test]
+fn an_export_holds_the_session_and_no_secret() {
+    let place = place();
+    place.put("key", "hunter2-correct-horse\n");
+    let key = place.root().join("secret");
+    std::fs::write(&key, "hunter2-correct-horse\n").unwrap();
+    let command = "echo token=ghp_abcdefghijklmnopqrstuvwxyz0123; seq 1 20000";
+    assert_eq!(run(&place, &["run", "--session", "mine", command]).code, 0);
+    // Written down before the owner named it a secret.
+    assert_eq!(run(&place, &["call", "--session", "mine", "read_file", "path=key"]).code, 0);
+    place.configure(&format!("[[secrets]]\nfile = {:?}\n", key.to_str().unwrap()));
+    let folder = place.root().join("out");
+    let ran = run(&place, &["export", "mine", folder.to_str().unwrap(), "--json"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(
+        (&report["entries"], &report["blobs"], &report["left_out"]),
+        (&json!(4), &json!(1), &json!([]))
+    );
+    let mut all = String::new();
+    let mut files = Vec::new();
+    for dir in [folder.clone(), folder.join("blobs")] {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_file() {
+                all.push_str(&std::fs::read_to_string(&path).unwrap());
+                files.push(path.file_name().unwrap().to_string_lossy().into_owned());
+            }
+        }
+    }
+    for name in ["README.md", "journal.jsonl", "versions.json", "doctor.json", "verify.json"] {
+        assert!(files.iter().any(|file| file == name), "{name}: {files:?}");
+    }
+    assert!(!all.contains("hunter2") && !all.contains("ghp_"), "a secret is left");
+    assert!(all.contains("\n19999\n"), "the whole output is there");
+    let again = run(&place, &["export", "mine", folder.to_str().unwrap()]);
+    assert_eq!(again.code, 2, "{again:?}");
+    assert_eq!(run(&place, &["export", "nobody"]).code, 1);
+}
+
+#[test]
+fn a_record_speaks_in_a_models_place() {
+    let place = place();
+    let record = concat!(
+        r#"{"agent":"answered","answer":{"text":"look","calls":[{"id":"a","name":"echo","args":{"message":"hi"}}]}}"#,
+        "\n",
+        r#"{"agent":"answered","answer":{"text":"It said hi."}}"#,
+        "\n"
+    );
+    place.put("talk.jsonl", record);
+    let ran = run(&place, &["agent", "--model", "replay:./talk.jsonl", "--session", "one", "say hi"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "It said hi.\n"), "{ran:?}");
+    // A session is a record too, and a talk that goes on after its end has nothing more to hear.
+    let again = run(&place, &["agent", "--model", "replay:one", "--session", "two", "say hi"]);
+    assert_eq!((again.code, again.stdout.as_str()), (0, "It said hi.\n"), "{again:?}");
+    let more = run(&place, &["agent", "--model", "replay:one", "--resume", "one", "and more"]);
+    assert!(more.code == 1 && more.stderr.contains("has 2 answers"), "{more:?}");
+    let frozen = |name: &str| {
+        let told = run(&place, &["replay", name, "--frozen"]);
+        assert_eq!(told.code, 0, "{told:?}");
+        told.stdout
+    };
+    assert!(frozen("two").contains("> echo {\"message\":\"hi\"}: ok\n  | hi\n"), "{}", frozen("two"));
+}

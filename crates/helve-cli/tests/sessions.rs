@@ -235,7 +235,7 @@ fn what_if_lists_exactly_the_calls_that_would_change() {
     let before = (sessions(), journal(&place, DEMO).len());
     let strict = policy(
         "strict.toml",
-        "[tools.edit_file]\nenabled = false\n[[rules]]\nname = \"no tests\"\ncommand = \"sh tests/run.sh\"\ndeny = \"not now\"\n",
+        "[tools.edit_file]\nenabled = false\n[[rules]]\nname = \"no tests\"\ncommand = \"sh tests/run.sh\"\nverdict = \"deny\"\nreason = \"not now\"\n",
     );
     let ran = run(&place, &["what-if", DEMO, "--policy", &strict, "--json"]);
     assert_eq!(ran.code, 1, "{ran:?}");

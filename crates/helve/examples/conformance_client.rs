@@ -222,7 +222,9 @@ fn calls(runtime: &Runtime, context: &Value) -> Vec<Call> {
         Some(seen) if spec.name == echo => json!({ "schema": seen }),
         _ => filled(&spec.parameters),
     };
-    runtime.specs().map(|spec| Call::new(spec.name.clone(), args(&spec))).collect()
+    // What reads a resource or fills in a prompt is a tool of the runtime, and none of the server's.
+    let is_tool = |spec: &Arc<ToolSpec>| spec.origin.as_ref().is_none_or(|origin| origin.act.is_call());
+    runtime.specs().filter(is_tool).map(|spec| Call::new(spec.name.clone(), args(&spec))).collect()
 }
 
 async fn run(url: &str, context: &Value) -> Result<(), String> {

@@ -175,6 +175,7 @@ pub(crate) fn read(words: Vec<OsString>) -> Result<Cli, clap::Error> {
         Some("sandbox") => read_one("sandbox", &words, Command::Sandbox),
         Some("batch") => read_one("batch", &words, Command::Batch),
         Some("check") => read_one("check", &words, Command::Check),
+        Some("agent") => read_one("agent", &words, Command::Agent),
         _ => None,
     };
     one.map_or_else(|| Cli::try_parse_from(words), Ok)
@@ -231,6 +232,8 @@ mod tests {
         same(parser_of_one::<sandbox::Options>("sandbox"), "helve sandbox --ro /a --json -- ls --config x");
         same(parser_of_one::<batch::Options>("batch"), "helve batch --config x");
         same(parser_of_one::<check::Options>("check"), "helve check --json ls");
+        let line = "helve agent --json --model a:b --max-time 5m --approve ls --session s task";
+        same(parser_of_one::<agent::Options>("agent"), line);
     }
 
     #[test]

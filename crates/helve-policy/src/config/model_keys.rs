@@ -17,6 +17,7 @@ pub(crate) const KEY_COMMAND: &str = "model.key_command";
 pub(crate) const CONTEXT_WINDOW: &str = "model.context_window";
 pub(crate) const MAX_OUTPUT: &str = "model.max_output";
 pub(crate) const TEMPERATURE: &str = "model.temperature";
+pub(crate) const TIMEOUT: &str = "model.timeout";
 pub(crate) const PRICE_INPUT: &str = "model.price_input";
 pub(crate) const PRICE_CACHED: &str = "model.price_cached";
 pub(crate) const PRICE_OUTPUT: &str = "model.price_output";
@@ -29,6 +30,9 @@ pub(crate) const TOOLSET: &str = "agent.toolset";
 
 /// How many times a model is asked in one run, where nobody says.
 pub(crate) const DEFAULT_ROUNDS: u64 = 100;
+
+/// How long a silent provider is waited for, in seconds, where nobody says.
+pub(crate) const DEFAULT_TIMEOUT: u64 = 300;
 
 /// The toolsets, the narrowest first.
 pub(crate) const TOOLSETS: &[&str] = &["readonly", "coding", "full"];
@@ -84,6 +88,12 @@ pub(crate) fn keys() -> Vec<Key> {
             Kind::Decimal(MAX_TEMPERATURE),
             None,
             "How freely the model samples, from 0 on. Not set: the model's own way.",
+        ),
+        key(
+            TIMEOUT,
+            Kind::Seconds,
+            Some(Value::Count(DEFAULT_TIMEOUT)),
+            "The longest silence within an answer. At the limit: the connection counts as broken, and the model is asked again, a few times.",
         ),
         key(
             PRICE_INPUT,

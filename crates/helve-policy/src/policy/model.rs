@@ -14,7 +14,7 @@ const KEY_VARIABLES: &[&str] = &["ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_
 const KEY_CHARS: usize = 8;
 
 /// What the owner says of the model.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ModelSettings {
     /// The model, as `provider:name`.
     pub name: Option<String>,
@@ -30,6 +30,8 @@ pub struct ModelSettings {
     pub max_output: Option<u64>,
     /// How it samples.
     pub temperature: Option<f64>,
+    /// The longest silence within an answer.
+    pub timeout: Duration,
     /// What tokens cost.
     pub price: Option<ModelPrice>,
 }
@@ -95,6 +97,7 @@ impl Policy {
             context_window: self.number(keys::CONTEXT_WINDOW),
             max_output: self.number(keys::MAX_OUTPUT),
             temperature: self.millionths(keys::TEMPERATURE).map(|number| number as f64 / 1e6),
+            timeout: Duration::from_secs(self.number(keys::TIMEOUT).unwrap_or(keys::DEFAULT_TIMEOUT)),
             // Where one is written the others are not guessed to be nothing.
             price: first.map(|first| {
                 let input = input.unwrap_or(first);
@@ -162,7 +165,7 @@ mod tests {
     fn a_model_is_read_with_all_that_belongs_to_it() {
         let text = "[model]\nuse = 'openai:x/y:z'\nbase_url = 'http://127.0.0.1:8080/v1'\nkey_env = 'MY_KEY'\n\
                     key_command = ['/usr/bin/pass', 'show']\ncontext_window = 32768\nmax_output = 4096\n\
-                    temperature = 0.2\nprice_input = 3\nprice_output = 15.5\n\
+                    temperature = 0.2\ntimeout = 30\nprice_input = 3\nprice_output = 15.5\n\
                     [agent]\nrounds = 7\ntime = 60\ntokens = 1000\ncost = 0.25\ntoolset = 'readonly'";
         let policy = Policy::from_toml(text).unwrap();
         let expected = ModelSettings {
@@ -173,6 +176,7 @@ mod tests {
             context_window: Some(32768),
             max_output: Some(4096),
             temperature: Some(0.2),
+            timeout: Duration::from_secs(30),
             price: Some(ModelPrice { input: 3_000_000, cached: 3_000_000, output: 15_500_000 }),
         };
         assert_eq!(policy.model(), expected);
@@ -196,7 +200,9 @@ mod tests {
     #[test]
     fn nothing_is_chosen_by_itself() {
         let policy = Policy::builtin();
-        assert_eq!(policy.model(), ModelSettings::default());
+        let model = policy.model();
+        assert_eq!((model.name, model.base_url, model.key_env, model.price), (None, None, None, None));
+        assert_eq!(model.timeout, Duration::from_secs(300));
         let agent = policy.agent();
         assert_eq!((agent.rounds, agent.time, agent.tokens, agent.cost), (100, None, None, None));
         assert_eq!(agent.rows()[0].1, "100 rounds");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use helve::Policy;
 use helve_agent::model::{Model, ModelError, ModelErrorKind, Price};
-use helve_agent::models::{self, Choice, Secret};
+use helve_agent::models::{self, Choice, Patience, Secret};
 
 use super::key::{self, Key};
 use crate::failure::Failure;
@@ -52,6 +52,7 @@ pub(crate) fn choose(policy: &Policy, workspace: &Path, home: &Path) -> Result<C
         context_window: settings.context_window.or_else(|| policy.model_context_window_tokens()),
         max_output: settings.max_output,
         price,
+        patience: Patience { idle: settings.timeout, ..Patience::default() },
         ..Choice::default()
     };
     let model = models::model(choice).map_err(told)?;

@@ -1,0 +1,112 @@
+//! `helve agent` with a server that speaks as OpenAI's does: where the key comes from and where it never shows, what is said
+//! when the server refuses, and Ctrl-C while it answers.
+
+#[cfg(test)]
+#[path = "agent/server.rs"]
+mod server;
+#[cfg(test)]
+mod support;
+
+#[cfg(test)]
+mod tests {
+    use super::server::{Reply, Server};
+    use super::support::{Place, wait_for};
+    use pretty_assertions::assert_eq;
+    use rustix::process::{Pid, Signal, kill_process};
+    use serde_json::json;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::process::Stdio;
+    use std::time::Duration;
+
+    const LONG: Duration = Duration::from_secs(30);
+    const SERVED: [&str; 2] = ["--model", "openai-compatible:small"];
+    const KEY: &str = "sk-test-0123456789abcdef";
+
+    /// Everything that was written below the state directory but the file of keys.
+    fn all_that_is_kept(place: &Place) -> String {
+        let mut text = String::new();
+        let mut folders = vec![place.home()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap().flatten() {
+                match entry.file_type().unwrap().is_dir() {
+                    true => folders.push(entry.path()),
+                    false if entry.file_name() == "model-keys" => {}
+                    false => text.push_str(&String::from_utf8_lossy(&std::fs::read(entry.path()).unwrap())),
+                }
+            }
+        }
+        text
+    }
+
+    #[test]
+    fn a_server_is_asked_with_the_key_wherever_that_is_kept_and_nothing_shows_it() {
+        let ways: [fn(&Place); 3] = [
+            |place| place.configure("[model]\nkey_env = 'MY_KEY'"),
+            |place| {
+                let dir = place.script("key", &format!("echo {KEY}; echo more"));
+                place.configure(&format!("[model]\nkey_command = ['{}/key']", dir.display()));
+            },
+            |place| {
+                std::fs::create_dir_all(place.home()).unwrap();
+                std::fs::set_permissions(place.home(), std::fs::Permissions::from_mode(0o700)).unwrap();
+                let file = place.home().join("model-keys");
+                std::fs::write(&file, format!("openai-compatible {KEY}\n")).unwrap();
+                std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
+            },
+        ];
+        for (at, way) in ways.into_iter().enumerate() {
+            let place = Place::new();
+            way(&place);
+            let replies = vec![
+                Reply::Call("c1", "echo", json!({"message": format!("the key is {KEY}")})),
+                Reply::Text(vec!["Do", "ne ", KEY, "."]),
+            ];
+            let server = Server::start(replies);
+            let mut command = place.helve();
+            if at == 0 {
+                command.env("MY_KEY", KEY);
+            }
+            command.args(["agent", "--json", "--base-url", &server.url]).args(SERVED).arg("x");
+            let output = command.output().unwrap();
+            let text = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(0), "{at}: {text}");
+            let asked = server.asked();
+            assert_eq!(asked.len(), 2);
+            assert_eq!(asked[0].authorization, Some(format!("Bearer {KEY}")), "{at}");
+            assert_eq!(asked[0].body["model"], "small");
+            let result = asked[1].body["messages"].as_array().unwrap().last().unwrap().clone();
+            assert_eq!(result["tool_call_id"], "c1", "{result}");
+            assert!(!result.to_string().contains(KEY), "{result}");
+            assert!(!all_that_is_kept(&place).contains(KEY), "{at}");
+        }
+    }
+
+    #[test]
+    fn what_a_server_refuses_is_said_without_the_key() {
+        let place = Place::new();
+        let server =
+            Server::start(vec![Reply::Fails(401, "Incorrect API key provided: sk-test-0123456789abcdef")]);
+        let mut command = place.helve();
+        command.env("OPENAI_API_KEY", KEY);
+        command.args(["agent", "--model", "openai:small", "--base-url", &server.url, "x"]);
+        let output = command.output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains("the model does not answer") && !text.contains(KEY), "{text}");
+        assert!(!all_that_is_kept(&place).contains(KEY));
+    }
+
+    #[test]
+    fn ctrl_c_while_the_model_answers_stops_the_run() {
+        let place = Place::new();
+        let server = Server::start(vec![Reply::Silence]);
+        let mut command = place.helve();
+        command.args(["agent", "--base-url", &server.url]).args(SERVED).arg("x");
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        assert!(wait_for(LONG, || server.asked().len() == 1));
+        std::thread::sleep(Duration::from_millis(200));
+        kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), Signal::INT).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{output:?}");
+    }
+}

@@ -390,6 +390,20 @@ mod tests {
     }
 
     #[test]
+    fn ctrl_c_at_a_question_stops_the_calls_and_not_the_run() {
+        let place = Place::new();
+        let answers =
+            [answered("I make it.", &[exec("a", "touch made")]), answered("You did not want it.", &[])];
+        let Some(screen) = on_screen(&place, &answers, (80, 24)) else { return };
+        screen.wait_for("[n]o");
+        screen.key("C-c");
+        screen.wait_for("EXIT:0");
+        assert!(screen.text().contains("You did not want it."), "{}", screen.text());
+        assert!(!place.has("made"));
+        screen.is_as_before();
+    }
+
+    #[test]
     fn keys_of_a_terminal_stop_a_call_and_then_a_run() {
         if !sandbox_works() {
             return;

@@ -17,7 +17,7 @@ pub(crate) const KEY_COMMAND: &str = "model.key_command";
 pub(crate) const CONTEXT_WINDOW: &str = "model.context_window";
 pub(crate) const MAX_OUTPUT: &str = "model.max_output";
 pub(crate) const TEMPERATURE: &str = "model.temperature";
-pub(crate) const TIMEOUT: &str = "model.timeout";
+pub(crate) const IDLE_TIMEOUT: &str = "model.idle_timeout";
 pub(crate) const PRICE_INPUT: &str = "model.price_input";
 pub(crate) const PRICE_CACHED: &str = "model.price_cached";
 pub(crate) const PRICE_OUTPUT: &str = "model.price_output";
@@ -32,7 +32,7 @@ pub(crate) const TOOLSET: &str = "agent.toolset";
 pub(crate) const DEFAULT_ROUNDS: u64 = 100;
 
 /// How long a silent provider is waited for, in seconds, where nobody says.
-pub(crate) const DEFAULT_TIMEOUT: u64 = 300;
+pub(crate) const DEFAULT_IDLE: u64 = 300;
 
 /// The toolsets, the narrowest first.
 pub(crate) const TOOLSETS: &[&str] = &["readonly", "coding", "full"];
@@ -90,9 +90,9 @@ pub(crate) fn keys() -> Vec<Key> {
             "How freely the model samples, from 0 on. Not set: the model's own way.",
         ),
         key(
-            TIMEOUT,
+            IDLE_TIMEOUT,
             Kind::Seconds,
-            Some(Value::Count(DEFAULT_TIMEOUT)),
+            Some(Value::Count(DEFAULT_IDLE)),
             "The longest silence within an answer. At the limit: the connection counts as broken, and the model is asked again, a few times.",
         ),
         key(

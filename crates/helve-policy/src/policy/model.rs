@@ -31,7 +31,7 @@ pub struct ModelSettings {
     /// How it samples.
     pub temperature: Option<f64>,
     /// The longest silence within an answer.
-    pub timeout: Duration,
+    pub idle_timeout: Duration,
     /// What tokens cost.
     pub price: Option<ModelPrice>,
 }
@@ -97,7 +97,7 @@ impl Policy {
             context_window: self.number(keys::CONTEXT_WINDOW),
             max_output: self.number(keys::MAX_OUTPUT),
             temperature: self.millionths(keys::TEMPERATURE).map(|number| number as f64 / 1e6),
-            timeout: Duration::from_secs(self.number(keys::TIMEOUT).unwrap_or(keys::DEFAULT_TIMEOUT)),
+            idle_timeout: Duration::from_secs(self.number(keys::IDLE_TIMEOUT).unwrap_or(keys::DEFAULT_IDLE)),
             // Where one is written the others are not guessed to be nothing.
             price: first.map(|first| {
                 let input = input.unwrap_or(first);
@@ -165,7 +165,7 @@ mod tests {
     fn a_model_is_read_with_all_that_belongs_to_it() {
         let text = "[model]\nuse = 'openai:x/y:z'\nbase_url = 'http://127.0.0.1:8080/v1'\nkey_env = 'MY_KEY'\n\
                     key_command = ['/usr/bin/pass', 'show']\ncontext_window = 32768\nmax_output = 4096\n\
-                    temperature = 0.2\ntimeout = 30\nprice_input = 3\nprice_output = 15.5\n\
+                    temperature = 0.2\nidle_timeout = 30\nprice_input = 3\nprice_output = 15.5\n\
                     [agent]\nrounds = 7\ntime = 60\ntokens = 1000\ncost = 0.25\ntoolset = 'readonly'";
         let policy = Policy::from_toml(text).unwrap();
         let expected = ModelSettings {
@@ -176,7 +176,7 @@ mod tests {
             context_window: Some(32768),
             max_output: Some(4096),
             temperature: Some(0.2),
-            timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(30),
             price: Some(ModelPrice { input: 3_000_000, cached: 3_000_000, output: 15_500_000 }),
         };
         assert_eq!(policy.model(), expected);
@@ -202,7 +202,7 @@ mod tests {
         let policy = Policy::builtin();
         let model = policy.model();
         assert_eq!((model.name, model.base_url, model.key_env, model.price), (None, None, None, None));
-        assert_eq!(model.timeout, Duration::from_secs(300));
+        assert_eq!(model.idle_timeout, Duration::from_secs(300));
         let agent = policy.agent();
         assert_eq!((agent.rounds, agent.time, agent.tokens, agent.cost), (100, None, None, None));
         assert_eq!(agent.rows()[0].1, "100 rounds");

@@ -52,7 +52,7 @@ pub(crate) fn choose(policy: &Policy, workspace: &Path, home: &Path) -> Result<C
         context_window: settings.context_window.or_else(|| policy.model_context_window_tokens()),
         max_output: settings.max_output,
         price,
-        patience: Patience { idle: settings.timeout, ..Patience::default() },
+        patience: Patience { idle: settings.idle_timeout, ..Patience::default() },
         ..Choice::default()
     };
     let model = models::model(choice).map_err(told)?;

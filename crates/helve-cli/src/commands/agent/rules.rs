@@ -15,6 +15,8 @@ const NAME: &str = "--approve";
 const FILE_BYTES: u64 = 1 << 20;
 /// How a rule about a tool begins.
 const TOOL: &str = "tool:";
+/// The rule that asks because of who wrote what led to a call.
+const TAINT: &str = "taint";
 
 /// The rules, and who is asked where none says yes.
 pub(super) struct Rules {
@@ -66,7 +68,11 @@ fn read(file: &Path) -> Result<String, Failure> {
 impl Rules {
     fn covers(&self, request: &ApprovalRequest) -> bool {
         let by = |part: usize, pattern: &String| match pattern.strip_prefix(TOOL) {
-            Some(tool) => tool == request.tool && request.parts[part].run.is_none(),
+            Some(tool) => {
+                let part = &request.parts[part];
+                // Words of others led to it: nobody could have agreed to that beforehand.
+                tool == request.tool && part.run.is_none() && part.rule != TAINT
+            }
             None => request.accepts(part, pattern).is_ok(),
         };
         !request.parts.is_empty()

@@ -19,12 +19,20 @@ const OTHER_ENDS: &[(&str, i32)] = &[
     ("helve undo c_", 1),
     ("helve undo --force c_", 1),
     ("helve diff c_", 1),
+    // No model is configured, and nobody has talked here.
+    ("helve agent --resume", 1),
+    ("helve agent", 2),
+    ("git diff | helve agent", 2),
+    ("helve chat --resume", 1),
+    ("helve chat", 2),
     // Nobody has configured this server.
     ("helve call mcp__", 2),
 ];
 
 /// These run until they are stopped, and have tests of their own.
 const ENDLESS: &[&str] = &["helve log --follow", "helve serve"];
+/// These ask a model, which is not here.
+const ASKS: &str = "--model ";
 /// What begins like one of them and ends all the same.
 const ENDING: &str = "helve serve --print-token";
 
@@ -57,6 +65,7 @@ fn furnished() -> World {
     file("stricter.toml", "[[rules]]\nverdict = \"ask\"\ncommand = \"git push *\"\n");
     file("src/main.rs", "fn main() {}\n");
     file("words.txt", "two words\n");
+    file("AGENTS.md", "Run the tests.\n");
     file("helve.toml", "[limits]\nworkers = 2\n");
     file(".mcp.json", "{\"mcpServers\": {\"git\": {\"command\": \"mcp-server-git\"}}}");
     let session = "2026-01-31";
@@ -104,7 +113,10 @@ fn every_example_runs_as_written() {
         };
         for example in examples.iter().filter(ends) {
             // Each shell's script is for that shell.
-            if example.contains("completions zsh") || example.contains("completions fish") {
+            if example.contains("completions zsh")
+                || example.contains("completions fish")
+                || example.contains(ASKS)
+            {
                 continue;
             }
             run_as_written(example);

@@ -1,21 +1,24 @@
 //! Measures Helve beside a reference operation of the same run, so that a noisy machine moves both.
 //!
-//! `helve-bench [sandbox|files|mcp] [--json] [--quick] [--check] [--peers] [--helve PATH] [--rg PATH] [--everything CMD]` prints one row a
+//! `helve-bench [sandbox|files|mcp|agent] [--json] [--quick] [--check] [--peers] [--helve PATH] [--rg PATH] [--everything CMD]` prints one row a
 //! measurement: what Helve takes, what the reference takes, their ratio and the ratio that is promised. `--check` exits 1
 //! when a promise is missed. With the word `sandbox` it measures the sandboxes alone, and with `--peers` other programs
 //! beside them; with `files` the file tools alone, beside ripgrep, which is found in `PATH` or named with `--rg`; with `mcp`
-//! MCP over standard streams alone, beside server-everything, whose command is named with `--everything`.
+//! MCP over standard streams alone, beside server-everything, whose command is named with `--everything`; with `agent` the
+//! loop around a model alone.
 //!
 //! | module | measures |
 //! |---|---|
 //! | `inside` | stages and the whole pipeline, in this process |
 //! | `outside` | the `helve` program: start-up, memory, commands, a gigabyte of output |
+//! | `agent` | a round of the agent's loop, and its start |
 //! | `files` | the file tools beside ripgrep and plain system calls |
 //! | `mcp` | calls and lists over MCP beside other servers, and through the gateway |
 //! | `sandbox` | the sandboxes and their lanes beside bare spawns and other programs |
 //! | `sample` | interleaved timing and medians |
 //! | `report` | the table and the JSON |
 
+mod agent;
 mod files;
 mod inside;
 mod mcp;
@@ -41,6 +44,8 @@ struct Options {
     files: bool,
     /// Only MCP.
     mcp: bool,
+    /// Only the agent.
+    agent: bool,
     /// The command of server-everything.
     everything: Option<String>,
     /// Other programs beside them.
@@ -101,6 +106,7 @@ fn options() -> Result<Options, String> {
         sandbox: false,
         files: false,
         mcp: false,
+        agent: false,
         everything: None,
         peers: false,
         helve: PathBuf::new(),
@@ -114,6 +120,7 @@ fn options() -> Result<Options, String> {
             "sandbox" => options.sandbox = true,
             "files" => options.files = true,
             "mcp" => options.mcp = true,
+            "agent" => options.agent = true,
             "--everything" => {
                 options.everything = Some(args.next().ok_or("--everything wants the command of the server")?);
             }
@@ -123,7 +130,7 @@ fn options() -> Result<Options, String> {
             "--helve" => options.helve = args.next().ok_or("--helve wants the path of the program")?.into(),
             other => {
                 return Err(format!(
-                    "unknown option {other}\nusage: helve-bench [sandbox|files|mcp] [--json] [--quick] [--check] [--peers] [--helve PATH] [--rg PATH] [--everything CMD]"
+                    "unknown option {other}\nusage: helve-bench [sandbox|files|mcp|agent] [--json] [--quick] [--check] [--peers] [--helve PATH] [--rg PATH] [--everything CMD]"
                 ));
             }
         }
@@ -154,6 +161,9 @@ fn measure(options: &Options) -> Result<Vec<Row>, Box<dyn std::error::Error>> {
         let everything = options.everything.clone();
         let asked = mcp::Asked { quick: options.quick, helve: &options.helve, everything };
         return mcp::measure(&asked);
+    }
+    if options.agent {
+        return agent::measure(&agent::Asked { quick: options.quick, helve: &options.helve });
     }
     let mut rows = inside::measure(options.quick)?;
     rows.extend(outside::measure(&options.helve, options.quick)?);

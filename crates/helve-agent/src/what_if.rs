@@ -1,10 +1,10 @@
 //! What another policy would have said of a session's calls.
 //!
-//! In: the calls of the past and whoever decides now, such as [`Runtime::decide`](helve::Runtime::decide) under another
-//! policy. Out: the calls on which the word or its rule would have been another. What is compared is what the policy says:
+//! In: the calls of the past and whoever decides now, such as [`Runtime::decide_in`](helve::Runtime::decide_in) under
+//! another policy. Out: the calls on which the word or its rule would have been another. What is compared is what the policy says:
 //! where a person was asked, that it asked, whatever the person answered.
 
-use helve::{Call, Decision, Verdict};
+use helve::{Call, CallScope, Decision, Verdict};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -78,7 +78,7 @@ fn said(past: &PastCall) -> Option<Word> {
 }
 
 /// Decides every call again. `place` is the workspace in which that happens.
-pub fn what_if(calls: &[PastCall], place: &str, decide: impl Fn(Call) -> Decision) -> Report {
+pub fn what_if(calls: &[PastCall], place: &str, decide: impl Fn(Call, CallScope) -> Decision) -> Report {
     let mut report = Report::default();
     for past in calls {
         let Some(before) = said(past) else {
@@ -92,7 +92,8 @@ pub fn what_if(calls: &[PastCall], place: &str, decide: impl Fn(Call) -> Decisio
         let places = Places { before: past.workspace().unwrap_or_default(), after: place };
         let call = past.again();
         let call = Call { args: places.moved(past.args()).into(), ..call };
-        let after = Word::from(decide(call));
+        let tainted = past.tainted().map(str::to_owned);
+        let after = Word::from(decide(call, CallScope { tainted, ..CallScope::default() }));
         report.decided += 1;
         if (before.verdict, &before.rule) != (after.verdict, &after.rule) {
             let (call, tool, args) = (past.call.clone(), past.tool().to_owned(), past.args().clone());
@@ -126,7 +127,7 @@ mod tests {
             past("secret", json!({"decision": allowed, "args": {"a": ["[REDACTED:KEY]"]}})),
             past("wrong", json!({})),
         ];
-        let report = what_if(&calls, "/new", |call| {
+        let report = what_if(&calls, "/new", |call, _| {
             assert_eq!(call.args, json!({"path": "/new/a"}).into());
             Decision::allow("r")
         });

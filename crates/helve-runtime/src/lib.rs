@@ -161,7 +161,13 @@ impl Runtime {
     /// What the policy says of a call of any tool: normalized, validated and decided as a call would be. Answers that the
     /// owner gave before do not count, nor do rate limits. Nothing is asked, run or recorded.
     pub fn decide(&self, call: Call) -> Decision {
-        self.pipeline.decide(call)
+        self.pipeline.decide(call, &self.pipeline.side)
+    }
+
+    /// The same with what is particular to this call.
+    pub fn decide_in(&self, call: Call, scope: CallScope) -> Decision {
+        let side = self.pipeline.side.within(scope, self.pipeline.hook.as_ref());
+        self.pipeline.decide(call, &Arc::new(side))
     }
 
     /// The policy in force.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::{Printer, builder, fake, open_schema, shell_tool};
 use helve_core::{BoxFuture, Call, Output, ToolSpec, Verdict};
-use helve_runtime::{Answer, Approval, ApprovalRequest, Approver};
+use helve_runtime::{Answer, Approval, ApprovalRequest, Approver, CallScope};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
@@ -51,6 +51,10 @@ async fn any_call_is_decided_and_nothing_is_asked_run_or_recorded() {
     assert_eq!(verdict("sh", json!({"command": "rm -rf /"})).0, Verdict::Deny);
     assert_eq!(verdict("sh", json!({})), (Verdict::Deny, "invalid_params".to_owned()));
     assert_eq!(verdict("nobody", json!({})), (Verdict::Deny, "unknown_tool".to_owned()));
+    let tainted = CallScope { tainted: Some("mcp:a".into()), ..CallScope::default() };
+    let ls = Call::new("sh", json!({"command": "ls"}));
+    let (clean, led) = (runtime.decide(ls.clone()), runtime.decide_in(ls, tainted));
+    assert_eq!((clean.verdict, led.verdict, led.rule.as_str()), (Verdict::Allow, Verdict::Ask, "taint"));
     let counted = [&asked, &ran, &commands].map(|count| count.load(Ordering::SeqCst));
     assert_eq!(counted, [0, 0, 0]);
     assert!(!dir.path().join("state/sessions").exists(), "nothing is recorded");

@@ -89,6 +89,11 @@ impl PastCall {
         Call { id: self.planned.get("id").cloned(), ..Call::new(self.tool(), self.args().clone()) }
     }
 
+    /// Who else wrote what led to it, where the owner does not vouch for that.
+    pub fn tainted(&self) -> Option<&str> {
+        self.planned["tainted"].as_str()
+    }
+
     /// Why it cannot be made or decided once more; none if it can.
     pub fn why_not_again(&self) -> Option<&'static str> {
         if self.planned["decision"]["rule"] == OWNER {

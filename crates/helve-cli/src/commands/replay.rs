@@ -11,9 +11,9 @@ mod frozen;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use helve::Call;
 use helve::mcp::Gateway;
 use helve::store::{self, Home, Record, StoreError};
+use helve::{Call, CallScope};
 use helve_agent::record::{self, PastCall};
 use helve_agent::replay::{Difference, Places, difference};
 use helve_agent::talk::ToolUse;
@@ -223,7 +223,9 @@ fn again(inside: &Global, calls: Vec<PastCall>) -> Result<Tally, Failure> {
             } else {
                 let places = Places { before: past.workspace().unwrap_or_default(), after: &after };
                 let call = Call { args: places.moved(past.args()).into(), ..past.again() };
-                let result = runtime.call(call).await;
+                let tainted = past.tainted().map(str::to_owned);
+                let scope = CallScope { tainted, ..CallScope::default() };
+                let result = runtime.call_in(call, scope).await;
                 if cancel.is_cancelled() {
                     tally.cancelled = true;
                     return Ok(tally);

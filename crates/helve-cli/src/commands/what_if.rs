@@ -68,7 +68,7 @@ pub(crate) fn what_if(global: &Global, options: &Options) -> Result<u8, Failure>
         let workspace = setup::workspace(&inside)?.to_string_lossy().into_owned();
         let runtime = setup::builder_for(&inside, policy.clone(), options.name.clone(), Caller::Owner)?;
         let runtime = setup::build(runtime)?;
-        let part = decide_again(&here, &workspace, |call| runtime.decide(call));
+        let part = decide_again(&here, &workspace, |call, scope| runtime.decide_in(call, scope));
         report.decided += part.decided;
         report.changed.extend(part.changed);
         report.left_out.extend(part.left_out);

@@ -11,11 +11,13 @@
 //! | `taint` | whether one must because of who wrote what led to the call |
 //! | `ask` | the question to a person, and what the answer is worth |
 //! | `refuse` | the words for a question that brought no yes |
+//! | `preview` | what would be decided, for whoever only wants to know |
 //! | `shown` | what is shown of a call: no known secrets |
 
 mod ask;
 mod judge;
 mod need;
+mod preview;
 mod refuse;
 mod shown;
 mod taint;
@@ -26,7 +28,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use helve_core::{
-    Access, ApprovalNeed, CallId, CommandUse, Decision, ErrorKind, Lane, RateLimit, Resource, SandboxChoice,
+    Access, ApprovalNeed, CallId, Decision, ErrorKind, Lane, RateLimit, Resource, SandboxChoice,
     ShellBackend, ToolError, ToolSpec, Verdict,
 };
 use helve_policy::{PathDecision, PathUse, Policy, RateLimiter, RunBy, Ticket, ToolRule, blocked_message};
@@ -237,59 +239,6 @@ impl Authority {
         let (ticket, effects, approval, held) = (None, None, None, None);
         let (undoes, notes) = (Some(undoes.to_owned()), Vec::new());
         Permit { entry, args, access, decision, ticket, effects, approval, held, agreed, undoes, notes }
-    }
-
-    /// The decision on a call of `entry` that runs `command`, as `helve check` shows it. Nothing is reserved, asked or
-    /// noted.
-    pub(crate) fn check(
-        &self,
-        entry: &Entry,
-        side: &Side,
-        command: CommandUse,
-        shell: impl FnOnce() -> Result<Arc<dyn ShellBackend>, ToolError>,
-    ) -> Decision {
-        let (spec, rule) = (entry.spec(), entry.rule(&self.policy));
-        let access = Access { commands: vec![command], ..Access::default() };
-        let decide = || {
-            enabled(spec, rule)?;
-            let contained = contained(spec, shell);
-            let judged = self.judge(spec, &access, &contained)?;
-            let contains = matches!(contained, Ok(true));
-            let decided = self.decide(spec, rule, judged, Vec::new(), spec.approval, contains)?;
-            contained?;
-            Ok(decided)
-        };
-        match decide() {
-            Ok(decided) => {
-                self.granted_before(&spec.name, &side.caller, &decided).unwrap_or(decided.decision)
-            }
-            Err(refusal) => Refusal::into_decision(refusal),
-        }
-    }
-
-    /// What the policy says of a call, without the answers that the owner gave before. Nothing is reserved, asked or noted.
-    pub(crate) fn preview(
-        &self,
-        entry: &Entry,
-        args: &Value,
-        shown: &Shown<'_>,
-        shell: impl FnOnce() -> Result<Arc<dyn ShellBackend>, ToolError>,
-    ) -> Decision {
-        let (spec, rule) = (entry.spec(), entry.rule(&self.policy));
-        let decide = || {
-            enabled(spec, rule)?;
-            let (access, declared) =
-                contained_call(spec, || (entry.tool.access(args), entry.tool.approval(args)))?;
-            let contained = contained(spec, shell);
-            let mut judged = self.judge(spec, &access, &contained)?;
-            judged.iter_mut().for_each(|one| one.hide_secrets(shown));
-            let paths = self.judge_paths(spec, &access, shown);
-            let contains = matches!(contained, Ok(true));
-            let decided = self.decide(spec, rule, judged, paths, declared, contains)?;
-            contained?;
-            Ok(decided.decision)
-        };
-        decide().unwrap_or_else(|refusal: Refusal| refusal.into_decision())
     }
 
     /// What the policy says of each command.

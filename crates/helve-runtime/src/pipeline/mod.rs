@@ -263,7 +263,7 @@ impl Pipeline {
     }
 
     /// Resolve to authorize, up to the policy's word. Nothing is asked, run or recorded.
-    pub(crate) fn decide(&self, call: Call) -> Decision {
+    pub(crate) fn decide(&self, call: Call, side: &Arc<Side>) -> Decision {
         let refused = |error: ToolError| {
             let error = self.clean_error(error);
             Decision::deny(error.kind.name(), error.message)
@@ -273,7 +273,7 @@ impl Pipeline {
             Ok(found) => found,
             Err(error) => return refused(error),
         };
-        let mut story = Story::new(None, call.tool, &self.side);
+        let mut story = Story::new(None, call.tool, side);
         let args = match self.valid(found, call.args, &mut story) {
             Ok(args) => args,
             Err(error) => return refused(error),
@@ -281,7 +281,7 @@ impl Pipeline {
         let spec = found.entry.spec();
         let shown =
             Shown { args: &|args| self.shown_args(spec, args), text: &|text| self.governor.redact(text) };
-        self.authority.preview(found.entry, &args, &shown, || self.lanes.shell())
+        self.authority.preview(found.entry, side, &args, &shown, || self.lanes.shell())
     }
 
     /// The refusal of a call beyond the most that a batch may hold.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use helve::store::Record;
 use helve_agent::record::{self, PastCall};
 use helve_agent::story::Chapter;
+use helve_agent::talk::ToolAnswer;
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -35,6 +36,8 @@ pub(super) fn tell(session: &str, records: &[Record], as_json: bool) -> Result<(
             Some(Chapter::Said { message }) if message.from_loop => ("loop", message.text),
             Some(Chapter::Said { message }) => ("owner", message.text),
             Some(Chapter::Answered { answer, .. }) => ("model", answer.message.text),
+            Some(Chapter::Summed { answer, .. }) => ("model sums up", answer.message.text),
+            Some(Chapter::NotRun { results }) => ("loop", not_run(&results)),
             Some(Chapter::Failed { error, .. }) => ("model failed", error.to_string()),
             Some(Chapter::Shortened { .. }) => ("loop", "(the talk was made shorter)".to_owned()),
             Some(Chapter::End { ending, .. }) => ("end", ending),
@@ -54,6 +57,13 @@ pub(super) fn tell(session: &str, records: &[Record], as_json: bool) -> Result<(
         ui::note(&format!("the session {} is empty", harmless(session)));
     }
     Ok(())
+}
+
+/// Calls that never reached the pipeline, and what the model was told.
+fn not_run(results: &[ToolAnswer]) -> String {
+    let each =
+        results.iter().map(|result| format!("{} ({}) was not run: {}", result.name, result.id, result.text));
+    each.collect::<Vec<_>>().join("\n")
 }
 
 fn told(past: &PastCall) -> String {

@@ -26,7 +26,7 @@ anywhere.")]
 #[command(after_help = "\
 Examples:
   helve export 2026-01-31
-  helve export demo-20260131T100000-123456 ../report")]
+  helve export 2026-01-31 ../report")]
 pub(crate) struct Options {
     /// The session
     #[arg(value_name = "SESSION")]

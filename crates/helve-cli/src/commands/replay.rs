@@ -46,7 +46,7 @@ is not sound, 130 stopped.")]
 Examples:
   helve replay 2026-01-31 --in ../copy-of-the-project
   helve replay 2026-01-31 --frozen
-  helve replay demo-20260131T100000-123456 --json")]
+  helve replay 2026-01-31 --in ../copy-of-the-project --json")]
 pub(crate) struct Options {
     /// The session
     #[arg(value_name = "SESSION")]

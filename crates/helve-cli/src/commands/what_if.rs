@@ -21,14 +21,14 @@ Say which calls of a session another policy would have decided otherwise.
 
 The file stands in for the user's own configuration; the machine's file and --set hold as ever. Every call of the session is \
 decided again as its journal has it, and only those are printed on which the word or its rule would be another. What a person \
-answered does not count, only that the policy asked. Nothing is called, asked or recorded.
+answered does not count, only that the policy asked. Nothing is called, asked or recorded. `helve policy diff` compares two \
+configurations in their settings too.
 
 Exit code: 0 nothing would change, 1 something would, 2 bad usage or configuration.")]
 #[command(after_help = "\
 Examples:
   helve what-if 2026-01-31 --policy stricter.toml
-  helve what-if 2026-01-31 --policy stricter.toml --json
-  helve policy diff old.toml new.toml    the same for commands alone, and for settings")]
+  helve what-if 2026-01-31 --policy stricter.toml --json")]
 pub(crate) struct Options {
     /// The session
     #[arg(value_name = "SESSION")]

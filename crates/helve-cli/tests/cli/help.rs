@@ -58,6 +58,8 @@ fn furnished() -> World {
     let world = World::new();
     let file = |name: &str, text: &str| std::fs::write(world.workspace().join(name), text).unwrap();
     std::fs::create_dir(world.workspace().join("src")).unwrap();
+    std::fs::create_dir(world.path("copy-of-the-project")).unwrap();
+    std::fs::create_dir(world.path("tmp")).unwrap();
     file("calls.jsonl", "{\"id\":1,\"tool\":\"echo\",\"args\":{\"message\":\"hi\"}}\n");
     file("arguments.json", "{\"command\":\"echo hi\"}");
     file("cases.jsonl", "{\"command\":\"ls\",\"verdict\":\"allow\"}\n");
@@ -94,7 +96,8 @@ fn run_as_written(example: &str) {
     for (name, value) in plain.get_envs() {
         shell.env(name, value.unwrap());
     }
-    let output = shell.env("PATH", path.unwrap()).env("EDITOR", "cat").output().unwrap();
+    shell.env("PATH", path.unwrap()).env("EDITOR", "cat").env("TMPDIR", world.path("tmp"));
+    let output = shell.output().unwrap();
     let other = OTHER_ENDS.iter().find(|(start, _)| example.starts_with(start));
     assert_eq!(output.status.code(), Some(other.map_or(0, |(_, code)| *code)), "{example}: {output:?}");
     let told = String::from_utf8_lossy(&output.stderr);

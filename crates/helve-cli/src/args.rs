@@ -19,7 +19,7 @@ use crate::setup::EXEC;
 #[command(name = "helve", version, propagate_version = false)]
 #[command(after_help = "\
 First steps:
-  helve demo                       a recorded session with real tools: see what this is, no model needed
+  helve demo                       a recorded session with real tools; needs no model
   helve run 'uname -a'             a shell command, in the sandbox
   helve call echo message=hello    any tool, by its name
   helve call grep pattern=TODO     a tool for files; `helve undo` puts back what one changed

@@ -18,7 +18,7 @@ mod faults;
 mod model;
 mod record;
 
-use record::{Notes, Record};
+use record::{Full, Notes, Record};
 
 /// A directory with the workspace `ws` in it and the directory `out` beside it.
 pub(super) struct Scene {
@@ -301,8 +301,8 @@ fn compare_and_swap() {
 #[test]
 fn a_file_that_changed_without_looking_so_is_a_conflict() {
     let scene = Scene::new();
-    let undo = Arc::new(Record::default());
-    for undo in [None, Some(undo as Arc<dyn UndoSink>)] {
+    let sinks: [Arc<dyn UndoSink>; 2] = [Arc::new(Record::default()), Arc::new(Full)];
+    for undo in std::iter::once(None).chain(sinks.map(Some)) {
         let workspace =
             open_with(&scene.ws(), scene.rules.clone(), Options { fsync: true, janitor: None }).unwrap();
         let scope = FilesScope { undo, ..FilesScope::default() };

@@ -52,6 +52,14 @@ pub enum Event {
         /// What came of it.
         result: Box<CallResult>,
     },
+    /// A call never reached the pipeline: the answer was cut in the midst of it, or its tool is not among those that the model
+    /// is shown. The model is told why.
+    NotRun {
+        /// Its name between model and loop.
+        id: String,
+        /// Why.
+        text: String,
+    },
     /// The loop says something to the model: a hint, or that the talk was made shorter.
     Note {
         /// What.

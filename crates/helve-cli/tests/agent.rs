@@ -161,6 +161,27 @@ mod tests {
     }
 
     #[test]
+    fn a_call_of_a_tool_that_is_not_shown_is_not_made() {
+        let place = Place::new();
+        let write = ("a", "write_file", json!({"path": "x.txt", "content": "new"}));
+        let model =
+            record(&place, &[answered("I write.", &[write, echo("b", "hi")]), answered("Done.", &[])]);
+        let ran = agent(&place, &model, &["--toolset", "readonly", "x"]);
+        assert!(ran.code == 0 && !place.has("x.txt"), "{ran:?}");
+        for part in [
+            "> write_file x.txt content=new\n  not run\n",
+            "not in the toolset 'readonly'",
+            "> echo hi\n  ok (",
+        ] {
+            assert!(ran.stderr.contains(part), "{part}: {ran:?}");
+        }
+        let ran = agent(&place, &model, &["--toolset", "readonly", "--json", "x"]);
+        let events = json_lines(&ran.stdout);
+        let not_run = events.iter().find(|event| event["event"] == "not_run").unwrap();
+        assert_eq!(not_run["id"], "a");
+    }
+
+    #[test]
     fn a_talk_is_gone_on_with() {
         let place = Place::new();
         let answers = [answered("First.", &[echo("a", "1")]), answered("One.", &[]), answered("Two.", &[])];

@@ -53,6 +53,9 @@ impl Agent {
             }
         }
         let refused: Vec<ToolAnswer> = results.iter().flatten().cloned().collect();
+        for answer in &refused {
+            run.tell(Event::NotRun { id: answer.id.clone(), text: answer.text.clone() });
+        }
         if !refused.is_empty() {
             self.record(&[Chapter::NotRun { results: refused }])?;
         }

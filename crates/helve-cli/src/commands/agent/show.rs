@@ -152,6 +152,16 @@ impl Show {
                 let text = self.result(id, result);
                 self.tell(&text);
             }
+            Event::NotRun { id, text } => {
+                self.end_line()?;
+                let call = self.calls.get(id).map(|call| headline(call, room(2))).unwrap_or_default();
+                let lines = text.lines().filter(|line| !line.trim().is_empty());
+                let lines: String =
+                    lines.map(|line| ui::styled(ui::FAINT, &one_line(line, room(4))) + "\n").collect();
+                let word = ui::styled(ui::BAD, "not run");
+                let lines = indented(&lines, LINES_FAILED);
+                self.tell(&format!("{} {call}\n  {word}\n{lines}", ui::styled(ui::STRONG, ">")));
+            }
             Event::Note { text } => self.beside(&format!("to the model: {}", one_line(text, 300))),
             Event::Shortened { tokens } => {
                 self.beside(&format!(

@@ -16,6 +16,8 @@ use crate::talk::{Message, ModelMessage, Picture, Stop, ToolAnswer, Usage};
 /// The pictures that are taken.
 pub(super) const PICTURES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 
+/// What stands where an answer would be empty, which some servers refuse.
+const NOTHING: &str = "(nothing)";
 /// What is added to a call or an answer by servers that want it back: the member's name on the wire is the name here.
 const SIGNED: &str = "extra_content";
 const REASONING: &str = "reasoning_content";
@@ -95,6 +97,8 @@ fn from_model(message: &ModelMessage, card: &Card) -> Value {
             out["content"] = Value::Null;
         }
         out["tool_calls"] = Value::Array(calls);
+    } else if message.text.is_empty() {
+        out["content"] = json!(NOTHING);
     }
     out
 }

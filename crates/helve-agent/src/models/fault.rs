@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use helve::harmless::harmless;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::sse::TooLong;
 use crate::model::{ModelError, ModelErrorKind};
@@ -75,8 +75,7 @@ pub(super) fn said(value: &Value) -> Option<Said> {
     };
     let object = match value.get("error") {
         Some(Value::Null) | None => {
-            let is_error =
-                value.get("type").or_else(|| value.get("object")).and_then(Value::as_str) == Some("error");
+            let is_error = ["type", "object"].iter().any(|key| value.get(key) == Some(&json!("error")));
             if is_error { value } else { return None }
         }
         Some(error) => error,
@@ -180,8 +179,12 @@ impl Said {
         let named =
             |words: &[&str]| self.names.iter().any(|name| words.iter().any(|word| name.contains(word)));
         let status = self.status.unwrap_or(0);
-        let too_long = status == 413
-            || status != 429 && (named(TOO_LONG) || TOO_LONG.iter().any(|word| lower.contains(word)));
+        // A limit for a minute is not one for a request, unless the request alone is over it.
+        let too_long = match status {
+            413 => true,
+            429 => lower.starts_with("request too large"),
+            _ => named(TOO_LONG) || TOO_LONG.iter().any(|word| lower.contains(word)),
+        };
         let words = shown(&self.message);
         let number = self.status.map_or(String::new(), |status| format!(" ({status})"));
         let tell = |kind, what: &str| {
@@ -247,7 +250,6 @@ pub(super) fn shown(text: &str) -> String {
 mod tests {
     use super::*;
     use pretty_assertions::assert_eq;
-    use serde_json::json;
 
     fn kind(status: u16, body: &str) -> (ModelErrorKind, bool) {
         let fault = said_in_body(status, body.as_bytes()).fault("X", "Give a key.");
@@ -292,6 +294,16 @@ mod tests {
             (413, "", (TooLong, false)),
             (
                 429,
+                r#"{"error":{"message":"Request too large for gpt-x on tokens per min (TPM): Limit 30000.","code":"rate_limit_exceeded"}}"#,
+                (TooLong, false),
+            ),
+            (
+                400,
+                r#"{"object":"error","message":"maximum context length is 4096","type":"BadRequestError","code":400}"#,
+                (TooLong, false),
+            ),
+            (
+                429,
                 r#"{"error":{"message":"Rate limit: context window tokens per minute","type":"tokens","code":"rate_limit_exceeded"}}"#,
                 (Busy, true),
             ),
@@ -330,6 +342,7 @@ mod tests {
             (json!({"type": "error", "code": "server_error", "message": "x"}), (Busy, true)),
             (json!([{"error": {"code": 503, "status": "UNAVAILABLE", "message": "x"}}]), (Busy, true)),
             (json!({"error": "something"}), (Busy, true)),
+            (json!({"object": "error", "type": "Unavailable", "code": 503, "message": "x"}), (Busy, true)),
             (json!({"type": "error", "code": "context_length_exceeded", "message": "x"}), (TooLong, false)),
             (json!({"error": {"type": "invalid_request_error", "message": "x"}}), (Request, false)),
         ] {

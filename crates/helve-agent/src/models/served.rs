@@ -64,6 +64,10 @@ impl Served {
         if is_here {
             builder = builder.no_proxy();
         }
+        if url.scheme() == "http" {
+            // Nothing will be encrypted, so that the machine's certificates, of which there are many, need not be read.
+            builder = builder.tls_backend_preconfigured(no_certificates()?);
+        }
         let client = builder.build().map_err(|error| {
             ModelError::new(ModelErrorKind::Connection, format!("There is no HTTP client: {error}."))
         })?;
@@ -314,7 +318,16 @@ fn with_tls() {
     });
 }
 
-pub(super) fn is_this_machine(url: &Url) -> bool {
+fn no_certificates() -> Result<rustls::ClientConfig, ModelError> {
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| {
+        ModelError::new(ModelErrorKind::Connection, format!("There is no HTTP client: {error}."))
+    })?;
+    Ok(builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth())
+}
+
+fn is_this_machine(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
         Some(Host::Ipv4(address)) => address.is_loopback(),

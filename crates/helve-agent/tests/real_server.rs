@@ -1,0 +1,108 @@
+//! A real model behind a real server that speaks chat completions, such as llama.cpp's. Judged by the protocol, not by what the
+//! model says. The server's address is given in `HELVE_TEST_MODEL_URL` (`http://127.0.0.1:PORT/v1`); without it there is nothing
+//! to ask, and the test says so.
+#![allow(
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says why it is skipped"
+)]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use helve::{Cancel, ToolSpec};
+use helve_agent::model::{Answer, Model, ModelError, ModelErrorKind, Piece, Request};
+use helve_agent::models::{Choice, model};
+use helve_agent::talk::{Message, ModelMessage, Stop, ToolAnswer, ToolUse, UserMessage};
+use serde_json::json;
+
+fn server(test: &str) -> Option<Arc<dyn Model>> {
+    let Ok(base_url) = std::env::var("HELVE_TEST_MODEL_URL") else {
+        eprintln!("{test}: skipped, because HELVE_TEST_MODEL_URL names no server");
+        return None;
+    };
+    let (provider, name) = ("openai-compatible".to_owned(), "any".to_owned());
+    Some(model(Choice { provider, name, base_url: Some(base_url), ..Choice::default() }).expect("a model"))
+}
+
+fn user(text: String) -> Message {
+    Message::User(UserMessage { text, ..UserMessage::default() })
+}
+
+async fn ask(
+    model: &dyn Model,
+    messages: &[Message],
+    most: u64,
+    cancel: &Cancel,
+) -> (Result<Answer, ModelError>, String) {
+    let parameters = json!({"type": "object", "properties": {"text": {"type": "string"}}});
+    let tools = [Arc::new(ToolSpec::new("echo", "Says it again.", parameters))];
+    let system = "You are short.";
+    let request = Request {
+        system,
+        tools: &tools,
+        messages,
+        may_call: true,
+        max_output: Some(most),
+        temperature: Some(0.0),
+    };
+    let mut told = String::new();
+    let mut listener = |piece: Piece| {
+        if let Piece::Text { text } = piece {
+            told.push_str(&text);
+        }
+    };
+    let answer = model.answer(request, &mut listener, cancel).await;
+    (answer, told)
+}
+
+#[tokio::test]
+async fn it_answers_a_talk_with_calls_in_it() {
+    let Some(model) = server("it_answers_a_talk_with_calls_in_it") else { return };
+    let call = ToolUse { id: "c1".into(), name: "echo".into(), args: "{broken".into() };
+    let said = ModelMessage { text: String::new(), calls: vec![call], kept: None };
+    let result = ToolAnswer {
+        id: "c1".into(),
+        name: "echo".into(),
+        text: "No JSON.".into(),
+        images: Vec::new(),
+        is_error: true,
+        call: None,
+    };
+    let talk = [
+        user("Say hello.".into()),
+        Message::Model(said),
+        Message::Results { results: vec![result] },
+        user("Then say hello yourself.".into()),
+    ];
+    let (answer, told) = ask(&*model, &talk, 24, &Cancel::never()).await;
+    let answer = answer.expect("an answer");
+    assert_eq!(answer.message.text, told);
+    assert!(!told.is_empty() || !answer.message.calls.is_empty());
+    assert!(matches!(answer.stop, Stop::Done | Stop::Length | Stop::Calls), "{:?}", answer.stop);
+    assert!(answer.usage.total() > 0 && answer.usage.output <= 24, "{:?}", answer.usage);
+}
+
+#[tokio::test]
+async fn it_says_that_a_request_is_too_long() {
+    let Some(model) = server("it_says_that_a_request_is_too_long") else { return };
+    let (answer, _) = ask(&*model, &[user("word ".repeat(400_000))], 8, &Cancel::never()).await;
+    assert_eq!(answer.expect_err("too long").kind, ModelErrorKind::TooLong);
+}
+
+#[tokio::test]
+async fn it_is_stopped_at_once() {
+    let Some(model) = server("it_is_stopped_at_once") else { return };
+    let (handle, cancel) = Cancel::pair();
+    let asking =
+        tokio::spawn(
+            async move { ask(&*model, &[user("Count to one thousand.".into())], 2000, &cancel).await.0 },
+        );
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let begin = Instant::now();
+    handle.cancel();
+    let answer = asking.await.expect("a task");
+    assert!(begin.elapsed() < Duration::from_secs(1));
+    // A small model may be done sooner than it is stopped.
+    assert!(answer.is_ok() || answer.is_err_and(|error| error.kind == ModelErrorKind::Cancelled));
+}

@@ -6,7 +6,7 @@
 use helve::export::Format;
 use serde_json::{Value, json};
 
-use super::draft::Draft;
+use super::draft::{Draft, PARTS};
 use super::fault::Fault;
 use super::kept::{Written, written};
 use super::wire::{Manner, Reader, args_object, index_of, number_at, split_pictures, text_of, tools};
@@ -165,6 +165,9 @@ impl Reader for Anthropic {
                 let block = value.get("content_block").unwrap_or(&null);
                 if let Some(kind) = Self::start(block, draft)? {
                     self.open.retain(|open| open.0 != index);
+                    if self.open.len() == PARTS {
+                        return Err(Fault::too_many());
+                    }
                     self.open.push((index, kind));
                 }
             }

@@ -15,6 +15,8 @@ use crate::talk::{Kept, ModelMessage, Stop, ToolUse, Usage};
 
 /// The most calls in one answer.
 const CALLS: usize = 1024;
+/// The most parts that a reader keeps in mind.
+pub(super) const PARTS: usize = 4 * CALLS;
 /// What a part costs beside its text.
 const OVERHEAD: usize = 64;
 /// The longest name of a call that providers take.

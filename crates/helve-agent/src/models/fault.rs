@@ -44,6 +44,10 @@ impl Fault {
         Fault { error: ModelError::new(ModelErrorKind::Connection, message), again: Again::After(None) }
     }
 
+    pub(super) fn too_many() -> Fault {
+        Fault::last(ModelErrorKind::Strange, "The answer has more parts than an answer can have.")
+    }
+
     pub(super) fn too_large() -> Fault {
         Fault::last(ModelErrorKind::Strange, format!("The answer is larger than {} MiB.", LARGEST >> 20))
     }

@@ -4,7 +4,7 @@
 use helve::export::Format;
 use serde_json::{Value, json};
 
-use super::draft::Draft;
+use super::draft::{Draft, PARTS};
 use super::fault::{Fault, said};
 use super::kept::{Written, written};
 use super::wire::{Manner, Reader, args_text, data_url, index_of, number_at, split_pictures, text_of, tools};
@@ -112,12 +112,20 @@ fn push_model(message: &ModelMessage, card: &Card, input: &mut Vec<Value>) {
 /// Reads events.
 #[derive(Default)]
 pub(super) struct Responses {
-    /// The items so far: the provider's index, what it is, how many bytes of text came in pieces.
-    items: Vec<(u64, Item, usize)>,
+    items: Vec<Item>,
+}
+
+/// An item so far.
+struct Item {
+    /// What events call it: its place, or its names where a server gives no places.
+    keys: Vec<String>,
+    kind: Kind,
+    /// How many bytes of its text came in pieces.
+    came: usize,
 }
 
 #[derive(Clone, Copy)]
-enum Item {
+enum Kind {
     Text,
     Call(usize),
     Thought(usize),
@@ -126,7 +134,6 @@ enum Item {
 impl Reader for Responses {
     fn take(&mut self, value: &Value, draft: &mut Draft<'_>) -> Result<(), Fault> {
         let null = Value::Null;
-        let at = index_of(value, "output_index").unwrap_or(0);
         let kind = text_of(value, "type");
         if kind.starts_with("response.") {
             draft.begun = true;
@@ -134,25 +141,26 @@ impl Reader for Responses {
         match kind {
             "response.output_item.added" | "response.output_item.done" => {
                 let item = value.get("item").unwrap_or(&null);
-                self.item(at, item, kind.ends_with("done"), draft)?;
+                self.item(keys(value), item, kind.ends_with("done"), draft)?;
             }
             "response.output_text.delta" => {
                 let delta = text_of(value, "delta");
-                self.count(at, delta);
+                self.count(keys(value), delta)?;
                 draft.text(delta)?;
             }
             "response.refusal.delta" => {
                 let delta = text_of(value, "delta");
-                self.count(at, delta);
+                self.count(keys(value), delta)?;
                 draft.refusal(delta)?;
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 draft.thought(text_of(value, "delta"));
             }
             "response.function_call_arguments.delta" => {
-                let call = match self.find(at) {
-                    Some(Item::Call(call)) => call,
-                    _ => self.new_call(at, &null, draft)?,
+                let keys = keys(value);
+                let call = match self.find(&keys).map(|item| item.kind) {
+                    Some(Kind::Call(call)) => call,
+                    _ => self.new_call(keys, &null, draft)?,
                 };
                 draft.args(call, text_of(value, "delta"))?;
             }
@@ -173,31 +181,63 @@ impl Reader for Responses {
     }
 }
 
+/// What an event calls the item that it speaks of.
+fn keys(value: &Value) -> Vec<String> {
+    if let Some(place) = index_of(value, "output_index") {
+        return vec![format!("#{place}")];
+    }
+    let item = value.get("item").unwrap_or(&Value::Null);
+    let names = [text_of(value, "item_id"), text_of(item, "id"), text_of(item, "call_id")];
+    names.iter().filter(|name| !name.is_empty() && name.len() <= 256).map(|name| (*name).to_owned()).collect()
+}
+
 impl Responses {
-    fn find(&self, at: u64) -> Option<Item> {
-        self.items.iter().rev().find(|item| item.0 == at).map(|item| item.1)
+    /// The item of that name; without a name, the last.
+    fn find(&mut self, keys: &[String]) -> Option<&mut Item> {
+        let mut items = self.items.iter_mut().rev();
+        items.find(|item| keys.is_empty() || item.keys.iter().any(|key| keys.contains(key)))
+    }
+
+    fn push(&mut self, keys: Vec<String>, kind: Kind, came: usize) -> Result<(), Fault> {
+        if self.items.len() == PARTS {
+            return Err(Fault::too_many());
+        }
+        self.items.push(Item { keys, kind, came });
+        Ok(())
     }
 
     /// Remembers how much of a message came in pieces, so that the whole does not say it twice.
-    fn count(&mut self, at: u64, delta: &str) {
-        match self.items.iter_mut().rev().find(|item| item.0 == at) {
-            Some(item) => item.2 += delta.len(),
-            None => self.items.push((at, Item::Text, delta.len())),
+    fn count(&mut self, keys: Vec<String>, delta: &str) -> Result<(), Fault> {
+        match self.find(&keys) {
+            Some(item) => {
+                item.came += delta.len();
+                Ok(())
+            }
+            None => self.push(keys, Kind::Text, delta.len()),
         }
     }
 
-    fn new_call(&mut self, at: u64, item: &Value, draft: &mut Draft<'_>) -> Result<usize, Fault> {
+    fn new_call(&mut self, keys: Vec<String>, item: &Value, draft: &mut Draft<'_>) -> Result<usize, Fault> {
         let call = draft.call(text_of(item, "call_id"), text_of(item, "name"))?;
-        self.items.push((at, Item::Call(call), 0));
+        self.push(keys, Kind::Call(call), 0)?;
         Ok(call)
     }
 
-    fn item(&mut self, at: u64, item: &Value, whole: bool, draft: &mut Draft<'_>) -> Result<(), Fault> {
-        match (text_of(item, "type"), self.find(at)) {
+    fn item(
+        &mut self,
+        keys: Vec<String>,
+        item: &Value,
+        whole: bool,
+        draft: &mut Draft<'_>,
+    ) -> Result<(), Fault> {
+        // One that begins and has no name is a new one.
+        let nameless = keys.is_empty() && !whole;
+        let known = self.find(&keys).filter(|_| !nameless).map(|item| (item.kind, item.came));
+        match (text_of(item, "type"), known) {
             ("function_call", known) => {
                 let call = match known {
-                    Some(Item::Call(call)) => call,
-                    _ => self.new_call(at, item, draft)?,
+                    Some((Kind::Call(call), _)) => call,
+                    _ => self.new_call(keys, item, draft)?,
                 };
                 draft.id(call, text_of(item, "call_id"))?;
                 draft.name(call, text_of(item, "name"))?;
@@ -205,21 +245,21 @@ impl Responses {
                     draft.all_args(call, text_of(item, "arguments"))?;
                 }
             }
-            ("reasoning", Some(Item::Thought(own))) => draft.set_own(own, thought(item, whole))?,
+            ("reasoning", Some((Kind::Thought(own), _))) => draft.set_own(own, thought(item, whole))?,
             ("reasoning", _) => {
                 let own = draft.own(thought(item, whole))?;
-                self.items.push((at, Item::Thought(own), 0));
+                self.push(keys, Kind::Thought(own), 0)?;
             }
-            ("message", None) => {
-                self.items.push((at, Item::Text, 0));
-                if whole {
-                    self.message(item, draft)?;
-                }
-            }
-            ("message", Some(Item::Text)) if whole => {
-                let came = self.items.iter().rev().find(|item| item.0 == at).is_some_and(|item| item.2 > 0);
-                if !came {
-                    self.message(item, draft)?;
+            ("message", known) => {
+                let came = match known {
+                    Some((Kind::Text, came)) => came,
+                    _ => {
+                        self.push(keys, Kind::Text, 0)?;
+                        0
+                    }
+                };
+                if whole && came == 0 {
+                    Self::message(item, draft)?;
                 }
             }
             _ => {}
@@ -227,7 +267,7 @@ impl Responses {
         Ok(())
     }
 
-    fn message(&mut self, item: &Value, draft: &mut Draft<'_>) -> Result<(), Fault> {
+    fn message(item: &Value, draft: &mut Draft<'_>) -> Result<(), Fault> {
         for part in item.get("content").and_then(Value::as_array).into_iter().flatten() {
             draft.text(text_of(part, "text"))?;
             let refusal = text_of(part, "refusal");
@@ -243,8 +283,8 @@ impl Responses {
         // What came in events is not said a second time.
         if self.items.is_empty() {
             let output = response.get("output").and_then(Value::as_array);
-            for (at, item) in (0..).zip(output.into_iter().flatten()) {
-                self.item(at, item, true, draft)?;
+            for (place, item) in output.into_iter().flatten().enumerate() {
+                self.item(vec![format!("#{place}")], item, true, draft)?;
             }
         }
         if let Some(usage) = response.get("usage").filter(|usage| usage.is_object()) {

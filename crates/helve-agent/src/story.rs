@@ -9,7 +9,6 @@ use std::sync::Arc;
 use helve::ToolSpec;
 use helve::store::{EntryKind, Record};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::model::{Answer, ModelError, Request};
 use crate::talk::{Message, ToolAnswer, Usage, UserMessage};
@@ -125,7 +124,7 @@ impl Digest {
 
     /// One more message.
     pub fn add(&mut self, message: &Message) {
-        self.part(&serde_json::to_value(message).unwrap_or(Value::Null).to_string());
+        self.part(&serde_json::to_string(message).unwrap_or_default());
     }
 
     /// The hash of the request.

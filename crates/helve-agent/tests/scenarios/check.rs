@@ -9,7 +9,7 @@ use helve_agent::talk::{Message, UserMessage};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::script::{Scripted, from_model};
+use super::script::{Seen, from_model};
 use super::{Place, SECRET, SESSION};
 
 /// What a scenario wants. What it does not name may be as it likes.
@@ -49,11 +49,20 @@ pub(crate) struct Wanted {
     within_ms: Option<u64>,
 }
 
+impl Wanted {
+    /// What is wanted of a model behind a server, which is asked again by itself and has its own words for errors.
+    pub(crate) fn served(&self) -> Wanted {
+        let text = self.text.clone().filter(|_| self.ending != "model");
+        let (requests, without_calls, summaries, largest) = (None, None, None, None);
+        Wanted { text, requests, without_calls, summaries, largest, ..self.clone() }
+    }
+}
+
 /// What happened.
 pub(crate) struct Told<'a> {
     pub(crate) place: &'a Place,
     pub(crate) agent: &'a Agent,
-    pub(crate) model: &'a Scripted,
+    pub(crate) seen: Seen,
     pub(crate) events: &'a [Value],
     pub(crate) ending: Ending,
     pub(crate) took_ms: u64,
@@ -124,7 +133,7 @@ pub(crate) fn same(what: &str, one: &[Message], other: &[Message]) -> Result<(),
 /// What must hold whatever happened.
 pub(crate) fn always(told: &Told<'_>) -> Result<(), String> {
     valid(told.agent.messages())?;
-    let problems = told.model.seen().problems;
+    let problems = &told.seen.problems;
     if !problems.is_empty() {
         return Err(format!("a request was wrong: {}", problems.join("; ")));
     }
@@ -189,7 +198,7 @@ pub(crate) fn wanted(told: &Told<'_>, want: &Wanted) -> Result<(), String> {
     in_order("results", &results, &want.results)?;
     in_order("notes", &notes, &want.notes)?;
     in_order("owner", &owner, &want.owner)?;
-    let seen = told.model.seen();
+    let seen = &told.seen;
     equal("requests", Some(&seen.requests), want.requests.as_ref())?;
     equal("requests without calls", Some(&seen.without_calls), want.without_calls.as_ref())?;
     equal("summaries", Some(&seen.summaries), want.summaries.as_ref())?;

@@ -8,8 +8,11 @@
 )]
 
 mod check;
+#[path = "../mock/mod.rs"]
+mod mock;
 mod property;
 mod script;
+mod served;
 mod tools;
 
 use std::collections::BTreeMap;
@@ -92,6 +95,30 @@ struct BoundsOf {
     cost: Option<u64>,
 }
 
+impl Scenario {
+    fn options(&self) -> Options {
+        let bounds = &self.bounds;
+        let bounds = Bounds {
+            rounds: bounds.rounds.unwrap_or(60),
+            time: bounds.time_ms.map(Duration::from_millis),
+            tokens: bounds.tokens,
+            cost: bounds.cost,
+        };
+        Options { system: "You are tested.".to_owned(), bounds, ..Options::default() }
+    }
+}
+
+/// All of them.
+fn cases() -> Vec<Scenario> {
+    let lines = include_str!("../cases/scenarios.jsonl").lines().enumerate();
+    lines
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(|(number, line)| {
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("line {}: {error}", number + 1))
+        })
+        .collect()
+}
+
 fn go() -> Vec<String> {
     vec!["go".to_owned()]
 }
@@ -157,17 +184,7 @@ async fn play(scenario: &Scenario) -> Result<(), String> {
     }
     let control = Control::new();
     let model = Arc::new(Scripted::new(scenario, control.clone()));
-    let bounds = &scenario.bounds;
-    let options = Options {
-        system: "You are tested.".to_owned(),
-        bounds: Bounds {
-            rounds: bounds.rounds.unwrap_or(60),
-            time: bounds.time_ms.map(Duration::from_millis),
-            tokens: bounds.tokens,
-            cost: bounds.cost,
-        },
-        ..Options::default()
-    };
+    let options = scenario.options();
     let mut agent = Agent::new(runtime.clone(), model.clone(), place.journal(), options.clone());
     if let Some(toolset) = &scenario.toolset {
         agent = agent.with_toolset(toolset.parse::<Toolset>().unwrap());
@@ -184,7 +201,8 @@ async fn play(scenario: &Scenario) -> Result<(), String> {
     }
     let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap();
     let (events, ending) = (events.lock().unwrap().clone(), ending.unwrap());
-    let told = check::Told { place: &place, agent: &agent, model: &model, events: &events, ending, took_ms };
+    let told =
+        check::Told { place: &place, agent: &agent, seen: model.seen(), events: &events, ending, took_ms };
     check::always(&told)?;
     check::wanted(&told, &scenario.want)?;
     let records = helve_agent::record::records(&place.home(), SESSION).map_err(|error| error.to_string())?;
@@ -219,13 +237,10 @@ fn watcher(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn scenarios() {
-    let cases = include_str!("../cases/scenarios.jsonl");
     let only = std::env::var("SCENARIO").ok();
     let mut count = 0;
     let mut failed = Vec::new();
-    for (number, line) in cases.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let scenario: Scenario =
-            serde_json::from_str(line).unwrap_or_else(|error| panic!("line {}: {error}", number + 1));
+    for scenario in cases() {
         if only.as_ref().is_some_and(|only| !scenario.name.contains(only)) {
             continue;
         }

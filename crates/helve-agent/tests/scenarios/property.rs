@@ -98,7 +98,7 @@ async fn played(replies: Vec<Reply>, window: u64) -> Result<(), String> {
     let message = UserMessage { text: "go".into(), ..UserMessage::default() };
     let ending = agent.run(message, &control, &mut watch).await;
     let events = events.lock().unwrap().clone();
-    always(&Told { place: &place, agent: &agent, model: &model, events: &events, ending, took_ms: 0 })?;
+    always(&Told { place: &place, agent: &agent, seen: model.seen(), events: &events, ending, took_ms: 0 })?;
     let results: usize = agent
         .messages()
         .iter()

@@ -129,7 +129,7 @@ impl Scripted {
 }
 
 /// The text with what stands for more of it put in.
-fn expanded(text: &str, round: usize) -> String {
+pub(crate) fn expanded(text: &str, round: usize) -> String {
     if let Some((count, what)) = text.strip_prefix('$').and_then(|rest| rest.split_once('*'))
         && let Ok(count) = count.parse::<usize>()
     {
@@ -147,7 +147,7 @@ fn expand(value: &mut Value, round: usize) {
     }
 }
 
-fn tool_use(call: &Value, place: usize, round: usize) -> ToolUse {
+pub(crate) fn tool_use(call: &Value, place: usize, round: usize) -> ToolUse {
     let mut args = call[1].clone();
     expand(&mut args, round);
     let args = match args {

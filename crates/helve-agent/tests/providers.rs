@@ -1,5 +1,7 @@
 //! The four providers against a server that speaks their formats: what is sent, what comes of what is answered, and what
 //! happens when something breaks.
+//!
+//! Long file: each test is short and stands alone; what they share is at the top.
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod mock;

@@ -237,9 +237,11 @@ pub fn model(choice: Choice) -> Result<Arc<dyn Model>, ModelError> {
 fn key_hint(provider: &Provider) -> String {
     match provider.variables.first() {
         Some(variable) => {
-            format!("Give one in the variable {variable}, or set model.key_env or model.key_command.")
+            format!(
+                "Give one in the variable {variable} or in the file model-keys, or set model.key_env or model.key_command."
+            )
         }
-        None => "Give one with model.key_env or model.key_command.".to_owned(),
+        None => "Give one in the file model-keys, or set model.key_env or model.key_command.".to_owned(),
     }
 }
 

@@ -1,7 +1,8 @@
 //! What is known of models: how much fits into them, and what tokens cost. What the owner says counts more.
 //!
-//! Prices are those that the providers publish for plain requests (no batches, no priority); where none is published in a
-//! form that fits, there is none here, and a cost that is not known is not shown as nothing.
+//! Prices are those that the providers themselves publish for plain requests (no batches, no priority); where none was found
+//! there, there is none here: the owner gives it (`model.price_input` and the like), and a cost that is not known is not shown
+//! as nothing.
 
 use crate::model::Price;
 
@@ -57,15 +58,15 @@ const TABLE: &[Known] = &[
     row("gemini", "gemini-2.5-pro", 1_048_576, 65_536, None),
     row("gemini", "gemini-2.5-flash", 1_048_576, 65_536, None),
     row("gemini", "gemini-2.5-flash-lite", 1_048_576, 65_536, None),
-    row("openai", "gpt-5", 400_000, 128_000, Some([1_250, 125, 10_000])),
+    row("openai", "gpt-5", 400_000, 128_000, None),
     row("openai", "gpt-5-codex", 400_000, 128_000, Some([1_250, 125, 10_000])),
-    row("openai", "gpt-5.4", 400_000, 128_000, Some([2_500, 250, 15_000])),
-    row("openai", "gpt-5.4-mini", 400_000, 128_000, Some([750, 75, 4_500])),
-    row("openai", "gpt-4.1", 1_047_576, 32_768, Some([2_000, 500, 8_000])),
-    row("openai", "gpt-4.1-mini", 1_047_576, 32_768, Some([400, 100, 1_600])),
-    row("openai", "gpt-4.1-nano", 1_047_576, 32_768, Some([100, 25, 400])),
-    row("openai", "gpt-4o", 128_000, 16_384, Some([2_500, 1_250, 10_000])),
-    row("openai", "gpt-4o-mini", 128_000, 16_384, Some([150, 75, 600])),
+    row("openai", "gpt-5.4", 400_000, 128_000, None),
+    row("openai", "gpt-5.4-mini", 400_000, 128_000, None),
+    row("openai", "gpt-4.1", 1_047_576, 32_768, None),
+    row("openai", "gpt-4.1-mini", 1_047_576, 32_768, None),
+    row("openai", "gpt-4.1-nano", 1_047_576, 32_768, None),
+    row("openai", "gpt-4o", 128_000, 16_384, None),
+    row("openai", "gpt-4o-mini", 128_000, 16_384, None),
 ];
 
 /// What is known of a model. A name may go on with the day of its making; another name is another model, of which nothing is
@@ -108,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_million_tokens_cost_what_the_table_says() {
-        let price = known("openai", "gpt-5").price().expect("a price");
+        let price = known("openai", "gpt-5-codex").price().expect("a price");
         let usage = crate::talk::Usage { input: 1_000_000, cached: 1_000_000, output: 1_000_000 };
         assert_eq!(price.of(&usage), 1_250_000 + 125_000 + 10_000_000);
     }

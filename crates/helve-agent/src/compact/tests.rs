@@ -1,3 +1,5 @@
+//! Talks that become shorter: what stays, and that no call loses its result.
+
 use helve::CallId;
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;

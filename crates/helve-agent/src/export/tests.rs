@@ -1,3 +1,5 @@
+//! What is taken out of an exported session.
+
 use helve::store::{Entry, EntryKind, Journal, JournalOptions};
 use pretty_assertions::assert_eq;
 

@@ -1,3 +1,5 @@
+//! The talk told again, whatever a journal holds.
+
 use helve::store::{Entry, Journal, JournalOptions};
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;

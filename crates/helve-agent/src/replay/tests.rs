@@ -1,3 +1,5 @@
+//! Results that are the same, and results that differ.
+
 use helve::{CallId, Content, ErrorKind, WireError};
 use pretty_assertions::assert_eq;
 use serde_json::json;

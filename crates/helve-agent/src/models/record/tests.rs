@@ -1,3 +1,5 @@
+//! Records that fit the talk, and records that do not.
+
 use pretty_assertions::assert_eq;
 
 use super::*;

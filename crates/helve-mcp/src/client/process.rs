@@ -30,6 +30,8 @@ pub(crate) struct Process {
     ended: watch::Receiver<Option<Result<Ended, ToolError>>>,
     backend: Arc<dyn ShellBackend>,
     tail: Arc<Mutex<VecDeque<u8>>>,
+    /// Closed once standard error was read to its end.
+    heard: watch::Receiver<()>,
 }
 
 /// Starts a server; gives the ends of its standard output and input.
@@ -61,8 +63,9 @@ pub(crate) fn start(
         let done = running.attach(attach, cancel).await;
         told.send_replace(Some(done));
     });
-    tokio::spawn(keep_complaints(complaints, name.to_owned(), log, Arc::clone(&tail)));
-    Ok((Process { cancel: handle, ended, backend, tail }, from_server, to_server))
+    let (hearing, heard) = watch::channel(());
+    tokio::spawn(keep_complaints(complaints, name.to_owned(), log, Arc::clone(&tail), hearing));
+    Ok((Process { cancel: handle, ended, backend, tail, heard }, from_server, to_server))
 }
 
 /// A pipe, one end of which the server gets.
@@ -72,12 +75,13 @@ fn end<T>(name: &str, split: impl FnOnce((Sender, Receiver)) -> std::io::Result<
         .map_err(|error| ToolError::internal(format!("No pipe for the MCP server '{name}': {error}")))
 }
 
-/// Reads standard error to its end, so that the server never waits for it.
+/// Reads standard error to its end, so that the server never waits for it. `_hearing` is dropped there.
 async fn keep_complaints(
     mut from: Receiver,
     name: String,
     log: Arc<dyn ServerLog>,
     tail: Arc<Mutex<VecDeque<u8>>>,
+    _hearing: watch::Sender<()>,
 ) {
     let mut rate = Bucket::new(1 << 20, f64::from(16 << 10));
     let mut dropped = 0u64;
@@ -124,6 +128,8 @@ impl Process {
                     (Exit::Signal(signal), _) => format!("was ended by signal {signal}"),
                     (Exit::TimedOut | Exit::Cancelled, _) => "was ended".to_owned(),
                 };
+                // Its end is known sooner than its last words are read; a child of its own may keep them coming.
+                let _ = tokio::time::timeout(GRACE, self.heard.clone().changed()).await;
                 let said = self.last_words();
                 let said = if said.is_empty() { said } else { format!(" It said last: {said}") };
                 ToolError::failed(format!("The MCP server '{name}' {how}.{said}"))

@@ -179,6 +179,21 @@ async fn an_answer_that_is_none_is_an_error_at_once() {
 }
 
 #[tokio::test]
+async fn the_last_words_of_a_server_are_waited_for() {
+    let (fleet, _memory, _fake) = fleet(spec("s"), |io| {
+        if io.next_call(&echo_tool("dies")).is_some() {
+            let mut late = io.complain.try_clone().unwrap();
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(100));
+                let _ = late.write_all(b"fatal: at last\n");
+            });
+        }
+    });
+    let error = said(&fleet, "x").await.unwrap_err();
+    assert_eq!(error.message, "The MCP server 's' ended with code 3. It said last: fatal: at last");
+}
+
+#[tokio::test]
 async fn a_server_that_dies_is_started_again_and_one_that_keeps_dying_with_pauses() {
     let (fleet, memory, fake) = fleet(spec("s"), |io| {
         if let Some(message) = io.next_call(&echo_tool("dies")) {

@@ -140,10 +140,22 @@ fn replay_finds_no_difference_and_names_the_call_that_a_seed_changes() {
     assert!(diff.contains("-sum          50.00\n") && diff.contains("+sum          52.60\n"), "{diff}");
 }
 
+/// A line with the hash that its content asks for, as somebody who knows the format would write it.
+fn with_fitting_hash(line: &str) -> String {
+    let mut value: Value = serde_json::from_str(line).unwrap();
+    value.as_object_mut().unwrap().remove("hash");
+    let hash = blake3::hash(&helve::store::canonical_json(&value).unwrap()).to_hex().to_string();
+    value["hash"] = json!(hash);
+    String::from_utf8(helve::store::canonical_json(&value).unwrap()).unwrap()
+}
+
 #[test]
 fn a_result_that_was_changed_by_hand_is_named_by_verify_and_replay() {
-    // In place, so that only the hash tells; and written anew by a program that has its own idea of spaces.
-    for anew in [false, true] {
+    // In place, so that only the hash tells; written anew by a program that has its own idea of spaces; and with a hash that
+    // fits, so that only the entry after it tells.
+    let ways: [fn(&str) -> String; 3] =
+        [str::to_owned, |line| line.replace("\":", "\": "), with_fitting_hash];
+    for way in ways {
         let place = place();
         demo(&place);
         let path = journal_path(&place, DEMO);
@@ -152,8 +164,7 @@ fn a_result_that_was_changed_by_hand_is_named_by_verify_and_replay() {
         let changed: Vec<String> = text
             .lines()
             .map(|line| match line.contains(&call) && line.contains("\"type\":\"outcome\"") {
-                true if anew => line.replace("0 failed", "9 failed").replace("\":", "\": "),
-                true => line.replace("0 failed", "9 failed"),
+                true => way(&line.replace("0 failed", "9 failed")),
                 false => line.to_owned(),
             })
             .collect();

@@ -30,6 +30,8 @@ pub(crate) struct Chain {
     /// The hash of the entry with that number; unknown when that line was changed.
     last_hash: Option<Hash>,
     last_line: u64,
+    /// The call that the line with that number is of; empty if it is of none.
+    last_call: String,
     /// The hash of a second line that claims the highest number.
     twin_hash: Option<Hash>,
     gaps: Vec<Gap>,
@@ -45,6 +47,7 @@ impl Chain {
             last_seq: 0,
             last_hash: Some(genesis(session)),
             last_line: 0,
+            last_call: String::new(),
             twin_hash: None,
             gaps: Vec::new(),
             findings: Vec::new(),
@@ -96,27 +99,34 @@ impl Chain {
 
     /// A changed line stands in for the number that is due, so that what follows is not called removed as well.
     fn unreadable(&mut self, seq: u64, why: &str, call: Option<&str>) {
-        let call = call.map(|call| format!("; it is of call {call}")).unwrap_or_default();
-        self.report(FindingKind::Changed, self.lines, seq, format!("entry {seq} was changed: {why}{call}"));
-        self.advance(self.due(), None);
+        let message = format!("entry {seq} was changed: {why}{}", of_call(call));
+        self.report(FindingKind::Changed, self.lines, seq, message);
+        self.advance(self.due(), None, call);
     }
 
     fn place(&mut self, line: &Line<'_>) {
         let seq = line.seq;
         if seq == self.due() {
             self.check_link(line);
-            self.advance(seq, Some(line.hash));
+            self.advance(seq, Some(line.hash), line.call);
         } else if seq > self.last_seq {
             self.add_gap(Gap { from: self.due(), to: seq - 1, line: self.lines });
-            self.advance(seq, Some(line.hash));
+            self.advance(seq, Some(line.hash), line.call);
         } else if self.fill_gap(seq) {
-            let message = format!("entry {seq} was moved: it stands after entry {}", self.last_seq);
+            let message = format!(
+                "entry {seq} was moved: it stands after entry {}{}",
+                self.last_seq,
+                of_call(line.call)
+            );
             self.report(FindingKind::Reordered, self.lines, seq, message);
         } else if seq == self.last_seq && self.last_hash.is_none() {
             // The unreadable line before was an addition; this is the entry that it stood in for.
-            self.advance(seq, Some(line.hash));
+            self.advance(seq, Some(line.hash), line.call);
         } else {
-            let message = format!("entry {seq} was added: that number already stands on an earlier line");
+            let message = format!(
+                "entry {seq} was added: that number already stands on an earlier line{}",
+                of_call(line.call)
+            );
             self.report(FindingKind::Inserted, self.lines, seq, message);
             if seq == self.last_seq {
                 self.twin_hash = Some(line.hash);
@@ -135,15 +145,20 @@ impl Chain {
             self.report(FindingKind::OtherSession, self.lines, 1, message.to_owned());
         } else {
             let seq = line.seq - 1;
-            let message =
-                format!("entry {seq} was replaced together with its hash: entry {} names another", line.seq);
+            let message = format!(
+                "entry {seq} was replaced together with its hash: entry {} names another{}",
+                line.seq,
+                of_call(Some(&self.last_call).filter(|call| !call.is_empty()))
+            );
             self.report(FindingKind::Changed, self.last_line, seq, message);
         }
     }
 
-    fn advance(&mut self, seq: u64, hash: Option<Hash>) {
+    fn advance(&mut self, seq: u64, hash: Option<Hash>, call: Option<&str>) {
         self.last_seq = seq;
         self.last_hash = hash;
+        self.last_call.clear();
+        self.last_call.push_str(call.unwrap_or_default());
         self.last_line = self.lines;
         self.twin_hash = None;
     }
@@ -183,6 +198,11 @@ impl Chain {
             self.left_out += 1;
         }
     }
+}
+
+/// Which call an entry is of, as the end of a sentence about it; nothing if it is of none.
+pub(crate) fn of_call(call: Option<impl std::fmt::Display>) -> String {
+    call.map(|call| format!("; it is of call {call}")).unwrap_or_default()
 }
 
 /// The call that a line says it is of, though it has lost its form.

@@ -18,7 +18,7 @@ use blake3::Hash;
 use serde::Serialize;
 
 use self::outputs::Outputs;
-use crate::chain::Chain;
+use crate::chain::{Chain, of_call};
 use crate::files::{self, Lock};
 use crate::head::{Head, read_witness, witness_path, write_witness};
 use crate::journal::{HEAD, JOURNAL};
@@ -200,6 +200,8 @@ fn vanished(home: &Home, session: &str, witness: &Head, expected: Option<Hash>) 
 struct Known {
     head: Head,
     found: Option<Hash>,
+    /// The call that the entry with that number is of.
+    call: Option<String>,
 }
 
 /// One pass over the journal.
@@ -224,8 +226,10 @@ impl Walk {
             chain: Chain::new(session),
             newest: start,
             newest_seq: 0,
-            known: known
-                .map(|head| head.map(|head| Known { head, found: (head.count == 0).then_some(start) })),
+            known: known.map(|head| {
+                let found = |head: &Head| (head.count == 0).then_some(start);
+                head.map(|head| Known { head, found: found(&head), call: None })
+            }),
             expected,
             expected_at: (expected == Some(start)).then_some(0),
             open_calls: HashMap::new(),
@@ -242,6 +246,7 @@ impl Walk {
         for known in self.known.iter_mut().flatten() {
             if known.head.count == line.seq && known.found.is_none() {
                 known.found = Some(line.hash);
+                known.call = line.call.map(str::to_owned);
             }
         }
         if self.expected == Some(line.hash) {
@@ -275,13 +280,14 @@ impl Walk {
         let Walk { chain, newest, newest_seq, known, expected, expected_at, .. } = self;
         let (open_calls, open_calls_left_out) = (self.open_calls, self.open_calls_left_out);
         let (entries, last_seq, left_out) = (chain.lines, chain.last_seq, chain.left_out);
-        let found = known.map(|known| known.and_then(|known| known.found));
+        let [by_head, by_witness] =
+            known.map(|known| known.map_or((None, None), |known| (known.found, known.call)));
         let mut problems = chain.finish();
         let mut notes = Vec::new();
 
         let counted = match head {
             Some(head) => {
-                check_head(&mut problems, &mut notes, &head, found[0], last_seq, entries, torn_bytes);
+                check_head(&mut problems, &mut notes, &head, by_head, last_seq, entries, torn_bytes);
                 head.count
             }
             None if length > 0 => {
@@ -297,7 +303,7 @@ impl Walk {
             ));
         }
         if let Some(witness) = witness {
-            check_witness(&mut problems, &witness, found[1], last_seq, counted);
+            check_witness(&mut problems, &witness, by_witness, last_seq, counted);
         }
         let expected = match (expected, expected_at) {
             (None, _) => HeadCheck::NotAsked,
@@ -351,7 +357,7 @@ fn check_head(
     problems: &mut Vec<Finding>,
     notes: &mut Vec<String>,
     head: &Head,
-    found: Option<Hash>,
+    (found, call): (Option<Hash>, Option<String>),
     last_seq: u64,
     entries: u64,
     torn_bytes: u64,
@@ -374,8 +380,11 @@ fn check_head(
     }
     let known_to_be_bad = problems.iter().any(|problem| problem.seq == Some(head.count));
     if found != Some(head.hash) && !known_to_be_bad {
-        let message =
-            format!("entry {} was replaced together with its hash: the head names another", head.count);
+        let message = format!(
+            "entry {} was replaced together with its hash: the head names another{}",
+            head.count,
+            of_call(call)
+        );
         problems.push(outside(FindingKind::Changed, Some(head.count), message));
     } else if head.count < last_seq && problems.is_empty() {
         let lag = last_seq - head.count;
@@ -389,7 +398,7 @@ fn check_head(
 fn check_witness(
     problems: &mut Vec<Finding>,
     witness: &Head,
-    found: Option<Hash>,
+    (found, call): (Option<Hash>, Option<String>),
     last_seq: u64,
     counted: u64,
 ) {
@@ -408,8 +417,9 @@ fn check_witness(
     } else {
         format!(
             "entry {} is not the one that was seen earlier: an older copy was put back and continued, \
-             or the journal was rewritten",
-            witness.count
+             or the journal was rewritten{}",
+            witness.count,
+            of_call(call)
         )
     };
     problems.push(outside(FindingKind::OlderCopy, Some(witness.count), message));

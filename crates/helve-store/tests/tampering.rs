@@ -1,5 +1,5 @@
 //! Each case in `cases/tampering.jsonl` does something to a journal of ten entries and says what a check must find:
-//! the kind, the line and the number. With `witness` it can only be seen by comparing with the witness; everything else
+//! the kind, the line and the number, and with `calls` also which call each message names. With `witness` it can only be seen by comparing with the witness; everything else
 //! is found with and without one.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking")]
@@ -177,6 +177,10 @@ fn check_case(case: &Value, with_witness: bool) {
         case["name"],
         report.problems
     );
+    for (finding, call) in report.problems.iter().zip(case["calls"].as_array().into_iter().flatten()) {
+        let named = finding.message.rsplit_once("; it is of call ").map(|(_, call)| call);
+        assert_eq!(named, call.as_str(), "{}: {}", case["name"], finding.message);
+    }
 }
 
 #[test]

@@ -1,15 +1,13 @@
 //! What must hold whatever a model answers, and what a scenario wants beyond that.
 
-use std::collections::HashSet;
-
 use helve::store::{EntryKind, verify};
 use helve_agent::events::Ending;
 use helve_agent::run::Agent;
-use helve_agent::talk::{Message, UserMessage};
+use helve_agent::talk::Message;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::script::{Seen, from_model};
+use super::script::{Seen, from_model, valid};
 use super::{Place, SECRET, SESSION};
 
 /// What a scenario wants. What it does not name may be as it likes.
@@ -66,58 +64,6 @@ pub(crate) struct Told<'a> {
     pub(crate) events: &'a [Value],
     pub(crate) ending: Ending,
     pub(crate) took_ms: u64,
-}
-
-/// Whether a provider would take this talk.
-pub(crate) fn valid(messages: &[Message]) -> Result<(), String> {
-    if !matches!(messages.first(), Some(Message::User(_))) {
-        return Err("the talk does not begin with a user's message".to_owned());
-    }
-    let mut ids = HashSet::new();
-    let mut open: Option<Vec<&str>> = None;
-    for (place, message) in messages.iter().enumerate() {
-        let wrong = |why: &str| Err(format!("message {place}: {why}"));
-        match (message, open.take()) {
-            (Message::Results { results }, Some(wanted)) => {
-                let given: Vec<&str> = results.iter().map(|result| result.id.as_str()).collect();
-                if given != wanted {
-                    return wrong(&format!("results of {given:?} for calls of {wanted:?}"));
-                }
-                if results.iter().any(|result| result.text.is_empty() && result.images.is_empty()) {
-                    return wrong("an empty result");
-                }
-            }
-            (Message::Results { .. }, None) => return wrong("results without calls"),
-            (_, Some(wanted)) => return wrong(&format!("the calls {wanted:?} have no result")),
-            (Message::User(UserMessage { text, images, .. }), None) => {
-                if text.is_empty() && images.is_empty() {
-                    return wrong("an empty message");
-                }
-            }
-            (Message::Model(said), None) => {
-                if said.text.trim().is_empty() && said.calls.is_empty() {
-                    return wrong("an empty answer");
-                }
-                let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-                for call in &said.calls {
-                    if !ids.insert(&call.id) {
-                        return wrong(&format!("the id {} is there twice", call.id));
-                    }
-                    let name = (1..=64).contains(&call.name.len()) && call.name.chars().all(plain);
-                    if !name || call.id.is_empty() || !call.id.chars().all(plain) {
-                        return wrong(&format!("no provider takes {} {}", call.name, call.id));
-                    }
-                }
-                if !said.calls.is_empty() {
-                    open = Some(said.calls.iter().map(|call| call.id.as_str()).collect());
-                }
-            }
-        }
-    }
-    match open {
-        Some(wanted) => Err(format!("the calls {wanted:?} have no result")),
-        None => Ok(()),
-    }
 }
 
 /// Two talks must be the same.

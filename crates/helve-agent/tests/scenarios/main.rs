@@ -7,10 +7,12 @@
     reason = "a test that cannot set up must fail loudly, and one that is skipped must say so"
 )]
 
+mod beside;
 mod check;
 #[path = "../mock/mod.rs"]
 mod mock;
 mod property;
+#[path = "../script/mod.rs"]
 mod script;
 mod served;
 mod tools;
@@ -21,7 +23,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use helve::store::{Home, Journal, JournalOptions};
-use helve::{Policy, Runtime};
+use helve::{Policy, Runtime, RuntimeBuilder};
 use helve_agent::control::Control;
 use helve_agent::events::{Bounds, Event};
 use helve_agent::prompt::Toolset;
@@ -31,7 +33,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use check::Wanted;
-use script::{CardOf, Reply, Scripted};
+use script::{CardOf, Reply, SYSTEM, Scripted};
 
 /// The session of every scenario.
 const SESSION: &str = "scenario";
@@ -96,6 +98,10 @@ struct BoundsOf {
 }
 
 impl Scenario {
+    fn model(&self, control: &Control) -> Arc<Scripted> {
+        Arc::new(Scripted::new(&self.card, &self.model, self.summary.clone(), control.clone()))
+    }
+
     fn options(&self) -> Options {
         let bounds = &self.bounds;
         let bounds = Bounds {
@@ -104,7 +110,7 @@ impl Scenario {
             tokens: bounds.tokens,
             cost: bounds.cost,
         };
-        Options { system: "You are tested.".to_owned(), bounds, ..Options::default() }
+        Options { system: SYSTEM.to_owned(), bounds, ..Options::default() }
     }
 }
 
@@ -153,6 +159,11 @@ impl Place {
     }
 
     fn runtime(&self, policy: &str) -> Runtime {
+        self.runtime_with(policy, |builder| builder)
+    }
+
+    /// The same with more in it.
+    fn runtime_with(&self, policy: &str, more: impl FnOnce(RuntimeBuilder) -> RuntimeBuilder) -> Runtime {
         let token = self.dir.path().join("token");
         let policy = format!("{policy}\n[[secrets]]\nfile = {:?}\n", token.to_str().unwrap());
         let builder = Runtime::builder()
@@ -160,7 +171,7 @@ impl Place {
             .workspace(self.workspace())
             .home(self.dir.path().join("state"))
             .session(SESSION);
-        let builder = tools::register(builder);
+        let builder = tools::register(more(builder));
         let builder = helve::register_file_tools(helve::register_builtin_tools(builder));
         helve::register_container_tools(builder).build().unwrap()
     }
@@ -183,7 +194,7 @@ async fn play(scenario: &Scenario) -> Result<(), String> {
         return Ok(());
     }
     let control = Control::new();
-    let model = Arc::new(Scripted::new(scenario, control.clone()));
+    let model = scenario.model(&control);
     let options = scenario.options();
     let mut agent = Agent::new(runtime.clone(), model.clone(), place.journal(), options.clone());
     if let Some(toolset) = &scenario.toolset {
@@ -235,20 +246,36 @@ fn watcher(
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn scenarios() {
+/// So many scenarios are played at once. Most of their time is waiting: for a grace that passes, for something that hangs.
+const AT_ONCE: usize = 8;
+
+/// Plays every scenario whose name holds the word in `SCENARIO`, where that is set; what came of each, in no order.
+async fn each<F, T>(play: impl Fn(usize, Scenario) -> F) -> Vec<T>
+where
+    F: Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
     let only = std::env::var("SCENARIO").ok();
-    let mut count = 0;
-    let mut failed = Vec::new();
-    for scenario in cases() {
+    let (mut playing, mut played) = (tokio::task::JoinSet::new(), Vec::new());
+    for (number, scenario) in cases().into_iter().enumerate() {
         if only.as_ref().is_some_and(|only| !scenario.name.contains(only)) {
             continue;
         }
-        count += 1;
-        if let Err(why) = play(&scenario).await {
-            failed.push(format!("{}: {why}", scenario.name));
+        if playing.len() >= AT_ONCE {
+            played.extend(playing.join_next().await.map(Result::unwrap));
         }
+        playing.spawn(play(number, scenario));
     }
-    assert!(failed.is_empty(), "{} of {count} failed:\n{}", failed.len(), failed.join("\n"));
-    assert!(count >= 50 || only.is_some(), "only {count} scenarios");
+    played.extend(playing.join_all().await);
+    assert!(played.len() >= 50 || only.is_some(), "only {} scenarios", played.len());
+    played
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scenarios() {
+    let played = each(|_, scenario| async move {
+        play(&scenario).await.map_err(|why| format!("{}: {why}", scenario.name))
+    });
+    let failed: Vec<String> = played.await.into_iter().filter_map(Result::err).collect();
+    assert!(failed.is_empty(), "{} failed:\n{}", failed.len(), failed.join("\n"));
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::check::{Told, always, calls_of};
-use super::script::{CardOf, Reply, Scripted};
+use super::script::{CardOf, Reply};
 use super::*;
 
 fn name() -> impl Strategy<Value = String> {
@@ -86,9 +86,9 @@ async fn played(replies: Vec<Reply>, window: u64) -> Result<(), String> {
     };
     let place = Place::new();
     let control = Control::new();
-    let model = Arc::new(Scripted::new(&scenario, control.clone()));
+    let model = scenario.model(&control);
     let options = Options {
-        system: "You are tested.".to_owned(),
+        system: SYSTEM.to_owned(),
         bounds: Bounds { rounds: 12, ..Bounds::default() },
         ..Options::default()
     };

@@ -1,17 +1,19 @@
 //! A model whose answers stand in a script. It looks at every request: what it is asked must always be valid.
+#![allow(dead_code, reason = "each test program uses its own part")]
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Mutex;
 use std::time::Duration;
 
 use helve::{BoxFuture, Cancel};
 use helve_agent::control::Control;
 use helve_agent::model::{Answer, Card, Listener, Model, ModelError, ModelErrorKind, Piece, Price, Request};
-use helve_agent::talk::{Kept, Message, ModelMessage, Stop, ToolUse, Usage};
+use helve_agent::talk::{Kept, Message, ModelMessage, Stop, ToolUse, Usage, UserMessage};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Scenario, check};
+/// What every scripted model is told of itself.
+pub(crate) const SYSTEM: &str = "You are tested.";
 
 /// What is known of the scripted model.
 #[derive(Clone, Debug, Deserialize)]
@@ -22,11 +24,13 @@ pub(crate) struct CardOf {
     pub(crate) price: Option<u64>,
     /// It takes no request of more bytes.
     pub(crate) too_long: Option<usize>,
+    /// It counts a token for every four bytes of a request, whatever an answer says of its usage.
+    pub(crate) counts: bool,
 }
 
 impl Default for CardOf {
     fn default() -> Self {
-        CardOf { window: 200_000, max_output: 4_000, price: None, too_long: None }
+        CardOf { window: 200_000, max_output: 4_000, price: None, too_long: None, counts: false }
     }
 }
 
@@ -59,6 +63,7 @@ pub(crate) struct Reply {
 pub(crate) struct Scripted {
     card: Card,
     too_long: Option<usize>,
+    counts: bool,
     replies: Mutex<VecDeque<Reply>>,
     summary: Option<Reply>,
     control: Control,
@@ -74,13 +79,21 @@ pub(crate) struct Seen {
     pub(crate) largest: usize,
     pub(crate) problems: Vec<String>,
     pub(crate) last: String,
+    /// The names of the tools that it was shown, each time that they changed.
+    pub(crate) tools: Vec<Vec<String>>,
 }
 
 impl Scripted {
-    pub(crate) fn new(scenario: &Scenario, control: Control) -> Scripted {
-        let card = &scenario.card;
+    /// A model that gives these answers, and after them says that it is done. Where it is asked for a summary it gives that
+    /// one.
+    pub(crate) fn new(
+        card: &CardOf,
+        replies: &[Reply],
+        summary: Option<Reply>,
+        control: Control,
+    ) -> Scripted {
         let replies =
-            scenario.model.iter().flat_map(|reply| vec![reply.clone(); reply.times.unwrap_or(1)]).collect();
+            replies.iter().flat_map(|reply| vec![reply.clone(); reply.times.unwrap_or(1)]).collect();
         Scripted {
             card: Card {
                 provider: "script".into(),
@@ -90,8 +103,9 @@ impl Scripted {
                 price: card.price.map(|price| Price { input: price, cached: price, output: price }),
             },
             too_long: card.too_long,
+            counts: card.counts,
             replies: Mutex::new(replies),
-            summary: scenario.summary.clone(),
+            summary,
             control,
             seen: Mutex::default(),
         }
@@ -103,28 +117,40 @@ impl Scripted {
 
     /// Looks at a request and takes the answer to it.
     fn next(&self, request: &Request<'_>) -> (Reply, usize) {
+        let (mut reply, number, size) = self.taken(request);
+        if self.counts {
+            reply.usage = [size as u64 / 4, 0, 50];
+        }
+        (reply, number)
+    }
+
+    fn taken(&self, request: &Request<'_>) -> (Reply, usize, usize) {
         let mut seen = self.seen.lock().unwrap();
         let size = serde_json::to_string(request.messages).unwrap().len();
         seen.requests += 1;
         seen.largest = seen.largest.max(size);
         seen.last = serde_json::to_string(&request.messages.last()).unwrap();
-        seen.problems.extend(check::valid(request.messages).err());
+        seen.problems.extend(valid(request.messages).err());
         let asks_for_summary = request.tools.is_empty();
-        if request.system != "You are tested." && !asks_for_summary {
+        if request.system != SYSTEM && !asks_for_summary {
             seen.problems.push("another system prompt".to_owned());
+        }
+        let names: Vec<String> = request.tools.iter().map(|spec| spec.name.clone()).collect();
+        if !asks_for_summary && seen.tools.last() != Some(&names) {
+            seen.tools.push(names);
         }
         seen.without_calls += usize::from(!request.may_call && !asks_for_summary);
         let number = seen.requests;
         if self.too_long.is_some_and(|most| size > most) {
-            return (Reply { error: Some(ModelErrorKind::TooLong), ..Reply::default() }, number);
+            return (Reply { error: Some(ModelErrorKind::TooLong), ..Reply::default() }, number, size);
         }
         if asks_for_summary {
             seen.summaries += 1;
             let plain = || Reply { text: "what was done".into(), ..Reply::default() };
-            return (self.summary.clone().unwrap_or_else(plain), number);
+            return (self.summary.clone().unwrap_or_else(plain), number, size);
         }
         let done = || Reply { text: "done".into(), ..Reply::default() };
-        (self.replies.lock().unwrap().pop_front().unwrap_or_else(done), number)
+        (self.replies.lock().unwrap().pop_front().unwrap_or_else(done), number, size)
     }
 }
 
@@ -218,4 +244,56 @@ pub(crate) fn from_model(messages: &[Message]) -> impl Iterator<Item = &ModelMes
         Message::Model(said) => Some(said),
         _ => None,
     })
+}
+
+/// Whether a provider would take this talk.
+pub(crate) fn valid(messages: &[Message]) -> Result<(), String> {
+    if !matches!(messages.first(), Some(Message::User(_))) {
+        return Err("the talk does not begin with a user's message".to_owned());
+    }
+    let mut ids = HashSet::new();
+    let mut open: Option<Vec<&str>> = None;
+    for (place, message) in messages.iter().enumerate() {
+        let wrong = |why: &str| Err(format!("message {place}: {why}"));
+        match (message, open.take()) {
+            (Message::Results { results }, Some(wanted)) => {
+                let given: Vec<&str> = results.iter().map(|result| result.id.as_str()).collect();
+                if given != wanted {
+                    return wrong(&format!("results of {given:?} for calls of {wanted:?}"));
+                }
+                if results.iter().any(|result| result.text.is_empty() && result.images.is_empty()) {
+                    return wrong("an empty result");
+                }
+            }
+            (Message::Results { .. }, None) => return wrong("results without calls"),
+            (_, Some(wanted)) => return wrong(&format!("the calls {wanted:?} have no result")),
+            (Message::User(UserMessage { text, images, .. }), None) => {
+                if text.is_empty() && images.is_empty() {
+                    return wrong("an empty message");
+                }
+            }
+            (Message::Model(said), None) => {
+                if said.text.trim().is_empty() && said.calls.is_empty() {
+                    return wrong("an empty answer");
+                }
+                let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+                for call in &said.calls {
+                    if !ids.insert(&call.id) {
+                        return wrong(&format!("the id {} is there twice", call.id));
+                    }
+                    let name = (1..=64).contains(&call.name.len()) && call.name.chars().all(plain);
+                    if !name || call.id.is_empty() || !call.id.chars().all(plain) {
+                        return wrong(&format!("no provider takes {} {}", call.name, call.id));
+                    }
+                }
+                if !said.calls.is_empty() {
+                    open = Some(said.calls.iter().map(|call| call.id.as_str()).collect());
+                }
+            }
+        }
+    }
+    match open {
+        Some(wanted) => Err(format!("the calls {wanted:?} have no result")),
+        None => Ok(()),
+    }
 }

@@ -96,6 +96,54 @@ mod tests {
         assert!(!all_that_is_kept(&place).contains(KEY));
     }
 
+    /// The one that is named goes on with the talk, and its key, which nobody asked for at the start, shows as little as any.
+    #[test]
+    fn another_model_goes_on_with_the_talk() {
+        let place = Place::new();
+        let replies = vec![
+            Reply::Call("c1", "echo", json!({"message": format!("the key is {KEY}")})),
+            Reply::Text(vec!["Second ", KEY, "."]),
+            Reply::Text(vec!["Third."]),
+        ];
+        let server = Server::start(replies);
+        place.configure(&format!("[model]\nbase_url = '{}'\nuse = 'ollama:none'", server.url));
+        let record = place.root().join("record.jsonl");
+        let first = json!({"agent": "answered", "answer": {"text": "First.", "calls": []}});
+        std::fs::write(&record, format!("{first}\n")).unwrap();
+        let mut command = place.helve();
+        command.env("OPENAI_API_KEY", KEY);
+        command.args(["chat", "--session", "tests", "--model", &format!("replay:{}", record.display())]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let input = "one\n/model openai:small\ntwo\n/model nobody:x\nthree\n/model\n/quit\n";
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let (out, err) =
+            (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        assert_eq!(output.status.code(), Some(0), "{out}{err}");
+        // A name that is none changes nothing.
+        assert!(err.contains("no provider of the name in 'nobody:x'"), "{err}");
+        let at = |part: &str| out.find(part).unwrap_or_else(|| panic!("{part}: {out}{err}"));
+        assert!(at("First.") < at("openai:small") && at("openai:small") < at("Second "), "{out}");
+        assert!(at("Second ") < at("Third.") && at("Third.") < out.rfind("openai:small").unwrap(), "{out}");
+        let asked = server.asked();
+        assert_eq!(asked.len(), 3);
+        let authorized = asked.iter().all(|one| one.authorization == Some(format!("Bearer {KEY}")));
+        assert!(authorized, "{asked:?}");
+        // It is told what was said before.
+        let told = asked[0].body.to_string();
+        for part in ["\"one\"", "First.", "\"two\""] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        let kept = all_that_is_kept(&place);
+        assert!(!kept.contains(KEY) && !out.contains(KEY) && !err.contains(KEY), "{out}{err}");
+        assert!(!asked[2].body.to_string().contains(KEY), "{}", asked[2].body);
+        let begun: Vec<serde_json::Value> =
+            place.journal().into_iter().filter(|entry| entry["body"]["agent"] == "begin").collect();
+        let models: Vec<&serde_json::Value> = begun.iter().map(|entry| &entry["body"]["provider"]).collect();
+        assert_eq!(models, [&json!("replay"), &json!("openai"), &json!("openai")]);
+    }
+
     #[test]
     fn ctrl_c_while_the_model_answers_stops_the_run() {
         let place = Place::new();

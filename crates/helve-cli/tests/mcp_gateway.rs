@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use client::Client;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
-use support::{Place, is_installed, json_lines, sandbox_works, wait_for};
+use support::{Place, is_installed, json_lines, running_with, sandbox_works, unique_seconds, wait_for};
 
 /// Two servers of the kind `Useful`, each with its own settings; none where they cannot run.
 fn place(top: &str, one: &str, two: &str) -> Option<Place> {
@@ -265,5 +265,57 @@ fn a_hundred_calls_at_once_reach_their_servers_in_order() {
         .collect();
     for (id, expected) in sent {
         assert_eq!(text(&client.wait(id)["result"]), expected);
+    }
+}
+
+/// A model has the tools of servers as it has Helve's own: shown at once, or found by a search where they are too many.
+#[test]
+fn a_model_calls_the_tools_of_servers() {
+    if !sandbox_works() || !is_installed("python3") {
+        return;
+    }
+    let search = ("s", "tool_search", json!({"query": "mcp__one__echo"}));
+    let echo = ("a", "mcp__one__echo", json!({"say": "hi"}));
+    let own = ("b", "echo", json!({"message": "own"}));
+    let shown = vec![vec![echo.clone(), own.clone()]];
+    let searched = vec![vec![search], vec![echo], vec![own]];
+    for (budget, rounds) in [("", shown), ("mcp.schema_budget = 0", searched)] {
+        let (place, mark) = (scene::place(), format!("mark-{}", unique_seconds()));
+        let words = ["Useful".to_owned(), "one".to_owned(), mark.clone()];
+        place.configure(&format!("auto_approve = true\n{budget}\n{}", scene::server("one", &words, "")));
+        let answer = |calls: &[(&str, &str, Value)]| {
+            let calls: Vec<Value> =
+                calls.iter().map(|(id, name, args)| json!({"id": id, "name": name, "args": args})).collect();
+            let text = if calls.is_empty() { "Done." } else { "" };
+            json!({"agent": "answered", "answer": {"text": text, "calls": calls}})
+        };
+        let answers: String = rounds
+            .iter()
+            .map(|calls| format!("{}\n", answer(calls)))
+            .chain([format!("{}\n", answer(&[]))])
+            .collect();
+        let record = place.root().join("record.jsonl");
+        std::fs::write(&record, answers).unwrap();
+        let model = format!("replay:{}", record.display());
+        let ran = place.run(&["agent", "--json", "--session", "tests", "--model", &model, "call them"]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        let results: Vec<Value> =
+            json_lines(&ran.stdout).into_iter().filter(|event| event["event"] == "result").collect();
+        let of = |id: &str| &results.iter().find(|event| event["id"] == id).unwrap()["result"];
+        assert_eq!((of("a")["ok"] == true, text(of("a"))), (true, "one echo hi"), "{ran:?}");
+        assert_eq!(text(of("b")), "own", "{ran:?}");
+        assert_eq!(results.iter().any(|event| event["id"] == "s"), !budget.is_empty(), "{ran:?}");
+        let outcome = place
+            .journal()
+            .into_iter()
+            .find(|entry| entry["type"] == "outcome" && entry["body"]["tool"] == "mcp__one__echo");
+        let outcome = outcome.unwrap();
+        assert_eq!(
+            (&outcome["body"]["id"], &outcome["body"]["ok"]),
+            (&json!("a"), &json!(true)),
+            "{outcome}"
+        );
+        assert_eq!(place.verify().code, 0);
+        assert!(wait_for(Duration::from_secs(10), || running_with(&mark).is_empty()), "a server is left");
     }
 }

@@ -24,6 +24,12 @@ mcp_peers() {
     mkdir -p "$place" && (cd "$place" && pwd)
 }
 
+# real_model — makes and prints the directory that scripts/real-model installs into.
+real_model() {
+    local place=${HELVE_REAL_MODEL:-${CARGO_TARGET_DIR:-target}/real-model}
+    mkdir -p "$place" && (cd "$place" && pwd)
+}
+
 # version_at_least HAVE WANT — compares dotted version numbers.
 version_at_least() {
     [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]

@@ -1,11 +1,14 @@
 //! A real model behind a real server that speaks chat completions, such as llama.cpp's. Judged by the protocol, not by what the
-//! model says. The server's address is given in `HELVE_TEST_MODEL_URL` (`http://127.0.0.1:PORT/v1`); without it there is nothing
-//! to ask, and the test says so.
+//! model says. It is the one that `scripts/real-model` installs, or any other whose address is given in `HELVE_TEST_MODEL_URL`
+//! (`http://127.0.0.1:PORT/v1`); without either there is nothing to ask, and the test says so. How it drives tools is tried with
+//! the program `helve`, in `helve-cli`.
 #![allow(
     clippy::expect_used,
     clippy::print_stderr,
     reason = "a test fails by panicking, and says why it is skipped"
 )]
+
+mod real_model;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,15 +17,28 @@ use helve::{Cancel, ToolSpec};
 use helve_agent::model::{Answer, Model, ModelError, ModelErrorKind, Piece, Request};
 use helve_agent::models::{Choice, model};
 use helve_agent::talk::{Message, ModelMessage, Stop, ToolAnswer, ToolUse, UserMessage};
+use real_model::RealModel;
 use serde_json::json;
 
-fn server(test: &str, provider: &str) -> Option<Arc<dyn Model>> {
-    let Ok(base_url) = std::env::var("HELVE_TEST_MODEL_URL") else {
-        eprintln!("{test}: skipped, because HELVE_TEST_MODEL_URL names no server");
-        return None;
-    };
-    let (provider, name) = (provider.to_owned(), "any".to_owned());
-    Some(model(Choice { provider, name, base_url: Some(base_url), ..Choice::default() }).expect("a model"))
+/// Where a model is asked, and its server where the test has started one.
+struct Served {
+    url: String,
+    _own: Option<RealModel>,
+}
+
+fn served(test: &str) -> Option<Served> {
+    if let Ok(url) = std::env::var("HELVE_TEST_MODEL_URL") {
+        return Some(Served { url, _own: None });
+    }
+    let own = RealModel::start(test)?;
+    Some(Served { url: own.url.clone(), _own: Some(own) })
+}
+
+impl Served {
+    fn model(&self, provider: &str) -> Arc<dyn Model> {
+        let (provider, name, base_url) = (provider.to_owned(), "any".to_owned(), Some(self.url.clone()));
+        model(Choice { provider, name, base_url, ..Choice::default() }).expect("a model")
+    }
 }
 
 fn user(text: String) -> Message {
@@ -58,9 +74,10 @@ async fn ask(
 
 #[tokio::test]
 async fn it_answers_a_talk_with_calls_in_it() {
+    let Some(served) = served("it_answers_a_talk_with_calls_in_it") else { return };
     // llama.cpp speaks three of the formats.
     for provider in ["openai-compatible", "anthropic", "openai-responses"] {
-        let Some(model) = server("it_answers_a_talk_with_calls_in_it", provider) else { return };
+        let model = served.model(provider);
         let call = ToolUse { id: "c1".into(), name: "echo".into(), args: "{broken".into() };
         let said = ModelMessage { text: String::new(), calls: vec![call], kept: None };
         let result = ToolAnswer {
@@ -98,14 +115,16 @@ async fn it_answers_a_talk_with_calls_in_it() {
 
 #[tokio::test]
 async fn it_says_that_a_request_is_too_long() {
-    let Some(model) = server("it_says_that_a_request_is_too_long", "openai-compatible") else { return };
+    let Some(served) = served("it_says_that_a_request_is_too_long") else { return };
+    let model = served.model("openai-compatible");
     let (answer, _) = ask(&*model, &[user("word ".repeat(400_000))], 8, &Cancel::never()).await;
     assert_eq!(answer.expect_err("too long").kind, ModelErrorKind::TooLong);
 }
 
 #[tokio::test]
 async fn it_is_stopped_at_once() {
-    let Some(model) = server("it_is_stopped_at_once", "openai-compatible") else { return };
+    let Some(served) = served("it_is_stopped_at_once") else { return };
+    let model = served.model("openai-compatible");
     let (handle, cancel) = Cancel::pair();
     let asking =
         tokio::spawn(

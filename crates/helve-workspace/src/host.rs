@@ -256,9 +256,7 @@ impl Handle {
         if len > max {
             return Err(refuse::too_large(path, len, max));
         }
-        let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or_default().saturating_add(1));
-        let read = (&file).take(max.saturating_add(1)).read_to_end(&mut bytes);
-        read.map_err(|error| refuse::system("read", path, errno(&error)))?;
+        let bytes = self.host.sys.read_to_end(&file, len, max).map_err(|error| refuse::system("read", path, error))?;
         if bytes.len() as u64 > max {
             return Err(refuse::too_large(path, bytes.len() as u64, max));
         }

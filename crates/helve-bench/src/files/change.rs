@@ -18,7 +18,7 @@ pub(super) fn measure(asked: &Asked<'_>, _: &Place) -> Measured<Vec<Row>> {
     let library = Library::new(&workspace, &place.root.path().join("state"))?;
     fs::write(workspace.join("edited"), large_file())?;
     fs::write(workspace.join("plain"), large_file())?;
-    let rounds = if asked.quick { 5 } else { 25 };
+    let rounds = if asked.quick { 5 } else { 101 };
     let plain = || replaced(&workspace);
     // Each edit undoes the one before it, so that the file stays the same.
     let turn = Cell::new(false);

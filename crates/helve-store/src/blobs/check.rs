@@ -17,9 +17,9 @@ use crate::files;
 /// Files that are remembered; when there are more, all are forgotten and checked again.
 const MOST_REMEMBERED: usize = 1024;
 
-/// The system's clock for files ticks more slowly than this. A file that changed this short a time ago could change
+/// The system's clock for files ticks every 10 ms or sooner. A file that changed as short a time ago as this could change
 /// again and look the same, so its look is not remembered.
-const CLOCK_TICK: Duration = Duration::from_millis(100);
+const CLOCK_TICK: Duration = Duration::from_millis(25);
 
 /// What the system says about a file; any later write to it changes this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 
+use rustix::buffer::spare_capacity;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 
@@ -70,6 +71,22 @@ impl Sys {
         self.call("mkdir", || rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(mode)))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         self.call("open", || rustix::fs::openat(dir, name, flags, Mode::empty()))
+    }
+
+    /// Reads a file of about `len` bytes in as few pieces as it comes in; of one that is longer than `max`, enough to tell.
+    pub(super) fn read_to_end(&self, file: &File, len: u64, max: u64) -> Result<Vec<u8>, Errno> {
+        // The one byte more lets the last piece say that it is the last.
+        let len = usize::try_from(len.min(max)).unwrap_or_default();
+        let mut bytes = Vec::with_capacity(len.saturating_add(1));
+        loop {
+            if bytes.len() == bytes.capacity() {
+                bytes.reserve(64 << 10);
+            }
+            let count = self.call("load", || rustix::io::read(file, spare_capacity(&mut bytes)))?;
+            if count == 0 || bytes.len() as u64 > max {
+                return Ok(bytes);
+            }
+        }
     }
 
     /// Writes all bytes, a few megabytes at a time.

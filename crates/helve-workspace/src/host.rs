@@ -45,7 +45,7 @@ use helve_core::{BoxFuture, ToolError};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use crate::commit::{self, Judge, Key, Now, Original, Plan, There};
+use crate::commit::{self, Judge, Key, Original, Plan, There};
 use crate::page::Index;
 use crate::refuse;
 use crate::rules::Rules;
@@ -57,9 +57,6 @@ use recall::Recall;
 use stage::Staging;
 use sys::Sys;
 use world::{HostWorld, Identity};
-
-/// New content of so many bytes is hashed in a thread of its own.
-const WORTH_A_THREAD: u64 = 256 << 10;
 
 /// How a workspace is opened.
 #[derive(Clone, Debug)]
@@ -256,7 +253,11 @@ impl Handle {
         if len > max {
             return Err(refuse::too_large(path, len, max));
         }
-        let bytes = self.host.sys.read_to_end(&file, len, max).map_err(|error| refuse::system("read", path, error))?;
+        let bytes = self
+            .host
+            .sys
+            .read_to_end(&file, len, max)
+            .map_err(|error| refuse::system("read", path, error))?;
         if bytes.len() as u64 > max {
             return Err(refuse::too_large(path, bytes.len() as u64, max));
         }
@@ -346,31 +347,9 @@ impl Handle {
         })
     }
 
-    /// Does what takes long and needs nothing that is staged: hashes the new content, takes the old one into the store, and
-    /// makes sure that it is what was planned for.
+    /// Does what takes long and needs nothing that is staged: takes the old content into the store, and makes sure that it
+    /// is what was planned for.
     fn look_ahead(&self, world: &HostWorld<'_>, plan: &Plan) -> Result<(), ToolError> {
-        let new = || {
-            plan.differing().filter_map(|(_, entry)| match &entry.now {
-                Now::File(content) => Some(content),
-                Now::Absent | Now::Directory => None,
-            })
-        };
-        std::thread::scope(|scope| {
-            if new().any(|content| content.len >= WORTH_A_THREAD) {
-                // Where none can be had, each is hashed when somebody asks for it.
-                let hash = || {
-                    new().for_each(|content| {
-                        content.digest.id();
-                    })
-                };
-                let _ = std::thread::Builder::new().spawn_scoped(scope, hash);
-            }
-            self.take_old(world, plan)
-        })
-    }
-
-    /// Takes the old content into the store, and makes sure that it is what was planned for.
-    fn take_old(&self, world: &HostWorld<'_>, plan: &Plan) -> Result<(), ToolError> {
         let mut confirmed = BTreeSet::new();
         for (key, entry) in plan.differing() {
             if let (Some(undo), There::File(original)) = (&self.scope.undo, &entry.was) {

@@ -65,7 +65,7 @@ fn attempt(
 /// Whether most of what is not ASCII is UTF-8. A few wrong bytes among it are left as they are.
 fn looks_like_utf8(bytes: &[u8]) -> bool {
     // Checking the whole is many times faster than looking at its parts.
-    if std::str::from_utf8(bytes).is_ok() {
+    if bytes.is_ascii() || std::str::from_utf8(bytes).is_ok() {
         return memchr::memchr(0, bytes).is_none();
     }
     let (mut right, mut wrong) = (0usize, 0usize);

@@ -11,6 +11,7 @@
 //! | `credentials` | what nobody should read for a model, by default |
 //! | `server`, `server_keys` | the same for what only MCP servers have |
 //! | `model_keys` | the same for models and the agent |
+//! | `hook` | the tables `[[hooks]]` |
 //! | `value` | checks one value against its type |
 //! | `layers` | puts the layers together, remembers where each value came from |
 //! | `tighten` | what a workspace's own file may set |
@@ -23,6 +24,7 @@
 pub(crate) mod credentials;
 pub(crate) mod document;
 pub(crate) mod edit;
+pub(crate) mod hook;
 pub(crate) mod import;
 pub(crate) mod jsonc;
 pub(crate) mod keys;

@@ -32,6 +32,7 @@ mod rules;
 mod secrets;
 mod view;
 
+pub use config::hook::{Hook, HookEvent};
 pub use config::keys::{Key, keys};
 pub use config::layers::{ConfigError, Layer, Origin, Sources, WORKSPACE_FILE, WorkspaceFile};
 pub use config::show::{Setting, starter};

@@ -21,6 +21,7 @@ use std::time::Duration;
 use helve_core::{ApprovalNeed, Limits, ProcessLimits, RateLimit, SandboxChoice, View};
 use helve_shell::tree::Dialect;
 
+use crate::config::hook::Hook;
 use crate::config::keys;
 use crate::config::layers::{self, Collector, ConfigError, Layer, Origin, Settings, Sources, WorkspaceFile};
 use crate::config::model_keys;
@@ -196,6 +197,7 @@ impl Policy {
         // Commands may run the programs that a hook is made of, but not change them.
         guarded.extend(approval::hook_files(list(&settings, keys::APPROVAL_HOOK)));
         guarded.extend(approval::hook_files(list(&settings, model_keys::KEY_COMMAND)));
+        guarded.extend(hooks(&settings).iter().flat_map(|hook| approval::hook_files(&hook.program)));
         let guard = Guard {
             deny: patterns(&settings, keys::EXEC_DENY).unwrap_or_default(),
             ask: patterns(&settings, keys::EXEC_ASK).unwrap_or_default(),
@@ -286,7 +288,7 @@ impl Policy {
 
     /// Every place from which a file that configures this policy, holds a secret or answers for the owner can be changed
     /// or planted, absolute: the machine's file, the user's (the standard one and the one that stands in for it), the files
-    /// of `secrets` and of `approval.hook`, each with the links that lead to it. A directory that commands may write must
+    /// of `secrets`, of `approval.hook` and of `hooks`, each with the links that lead to it. A directory that commands may write must
     /// hold none of them.
     pub fn guarded_files(&self) -> Vec<PathBuf> {
         let mut places: Vec<PathBuf> =
@@ -443,6 +445,13 @@ fn patterns(settings: &Settings, key: &str) -> Option<Vec<Pattern>> {
     match settings.get(key) {
         Some(Value::Patterns(patterns)) => Some(patterns.clone()),
         _ => None,
+    }
+}
+
+fn hooks(settings: &Settings) -> &[Hook] {
+    match settings.get(keys::HOOKS) {
+        Some(Value::Hooks(hooks)) => hooks,
+        _ => &[],
     }
 }
 

@@ -68,6 +68,7 @@ pub(crate) const FSYNC: &str = "journal.fsync";
 pub(crate) const SESSION: &str = "journal.session";
 pub(crate) const APPROVAL_HOOK: &str = "approval.hook";
 pub(crate) const APPROVAL_HOOK_TIMEOUT: &str = "approval.hook_timeout";
+pub(crate) const HOOKS: &str = "hooks";
 
 pub(crate) const EXEC_DELETE_INSIDE: &str = "tools.exec.delete_inside";
 pub(crate) const PROFILE: &str = "profile";
@@ -206,6 +207,12 @@ fn plain_keys() -> Vec<Key> {
             Kind::Choice(VERDICTS),
             None,
             "The same where no sandbox contains the command; counts if it is stricter. Not set: as rules_otherwise.",
+        ),
+        key(
+            HOOKS,
+            Kind::Hooks,
+            Some(Value::Hooks(Vec::new())),
+            "Programs of yours that are run before and after calls and at the start and end of sessions, each a table `[[hooks]]`. One that is run before a call can refuse it, answer its question or change its arguments, and the call is refused where it fails; none can lift a refusal. Those of all layers add up. Not in a workspace's own file.",
         ),
         key(
             SECRETS,

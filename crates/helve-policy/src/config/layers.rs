@@ -1,6 +1,6 @@
 //! From files and the command line to one set of values, each with the place that it came from.
 //!
-//! A later layer replaces a value of an earlier one as a whole; rules and tables of MCP servers add up. Both spellings of a key, `deny_patterns` and
+//! A later layer replaces a value of an earlier one as a whole; rules, hooks and tables of MCP servers add up. Both spellings of a key, `deny_patterns` and
 //! `denyPatterns`, mean the same. Every problem of every layer is reported at once.
 
 use std::collections::BTreeMap;
@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::document::{self, Node, Raw};
+use super::hook;
 use super::keys::{self, ANY_PROFILE, ANY_SERVER, ANY_TOOL, ANY_VARIABLE, Key, keys};
 use super::server;
 use super::suggest::suggestion;
@@ -267,6 +268,7 @@ impl<'a> Collector<'a> {
                 ));
             }
             (Some(key), _) if key.kind == Kind::Rules => self.rules(&name, node, place),
+            (Some(key), _) if key.kind == Kind::Hooks => self.hooks(&name, node, place),
             (Some(key), _) => match value::check(key.kind, node, self.home) {
                 Ok(value) => {
                     let earlier = self.settings.values.remove(&name).map(|(earlier, _)| earlier);
@@ -294,6 +296,16 @@ impl<'a> Collector<'a> {
         all.extend(rules);
         self.problems.extend(problems);
         self.settings.values.insert(name.to_owned(), (Value::Rules(all), place.clone()));
+    }
+
+    /// So do hooks: a later layer cannot take one away.
+    fn hooks(&mut self, name: &str, node: &Node, place: &Origin) {
+        let mut all = match self.settings.values.remove(name) {
+            Some((Value::Hooks(hooks), _)) => hooks,
+            _ => Vec::new(),
+        };
+        self.problems.extend(hook::add(&mut all, node, name, place, self.home));
+        self.settings.values.insert(name.to_owned(), (Value::Hooks(all), place.clone()));
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use super::keys::{self, ANY_PROFILE, ANY_SERVER, ANY_TOOL, ANY_VARIABLE, keys};
 use super::layers::{Layer, Origin, Settings};
-use super::server_keys;
+use super::{hook, server_keys};
 use super::value::Value;
 use crate::rules::{effect_names, rule_keys};
 
@@ -98,6 +98,9 @@ pub fn starter() -> String {
         if key.name == keys::RULES {
             out.push_str(&rule_help());
         }
+        if key.name == keys::HOOKS {
+            out.push_str(&hook_help());
+        }
         let _ = writeln!(out, "# {last} = {example}");
     }
     out
@@ -114,6 +117,16 @@ fn rule_help() -> String {
     out.push_str(
         "## Such as: [[rules]] verdict = \"ask\", command = \"git push *\", reason = \"others see it\"\n",
     );
+    out
+}
+
+/// What a hook may hold, as comments.
+fn hook_help() -> String {
+    let mut out = String::new();
+    for (key, takes) in hook::keys() {
+        let _ = writeln!(out, "##   {key}: {takes}");
+    }
+    out.push_str("## Such as: [[hooks]] on = \"before_call\", program = [\"/usr/local/bin/check-call\"]\n");
     out
 }
 

@@ -125,6 +125,7 @@ fn stricter(settings: &Settings, name: &str, value: &Value) -> Outcome {
             smaller(*number, in_force.or_else(|| settings.get("limits.exec_timeout_default")))
         }
         (name, Value::Count(number)) if LIMITS.contains(&name) => smaller(*number, in_force),
+        (keys::HOOKS, _) => Outcome::Looser("it cannot name a program that Helve runs"),
         (name, _) if name.starts_with(model_keys::MODEL) => {
             Outcome::Looser("it cannot choose a model, an address or a key")
         }

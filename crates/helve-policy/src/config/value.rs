@@ -9,6 +9,7 @@ use helve_core::{DenyRead, Verdict};
 use helve_shell::Template;
 
 use super::document::{Node, Raw};
+use super::hook::Hook;
 use super::server::{self, ServerTool};
 use crate::guard::Pattern;
 use crate::rules::Rule;
@@ -81,6 +82,8 @@ pub enum Kind {
     Secrets,
     /// A list of tables, each a rule; those of later layers are added to those of earlier ones.
     Rules,
+    /// A list of tables, each a program that hears of calls or sessions; those of later layers are added.
+    Hooks,
 }
 
 impl Kind {
@@ -125,6 +128,7 @@ impl Kind {
             Kind::ServerTools => "a table of tools, each a table with `enabled` or `approval`".into(),
             Kind::Secrets => "a list of tables, each with one of `env` and `file`".into(),
             Kind::Rules => "a list of tables, each a rule".into(),
+            Kind::Hooks => "a list of tables, each with `on` and `program`".into(),
         }
     }
 
@@ -156,6 +160,7 @@ pub(crate) enum Value {
     Patterns(Vec<Pattern>),
     Secrets(Vec<SecretSource>),
     Rules(Vec<Rule>),
+    Hooks(Vec<Hook>),
     /// A table whose values are not shown.
     Hidden(BTreeMap<String, String>),
     Names(BTreeMap<String, String>),
@@ -177,6 +182,7 @@ impl Value {
             Value::Patterns(patterns) => patterns.iter().map(Pattern::source).collect(),
             Value::Secrets(sources) => sources.iter().map(SecretSource::to_json).collect(),
             Value::Rules(rules) => rules.iter().map(|rule| rule.written.clone()).collect(),
+            Value::Hooks(hooks) => hooks.iter().map(Hook::to_json).collect(),
             Value::Hidden(table) => {
                 table.keys().map(|name| (name.clone(), serde_json::Value::from(HIDDEN))).collect()
             }

@@ -1,13 +1,19 @@
-//! Who answers for the owner where no person is at a terminal.
+//! Programs of the owner's: who answers where no person is at a terminal, and who hears of calls and sessions.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Policy;
+use crate::config::hook::Hook;
 use crate::config::keys;
 use crate::config::value::Value;
 
 impl Policy {
+    /// The programs that hear of calls and sessions, in the order in which they are run: those of the machine's file first.
+    pub fn hooks(&self) -> &[Hook] {
+        super::hooks(&self.inner.settings)
+    }
+
     /// The program that answers questions, with its arguments; the first is an absolute path.
     pub fn approval_hook(&self) -> Option<&[String]> {
         match self.inner.settings.get(keys::APPROVAL_HOOK) {

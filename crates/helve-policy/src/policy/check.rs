@@ -63,8 +63,8 @@ impl Policy {
             for root in paths(settings, key) {
                 if let Some(file) = guarded::inside(&root, &files) {
                     return Err(ConfigError::one(format!(
-                        "`{key}` in {origin}: {} holds {}, which configures Helve or is a file of `secrets` or of \
-                         `approval.hook`, so {who} could change it; name a smaller directory, or keep that file elsewhere",
+                        "`{key}` in {origin}: {} holds {}, which configures Helve or is a file of `secrets`, of \
+                         `approval.hook` or of `hooks`, so {who} could change it; name a smaller directory, or keep that file elsewhere",
                         root.display(),
                         file.display()
                     )));

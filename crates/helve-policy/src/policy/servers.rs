@@ -96,8 +96,8 @@ impl Policy {
                     roots.iter().find_map(|root| Some((root, guarded::inside(Path::new(root), files)?)));
                 if let Some((root, file)) = held {
                     problems.push(format!(
-                        "`{}` in {origin}: {root} holds {}, which configures Helve or is a file of `secrets` or of \
-                         `approval.hook`, so the server could change it; name a smaller directory, or keep that file \
+                        "`{}` in {origin}: {root} holds {}, which configures Helve or is a file of `secrets`, of \
+                         `approval.hook` or of `hooks`, so the server could change it; name a smaller directory, or keep that file \
                          elsewhere",
                         server.key("write"),
                         file.display()

@@ -324,6 +324,8 @@ fn a_workspaces_own_file_never_loosens() {
         ("tools.exec.deny_patterns = []", "may only tighten"),
         ("tools.exec.allow_patterns = ['x']", "may only tighten"),
         ("tools.exec.shell = 'sh'", "may only tighten"),
+        ("hooks = [{ on = 'before_call', program = ['/bin/true'] }]", "cannot name a program"),
+        ("[[hooks]]\non = 'session_start'\nprogram = ['/bin/true']", "cannot name a program"),
         ("tools.exec.env.LD_PRELOAD = '/x.so'", "may only tighten"),
         ("tools.exec.per_minute = 1", "may only tighten"),
         ("tools.echo.enabled = true", "may only tighten"),

@@ -45,7 +45,7 @@ pub enum Event {
         /// What it says.
         message: String,
     },
-    /// A call ended.
+    /// A call ended. Calls that run together end in any order.
     Result {
         /// Its name between model and loop.
         id: String,
@@ -64,6 +64,15 @@ pub enum Event {
     Note {
         /// What.
         text: String,
+    },
+    /// A hook of the owner's says something of the session.
+    Hook {
+        /// Which.
+        hook: String,
+        /// What it says, which the model is told at the start of a session; or why it failed.
+        text: String,
+        /// Whether it failed.
+        failed: bool,
     },
     /// The talk was made shorter, because it would not fit any more.
     Shortened {

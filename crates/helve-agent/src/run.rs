@@ -10,6 +10,7 @@
 //! | `asking` | asks the model, and again where the talk was too long |
 //! | `answer` | what a model said, made fit for the talk |
 //! | `calls` | hands calls to the pipeline, and its results to the model |
+//! | `pieces` | the words of a model as they come, without the secrets that the policy knows |
 //! | `room` | makes the talk shorter before it does not fit any more |
 //! | `ending` | the last words of a run that did not end by itself |
 
@@ -18,6 +19,7 @@ mod asking;
 mod calls;
 mod ending;
 mod limits;
+mod pieces;
 mod room;
 
 use std::collections::HashSet;
@@ -26,7 +28,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use helve::mcp::client::Shelf;
 use helve::store::{Entry, EntryKind, Journal, Record};
-use helve::{Runtime, ToolSpec};
+use helve::{HookSaid, Runtime, ToolSpec};
 
 use crate::control::Control;
 use crate::events::{Bounds, Ending, Event};
@@ -219,10 +221,26 @@ impl Agent {
         ending
     }
 
+    /// The talk is over for now: the owner's hooks hear how its last run ended. Of a talk that never ran they hear nothing.
+    pub async fn close(&mut self, ending: &str, watch: &mut (dyn FnMut(Event) + Send)) {
+        for HookSaid { hook, text, failed } in self.runtime.session_ends(ending).await {
+            watch(Event::Hook { hook, text, failed });
+        }
+    }
+
     async fn go(&mut self, message: UserMessage, run: &mut Run<'_>) -> Result<Over, Over> {
+        let resumed = !self.messages.is_empty();
         self.begin()?;
+        let said = self.runtime.session_starts(resumed).await;
         self.hear(&message.text);
-        self.say(message, run)?;
+        self.say(message)?;
+        for HookSaid { hook, text, failed } in said {
+            let told = format!("The owner's hook {hook} says: {text}");
+            run.tell(Event::Hook { hook, text, failed });
+            if !failed {
+                self.say(UserMessage { text: told, images: Vec::new(), from_loop: true })?;
+            }
+        }
         let (mut empty, mut cut) = (0, 0);
         loop {
             self.may_go_on(run).await?;
@@ -270,11 +288,11 @@ impl Agent {
     }
 
     /// Puts in what the owner said while it ran; whether there was anything.
-    fn steer(&mut self, run: &mut Run<'_>) -> Result<bool, Over> {
+    fn steer(&mut self, run: &Run<'_>) -> Result<bool, Over> {
         let heard = run.control.unheard();
         for text in &heard {
             self.hear(text);
-            self.say(UserMessage { text: text.clone(), ..UserMessage::default() }, run)?;
+            self.say(UserMessage { text: text.clone(), ..UserMessage::default() })?;
         }
         Ok(!heard.is_empty())
     }
@@ -298,11 +316,11 @@ impl Agent {
     /// Says something to the model that the loop thinks of.
     fn note(&mut self, text: String, run: &mut Run<'_>) -> Result<(), Over> {
         run.tell(Event::Note { text: text.clone() });
-        self.say(UserMessage { text, images: Vec::new(), from_loop: true }, run)
+        self.say(UserMessage { text, images: Vec::new(), from_loop: true })
     }
 
     /// Puts a message of the owner's or the loop's into the talk.
-    fn say(&mut self, message: UserMessage, _run: &mut Run<'_>) -> Result<(), Over> {
+    fn say(&mut self, message: UserMessage) -> Result<(), Over> {
         let message = UserMessage { text: self.runtime.without_secrets(&message.text), ..message };
         self.record(&[Chapter::Said { message: message.clone() }])?;
         self.push(Message::User(message));

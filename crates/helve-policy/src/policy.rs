@@ -319,6 +319,12 @@ impl Policy {
         flag(&self.inner.settings, keys::EXEC_NETWORK)
     }
 
+    /// Whether the owner opened a path outside the workspace to commands.
+    pub fn opens(&self, path: &Path) -> bool {
+        let Opened { read_only, read_write } = &self.inner.guard.opened;
+        read_only.iter().chain(read_write).any(|root| path.starts_with(root))
+    }
+
     /// Whether each journal entry is forced to the disk.
     pub fn fsync(&self) -> bool {
         flag(&self.inner.settings, keys::FSYNC)

@@ -14,6 +14,7 @@ use crate::approval::Approver;
 use crate::approval::breaker::Breaker;
 use crate::approval::grants::Grants;
 use crate::approval::hook::Hook;
+use crate::hooks::Hooks;
 use crate::lanes::Lanes;
 use crate::pipeline::authorize::Authority;
 use crate::pipeline::govern::Governor;
@@ -56,9 +57,11 @@ pub enum BuildError {
     /// A secret that the policy names could not be read.
     #[error("{0}")]
     Config(#[from] ConfigError),
-    /// The program that answers for the owner could be changed by commands.
-    #[error("`approval.hook`: {path} lies in the workspace, where commands can change it; keep it elsewhere")]
+    /// A program that answers for the owner, or hears of calls, could be changed by commands.
+    #[error("{key}: {path} lies in the workspace, where commands can change it; keep it elsewhere")]
     HookInWorkspace {
+        /// The key, and for one of several hooks its name.
+        key: String,
         /// The word of the key that names it.
         path: String,
     },
@@ -336,7 +339,16 @@ impl RuntimeBuilder {
         let secrets = Secrets::new(marked.chain(given));
         let governor = Arc::new(Governor { secrets, limits: Arc::new(policy.limits().clone()) });
         let executor = Executor { lanes: Arc::clone(&lanes), governor: Arc::clone(&governor) };
-        let hook = hook(&policy, &workspace)?;
+        let hook = match policy.approval_hook() {
+            Some(words) => {
+                outside("`approval.hook`", words, &workspace)?;
+                Some(Arc::new(Hook::new(words, policy.approval_hook_timeout())) as Arc<dyn Approver>)
+            }
+            None => None,
+        };
+        for hook in policy.hooks() {
+            outside(&format!("`hooks`, {:?}", hook.name), &hook.program, &workspace)?;
+        }
         let side = Arc::new(Side {
             caller,
             approver: side::approver(self.approver, hook.as_ref()),
@@ -351,6 +363,7 @@ impl RuntimeBuilder {
             registry: Live::new(registry),
             side,
             hook,
+            hooks: Hooks::new(&policy, &session, &workspace),
             scheduler: Scheduler::new(policy.parallel(), policy.limits().workers),
             executor,
             governor,
@@ -369,20 +382,15 @@ impl RuntimeBuilder {
     }
 }
 
-/// The owner's program that answers questions, if there is one.
-fn hook(policy: &Policy, workspace: &Path) -> Result<Option<Arc<dyn Approver>>, BuildError> {
-    let Some(words) = policy.approval_hook() else { return Ok(None) };
-    // What a command could write must not answer for the owner.
-    let inside = |word: &String| {
+/// Refuses a program of the owner's that a command could write: it must not answer for the owner.
+fn outside(key: &str, words: &[String], workspace: &Path) -> Result<(), BuildError> {
+    let inside = |word: &&String| {
         let path = Path::new(word);
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         path.starts_with(workspace) || real.starts_with(workspace)
     };
-    if let Some(word) = words.iter().find(|word| inside(word)) {
-        return Err(BuildError::HookInWorkspace { path: word.clone() });
+    match words.iter().find(inside) {
+        Some(word) => Err(BuildError::HookInWorkspace { key: key.to_owned(), path: word.clone() }),
+        None => Ok(()),
     }
-    let mut words = words.iter();
-    let program = words.next().map(PathBuf::from).unwrap_or_default();
-    let hook = Hook { program, args: words.cloned().collect(), timeout: policy.approval_hook_timeout() };
-    Ok(Some(Arc::new(hook)))
 }

@@ -11,8 +11,10 @@ mod approval;
 mod builder;
 mod call_id;
 mod files;
+mod hooks;
 mod lanes;
 mod pipeline;
+mod program;
 mod registry;
 mod side;
 mod workspace;
@@ -22,7 +24,7 @@ use std::sync::Arc;
 use helve_core::{
     Args, Call, CallResult, CommandUse, Decision, FilesScope, SandboxReport, Tool, ToolError, ToolSpec,
 };
-use helve_policy::Policy;
+use helve_policy::{HookEvent, Policy};
 use helve_store::UndoChange;
 use serde_json::Value;
 use tokio::runtime::RuntimeFlavor;
@@ -37,6 +39,9 @@ pub use builder::{BuildError, RuntimeBuilder};
 #[doc(hidden)]
 pub use builder::{register_builtin, set_builtin_tools};
 pub use files::{Contents, UndoEntry};
+pub use hooks::HookSaid;
+use hooks::OfSession;
+pub use pipeline::Redactor;
 use pipeline::{Admitted, Pipeline};
 pub use registry::{Quarantined, RegisterError};
 use side::Side;
@@ -110,6 +115,17 @@ impl Runtime {
         self.admit_by(calls, &Arc::new(side)).await.results().await
     }
 
+    /// The same, with each result handed over as soon as its call ends, together with the place of the call.
+    pub async fn batch_each(
+        &self,
+        calls: Vec<Call>,
+        scope: CallScope,
+        done: impl FnMut(usize, CallResult) + Send,
+    ) {
+        let side = self.pipeline.side.within(scope, self.pipeline.hook.as_ref());
+        self.admit_by(calls, &Arc::new(side)).await.each(done).await;
+    }
+
     /// Takes calls up to their places in the line and no further. [`Pending::results`] runs them; several pendings may
     /// run at once and overlap where their access allows. A pending that is neither run nor dropped holds its places, and
     /// later calls that conflict with it wait.
@@ -170,6 +186,21 @@ impl Runtime {
         self.pipeline.decide(call, &Arc::new(side))
     }
 
+    /// Tells the owner's hooks that a session begins, `resumed` if it goes on with one before, and gives what they say. A
+    /// runtime is one session: what is told again before its end is not told.
+    pub async fn session_starts(&self, resumed: bool) -> Vec<HookSaid> {
+        let caller = self.pipeline.side.caller.name();
+        let of = OfSession { caller, resumed: Some(resumed), ending: None };
+        self.pipeline.session(HookEvent::SessionStart, of).await
+    }
+
+    /// The same for its end, if they heard of its start; `ending` says in a word how it ended.
+    pub async fn session_ends(&self, ending: &str) -> Vec<HookSaid> {
+        let caller = self.pipeline.side.caller.name();
+        let of = OfSession { caller, resumed: None, ending: Some(ending) };
+        self.pipeline.session(HookEvent::SessionEnd, of).await
+    }
+
     /// The policy in force.
     pub fn policy(&self) -> &Policy {
         &self.pipeline.authority.policy
@@ -178,6 +209,11 @@ impl Runtime {
     /// A text without the secrets that the policy knows.
     pub fn without_secrets(&self, text: &str) -> String {
         self.pipeline.governor.redact(text)
+    }
+
+    /// Takes the secrets that the policy knows out of a text that comes in pieces.
+    pub fn redactor(&self) -> Redactor {
+        Redactor::new(self.pipeline.governor.secrets.as_ref())
     }
 
     /// Takes the secrets that the policy knows out of a value.
@@ -237,33 +273,45 @@ impl Runtime {
 impl Pending {
     /// Runs the calls to their ends; results come in call order.
     pub async fn results(self) -> Vec<CallResult> {
+        let mut results: Vec<Option<CallResult>> = self.admitted.iter().map(|_| None).collect();
+        self.each(|at, result| results[at] = Some(result)).await;
+        results.into_iter().flatten().collect()
+    }
+
+    /// Runs the calls to their ends, and hands over each result, with the place of its call, as soon as there is one.
+    pub async fn each(self, mut done: impl FnMut(usize, CallResult) + Send) {
         let Pending { pipeline, mut admitted } = self;
         if admitted.len() == 1 {
-            return match admitted.pop() {
-                Some(Admitted::Ready(ready)) => vec![Box::pin(pipeline.finish(*ready)).await],
-                Some(Admitted::Refused(result)) => vec![*result],
-                None => Vec::new(),
-            };
+            match admitted.pop() {
+                Some(Admitted::Ready(ready)) => done(0, Box::pin(pipeline.finish(*ready)).await),
+                Some(Admitted::Refused(result)) => done(0, *result),
+                None => {}
+            }
+            return;
         }
         // Each place is filled, whatever happens: a call whose own result never comes has one that says so.
-        let lost: Vec<Option<CallResult>> = admitted.iter().map(Admitted::lost).collect();
-        let mut results: Vec<Option<CallResult>> = lost.iter().map(|_| None).collect();
+        let mut lost: Vec<Option<CallResult>> = admitted.iter().map(Admitted::lost).collect();
         let mut running = JoinSet::new();
         for (at, call) in admitted.into_iter().enumerate() {
             match call {
-                Admitted::Refused(result) => results[at] = Some(*result),
+                Admitted::Refused(result) => done(at, *result),
                 Admitted::Ready(ready) => {
                     let pipeline = Arc::clone(&pipeline);
                     running.spawn(async move { (at, Box::pin(pipeline.finish(*ready)).await) });
                 }
             }
         }
-        while let Some(done) = running.join_next().await {
-            if let Ok((at, result)) = done {
-                results[at] = Some(result);
+        while let Some(ended) = running.join_next().await {
+            if let Ok((at, result)) = ended {
+                lost[at] = None;
+                done(at, result);
             }
         }
-        results.into_iter().zip(lost).filter_map(|(result, lost)| result.or(lost)).collect()
+        for (at, lost) in lost.into_iter().enumerate() {
+            if let Some(result) = lost {
+                done(at, result);
+            }
+        }
     }
 }
 

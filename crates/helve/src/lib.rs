@@ -42,14 +42,14 @@ pub use helve_core::{
     ToolError, ToolOrigin, ToolSpec, Truncated, TypedTool, Verdict, WireError, typed,
 };
 pub use helve_policy::{
-    AgentSettings, ApprovalLength, CaseOutcome, Change, ConfigError, ConfiguredServer, Judgement, Layer,
-    ModelPrice, ModelSettings, Observation, Origin, PartDecision, Policy, PolicyCase, ProposedRule,
-    RuleShown, Setting, Sources, WORKSPACE_FILE, WorkspaceFile, diff, learn, starter,
+    AgentSettings, ApprovalLength, CaseOutcome, Change, ConfigError, ConfiguredServer, Hook, HookEvent,
+    Judgement, Layer, ModelPrice, ModelSettings, Observation, Origin, PartDecision, Policy, PolicyCase,
+    ProposedRule, RuleShown, Setting, Sources, WORKSPACE_FILE, WorkspaceFile, diff, learn, starter,
 };
 pub use helve_runtime::{
     Answer, Approval, ApprovalRequest, Approver, AskClock, AskedPart, BuildError, CallScope, Caller, Channel,
-    Contents, EffectSummary, Grant, Headless, Lasting, OpaquePart, Pending, Quarantined, Questions,
-    RegisterError, Runtime, RuntimeBuilder, Scope, Script, UndoEntry, channel,
+    Contents, EffectSummary, Grant, Headless, HookSaid, Lasting, OpaquePart, Pending, Quarantined, Questions,
+    Redactor, RegisterError, Runtime, RuntimeBuilder, Scope, Script, UndoEntry, channel,
 };
 pub use helve_shell::quote;
 pub use helve_tools::{DIALECTS, dialect, unified_diff};

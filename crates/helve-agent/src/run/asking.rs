@@ -5,6 +5,7 @@ use std::time::Duration;
 use helve::Cancel;
 
 use super::limits::Run;
+use super::pieces::Pieces;
 use super::{Agent, Over, cancelled};
 use crate::events::{Bound, Ending, Event};
 use crate::model::{Answer, ModelError, ModelErrorKind, Piece, Request};
@@ -99,25 +100,33 @@ impl Agent {
         let (give_up, own) = Cancel::pair();
         let cancel = own.or(run.control.stopped());
         let (timer, stopped) = (run.timer(true), run.control.stopped().clone());
-        let late = {
+        let mut pieces = Pieces::new(&self.runtime);
+        let ended = {
             let mut listener = |piece: Piece| {
                 if shown {
-                    run.tell(Event::Piece(piece));
+                    pieces.take(piece, &mut |piece| run.tell(Event::Piece(piece)));
                 }
             };
             let mut asked = self.model.answer(request, &mut listener, &cancel);
-            let late = tokio::select! {
+            let ended = tokio::select! {
                 biased;
-                answered = &mut asked => return answered.map_err(|error| Broken::of(error, &stopped)),
-                () = stopped.cancelled() => false,
-                () = timer.over() => true,
+                answered = &mut asked => Ok(answered),
+                () = stopped.cancelled() => Err(false),
+                () = timer.over() => Err(true),
             };
-            give_up.cancel();
-            // It has a moment to end by itself, and is dropped then.
-            let _ = tokio::time::timeout(GRACE, asked).await;
-            late
+            if ended.is_err() {
+                give_up.cancel();
+                // It has a moment to end by itself, and is dropped then.
+                let _ = tokio::time::timeout(GRACE, asked).await;
+            }
+            ended
         };
-        Err(Broken::Over(if late { self.out_of_words(Bound::Time, run) } else { cancelled() }))
+        pieces.finish(&mut |piece| run.tell(Event::Piece(piece)));
+        match ended {
+            Ok(answered) => answered.map_err(|error| Broken::of(error, &stopped)),
+            Err(true) => Err(Broken::Over(self.out_of_words(Bound::Time, run))),
+            Err(false) => Err(Broken::Over(cancelled())),
+        }
     }
 
     /// The hash of the next request. What was hashed before is not hashed again.

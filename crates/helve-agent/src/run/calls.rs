@@ -59,28 +59,24 @@ impl Agent {
         if !refused.is_empty() {
             self.record(&[Chapter::NotRun { results: refused }])?;
         }
-        let wanted = places.iter().map(|place| &calls[*place]);
+        let wanted = places.iter().map(|place| (&calls[*place], shown.get(*place).unwrap_or(&calls[*place])));
         let done = self.batch(wanted.collect(), run).await;
-        let lost = done.is_none();
-        let mut done = done.unwrap_or_default().into_iter();
-        for place in places {
-            let (call, shown) = (&calls[place], shown.get(place).unwrap_or(&calls[place]));
-            results[place] = Some(match done.next() {
-                Some(result) => {
-                    if self.tainted.is_none() {
-                        self.tainted.clone_from(&result.tainted);
-                    }
-                    let answer =
-                        ToolAnswer::new(shown, Some(result.call.clone()), result.ok, &result.content);
-                    run.tell(Event::Result { id: call.id.clone(), result: Box::new(result) });
+        let mut lost = Vec::new();
+        for (place, done) in places.into_iter().zip(done) {
+            results[place] = Some(match done {
+                Some(Done { answer, tainted }) => {
+                    self.tainted = self.tainted.take().or(tainted);
                     answer
                 }
-                None => not_run(shown, LOST),
+                None => {
+                    let answer = not_run(shown.get(place).unwrap_or(&calls[place]), LOST);
+                    lost.push(answer.clone());
+                    answer
+                }
             });
         }
         let results: Vec<ToolAnswer> = results.into_iter().flatten().collect();
-        if lost {
-            let lost = results.iter().filter(|result| result.text == LOST).cloned().collect();
+        if !lost.is_empty() {
             self.record(&[Chapter::NotRun { results: lost }])?;
         }
         let mut round = RoundHash::default();
@@ -121,15 +117,19 @@ impl Agent {
         })
     }
 
-    /// The results of these calls; none if they were taken back and did not end.
-    async fn batch(&self, calls: Vec<&ToolUse>, run: &mut Run<'_>) -> Option<Vec<CallResult>> {
+    /// What came of these calls, each as the pipeline gets it and as the talk has it, in their order; none for one that was
+    /// taken back and did not end. Each is told when it ends.
+    async fn batch(&self, calls: Vec<(&ToolUse, &ToolUse)>, run: &mut Run<'_>) -> Vec<Option<Done>> {
+        let mut done: Vec<Option<Done>> = calls.iter().map(|_| None).collect();
         if calls.is_empty() {
-            return Some(Vec::new());
+            return done;
         }
         let (to, mut notes) = mpsc::channel(NOTES);
+        // No more results come than there are calls.
+        let (ends, mut ended) = mpsc::unbounded_channel();
         let control = run.control.clone();
         let (_running, cancel) = control.calls();
-        run.tell(Event::Calls { ids: calls.iter().map(|call| call.id.clone()).collect() });
+        run.tell(Event::Calls { ids: calls.iter().map(|(call, _)| call.id.clone()).collect() });
         let scope = CallScope {
             cancel: Some(cancel.clone()),
             progress: Some(to),
@@ -142,7 +142,10 @@ impl Agent {
             tool: call.name.clone(),
             args: Args::Text(call.args.clone()),
         };
-        let batch = self.runtime.batch_in(calls.into_iter().map(call).collect(), scope);
+        let wanted = calls.iter().map(|(wanted, _)| call(wanted)).collect();
+        let batch = self.runtime.batch_each(wanted, scope, move |place, result| {
+            let _ = ends.send((place, result));
+        });
         tokio::pin!(batch);
         let timer = run.timer(false);
         let given_up = async {
@@ -153,13 +156,35 @@ impl Agent {
             tokio::time::sleep(GRACE).await;
         };
         tokio::pin!(given_up);
+        let mut take = |(place, result): (usize, CallResult), run: &mut Run<'_>| {
+            let (call, shown) = calls[place];
+            let answer = ToolAnswer::new(shown, Some(result.call.clone()), result.ok, &result.content);
+            done[place] = Some(Done { answer, tainted: result.tainted.clone() });
+            run.tell(Event::Result { id: call.id.clone(), result: Box::new(result) });
+        };
         loop {
             tokio::select! {
                 biased;
-                results = &mut batch => return Some(results),
+                () = &mut batch => break,
+                // What a call said goes before what came of it.
                 Some(note) = notes.recv() => run.tell(Event::Progress { message: note.message }),
-                () = &mut given_up => return None,
+                Some(end) = ended.recv() => take(end, run),
+                () = &mut given_up => break,
             }
         }
+        while let Ok(note) = notes.try_recv() {
+            run.tell(Event::Progress { message: note.message });
+        }
+        while let Ok(end) = ended.try_recv() {
+            take(end, run);
+        }
+        done
     }
+}
+
+/// What came of a call.
+struct Done {
+    answer: ToolAnswer,
+    /// Who else wrote it.
+    tainted: Option<String>,
 }

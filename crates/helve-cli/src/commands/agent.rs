@@ -88,11 +88,13 @@ pub(crate) fn agent(global: &Global, options: &Options) -> Result<u8, Failure> {
     start::block_on(async {
         let mut talk = ready.talk().await?;
         let turn = turn::turn(&mut talk, task, reader).await;
+        let closed = turn::close(&mut talk, reader).await;
         talk.stop();
         if reader != Reader::Program {
             ui::note(&format!("the session is {}; --resume goes on with it", talk.session()));
         }
         let turn = turn?;
+        closed?;
         for text in &turn.unheard {
             ui::note(&format!("the model ended before it heard: {}", one_line(text, 200)));
         }

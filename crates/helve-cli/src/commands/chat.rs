@@ -15,7 +15,7 @@ use helve_agent::talk::Message;
 
 use super::agent::show::{self, Reader};
 use super::agent::start::{self, Setup, Talk, Which};
-use super::agent::turn::turn;
+use super::agent::turn::{close, turn};
 use crate::args::Global;
 use crate::failure::Failure;
 use crate::harmless::one_line;
@@ -80,11 +80,12 @@ pub(crate) fn chat(global: &Global, options: &Options) -> Result<u8, Failure> {
     start::block_on(async {
         let mut talk = ready.talk().await?;
         let ended = converse(&mut talk, global, reader).await;
+        let closed = close(&mut talk, reader).await;
         talk.stop();
         if reader != Reader::Program && !talk.agent.messages().is_empty() {
             ui::note(&format!("the session is {}; --resume goes on with it", talk.session()));
         }
-        ended
+        ended.and_then(|code| closed.map(|()| code))
     })?
 }
 

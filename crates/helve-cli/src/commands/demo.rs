@@ -197,6 +197,7 @@ async fn run(
     };
     let task = recorded.task().cloned().unwrap_or_default();
     let ending = agent.run(task, control, &mut watch).await;
+    agent.close(ending.name(), &mut watch).await;
     show.finish()?;
     other.extend(waiting.into_iter().map(|id| json!({"id": id, "ended": "never made"})));
     Ok(Ran { ending, other })

@@ -1,14 +1,15 @@
 //! `helve doctor`: what this machine gives the sandbox, what is missing, and how to mend it.
 //!
 //! In: the policy and the machine. Out: what `exec` would run in, tried with the policy's own view; then every layer and
-//! every sandbox as the probe found them, and how each MCP server stands. Nothing is recorded, and no server is started.
+//! every sandbox as the probe found them, and how each MCP server and each hook stands. Nothing is recorded, and no server is
+//! started.
 
 use std::fmt::Write as _;
 
 use clap::Args as ClapArgs;
 use helve::sandbox::{ActFinding, Expected, Findings, Lack, Outcome, SandboxChoice, SandboxFinding, probe};
 use helve::store::Home;
-use helve::{ConfiguredServer, Policy, SandboxReport, ToolError, WireError};
+use helve::{ConfiguredServer, Hook, Policy, SandboxReport, ToolError, WireError};
 use serde_json::{Value, json};
 
 use super::mcp::list;
@@ -18,7 +19,7 @@ use crate::failure::Failure;
 use crate::harmless::harmless;
 use crate::{setup, ui};
 
-/// Say which sandbox this machine gives, what is missing, and how MCP servers stand
+/// Say which sandbox this machine gives, what is missing, and how MCP servers and hooks stand
 #[derive(ClapArgs)]
 #[command(long_about = "\
 Say which sandbox this machine gives, what is missing, and how to mend it.
@@ -27,7 +28,7 @@ Nothing is judged by version numbers. A small process of Helve's own tries forbi
 connecting to the machine, signalling other processes, mounting, making namespaces, …) outside, where each has to succeed, \
 and in each sandbox, where each has to fail; all that it touches was made for that. Then the empty command is run as \
 `exec` would run one, under your policy and in your workspace. Of each MCP server it says how it stands, without starting it \
-(`helve mcp list --live` starts them). --json prints everything, each act by name. Exit code: 0 \
+(`helve mcp list --live` starts them), and of each hook what is wrong with it by its looks. --json prints everything, each act by name. Exit code: 0 \
 if exec can run as the policy says, 5 if not, 2 bad usage or configuration.")]
 #[command(after_help = "\
 Examples:
@@ -51,6 +52,7 @@ pub(crate) fn doctor(global: &Global, _options: &Options) -> Result<u8, Failure>
         for (server, standing) in &servers {
             list::told(&mut text, "  ", server, standing);
         }
+        text.push_str(&hooks_told(policy.hooks()));
         ui::print_styled(&text)?;
     }
     Ok(code)
@@ -90,7 +92,39 @@ fn all(
     let mut report = report(policy, exec, findings);
     report["mcp_servers"] =
         servers.iter().map(|(server, standing)| list::as_json(server, standing)).collect();
+    report["hooks"] = policy.hooks().iter().map(hook).collect();
     report
+}
+
+fn hook(hook: &Hook) -> Value {
+    json!({
+        "name": hook.name,
+        "on": hook.on,
+        "tools": hook.tools,
+        "program": hook.program,
+        "timeout": hook.timeout.as_secs(),
+        "origin": hook.origin.to_string(),
+        "problem": hook.problem(),
+    })
+}
+
+/// The hooks, and what is wrong with them by their looks. None is run.
+fn hooks_told(hooks: &[Hook]) -> String {
+    let mut text = String::new();
+    if !hooks.is_empty() {
+        let _ = writeln!(text, "\n{}", ui::styled(ui::STRONG, "Hooks"));
+    }
+    for hook in hooks {
+        let on: Vec<&str> = hook.on.iter().map(|event| event.name()).collect();
+        let tools = hook.tools.as_ref().map(|tools| format!(" of {}", tools.join(", "))).unwrap_or_default();
+        let program = hook.program.join(" ");
+        let _ =
+            writeln!(text, "  {:20}{}{}: {}", hook.name, on.join(", "), harmless(&tools), harmless(&program));
+        if let Some(problem) = hook.problem() {
+            let _ = writeln!(text, "{}{}", " ".repeat(22), ui::styled(ui::CAREFUL, &harmless(&problem)));
+        }
+    }
+    text
 }
 
 /// Runs the empty command as `exec` would.

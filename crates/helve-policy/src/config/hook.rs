@@ -156,7 +156,9 @@ pub(crate) fn add(
                 "{place}: another hook is called {:?} already; give one of them a `name`",
                 hook.name
             )),
-            Ok(_) if known.len() >= MOST => problems.push(format!("{place}: there may be at most {MOST} hooks")),
+            Ok(_) if known.len() >= MOST => {
+                problems.push(format!("{place}: there may be at most {MOST} hooks"))
+            }
             Ok(hook) => known.push(hook),
         }
     }
@@ -183,7 +185,9 @@ fn hook(entries: &[(String, Node)], origin: Origin, home: Option<&Path>) -> Resu
     let on = written("on").ok_or("`on` is missing; say when it is run")?;
     let tools = match checked("tools", Kind::ToolPatterns)? {
         Some(Value::List(tools)) if tools.is_empty() => {
-            return Err("`tools` is empty, so it would never be run; take the line out for all tools".to_owned());
+            return Err(
+                "`tools` is empty, so it would never be run; take the line out for all tools".to_owned()
+            );
         }
         Some(Value::List(tools)) => Some(tools),
         _ => None,
@@ -212,7 +216,9 @@ fn events(node: &Node) -> Result<Vec<HookEvent>, String> {
         format!("`on`: expected {}, or a list of them, received {}", names.join(" or "), received.describe())
     };
     let event = |value: &Raw| match value {
-        Raw::Text(word) => HookEvent::ALL.into_iter().find(|event| event.name() == word).ok_or_else(|| wrong(value)),
+        Raw::Text(word) => {
+            HookEvent::ALL.into_iter().find(|event| event.name() == word).ok_or_else(|| wrong(value))
+        }
         other => Err(wrong(other)),
     };
     let mut on: Vec<HookEvent> = Vec::new();
@@ -293,7 +299,10 @@ mod tests {
     fn the_files_of_hooks_are_guarded() {
         let text = "[[hooks]]\non = 'after_call'\nprogram = ['/opt/x/check', '/opt/y/rules.json']";
         let policy = policy(text).unwrap();
-        assert_eq!(policy.guarded_files(), ["/opt/x/check", "/opt/y/rules.json"].map(std::path::PathBuf::from));
+        assert_eq!(
+            policy.guarded_files(),
+            ["/opt/x/check", "/opt/y/rules.json"].map(std::path::PathBuf::from)
+        );
         assert_eq!(policy.check_text("cp x /opt/y/rules.json", "/w".as_ref()).rule, "guard.protected-write");
         let error = Policy::from_toml(&format!("{text}\n[view]\nread_write = ['/opt/y']")).unwrap_err();
         assert!(error.to_string().contains("`hooks`"), "{error}");

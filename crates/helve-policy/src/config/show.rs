@@ -7,8 +7,8 @@ use serde_json::Value as Json;
 
 use super::keys::{self, ANY_PROFILE, ANY_SERVER, ANY_TOOL, ANY_VARIABLE, keys};
 use super::layers::{Layer, Origin, Settings};
-use super::{hook, server_keys};
 use super::value::Value;
+use super::{hook, server_keys};
 use crate::rules::{effect_names, rule_keys};
 
 /// One value in force, with the place that it came from.

@@ -5,7 +5,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::SystemTime;
 
+use super::approval::hook_files;
 use super::{Policy, list, paths, secret_sources};
+use crate::config::hook::{Hook, HookEvent};
 use crate::config::keys;
 use crate::config::layers::ConfigError;
 use crate::guarded;
@@ -20,7 +22,7 @@ impl Policy {
     }
 
     /// What works but is hardly meant, each with what to change: paths of the view that are not there, rules that
-    /// have expired, and files of the configuration that others can write.
+    /// have expired, files of the configuration that others can write, and hooks that cannot be run.
     pub fn warnings(&self) -> Vec<String> {
         let settings = &self.inner.settings;
         let mut warnings = Vec::new();
@@ -42,6 +44,8 @@ impl Policy {
         warnings.extend(self.passed_secrets());
         warnings.extend(self.expired_rules(SystemTime::now()));
         warnings.extend(self.inner.files.iter().filter_map(|file| open_to_others(file)));
+        let of_hook = |hook: &Hook| Some(format!("`hooks` in {}: {}", hook.origin, hook.problem()?));
+        warnings.extend(self.hooks().iter().filter_map(of_hook));
         warnings
     }
 
@@ -105,6 +109,32 @@ impl Policy {
             )
         };
         secret.map(warn).collect()
+    }
+}
+
+impl Hook {
+    /// Why it cannot be run, or who else decides what it says, with what to change; none if nothing is wrong by its looks.
+    pub fn problem(&self) -> Option<String> {
+        let program = Path::new(self.program.first()?);
+        let lack = match program.metadata() {
+            Err(error) => Some(format!("cannot be looked at ({error})")),
+            Ok(metadata) if !metadata.is_file() => Some("is no file".to_owned()),
+            Ok(metadata) if metadata.mode() & 0o111 == 0 => Some("is not executable".to_owned()),
+            Ok(_) => None,
+        };
+        if let Some(lack) = lack {
+            let so = match self.hears(HookEvent::BeforeCall) {
+                true => "every call that it hears of is refused",
+                false => "it does nothing",
+            };
+            return Some(format!(
+                "{:?}: {} {lack}, so {so}; mend it or take it out",
+                self.name,
+                program.display()
+            ));
+        }
+        let open = hook_files(&self.program).find_map(|file| open_to_others(&file))?;
+        Some(format!("{:?}: {open}", self.name))
     }
 }
 

@@ -71,6 +71,13 @@ impl Policy {
         }
     }
 
+    /// Whether file tools reach files outside the workspace.
+    pub fn files_reach_out(&self) -> bool {
+        let settings = &self.inner.settings;
+        !list(settings, keys::FILES_READ_ONLY).is_empty()
+            || !list(settings, keys::FILES_READ_WRITE).is_empty()
+    }
+
     /// How many tokens the model's context window holds, where the owner says so.
     pub fn model_context_window_tokens(&self) -> Option<u64> {
         match self.inner.settings.get(keys::CONTEXT_WINDOW) {

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use helve_core::RateLimit;
 use helve_core::servers::{
     HttpServer, OauthClient, ServerMay, ServerSpec, StdioServer, Transport, WorkspaceUse,
 };
+use helve_core::{ApprovalNeed, RateLimit};
 
 use super::{Policy, ToolRule};
 use crate::config::layers::{ConfigError, Layer, Origin};
@@ -38,6 +38,23 @@ pub struct ConfiguredServer {
 }
 
 impl Policy {
+    /// What the owner wrote about agreeing to a tool of a server: of the tool, else of the server; none where nothing is
+    /// written of either.
+    pub fn server_approval(&self, server: &str, tool: &str) -> Option<ApprovalNeed> {
+        let written = |key: &str| {
+            let name = format!("{}{server}.{key}", server_keys::SERVERS);
+            self.inner.settings.written(&name).map(|(value, _)| value)
+        };
+        let of_tool = match written("tools") {
+            Some(Value::ServerTools(tools)) => tools.get(tool).and_then(|tool| tool.approval),
+            _ => None,
+        };
+        of_tool.or_else(|| match written("approval") {
+            Some(Value::Text(word)) => server::need(word),
+            _ => None,
+        })
+    }
+
     /// The servers that are switched on, in the order of their names.
     pub fn mcp_servers(&self) -> Vec<ServerSpec> {
         let enabled = self.mcp_configured().into_iter().filter(|server| server.enabled);

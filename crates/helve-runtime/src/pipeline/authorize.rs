@@ -53,7 +53,7 @@ pub(crate) use shown::Shown;
 const BARE: &str = "guard.bare";
 const READS: &str = "it only reads";
 /// The rule behind what the owner does at the command line, which is not a tool call.
-const OWNER: &str = "owner";
+pub(super) const OWNER: &str = "owner";
 
 /// The proof that a call may happen. Its fields are private to this module.
 pub(crate) struct Permit {
@@ -74,11 +74,17 @@ pub(crate) struct Permit {
     undoes: Option<String>,
     /// What the reader of the result should know.
     notes: Vec<String>,
+    /// Who else writes what it brings, as far as that shows before it runs.
+    brings: Option<String>,
 }
 
 impl Permit {
     pub(crate) fn entry(&self) -> &Arc<Entry> {
         &self.entry
+    }
+
+    pub(crate) fn args(&self) -> &Value {
+        &self.args
     }
 
     pub(crate) fn access(&self) -> &Access {
@@ -103,6 +109,10 @@ impl Permit {
 
     pub(crate) fn undoes(&self) -> Option<&str> {
         self.undoes.as_deref()
+    }
+
+    pub(crate) fn brings(&self) -> Option<&str> {
+        self.brings.as_deref()
     }
 
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
@@ -161,6 +171,16 @@ pub(crate) enum Authorized {
     Question(Box<Question>),
 }
 
+impl Authorized {
+    /// The permit, or the one that there will be.
+    pub(crate) fn permit(&self) -> &Permit {
+        match self {
+            Authorized::Permit(permit) => permit,
+            Authorized::Question(question) => question.permit(),
+        }
+    }
+}
+
 /// What the stage decides with.
 pub(crate) struct Authority {
     pub(crate) policy: Policy,
@@ -208,10 +228,23 @@ impl Authority {
         self.ask_where_tainted(side, spec, rule, &access, contained, &mut decided);
         let ticket = self.reserve(&side.caller, spec, rule)?;
         let Decided { decision, judged, asking } = decided;
+        let brings = self.brings(spec, &access, &judged, contained).map(|source| (shown.text)(&source));
         let entry = Arc::clone(entry);
         let (approval, held, undoes, notes) = (None, None, None, Vec::new());
-        let permit =
-            Permit { entry, args, access, decision, ticket, effects, approval, held, agreed, undoes, notes };
+        let permit = Permit {
+            entry,
+            args,
+            access,
+            decision,
+            ticket,
+            effects,
+            approval,
+            held,
+            agreed,
+            undoes,
+            notes,
+            brings,
+        };
         if permit.decision.verdict == Verdict::Allow {
             return Ok(Authorized::Permit(Box::new(permit)));
         }
@@ -238,7 +271,21 @@ impl Authority {
         let decision = Decision::allow(OWNER);
         let (ticket, effects, approval, held) = (None, None, None, None);
         let (undoes, notes) = (Some(undoes.to_owned()), Vec::new());
-        Permit { entry, args, access, decision, ticket, effects, approval, held, agreed, undoes, notes }
+        let brings = None;
+        Permit {
+            entry,
+            args,
+            access,
+            decision,
+            ticket,
+            effects,
+            approval,
+            held,
+            agreed,
+            undoes,
+            notes,
+            brings,
+        }
     }
 
     /// What the policy says of each command.

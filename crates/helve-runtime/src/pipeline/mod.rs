@@ -6,25 +6,31 @@
 //!
 //! One stage is one module. [`Pipeline::admit`] takes a batch through authorize and into the line, in call order;
 //! [`Pipeline::finish`] runs one of them to its result. What is refused on the way is recorded like what ran. `clean` is no
-//! stage: it keeps secrets out of what is shown on the way.
+//! stage: it keeps secrets out of what is shown on the way. Nor is `hooked`: what the owner's hooks say of a call that was
+//! authorized, before it takes its place, and of one that ended, before that is recorded. `preview` goes the same way up to the decision,
+//! for whoever only wants to know.
 
 pub(crate) mod authorize;
 mod clean;
 mod execute;
 pub(crate) mod govern;
+mod hooked;
 pub(crate) mod normalize;
+mod preview;
 mod record;
 mod resolve;
 pub(crate) mod schedule;
 pub(crate) mod validate;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 use helve_core::{
-    Args, Call, CallId, CallResult, CommandUse, Content, Decision, ErrorKind, Lane, Output, SandboxReport,
+    Args, Call, CallId, CallResult, Content, Decision, ErrorKind, Lane, Output, Resource, SandboxReport,
     Tool, ToolError, WireError,
 };
+use helve_policy::HookEvent;
 use serde_json::Value;
 
 use crate::Caller;
@@ -32,6 +38,7 @@ use crate::approval::Approver;
 use crate::approval::EffectSummary;
 use crate::approval::note::ApprovalNote;
 use crate::call_id;
+use crate::hooks::{HookNote, Hooks};
 use crate::lanes::Lanes;
 use crate::off_async;
 use crate::registry::{Entry, Live};
@@ -40,14 +47,18 @@ use authorize::{Authority, Authorized, Permit, Refusal, Shown};
 use clean::{REDACTED, hidden};
 pub(crate) use execute::Executor;
 use execute::Notes;
+pub use govern::redact::Redactor;
 use govern::{Governor, Origin};
-use record::Planned;
 pub(crate) use record::Recorder;
+use record::{Beside, Planned};
 use resolve::Found;
 use schedule::{Claim, Place, Scheduler};
 
 /// So much of an unknown tool's name is kept.
 const MAX_NAME_CHARS: usize = 64;
+/// So much of the name of a source.
+const MAX_SOURCE_CHARS: usize = 300;
+
 /// The stages with what each needs.
 pub(crate) struct Pipeline {
     pub(crate) registry: Live,
@@ -55,6 +66,8 @@ pub(crate) struct Pipeline {
     pub(crate) side: Arc<Side>,
     /// The owner's program that answers questions.
     pub(crate) hook: Option<Arc<dyn Approver>>,
+    /// The owner's programs that hear of calls and sessions.
+    pub(crate) hooks: Hooks,
     pub(crate) authority: Authority,
     pub(crate) scheduler: Arc<Scheduler>,
     pub(crate) executor: Executor,
@@ -90,6 +103,9 @@ struct Story {
     started: Instant,
     notes: Vec<String>,
     decision: Option<Decision>,
+    /// What the owner's hooks said before it, for the journal, and what of that the reader of the result is told.
+    hooks: Vec<HookNote>,
+    said: Vec<String>,
     /// What the commands of the call do.
     effects: Option<EffectSummary>,
     /// What the owner answered, where that was needed.
@@ -112,6 +128,8 @@ impl Story {
             started: Instant::now(),
             notes: Vec::new(),
             decision: None,
+            hooks: Vec::new(),
+            said: Vec::new(),
             effects: None,
             approval: None,
             sandbox: None,
@@ -128,12 +146,14 @@ impl Story {
                 (false, output, Some(WireError::from(error)))
             }
         };
+        let mut content = output.content;
+        content.extend(self.said.into_iter().map(Content::text));
         let result = CallResult {
             id: self.id,
             call: self.call,
             tool: self.tool,
             ok,
-            content: output.content,
+            content,
             details: output.details,
             error,
             notes: self.notes,
@@ -166,10 +186,10 @@ impl Pipeline {
     /// Resolve to schedule. The questions of all calls are asked together, before any of them takes its place in the line.
     pub(crate) async fn admit(&self, calls: Vec<Call>, side: &Arc<Side>) -> Vec<Admitted> {
         let mut questions = Vec::new();
-        let mut looks = Vec::with_capacity(calls.len());
-        for call in calls {
-            let (story, look) = self.look(call, side);
-            looks.push(match look {
+        let looks = calls.into_iter().map(|call| self.look(call, side)).collect();
+        let mut looked = Vec::new();
+        for (story, look) in self.hooked(looks).await {
+            looked.push(match look {
                 Ok(Authorized::Permit(permit)) => (story, Some(Ok(*permit))),
                 Ok(Authorized::Question(question)) => {
                     questions.push(*question);
@@ -179,7 +199,7 @@ impl Pipeline {
             });
         }
         let mut answers = self.authority.ask(questions, side).await.into_iter();
-        let settled = looks.into_iter().map(|(story, result)| {
+        let settled = looked.into_iter().map(|(story, result)| {
             let result = result.or_else(|| answers.next()).unwrap_or_else(unanswered);
             self.place(story, result)
         });
@@ -189,6 +209,7 @@ impl Pipeline {
     /// The same for one call.
     pub(crate) async fn admit_one(&self, call: Call, side: &Arc<Side>) -> Admitted {
         let (story, look) = self.look(call, side);
+        let (story, look) = self.hooked_one(story, look).await;
         let result = match look {
             Ok(Authorized::Permit(permit)) => Ok(*permit),
             Ok(Authorized::Question(question)) => {
@@ -247,43 +268,6 @@ impl Pipeline {
         }
     }
 
-    /// Resolve to validate, for whoever wants to know what a tool would get.
-    pub(crate) fn arguments(&self, tool: &str, args: Args) -> Result<Value, ToolError> {
-        let registry = self.registry.now();
-        let found = resolve::resolve(&registry, tool)?;
-        self.checked(found, &args).map(|normalized| normalized.args)
-    }
-
-    /// The decision on a command, as a call of the tool `exec` would get it; the guard's alone where there is no `exec`.
-    pub(crate) fn check(&self, command: CommandUse) -> Decision {
-        match self.registry.now().get("exec") {
-            Some(entry) => self.authority.check(entry, &self.side, command, || self.lanes.shell()),
-            None => self.authority.policy.check(&command, &self.authority.workspace),
-        }
-    }
-
-    /// Resolve to authorize, up to the policy's word. Nothing is asked, run or recorded.
-    pub(crate) fn decide(&self, call: Call, side: &Arc<Side>) -> Decision {
-        let refused = |error: ToolError| {
-            let error = self.clean_error(error);
-            Decision::deny(error.kind.name(), error.message)
-        };
-        let registry = self.registry.now();
-        let found = match resolve::resolve(&registry, &call.tool) {
-            Ok(found) => found,
-            Err(error) => return refused(error),
-        };
-        let mut story = Story::new(None, call.tool, side);
-        let args = match self.valid(found, call.args, &mut story) {
-            Ok(args) => args,
-            Err(error) => return refused(error),
-        };
-        let spec = found.entry.spec();
-        let shown =
-            Shown { args: &|args| self.shown_args(spec, args), text: &|text| self.governor.redact(text) };
-        self.authority.preview(found.entry, side, &args, &shown, || self.lanes.shell())
-    }
-
     /// The refusal of a call beyond the most that a batch may hold.
     pub(crate) fn too_many(&self, call: Call, side: &Arc<Side>, limit: u64) -> CallResult {
         let story = Story::new(None, self.governor.clean_short(&call.tool, MAX_NAME_CHARS), side);
@@ -314,6 +298,12 @@ impl Pipeline {
         story.tool.clone_from(&spec.name);
         story.lane = Some(spec.lane);
         let valid = self.valid(found, args, story)?;
+        self.permitted(story, entry, valid)
+    }
+
+    /// Authorize.
+    fn permitted(&self, story: &Story, entry: &Arc<Entry>, valid: Value) -> Result<Authorized, Refusal> {
+        let spec = entry.spec();
         // It makes ready while the guard reads the command.
         if spec.lane == Lane::Sandbox
             && let Ok(shell) = self.lanes.shell()
@@ -384,8 +374,9 @@ impl Pipeline {
         }
         let entry = Arc::clone(permit.entry());
         let notes = Notes::default();
+        let (brings, reads) = (permit.brings().map(str::to_owned), self.reads_elsewhere(&permit));
         let outcome = self.executor.execute(&story.call, &story.side, permit, &notes).await;
-        story.tainted = entry.spec().origin.as_ref().map(|origin| format!("mcp:{}", origin.server));
+        story.tainted = brings.or_else(|| self.brought(&reads));
         let outcome = outcome.map_err(|error| match error.kind {
             ErrorKind::InvalidParams => self.without_sensitive(entry.spec(), error),
             _ => error,
@@ -400,12 +391,41 @@ impl Pipeline {
         story.sandbox = told.sandbox.or(story.sandbox);
         let (outcome, notes) = self.govern(&story.call, outcome, &entry);
         story.notes.extend(notes);
+        let of_owner = story.decision.as_ref().is_some_and(|decision| decision.rule == authorize::OWNER);
+        let heard =
+            (!of_owner && !self.hooks.are_deaf(HookEvent::AfterCall, &story.tool)).then(|| story.clone());
         let (mut result, raw) = story.result(outcome);
-        if let Err(error) = self.recorder.outcome(&result, raw.as_deref(), &told.changed) {
+        let hooks = match heard {
+            Some(story) => self.heard_after(&story, &mut result).await,
+            None => Vec::new(),
+        };
+        let beside = Beside { raw: raw.as_deref(), changes: &told.changed, hooks: &hooks };
+        if let Err(error) = self.recorder.outcome(&result, beside) {
             result.ok = false;
             result.error = Some(WireError::from(error));
         }
         result
+    }
+
+    /// The paths that a file tool reads, where there are files outside the workspace that it could.
+    fn reads_elsewhere(&self, permit: &Permit) -> Vec<PathBuf> {
+        if permit.entry().spec().lane != Lane::Files || !self.authority.policy.files_reach_out() {
+            return Vec::new();
+        }
+        let reads = permit.access().reads.iter().filter_map(|resource| match resource {
+            Resource::Path(path) => Some(PathBuf::from(path)),
+            Resource::Host(_) | Resource::Key(_) => None,
+        });
+        reads.collect()
+    }
+
+    /// Who else wrote what a file tool read.
+    fn brought(&self, reads: &[PathBuf]) -> Option<String> {
+        if reads.is_empty() {
+            return None;
+        }
+        let source = off_async(|| self.authority.brought(reads))?;
+        Some(self.governor.clean_short(&source, MAX_SOURCE_CHARS))
     }
 
     fn refuse(&self, story: Story, error: ToolError) -> CallResult {
@@ -429,6 +449,7 @@ impl Pipeline {
             approval: story.approval.as_ref(),
             decision: story.decision.as_ref(),
             effects: story.effects.as_ref(),
+            hooks: &story.hooks,
             workspace: self.recorder.workspace(),
         }
     }

@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use helve_core::{
     CallId, CallResult, Content, Cost, Decision, SandboxReport, ToolError, Truncated, WireError,
 };
+use helve_policy::HookEvent;
 use helve_store::{Entry, EntryKind, Home, Journal, JournalOptions, StoreError};
 use serde::Serialize;
 
@@ -15,6 +16,7 @@ use serde_json::Value;
 use crate::approval::EffectSummary;
 use crate::approval::note::ApprovalNote;
 use crate::files::FileChanged;
+use crate::hooks::HookNote;
 use crate::off_async;
 
 /// Writes the journal of one session; opens it at the first entry.
@@ -43,6 +45,9 @@ pub(crate) struct Planned<'a> {
     pub(crate) decision: Option<&'a Decision>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) effects: Option<&'a EffectSummary>,
+    /// What the owner's hooks said before it.
+    #[serde(skip_serializing_if = "<[HookNote]>::is_empty")]
+    pub(crate) hooks: &'a [HookNote],
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<&'a Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,6 +76,9 @@ struct Outcome<'a> {
     duration_us: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: &'a Option<WireError>,
+    /// What the owner's hooks said after it.
+    #[serde(skip_serializing_if = "<[HookNote]>::is_empty")]
+    hooks: &'a [HookNote],
     #[serde(skip_serializing_if = "Option::is_none")]
     id: &'a Option<Value>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
@@ -87,8 +95,20 @@ struct Outcome<'a> {
     truncated: &'a Option<Truncated>,
 }
 
+/// What only the journal keeps of an outcome.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Beside<'a> {
+    /// The unshaped answer.
+    pub(crate) raw: Option<&'a str>,
+    /// What changed in files.
+    pub(crate) changes: &'a [FileChanged],
+    /// What hooks said.
+    pub(crate) hooks: &'a [HookNote],
+}
+
 impl<'a> Outcome<'a> {
-    fn new(result: &'a CallResult, raw: Option<&'a str>, changes: &'a [FileChanged]) -> Self {
+    fn new(result: &'a CallResult, beside: Beside<'a>) -> Self {
+        let Beside { raw, changes, hooks } = beside;
         // Taken apart by name, so that a new field of the result cannot be forgotten here.
         let CallResult {
             id,
@@ -115,6 +135,7 @@ impl<'a> Outcome<'a> {
             details,
             duration_us: *duration_us,
             error,
+            hooks,
             id,
             notes,
             ok: *ok,
@@ -132,6 +153,14 @@ impl<'a> Outcome<'a> {
 enum Body<'a> {
     Planned(Planned<'a>),
     Outcome(Outcome<'a>),
+    Session { hooks: SessionHooks<'a> },
+}
+
+/// What hooks said of the session.
+#[derive(Serialize)]
+struct SessionHooks<'a> {
+    event: HookEvent,
+    said: &'a [HookNote],
 }
 
 impl Recorder {
@@ -146,18 +175,19 @@ impl Recorder {
     }
 
     /// After the call.
-    pub(crate) fn outcome(
-        &self,
-        result: &CallResult,
-        raw: Option<&str>,
-        changes: &[FileChanged],
-    ) -> Result<(), ToolError> {
-        self.append(&[outcome_entry(result, raw, changes)])
+    pub(crate) fn outcome(&self, result: &CallResult, beside: Beside<'_>) -> Result<(), ToolError> {
+        self.append(&[outcome_entry(result, beside)])
+    }
+
+    /// What hooks said of the session.
+    pub(crate) fn session(&self, event: HookEvent, said: &[HookNote]) -> Result<(), ToolError> {
+        let body = Body::Session { hooks: SessionHooks { event, said } };
+        self.append(&[entry(EntryKind::Note, None, body)])
     }
 
     /// Both at once, for a call that was refused before it could run.
     pub(crate) fn refused(&self, planned: Planned<'_>, result: &CallResult) -> Result<(), ToolError> {
-        self.append(&[planned_entry(planned), outcome_entry(result, None, &[])])
+        self.append(&[planned_entry(planned), outcome_entry(result, Beside::default())])
     }
 
     /// The workspace, as the journal names it.
@@ -194,21 +224,17 @@ fn unrecorded(error: &StoreError) -> ToolError {
 }
 
 fn planned_entry(planned: Planned<'_>) -> Entry<Body<'_>> {
-    entry(EntryKind::Planned, planned.call, Body::Planned(planned))
+    entry(EntryKind::Planned, Some(planned.call), Body::Planned(planned))
 }
 
-fn outcome_entry<'a>(
-    result: &'a CallResult,
-    raw: Option<&'a str>,
-    changes: &'a [FileChanged],
-) -> Entry<Body<'a>> {
-    entry(EntryKind::Outcome, &result.call, Body::Outcome(Outcome::new(result, raw, changes)))
+fn outcome_entry<'a>(result: &'a CallResult, beside: Beside<'a>) -> Entry<Body<'a>> {
+    entry(EntryKind::Outcome, Some(&result.call), Body::Outcome(Outcome::new(result, beside)))
 }
 
-fn entry<'a>(kind: EntryKind, call: &CallId, body: Body<'a>) -> Entry<Body<'a>> {
+fn entry<'a>(kind: EntryKind, call: Option<&CallId>, body: Body<'a>) -> Entry<Body<'a>> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let at_us = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
-    Entry { kind, call: Some(call.to_string()), at_us, body }
+    Entry { kind, call: call.map(CallId::to_string), at_us, body }
 }
 
 #[cfg(test)]
@@ -254,7 +280,7 @@ mod tests {
             ..full.clone()
         };
         for result in [full, bare] {
-            let entry = outcome_entry(&result, None, &[]);
+            let entry = outcome_entry(&result, Beside::default());
             assert_eq!(
                 helve_store::canonical_json(&entry.body).unwrap(),
                 helve_store::canonical_json(&result).unwrap()

@@ -41,6 +41,12 @@ impl Fake {
         self
     }
 
+    /// With one more parameter.
+    pub(crate) fn with_parameter(mut self, name: &str, schema: Value) -> Self {
+        self.spec.parameters["properties"][name] = schema;
+        self
+    }
+
     /// Runs with another command than the one it names in `access`.
     pub(crate) fn rewriting(mut self, command: fn(&str) -> String) -> Self {
         let body = self.body;

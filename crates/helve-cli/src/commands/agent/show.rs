@@ -3,6 +3,8 @@
 //!
 //! Standard output carries what the model says to the owner: on a terminal all of it as it comes, else its last words alone.
 //! Everything else goes to standard error. Whatever a model or a tool wrote is made harmless first.
+//!
+//! Long file: one line for each event and its words, which are read side by side, and their tests.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -52,8 +54,9 @@ pub(crate) struct Show {
     in_line: bool,
     /// The calls of the last answer.
     calls: HashMap<String, ToolUse>,
-    /// How many of them run together.
+    /// How many of them were begun together, and which of those still run.
     together: usize,
+    running: Vec<String>,
     /// The last words that were shown.
     shown: String,
     /// Nobody reads any more, or something else is wrong with our output.
@@ -71,6 +74,7 @@ impl Show {
             in_line: false,
             calls: HashMap::new(),
             together: 0,
+            running: Vec::new(),
             shown: String::new(),
             failure: None,
         }
@@ -136,21 +140,23 @@ impl Show {
             Event::Calls { ids } => {
                 self.end_line()?;
                 self.together = ids.len();
+                self.running.clone_from(ids);
                 let mut text = String::new();
                 for call in ids.iter().filter_map(|id| self.calls.get(id)) {
                     let _ = writeln!(text, "{} {}", ui::styled(ui::STRONG, ">"), headline(call, room(2)));
                 }
                 self.tell(&text);
-                let label = match ids.as_slice() {
-                    [id] => self.calls.get(id).map(|call| headline(call, 40)).unwrap_or_default(),
-                    ids => format!("{} calls", ids.len()),
-                };
-                self.live.start(&label);
+                self.live.start(&self.running());
             }
             Event::Progress { message } => self.live.output(message),
             Event::Result { id, result } => {
                 let text = self.result(id, result);
                 self.tell(&text);
+                self.running.retain(|running| running != id);
+                if !self.running.is_empty() {
+                    let label = self.running();
+                    self.live.label(&label);
+                }
             }
             Event::NotRun { id, text } => {
                 self.end_line()?;
@@ -163,6 +169,13 @@ impl Show {
                 self.tell(&format!("{} {call}\n  {word}\n{lines}", ui::styled(ui::STRONG, ">")));
             }
             Event::Note { text } => self.beside(&format!("to the model: {}", one_line(text, 300))),
+            Event::Hook { hook, text, failed: false } => {
+                self.beside(&format!("the hook {}: {}", one_line(hook, 60), one_line(text, 300)));
+            }
+            Event::Hook { hook, text, failed: true } => {
+                let text = format!("the hook {} failed: {}", one_line(hook, 60), one_line(text, 300));
+                self.tell(&format!("{}\n", ui::styled(ui::CAREFUL, &text)));
+            }
             Event::Shortened { tokens } => {
                 self.beside(&format!(
                     "the talk was made shorter; it has about {} tokens now",
@@ -255,6 +268,14 @@ impl Show {
             }
         }
         text
+    }
+
+    /// What runs, in a few words.
+    fn running(&self) -> String {
+        match self.running.as_slice() {
+            [id] => self.calls.get(id).map(|call| headline(call, 40)).unwrap_or_default(),
+            ids => format!("{} calls", ids.len()),
+        }
     }
 
     /// Ends the line in which the model's words stand.

@@ -10,7 +10,7 @@ use helve::mcp::client::Shelf;
 use helve::mcp::{Fleet, Gateway};
 use helve::store::{Home, Journal, JournalOptions};
 use helve::{Approver, Caller, Policy, Runtime, Servers, ToolSpec};
-use helve_agent::events::Bounds;
+use helve_agent::events::{Bounds, Ending};
 use helve_agent::model::{Card, Model};
 use helve_agent::prompt::{self, Toolset};
 use helve_agent::record;
@@ -144,6 +144,8 @@ pub(crate) struct Talk {
     pub(crate) runtime: Runtime,
     pub(crate) hands: Hands,
     pub(crate) card: Card,
+    /// How its last run ended; none before the first.
+    pub(crate) ended: Option<Ending>,
     place: Place,
     /// Keeps the tools of servers in step.
     _gateway: Option<Gateway>,
@@ -180,7 +182,7 @@ impl Ready {
         let shelf = gateway.as_ref().map(|gateway| Arc::clone(gateway.shelf()));
         let place = Place { runtime: runtime.clone(), policy, workspace, home, session, shelf };
         let agent = place.open(model, resumed)?;
-        Ok(Talk { agent, runtime, hands, card, place, _gateway: gateway, fleet })
+        Ok(Talk { agent, runtime, hands, card, ended: None, place, _gateway: gateway, fleet })
     }
 }
 

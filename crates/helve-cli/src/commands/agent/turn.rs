@@ -66,11 +66,20 @@ pub(crate) async fn turn(talk: &mut Talk, text: String, reader: Reader) -> Resul
     };
     let message = UserMessage { text, ..UserMessage::default() };
     let ending = talk.agent.run(message, &control, &mut watch).await;
+    talk.ended = Some(ending.clone());
     drop(aside);
     drop(holding);
     let show = lock(&show).take();
     show.map_or(Ok(()), Show::finish)?;
     Ok(Turn { ending, unheard: control.unheard() })
+}
+
+/// The talk is over: the owner's hooks hear of it, and what they say is shown.
+pub(crate) async fn close(talk: &mut Talk, reader: Reader) -> Result<(), Failure> {
+    let Some(ending) = talk.ended.take() else { return Ok(()) };
+    let mut show = Show::new(reader, Control::new());
+    talk.agent.close(ending.name(), &mut |event| show.take(&event)).await;
+    show.finish()
 }
 
 fn lock(show: &Mutex<Option<Show>>) -> MutexGuard<'_, Option<Show>> {

@@ -111,6 +111,20 @@ fn text(outcome: &Value) -> String {
     blocks.filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n")
 }
 
+/// What the owner's hooks said, each on a line.
+fn hooks(body: &Value) -> impl Iterator<Item = String> + '_ {
+    body["hooks"].as_array().into_iter().flatten().map(|hook| {
+        let word = |name: &str| hook[name].as_str().unwrap_or_default();
+        let more = [word("reason"), word("note")].into_iter().filter(|text| !text.is_empty());
+        let more: Vec<&str> = more.collect();
+        let from = match &hook["args"] {
+            Value::Null => String::new(),
+            args => format!(" {args}"),
+        };
+        format!("{} said {}{from} {}", word("hook"), word("said"), more.join("; ")).trim_end().to_owned()
+    })
+}
+
 fn tell(row: &CallRow, story: &CallStory, undo: Option<&str>) -> String {
     let mut out = String::new();
     let mut line = |name: &str, value: &str| {
@@ -136,6 +150,9 @@ fn tell(row: &CallRow, story: &CallStory, undo: Option<&str>) -> String {
     if let Some(decision) = decision.filter(|decision| !decision.is_null()) {
         let word = |name: &str| decision[name].as_str().unwrap_or_default();
         line("decision", format!("{} by {} {}", word("verdict"), word("rule"), word("reason")).trim_end());
+    }
+    for hook in hooks(planned).chain(story.outcome.iter().flat_map(hooks)) {
+        line("hook", &hook);
     }
     let (_, state) = table::state(row);
     let duration = row.duration_us.map(|us| format!(" in {}", moment::show_duration(us))).unwrap_or_default();

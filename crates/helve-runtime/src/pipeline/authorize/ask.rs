@@ -243,6 +243,11 @@ impl Authority {
         results.collect()
     }
 
+    /// A yes of a hook of the owner's, for this call.
+    pub(crate) fn agreed(&self, question: Question, by: &str) -> Result<Permit, Refusal> {
+        off_async(|| self.settle(question, &Answer::new(by, Approval::Once)))
+    }
+
     /// What an answer is worth.
     fn settle(&self, mut question: Question, answer: &Answer) -> Result<Permit, Refusal> {
         question.note = question.note.answered(answer);
@@ -352,6 +357,11 @@ async fn answers(requests: &[ApprovalRequest], side: &Side) -> Vec<Answer> {
 }
 
 impl Question {
+    /// The permit that there will be.
+    pub(super) fn permit(&self) -> &Permit {
+        &self.permit
+    }
+
     /// What an answer is given for; none if nothing is bound.
     fn held(&self) -> Option<Held> {
         let analysis = self.request.analysis.clone().filter(|_| !self.bound.is_empty())?;

@@ -24,6 +24,8 @@ pub(crate) struct Secrets {
     /// For each pattern what stands in its place.
     marks: Vec<String>,
     longest: usize,
+    /// All patterns in their order, to see what may be the beginning of one.
+    sorted: Vec<Vec<u8>>,
 }
 
 impl Secrets {
@@ -42,7 +44,20 @@ impl Secrets {
         }
         let longest = patterns.iter().map(Vec::len).max()?;
         let search = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&patterns).ok()?;
-        Some(Arc::new(Secrets { search, marks, longest }))
+        patterns.sort_unstable();
+        Some(Arc::new(Secrets { search, marks, longest, sorted: patterns }))
+    }
+
+    /// How much of a text is certain while more may come: what stands behind may be the beginning of a secret.
+    fn certain(&self, text: &[u8]) -> usize {
+        let first = text.len().saturating_sub(self.longest - 1);
+        (first..text.len()).find(|at| self.begins_with(&text[*at..])).unwrap_or(text.len())
+    }
+
+    /// Whether a pattern begins with this and is longer.
+    fn begins_with(&self, part: &[u8]) -> bool {
+        let behind = self.sorted.partition_point(|pattern| pattern.as_slice() <= part);
+        self.sorted.get(behind).is_some_and(|pattern| pattern.starts_with(part))
     }
 
     /// A whole text without secrets.
@@ -159,6 +174,13 @@ impl StreamRedactor {
         self.emit(certain)
     }
 
+    /// The same for who waits for it: nothing is held back but what may really be the beginning of a secret.
+    fn push_soon(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.held.extend_from_slice(bytes);
+        let certain = self.secrets.certain(&self.held);
+        self.emit(certain)
+    }
+
     /// Gives what was held back.
     pub(super) fn finish(&mut self) -> Vec<u8> {
         self.emit(self.held.len())
@@ -182,6 +204,51 @@ impl StreamRedactor {
         }
         self.held.drain(..from);
         out
+    }
+}
+
+/// Takes known secrets out of a text that comes in pieces. What may be the beginning of a secret is held back until it is
+/// clear, and nothing else.
+pub struct Redactor {
+    stream: Option<StreamRedactor>,
+    /// The first bytes of a character whose others are held back.
+    open: Vec<u8>,
+}
+
+impl Redactor {
+    pub(crate) fn new(secrets: Option<&Arc<Secrets>>) -> Self {
+        Redactor { stream: secrets.map(|secrets| StreamRedactor::new(Arc::clone(secrets))), open: Vec::new() }
+    }
+
+    /// Takes a piece and gives what is certain of the text so far and was not given before.
+    pub fn push(&mut self, piece: &str) -> String {
+        match &mut self.stream {
+            None => piece.to_owned(),
+            Some(stream) => {
+                let clean = stream.push_soon(piece.as_bytes());
+                self.whole(clean)
+            }
+        }
+    }
+
+    /// Gives what was held back.
+    pub fn finish(&mut self) -> String {
+        let rest = self.stream.as_mut().map(StreamRedactor::finish).unwrap_or_default();
+        let mut text = self.whole(rest);
+        text.push_str(&String::from_utf8_lossy(&std::mem::take(&mut self.open)));
+        text
+    }
+
+    /// The whole characters of what came so far.
+    fn whole(&mut self, bytes: Vec<u8>) -> String {
+        self.open.extend(bytes);
+        let mut bytes = std::mem::take(&mut self.open);
+        let end = match std::str::from_utf8(&bytes) {
+            Ok(_) => bytes.len(),
+            Err(error) => error.valid_up_to(),
+        };
+        self.open = bytes.split_off(end);
+        String::from_utf8(bytes).unwrap_or_default()
     }
 }
 
@@ -268,7 +335,46 @@ mod tests {
         assert!(Secrets::new([("SHORT", "abc")]).is_some_and(|s| s.redact("abc") == "abc"));
     }
 
+    /// Whoever reads along sees every word at once; only what may become a secret waits.
+    #[test]
+    fn nothing_waits_but_what_may_become_a_secret() {
+        let secrets = secrets();
+        let mut words = Redactor::new(Some(&secrets));
+        for (piece, told) in [
+            ("Hello, ", "Hello, "),
+            ("wörld. It is s3", "wörld. It is "),
+            ("cr3t/Val", ""),
+            ("ley. No: s3cr3t/Value+", "s3cr3t/Valley. No: "),
+            ("1!", "[REDACTED:TOKEN]!"),
+            ("s3cr", ""),
+        ] {
+            assert_eq!(words.push(piece), told, "{piece}");
+        }
+        assert_eq!(words.finish(), "s3cr");
+        let mut plain = Redactor::new(None);
+        assert_eq!((plain.push("s3cr3t/Value+1"), plain.finish()), ("s3cr3t/Value+1".into(), String::new()));
+    }
+
     proptest! {
+        #[test]
+        fn pieces_of_a_text_are_redacted_as_the_whole(
+            parts in prop::collection::vec(
+                prop_oneof![Just(SECRET.to_owned()), Just("s3cr".to_owned()), "[a-z0-9/+é€]{0,9}"], 0..6),
+            cuts in prop::collection::vec(1usize..7, 0..40),
+        ) {
+            let text = parts.concat();
+            let mut words = Redactor::new(Some(&secrets()));
+            let (mut out, mut rest) = (String::new(), text.as_str());
+            for cut in cuts {
+                let (piece, behind) = rest.split_at(rest.ceil_char_boundary(cut.min(rest.len())));
+                out.push_str(&words.push(piece));
+                rest = behind;
+            }
+            out.push_str(&words.push(rest));
+            out.push_str(&words.finish());
+            prop_assert_eq!(out, secrets().redact(&text).into_owned());
+        }
+
         #[test]
         fn chunk_borders_do_not_matter(
             parts in prop::collection::vec(prop_oneof![Just(SECRET.to_owned()), "[a-z0-9/+]{0,9}"], 0..6),

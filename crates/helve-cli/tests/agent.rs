@@ -250,8 +250,16 @@ mod tests {
             [answered("", &[exec("a", "touch made"), exec("b", "touch other")]), answered("Done.", &[])];
         let model = record(&place, &answers);
         let results = |ran: &Ran| -> Vec<Value> {
-            let events = json_lines(&ran.stdout).into_iter().filter(|event| event["event"] == "result");
-            events.map(|event| event["result"]["error"]["kind"].clone()).collect()
+            // They come as the calls end.
+            let of = |id: &str| {
+                let mut events = json_lines(&ran.stdout).into_iter();
+                events.find(|event| event["event"] == "result" && event["id"] == id)
+            };
+            ["a", "b"]
+                .into_iter()
+                .filter_map(of)
+                .map(|event| event["result"]["error"]["kind"].clone())
+                .collect()
         };
         let ran = agent(&place, &model, &[&BARE[..], &["--json", "x"]].concat());
         assert_eq!(results(&ran), [json!("approval_required"), json!("approval_required")], "{ran:?}");

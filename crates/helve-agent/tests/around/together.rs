@@ -36,11 +36,11 @@ impl Tool for Waits {
 }
 
 fn ids(events: &[Event]) -> Vec<&str> {
-    let id = |event| match event {
-        &Event::Result { ref id, .. } => Some(id.as_str()),
+    let results = events.iter().filter_map(|event| match event {
+        Event::Result { id, .. } => Some(id.as_str()),
         _ => None,
-    };
-    events.iter().filter_map(id).collect()
+    });
+    results.collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -14,6 +14,8 @@ mod dialect;
 #[cfg(test)]
 mod help;
 #[cfg(test)]
+mod hooks;
+#[cfg(test)]
 mod journal;
 #[cfg(test)]
 mod policy;

@@ -53,7 +53,7 @@ pub(crate) use shown::Shown;
 const BARE: &str = "guard.bare";
 const READS: &str = "it only reads";
 /// The rule behind what the owner does at the command line, which is not a tool call.
-pub(super) const OWNER: &str = "owner";
+const OWNER: &str = "owner";
 
 /// The proof that a call may happen. Its fields are private to this module.
 pub(crate) struct Permit {

@@ -22,13 +22,12 @@ mod resolve;
 pub(crate) mod schedule;
 pub(crate) mod validate;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 use helve_core::{
-    Args, Call, CallId, CallResult, Content, Decision, ErrorKind, Lane, Output, Resource, SandboxReport,
-    Tool, ToolError, WireError,
+    Args, Call, CallId, CallResult, Content, Decision, ErrorKind, Lane, Output, SandboxReport, Tool,
+    ToolError, WireError,
 };
 use helve_policy::HookEvent;
 use serde_json::Value;
@@ -56,8 +55,6 @@ use schedule::{Claim, Place, Scheduler};
 
 /// So much of an unknown tool's name is kept.
 const MAX_NAME_CHARS: usize = 64;
-/// So much of the name of a source.
-const MAX_SOURCE_CHARS: usize = 300;
 
 /// The stages with what each needs.
 pub(crate) struct Pipeline {
@@ -209,7 +206,11 @@ impl Pipeline {
     /// The same for one call.
     pub(crate) async fn admit_one(&self, call: Call, side: &Arc<Side>) -> Admitted {
         let (story, look) = self.look(call, side);
-        let (story, look) = self.hooked_one(story, look).await;
+        let (story, look) = match self.hooks.are_deaf(HookEvent::BeforeCall, &story.tool) {
+            true => (story, look),
+            // Boxed, as few calls need it: a large future is copied each time that it is handed on.
+            false => Box::pin(self.hooked_one(story, look)).await,
+        };
         let result = match look {
             Ok(Authorized::Permit(permit)) => Ok(*permit),
             Ok(Authorized::Question(question)) => {
@@ -374,9 +375,13 @@ impl Pipeline {
         }
         let entry = Arc::clone(permit.entry());
         let notes = Notes::default();
-        let (brings, reads) = (permit.brings().map(str::to_owned), self.reads_elsewhere(&permit));
+        // What the owner does by hand is no call that anybody hears of.
+        let by_owner = permit.undoes().is_some();
+        let (brings, reads) =
+            (permit.brings().map(str::to_owned), self.authority.may_read_elsewhere(&permit));
         let outcome = self.executor.execute(&story.call, &story.side, permit, &notes).await;
-        story.tainted = brings.or_else(|| self.brought(&reads));
+        story.tainted =
+            brings.or_else(|| self.authority.brought(&reads).map(|from| self.governor.clean(&from)));
         let outcome = outcome.map_err(|error| match error.kind {
             ErrorKind::InvalidParams => self.without_sensitive(entry.spec(), error),
             _ => error,
@@ -391,12 +396,11 @@ impl Pipeline {
         story.sandbox = told.sandbox.or(story.sandbox);
         let (outcome, notes) = self.govern(&story.call, outcome, &entry);
         story.notes.extend(notes);
-        let of_owner = story.decision.as_ref().is_some_and(|decision| decision.rule == authorize::OWNER);
         let heard =
-            (!of_owner && !self.hooks.are_deaf(HookEvent::AfterCall, &story.tool)).then(|| story.clone());
+            (!by_owner && !self.hooks.are_deaf(HookEvent::AfterCall, &story.tool)).then(|| story.clone());
         let (mut result, raw) = story.result(outcome);
         let hooks = match heard {
-            Some(story) => self.heard_after(&story, &mut result).await,
+            Some(story) => Box::pin(self.heard_after(&story, &mut result)).await,
             None => Vec::new(),
         };
         let beside = Beside { raw: raw.as_deref(), changes: &told.changed, hooks: &hooks };
@@ -405,27 +409,6 @@ impl Pipeline {
             result.error = Some(WireError::from(error));
         }
         result
-    }
-
-    /// The paths that a file tool reads, where there are files outside the workspace that it could.
-    fn reads_elsewhere(&self, permit: &Permit) -> Vec<PathBuf> {
-        if permit.entry().spec().lane != Lane::Files || !self.authority.policy.files_reach_out() {
-            return Vec::new();
-        }
-        let reads = permit.access().reads.iter().filter_map(|resource| match resource {
-            Resource::Path(path) => Some(PathBuf::from(path)),
-            Resource::Host(_) | Resource::Key(_) => None,
-        });
-        reads.collect()
-    }
-
-    /// Who else wrote what a file tool read.
-    fn brought(&self, reads: &[PathBuf]) -> Option<String> {
-        if reads.is_empty() {
-            return None;
-        }
-        let source = off_async(|| self.authority.brought(reads))?;
-        Some(self.governor.clean_short(&source, MAX_SOURCE_CHARS))
     }
 
     fn refuse(&self, story: Story, error: ToolError) -> CallResult {

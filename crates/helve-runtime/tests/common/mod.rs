@@ -31,6 +31,11 @@ impl Fake {
         self
     }
 
+    pub(crate) fn with_access(mut self, access: fn(&Value) -> Access) -> Self {
+        self.access = access;
+        self
+    }
+
     pub(crate) fn without_access(mut self) -> Self {
         self.access = |_| Access::default();
         self

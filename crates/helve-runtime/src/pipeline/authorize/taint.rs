@@ -18,7 +18,8 @@ use helve_policy::ToolRule;
 use helve_shell::analysis::{EffectKind, Target};
 
 use super::judge::{Asking, Judged, extend};
-use super::{Authority, Decided};
+use super::{Authority, Decided, Permit};
+use crate::off_async;
 use crate::side::Side;
 
 /// The rule that asks.
@@ -106,16 +107,31 @@ impl Authority {
         })
     }
 
-    /// The same for a file tool, when it has run: where the paths that it read lead to. It is looked up by name, because it
-    /// labels what was read and guards nothing.
+    /// The paths that a file tool reads, where there are files outside the workspace that it could.
+    pub(crate) fn may_read_elsewhere(&self, permit: &Permit) -> Vec<PathBuf> {
+        if permit.entry.spec().lane != Lane::Files || !self.policy.files_reach_out() {
+            return Vec::new();
+        }
+        let reads = permit.access.reads.iter().filter_map(|resource| match resource {
+            Resource::Path(path) => Some(PathBuf::from(path)),
+            Resource::Host(_) | Resource::Key(_) => None,
+        });
+        reads.collect()
+    }
+
+    /// Who else wrote what a file tool read, when it has: where those paths lead to. It is looked up by name, because it labels
+    /// what was read and guards nothing.
     pub(crate) fn brought(&self, reads: &[PathBuf]) -> Option<String> {
+        if reads.is_empty() {
+            return None;
+        }
         let outside = |path: &PathBuf| {
             let path = self.workspace.join(path);
             let real = path.canonicalize().unwrap_or(path);
             let plain: PathBuf = real.components().filter(|part| *part != Component::CurDir).collect();
             (!plain.starts_with(&self.workspace)).then(|| format!("file:{}", plain.display()))
         };
-        reads.iter().find_map(outside)
+        off_async(|| reads.iter().find_map(outside))
     }
 }
 

@@ -2,23 +2,31 @@
 
 use std::future::Future as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
-/// Tells a tool that its call was taken back. It fires when any of its sources does; one without sources never does.
+/// Tells a tool that its call was taken back. It fires when any of its sources does; one without sources never does. Cheap to
+/// clone.
 #[derive(Clone, Debug, Default)]
-pub struct Cancel(Vec<watch::Receiver<bool>>);
+pub struct Cancel(Option<Arc<[Arc<Source>]>>);
 
 /// The other end of a [`Cancel`]. Dropping it cancels nothing.
 #[derive(Clone, Debug)]
-pub struct CancelHandle(Arc<watch::Sender<bool>>);
+pub struct CancelHandle(Arc<Source>);
+
+#[derive(Debug, Default)]
+struct Source {
+    fired: AtomicBool,
+    waits: Notify,
+}
 
 impl Cancel {
     /// A new pair.
     pub fn pair() -> (CancelHandle, Cancel) {
-        let (tx, rx) = watch::channel(false);
-        (CancelHandle(Arc::new(tx)), Cancel(vec![rx]))
+        let source = Arc::new(Source::default());
+        (CancelHandle(Arc::clone(&source)), Cancel(Some(Arc::new([source]))))
     }
 
     /// One that never fires.
@@ -26,21 +34,28 @@ impl Cancel {
         Cancel::default()
     }
 
+    fn sources(&self) -> &[Arc<Source>] {
+        self.0.as_deref().unwrap_or_default()
+    }
+
     /// One that fires when either does.
     #[must_use]
-    pub fn or(mut self, other: &Cancel) -> Cancel {
-        self.0.extend(other.0.iter().cloned());
-        self
+    pub fn or(self, other: &Cancel) -> Cancel {
+        match (self.sources(), other.sources()) {
+            (_, []) => self,
+            ([], _) => other.clone(),
+            (own, more) => Cancel(Some(own.iter().chain(more).cloned().collect())),
+        }
     }
 
     /// Whether it has fired.
     pub fn is_cancelled(&self) -> bool {
-        self.0.iter().any(|source| *source.borrow())
+        self.sources().iter().any(|source| source.fired.load(Ordering::Acquire))
     }
 
     /// Waits until it fires; for ever if it never does.
     pub async fn cancelled(&self) {
-        let mut waiting: Vec<_> = self.0.iter().cloned().map(|source| Box::pin(fired(source))).collect();
+        let mut waiting: Vec<_> = self.sources().iter().map(|source| Box::pin(source.fires())).collect();
         std::future::poll_fn(|poller| {
             let done = waiting.iter_mut().any(|source| source.as_mut().poll(poller).is_ready());
             if done { Poll::Ready(()) } else { Poll::Pending }
@@ -49,17 +64,21 @@ impl Cancel {
     }
 }
 
-/// Waits until a source fires; for ever if its other end is gone.
-async fn fired(mut source: watch::Receiver<bool>) {
-    if source.wait_for(|fired| *fired).await.is_err() {
-        std::future::pending::<()>().await;
+impl Source {
+    async fn fires(&self) {
+        // Whoever is told from here on is woken; what was told before shows.
+        let told = self.waits.notified();
+        if !self.fired.load(Ordering::Acquire) {
+            told.await;
+        }
     }
 }
 
 impl CancelHandle {
     /// Takes the call back.
     pub fn cancel(&self) {
-        self.0.send_replace(true);
+        self.0.fired.store(true, Ordering::Release);
+        self.0.waits.notify_waiters();
     }
 }
 

@@ -26,6 +26,11 @@ pub trait Tool: Send + Sync {
         Access::default()
     }
 
+    /// Both at once, for a tool that has to read the arguments for either.
+    fn plans(&self, args: &Value) -> (Access, ApprovalNeed) {
+        (self.access(args), self.approval(args))
+    }
+
     /// Does the work. `args` are normalized and valid.
     fn run<'a>(&'a self, args: Value, ctx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>>;
 }

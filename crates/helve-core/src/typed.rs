@@ -124,8 +124,10 @@ pub fn schema_of<A: JsonSchema>() -> Value {
     schema
 }
 
-fn parse<A: DeserializeOwned>(args: Value) -> Result<A, ToolError> {
-    serde_json::from_value(args).map_err(|error| {
+fn parse<'v, A: DeserializeOwned>(
+    args: impl serde::Deserializer<'v, Error = serde_json::Error>,
+) -> Result<A, ToolError> {
+    A::deserialize(args).map_err(|error| {
         ToolError::new(
             ErrorKind::InvalidParams,
             format!("The arguments fit the schema but not the tool: {error}"),
@@ -139,12 +141,19 @@ impl<T: TypedTool> Tool for Typed<T> {
     }
 
     fn approval(&self, args: &Value) -> ApprovalNeed {
-        let need = parse(args.clone()).ok().and_then(|args| self.tool.approval(&args));
+        let need = parse(args).ok().and_then(|args| self.tool.approval(&args));
         need.unwrap_or(self.spec.approval)
     }
 
     fn access(&self, args: &Value) -> Access {
-        parse(args.clone()).map(|args| self.tool.access(&args)).unwrap_or_default()
+        parse(args).map(|args| self.tool.access(&args)).unwrap_or_default()
+    }
+
+    fn plans(&self, args: &Value) -> (Access, ApprovalNeed) {
+        match parse(args) {
+            Ok(args) => (self.tool.access(&args), self.tool.approval(&args).unwrap_or(self.spec.approval)),
+            Err(_) => (Access::default(), self.spec.approval),
+        }
     }
 
     fn run<'a>(&'a self, args: Value, ctx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>> {

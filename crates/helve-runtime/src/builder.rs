@@ -358,6 +358,7 @@ impl RuntimeBuilder {
             peer: self.peer,
             asked: None,
             tainted: None,
+            beside: false,
         });
         let pipeline = Pipeline {
             registry: Live::new(registry),

@@ -99,7 +99,7 @@ impl Runtime {
     async fn call_by(&self, call: Call, side: Arc<Side>) -> CallResult {
         match self.pipeline.admit_one(call, &side).await {
             // Boxed: what holds this is copied each time that it is handed on, and the work itself is large.
-            Admitted::Ready(ready) => Box::pin(self.pipeline.finish(*ready)).await,
+            Admitted::Ready(ready) => Box::pin(self.pipeline.finish(ready)).await,
             Admitted::Refused(result) => *result,
         }
     }
@@ -283,7 +283,7 @@ impl Pending {
         let Pending { pipeline, mut admitted } = self;
         if admitted.len() == 1 {
             match admitted.pop() {
-                Some(Admitted::Ready(ready)) => done(0, Box::pin(pipeline.finish(*ready)).await),
+                Some(Admitted::Ready(ready)) => done(0, Box::pin(pipeline.finish(ready)).await),
                 Some(Admitted::Refused(result)) => done(0, *result),
                 None => {}
             }
@@ -297,7 +297,7 @@ impl Pending {
                 Admitted::Refused(result) => done(at, *result),
                 Admitted::Ready(ready) => {
                     let pipeline = Arc::clone(&pipeline);
-                    running.spawn(async move { (at, Box::pin(pipeline.finish(*ready)).await) });
+                    running.spawn(async move { (at, Box::pin(pipeline.finish(ready)).await) });
                 }
             }
         }

@@ -32,6 +32,8 @@ pub struct CallScope {
     /// Who else wrote what led to the call, where the owner does not vouch for it: a source such as `mcp:NAME`. What could
     /// carry something out is asked about then.
     pub tainted: Option<String>,
+    /// Other calls come together with it: what all of them have to record may be written at once.
+    pub beside: bool,
 }
 
 /// Counts the time in which somebody is asked, for a caller whose own time does not run then. Cheap to clone; every clone is
@@ -95,6 +97,7 @@ pub(crate) struct Side {
     pub(crate) peer: Option<Arc<dyn Peer>>,
     pub(crate) asked: Option<AskClock>,
     pub(crate) tainted: Option<String>,
+    pub(crate) beside: bool,
 }
 
 /// Who is asked, in order: the one that was given, the owner's hook, nobody.
@@ -113,7 +116,7 @@ pub(crate) fn approver(
 impl Side {
     /// This side as a scope changes it.
     pub(crate) fn within(&self, scope: CallScope, hook: Option<&Arc<dyn Approver>>) -> Side {
-        let CallScope { cancel, progress, approver: given, peer, caller, asked, tainted } = scope;
+        let CallScope { cancel, progress, approver: given, peer, caller, asked, tainted, beside } = scope;
         Side {
             caller: caller.unwrap_or_else(|| self.caller.clone()),
             approver: match given {
@@ -129,6 +132,7 @@ impl Side {
             peer: peer.or_else(|| self.peer.clone()),
             asked: asked.or_else(|| self.asked.clone()),
             tainted: tainted.or_else(|| self.tainted.clone()),
+            beside: beside || self.beside,
         }
     }
 }

@@ -17,6 +17,8 @@ use serializer::Writer;
 
 /// How deeply arrays and objects may be nested in a canonical value. Bounds the stack of writer and reader alike.
 pub const MAX_DEPTH: usize = 256;
+/// So many members are open at once in most values.
+const USUAL_MEMBERS: usize = 24;
 
 /// The canonical bytes of a value. Fails when it is nested deeper than [`MAX_DEPTH`] or is not JSON: a number that is not
 /// finite, a key that is not text.
@@ -28,14 +30,14 @@ pub fn canonical_json<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Store
 
 /// Appends the canonical bytes of a value.
 pub(crate) fn write_canonical<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), StoreError> {
-    value.serialize(Writer::new(out))
+    value.serialize(Writer::new(out, &mut Vec::with_capacity(USUAL_MEMBERS)))
 }
 
-/// Compares two strings by their UTF-16 code units without converting them.
+/// Compares two texts in UTF-8 by their UTF-16 code units without converting them.
 ///
 /// UTF-8 bytes compare like code points. That differs from UTF-16 in one place: characters beyond U+FFFF (lead byte
 /// F0 and up) are surrogates there, and sort before U+E000..U+FFFF (lead bytes EE and EF).
-fn utf16_order(a: &str, b: &str) -> Ordering {
+fn utf16_order(a: &[u8], b: &[u8]) -> Ordering {
     let rank = |byte: u8| {
         if byte >= 0xF0 {
             byte - 2
@@ -45,8 +47,8 @@ fn utf16_order(a: &str, b: &str) -> Ordering {
             byte
         }
     };
-    match a.bytes().zip(b.bytes()).find(|(x, y)| x != y) {
-        Some((x, y)) => rank(x).cmp(&rank(y)),
+    match a.iter().zip(b).find(|(x, y)| x != y) {
+        Some((x, y)) => rank(*x).cmp(&rank(*y)),
         None => a.len().cmp(&b.len()),
     }
 }
@@ -81,17 +83,33 @@ fn needs_escape(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
-fn write_string(out: &mut Vec<u8>, text: &str) {
+/// Writes a string; tells whether it is there as it is.
+fn write_string(out: &mut Vec<u8>, text: &str) -> bool {
+    out.reserve(text.len() + 2);
     out.push(b'"');
-    // Most text has nothing to escape: whole chunks are judged at once, without a branch a byte.
-    for chunk in text.as_bytes().chunks(64) {
-        if chunk.iter().fold(false, |found, &byte| found | needs_escape(byte)) {
-            write_escaped(out, chunk);
-        } else {
-            out.extend_from_slice(chunk);
-        }
+    // Most text has nothing to escape.
+    let plain = is_plain(text.as_bytes());
+    if plain {
+        out.extend_from_slice(text.as_bytes());
+    } else {
+        write_escaped(out, text.as_bytes());
     }
     out.push(b'"');
+    plain
+}
+
+/// Whether nothing has to be escaped. Eight bytes are judged at once.
+fn is_plain(bytes: &[u8]) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const TOPS: u64 = ONES << 7;
+    let (chunks, rest) = bytes.as_chunks::<8>();
+    // The top bit of a byte is set where the byte is below `least`; a byte that itself has it set is not.
+    let below = |word: u64, least: u64| word.wrapping_sub(ONES * least) & !word & TOPS;
+    chunks.iter().all(|chunk| {
+        let word = u64::from_le_bytes(*chunk);
+        let is = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+        below(word, 0x20) | is(b'"') | is(b'\\') == 0
+    }) && !rest.iter().any(|byte| needs_escape(*byte))
 }
 
 fn write_escaped(out: &mut Vec<u8>, bytes: &[u8]) {

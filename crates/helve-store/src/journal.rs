@@ -78,25 +78,27 @@ impl Journal {
     /// process that is killed in the middle may leave the first few.
     pub fn append_all<B: Serialize>(&self, entries: &[Entry<B>]) -> Result<Vec<Appended>, StoreError> {
         let mut places = Vec::with_capacity(entries.len());
-        self.place(entries, |seq, hash| places.push(Appended { seq, hash: hash.to_hex().to_string() }))?;
+        if !entries.is_empty() {
+            let prepared = entries.iter().map(Prepared::new).collect::<Result<Vec<_>, _>>()?;
+            let placed = |seq, hash: blake3::Hash| {
+                places.push(Appended { seq, hash: hash.to_hex().to_string() });
+            };
+            self.append_prepared(prepared, placed)?;
+        }
         Ok(places)
     }
 
     /// The same for whoever does not ask where the entries stand.
     pub fn record<B: Serialize>(&self, entries: &[Entry<B>]) -> Result<(), StoreError> {
-        self.place(entries, |_, _| {})
+        self.record_prepared(entries.iter().map(Prepared::new).collect::<Result<Vec<_>, _>>()?)
     }
 
-    fn place<B: Serialize>(
-        &self,
-        entries: &[Entry<B>],
-        placed: impl FnMut(u64, blake3::Hash),
-    ) -> Result<(), StoreError> {
+    /// The same for whoever has made the entries ready.
+    pub fn record_prepared(&self, entries: Vec<Prepared>) -> Result<(), StoreError> {
         if entries.is_empty() {
             return Ok(());
         }
-        let prepared = entries.iter().map(Prepared::new).collect::<Result<Vec<_>, _>>()?;
-        self.append_prepared(prepared, placed).map(|_| ())
+        self.append_prepared(entries, |_, _| {}).map(|_| ())
     }
 
     /// The session this journal belongs to.

@@ -85,7 +85,7 @@ pub use gc::{GcOptions, GcReport, Removed, gc};
 pub use home::{Home, check_session};
 pub use index::{CallRow, CallState, CallStory, Filter, Index, read_call};
 pub use journal::{Appended, Journal, JournalOptions};
-pub use line::{Entry, EntryKind, MAX_LINE_BYTES, Record};
+pub use line::{Entry, EntryKind, MAX_LINE_BYTES, Prepared, Record};
 pub use seen::{SeenLog, SeenState};
 pub use servers::{NewPin, Pin, Pins, ServerEvent, ServerLogs, Tokens};
 pub use tail::Tail;

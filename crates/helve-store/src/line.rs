@@ -104,14 +104,17 @@ pub(crate) fn genesis(session: &str) -> Hash {
     hasher.finalize()
 }
 
-/// The part of a line that does not depend on its place in the chain, made before any lock is taken.
-pub(crate) struct Prepared {
+/// An entry that is ready to be appended: the part of its line that does not depend on its place in the chain, made before any
+/// lock is taken.
+#[derive(Debug)]
+pub struct Prepared {
     start: Vec<u8>,
     kind: EntryKind,
 }
 
 impl Prepared {
-    pub(crate) fn new<B: Serialize>(entry: &Entry<B>) -> Result<Prepared, StoreError> {
+    /// Fails when the entry is no JSON, or too long for a line.
+    pub fn new<B: Serialize>(entry: &Entry<B>) -> Result<Prepared, StoreError> {
         let mut start = Vec::with_capacity(USUAL_LINE_BYTES);
         start.extend_from_slice(b"{\"at_us\":");
         write_u64(&mut start, entry.at_us);
@@ -154,13 +157,23 @@ impl Prepared {
     }
 }
 
+/// The two digits of each byte.
+const PAIRS: [[u8; 2]; 256] = {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut pairs = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        pairs[byte] = [DIGITS[byte >> 4], DIGITS[byte & 15]];
+        byte += 1;
+    }
+    pairs
+};
+
 /// The digits of a hash. By a table, because every append writes several.
 pub(crate) fn hex(hash: &Hash) -> [u8; HEX] {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut digits = [0; HEX];
-    for (pair, byte) in digits.chunks_exact_mut(2).zip(hash.as_bytes()) {
-        pair[0] = DIGITS[usize::from(byte >> 4)];
-        pair[1] = DIGITS[usize::from(byte & 15)];
+    for (pair, byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(hash.as_bytes()) {
+        *pair = PAIRS[usize::from(*byte)];
     }
     digits
 }

@@ -212,8 +212,7 @@ impl Authority {
         let spec = entry.spec();
         let rule = entry.rule(&self.policy);
         enabled(spec, rule)?;
-        let (access, declared) =
-            contained_call(spec, || (entry.tool.access(&args), entry.tool.approval(&args)))?;
+        let (access, declared) = contained_call(spec, || entry.tool.plans(&args))?;
         let contained = contained(spec, shell);
         let mut judged = self.judge(spec, &access, &contained)?;
         judged.iter_mut().for_each(|one| one.hide_secrets(shown));

@@ -13,9 +13,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use helve_core::context::{Parts, assemble};
 use helve_core::files::{SeenFiles, UndoSink};
 use helve_core::{
-    BoxFuture, CallId, Cancel, CommandUse, Context, ErrorKind, Files, FilesScope, Lane, Output, Peer,
-    Progress, Removed, SandboxReport, Servers, Shell, ShellBackend, ShellJob, ShellOutput, ShellRequest,
-    TakenOut, ToolError, ToolSpec, Work,
+    BoxFuture, CallId, Cancel, CancelHandle, CommandUse, Context, ErrorKind, Files, FilesScope, Lane, Output,
+    Peer, Progress, Removed, SandboxReport, Servers, Shell, ShellBackend, ShellJob, ShellOutput,
+    ShellRequest, TakenOut, ToolError, ToolSpec, Work,
 };
 use helve_store::Blobs;
 
@@ -95,32 +95,23 @@ impl Executor {
         let entry = Arc::clone(permit.entry());
         let spec = entry.spec();
         if spec.lane == Lane::Files {
-            for note in self.lanes.cut_calls().await? {
+            for note in Box::pin(self.lanes.cut_calls()).await? {
                 notes.add(note);
             }
         }
         let (give_up, own) = Cancel::pair();
-        let inner = Side { cancel: side.cancel.clone().or(&own), ..side.clone() };
-        let ctx = self.context(call, &inner, &permit, notes)?;
+        let cancel = side.cancel.clone().or(&own);
+        let ctx = self.context(call, side, &cancel, &permit, notes)?;
         let deadline = self.deadline(spec);
         let args = permit.enter();
         let start = std::panic::catch_unwind(AssertUnwindSafe(|| entry.tool.run(args, &ctx)));
         let mut work = Unwinding(start.map_err(|_panic| panicked(&spec.name))?);
-        tokio::select! {
-            // Most tools are done at the first look: no timer is set and nobody listens for a cancellation then.
-            biased;
-            done = &mut work => return done.unwrap_or_else(|| Err(panicked(&spec.name))),
-            () = tokio::time::sleep(deadline) => {}
-            () = given_up(&side.cancel) => return Err(cancelled()),
+        // Most tools are done at the first look: no timer is set and nobody listens for a cancellation then.
+        let first = std::future::poll_fn(|poller| Poll::Ready(Pin::new(&mut work).poll(poller))).await;
+        match first {
+            Poll::Ready(done) => done.unwrap_or_else(|| Err(panicked(&spec.name))),
+            Poll::Pending => Box::pin(within(spec, deadline, work, &side.cancel, give_up)).await,
         }
-        // What works on in another thread is told too. What it had changed by then it says.
-        give_up.cancel();
-        if spec.lane == Lane::Files
-            && let Ok(Some(Ok(output))) = tokio::time::timeout(GRACE, work).await
-        {
-            return Ok(output);
-        }
-        Err(timed_out(&spec.name, deadline))
     }
 
     fn deadline(&self, spec: &ToolSpec) -> Duration {
@@ -136,6 +127,7 @@ impl Executor {
         &self,
         call: &CallId,
         side: &Side,
+        cancel: &Cancel,
         permit: &Permit,
         notes: &Notes,
     ) -> Result<Context, ToolError> {
@@ -147,7 +139,7 @@ impl Executor {
                 blobs: self.lanes.blobs()?,
                 lanes: Arc::clone(&self.lanes),
                 governor: Arc::clone(&self.governor),
-                cancel: side.cancel.clone(),
+                cancel: cancel.clone(),
                 live: Some(&progress).filter(|progress| side.live && progress.is_heard()).cloned(),
                 permitted: permit.access().commands.clone(),
                 notes: notes.clone(),
@@ -159,12 +151,16 @@ impl Executor {
             caller: side.caller.name().to_owned(),
             limits: Arc::clone(&self.governor.limits),
             shell,
-            files: if spec.lane == Lane::Files { Some(self.files(call, side, permit, notes)?) } else { None },
+            files: if spec.lane == Lane::Files {
+                Some(self.files(call, cancel, permit, notes)?)
+            } else {
+                None
+            },
             net: matches!(spec.lane, Lane::Files | Lane::Wasm | Lane::Mcp)
                 .then(|| self.lanes.net())
                 .flatten(),
             blobs: Some(self.lanes.earlier_outputs()),
-            servers: self.servers(spec, side, notes),
+            servers: self.servers(spec, cancel, notes),
             peer: side.peer.as_ref().map(|peer| {
                 let (peer, governor) = (Arc::clone(peer), Arc::clone(&self.governor));
                 Arc::new(GovernedPeer { peer, governor }) as Arc<dyn Peer>
@@ -176,22 +172,22 @@ impl Executor {
                 }
                 None => progress,
             },
-            cancel: side.cancel.clone(),
+            cancel: cancel.clone(),
         }))
     }
 
     /// The one tool of a server that a tool of the lane `mcp` stands for.
-    fn servers(&self, spec: &ToolSpec, side: &Side, notes: &Notes) -> Option<Arc<dyn Servers>> {
+    fn servers(&self, spec: &ToolSpec, cancel: &Cancel, notes: &Notes) -> Option<Arc<dyn Servers>> {
         let origin = spec.origin.clone().filter(|_| spec.lane == Lane::Mcp)?;
         let servers = self.lanes.servers()?;
-        Some(Arc::new(OneTool { servers, origin, cancel: side.cancel.clone(), notes: notes.clone() }))
+        Some(Arc::new(OneTool { servers, origin, cancel: cancel.clone(), notes: notes.clone() }))
     }
 
     /// The call's own handle on the files.
     fn files(
         &self,
         call: &CallId,
-        side: &Side,
+        cancel: &Cancel,
         permit: &Permit,
         notes: &Notes,
     ) -> Result<Arc<dyn Files>, ToolError> {
@@ -209,7 +205,7 @@ impl Executor {
             left_out: if permit.undoes().is_some() { Vec::new() } else { lanes.left_out(&spec.name) },
             undo: undo.map(|undo| undo as Arc<dyn UndoSink>),
             seen,
-            cancel: side.cancel.clone(),
+            cancel: cancel.clone(),
         }))
     }
 
@@ -231,6 +227,30 @@ impl Executor {
         };
         Ok(CallUndo::new(of, store, limits.undo_bytes, lanes.policy.fsync()))
     }
+}
+
+/// Waits for work that goes on, to its deadline.
+async fn within(
+    spec: &ToolSpec,
+    deadline: Duration,
+    mut work: Unwinding<'_, Result<Output, ToolError>>,
+    cancel: &Cancel,
+    give_up: CancelHandle,
+) -> Result<Output, ToolError> {
+    tokio::select! {
+        biased;
+        done = &mut work => return done.unwrap_or_else(|| Err(panicked(&spec.name))),
+        () = tokio::time::sleep(deadline) => {}
+        () = given_up(cancel) => return Err(cancelled()),
+    }
+    // What works on in another thread is told too. What it had changed by then it says.
+    give_up.cancel();
+    if spec.lane == Lane::Files
+        && let Ok(Some(Ok(output))) = tokio::time::timeout(GRACE, work).await
+    {
+        return Ok(output);
+    }
+    Err(timed_out(&spec.name, deadline))
 }
 
 async fn given_up(cancel: &Cancel) {

@@ -214,7 +214,9 @@ impl Pipeline {
         let result = match look {
             Ok(Authorized::Permit(permit)) => Ok(*permit),
             Ok(Authorized::Question(question)) => {
-                self.authority.ask(vec![*question], side).await.pop().unwrap_or_else(unanswered)
+                // Boxed, as what is seldom needed is: the size of a call is copied each time that it is handed on.
+                let asked = Box::pin(self.authority.ask(vec![*question], side));
+                asked.await.pop().unwrap_or_else(unanswered)
             }
             Err(refusal) => Err(refusal),
         };
@@ -264,7 +266,7 @@ impl Pipeline {
         story.args = serde_json::json!({ "call": undoes });
         let permit = self.authority.own(entry, undoes);
         match self.place(story, Ok(permit)) {
-            Admitted::Ready(ready) => self.finish(*ready).await,
+            Admitted::Ready(ready) => self.finish(ready).await,
             Admitted::Refused(result) => *result,
         }
     }
@@ -363,14 +365,15 @@ impl Pipeline {
     }
 
     /// Schedule to record.
-    pub(crate) async fn finish(&self, ready: Ready) -> CallResult {
-        let Ready { mut story, permit, place } = ready;
+    pub(crate) async fn finish(&self, ready: Box<Ready>) -> CallResult {
+        let Ready { mut story, permit, place } = *ready;
         let _worker = place.turn().await;
         // A call before this one may have changed what was approved.
         if let Err(error) = self.authority.still_holds(&permit) {
             return self.refuse(story, error);
         }
-        if let Err(error) = self.recorder.planned(self.planned(&story)) {
+        let alone = !story.side.beside && self.scheduler.is_alone();
+        if let Err(error) = self.recorder.planned(self.planned(&story), alone).await {
             return story.result(Err(error)).0;
         }
         let entry = Arc::clone(permit.entry());
@@ -396,6 +399,7 @@ impl Pipeline {
         story.sandbox = told.sandbox.or(story.sandbox);
         let (outcome, notes) = self.govern(&story.call, outcome, &entry);
         story.notes.extend(notes);
+        let alone = !story.side.beside && self.scheduler.is_alone();
         let heard =
             (!by_owner && !self.hooks.are_deaf(HookEvent::AfterCall, &story.tool)).then(|| story.clone());
         let (mut result, raw) = story.result(outcome);
@@ -404,7 +408,7 @@ impl Pipeline {
             None => Vec::new(),
         };
         let beside = Beside { raw: raw.as_deref(), changes: &told.changed, hooks: &hooks };
-        if let Err(error) = self.recorder.outcome(&result, beside) {
+        if let Err(error) = self.recorder.outcome(&result, beside, alone).await {
             result.ok = false;
             result.error = Some(WireError::from(error));
         }

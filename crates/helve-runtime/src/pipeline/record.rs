@@ -1,4 +1,7 @@
-//! Record: the call's whole story into the journal, planned before, outcome after. No secret enters it.
+//! Record: the call's whole story into the journal, planned before, outcome after. No secret enters it. Entries of calls that
+//! run beside each other are written `together`.
+
+mod together;
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -8,7 +11,7 @@ use helve_core::{
     CallId, CallResult, Content, Cost, Decision, SandboxReport, ToolError, Truncated, WireError,
 };
 use helve_policy::HookEvent;
-use helve_store::{Entry, EntryKind, Home, Journal, JournalOptions, StoreError};
+use helve_store::{Entry, EntryKind, Home, Journal, JournalOptions, Prepared, StoreError};
 use serde::Serialize;
 
 use serde_json::Value;
@@ -18,6 +21,8 @@ use crate::approval::note::ApprovalNote;
 use crate::files::FileChanged;
 use crate::hooks::HookNote;
 use crate::off_async;
+pub(crate) use together::Recorded;
+use together::Together;
 
 /// Writes the journal of one session; opens it at the first entry.
 pub(crate) struct Recorder {
@@ -26,6 +31,7 @@ pub(crate) struct Recorder {
     workspace: String,
     fsync: bool,
     journal: OnceLock<Journal>,
+    together: Together,
 }
 
 /// What is written before a call runs. The members of both bodies stand in the order of canonical JSON, so that writing
@@ -166,28 +172,29 @@ struct SessionHooks<'a> {
 impl Recorder {
     pub(crate) fn new(home: PathBuf, session: String, workspace: &Path, fsync: bool) -> Self {
         let workspace = workspace.to_string_lossy().into_owned();
-        Recorder { home, session, workspace, fsync, journal: OnceLock::new() }
+        Recorder { home, session, workspace, fsync, journal: OnceLock::new(), together: Together::default() }
     }
 
-    /// Before the call.
-    pub(crate) fn planned(&self, planned: Planned<'_>) -> Result<(), ToolError> {
-        self.append(&[planned_entry(planned)])
+    /// Before the call. `alone` says that no other call is under way whose entry could go with it.
+    pub(crate) fn planned(&self, planned: Planned<'_>, alone: bool) -> Recorded<'_> {
+        Recorded::new(self, prepared(&planned_entry(planned)), alone)
     }
 
     /// After the call.
-    pub(crate) fn outcome(&self, result: &CallResult, beside: Beside<'_>) -> Result<(), ToolError> {
-        self.append(&[outcome_entry(result, beside)])
+    pub(crate) fn outcome(&self, result: &CallResult, beside: Beside<'_>, alone: bool) -> Recorded<'_> {
+        Recorded::new(self, prepared(&outcome_entry(result, beside)), alone)
     }
 
     /// What hooks said of the session.
     pub(crate) fn session(&self, event: HookEvent, said: &[HookNote]) -> Result<(), ToolError> {
         let body = Body::Session { hooks: SessionHooks { event, said } };
-        self.append(&[entry(EntryKind::Note, None, body)])
+        self.append(vec![prepared(&entry(EntryKind::Note, None, body))?])
     }
 
     /// Both at once, for a call that was refused before it could run.
     pub(crate) fn refused(&self, planned: Planned<'_>, result: &CallResult) -> Result<(), ToolError> {
-        self.append(&[planned_entry(planned), outcome_entry(result, Beside::default())])
+        let entries = [planned_entry(planned), outcome_entry(result, Beside::default())];
+        self.append(entries.iter().map(prepared).collect::<Result<_, _>>()?)
     }
 
     /// The workspace, as the journal names it.
@@ -195,8 +202,8 @@ impl Recorder {
         &self.workspace
     }
 
-    fn append(&self, entries: &[Entry<Body<'_>>]) -> Result<(), ToolError> {
-        let write = || self.open()?.record(entries).map_err(|error| unrecorded(&error));
+    fn append(&self, entries: Vec<Prepared>) -> Result<(), ToolError> {
+        let write = || self.open()?.record_prepared(entries).map_err(|error| unrecorded(&error));
         if self.fsync { off_async(write) } else { write() }
     }
 
@@ -221,6 +228,10 @@ fn unrecorded(error: &StoreError) -> ToolError {
     };
     ToolError::internal(format!("The journal cannot be written: {error}"))
         .hint(format!("Nothing runs unrecorded.{remedy}"))
+}
+
+fn prepared(entry: &Entry<Body<'_>>) -> Result<Prepared, ToolError> {
+    Prepared::new(entry).map_err(|error| unrecorded(&error))
 }
 
 fn planned_entry(planned: Planned<'_>) -> Entry<Body<'_>> {

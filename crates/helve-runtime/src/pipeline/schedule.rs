@@ -72,6 +72,11 @@ impl Scheduler {
         Place { scheduler: Arc::clone(self), number, moved }
     }
 
+    /// Whether there is at most one call in the line.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.line().len() <= 1
+    }
+
     fn line(&self) -> MutexGuard<'_, Vec<Waiting>> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }

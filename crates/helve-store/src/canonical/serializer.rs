@@ -1,16 +1,15 @@
 //! A serde serializer that writes canonical JSON directly, so that no tree of values has to be built first.
 //!
 //! The members of an object are written as they come; when the object ends and they were out of order, their bytes are
-//! put into order. Most of the cost of sorting is thus a copy.
+//! put into order. Most of the cost of sorting is thus a copy. Where members begin is kept for all open objects in one place,
+//! and their keys are compared where they were written.
 
-use std::borrow::Cow;
+use std::cmp::Ordering;
 
 use serde::ser::{
     Error as _, Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant,
     SerializeTuple, SerializeTupleStruct, SerializeTupleVariant, Serializer,
 };
-
-use serde_json::Value;
 
 use super::{MAX_DEPTH, utf16_order, write_f64, write_i64, write_string, write_u64};
 use crate::StoreError;
@@ -24,17 +23,24 @@ impl serde::ser::Error for StoreError {
 /// Writes one value.
 pub(super) struct Writer<'o> {
     out: &'o mut Vec<u8>,
+    /// The members of the objects that are open, the innermost last.
+    members: &'o mut Vec<Member>,
     depth_left: usize,
 }
 
 impl<'o> Writer<'o> {
-    pub(super) fn new(out: &'o mut Vec<u8>) -> Self {
-        Writer { out, depth_left: MAX_DEPTH }
+    pub(super) fn new(out: &'o mut Vec<u8>, members: &'o mut Vec<Member>) -> Self {
+        Writer { out, members, depth_left: MAX_DEPTH }
     }
 
     fn deeper(self) -> Result<Self, StoreError> {
         let depth_left = self.depth_left.checked_sub(1).ok_or(StoreError::TooDeep(MAX_DEPTH))?;
-        Ok(Writer { out: self.out, depth_left })
+        Ok(Writer { depth_left, ..self })
+    }
+
+    /// The same for a value inside.
+    fn inner(&mut self) -> Writer<'_> {
+        Writer { out: self.out, members: self.members, depth_left: self.depth_left }
     }
 
     fn literal(self, text: &[u8]) -> Result<(), StoreError> {
@@ -46,7 +52,7 @@ impl<'o> Writer<'o> {
     fn variant(self, name: &str) -> Result<Self, StoreError> {
         let writer = self.deeper()?;
         writer.out.push(b'{');
-        write_string(writer.out, name);
+        let _ = write_string(writer.out, name);
         writer.out.push(b':');
         Ok(writer)
     }
@@ -60,7 +66,8 @@ impl<'o> Writer<'o> {
     fn object(self, close: &'static [u8]) -> Result<Object<'o>, StoreError> {
         let writer = self.deeper()?;
         writer.out.push(b'{');
-        Ok(Object { writer, members: Vec::new(), key: None, close })
+        let first = writer.members.len();
+        Ok(Object { writer, first, is_sorted: true, close })
     }
 }
 
@@ -130,7 +137,7 @@ impl<'o> Serializer for Writer<'o> {
     }
 
     fn serialize_str(self, value: &str) -> Result<(), StoreError> {
-        write_string(self.out, value);
+        let _ = write_string(self.out, value);
         Ok(())
     }
 
@@ -178,8 +185,8 @@ impl<'o> Serializer for Writer<'o> {
         variant: &'static str,
         value: &T,
     ) -> Result<(), StoreError> {
-        let writer = self.variant(variant)?;
-        value.serialize(Writer { out: &mut *writer.out, depth_left: writer.depth_left })?;
+        let mut writer = self.variant(variant)?;
+        value.serialize(writer.inner())?;
         writer.literal(b"}")
     }
 
@@ -236,7 +243,7 @@ impl Array<'_> {
         if !std::mem::take(&mut self.first) {
             self.writer.out.push(b',');
         }
-        value.serialize(Writer { out: self.writer.out, depth_left: self.writer.depth_left })
+        value.serialize(self.writer.inner())
     }
 
     fn close(self) -> Result<(), StoreError> {
@@ -247,39 +254,68 @@ impl Array<'_> {
 /// An object on its way.
 pub(super) struct Object<'o> {
     writer: Writer<'o>,
-    members: Vec<Member>,
-    key: Option<Cow<'static, str>>,
+    /// Where its members begin among those of all open objects.
+    first: usize,
+    is_sorted: bool,
     close: &'static [u8],
 }
 
-/// A member that is written: its key, and where it begins in the output. It ends where the next begins.
-struct Member {
-    key: Cow<'static, str>,
+/// A member that is written: where it begins in the output, and where its key ends. It ends where the next begins.
+pub(super) struct Member {
     start: usize,
+    key_end: usize,
+    /// The key itself, where it is not written as it is.
+    key: Option<Box<str>>,
+}
+
+impl Member {
+    fn key<'k>(&'k self, out: &'k [u8], from: usize) -> &'k [u8] {
+        match &self.key {
+            Some(key) => key.as_bytes(),
+            None => out.get(self.start + 1 - from..self.key_end - 1 - from).unwrap_or_default(),
+        }
+    }
+}
+
+/// The order of two members in `out`, which begins with the byte `from` of the output.
+fn order(one: &Member, other: &Member, out: &[u8], from: usize) -> Ordering {
+    utf16_order(one.key(out, from), other.key(out, from))
 }
 
 impl Object<'_> {
-    fn member<T: Serialize + ?Sized>(&mut self, key: Cow<'static, str>, value: &T) -> Result<(), StoreError> {
-        let start = self.writer.out.len();
-        write_string(self.writer.out, &key);
-        self.writer.out.push(b':');
-        value.serialize(Writer { out: self.writer.out, depth_left: self.writer.depth_left })?;
+    /// Says that a key stands from `start` on.
+    fn has_key(&mut self, start: usize, plain: bool) {
+        let Writer { out, members, .. } = &mut self.writer;
+        let written = out.get(start..).unwrap_or_default();
+        let key = if plain { None } else { serde_json::from_slice(written).ok() };
+        let member = Member { start, key_end: out.len(), key };
+        if members.len() > self.first
+            && let Some(before) = members.last()
+        {
+            self.is_sorted &= order(before, &member, out, 0).is_le();
+        }
+        members.push(member);
+        out.push(b':');
+    }
+
+    fn has_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), StoreError> {
+        value.serialize(self.writer.inner())?;
         self.writer.out.push(b',');
-        self.members.push(Member { key, start });
         Ok(())
     }
 
     fn close(self) -> Result<(), StoreError> {
-        let Object { writer, members, close, .. } = self;
-        let out = writer.out;
-        if members.windows(2).any(|pair| utf16_order(&pair[0].key, &pair[1].key).is_gt()) {
-            reorder(out, &members);
+        let Writer { out, members, .. } = self.writer;
+        let own = members.get(self.first..).unwrap_or_default();
+        if !self.is_sorted {
+            reorder(out, own);
         }
-        if !members.is_empty() {
+        if !own.is_empty() {
             // The comma behind the last member.
             out.pop();
         }
-        out.extend_from_slice(close);
+        members.truncate(self.first);
+        out.extend_from_slice(self.close);
         Ok(())
     }
 }
@@ -288,12 +324,12 @@ fn reorder(out: &mut Vec<u8>, members: &[Member]) {
     let Some(first) = members.first() else { return };
     let written = out.split_off(first.start);
     let ends = members.iter().skip(1).map(|next| next.start).chain([first.start + written.len()]);
-    let mut parts: Vec<(&str, &[u8])> = members
+    let mut parts: Vec<(&Member, &[u8])> = members
         .iter()
         .zip(ends)
-        .map(|(member, end)| (&*member.key, &written[member.start - first.start..end - first.start]))
+        .map(|(member, end)| (member, &written[member.start - first.start..end - first.start]))
         .collect();
-    parts.sort_by(|a, b| utf16_order(a.0, b.0));
+    parts.sort_by(|a, b| order(a.0, b.0, &written, first.start));
     for (_, bytes) in parts {
         out.extend_from_slice(bytes);
     }
@@ -321,7 +357,10 @@ macro_rules! alike {
             type Error = StoreError;
 
             fn $method<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), StoreError> {
-                self.member(Cow::Borrowed(key), value)
+                let start = self.writer.out.len();
+                let plain = write_string(self.writer.out, key);
+                self.has_key(start, plain);
+                self.has_value(value)
             }
 
             fn end(self) -> Result<(), StoreError> {
@@ -348,20 +387,24 @@ impl SerializeMap for Object<'_> {
     type Error = StoreError;
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), StoreError> {
-        let wrong = || StoreError::custom("a key of an object must be text, a number or a boolean");
-        let key = match serde_json::to_value(key).map_err(|_| wrong())? {
-            Value::String(text) => text,
-            Value::Number(number) => number.to_string(),
-            Value::Bool(value) => value.to_string(),
-            _ => return Err(wrong()),
-        };
-        self.key = Some(Cow::Owned(key));
+        let start = self.writer.out.len();
+        key.serialize(self.writer.inner())?;
+        let written = self.writer.out.get(start..).unwrap_or_default();
+        match written.first() {
+            Some(b'"') => {}
+            Some(b'-' | b'0'..=b'9' | b't' | b'f') => {
+                self.writer.out.insert(start, b'"');
+                self.writer.out.push(b'"');
+            }
+            _ => return Err(StoreError::custom("a key of an object must be text, a number or a boolean")),
+        }
+        let plain = !self.writer.out.get(start..).unwrap_or_default().contains(&b'\\');
+        self.has_key(start, plain);
         Ok(())
     }
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), StoreError> {
-        let key = self.key.take().ok_or_else(|| StoreError::custom("a value came without its key"))?;
-        self.member(key, value)
+        self.has_value(value)
     }
 
     fn end(self) -> Result<(), StoreError> {

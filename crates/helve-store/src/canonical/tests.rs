@@ -88,9 +88,17 @@ proptest! {
     }
 
     #[test]
+    fn what_needs_no_escape_is_seen_whole(bytes in prop::collection::vec(
+        prop_oneof![any::<u8>(), prop::sample::select(vec![0x1f, 0x20, 0x21, 0x22, 0x23, 0x5b, 0x5c, 0x5d, 0xa2, 0xdc])],
+        0..40,
+    )) {
+        prop_assert_eq!(is_plain(&bytes), !bytes.iter().any(|byte| needs_escape(*byte)));
+    }
+
+    #[test]
     fn keys_are_ordered_by_utf16_units(a in any::<String>(), b in any::<String>()) {
         let expected = a.encode_utf16().cmp(b.encode_utf16());
-        prop_assert_eq!(utf16_order(&a, &b), expected);
+        prop_assert_eq!(utf16_order(a.as_bytes(), b.as_bytes()), expected);
     }
 
     #[test]
@@ -98,7 +106,7 @@ proptest! {
         a in "[a\u{d7ff}\u{e000}\u{f8ff}\u{ffff}\u{10000}\u{10ffff}]{0,4}",
         b in "[a\u{d7ff}\u{e000}\u{f8ff}\u{ffff}\u{10000}\u{10ffff}]{0,4}",
     ) {
-        prop_assert_eq!(utf16_order(&a, &b), a.encode_utf16().cmp(b.encode_utf16()));
+        prop_assert_eq!(utf16_order(a.as_bytes(), b.as_bytes()), a.encode_utf16().cmp(b.encode_utf16()));
     }
 }
 

@@ -48,6 +48,19 @@ pub(crate) fn normalize(
     args: &Args,
     limits: &Limits,
 ) -> Result<Normalized, ToolError> {
+    let depth = usize::try_from(limits.args_depth).unwrap_or(usize::MAX);
+    if let Args::Value(value) = args
+        && validator.takes_as_it_is(value)
+        && !strict_json::deeper_than(value, depth)
+        && weight(value) <= limits.args_bytes
+    {
+        return Ok(Normalized { args: value.clone(), notes: Vec::new() });
+    }
+    repair(tool, validator, args, limits)
+}
+
+/// The same for arguments in which there may be something to repair.
+fn repair(tool: &str, validator: &Validator, args: &Args, limits: &Limits) -> Result<Normalized, ToolError> {
     let schema = validator.schema();
     let object = to_object(tool, schema, args, limits)?;
     let depth = usize::try_from(limits.args_depth).unwrap_or(usize::MAX);

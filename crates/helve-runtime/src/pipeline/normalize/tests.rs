@@ -231,8 +231,62 @@ proptest! {
     }
 
     #[test]
+    fn what_is_taken_as_it_is_has_nothing_to_repair(
+        args in prop::collection::btree_map("[a-e]|text|description|arguments", any_value(), 0..4),
+        required in prop::collection::vec("[a-d]", 0..2),
+    ) {
+        let schema = json!({"type": "object", "additionalProperties": false, "required": required, "properties": {
+            "a": {"type": "string", "x-aliases": ["text"]},
+            "b": {"type": "integer", "minimum": -3, "maximum": 3, "x-clamp": true},
+            "c": {"type": "boolean"},
+            "d": {"type": "string", "enum": ["One", "two"]},
+        }});
+        let (validator, args) = (Validator::new(schema), Value::Object(args.into_iter().collect()));
+        if validator.takes_as_it_is(&args) {
+            let repaired = repair("t", &validator, &Args::Value(args.clone()), &Limits::default()).unwrap();
+            prop_assert_eq!(repaired, Normalized { args, notes: Vec::new() });
+        }
+    }
+
+    #[test]
     fn no_text_makes_it_panic(text in "\\PC{0,40}") {
         let _ = run(Args::Text(text));
+    }
+}
+
+/// Values of every kind, near what a schema may say.
+fn any_value() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(json!(null)),
+        any::<bool>().prop_map(Value::from),
+        (-5i64..5).prop_map(Value::from),
+        (-5i64..5).prop_map(|whole| json!(whole as f64)),
+        Just(json!(0.5)),
+        "|1|true|One|one|two|\\{\"a\":1\\}|\\[1\\]".prop_map(Value::from),
+        Just(json!([])),
+        Just(json!({"type": "text", "text": "x"})),
+    ]
+}
+
+#[test]
+fn only_a_schema_with_nothing_to_repair_is_taken_for_one() {
+    let plain =
+        json!({"type": "object", "additionalProperties": false, "properties": {"a": {"type": "string"}}});
+    let takes = |schema: &Value| Validator::new(schema.clone()).takes_as_it_is(&json!({"a": "x"}));
+    assert!(takes(&plain));
+    for (pointer, member) in [
+        ("", json!({"additionalProperties": true})),
+        ("", json!({"anyOf": [{}]})),
+        ("/properties/a", json!({"default": "y"})),
+        ("/properties/a", json!({"anyOf": [{"type": "string"}]})),
+        ("/properties/a", json!({"type": ["string", "array"]})),
+        ("/properties", json!({"b": {"type": "object"}})),
+        ("/properties", json!({"b": {"type": "string", "default": "y"}})),
+    ] {
+        let mut schema = plain.clone();
+        let place = schema.pointer_mut(pointer).and_then(Value::as_object_mut).unwrap();
+        place.extend(member.as_object().unwrap().clone());
+        assert!(!takes(&schema), "{schema}");
     }
 }
 

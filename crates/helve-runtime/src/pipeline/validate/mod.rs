@@ -31,6 +31,7 @@ const PATTERN_BYTES: usize = 1 << 20;
 pub(crate) struct Validator {
     schema: Value,
     quick: OnceLock<Option<Quick>>,
+    plain: OnceLock<bool>,
     full: OnceLock<Result<Judge, String>>,
 }
 
@@ -64,17 +65,27 @@ impl Judge {
 
 impl Validator {
     pub(crate) fn new(schema: Value) -> Self {
-        Validator { schema, quick: OnceLock::new(), full: OnceLock::new() }
+        Validator { schema, quick: OnceLock::new(), plain: OnceLock::new(), full: OnceLock::new() }
     }
 
     pub(crate) fn schema(&self) -> &Value {
         &self.schema
     }
 
+    /// Whether `value` is valid and there is nothing in it that normalize would change. A no says nothing.
+    pub(crate) fn takes_as_it_is(&self, value: &Value) -> bool {
+        let fractions = || value.as_object().into_iter().flatten().any(|(_, member)| member.is_f64());
+        *self.plain.get_or_init(|| quick::is_plain(&self.schema)) && self.is_quick(value) && !fractions()
+    }
+
+    fn is_quick(&self, value: &Value) -> bool {
+        let quick = self.quick.get_or_init(|| Quick::compile(&self.schema));
+        quick.as_ref().is_some_and(|quick| quick.accepts(value))
+    }
+
     /// Every problem of `value`; empty if it is valid. The outer error is a schema that does not compile.
     pub(crate) fn problems(&self, value: &Value) -> Result<Vec<Problem>, String> {
-        let quick = self.quick.get_or_init(|| Quick::compile(&self.schema));
-        if quick.as_ref().is_some_and(|quick| quick.accepts(value)) {
+        if self.is_quick(value) {
             return Ok(Vec::new());
         }
         let full = self.full.get_or_init(|| Judge::new(&self.schema));

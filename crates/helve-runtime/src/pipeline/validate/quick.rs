@@ -186,6 +186,20 @@ impl Node {
     }
 }
 
+/// Whether there is nothing to repair in arguments that fit: no other key is known, each value is of one kind that nothing is
+/// made into, and nothing is put in where it is absent.
+pub(super) fn is_plain(schema: &Value) -> bool {
+    let scalar = |name: &Value| matches!(name.as_str(), Some("string" | "boolean" | "integer"));
+    let plain = |property: &Value| {
+        let typed = property.get("type").is_some_and(scalar);
+        typed && ["default", "anyOf"].iter().all(|keyword| property.get(keyword).is_none())
+    };
+    schema.get("type").is_some_and(|name| name == "object")
+        && schema.get("additionalProperties") == Some(&Value::Bool(false))
+        && schema.get("anyOf").is_none()
+        && schema.get("properties").and_then(Value::as_object).is_some_and(|all| all.values().all(plain))
+}
+
 /// JSON Schema holds 1 and 1.0 to be equal, `serde_json` does not: leave numbers to the judge.
 fn comparable(options: &[Value]) -> Option<Vec<Value>> {
     let plain = |v: &Value| v.is_string() || v.is_boolean() || v.is_null();

@@ -44,6 +44,7 @@ mod rate;
 mod search;
 mod slot;
 mod sse;
+mod straight;
 mod tool;
 
 #[doc(hidden)]

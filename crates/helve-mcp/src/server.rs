@@ -12,7 +12,8 @@
 //! | `exchange` | one running request: progress, questions, log, cancellation |
 //! | `rounds` | what is kept between the rounds of a request that asks something |
 //! | `shown` | declarations and results as MCP has them |
-//! | `stdio`, `http` | the two transports; `input` is what comes in over the first |
+//! | `stdio`, `http` | the two transports |
+//! | `streams` | what the first is made of: `input` and `output`, and calls that are answered `straight`, through the `door` |
 //! | `crowd` | many clients at one door |
 //!
 //! Deliberately not here: who may call what (the pipeline), where a token is kept, what a resource is made of.
@@ -20,14 +21,18 @@
 #![expect(deprecated, reason = "the older era has logging and sampling, which the newer one only tolerates")]
 
 mod crowd;
+mod door;
 mod exchange;
 mod face;
 mod http;
 mod input;
 mod listen;
+mod output;
 mod rounds;
 mod shown;
 mod stdio;
+mod straight;
+mod streams;
 
 use std::sync::Arc;
 
@@ -70,6 +75,8 @@ pub struct HostCall {
     pub progress: Option<mpsc::Sender<ProgressNote>>,
     /// The client, for questions.
     pub peer: Arc<dyn Peer>,
+    /// Whether other calls of the client came together with it.
+    pub beside: bool,
 }
 
 /// What is offered to one client. Everything but tools has a default of nothing.

@@ -21,6 +21,7 @@ use super::look::Era;
 use super::more::{self, Listed};
 use super::process::Process;
 use super::questions::Underway;
+use super::straight::{Answered, Straight};
 
 /// How often a server of the newer era may ask back within one call.
 const ROUNDS: u32 = 16;
@@ -31,6 +32,8 @@ const PAGES: usize = 1_000;
 pub(crate) struct Connection {
     pub(super) service: RunningService<RoleClient, Face>,
     pub(super) process: Option<Process>,
+    /// The way for calls of tools that need nothing of the loop.
+    pub(super) straight: Option<Straight>,
     pub(super) ending: Ending,
     pub(super) server: String,
     pub(crate) era: Era,
@@ -155,29 +158,59 @@ impl Connection {
             return more::reply(what, answer, self.sandbox())
                 .ok_or_else(|| CallFailure::Plain(self.strange(what.method())));
         }
+        if let Some(straight) = &self.straight {
+            let answer = Box::pin(self.once_straight(straight, call, &underway, from, within)).await?;
+            return self.reply(call, answer);
+        }
         let mut params = CallToolRequestParams::new(call.tool.clone());
         params.arguments = call.args.as_object().cloned();
         for _ in 0..ROUNDS {
             let request = ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()));
-            let (result, request_state) = match Box::pin(self.once(call, request, &underway, from, within))
-                .await?
-            {
-                ServerResult::CallToolResult(result) => return Ok(content::reply(result, self.sandbox())),
-                ServerResult::InputRequiredResult(wanted) => {
-                    Box::pin(self.answers(wanted, &underway)).await?
-                }
-                // A result without content is one of the oldest protocol.
-                ServerResult::EmptyResult(_) => {
-                    let (content, sandbox) = (Vec::new(), self.sandbox());
-                    return Ok(ServerReply { content, structured: None, is_error: false, sandbox });
-                }
-                _ => return Err(CallFailure::Plain(self.strange(&call.tool))),
-            };
+            let (result, request_state) =
+                match Box::pin(self.once(call, request, &underway, from, within)).await? {
+                    ServerResult::InputRequiredResult(wanted) => {
+                        Box::pin(self.answers(wanted, &underway)).await?
+                    }
+                    answer => return self.reply(call, answer),
+                };
             params.input_responses = Some(result).filter(|answers| !answers.is_empty());
             params.request_state = request_state;
         }
         let message = format!("The MCP server '{}' asked back more than {ROUNDS} times.", self.server);
         Err(CallFailure::Plain(ToolError::failed(message)))
+    }
+
+    /// What a call comes to when nothing more is asked.
+    fn reply(&self, call: &ServerCall, answer: ServerResult) -> Result<ServerReply, CallFailure> {
+        match answer {
+            ServerResult::CallToolResult(result) => Ok(content::reply(result, self.sandbox())),
+            // A result without content is one of the oldest protocol.
+            ServerResult::EmptyResult(_) => {
+                let (content, sandbox) = (Vec::new(), self.sandbox());
+                Ok(ServerReply { content, structured: None, is_error: false, sandbox })
+            }
+            _ => Err(CallFailure::Plain(self.strange(&call.tool))),
+        }
+    }
+
+    /// A call that goes straight to the server.
+    async fn once_straight(
+        &self,
+        straight: &Straight,
+        call: &ServerCall,
+        underway: &Underway,
+        from: Instant,
+        within: Duration,
+    ) -> Result<ServerResult, CallFailure> {
+        let begin = |token: &ProgressToken, id: &RequestId| {
+            self.face().calls().begin(token.clone(), id.clone(), underway.clone());
+        };
+        let mut asked = match straight.send(call, begin) {
+            Ok(asked) => asked,
+            Err(error) => return Err(self.call_failure(&call.tool, &error).await),
+        };
+        let pending = Pending { of: self, id: asked.id(), token: asked.token(), is_done: false };
+        self.awaited(call, pending, asked.answer(), underway, from, within).await
     }
 
     /// One request of a call.
@@ -197,9 +230,24 @@ impl Connection {
         };
         let (id, token) = (handle.id.clone(), handle.progress_token.clone());
         self.face().calls().begin(token.clone(), id.clone(), underway.clone());
-        let mut pending = Pending { of: self, id, token, is_done: false };
+        let pending = Pending { of: self, id, token, is_done: false };
+        let answer = async { (&mut handle.rx).await.unwrap_or(Err(ServiceError::TransportClosed)) };
+        self.awaited(call, pending, answer, underway, from, within).await
+    }
+
+    /// Waits for the answer to a request, for the caller to take the call back, and for its time to be up.
+    async fn awaited(
+        &self,
+        call: &ServerCall,
+        mut pending: Pending<'_>,
+        answer: impl Future<Output = Answered>,
+        underway: &Underway,
+        from: Instant,
+        within: Duration,
+    ) -> Result<ServerResult, CallFailure> {
         let answer = tokio::select! {
-            answer = &mut handle.rx => answer,
+            biased;
+            answer = answer => answer,
             () = call.cancel.cancelled() => {
                 pending.take_back("the caller took the call back").await;
                 return Err(CallFailure::Plain(cancelled()));
@@ -211,7 +259,7 @@ impl Connection {
         };
         pending.is_done = true;
         drop(pending);
-        match answer.unwrap_or(Err(ServiceError::TransportClosed)) {
+        match answer {
             Ok(result) => Ok(result),
             Err(error) => Err(self.call_failure(&call.tool, &error).await),
         }

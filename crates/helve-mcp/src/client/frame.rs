@@ -19,6 +19,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Mutex;
 
 use super::failure::Broken;
+use super::straight::{Straight, Way};
 
 /// How much is read at once.
 const CHUNK: usize = 64 << 10;
@@ -246,27 +247,41 @@ impl Ending {
 }
 
 /// A server on two streams.
-pub(crate) struct Streams<R, W> {
+pub(crate) struct Streams<R> {
     lines: Lines<R>,
-    write: Arc<Mutex<Option<W>>>,
+    write: Way,
+    straight: Straight,
     ending: Ending,
     garbage: u32,
 }
 
-impl<R, W> Streams<R, W>
-where
-    R: AsyncRead + Unpin,
-    W: AsyncWrite + Unpin,
-{
-    pub(crate) fn new(read: R, write: W, cap: usize, ending: Ending) -> Streams<R, W> {
-        Streams { lines: Lines::new(read, cap), write: Arc::new(Mutex::new(Some(write))), ending, garbage: 0 }
+impl<R: AsyncRead + Unpin> Streams<R> {
+    pub(crate) fn new(
+        read: R,
+        write: impl AsyncWrite + Send + Unpin + 'static,
+        cap: usize,
+        ending: Ending,
+    ) -> Streams<R> {
+        let write: Way = Arc::new(Mutex::new(Some(Box::new(write))));
+        let straight = Straight::new(Arc::clone(&write));
+        Streams { lines: Lines::new(read, cap), write, straight, ending, garbage: 0 }
+    }
+
+    /// The straight way to the server.
+    pub(crate) fn straight(&self) -> Straight {
+        self.straight.clone()
     }
 }
 
-impl<R, W> Transport<RoleClient> for Streams<R, W>
+impl<R> Drop for Streams<R> {
+    fn drop(&mut self) {
+        self.straight.end();
+    }
+}
+
+impl<R> Transport<RoleClient> for Streams<R>
 where
     R: AsyncRead + Unpin + Send + 'static,
-    W: AsyncWrite + Unpin + Send + 'static,
 {
     type Error = std::io::Error;
 
@@ -296,23 +311,28 @@ where
                 Next::Line(line) => read(line),
                 Next::TooLong => {
                     self.ending.because(Broken::FrameTooLong(self.lines.cap));
+                    self.straight.end();
                     return None;
                 }
                 Next::End => {
                     self.ending.because(Broken::Ended);
+                    self.straight.end();
                     return None;
                 }
             };
             match said {
                 Said::Message(message) => {
                     self.garbage = 0;
-                    return Some(*message);
+                    if let Some(message) = self.straight.answered(*message) {
+                        return Some(message);
+                    }
                 }
                 Said::Nothing => {}
                 Said::Garbage(why) => {
                     self.garbage += 1;
                     if self.garbage > NO_MESSAGES {
                         self.ending.because(Broken::Garbage(why));
+                        self.straight.end();
                         return None;
                     }
                 }

@@ -141,8 +141,13 @@ impl Opening<'_> {
             process::start(launched, name, stdio, Arc::clone(&self.parts.log)).map_err(OpenFailure::Plain)?;
         let ending = Ending::default();
         let streams = Streams::new(read, write, self.parts.limits.frame_bytes, ending.clone());
+        let straight = streams.straight();
         let failure = match self.negotiate(streams, era, ending, None).await {
-            Ok(connection) => return Ok(Connection { process: Some(process), ..connection }),
+            Ok(connection) => {
+                // A server of the newer era wants to hear with each request who asks; the loop says that.
+                let straight = Some(straight).filter(|_| connection.era == Era::Stateful);
+                return Ok(Connection { process: Some(process), straight, ..connection });
+            }
             Err(failure) => failure,
         };
         // What the process or the sandbox says is nearer to the cause than that the pipe closed. One that ended at the
@@ -257,6 +262,7 @@ impl Opening<'_> {
             server_info: info.as_ref().and_then(|info| Some(who(info.server_info.as_ref()?))),
             instructions: info.as_ref().and_then(|info| info.instructions.as_deref().map(words)),
             opened_in: from.elapsed(),
+            straight: None,
             service,
         })
     }

@@ -4,22 +4,24 @@
 //! Everything that goes out goes through the task that answers the request, so that a transport with several streams knows
 //! to which of them it belongs. A client that does not listen holds nothing up: notes that find no room are dropped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
+use futures::task::AtomicWaker;
 use helve_core::context::ProgressNote;
-use helve_core::{BoxFuture, Cancel, ErrorKind, LogLevel, Peer, QuestionKind, ToolError};
+use helve_core::{BoxFuture, Cancel, CancelHandle, ErrorKind, LogLevel, Peer, QuestionKind, ToolError};
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientCapabilities, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken,
     ServerRequest,
 };
-use rmcp::service::{PeerRequestOptions, RequestContext};
+use rmcp::service::PeerRequestOptions;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
@@ -65,19 +67,122 @@ enum Said {
     Logged { level: LogLevel, logger: Option<String>, data: Value },
 }
 
+/// The kinds of questions that a client takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Takes {
+    form: bool,
+    url: bool,
+    sample: bool,
+    roots: bool,
+}
+
+impl Takes {
+    pub(super) fn of(capabilities: &ClientCapabilities) -> Takes {
+        let elicitation = capabilities.elicitation.as_ref();
+        Takes {
+            // A client that names neither takes forms, as all did before there was anything else.
+            form: elicitation.is_some_and(|asked| asked.form.is_some() || asked.url.is_none()),
+            url: elicitation.is_some_and(|asked| asked.url.is_some()),
+            sample: capabilities.sampling.is_some(),
+            roots: capabilities.roots.is_some(),
+        }
+    }
+
+    fn takes(self, kind: QuestionKind) -> bool {
+        match kind {
+            QuestionKind::Form => self.form,
+            QuestionKind::Url => self.url,
+            QuestionKind::Sample => self.sample,
+            QuestionKind::Roots => self.roots,
+        }
+    }
+}
+
+/// The client of a request.
+pub(super) struct With<'c> {
+    pub(super) peer: &'c rmcp::Peer<RoleServer>,
+    /// Under which its progress is told; none if the client did not ask for it.
+    pub(super) token: Option<ProgressToken>,
+    pub(super) takes: Takes,
+    /// The least grave message that is sent; none for no messages at all.
+    pub(super) least: Option<LogLevel>,
+}
+
+/// What the work has said and the client has not heard yet. Most requests are done without a word, so that nothing is made
+/// beforehand.
+#[derive(Default)]
+struct Talk {
+    kept: Mutex<Kept>,
+    waits: AtomicWaker,
+}
+
+#[derive(Default)]
+struct Kept {
+    said: VecDeque<Said>,
+    left: Left,
+    /// Nobody listens any more.
+    is_over: bool,
+}
+
+impl Talk {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn say(&self, said: Said) {
+        let mut kept = self.kept();
+        // Who asks waits for the answer, so that there are never more questions than somebody holds.
+        let has_room = matches!(said, Said::Asked { .. }) || kept.said.len() < WAITING;
+        if has_room && !kept.is_over {
+            kept.said.push_back(said);
+            drop(kept);
+            self.waits.wake();
+        }
+    }
+
+    /// The next that was said; waits for it.
+    async fn heard(&self) -> Said {
+        std::future::poll_fn(|poller| {
+            self.waits.register(poller.waker());
+            self.kept().said.pop_front().map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+
+    /// The same without waiting.
+    fn left_to_say(&self) -> Option<Said> {
+        self.kept().said.pop_front()
+    }
+
+    fn end(&self) -> Left {
+        let mut kept = self.kept();
+        kept.is_over = true;
+        // Whoever still waits for an answer hears that there is none.
+        kept.said.clear();
+        std::mem::take(&mut kept.left)
+    }
+}
+
+/// Ends a talk that nobody listens to any more, however that came.
+struct Listening(Arc<Talk>);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
 /// The client as a tool sees it.
 struct Client {
-    said: mpsc::Sender<Said>,
-    takes: Vec<QuestionKind>,
-    /// The least grave message that is sent; none for no messages at all.
+    talk: Arc<Talk>,
+    takes: Takes,
     least: Option<LogLevel>,
     waits: bool,
-    left: Arc<Mutex<Left>>,
 }
 
 impl Peer for Client {
     fn takes(&self, kind: QuestionKind) -> bool {
-        self.takes.contains(&kind)
+        self.takes.takes(kind)
     }
 
     fn ask<'a>(
@@ -88,7 +193,7 @@ impl Peer for Client {
     ) -> BoxFuture<'a, Result<Value, ToolError>> {
         Box::pin(async move {
             if !self.takes(kind) {
-                self.left.lock().unwrap_or_else(PoisonError::into_inner).missing = Some(kind);
+                self.talk.kept().left.missing = Some(kind);
                 let message = format!("The client takes no questions of the kind '{}'.", method(kind));
                 return Err(ToolError::new(ErrorKind::ApprovalRequired, message)
                     .hint("Use a client that declares this capability."));
@@ -97,22 +202,22 @@ impl Peer for Client {
                 return self.ask_by_ending(key, kind, params);
             }
             let (to, answer) = oneshot::channel();
-            let gone = || ToolError::new(ErrorKind::Cancelled, "The client is gone.");
-            self.said.send(Said::Asked { kind, params, answer: to }).await.map_err(|_| gone())?;
-            answer.await.unwrap_or_else(|_| Err(gone()))
+            self.talk.say(Said::Asked { kind, params, answer: to });
+            let gone = |_| Err(ToolError::new(ErrorKind::Cancelled, "The client is gone."));
+            answer.await.unwrap_or_else(gone)
         })
     }
 
     fn log(&self, level: LogLevel, logger: Option<&str>, data: Value) {
         if self.least.is_some_and(|least| level >= least) {
-            let _ = self.said.try_send(Said::Logged { level, logger: logger.map(str::to_owned), data });
+            self.talk.say(Said::Logged { level, logger: logger.map(str::to_owned), data });
         }
     }
 }
 
 impl Client {
     fn ask_by_ending(&self, key: &str, kind: QuestionKind, params: Value) -> Result<Value, ToolError> {
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = &mut self.talk.kept().left;
         if let Some(answer) = left.answers.get(key) {
             return Ok(answer.clone());
         }
@@ -135,102 +240,87 @@ pub(super) fn method(kind: QuestionKind) -> &'static str {
     }
 }
 
-/// The kinds of questions that a client takes.
-fn takes(capabilities: Option<ClientCapabilities>) -> Vec<QuestionKind> {
-    let capabilities = capabilities.unwrap_or_default();
-    let mut kinds = Vec::new();
-    if let Some(elicitation) = capabilities.elicitation {
-        // A client that names neither takes forms, as all did before there was anything else.
-        if elicitation.form.is_some() || elicitation.url.is_none() {
-            kinds.push(QuestionKind::Form);
-        }
-        if elicitation.url.is_some() {
-            kinds.push(QuestionKind::Url);
-        }
-    }
-    if capabilities.sampling.is_some() {
-        kinds.push(QuestionKind::Sample);
-    }
-    if capabilities.roots.is_some() {
-        kinds.push(QuestionKind::Roots);
-    }
-    kinds
-}
-
-/// Runs the work of a request beside all that it has to say to the client meanwhile.
+/// Runs the work of a request beside all that it has to say to the client meanwhile. `cancel` takes the work back, and
+/// `taken_back` is when the client does.
 pub(super) async fn converse<T, W: Future<Output = T>>(
-    context: &RequestContext<RoleServer>,
+    with: With<'_>,
     way: Way,
-    least: Option<LogLevel>,
+    (handle, cancel): (CancelHandle, Cancel),
+    taken_back: impl Future<Output = ()>,
     work: impl FnOnce(Line) -> W,
 ) -> (T, Left) {
-    let (handle, cancel) = Cancel::pair();
-    let (say, mut said) = mpsc::channel(WAITING);
-    let (note, mut notes) = mpsc::channel(WAITING);
-    let token = context.meta.get_progress_token();
+    let With { peer, token, takes, least } = with;
     let waits = matches!(way, Way::Session);
-    let answers = match way {
-        Way::Session => BTreeMap::new(),
-        Way::Rounds(answers) => answers,
+    let mut talk = Talk::default();
+    if let (Way::Rounds(answers), Ok(kept)) = (way, talk.kept.get_mut()) {
+        kept.left.answers = answers;
+    }
+    let talk = Listening(Arc::new(talk));
+    let client = Client { talk: Arc::clone(&talk.0), takes, least, waits };
+    // Only who listens to progress pays for a way to tell it.
+    let (progress, mut notes) = match &token {
+        Some(_) => {
+            let (note, notes) = mpsc::channel(WAITING);
+            (Some(note), Some(notes))
+        }
+        None => (None, None),
     };
-    let left = Arc::new(Mutex::new(Left { answers, ..Left::default() }));
-    let client = Client {
-        said: say,
-        takes: takes(context.client_capabilities()),
-        least,
-        waits,
-        left: Arc::clone(&left),
-    };
-    let progress = token.is_some().then_some(note);
-    let mut work = pin!(work(Line { cancel, progress, peer: Arc::new(client) }));
-    let mut reporter = Reporter { context, token, last: None, sending: None };
+    let mut work = pin!(work(Line { cancel: cancel.clone(), progress, peer: Arc::new(client) }));
+    let mut taken_back = pin!(taken_back);
+    let mut reporter = Reporter { peer, token, last: None, sending: None };
     let mut answering = FuturesUnordered::new();
-    let mut taken_back = false;
     let done = loop {
         tokio::select! {
+            // Most work is done at the first look.
+            biased;
             done = &mut work => break done,
-            () = context.ct.cancelled(), if !taken_back => {
-                taken_back = true;
-                handle.cancel();
-            }
+            () = &mut taken_back, if !cancel.is_cancelled() => handle.cancel(),
             () = reporter.sent() => {}
-            Some(note) = notes.recv(), if reporter.is_free() => reporter.report(&note),
-            Some(said) = said.recv(), if reporter.is_free() => match said {
+            Some(note) = next_note(&mut notes), if reporter.is_free() => reporter.report(&note),
+            said = talk.0.heard(), if reporter.is_free() => match said {
                 Said::Logged { level, logger, data } => reporter.log(level, logger, data),
                 Said::Asked { kind, params, answer } => answering.push(async move {
-                    let _ = answer.send(ask(context, kind, params).await);
+                    let _ = answer.send(ask(peer, kind, params).await);
                 }),
             },
             Some(()) = answering.next() => {}
         }
     };
-    if !taken_back {
+    if !cancel.is_cancelled() {
         // What was said before the end is told before it.
-        let _ = tokio::time::timeout(LAST_WORDS, async {
+        let last_words = async {
             reporter.sent_last().await;
-            while let Ok(note) = notes.try_recv() {
+            while let Some(note) = notes.as_mut().and_then(|notes| notes.try_recv().ok()) {
                 reporter.report(&note);
                 reporter.sent_last().await;
             }
-            while let Ok(said) = said.try_recv() {
+            while let Some(said) = talk.0.left_to_say() {
                 if let Said::Logged { level, logger, data } = said {
                     reporter.log(level, logger, data);
                     reporter.sent_last().await;
                 }
             }
-        })
-        .await;
+        };
+        let mut last_words = pin!(last_words);
+        tokio::select! {
+            biased;
+            () = &mut last_words => {}
+            () = tokio::time::sleep(LAST_WORDS) => {}
+        }
     }
-    let left = std::mem::take(&mut *left.lock().unwrap_or_else(PoisonError::into_inner));
-    (done, left)
+    (done, talk.0.end())
+}
+
+/// The next note of progress; waits for it.
+async fn next_note(notes: &mut Option<mpsc::Receiver<ProgressNote>>) -> Option<ProgressNote> {
+    match notes {
+        Some(notes) => notes.recv().await,
+        None => None,
+    }
 }
 
 /// Asks a client that has a session, and waits for the answer.
-async fn ask(
-    context: &RequestContext<RoleServer>,
-    kind: QuestionKind,
-    params: Value,
-) -> Result<Value, ToolError> {
+async fn ask(peer: &rmcp::Peer<RoleServer>, kind: QuestionKind, params: Value) -> Result<Value, ToolError> {
     let request = json!({"method": method(kind), "params": params});
     let request: ServerRequest = serde_json::from_value(request)
         .map_err(|error| ToolError::failed(format!("The question does not fit the protocol: {error}.")))?;
@@ -239,14 +329,14 @@ async fn ask(
         ToolError::failed(format!("The client did not answer the question: {why}."))
     };
     let options = PeerRequestOptions::with_timeout(ANSWER_TIME);
-    let asked = context.peer.send_request_with_option(request, options).await.map_err(unanswered)?;
+    let asked = peer.send_request_with_option(request, options).await.map_err(unanswered)?;
     let answer = asked.await_response().await.map_err(unanswered)?;
     serde_json::to_value(answer).map_err(|error| ToolError::failed(error.to_string()))
 }
 
 /// Sends notifications, one after the other.
 struct Reporter<'c> {
-    context: &'c RequestContext<RoleServer>,
+    peer: &'c rmcp::Peer<RoleServer>,
     token: Option<ProgressToken>,
     /// How far the client was told it is: that only ever grows.
     last: Option<f64>,
@@ -286,7 +376,7 @@ impl Reporter<'_> {
         let mut param = ProgressNotificationParam::new(token, progress);
         param.total = note.total.filter(|total| *total >= progress);
         param.message = Some(note.message.clone()).filter(|message| !message.is_empty());
-        let peer = self.context.peer.clone();
+        let peer = self.peer;
         self.sending = Some(Box::pin(async move {
             let _ = peer.notify_progress(param).await;
         }));
@@ -295,7 +385,7 @@ impl Reporter<'_> {
     fn log(&mut self, level: LogLevel, logger: Option<String>, data: Value) {
         let mut param = LoggingMessageNotificationParam::new(levels::theirs(level), data);
         param.logger = logger;
-        let peer = self.context.peer.clone();
+        let peer = self.peer;
         self.sending = Some(Box::pin(async move {
             let _ = peer.notify_logging_message(param).await;
         }));

@@ -1,9 +1,9 @@
 //! Answers the client's requests: one face a session, or one a request where there is none.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use helve_core::{Call, Cancel, ErrorKind, LogLevel, QuestionKind};
+use helve_core::{Call, CallResult, Cancel, CancelHandle, ErrorKind, LogLevel, QuestionKind};
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, ClientCapabilities, CompleteRequestParams,
     CompleteResult, CustomRequest, CustomResult, ElicitationCapability, ErrorCode, Extensions,
@@ -20,17 +20,15 @@ use serde_json::{Value, json};
 
 use crate::levels;
 
-use super::exchange::{self, Left, Way, converse};
+use super::exchange::{self, Left, Takes, Way, converse};
 use super::input;
-use super::listen;
+use super::listen::{self, MOST_SUBSCRIBED, Subscribed};
 use super::rounds::{Bound, Rounds};
 use super::shown::{self, Listing};
 use super::{Card, Host, HostCall, Hosts};
 
 /// How long a client may take a list for fresh, in milliseconds: it is told of changes if it listens.
 const TTL_MS: u64 = 60_000;
-/// So many resources may a session subscribe to.
-const MOST_SUBSCRIBED: usize = 256;
 /// The client of a server that asks for no token, and of standard streams.
 pub(super) const LOCAL: &str = "local";
 
@@ -60,8 +58,8 @@ pub(super) struct Face {
     /// Whether a request can come without a session.
     http: bool,
     own: OnceLock<(String, Arc<Served>)>,
-    least: Mutex<LogLevel>,
-    pub(super) subscribed: Arc<Mutex<BTreeSet<String>>>,
+    pub(super) least: Mutex<LogLevel>,
+    subscribed: Arc<Subscribed>,
     /// Fires when the client will say nothing more.
     gone: Cancel,
 }
@@ -99,6 +97,25 @@ impl Served {
         let made = Arc::new(Listing::new(version, &self.host.tools()));
         *listing = Some(Arc::clone(&made));
         made
+    }
+
+    /// Runs a call beside its talk with the client; tells too whether the tool publishes a schema of its results.
+    pub(super) async fn call(
+        &self,
+        call: Call,
+        (client, beside): (String, bool),
+        with: exchange::With<'_>,
+        way: Way,
+        cancel: (CancelHandle, Cancel),
+        taken_back: impl Future<Output = ()>,
+    ) -> (CallResult, Left, bool) {
+        let declared = self.listing().get(&call.tool).is_some_and(|tool| tool.output_schema.is_some());
+        let work = |line: exchange::Line| {
+            let exchange::Line { cancel, progress, peer } = line;
+            self.host.call(HostCall { call, client, cancel, progress, peer, beside })
+        };
+        let (result, left) = converse(with, way, cancel, taken_back, work).await;
+        (result, left, declared)
     }
 }
 
@@ -185,7 +202,10 @@ fn client_of(extensions: &Extensions) -> String {
 
 /// What a client calls itself, short and plain.
 fn calls_itself(context: &RequestContext<RoleServer>) -> String {
-    let name = context.client_info().map(|info| info.name).unwrap_or_default();
+    plain(&context.client_info().map(|info| info.name).unwrap_or_default())
+}
+
+pub(super) fn plain(name: &str) -> String {
     let plain = name.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c));
     plain.take(40).collect()
 }
@@ -266,16 +286,18 @@ impl ServerHandler for Face {
         let args = Value::Object(arguments.unwrap_or_default());
         let bound = Bound::new(&client_of(&context.extensions), "tools/call", &name, Some(&args));
         let way = self.way(&context, &bound, request_state.as_deref(), input_responses)?;
-        let declared = served.listing().get(&name).is_some_and(|tool| tool.output_schema.is_some());
         let call = Call { id: Some(json!(context.id)), ..Call::new(name, args) };
-        let client = calls_itself(&context);
-        let work = |line: exchange::Line| {
-            let exchange::Line { cancel, progress, peer } = line;
-            served.host.call(HostCall { call, client, cancel, progress, peer })
+        let capabilities = context.client_capabilities().unwrap_or_default();
+        let with = exchange::With {
+            peer: &context.peer,
+            token: context.meta.get_progress_token(),
+            takes: Takes::of(&capabilities),
+            least: self.least(&context),
         };
+        let (client, taken_back) = (calls_itself(&context), context.ct.cancelled());
         // Boxed: the protocol's loop copies the future of a request several times before it is polled.
-        let talk = Box::pin(converse(&context, way, self.least(&context), work));
-        let (result, left) = talk.await;
+        let talk = Box::pin(served.call(call, (client, false), with, way, Cancel::pair(), taken_back));
+        let (result, left, declared) = talk.await;
         if let Some(error) = &result.error {
             if error.kind == ErrorKind::UnknownTool {
                 return Err(shown::refused(&error.clone().into()));
@@ -357,7 +379,14 @@ impl ServerHandler for Face {
         let bound = Bound::new(&client_of(&context.extensions), "prompts/get", &name, Some(&args));
         let way = self.way(&context, &bound, request_state.as_deref(), input_responses)?;
         let work = |line: exchange::Line| served.host.prompt(&name, args, line.peer);
-        let (prompt, left) = converse(&context, way, self.least(&context), work).await;
+        let capabilities = context.client_capabilities().unwrap_or_default();
+        let with = exchange::With {
+            peer: &context.peer,
+            token: context.meta.get_progress_token(),
+            takes: Takes::of(&capabilities),
+            least: self.least(&context),
+        };
+        let (prompt, left) = converse(with, way, Cancel::pair(), context.ct.cancelled(), work).await;
         match prompt {
             Ok(prompt) => serde_json::from_value::<GetPromptResult>(prompt)
                 .map(|mut prompt| {
@@ -404,14 +433,8 @@ impl ServerHandler for Face {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.for_request(&context)?;
-        let mut subscribed = lock(&self.subscribed);
-        if subscribed.len() >= MOST_SUBSCRIBED {
-            let message = format!("A session subscribes to at most {MOST_SUBSCRIBED} resources.");
-            return Err(ErrorData::invalid_params(message, None));
-        }
-        subscribed.insert(request.uri);
-        Ok(())
+        let served = self.for_request(&context)?;
+        self.subscribed.add(request.uri, &*served.host)
     }
 
     async fn unsubscribe(
@@ -419,7 +442,7 @@ impl ServerHandler for Face {
         request: UnsubscribeRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        lock(&self.subscribed).remove(&request.uri);
+        self.subscribed.remove(&request.uri);
         Ok(())
     }
 

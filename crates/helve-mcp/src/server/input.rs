@@ -1,23 +1,24 @@
-//! What a client says on standard input, before the protocol's loop reads it.
+//! What a client says on standard input: lines, bounded.
 //!
-//! In come bytes, out come the same bytes, and two things more. The end of input is told to whoever waits for it: the loop waits
-//! some seconds for what still runs, and a client waits as long for its server to go. And a message over the limit, which the
-//! loop skips without a word, is followed by a short request with its id, which the face answers with an error: nobody waits for
-//! an answer that cannot come.
+//! In come bytes, out come lines, and two things more. The end of input is told to whoever waits for it: the protocol's loop
+//! waits some seconds for what still runs, and a client waits as long for its server to go. And of a message over the limit,
+//! which is never held whole, what comes out is its id, so that it is answered with an error: nobody waits for an answer that
+//! cannot come.
 
-use std::pin::Pin;
+use std::ops::Range;
+use std::pin::pin;
 use std::task::{Context, Poll, ready};
 
 use helve_core::CancelHandle;
 use rmcp::ErrorData;
 use rmcp::model::ProtocolVersion;
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 /// The method of the request that stands for one that was too long.
 pub(super) const TOO_LONG: &str = "helve/too_long";
 /// How much is read at once.
-const CHUNK: usize = 8 << 10;
+const CHUNK: usize = 16 << 10;
 /// The longest id that is looked at.
 const LONGEST_ID: usize = 256;
 
@@ -30,85 +31,115 @@ pub(super) fn too_long(params: Option<&Value>) -> ErrorData {
     )
 }
 
-/// A client's words.
-pub(super) struct Input<P> {
+/// Says all that a request of either era has to say of itself, in the place of one that was too long.
+pub(super) fn stand_in(id: &Value, limit: usize) -> Value {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": ProtocolVersion::V_2026_07_28.as_str(),
+        "io.modelcontextprotocol/clientInfo": {"name": "unknown", "version": "0"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    json!({"jsonrpc": "2.0", "id": id, "method": TOO_LONG, "params": {"limit": limit, "_meta": meta}})
+}
+
+/// A client's words, line by line.
+pub(super) struct Lines<P> {
     pipe: P,
     ended: CancelHandle,
-    frames: Frames,
-    read: Box<[u8]>,
-    /// What is to be handed on, and from where.
-    ready: Vec<u8>,
+    is_over: bool,
+    /// How long a line may be, its break included.
+    pub(super) limit: usize,
+    held: Vec<u8>,
+    /// Where the next line begins.
     from: usize,
+    /// Up to where there is no line break.
+    looked: usize,
+    /// What is known of the line under way, where its beginning was too long to hold.
+    over: Option<Seen>,
 }
 
-impl<P> Input<P> {
-    /// `limit` is that of the loop, for a line with its break; `ended` fires at the end.
+/// What stands next in what was read.
+#[derive(Debug, PartialEq)]
+pub(super) enum Next {
+    /// A line, its break included, at this place.
+    Line(Range<usize>),
+    /// A request over the limit.
+    TooLong(Value),
+}
+
+impl<P> Lines<P> {
+    /// `ended` fires at the end.
     pub(super) fn new(pipe: P, limit: usize, ended: CancelHandle) -> Self {
-        let frames = Frames { limit, length: 0, seen: Seen::default() };
-        Input { pipe, ended, frames, read: vec![0; CHUNK].into(), ready: Vec::new(), from: 0 }
+        let (held, over) = (Vec::new(), None);
+        Lines { pipe, ended, is_over: false, limit, held, from: 0, looked: 0, over }
     }
-}
 
-impl<P: AsyncRead + Unpin> AsyncRead for Input<P> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        let this = &mut *self;
-        if this.from == this.ready.len() {
-            let mut chunk = ReadBuf::new(&mut this.read);
-            let read = ready!(Pin::new(&mut this.pipe).poll_read(context, &mut chunk));
-            if read.is_err() || chunk.filled().is_empty() {
-                this.ended.cancel();
-                return Poll::Ready(read);
-            }
-            this.ready.clear();
-            this.from = 0;
-            this.frames.pass(chunk.filled(), &mut this.ready);
-        }
-        let rest = this.ready.get(this.from..).unwrap_or_default();
-        let count = rest.len().min(buffer.remaining());
-        buffer.put_slice(rest.get(..count).unwrap_or_default());
-        this.from += count;
-        Poll::Ready(Ok(()))
+    /// Whether nothing more comes. What stands after the last line break is no message.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
     }
-}
 
-/// Follows the lines.
-struct Frames {
-    limit: usize,
-    /// How long the line is so far.
-    length: usize,
-    seen: Seen,
-}
-
-impl Frames {
-    fn pass(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            out.extend_from_slice(piece);
-            self.length = self.length.saturating_add(piece.len());
-            self.seen.look(piece);
-            if piece.ends_with(b"\n") {
-                let seen = std::mem::take(&mut self.seen);
-                if std::mem::take(&mut self.length) > self.limit
-                    && let Some(id) = seen.request()
-                {
-                    out.extend_from_slice(self.stand_in(&id).to_string().as_bytes());
-                    out.push(b'\n');
+    /// The next line of what was read.
+    pub(super) fn next(&mut self) -> Option<Next> {
+        loop {
+            let Some(at) = memchr::memchr(b'\n', self.bytes(self.looked..self.held.len())) else {
+                self.looked = self.held.len();
+                if self.over.is_some() || self.looked - self.from >= self.limit {
+                    let mut seen = self.over.take().unwrap_or_default();
+                    seen.look(self.bytes(self.from..self.looked));
+                    self.over = Some(seen);
+                    self.from = self.looked;
                 }
+                return None;
+            };
+            let line = self.from..self.looked + at + 1;
+            self.from = line.end;
+            self.looked = line.end;
+            if self.over.is_none() && line.len() <= self.limit {
+                return Some(Next::Line(line));
+            }
+            let mut seen = self.over.take().unwrap_or_default();
+            seen.look(self.bytes(line));
+            if let Some(id) = seen.request() {
+                return Some(Next::TooLong(id));
             }
         }
     }
 
-    /// Says all that a request of either era has to say of itself.
-    fn stand_in(&self, id: &Value) -> Value {
-        let meta = json!({
-            "io.modelcontextprotocol/protocolVersion": ProtocolVersion::V_2026_07_28.as_str(),
-            "io.modelcontextprotocol/clientInfo": {"name": "unknown", "version": "0"},
-            "io.modelcontextprotocol/clientCapabilities": {},
-        });
-        json!({"jsonrpc": "2.0", "id": id, "method": TOO_LONG, "params": {"limit": self.limit, "_meta": meta}})
+    /// Whether something stands behind the line that was handed out last.
+    pub(super) fn has_more(&self) -> bool {
+        self.from < self.held.len()
+    }
+
+    /// The bytes of a line, for as long as nothing more is read.
+    pub(super) fn bytes(&self, line: Range<usize>) -> &[u8] {
+        self.held.get(line).unwrap_or_default()
+    }
+}
+
+impl<P: AsyncRead + Unpin> Lines<P> {
+    /// Reads on; ready when there is more, or no more.
+    pub(super) fn poll_more(&mut self, poller: &mut Context<'_>) -> Poll<()> {
+        if self.is_over {
+            return Poll::Ready(());
+        }
+        if self.from > 0 {
+            // What was handed out goes; a large buffer goes too once it is empty.
+            self.held.drain(..self.from);
+            self.looked -= self.from;
+            self.from = 0;
+            if self.held.is_empty() && self.held.capacity() > 8 * CHUNK {
+                self.held = Vec::new();
+            }
+        }
+        if self.held.capacity() - self.held.len() < CHUNK / 4 {
+            self.held.reserve(CHUNK);
+        }
+        let read = ready!(pin!(self.pipe.read_buf(&mut self.held)).poll(poller));
+        if !matches!(read, Ok(1..)) {
+            self.is_over = true;
+            self.ended.cancel();
+        }
+        Poll::Ready(())
     }
 }
 
@@ -214,18 +245,41 @@ mod tests {
     use helve_core::Cancel;
     use pretty_assertions::assert_eq;
     use proptest::prelude::*;
-    use tokio::io::AsyncReadExt as _;
 
     use super::*;
 
-    /// What comes out when the bytes come in such pieces.
-    fn passed(limit: usize, text: &str, piece: usize) -> Vec<String> {
-        let mut frames = Frames { limit, length: 0, seen: Seen::default() };
-        let mut out = Vec::new();
-        for piece in text.as_bytes().chunks(piece) {
-            frames.pass(piece, &mut out);
+    /// Gives a text piece by piece.
+    struct Pieces<'t>(std::slice::Chunks<'t, u8>);
+
+    impl AsyncRead for Pieces<'_> {
+        fn poll_read(
+            mut self: std::pin::Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buffer: &mut tokio::io::ReadBuf<'_>,
+        ) -> Poll<std::io::Result<()>> {
+            buffer.put_slice(self.0.next().unwrap_or_default());
+            Poll::Ready(Ok(()))
         }
-        String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    /// What comes out when the bytes come in such pieces: lines, and stand-ins for what was too long.
+    fn passed(limit: usize, text: &str, piece: usize) -> Vec<String> {
+        let (ended, cancel) = Cancel::pair();
+        let mut lines = Lines::new(Pieces(text.as_bytes().chunks(piece)), limit, ended);
+        let mut poller = Context::from_waker(std::task::Waker::noop());
+        let mut out = Vec::new();
+        while !lines.is_over() {
+            assert!(lines.poll_more(&mut poller).is_ready());
+            while let Some(next) = lines.next() {
+                out.push(match next {
+                    Next::Line(line) => std::str::from_utf8(lines.bytes(line)).unwrap().to_owned(),
+                    Next::TooLong(id) => stand_in(&id, limit).to_string(),
+                });
+            }
+            assert!(lines.held.len() <= limit + piece, "{} bytes are held", lines.held.len());
+        }
+        assert!(cancel.is_cancelled());
+        out
     }
 
     #[test]
@@ -236,16 +290,16 @@ mod tests {
         for piece in [1, 7, 10_000] {
             for id in ["7", "\"a\\\"b\"", " 12 "] {
                 let lines = passed(150, &format!("{}\n{short}\n", call(id)), piece);
-                assert_eq!(lines.len(), 3);
-                let stand_in: Value = serde_json::from_str(&lines[1]).unwrap();
+                assert_eq!(lines.len(), 2);
+                let stand_in: Value = serde_json::from_str(&lines[0]).unwrap();
                 assert_eq!(stand_in["id"], serde_json::from_str::<Value>(id).unwrap());
                 assert_eq!(
                     (&stand_in["method"], &stand_in["params"]["limit"]),
                     (&json!(TOO_LONG), &json!(150))
                 );
-                assert_eq!(lines[2], short);
+                assert_eq!(lines[1], format!("{short}\n"));
             }
-            // What is no request, or none that could be answered, is only passed on.
+            // What is no request, or none that could be answered, leaves nothing.
             let other = [
                 call("null"),
                 call(&format!("\"{}\"", "i".repeat(300))),
@@ -255,25 +309,16 @@ mod tests {
                 long.clone(),
             ];
             for line in other {
-                assert_eq!(passed(150, &format!("{line}\n{short}\n"), piece), [line.as_str(), short]);
+                assert_eq!(passed(150, &format!("{line}\n{short}\n"), piece), [format!("{short}\n")]);
             }
         }
     }
 
     #[test]
-    fn what_fits_is_passed_on_alone() {
-        let line = r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#;
-        assert_eq!(passed(line.len() + 1, &format!("{line}\n"), 3), [line]);
-        assert_eq!(passed(line.len(), &format!("{line}\n"), 3).len(), 2);
-    }
-
-    #[tokio::test]
-    async fn the_end_is_told() {
-        let (ended, cancel) = Cancel::pair();
-        let mut input = Input::new(&b"a\nb"[..], 100, ended);
-        let mut text = String::new();
-        input.read_to_string(&mut text).await.unwrap();
-        assert_eq!((text.as_str(), cancel.is_cancelled()), ("a\nb", true));
+    fn what_fits_is_passed_on() {
+        let line = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"}\n";
+        assert_eq!(passed(line.len(), &format!("{line}\n{line}rest"), 3), [line, "\n", line]);
+        assert_eq!(passed(line.len() - 1, line, 3), [stand_in(&json!(1), line.len() - 1).to_string()]);
     }
 
     proptest! {
@@ -294,15 +339,17 @@ mod tests {
         }
 
         #[test]
-        fn no_line_is_lost(text in "[a-z{}\\[\\]\":,\\\\\n ]{0,200}", limit in 0usize..50, piece in 1usize..20) {
-            let mut frames = Frames { limit, length: 0, seen: Seen::default() };
-            let mut out = Vec::new();
-            for piece in text.as_bytes().chunks(piece) {
-                frames.pass(piece, &mut out);
-            }
-            let out = String::from_utf8(out).unwrap();
-            let own: String = out.split_inclusive('\n').filter(|line| !line.contains(TOO_LONG)).collect();
-            prop_assert_eq!(own, text);
+        fn no_line_within_the_limit_is_lost(
+            text in "[a-z{}\\[\\]\":,\\\\\n ]{0,200}",
+            limit in 1usize..50,
+            piece in 1usize..20,
+        ) {
+            let out: Vec<String> = passed(limit, &text, piece)
+                .into_iter()
+                .filter(|line| !line.contains(TOO_LONG))
+                .collect();
+            let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n') && line.len() <= limit);
+            prop_assert_eq!(out, whole.map(str::to_owned).collect::<Vec<_>>());
         }
     }
 

@@ -4,16 +4,71 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rmcp::RoleServer;
 use rmcp::model::ResourceUpdatedNotificationParam;
 use rmcp::service::{Peer, SubscriptionContext};
-use tokio::sync::{broadcast, watch};
+use rmcp::{ErrorData, RoleServer};
+use tokio::sync::{Notify, broadcast, watch};
 
 use super::Host;
 use super::face::lock;
 
 /// How often a task that waits for changes looks whether its client is still there.
 const LOOK: Duration = Duration::from_secs(30);
+
+/// So many resources may a session subscribe to.
+pub(super) const MOST_SUBSCRIBED: usize = 256;
+
+/// The resources that a session wants to hear of. Nobody listens to the host before there is one: it has something to say with
+/// every call.
+#[derive(Default)]
+pub(super) struct Subscribed {
+    kept: Mutex<Kept>,
+    /// There is something to listen to.
+    begun: Notify,
+}
+
+#[derive(Default)]
+struct Kept {
+    uris: BTreeSet<String>,
+    /// What is to be listened to, until somebody does.
+    updates: Option<broadcast::Receiver<String>>,
+    is_heard: bool,
+}
+
+impl Subscribed {
+    /// Listens from here on: what changes once the client has its answer is told.
+    pub(super) fn add(&self, uri: String, host: &dyn Host) -> Result<(), ErrorData> {
+        let mut kept = lock(&self.kept);
+        if kept.uris.len() >= MOST_SUBSCRIBED {
+            let message = format!("A session subscribes to at most {MOST_SUBSCRIBED} resources.");
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        kept.uris.insert(uri);
+        if !kept.is_heard {
+            kept.is_heard = true;
+            kept.updates = host.updates();
+            self.begun.notify_one();
+        }
+        Ok(())
+    }
+
+    pub(super) fn remove(&self, uri: &str) {
+        lock(&self.kept).uris.remove(uri);
+    }
+
+    /// What is to be listened to; waits for it.
+    async fn updates(&self) -> Option<broadcast::Receiver<String>> {
+        self.begun.notified().await;
+        lock(&self.kept).updates.take()
+    }
+
+    /// Whether the session wants to hear of it, and of anything at all.
+    fn wants(&self, uri: &str) -> (bool, bool) {
+        let mut kept = lock(&self.kept);
+        kept.is_heard = !kept.uris.is_empty();
+        (kept.uris.contains(uri), kept.is_heard)
+    }
+}
 
 /// What can change.
 struct Changes {
@@ -74,17 +129,19 @@ async fn updated(updates: &mut Option<broadcast::Receiver<String>>) -> String {
 }
 
 /// Tells a client that has a session, beside everything else, until it is gone.
-pub(super) fn in_session(
-    host: &Arc<dyn Host>,
-    peer: Peer<RoleServer>,
-    subscribed: Arc<Mutex<BTreeSet<String>>>,
-) {
-    let mut changes = Changes::of(&**host);
+pub(super) fn in_session(host: &Arc<dyn Host>, peer: Peer<RoleServer>, subscribed: Arc<Subscribed>) {
+    let mut changes = Changes { updates: None, ..Changes::of(&**host) };
     // The host must be able to end while somebody waits for its changes.
     let host = Arc::downgrade(host);
     tokio::spawn(async move {
         loop {
-            let change = tokio::time::timeout(LOOK, changes.next()).await;
+            let change = tokio::select! {
+                change = tokio::time::timeout(LOOK, changes.next()) => change,
+                updates = subscribed.updates() => {
+                    changes.updates = updates;
+                    continue;
+                }
+            };
             if peer.is_transport_closed() || host.strong_count() == 0 {
                 return;
             }
@@ -94,8 +151,11 @@ pub(super) fn in_session(
                 Ok(Change::Prompts) => peer.notify_prompt_list_changed().await,
                 Ok(Change::Resources) => peer.notify_resource_list_changed().await,
                 Ok(Change::Resource(uri)) => {
-                    let wanted = lock(&subscribed).contains(&uri);
-                    if !wanted {
+                    let (this_one, any) = subscribed.wants(&uri);
+                    if !any {
+                        changes.updates = None;
+                    }
+                    if !this_one {
                         continue;
                     }
                     peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await

@@ -13,7 +13,7 @@ use rmcp::model::{CallToolResult, ContentBlock, MetaObject, ResourceContents, To
 use serde_json::{Map, Value, json};
 
 /// Where the result of a call has what only Helve knows of it.
-const META: &str = "helve/result";
+pub(super) const META: &str = "helve/result";
 
 /// The declaration of a tool; none where it does not fit the protocol's shape.
 pub(super) fn tool(spec: &ToolSpec) -> Option<Tool> {
@@ -75,13 +75,18 @@ pub(super) fn result(result: CallResult, declared: bool) -> CallToolResult {
     if let Some(error) = &error
         && error.kind != ErrorKind::ToolFailed
     {
-        content.push(Content::text(format!("[{}]", error.kind.name())));
+        content.push(Content::text(kind(error.kind)));
     }
     let blocks = content.into_iter().map(block).collect();
     let mut shown = if ok { CallToolResult::success(blocks) } else { CallToolResult::error(blocks) };
     shown.structured_content = structured;
     shown.meta = Some(meta);
     shown
+}
+
+/// A kind of error, as it stands behind what was said about it.
+pub(super) fn kind(kind: ErrorKind) -> String {
+    format!("[{}]", kind.name())
 }
 
 /// What only Helve knows of a call.
@@ -108,7 +113,7 @@ fn meta(result: &CallResult) -> MetaObject {
     meta
 }
 
-fn block(content: Content) -> ContentBlock {
+pub(super) fn block(content: Content) -> ContentBlock {
     match content {
         Content::Text { text, about: None } => ContentBlock::text(text),
         Content::Image { data, mime_type, about: None } => ContentBlock::image(data, mime_type),

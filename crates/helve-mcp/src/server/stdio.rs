@@ -1,16 +1,17 @@
 //! The face on two streams, such as standard input and output: one client, which ends with its input.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use helve_core::Cancel;
-use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::service;
 use rmcp::transport::io::stdio_pipes;
-use rmcp::{RoleServer, service};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Hosts;
+use super::door::Door;
 use super::face::{Face, Shared};
-use super::input::Input;
+use super::input::Lines;
+use super::streams::Streams;
 
 /// Serves the client at the other end of standard input and output until that ends or `cancel` fires. A message of more than
 /// `frame_bytes` bytes is answered with an error. Nothing but the protocol is written to standard output.
@@ -28,13 +29,15 @@ pub async fn serve_streams(
     cancel: &Cancel,
 ) -> std::io::Result<()> {
     let (ended, gone) = Cancel::pair();
-    let face = Face::new(Shared::new(hosts)?, false, gone);
-    let input = Input::new(input, frame_bytes, ended);
-    let transport =
-        AsyncRwTransport::<RoleServer, _, _>::new(input, output).with_max_line_length(frame_bytes);
+    let face = Arc::new(Face::new(Shared::new(hosts)?, false, gone));
+    let door = Arc::new(OnceLock::new());
+    let streams = Streams::new(Lines::new(input, frame_bytes, ended), output, Arc::clone(&door));
     let serving = async {
-        match service::serve_server(face, transport).await {
+        match service::serve_server(Arc::clone(&face), streams).await {
             Ok(running) => {
+                if let Some(open) = Door::new(face, running.peer()) {
+                    let _ = door.set(Arc::new(open));
+                }
                 let _ = running.waiting().await;
                 Ok(())
             }

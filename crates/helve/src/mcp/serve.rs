@@ -82,6 +82,13 @@ impl RuntimeHost {
         self
     }
 
+    /// Tells whoever wants to know.
+    fn journal_grew(&self) {
+        if self.updates.receiver_count() > 0 {
+            let _ = self.updates.send(resources::JOURNAL.to_owned());
+        }
+    }
+
     /// What the servers behind the gateway have of this kind.
     async fn more(&self, what: Listed) -> Vec<Value> {
         match &self.gateway {
@@ -106,7 +113,7 @@ impl RuntimeHost {
             ..CallScope::default()
         };
         let result = self.runtime.call_in(Call::new(asking_name(server, act), args), scope).await;
-        let _ = self.updates.send(resources::JOURNAL.to_owned());
+        self.journal_grew();
         match result.error {
             None => Ok(result),
             // A server that is not there has no resource either.
@@ -158,7 +165,7 @@ impl Host for RuntimeHost {
 
     fn call(&self, call: HostCall) -> BoxFuture<'_, CallResult> {
         Box::pin(async move {
-            let HostCall { call, client, cancel, progress, peer } = call;
+            let HostCall { call, client, cancel, progress, peer, beside } = call;
             let caller = if client.is_empty() { "mcp".to_owned() } else { format!("mcp:{client}") };
             let scope = CallScope {
                 cancel: Some(cancel),
@@ -166,10 +173,11 @@ impl Host for RuntimeHost {
                 approver: Some(Arc::new(PeerApprover::new(Arc::clone(&peer)))),
                 peer: Some(peer),
                 caller: Some(Caller::Named(caller)),
+                beside,
                 ..CallScope::default()
             };
             let result = self.runtime.call_in(call, scope).await;
-            let _ = self.updates.send(resources::JOURNAL.to_owned());
+            self.journal_grew();
             result
         })
     }

@@ -1,0 +1,190 @@
+//! Calls of tools, sent to a server on standard streams straight and answered straight.
+//!
+//! The protocol's loop hands every request from task to task: into its line, to one that writes it, and back. A call is written
+//! here by whoever makes it, and its answer goes from whoever reads the server's lines to who waits for it. Numbers of these
+//! requests begin where those of the loop never come to. Everything else about a call (its progress, the server's questions,
+//! taking it back) is the loop's, as ever.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
+
+use helve_core::ServerCall;
+use rmcp::ServiceError;
+use rmcp::model::{
+    JsonRpcMessage, NumberOrString, ProgressToken, RequestId, ServerJsonRpcMessage, ServerResult,
+};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::oneshot;
+
+/// The first number. The loop counts from nothing, and has little else to ask than to list; some servers take 32 bits.
+const FIRST: i64 = 1 << 30;
+
+/// The way to a server's standard input, which the loop writes to as well; none once it is closed.
+pub(crate) type Way = Arc<tokio::sync::Mutex<Option<Box<dyn AsyncWrite + Send + Unpin>>>>;
+
+/// What an answer is.
+pub(crate) type Answered = Result<ServerResult, ServiceError>;
+
+/// The straight way to one server. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Straight {
+    way: Way,
+    waiting: Arc<Mutex<Waiting>>,
+    next: Arc<AtomicI64>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    calls: HashMap<i64, oneshot::Sender<Answered>>,
+    /// Nothing is read any more.
+    is_over: bool,
+}
+
+#[derive(Serialize)]
+struct Frame<'c> {
+    jsonrpc: &'static str,
+    id: i64,
+    method: &'static str,
+    params: Params<'c>,
+}
+
+#[derive(Serialize)]
+struct Params<'c> {
+    _meta: Meta,
+    name: &'c str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arguments: Option<&'c Map<String, Value>>,
+}
+
+#[derive(Serialize)]
+struct Meta {
+    #[serde(rename = "progressToken")]
+    progress_token: i64,
+}
+
+/// A call that was sent. Dropped, nobody waits for its answer any more.
+pub(crate) struct Asked {
+    number: i64,
+    answer: oneshot::Receiver<Answered>,
+    waiting: Arc<Mutex<Waiting>>,
+}
+
+fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
+    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Straight {
+    pub(crate) fn new(way: Way) -> Straight {
+        Straight { way, waiting: Arc::default(), next: Arc::new(AtomicI64::new(FIRST)) }
+    }
+
+    /// Sends a call. `begin` hears under which number and token before anything can come back.
+    pub(crate) fn send(
+        &self,
+        call: &ServerCall,
+        begin: impl FnOnce(&ProgressToken, &RequestId),
+    ) -> Result<Asked, ServiceError> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let params = Params {
+            _meta: Meta { progress_token: number },
+            name: &call.tool,
+            arguments: call.args.as_object(),
+        };
+        let frame = Frame { jsonrpc: "2.0", id: number, method: "tools/call", params };
+        let mut line = serde_json::to_vec(&frame).map_err(|_| ServiceError::UnexpectedResponse)?;
+        line.push(b'\n');
+        let (to, answer) = oneshot::channel();
+        let asked = Asked { number, answer, waiting: Arc::clone(&self.waiting) };
+        {
+            let mut waiting = lock(&self.waiting);
+            if waiting.is_over {
+                return Err(ServiceError::TransportClosed);
+            }
+            waiting.calls.insert(number, to);
+        }
+        begin(&asked.token(), &asked.id());
+        self.write(number, line);
+        Ok(asked)
+    }
+
+    /// Writes a line, at once where the server reads. Where it does not, the rest is written by a task of its own: whoever calls
+    /// may give up, and half a line must not stay.
+    fn write(&self, number: i64, line: Vec<u8>) {
+        let (way, waiting) = (Arc::clone(&self.way), Arc::clone(&self.waiting));
+        let mut writing = Box::pin(async move {
+            let mut way = way.lock().await;
+            let written = match way.as_mut() {
+                Some(way) => way.write_all(&line).await.is_ok() && way.flush().await.is_ok(),
+                None => false,
+            };
+            if !written {
+                // Nobody will answer.
+                lock(&waiting).calls.remove(&number);
+            }
+        });
+        let mut poller = Context::from_waker(Waker::noop());
+        if writing.as_mut().poll(&mut poller).is_pending() {
+            tokio::spawn(writing);
+        }
+    }
+
+    /// Hands an answer to who waits for it; gives back what is something else.
+    pub(crate) fn answered(&self, message: ServerJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
+        let id = match &message {
+            JsonRpcMessage::Response(response) => Some(&response.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref(),
+            _ => None,
+        };
+        let number = match id {
+            Some(NumberOrString::Number(number)) if *number >= FIRST => *number,
+            // Some servers answer with the number as text.
+            Some(NumberOrString::String(text)) => match text.parse() {
+                Ok(number @ FIRST..) => number,
+                _ => return Some(message),
+            },
+            _ => return Some(message),
+        };
+        let Some(waits) = lock(&self.waiting).calls.remove(&number) else { return Some(message) };
+        let answer = match message {
+            JsonRpcMessage::Response(response) => Ok(response.result),
+            JsonRpcMessage::Error(error) => Err(ServiceError::McpError(error.error)),
+            other => return Some(other),
+        };
+        // Who gave up meanwhile has told the server so.
+        let _ = waits.send(answer);
+        None
+    }
+
+    /// Nothing is read any more: whoever waits hears that, and so does who comes later.
+    pub(crate) fn end(&self) {
+        let mut waiting = lock(&self.waiting);
+        waiting.is_over = true;
+        waiting.calls.clear();
+    }
+}
+
+impl Asked {
+    pub(crate) fn id(&self) -> RequestId {
+        RequestId::Number(self.number)
+    }
+
+    pub(crate) fn token(&self) -> ProgressToken {
+        ProgressToken(NumberOrString::Number(self.number))
+    }
+
+    /// The answer; waits for it.
+    pub(crate) async fn answer(&mut self) -> Answered {
+        let answer = (&mut self.answer).await;
+        answer.unwrap_or(Err(ServiceError::TransportClosed))
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        lock(&self.waiting).calls.remove(&self.number);
+    }
+}

@@ -1,0 +1,218 @@
+//! A client on two streams, as the protocol's loop sees it.
+//!
+//! Lines come in; calls of tools among them are run here and answered straight, once the client has introduced itself, and
+//! everything else goes to the loop. The loop polls this, so that no call is handed from task to task, and what is answered
+//! together goes out in one write. Calls run beside each other; who waits for a question to the client holds nobody up.
+
+use std::collections::HashMap;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use helve_core::{BoxFuture, Cancel, CancelHandle};
+use rmcp::RoleServer;
+use rmcp::model::{RequestId, ServerJsonRpcMessage};
+use rmcp::service::RxJsonRpcMessage;
+use rmcp::transport::Transport;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
+
+use super::door::Door;
+use super::input::{self, Lines, Next};
+use super::output::Outbox;
+use super::straight;
+
+/// So many calls are begun before those under way are looked at: they are recorded and answered together, while the client
+/// reads what came before.
+const TOGETHER: usize = 8;
+/// So many calls run here at once. More go to the loop, so that there is always somebody who reads on.
+const MOST_CALLS: usize = 256;
+/// How long calls may go on once the client says nothing more: as long as the loop lets those that it runs.
+const LAST_CALLS: Duration = Duration::from_secs(5);
+
+/// The two streams of a client.
+pub(super) struct Streams<R, W: AsyncWrite + Unpin> {
+    lines: Lines<R>,
+    outbox: Outbox<W>,
+    general: AsyncRwTransport<RoleServer, Feed, Outbox<W>>,
+    feed: Feed,
+    door: Arc<OnceLock<Arc<Door>>>,
+    calls: FuturesUnordered<BoxFuture<'static, RequestId>>,
+    /// What takes back each of them.
+    under_way: HashMap<RequestId, CancelHandle>,
+    /// Until when the last calls may go on.
+    patience: Option<Pin<Box<Sleep>>>,
+}
+
+impl<R, W> Streams<R, W>
+where
+    R: AsyncRead + Send + Unpin,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    /// `door` is opened by whoever knows that the client has introduced itself, and that it has a session.
+    pub(super) fn new(lines: Lines<R>, output: W, door: Arc<OnceLock<Arc<Door>>>) -> Self {
+        let (outbox, feed) = (Outbox::new(output), Feed::default());
+        // What is fed is within the limit.
+        let general = AsyncRwTransport::new(feed.clone(), outbox.clone()).with_max_line_length(usize::MAX);
+        let (calls, under_way) = (FuturesUnordered::new(), HashMap::new());
+        Streams { lines, outbox, general, feed, door, calls, under_way, patience: None }
+    }
+
+    fn poll_receive(&mut self, poller: &mut Context<'_>) -> Poll<Option<RxJsonRpcMessage<RoleServer>>> {
+        loop {
+            if self.feed.is_full()
+                && let Poll::Ready(message) = pin!(self.general.receive()).poll(poller)
+            {
+                return Poll::Ready(message);
+            }
+            let was_full = self.outbox.is_full();
+            let has_more = was_full || self.begin();
+            while let Poll::Ready(Some(id)) = self.calls.poll_next_unpin(poller) {
+                self.under_way.remove(&id);
+            }
+            let sent = self.outbox.poll_send(poller);
+            let is_full = self.outbox.is_full();
+            if has_more && !is_full {
+                continue;
+            }
+            if self.lines.is_over() {
+                return self.poll_end(sent.is_ready(), poller);
+            }
+            if is_full || self.lines.poll_more(poller).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Begins the calls of lines that were read, and hands on what is something else. Whether there may be more.
+    fn begin(&mut self) -> bool {
+        for _ in 0..TOGETHER {
+            if self.feed.is_full() {
+                return true;
+            }
+            match self.lines.next() {
+                None => return false,
+                Some(Next::TooLong(id)) => {
+                    let mut line = input::stand_in(&id, self.lines.limit).to_string();
+                    line.push('\n');
+                    self.feed.put(line.as_bytes());
+                }
+                Some(Next::Line(at)) => {
+                    let line = self.lines.bytes(at);
+                    match self.door.get().and_then(|door| straight::call(line).map(|asked| (door, asked))) {
+                        Some((door, asked))
+                            if self.calls.len() < MOST_CALLS && !self.under_way.contains_key(&asked.id) =>
+                        {
+                            let (handle, cancel) = Cancel::pair();
+                            self.under_way.insert(asked.id.clone(), handle.clone());
+                            let beside = self.under_way.len() > 1 || self.lines.has_more();
+                            let (door, outbox) = (Arc::clone(door), self.outbox.clone());
+                            let call = door.answer(asked, (handle, cancel), beside, outbox);
+                            self.calls.push(Box::pin(call));
+                        }
+                        _ => {
+                            if !self.under_way.is_empty()
+                                && let Some(id) = straight::taken_back(line)
+                                && let Some(handle) = self.under_way.remove(&id)
+                            {
+                                handle.cancel();
+                            }
+                            self.feed.put(line);
+                        }
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    /// Waits for the last calls and their answers; not for ever.
+    fn poll_end(
+        &mut self,
+        all_is_sent: bool,
+        poller: &mut Context<'_>,
+    ) -> Poll<Option<RxJsonRpcMessage<RoleServer>>> {
+        if !(self.calls.is_empty() && all_is_sent) {
+            let patience = self.patience.get_or_insert_with(|| Box::pin(tokio::time::sleep(LAST_CALLS)));
+            if patience.as_mut().poll(poller).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(None)
+    }
+}
+
+impl<R, W> Transport<RoleServer> for Streams<R, W>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    type Error = std::io::Error;
+
+    fn send(
+        &mut self,
+        message: ServerJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.general.send(message)
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        std::future::poll_fn(|poller| self.poll_receive(poller)).await
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.outbox.close();
+        Ok(())
+    }
+}
+
+/// Calls that still run are taken back. They go on by themselves until they have ended what they began and recorded it.
+impl<R, W: AsyncWrite + Unpin> Drop for Streams<R, W> {
+    fn drop(&mut self) {
+        self.under_way.values().for_each(CancelHandle::cancel);
+        let mut calls = std::mem::take(&mut self.calls);
+        if let (false, Ok(runtime)) = (calls.is_empty(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(async move { while calls.next().await.is_some() {} });
+        }
+    }
+}
+
+/// Lines on their way to the loop's own reader.
+#[derive(Clone, Default)]
+struct Feed(Arc<Mutex<Vec<u8>>>);
+
+impl Feed {
+    fn put(&self, line: &[u8]) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(line);
+    }
+
+    /// Whether something waits to be read.
+    fn is_full(&self) -> bool {
+        !self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+}
+
+impl AsyncRead for Feed {
+    /// Nobody has to be woken: whoever feeds this polls the reader.
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _poller: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let mut fed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if fed.is_empty() {
+            return Poll::Pending;
+        }
+        let count = fed.len().min(buffer.remaining());
+        buffer.put_slice(fed.get(..count).unwrap_or_default());
+        fed.drain(..count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

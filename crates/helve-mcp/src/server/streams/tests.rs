@@ -1,0 +1,174 @@
+//! A client on two streams: calls beside each other, taken back, and at the end of input.
+
+use std::time::Duration;
+
+use helve_core::{Call, CallId, CallResult, Content, ToolError, ToolSpec};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
+};
+use tokio::sync::{mpsc, watch};
+
+use crate::server::{Card, Host, HostCall, Hosts, serve_streams};
+
+use super::*;
+
+/// `say` answers at once with the text that it is given, `wait` when it is taken back.
+struct Fake {
+    version: watch::Sender<u64>,
+    beside: mpsc::UnboundedSender<bool>,
+    ended: mpsc::UnboundedSender<()>,
+}
+
+struct Fakes(Arc<Fake>);
+
+impl Host for Fake {
+    fn tools(&self) -> Vec<Arc<ToolSpec>> {
+        Vec::new()
+    }
+
+    fn tools_version(&self) -> watch::Receiver<u64> {
+        self.version.subscribe()
+    }
+
+    fn call(&self, call: HostCall) -> BoxFuture<'_, CallResult> {
+        Box::pin(async move {
+            let HostCall { call, cancel, beside, .. } = call;
+            let _ = self.beside.send(beside);
+            let Call { id, tool, args } = call;
+            if tool == "wait" {
+                cancel.cancelled().await;
+                let _ = self.ended.send(());
+            }
+            let helve_core::Args::Value(args) = args else { panic!("text") };
+            CallResult {
+                id,
+                call: CallId::from_parts(1, 2),
+                tool,
+                ok: true,
+                content: vec![Content::text(args["text"].as_str().unwrap_or_default())],
+                details: Value::Null,
+                error: None,
+                notes: Vec::new(),
+                decision: None,
+                sandbox: None,
+                tainted: None,
+                truncated: None,
+                cost: None,
+                duration_us: 1,
+            }
+        })
+    }
+}
+
+impl Hosts for Fakes {
+    fn card(&self) -> Card {
+        Card::default()
+    }
+
+    fn session(&self, _client: &str) -> Result<Arc<dyn Host>, ToolError> {
+        Ok(Arc::clone(&self.0) as Arc<dyn Host>)
+    }
+
+    fn standing(&self, client: &str) -> Result<Arc<dyn Host>, ToolError> {
+        self.session(client)
+    }
+}
+
+/// A client that has introduced itself.
+struct Client {
+    to: WriteHalf<DuplexStream>,
+    from: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    beside: mpsc::UnboundedReceiver<bool>,
+    ended: mpsc::UnboundedReceiver<()>,
+    served: tokio::task::JoinHandle<std::io::Result<()>>,
+}
+
+impl Client {
+    async fn open() -> Client {
+        let (near, far) = tokio::io::duplex(64 << 10);
+        let ((tell_beside, beside), (tell_ended, ended)) =
+            (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+        let fake = Fake { version: watch::Sender::new(0), beside: tell_beside, ended: tell_ended };
+        let served = tokio::spawn(async move {
+            let (input, output) = tokio::io::split(far);
+            serve_streams(Arc::new(Fakes(Arc::new(fake))), input, output, 10_000, &Cancel::never()).await
+        });
+        let (from, to) = tokio::io::split(near);
+        let mut client = Client { to, from: BufReader::new(from).lines(), beside, ended, served };
+        let who = json!({"name": "c", "version": "1"});
+        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": who});
+        client.say(&[json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello})]).await;
+        assert_eq!(client.hear().await["id"], 0);
+        client.say(&[json!({"jsonrpc": "2.0", "method": "notifications/initialized"})]).await;
+        client
+    }
+
+    /// Says all of it at once.
+    async fn say(&mut self, messages: &[Value]) {
+        let text: String = messages.iter().map(|message| format!("{message}\n")).collect();
+        self.to.write_all(text.as_bytes()).await.unwrap();
+    }
+
+    async fn hear(&mut self) -> Value {
+        let line = tokio::time::timeout(Duration::from_secs(10), self.from.next_line()).await.unwrap();
+        serde_json::from_str(&line.unwrap().unwrap()).unwrap()
+    }
+}
+
+fn call(id: Value, tool: &str, text: &str) -> Value {
+    let params = json!({"name": tool, "arguments": {"text": text}});
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+}
+
+#[tokio::test]
+async fn calls_that_come_together_are_all_answered_and_know_of_each_other() {
+    let mut client = Client::open().await;
+    let many: Vec<Value> = (1..=30).map(|id| call(json!(id), "say", &format!("text {id}"))).collect();
+    client.say(&many).await;
+    let mut answered = std::collections::BTreeMap::new();
+    for _ in 0..30 {
+        let answer = client.hear().await;
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+        assert_eq!(answered.insert(answer["id"].as_u64().unwrap(), text), None);
+    }
+    assert_eq!(answered, (1..=30).map(|id| (id, format!("text {id}"))).collect());
+    let beside: Vec<bool> = std::iter::from_fn(|| client.beside.try_recv().ok()).collect();
+    assert!(beside.iter().filter(|beside| **beside).count() >= 20, "{beside:?}");
+    client.say(&[call(json!(40), "say", "alone")]).await;
+    client.hear().await;
+    assert_eq!(client.beside.recv().await, Some(false));
+}
+
+#[tokio::test]
+async fn a_call_that_is_taken_back_ends_and_is_not_answered_and_others_go_on() {
+    let mut client = Client::open().await;
+    client.say(&[call(json!("w"), "wait", ""), call(json!(1), "say", "a")]).await;
+    assert_eq!(client.hear().await["id"], 1, "nobody waits for one that goes on");
+    let notice = json!({"requestId": "w", "reason": "r"});
+    client.say(&[json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": notice})]).await;
+    client.ended.recv().await.unwrap();
+    client.say(&[call(json!(2), "say", "b")]).await;
+    assert_eq!(client.hear().await["id"], 2, "the one that was taken back has no answer");
+}
+
+#[tokio::test]
+async fn a_message_over_the_limit_is_answered_and_the_next_is_read() {
+    let mut client = Client::open().await;
+    client.say(&[call(json!(1), "say", &"x".repeat(20_000)), call(json!(2), "say", "b")]).await;
+    let (one, other) = (client.hear().await, client.hear().await);
+    let of = |id: u64| if one["id"] == id { &one } else { &other };
+    assert!(of(1)["error"]["message"].as_str().unwrap().contains("10000 bytes"));
+    assert_eq!(of(2)["result"]["content"][0]["text"], "b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_the_end_of_input_what_is_done_is_answered_and_what_goes_on_is_taken_back() {
+    let mut client = Client::open().await;
+    client.say(&[call(json!(1), "wait", ""), call(json!(2), "say", "b")]).await;
+    client.to.shutdown().await.unwrap();
+    assert_eq!(client.hear().await["id"], 2);
+    client.ended.recv().await.unwrap();
+    client.served.await.unwrap().unwrap();
+}

@@ -5,6 +5,10 @@
 //! thousand tools beside `serde_json` writing the same bytes. Calls that are sent at once must all be answered, each once
 //! and with its own text, or the run fails.
 //!
+//! Calls are measured in two ways. One at a time is how long one takes: most of it is two processes that wake each other.
+//! With several under way is how many a server answers in a second; there the client must not be what is measured, so one row
+//! is a server that does nothing but answer.
+//!
 //! server-everything is named with `--everything 'node /…/server-everything/dist/index.js stdio'`. Without it a small server
 //! of this program's own stands in: its rows are shown and promise nothing, because a server that does nothing makes
 //! everything around it look dear.
@@ -21,7 +25,7 @@ use serde_json::{Value, json};
 
 use self::talk::Talk;
 use crate::report::{Promise, Row};
-use crate::sample::{in_turns, median};
+use crate::sample::{Pair, in_turns, median};
 
 type Measured<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -33,6 +37,8 @@ pub(crate) const SERVER: &str = "mcp-server";
 const MANY: usize = 1000;
 /// How many calls are sent at once.
 const AT_ONCE: usize = 100;
+/// How many calls are under way where many a second are counted.
+const UNDER_WAY: usize = 32;
 
 /// What is asked of the run.
 pub(crate) struct Asked<'a> {
@@ -121,7 +127,9 @@ pub(crate) fn measure(asked: &Asked<'_>) -> Measured<Vec<Row>> {
         None => Server::own(1)?,
     };
     let place = Place::new(asked.helve, &server.configuration())?;
-    let mut rows = vec![gateway(asked, &place, &server)?, echo(asked, &place, &server)?];
+    let mut rows = gateway(asked, &place, &server)?;
+    rows.extend(echo(asked, &place, &server)?);
+    rows.push(client_alone(asked)?);
     rows.extend(at_once(asked, &place)?);
     rows.push(list(asked)?);
     Ok(rows)
@@ -136,45 +144,72 @@ fn peer(asked: &Asked<'_>) -> &'static str {
     if asked.everything.is_some() { "server-everything, direct" } else { "a small server, direct" }
 }
 
-/// One call of the same server with and without Helve between.
-fn gateway(asked: &Asked<'_>, place: &Place, server: &Server) -> Measured<Row> {
+/// Calls of the same server with and without Helve between.
+fn gateway(asked: &Asked<'_>, place: &Place, server: &Server) -> Measured<Vec<Row>> {
+    let tool = "mcp__peer__echo";
     let mut through = Talk::open(place.helve(&["mcp", "--gateway"]))?;
-    through.wait_for_tool("mcp__peer__echo", Duration::from_secs(30))?;
+    through.wait_for_tool(tool, Duration::from_secs(30))?;
     let mut direct = Talk::open(server.command())?;
-    let calls = if asked.quick { 50 } else { 200 };
-    let pair = in_turns(
-        if asked.quick { 5 } else { 15 },
+    let (rounds, calls) = if asked.quick { (5, 50) } else { (15, 200) };
+    let one =
+        in_turns(rounds, calls, || repeat(&mut through, tool, calls), || repeat(&mut direct, "echo", calls))?;
+    let many = in_turns(
+        rounds,
         calls,
-        || repeat(&mut through, "mcp__peer__echo", calls),
-        || repeat(&mut direct, "echo", calls),
+        || through.stream(tool, calls, UNDER_WAY),
+        || direct.stream("echo", calls, UNDER_WAY),
     )?;
-    Ok(Row {
-        name: "a call through helve mcp --gateway",
+    let row = |name, pair: Pair, promise| Row {
+        name,
         subject: pair.subject,
         reference: Some((peer(asked), pair.reference)),
-        promise: beside_real(asked, Promise::Ratio(1.5)),
+        promise,
         mib: None,
-    })
+    };
+    Ok(vec![
+        row("a call through helve mcp --gateway", one, beside_real(asked, Promise::Ratio(1.5))),
+        row("the same, 32 calls under way", many, Promise::None),
+    ])
 }
 
 /// Our own `echo` beside that of the other server.
-fn echo(asked: &Asked<'_>, place: &Place, server: &Server) -> Measured<Row> {
+fn echo(asked: &Asked<'_>, place: &Place, server: &Server) -> Measured<Vec<Row>> {
     let mut ours = Talk::open(place.helve(&["mcp"]))?;
     let mut theirs = Talk::open(server.command())?;
-    let calls = if asked.quick { 100 } else { 500 };
-    let pair = in_turns(
-        if asked.quick { 5 } else { 15 },
+    let (rounds, calls) = if asked.quick { (5, 100) } else { (15, 1000) };
+    let one =
+        in_turns(rounds, calls, || repeat(&mut ours, "echo", calls), || repeat(&mut theirs, "echo", calls))?;
+    let many = in_turns(
+        rounds,
         calls,
-        || repeat(&mut ours, "echo", calls),
-        || repeat(&mut theirs, "echo", calls),
+        || ours.stream("echo", calls, UNDER_WAY),
+        || theirs.stream("echo", calls, UNDER_WAY),
     )?;
-    Ok(Row {
-        name: "echo of helve mcp",
+    let row = |name, pair: Pair, promise| Row {
+        name,
         subject: pair.subject,
         reference: Some((peer(asked), pair.reference)),
-        promise: beside_real(asked, Promise::Ratio(0.2)),
+        promise,
         mib: None,
-    })
+    };
+    Ok(vec![
+        row("echo of helve mcp, one at a time", one, Promise::None),
+        row("echo of helve mcp, 32 calls under way", many, beside_real(asked, Promise::Ratio(0.2))),
+    ])
+}
+
+/// What the client itself takes for a call where many a second are counted, beside the least that a server can do.
+fn client_alone(asked: &Asked<'_>) -> Measured<Row> {
+    let mut mirror = Talk::open(Server::own(0)?.command())?;
+    let (rounds, calls) = if asked.quick { (5, 1000) } else { (15, 10_000) };
+    let mut times = Vec::new();
+    for _ in 0..rounds {
+        let start = Instant::now();
+        mirror.stream("echo", calls, UNDER_WAY)?;
+        times.push(start.elapsed() / calls);
+    }
+    let name = "the client alone, 32 calls under way";
+    Ok(Row { name, subject: median(times), reference: None, promise: Promise::None, mib: None })
 }
 
 fn repeat(talk: &mut Talk, tool: &str, calls: u32) -> Measured<()> {

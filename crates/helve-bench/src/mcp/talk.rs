@@ -1,12 +1,37 @@
 //! A client of the protocol that does no more than it must: one line a message, in and out.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Measured;
+
+/// What is checked of an answer.
+#[derive(Deserialize)]
+struct Answer<'l> {
+    id: Option<u64>,
+    #[serde(borrow)]
+    method: Option<Cow<'l, str>>,
+    #[serde(borrow)]
+    result: Option<Told<'l>>,
+}
+
+#[derive(Deserialize)]
+struct Told<'l> {
+    #[serde(borrow)]
+    content: Vec<Block<'l>>,
+}
+
+#[derive(Deserialize)]
+struct Block<'l> {
+    #[serde(borrow)]
+    text: Cow<'l, str>,
+}
 
 /// A server that was started, and the talk with it.
 pub(super) struct Talk {
@@ -96,6 +121,53 @@ impl Talk {
         let asked = self.send(method, params)?;
         let (id, result) = self.answer()?;
         if id == asked { Ok(result) } else { Err(format!("{id} was answered, {asked} was asked").into()) }
+    }
+
+    /// Calls a tool so often, with so many calls under way, and looks at each answer. What can be sent is sent at once, and no
+    /// more is read of an answer than has to be checked, so that the server's time is what is measured.
+    pub(super) fn stream(&mut self, tool: &str, calls: u32, under_way: usize) -> Measured<()> {
+        let first = self.next;
+        let mut answered = vec![false; calls as usize];
+        let (mut sent, mut done) = (0, 0);
+        let (mut out, mut line, mut expected) = (String::new(), String::new(), String::new());
+        while done < answered.len() {
+            out.clear();
+            while sent < answered.len() && sent - done < under_way {
+                let id = self.next;
+                let _ = writeln!(
+                    out,
+                    r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{tool}","arguments":{{"message":"text {id}."}}}}}}"#
+                );
+                self.next += 1;
+                sent += 1;
+            }
+            let to = self.to.as_mut().ok_or("the server was left")?;
+            to.write_all(out.as_bytes())?;
+            loop {
+                line.clear();
+                if self.from.read_line(&mut line)? == 0 {
+                    return Err("the server ended".into());
+                }
+                let answer: Answer<'_> = serde_json::from_str(&line)?;
+                if let (None, Some(id)) = (&answer.method, answer.id) {
+                    expected.clear();
+                    let _ = write!(expected, "text {id}.");
+                    let place =
+                        usize::try_from(id.wrapping_sub(first)).ok().and_then(|at| answered.get_mut(at));
+                    let said = answer.result.as_ref().and_then(|result| result.content.first());
+                    let fits = said.is_some_and(|block| block.text.ends_with(&*expected));
+                    match place {
+                        Some(place) if fits && !*place => *place = true,
+                        _ => return Err(format!("a call gave {line}").into()),
+                    }
+                    done += 1;
+                }
+                if !self.from.buffer().contains(&b'\n') {
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Waits until a tool is offered: servers behind a gateway start by themselves.

@@ -341,6 +341,12 @@ pub trait Files: Send + Sync {
     /// What the session last saw of a path.
     fn last_seen(&self, path: &str) -> Option<Seen>;
 
+    /// What a file held when this bridge last had it in its hands, where a look at it would take a journey. It may be
+    /// another by now: only a commit that expects this very content ([`Expect::Content`]) may be built on it.
+    fn recall(&self, _path: &str) -> Option<FileContent> {
+        None
+    }
+
     /// What was at a path before the session's last change to it; see [`SeenFiles::former`].
     fn former<'a>(
         &'a self,

@@ -192,6 +192,18 @@ pub struct Attach {
     pub signals: UnboundedReceiver<i32>,
 }
 
+/// A process that stays inside a sandbox and answers whole requests about files, so that each is one round trip.
+pub trait FilesHelper: Send + Sync {
+    /// The answer to one request, of at most `most` bytes. What both hold is between the bridge and the helper.
+    fn ask(
+        &self,
+        request: Vec<u8>,
+        most: u64,
+        timeout: Duration,
+        cancel: Cancel,
+    ) -> BoxFuture<'_, Result<Vec<u8>, ToolError>>;
+}
+
 /// A sandbox. One value serves many calls and is bound to one [`crate::View`].
 pub trait ShellBackend: Send + Sync {
     /// The name and the layers that a call will have.
@@ -217,6 +229,11 @@ pub trait ShellBackend: Send + Sync {
         sink: Box<dyn OutputSink>,
         cancel: Cancel,
     ) -> BoxFuture<'a, Result<Ended, ToolError>>;
+
+    /// The helper for files that stays inside, if this sandbox keeps one. Elsewhere each request is a program of its own.
+    fn files_helper(&self) -> Option<&dyn FilesHelper> {
+        None
+    }
 
     /// Runs a program on its caller's own streams, under the same rules. A program that is not there is `not_found`, one
     /// that cannot be executed `tool_failed`. A sandbox that has no way to do so says that.

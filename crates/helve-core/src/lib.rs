@@ -54,8 +54,8 @@ pub use dialect::{Dialect, DialectTool};
 pub use error::{ErrorKind, Problem, ToolError};
 pub use files::{Files, FilesBridge, FilesPlace, FilesScope, PathRules};
 pub use lane::{
-    Attach, BlobRef, Blobs, BoxFuture, Egress, Ended, Exit, LimitHit, OutputSink, Removed, Shell,
-    ShellBackend, ShellJob, ShellOutput, ShellRequest, Stream, TakenOut, Work,
+    Attach, BlobRef, Blobs, BoxFuture, Egress, Ended, Exit, FilesHelper, LimitHit, OutputSink, Removed,
+    Shell, ShellBackend, ShellJob, ShellOutput, ShellRequest, Stream, TakenOut, Work,
 };
 pub use limits::Limits;
 pub use output::{About, Content, Cost, EmbeddedResource, Output, ResourceLink, Truncated};
@@ -66,4 +66,4 @@ pub use text::Capture;
 pub use tool::Tool;
 pub use typed::{TypedTool, typed};
 pub use verdict::{Decision, Verdict};
-pub use view::{Network, ProcessLimits, SandboxChoice, View};
+pub use view::{ContainerChoice, ContainerEngine, Network, ProcessLimits, SandboxChoice, View};

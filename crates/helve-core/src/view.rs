@@ -54,8 +54,32 @@ pub enum SandboxChoice {
         /// The template of `tools.exec.commandWrapper`.
         template: String,
     },
+    /// A container of Docker or Podman, one for all commands of a session.
+    Container(ContainerChoice),
     /// No sandbox: the owner wrote `sandbox = "none"`.
     None,
+}
+
+/// Which container the owner chose. Nothing of it comes from a model or from a workspace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContainerChoice {
+    /// The image; none if the owner named none, and then no container is made.
+    pub image: Option<String>,
+    /// Whose engine; none for whichever is there.
+    pub engine: Option<ContainerEngine>,
+    /// Its socket; none for the usual place.
+    pub socket: Option<PathBuf>,
+    /// How many processors it may use; none for all.
+    pub cpus: Option<u64>,
+}
+
+/// An engine of containers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContainerEngine {
+    /// Docker.
+    Docker,
+    /// Podman.
+    Podman,
 }
 
 /// Bounds on a command and everything that it starts.

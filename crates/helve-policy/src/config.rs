@@ -10,6 +10,7 @@
 //! | `keys` | the table: every key, its type, its default, what it does |
 //! | `credentials` | what nobody should read for a model, by default |
 //! | `server`, `server_keys` | the same for what only MCP servers have |
+//! | `container_keys` | the same for containers |
 //! | `model_keys` | the same for models and the agent |
 //! | `hook` | the tables `[[hooks]]` |
 //! | `value` | checks one value against its type |
@@ -21,6 +22,7 @@
 //!
 //! Not here: what the values mean, and whether the owner trusts a workspace's own file.
 
+pub(crate) mod container_keys;
 pub(crate) mod credentials;
 pub(crate) mod document;
 pub(crate) mod edit;

@@ -6,6 +6,7 @@
 mod approval;
 mod check;
 mod compare;
+mod container;
 mod files;
 mod judge;
 mod model;
@@ -148,12 +149,16 @@ impl Policy {
         let rules = rules::gather(&mut settings, workspace, around.home().as_deref())?;
         let timeout = exec_timeout(&settings, &limits(&settings))?;
         let shell = match settings.written(keys::EXEC_SHELL) {
+            Some((Value::Text(wish), _)) if container::is_chosen(&settings) => {
+                OnceLock::from(view::shell_of_image(wish))
+            }
             Some((Value::Text(wish), origin)) => {
                 let found = view::shell(Some(wish)).map_err(|problem| {
                     ConfigError::one(format!("`{}` in {origin}: {problem}", keys::EXEC_SHELL))
                 })?;
                 OnceLock::from(found)
             }
+            _ if container::is_chosen(&settings) => OnceLock::from(view::shell_of_image("sh")),
             _ => OnceLock::new(),
         };
         let policy = Self::assemble(settings, rules, files, around, shell, timeout);
@@ -177,6 +182,7 @@ impl Policy {
                 SandboxChoice::Wrapper { template: template.to_owned() }
             }
             (_, Some("none")) => SandboxChoice::None,
+            (_, Some("container")) => SandboxChoice::Container(container::choice(&settings)),
             (_, Some("bwrap")) => SandboxChoice::Bwrap,
             (_, Some("landlock")) => SandboxChoice::Landlock,
             (_, Some("native")) => SandboxChoice::Native,

@@ -161,8 +161,11 @@ pub(crate) struct Wishes<'a> {
 
 /// The whole view for commands in `workspace`.
 pub(crate) fn compile(wishes: Wishes<'_>, workspace: &Path, around: &Surroundings) -> View {
-    let found = toolchains(around, Some(workspace));
-    let mut read_only: Vec<PathBuf> = system_roots().chain(found.shown.iter().cloned()).collect();
+    // An image has a system and toolchains of its own, where these would be in its way.
+    let in_image = matches!(wishes.sandbox, SandboxChoice::Container(_));
+    let found = if in_image { Found::default() } else { toolchains(around, Some(workspace)) };
+    let system = system_roots().filter(|_| !in_image);
+    let mut read_only: Vec<PathBuf> = system.chain(found.shown.iter().cloned()).collect();
     read_only.extend(wishes.read_only.iter().filter(|path| path.exists()).cloned());
     let read_write = wishes.read_write.iter().filter(|path| path.exists()).cloned().collect();
     let path = search_path(&found, &read_only, workspace, wishes.path_append, around);
@@ -179,9 +182,11 @@ pub(crate) fn compile(wishes: Wishes<'_>, workspace: &Path, around: &Surrounding
     set("PATH", path);
     set("SHELL", wishes.shell.display().to_string());
     match wishes.sandbox {
-        SandboxChoice::Auto | SandboxChoice::Native | SandboxChoice::Landlock | SandboxChoice::Bwrap => {
-            set("HOME", PRIVATE_HOME.into())
-        }
+        SandboxChoice::Auto
+        | SandboxChoice::Native
+        | SandboxChoice::Landlock
+        | SandboxChoice::Bwrap
+        | SandboxChoice::Container(_) => set("HOME", PRIVATE_HOME.into()),
         SandboxChoice::Wrapper { .. } | SandboxChoice::None => {
             set("HOME", around.home().unwrap_or_else(|| "/".into()).display().to_string())
         }
@@ -241,6 +246,11 @@ fn search_path(
         }
     }
     entries.join(":")
+}
+
+/// The same for a shell that lies in an image, of which nothing is known here: a bare name is one of `/bin`.
+pub(crate) fn shell_of_image(wish: &str) -> PathBuf {
+    Path::new("/bin").join(wish)
 }
 
 /// The shell by the owner's word, or bash where there is one, else sh.

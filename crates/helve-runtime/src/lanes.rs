@@ -63,7 +63,9 @@ impl Lanes {
         // A command, too, finds the files as they were before a change that was cut.
         helve_workspace::recover(&self.home.join(JANITOR));
         let mut view = self.policy.view(&workspace, &self.home);
-        if self.policy.files_place() == FilesPlace::Sandbox {
+        // A container brings the helper itself.
+        let in_container = matches!(self.policy.sandbox(), SandboxChoice::Container(_));
+        if self.policy.files_place() == FilesPlace::Sandbox && !in_container {
             view.read_only.extend(helper().ok());
         }
         let limits = self.policy.process_limits();

@@ -6,6 +6,7 @@
 //! ```text
 //! ladder ── probe                 the choice `auto`: the best of Helve's own that holds here, found by trying
 //! native                          Helve's own: a pool of sandboxes made beforehand, each used once (sys::native makes them)
+//! container                       a container of Docker or Podman, with a helper that stays in it
 //! call                            one call, the same way for every other sandbox
 //!   ├ rung │ bwrap │ wrapper │ bare   what to start, and what the ending means
 //!   │   └ workdir                 where it starts, resolved by the kernel beneath the view
@@ -23,6 +24,7 @@ mod bwrap;
 mod call;
 mod cgroup;
 mod confine;
+mod container;
 mod drain;
 pub mod git_config;
 mod ladder;
@@ -44,6 +46,7 @@ use std::sync::Arc;
 use call::Backend;
 use helve_core::{ProcessLimits, SandboxChoice, ShellBackend, ToolError, View};
 
+pub use container::{FilesAnswer, run_container_helper_if_asked};
 pub use native::{HelperAhead, PoolSize, helper_ahead, run_helper_if_asked, use_helper};
 pub use probe::{ActFinding, Expected, Findings, Lack, LayerFinding, Outcome, SandboxFinding, probe};
 
@@ -64,6 +67,9 @@ pub fn backend(
         SandboxChoice::Bwrap => Arc::new(Backend(bwrap::Bwrap::new(view, limits)?)),
         SandboxChoice::Wrapper { template } => {
             Arc::new(Backend(wrapper::Wrapper::new(template, view, limits)?))
+        }
+        SandboxChoice::Container(choice) => {
+            Arc::new(container::Container::new(choice.clone(), view, limits)?)
         }
         SandboxChoice::None => Arc::new(Backend(bare::Bare::new(view, limits))),
     })

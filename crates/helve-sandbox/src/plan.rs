@@ -117,22 +117,14 @@ pub(crate) fn plan(wanted: &Wanted<'_>) -> Result<Plan, ToolError> {
     plan.add_system();
     plan.add_etc(wanted);
     plan.add_private(wanted);
-    for rule in &rules.read_write {
-        plan.show(rule, Mount::ReadWrite);
-    }
-    if !plan.show(&rules.workspace, Mount::ReadWrite) {
-        let path = rules.workspace.given.display();
-        return Err(ToolError::new(
-            ErrorKind::SandboxUnavailable,
-            format!("The workspace is not a directory that can be shown: {path}"),
-        )
-        .hint("Choose an existing directory as the workspace."));
-    }
-    for rule in &rules.read_only {
-        plan.show(rule, Mount::ReadOnly);
-    }
-    plan.hide(rules);
-    plan.drop_repetitions();
+    plan.add_rules(rules)?;
+    Ok(plan)
+}
+
+/// Plans what the view shows besides a system, for a sandbox that has one of its own.
+pub(crate) fn without_system(rules: &Rules) -> Result<Plan, ToolError> {
+    let mut plan = Plan(BTreeMap::new());
+    plan.add_rules(rules)?;
     Ok(plan)
 }
 
@@ -194,6 +186,26 @@ impl Plan {
         if home.is_absolute() && home != Path::new("/") && !wanted.rules.in_writable(home) {
             self.0.insert(home.to_owned(), Mount::Private);
         }
+    }
+
+    fn add_rules(&mut self, rules: &Rules) -> Result<(), ToolError> {
+        for rule in &rules.read_write {
+            self.show(rule, Mount::ReadWrite);
+        }
+        if !self.show(&rules.workspace, Mount::ReadWrite) {
+            let path = rules.workspace.given.display();
+            return Err(ToolError::new(
+                ErrorKind::SandboxUnavailable,
+                format!("The workspace is not a directory that can be shown: {path}"),
+            )
+            .hint("Choose an existing directory as the workspace."));
+        }
+        for rule in &rules.read_only {
+            self.show(rule, Mount::ReadOnly);
+        }
+        self.hide(rules);
+        self.drop_repetitions();
+        Ok(())
     }
 
     /// Shows a path under its real name and, where it differs, the name that was given. Whether there is such a path.

@@ -23,9 +23,12 @@
 pub(crate) mod acts;
 mod command;
 pub(crate) mod confine;
+mod descriptors;
 pub(crate) mod ear;
 mod early;
+pub(crate) mod everything;
 mod launch;
+pub(crate) mod loaded;
 pub(crate) mod native;
 mod raw;
 mod report;

@@ -131,6 +131,14 @@ impl TypedTool for EditFile {
         let (path, edits) = edits_of(args)?;
         let seen = files.last_seen(&path);
         let max = ctx.limits().file_bytes;
+        // Where a look at the file is a journey, the edit is made to what is remembered of it, and the commit finds out
+        // whether that still holds. Whatever else comes of it, the file itself decides.
+        if let Some(known) =
+            files.recall(&path).filter(|known| Some(&known.id) == seen.as_ref().map(|seen| &seen.id))
+            && let Ok((output, Status::Changed)) = self.attempt(files, &path, known, &edits, max).await
+        {
+            return Ok(output);
+        }
         let mut changed_meanwhile = false;
         loop {
             let content = files.read(&path, max).await.map_err(words::unreadable)?;
@@ -144,7 +152,7 @@ impl TypedTool for EditFile {
                 Err(error) if error.kind == ErrorKind::Conflict && !changed_meanwhile => {
                     changed_meanwhile = true
                 }
-                outcome => return outcome,
+                outcome => return outcome.map(|(output, _)| output),
             }
         }
     }
@@ -189,7 +197,7 @@ impl EditFile {
         content: FileContent,
         edits: &[Edit],
         max: u64,
-    ) -> Result<Output, ToolError> {
+    ) -> Result<(Output, Status), ToolError> {
         let FileContent { bytes: before, id, path: name, .. } = content;
         let shown = shown(files, &name);
         let Attempt { before, outcome, changes } = encoded::apply(files, &name, before, edits, max).await?;
@@ -203,7 +211,7 @@ impl EditFile {
                 let facts = facts(files, name, Status::AlreadyApplied, &[]);
                 let text =
                     format!("Successfully edited {shown}\nThis edit was already applied; the file has it.");
-                return Ok(Output::text(text).with_details(crate::details(&facts)));
+                return Ok((Output::text(text).with_details(crate::details(&facts)), Status::AlreadyApplied));
             }
             Err(misses) => return Err(words::refusal(&shown, edits, &misses)),
         };
@@ -212,7 +220,7 @@ impl EditFile {
             let facts = facts(files, name, Status::Unchanged, &applied);
             let text =
                 format!("No changes made to {shown}. The replacement text is identical to the original.");
-            return Ok(Output::text(text).with_details(crate::details(&facts)));
+            return Ok((Output::text(text).with_details(crate::details(&facts)), Status::Unchanged));
         }
         let after = Arc::new(after);
         let act = Act::Put(Arc::clone(&after));
@@ -242,7 +250,7 @@ impl EditFile {
             facts.first_changed_line = Some(difference.first_line);
             facts.diff = difference.unified;
         }
-        Ok(Output::text(text).with_details(crate::details(&facts)))
+        Ok((Output::text(text).with_details(crate::details(&facts)), Status::Changed))
     }
 }
 

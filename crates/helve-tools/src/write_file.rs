@@ -126,6 +126,17 @@ pub(crate) fn shown(files: &dyn Files, path: &str) -> String {
 async fn put(args: Args, files: &dyn Files) -> Result<Output, ToolError> {
     let Args { path, content, mode, .. } = args;
     let create = mode == Mode::Create;
+    let bytes = Arc::new(content.into_bytes());
+    if !create && files.place() == FilesPlace::Sandbox && files.last_seen(&path).is_none() {
+        // A look at what is there is a journey: most often nothing is, and the commit finds out.
+        let act = Act::Put(Arc::clone(&bytes));
+        let change = Change { path: path.clone(), act, expect: Expect::Absent };
+        match commit_one(files, change).await {
+            Err(error) if error.kind == ErrorKind::Conflict => {}
+            Ok(changed) => return Ok(written(files, changed, None, bytes).await),
+            Err(error) => return Err(error),
+        }
+    }
     // What the session has seen must not be read again, or a change by somebody else would count as seen.
     let (before, expect) = match files.last_seen(&path) {
         _ if create => (None, Expect::Absent),
@@ -137,8 +148,6 @@ async fn put(args: Args, files: &dyn Files) -> Result<Output, ToolError> {
             Err(error) => return Err(error),
         },
     };
-    let bytes = Arc::new(content.into_bytes());
-    let written = bytes.len() as u64;
     let change = Change { path: path.clone(), act: Act::Put(Arc::clone(&bytes)), expect };
     let changed = match commit_one(files, change).await {
         Ok(changed) => changed,
@@ -149,6 +158,17 @@ async fn put(args: Args, files: &dyn Files) -> Result<Output, ToolError> {
             None => return Err(error),
         },
     };
+    Ok(written(files, changed, before, bytes).await)
+}
+
+/// What a write says of itself.
+async fn written(
+    files: &dyn Files,
+    changed: helve_core::files::Changed,
+    before: Option<Vec<u8>>,
+    bytes: Arc<Vec<u8>>,
+) -> Output {
+    let written = bytes.len() as u64;
     let name = shown(files, &changed.path);
     let status = match &changed.before {
         None if before.is_none() => Status::Created,
@@ -175,7 +195,7 @@ async fn put(args: Args, files: &dyn Files) -> Result<Output, ToolError> {
         diff: difference.and_then(|found| found.unified),
         path: changed.path,
     };
-    Ok(Output::text(text).with_details(crate::details(&facts)))
+    Output::text(text).with_details(crate::details(&facts))
 }
 
 /// Compares off the async threads.

@@ -1,17 +1,21 @@
-//! The bridge to the files as a sandboxed command sees them: each request is one short-lived helper inside the sandbox.
+//! The bridge to the files as a sandboxed command sees them: each request is answered by a helper inside the sandbox.
 //!
 //! In comes a [`ShellBackend`]; out goes a [`FilesBridge`] that does everything through it, in one round trip a request, so
-//! that no file is opened with other rights than a command has. The helper is the surrounding program itself, started
-//! with [`HELPER_WORD`] as its only argument ([`serve_if_asked`]); it has to lie where commands see it. A change that can
-//! be undone takes two: what is there has to be kept outside before anything changes.
+//! that no file is opened with other rights than a command has. A sandbox that keeps a helper inside is asked for it
+//! ([`ShellBackend::files_helper`], which calls [`answer_request`] there). In others the helper is the surrounding program
+//! itself, started for each request with [`HELPER_WORD`] as its only argument ([`serve_if_asked`]); it has to lie where
+//! commands see it. A change that can be undone takes two round trips, because what is there has to be kept outside before
+//! anything changes; one, where the bridge has had it in its hands (`known`) and nobody has changed it since.
 //!
 //! Deliberately not here: a janitor. What a killed helper leaves behind stays until somebody removes `.helve-*.tmp`.
 
+mod answer;
+mod known;
 mod serve;
 mod wire;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use helve_core::files::{
@@ -19,12 +23,12 @@ use helve_core::files::{
     FilesScope, Is, ListRequest, Page, PageRequest, PathRules, SearchRequest, Searched, Seen, WalkRequest,
     Walked, Was,
 };
-use helve_core::{
-    BoxFuture, Cancel, ErrorKind, Exit, OutputSink, ShellBackend, ShellJob, Stream, ToolError, Work,
-};
+use helve_core::{BoxFuture, Cancel, ErrorKind, Exit, ShellBackend, ShellJob, ToolError, Work};
 
 use crate::{commit, names, refuse};
-pub use serve::serve_if_asked;
+use answer::Answer;
+use known::{Guess, Known};
+pub use serve::{answer_request, serve_if_asked};
 use wire::{Ask, Asked, Had, Keep, Planned, Told, decode, encode, take};
 
 /// The argument that makes a program the helper.
@@ -32,8 +36,6 @@ pub const HELPER_WORD: &str = "helve-files-helper";
 
 /// How much an answer may hold beside the content of files.
 const ANSWER_BYTES: u64 = 64 << 20;
-/// How much of what a helper complains about is shown.
-const COMPLAINT_BYTES: usize = 2 << 10;
 
 /// What the bridge needs.
 pub struct Inside {
@@ -53,10 +55,10 @@ pub struct Inside {
 
 /// The bridge.
 pub fn inside(parts: Inside) -> Arc<dyn FilesBridge> {
-    Arc::new(Bridge(Arc::new(parts)))
+    Arc::new(Bridge(Arc::new(parts), Arc::default()))
 }
 
-struct Bridge(Arc<Inside>);
+struct Bridge(Arc<Inside>, Arc<Mutex<Known>>);
 
 impl FilesBridge for Bridge {
     fn place(&self) -> FilesPlace {
@@ -64,13 +66,14 @@ impl FilesBridge for Bridge {
     }
 
     fn scoped(&self, scope: FilesScope) -> Arc<dyn Files> {
-        Arc::new(Handle { parts: Arc::clone(&self.0), scope })
+        Arc::new(Handle { parts: Arc::clone(&self.0), known: Arc::clone(&self.1), scope })
     }
 }
 
 /// What one call gets.
 struct Handle {
     parts: Arc<Inside>,
+    known: Arc<Mutex<Known>>,
     scope: FilesScope,
 }
 
@@ -105,13 +108,19 @@ impl Handle {
         };
         let broken =
             |error: std::io::Error| ToolError::internal(format!("The request cannot be written: {error}"));
+        let request = encode(&asked, content).map_err(broken)?;
+        let most = parts.rules.max_file_bytes.saturating_add(ANSWER_BYTES);
+        if let Some(helper) = parts.backend.files_helper() {
+            let answer = helper.ask(request, most, parts.timeout, cancel).await?;
+            return self.told(&answer);
+        }
         let job = ShellJob {
             work: Work::Program(vec![parts.program.display().to_string(), HELPER_WORD.to_owned()]),
-            stdin: encode(&asked, content).map_err(broken)?,
+            stdin: request,
             working_dir: None,
             timeout: parts.timeout,
         };
-        let answer = Answer::new(parts.rules.max_file_bytes.saturating_add(ANSWER_BYTES));
+        let answer = Answer::new(most);
         let ended = parts.backend.run(job, Box::new(answer.clone()), cancel).await?;
         let answer = answer.take();
         match ended.exit {
@@ -129,7 +138,12 @@ impl Handle {
             let error = ToolError::new(ErrorKind::TooLarge, "The answer is too large.");
             return Err(error.hint("Ask for less at once.").into());
         }
-        match decode::<Told>(&answer.output) {
+        self.told(&answer.output)
+    }
+
+    /// What an answer says, and the bytes after it.
+    fn told(&self, answer: &[u8]) -> Result<(Told, Vec<u8>), Unmade> {
+        match decode::<Told>(answer) {
             Ok((Told::Failed(error), _)) => {
                 let error = ToolError::from(error);
                 // What could not be put back is told as an internal error.
@@ -188,8 +202,22 @@ impl Handle {
             return done.map_err(|unmade| unmade.error);
         };
         let again = planned();
-        let ask = Ask::Commit { changes: plan, rehearse: false, keep: Keep::Collect };
-        let (told, bytes) = self.ask(ask, &paths, &content).await?;
+        let keys: Vec<String> = paths.iter().filter_map(|path| self.key(path)).collect();
+        let guess = self.known().guess(&changes, &keys);
+        let (told, bytes) = match guess {
+            Some(guess) => {
+                let (told, bytes) = self.commit_guessed(plan, &guess, &*undo, &paths, &content).await?;
+                if let Told::Done(done) = told {
+                    self.known().changed(&changes, &keys);
+                    return Ok(done);
+                }
+                (told, bytes)
+            }
+            None => {
+                let ask = Ask::Commit { changes: plan, rehearse: false, keep: Keep::Collect };
+                self.ask(ask, &paths, &content).await?
+            }
+        };
         let Told::Collected(collected) = told else {
             return Err(self.no_answer("it answered something else"));
         };
@@ -215,12 +243,59 @@ impl Handle {
         keep(&*undo, before)?;
         let done = self.commit_once(again, false, Keep::Same(had), &paths, &content).await;
         match &done {
-            Ok(_) => undo.done(true),
+            Ok(_) => {
+                self.known().changed(&changes, &keys);
+                undo.done(true);
+            }
             Err(Unmade { nothing: true, .. }) => undo.done(false),
             // Only the record knows then what was there.
             Err(_) => {}
         }
         done.map_err(|unmade| unmade.error)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps what is believed to be there and makes the changes, all in one round trip. Where something else is there, the
+    /// helper tells what, and nothing has happened.
+    async fn commit_guessed(
+        &self,
+        changes: Vec<Planned>,
+        guess: &[Guess],
+        undo: &dyn helve_core::files::UndoSink,
+        paths: &[&str],
+        content: &[u8],
+    ) -> Result<(Told, Vec<u8>), ToolError> {
+        if self.scope.cancel.is_cancelled() {
+            return Err(refuse::cancelled());
+        }
+        let before = guess
+            .iter()
+            .map(|one| (one.path.clone(), one.had.clone(), one.will_be.clone(), one.bytes.as_slice()));
+        keep(undo, before.collect())?;
+        let believed = guess.iter().map(|one| (one.path.clone(), one.had.clone(), one.will_be.clone()));
+        let ask = Ask::Commit { changes, rehearse: false, keep: Keep::Guess(believed.collect()) };
+        match self.ask_until(ask, paths, content, Cancel::never()).await {
+            Ok((Told::Done(done), bytes)) => {
+                undo.done(true);
+                for one in &done {
+                    self.saw(&one.path, one.after.as_ref(), None);
+                }
+                Ok((Told::Done(done), bytes))
+            }
+            Ok(other) => {
+                undo.done(false);
+                Ok(other)
+            }
+            Err(Unmade { nothing, error }) => {
+                if nothing {
+                    undo.done(false);
+                }
+                Err(error)
+            }
+        }
     }
 
     async fn commit_once(
@@ -287,6 +362,7 @@ impl Files for Handle {
             match self.ask(Ask::Read { path: path.to_owned(), max }, &[], b"").await? {
                 (Told::Read { id, stat, path }, bytes) => {
                     self.saw(&path, Some(&id), Some(&bytes));
+                    self.known().note(&path, Arc::new(bytes.clone()), id.clone(), stat.clone());
                     Ok(FileContent { bytes, id, stat, path })
                 }
                 _ => Err(self.no_answer("it answered something else")),
@@ -296,10 +372,14 @@ impl Files for Handle {
 
     fn page<'a>(&'a self, request: &'a PageRequest) -> BoxFuture<'a, Result<Page, ToolError>> {
         Box::pin(async move {
-            match self.ask(Ask::Page(request.clone()), &[], b"").await?.0 {
-                Told::Page(page) => {
+            match self.ask(Ask::Page(request.clone()), &[], b"").await? {
+                (Told::Page(page), bytes) => {
                     if let Some(id) = &page.id {
-                        self.saw(&page.path, Some(id), None);
+                        let whole = !bytes.is_empty() && commit::id_of(&bytes) == *id;
+                        self.saw(&page.path, Some(id), whole.then_some(&bytes));
+                        if whole {
+                            self.known().note(&page.path, Arc::new(bytes), id.clone(), page.stat.clone());
+                        }
                     }
                     Ok(*page)
                 }
@@ -342,6 +422,10 @@ impl Files for Handle {
         Box::pin(self.make(changes, rehearse))
     }
 
+    fn recall(&self, path: &str) -> Option<FileContent> {
+        self.known().content(&self.key(path)?)
+    }
+
     fn last_seen(&self, path: &str) -> Option<Seen> {
         self.scope.seen.as_ref()?.last(&self.key(path)?)
     }
@@ -363,52 +447,6 @@ struct Unmade {
 impl From<ToolError> for Unmade {
     fn from(error: ToolError) -> Unmade {
         Unmade { nothing: error.kind == ErrorKind::SandboxUnavailable, error }
-    }
-}
-
-/// What comes back from a helper.
-#[derive(Clone)]
-struct Answer(Arc<Mutex<Got>>);
-
-struct Got {
-    output: Vec<u8>,
-    complaint: Vec<u8>,
-    most: u64,
-    too_much: bool,
-}
-
-impl Answer {
-    fn new(most: u64) -> Answer {
-        Answer(Arc::new(Mutex::new(Got { output: Vec::new(), complaint: Vec::new(), most, too_much: false })))
-    }
-
-    fn take(&self) -> Got {
-        let mut got = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (most, too_much) = (got.most, got.too_much);
-        let (output, complaint) = (std::mem::take(&mut got.output), std::mem::take(&mut got.complaint));
-        Got { output, complaint, most, too_much }
-    }
-}
-
-impl Got {
-    fn complaint(&self) -> String {
-        let text = String::from_utf8_lossy(&self.complaint);
-        let text = helve_core::harmless::harmless(text.trim());
-        if text.is_empty() { "it ended without a word".to_owned() } else { text }
-    }
-}
-
-impl OutputSink for Answer {
-    fn chunk(&mut self, stream: Stream, bytes: &[u8]) {
-        let mut got = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match stream {
-            Stream::Stderr => {
-                let room = COMPLAINT_BYTES.saturating_sub(got.complaint.len());
-                got.complaint.extend_from_slice(bytes.get(..room.min(bytes.len())).unwrap_or_default());
-            }
-            Stream::Stdout if (got.output.len() + bytes.len()) as u64 > got.most => got.too_much = true,
-            Stream::Stdout => got.output.extend_from_slice(bytes),
-        }
     }
 }
 

@@ -31,5 +31,5 @@ mod seek;
 mod source;
 
 pub use host::{Options, Workspace, open, open_with, recover};
-pub use inside::{HELPER_WORD, Inside, inside, serve_if_asked};
+pub use inside::{HELPER_WORD, Inside, answer_request, inside, serve_if_asked};
 pub use memory::memory;

@@ -53,11 +53,19 @@ pub use helve_runtime::{
 };
 pub use helve_shell::quote;
 pub use helve_tools::{DIALECTS, dialect, unified_diff};
-pub use helve_workspace::serve_if_asked as serve_files_if_asked;
 pub use manual::manual;
 
 pub use helve_core::servers;
 pub use helve_policy::text;
+
+/// Becomes the helper inside a sandbox that answers requests about files, if this program was started to be it: then either
+/// the caller's `main` returns what comes back, or this never returns. Inside a container the same helper runs commands.
+///
+/// Call it first in `main` where `files.bridge = "sandbox"` is to work.
+pub fn serve_files_if_asked() -> Option<std::process::ExitCode> {
+    helve_sandbox::run_container_helper_if_asked(helve_workspace::answer_request);
+    helve_workspace::serve_if_asked()
+}
 
 /// Text that can do nothing to a terminal or a reader's eyes.
 pub mod harmless {

@@ -24,9 +24,11 @@ pub fn manual(specs: impl IntoIterator<Item: Borrow<ToolSpec>>, policy: &Policy)
     }
     parallelism(&mut text, &specs);
     text.push_str(match policy.sandbox() {
-        SandboxChoice::Auto | SandboxChoice::Native | SandboxChoice::Landlock | SandboxChoice::Bwrap => {
-            WORKSPACE_CONTAINED
-        }
+        SandboxChoice::Auto
+        | SandboxChoice::Native
+        | SandboxChoice::Landlock
+        | SandboxChoice::Bwrap
+        | SandboxChoice::Container(_) => WORKSPACE_CONTAINED,
         SandboxChoice::Wrapper { .. } | SandboxChoice::None => WORKSPACE_OPEN,
     });
     if specs.iter().any(|spec| spec.lane == Lane::Files) {

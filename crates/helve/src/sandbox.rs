@@ -8,7 +8,10 @@
 //! `main` calls [`run_helper_if_asked`] first. A program that runs one command and ends is faster with [`helper_ahead`].
 //! What a backend runs is awaited in a tokio runtime whose I/O and time drivers are enabled (`enable_all`).
 
-pub use helve_core::{Attach, Ended, LimitHit, Network, ProcessLimits, Removed, SandboxChoice, View, Work};
+pub use helve_core::{
+    Attach, ContainerChoice, ContainerEngine, Ended, FilesHelper, LimitHit, Network, ProcessLimits, Removed,
+    SandboxChoice, ShellJob, View, Work,
+};
 pub use helve_runtime::{check_workspace, check_writable};
 pub use helve_sandbox::{
     ActFinding, Expected, Findings, HelperAhead, Lack, LayerFinding, Outcome, PoolSize, SandboxFinding,

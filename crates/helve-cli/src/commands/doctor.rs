@@ -145,6 +145,7 @@ fn chosen(policy: &Policy) -> &'static str {
         SandboxChoice::Landlock => "landlock",
         SandboxChoice::Bwrap => "bwrap",
         SandboxChoice::Wrapper { .. } => "wrapper",
+        SandboxChoice::Container(_) => "container",
         SandboxChoice::None => "none",
     }
 }

@@ -9,7 +9,7 @@ use helve_core::{Limits, Verdict, protected};
 
 use super::credentials::DENY_READ;
 use super::value::{Kind, Value};
-use super::{model_keys, server_keys};
+use super::{container_keys, model_keys, server_keys};
 use crate::guard::{self, Pattern};
 
 /// One key of the configuration.
@@ -99,7 +99,7 @@ pub(crate) fn is_ceiling(name: &str) -> bool {
 pub(crate) const VERDICTS: &[&str] = &["allow", "ask", "deny"];
 pub(crate) const APPROVAL_LENGTHS: &[&str] = &["once", "session", "always"];
 
-pub(crate) const SANDBOXES: &[&str] = &["auto", "native", "landlock", "bwrap", "none"];
+pub(crate) const SANDBOXES: &[&str] = &["auto", "native", "landlock", "bwrap", "container", "none"];
 pub(crate) const APPROVALS: &[&str] = &["never", "unless_auto_approved", "always"];
 pub(crate) const BRIDGES: &[&str] = &["host", "sandbox"];
 pub(crate) const HARD_LINKS: &[&str] = &["refuse", "allow"];
@@ -127,6 +127,7 @@ pub fn keys() -> &'static [Key] {
     static KEYS: OnceLock<Vec<Key>> = OnceLock::new();
     KEYS.get_or_init(|| {
         let mut keys = plain_keys();
+        keys.extend(container_keys::keys());
         keys.extend(model_keys::keys());
         keys.extend(server_keys::keys());
         keys.extend(Limits::TABLE.iter().map(|limit| Key {
@@ -169,7 +170,7 @@ fn plain_keys() -> Vec<Key> {
             SANDBOX,
             Kind::Choice(SANDBOXES),
             text("auto"),
-            "Where commands run. auto: native, and where this machine refuses it landlock, and where it refuses that too not at all. native: namespaces, mounts, Landlock, a system call filter and limits of Helve's own. landlock: the same without namespaces. bwrap: the installed bubblewrap. none: bare. Only auto steps down, and never to bwrap or none; `helve doctor` says what works here. A command_wrapper replaces them all.",
+            "Where commands run. auto: native, and where this machine refuses it landlock, and where it refuses that too not at all. native: namespaces, mounts, Landlock, a system call filter and limits of Helve's own. landlock: the same without namespaces. bwrap: the installed bubblewrap. container: a container of Docker or Podman, see [container]. none: bare. Only auto steps down, and only to landlock; `helve doctor` says what works here. A command_wrapper replaces them all.",
         ),
         key(PARALLEL, Kind::Bool, flag(true), "Whether calls that cannot disturb each other run at once."),
         key(
@@ -279,7 +280,7 @@ fn plain_keys() -> Vec<Key> {
             EXEC_SHELL,
             Kind::Shell,
             None,
-            "The shell that reads commands. Not set: bash where there is one, else sh.",
+            "The shell that reads commands. Not set: bash where there is one, else sh; in a container /bin/sh.",
         ),
         key(
             EXEC_ENV_PASS,

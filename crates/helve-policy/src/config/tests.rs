@@ -115,7 +115,7 @@ fn wrong_values_name_the_key_what_was_expected_and_what_came() {
         ("parallel = 'yes'", "true or false", "the string \"yes\""),
         (
             "sandbox = 'docker'",
-            "\"auto\" or \"native\" or \"landlock\" or \"bwrap\" or \"none\"",
+            "\"auto\" or \"native\" or \"landlock\" or \"bwrap\" or \"container\" or \"none\"",
             "the string \"docker\"",
         ),
         ("tools.exec.timeout = '60'", "a whole number of seconds", "the string \"60\""),
@@ -352,7 +352,7 @@ fn example(key: &Key) -> String {
         "hook" => "['/usr/bin/ask']".into(),
         "profile" => "'coding'".into(),
         "rules_otherwise" | "rules_otherwise_bare" => "'ask'".into(),
-        _ if key.name.starts_with("model.") || key.name.starts_with("agent.") => {
+        _ if ["model.", "agent.", "container."].iter().any(|start| key.name.starts_with(start)) => {
             super::show::example(&key.name).into()
         }
         _ => "'work'".into(),

@@ -8,7 +8,7 @@ use helve_core::ApprovalNeed;
 use super::keys;
 use super::layers::{Origin, Settings};
 use super::value::Value;
-use super::{model_keys, server, server_keys};
+use super::{container_keys, model_keys, server, server_keys};
 use crate::rules::Rule;
 
 /// Limits whose smaller values make the policy stricter and lose nothing that is kept for the owner.
@@ -126,6 +126,9 @@ fn stricter(settings: &Settings, name: &str, value: &Value) -> Outcome {
         }
         (name, Value::Count(number)) if LIMITS.contains(&name) => smaller(*number, in_force),
         (keys::HOOKS, _) => Outcome::Looser("it cannot name a program that Helve runs"),
+        (name, _) if name.starts_with(container_keys::CONTAINER) => {
+            Outcome::Looser("it cannot choose an image or an engine")
+        }
         (name, _) if name.starts_with(model_keys::MODEL) => {
             Outcome::Looser("it cannot choose a model, an address or a key")
         }

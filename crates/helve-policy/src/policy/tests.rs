@@ -1,4 +1,4 @@
-use helve_core::CommandUse;
+use helve_core::{CommandUse, ContainerChoice, ContainerEngine};
 use pretty_assertions::assert_eq;
 
 use super::*;
@@ -242,4 +242,32 @@ fn printing_a_policy_shows_nothing_of_it() {
 fn policies_can_be_shared_between_threads() {
     fn shared<T: Send + Sync + Clone>() {}
     shared::<Policy>();
+}
+
+#[test]
+fn a_container_has_a_system_of_its_own_and_only_the_owner_names_it() {
+    let text = "sandbox = 'container'\n[container]\nimage = 'debian'\nengine = 'podman'\nsocket = '/run/x.sock'\ncpus = 2";
+    let policy = Policy::from_toml(text).unwrap();
+    let choice = ContainerChoice {
+        image: Some("debian".to_owned()),
+        engine: Some(ContainerEngine::Podman),
+        socket: Some("/run/x.sock".into()),
+        cpus: Some(2),
+    };
+    assert_eq!(policy.sandbox(), SandboxChoice::Container(choice));
+    let folder = tempfile::tempdir().unwrap();
+    let view = policy.view(folder.path(), Path::new("/home/user/.helve"));
+    assert_eq!(view.read_only, Vec::<PathBuf>::new());
+    assert_eq!(view.shell, Path::new("/bin/sh"));
+    assert_eq!(view.env["PATH"], "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    assert_eq!(view.env["HOME"], "/tmp/home");
+    // A shell that only the image has.
+    let named = Policy::from_toml(&format!("tools.exec.shell = '/opt/bin/bash'\n{text}")).unwrap();
+    assert_eq!(named.shell(), Path::new("/opt/bin/bash"));
+    for line in ["container.image = 'evil'", "container.socket = '/w/x.sock'", "sandbox = 'container'"] {
+        let workspace = WorkspaceFile { path: "/w/helve.toml".into(), text: line.to_owned() };
+        let sources = Sources { workspace: Some(workspace), ..Sources::default() };
+        let error = Policy::load(&sources).unwrap_err().to_string();
+        assert!(error.contains("/w/helve.toml"), "{line}: {error}");
+    }
 }

@@ -34,6 +34,7 @@ static OTHER: RwLock<Option<PathBuf>> = RwLock::new(None);
 pub fn run_helper_if_asked() {
     LOOKS.store(true, Ordering::Relaxed);
     crate::probe::run_if_asked(std::env::args_os());
+    crate::container::run_bare_helper_if_asked();
     if std::env::args_os().next().is_some_and(|name| name == HELPER_NAME) {
         crate::sys::native::zygote_main();
     }

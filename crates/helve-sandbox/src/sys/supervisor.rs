@@ -118,8 +118,16 @@ pub(super) fn default_dispositions() {
     }
 }
 
-/// Closes every descriptor above the standard streams that is not in `keep`, which is sorted.
+/// Closes every descriptor above the standard streams that is not in `keep`, which is sorted. Filters of older engines for
+/// containers do not know the call for it; there the kernel's own list is gone through.
 fn close_all_but(keep: &[c_int]) -> Result<(), c_int> {
+    match close_ranges(keep) {
+        Err(libc::ENOSYS | libc::EPERM) => super::descriptors::close_listed(keep),
+        answer => answer,
+    }
+}
+
+fn close_ranges(keep: &[c_int]) -> Result<(), c_int> {
     let mut first = 3;
     for fd in keep {
         if first < *fd {

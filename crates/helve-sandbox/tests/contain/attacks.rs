@@ -15,6 +15,7 @@ use crate::common::{
     Done, LIMITS, User, alone, backend, block_on, choice_of_role, give_away, is_asked_for, is_root, play,
     prime, program, role, run, said, shared, shell, token, view, works,
 };
+use crate::engine::Engine;
 use crate::world::{World, throw_away};
 
 const CASES: &str = include_str!("../cases/attacks.jsonl");
@@ -66,6 +67,17 @@ fn bwrap_holds() {
 #[test]
 fn bwrap_holds_for_an_ordinary_user() {
     attack("bwrap", User::Ordinary);
+}
+
+/// As root alone: a container of an engine that an ordinary user may use is one of root's.
+#[test]
+fn container_holds() {
+    let _alone = alone();
+    let Some(engine) = Engine::start() else { return };
+    let Some(mut role) = role("attacks::role_attacked", User::Same) else { return };
+    role.env("ROLE_SANDBOX", "container").env("ROLE_SOCKET", engine.socket());
+    play(role.env("HELVE_TEST_SECRET", token()));
+    engine.is_empty_soon();
 }
 
 /// How a command reaches its sandbox.

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use helve_core::{
-    Cancel, Ended, ErrorKind, Network, OutputSink, ProcessLimits, SandboxChoice, ShellBackend, ShellJob,
-    Stream, ToolError, View, Work,
+    Cancel, ContainerChoice, Ended, ErrorKind, Network, OutputSink, ProcessLimits, SandboxChoice,
+    ShellBackend, ShellJob, Stream, ToolError, View, Work,
 };
 
 /// The user without rights that the suites run as besides root.
@@ -65,13 +65,26 @@ pub(crate) fn choice(name: &str) -> SandboxChoice {
         "native" => SandboxChoice::Native,
         "landlock" => SandboxChoice::Landlock,
         "bwrap" => SandboxChoice::Bwrap,
+        "container" => SandboxChoice::Container(ContainerChoice {
+            image: Some(crate::engine::EMPTY.to_owned()),
+            socket: Some(std::env::var_os("ROLE_SOCKET").unwrap().into()),
+            ..ContainerChoice::default()
+        }),
         other => panic!("no sandbox is called {other}"),
     }
 }
 
 /// The backend for `view`. The native one re-executes a helper, which a test harness is not.
 pub(crate) fn backend(choice: &SandboxChoice, view: View, limits: ProcessLimits) -> Arc<dyn ShellBackend> {
-    helve_sandbox::backend(choice, view, limits).unwrap()
+    helve_sandbox::backend(choice, with_programs(choice, view), limits).unwrap()
+}
+
+/// A container without programs of its own shows the machine's.
+fn with_programs(choice: &SandboxChoice, mut view: View) -> View {
+    if matches!(choice, SandboxChoice::Container(_)) {
+        view.read_only.push("/usr".into());
+    }
+    view
 }
 
 /// What a run gave.
@@ -149,7 +162,8 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
 pub(crate) fn works(choice: &SandboxChoice) -> bool {
     let folder = tempfile::tempdir().unwrap();
     give_away(folder.path(), choice);
-    let made = helve_sandbox::backend(choice, view(folder.path(), Path::new("/home/user")), LIMITS);
+    let view = with_programs(choice, view(folder.path(), Path::new("/home/user")));
+    let made = helve_sandbox::backend(choice, view, LIMITS);
     let ended = made.and_then(|backend| block_on(run(&*backend, shell("true"))).ended);
     match ended {
         Ok(_) => true,

@@ -20,6 +20,9 @@ mod check;
 #[cfg(test)]
 mod common;
 #[cfg(test)]
+#[path = "../support/engine.rs"]
+mod engine;
+#[cfg(test)]
 mod everyday;
 #[cfg(test)]
 mod groups;

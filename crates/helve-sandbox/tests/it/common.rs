@@ -269,6 +269,7 @@ pub(crate) fn name(choice: &SandboxChoice) -> &'static str {
         SandboxChoice::Landlock => "landlock",
         SandboxChoice::Bwrap => "bwrap",
         SandboxChoice::Wrapper { .. } => "wrapper",
+        SandboxChoice::Container(_) => "container",
         SandboxChoice::None => "none",
     }
 }

@@ -35,9 +35,11 @@ fn death_by_signal_is_told() {
     for choice in choices() {
         let done = run(&choice, view(workspace.path()), "kill -TERM $$");
         let expected = match choice {
-            SandboxChoice::None | SandboxChoice::Auto | SandboxChoice::Native | SandboxChoice::Landlock => {
-                Exit::Signal(15)
-            }
+            SandboxChoice::None
+            | SandboxChoice::Auto
+            | SandboxChoice::Native
+            | SandboxChoice::Landlock
+            | SandboxChoice::Container(_) => Exit::Signal(15),
             // What stands between passes it on as shells do.
             SandboxChoice::Wrapper { .. } | SandboxChoice::Bwrap => Exit::Code(128 + 15),
         };

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use helve_core::files::{Change, FilesBridge, FilesScope, Is, Seen, SeenFiles, UndoSink, Was};
 use helve_core::{Cancel, ErrorKind, ToolError, WireError};
 
-use super::HELPER_WORD;
 use super::wire::{Ask, Asked, Had, Keep, Told, decode, encode};
+use super::{HELPER_WORD, known};
 use crate::host::{Options, open_with};
 
 /// The largest request.
@@ -34,16 +34,27 @@ pub fn serve_if_asked() -> Option<ExitCode> {
 pub(super) fn serve(input: impl Read, mut output: impl Write) -> io::Result<()> {
     let mut message = Vec::new();
     input.take(MOST_BYTES).read_to_end(&mut message)?;
-    let (asked, rest) = decode::<Asked>(&message)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let mut content = Vec::new();
-    let told = runtime.block_on(answer(asked, rest, &mut content));
-    let told = told.unwrap_or_else(|error| Told::Failed(WireError::from(error)));
-    output.write_all(&encode(&told, &content)?)?;
+    output.write_all(&answer_request(&message, Cancel::never())?)?;
     output.flush()
 }
 
-async fn answer(asked: Asked, mut rest: &[u8], content: &mut Vec<u8>) -> Result<Told, ToolError> {
+/// The answer to one request of a bridge outside, both as they travel: what a helper does that stays in its sandbox. It
+/// blocks until it is done, or until `cancel` fires and the request is one that may be left.
+pub fn answer_request(message: &[u8], cancel: Cancel) -> io::Result<Vec<u8>> {
+    let (asked, rest) = decode::<Asked>(message)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let mut content = Vec::new();
+    let told = runtime.block_on(answer(asked, rest, &mut content, cancel));
+    let told = told.unwrap_or_else(|error| Told::Failed(WireError::from(error)));
+    encode(&told, &content)
+}
+
+async fn answer(
+    asked: Asked,
+    mut rest: &[u8],
+    content: &mut Vec<u8>,
+    cancel: Cancel,
+) -> Result<Told, ToolError> {
     let bound = asked.rules.max_file_bytes;
     let workspace = open_with(&asked.workspace, asked.rules, Options { fsync: asked.fsync, janitor: None })?;
     let keeper = Arc::new(Keeper::new(bound));
@@ -52,7 +63,7 @@ async fn answer(asked: Asked, mut rest: &[u8], content: &mut Vec<u8>) -> Result<
         left_out: asked.left_out,
         undo: None,
         seen: Some(Arc::new(Given(asked.seen))),
-        cancel: Cancel::never(),
+        cancel,
     };
     let files = |scope: FilesScope| workspace.scoped(scope);
     Ok(match asked.ask {
@@ -62,7 +73,19 @@ async fn answer(asked: Asked, mut rest: &[u8], content: &mut Vec<u8>) -> Result<
             *content = read.bytes;
             Told::Read { id: read.id, stat: read.stat, path: read.path }
         }
-        Ask::Page(request) => Told::Page(Box::new(files(scope).page(&request).await?)),
+        Ask::Page(request) => {
+            let files = files(scope);
+            let page = files.page(&request).await?;
+            // Who reads a file is likely to change it next, and knows then what it replaces.
+            if let Some(id) = &page.id
+                && page.stat.len <= known::ONE_BYTES
+                && let Ok(read) = files.read(&request.path, known::ONE_BYTES).await
+                && read.id == *id
+            {
+                *content = read.bytes;
+            }
+            Told::Page(Box::new(page))
+        }
         Ask::List(request) => {
             let (entries, more) = files(scope).list(&request).await?;
             Told::List(entries, more)
@@ -76,11 +99,17 @@ async fn answer(asked: Asked, mut rest: &[u8], content: &mut Vec<u8>) -> Result<
                 changes.map_err(|error| ToolError::internal(format!("The request is broken: {error}")))?;
             let collects = matches!(keep, Keep::Collect);
             if !matches!(keep, Keep::Nothing) {
-                keeper.state().expected = if let Keep::Same(had) = keep { Some(had) } else { None };
+                let mut state = keeper.state();
+                match keep {
+                    Keep::Same(had) => state.expected = Some(had),
+                    Keep::Guess(guess) => state.guess = Some(guess),
+                    Keep::Nothing | Keep::Collect => {}
+                }
+                drop(state);
                 scope.undo = Some(Arc::clone(&keeper) as Arc<dyn UndoSink>);
             }
             let done = files(scope).commit(changes, rehearse).await;
-            if collects && keeper.state().stopped {
+            if keeper.state().stopped {
                 let mut state = keeper.state();
                 *content = std::mem::take(&mut state.bytes);
                 return Ok(Told::Collected(std::mem::take(&mut state.collected)));
@@ -111,6 +140,8 @@ struct Keeper(Mutex<Kept>, u64);
 struct Kept {
     /// What must be there; none while it is collected.
     expected: Option<Vec<(String, Had)>>,
+    /// What is believed to be there, and what will be.
+    guess: Option<Vec<(String, Had, Is)>>,
     collected: Vec<(String, Had, Is)>,
     bytes: Vec<u8>,
     /// Whether everything was collected, and the commit stopped.
@@ -165,7 +196,8 @@ impl UndoSink for Keeper {
 
     fn ready(&self) -> Result<(), ToolError> {
         let mut state = self.state();
-        if state.expected.is_some() {
+        let guessed = |guess: &Vec<_>| state.collected.iter().all(|one| guess.contains(one));
+        if state.expected.is_some() || state.guess.as_ref().is_some_and(guessed) {
             return Ok(());
         }
         state.stopped = true;

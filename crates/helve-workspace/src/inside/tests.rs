@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::fs;
 
 use helve_core::files::{Expect, PageStart, SeenFiles, UndoSink};
-use helve_core::{Cancel, Ended, SandboxReport};
+use helve_core::{Cancel, Ended, OutputSink, SandboxReport, Stream};
 use pretty_assertions::assert_eq;
 
 use super::*;
@@ -267,7 +267,7 @@ fn what_was_there_stays_kept_where_the_helper_dies_while_it_changes_files() {
     // A helper that says that it changed nothing is believed.
     let conflict = put("src/a.txt", "newer", Expect::Absent);
     assert!(wait(files.commit(vec![conflict], false)).is_err());
-    assert_eq!(kept.0.lock().unwrap().len(), 2);
+    assert_eq!(kept.0.lock().unwrap()[2..], ["src/a.txt: absent", "ready", "done false"]);
 }
 
 /// A helper that somebody replaced cannot have anything kept, and later put back, at a path of its own choice.

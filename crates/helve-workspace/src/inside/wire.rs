@@ -51,6 +51,8 @@ pub(super) enum Keep {
     Collect,
     /// It goes on only if this is still what is there.
     Same(Vec<(String, Had)>),
+    /// It goes on if this is what is there and what will be; else it does as for [`Keep::Collect`].
+    Guess(Vec<(String, Had, Is)>),
 }
 
 /// What was at a path.
@@ -90,6 +92,7 @@ pub(super) enum Told {
         stat: FileStat,
         path: String,
     },
+    /// The whole content comes after the header where it is small and was read.
     Page(Box<Page>),
     List(Vec<FileEntry>, bool),
     Walk(Walked),

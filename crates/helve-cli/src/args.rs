@@ -9,8 +9,8 @@ use clap::{Args, FromArgMatches, Parser, Subcommand};
 use helve::Dialect;
 
 use crate::commands::{
-    agent, approvals, batch, call, chat, check, completions, config, demo, diff, doctor, export, gc, log,
-    mcp, policy, replay, run, sandbox, serve, tools, trust, undo, verify, what_if, why,
+    agent, approvals, batch, call, chat, check, commit, completions, config, demo, diff, discard, doctor,
+    export, gc, log, mcp, policy, replay, run, sandbox, serve, tools, trust, undo, verify, what_if, why,
 };
 use crate::setup::EXEC;
 
@@ -96,6 +96,8 @@ pub(crate) enum Command {
     Log(log::Options),
     Diff(diff::Options),
     Undo(undo::Options),
+    Commit(commit::Options),
+    Discard(discard::Options),
     Verify(verify::Options),
     Replay(replay::Options),
     WhatIf(what_if::Options),
@@ -126,6 +128,8 @@ impl Command {
             | Command::Doctor(_)
             | Command::Diff(_)
             | Command::Undo(_)
+            | Command::Commit(_)
+            | Command::Discard(_)
             | Command::Gc(_)
             | Command::Config(_) => true,
             Command::Mcp(options) => options.answers_on_one_line(),

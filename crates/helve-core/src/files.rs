@@ -27,7 +27,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use crate::cancel::Cancel;
-use crate::error::ToolError;
+use crate::error::{ErrorKind, ToolError};
 use crate::lane::BoxFuture;
 
 pub use page::{Encoding, Page, PageEnd, PageRequest, PageStart, Shape};
@@ -198,6 +198,16 @@ pub enum Was<'a> {
     Absent,
     /// A directory.
     Directory,
+    /// A directory whose permission bits count.
+    Folder {
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// A symbolic link.
+    Link {
+        /// What it leads to.
+        target: &'a str,
+    },
     /// A file.
     File {
         /// The hash of its bytes.
@@ -220,6 +230,16 @@ pub enum Is {
     Absent,
     /// A directory.
     Directory,
+    /// A directory whose permission bits count.
+    Folder {
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// A symbolic link.
+    Link {
+        /// What it leads to.
+        target: String,
+    },
     /// A file.
     File {
         /// Its content.
@@ -227,6 +247,59 @@ pub enum Is {
         /// Its permission bits.
         mode: u32,
     },
+}
+
+impl Is {
+    /// Whether both say the same. A directory whose bits do not count is any directory.
+    pub fn is_same(&self, other: &Is) -> bool {
+        let is_dir = |is: &Is| matches!(is, Is::Directory | Is::Folder { .. });
+        match (self, other) {
+            (Is::Directory, other) => is_dir(other),
+            (this, Is::Directory) => is_dir(this),
+            (this, other) => this == other,
+        }
+    }
+}
+
+/// One path that becomes something else as a whole: what a command did to it in a layer, or what takes that back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The path relative to the workspace.
+    pub path: String,
+    /// What has to be there; else it is a conflict, and nothing happens to any path. What is `to` already is no conflict.
+    pub from: Is,
+    /// What is there afterwards.
+    pub to: Is,
+    /// The time of its content afterwards, for a file.
+    pub modified: Option<SystemTime>,
+    /// The path of another turn of which this file is a second name.
+    pub same_as: Option<String>,
+}
+
+/// Where contents come from that [`Is::File`] names.
+pub trait Contents: Send + Sync {
+    /// Opens a content. What is read is compared with its hash by the reader.
+    fn open(&self, id: &ContentId) -> Result<Box<dyn Read + Send>, ToolError>;
+}
+
+/// Turns that happen together or not at all.
+#[derive(Clone)]
+pub struct Turns {
+    /// The paths, each once.
+    pub turns: Vec<Turn>,
+    /// The contents of files.
+    pub contents: Arc<dyn Contents>,
+    /// Whether a directory that is to go stays where something else is in it; otherwise that is a conflict.
+    pub leave_used: bool,
+}
+
+/// What turns did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Turned {
+    /// The paths that are other than before.
+    pub changed: Vec<String>,
+    /// Directories that stay because something else is in them.
+    pub left: Vec<String>,
 }
 
 /// Takes what is needed to undo a call. The runtime makes one for each call that may change files.
@@ -298,6 +371,9 @@ pub struct FilesScope {
     pub seen: Option<Arc<dyn SeenFiles>>,
     /// Whether the call was taken back. A walk or a search ends early then, a commit does not begin.
     pub cancel: Cancel,
+    /// Whether the handle may turn paths as a whole, whatever their names are ([`Files::turn`]): for the owner's own acts,
+    /// and for what a sandbox has let a command do. Never for a tool of a model's.
+    pub whole: bool,
 }
 
 /// A file system of which a handle for each call can be had. What the runtime holds.
@@ -337,6 +413,18 @@ pub trait Files: Send + Sync {
 
     /// Makes all the changes or none, in their order. With `rehearse` it says what would happen and changes nothing.
     fn commit(&self, changes: Vec<Change>, rehearse: bool) -> BoxFuture<'_, Result<Vec<Changed>, ToolError>>;
+
+    /// What is at a path now, links not followed. What is neither file, directory nor link is an error. Only where the scope
+    /// says `whole`.
+    fn now<'a>(&'a self, _path: &'a str) -> BoxFuture<'a, Result<Is, ToolError>> {
+        Box::pin(std::future::ready(Err(no_turns(self.place()))))
+    }
+
+    /// Makes all paths what they are to be, or none. Links, directories with their modes, and protected names too, so only
+    /// where the scope says `whole`.
+    fn turn(&self, _turns: Turns) -> BoxFuture<'_, Result<Turned, ToolError>> {
+        Box::pin(std::future::ready(Err(no_turns(self.place()))))
+    }
 
     /// What the session last saw of a path.
     fn last_seen(&self, path: &str) -> Option<Seen>;
@@ -379,6 +467,13 @@ pub trait Files: Send + Sync {
     fn rename<'a>(&'a self, from: &'a str, to: &'a str) -> BoxFuture<'a, Result<Changed, ToolError>> {
         one(self, from, Act::Move { to: to.to_owned(), content: None })
     }
+}
+
+/// The refusal of a bridge that has no way to turn paths.
+fn no_turns(place: FilesPlace) -> ToolError {
+    let message =
+        format!("What a command changed in a layer cannot be put into files of the place {place:?}.");
+    ToolError::new(ErrorKind::SandboxUnavailable, message).hint("Write files.bridge = \"host\".")
 }
 
 /// A commit of one change.

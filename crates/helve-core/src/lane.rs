@@ -6,14 +6,16 @@
 use std::ffi::OsString;
 use std::future::Future;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::pin::Pin;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::call::SandboxReport;
 use crate::cancel::Cancel;
 use crate::error::{ErrorKind, ToolError};
+use crate::files::Is;
 use crate::text::Capture;
 
 /// A boxed future, so that lanes are object-safe.
@@ -65,6 +67,8 @@ pub enum LimitHit {
     Disk(u64),
     /// A file grew beyond so many bytes.
     File(u64),
+    /// What it changed in the workspace took more than so many bytes of the layer over it.
+    Layer(u64),
     /// It made a system call that the sandbox answers by ending the process.
     SystemCall,
 }
@@ -137,6 +141,49 @@ pub struct ShellOutput {
     pub taken_out: Vec<TakenOut>,
     /// Both streams whole, when they are larger than a result may be.
     pub blob: Option<BlobRef>,
+    /// What it changed in the workspace, where it ran over a layer.
+    pub layer: Option<LayerReport>,
+}
+
+/// What a command changed in a layer over the workspace, and what became of that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayerReport {
+    /// What became of it.
+    pub outcome: LayerOutcome,
+    /// The paths, sorted.
+    pub changes: Vec<LayerEntry>,
+    /// What the command did besides that could not be taken over, with why.
+    pub left_out: Vec<(String, String)>,
+    /// Files that have other names too, which keep what they held.
+    pub linked: Vec<String>,
+}
+
+/// What became of the changes in a layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LayerOutcome {
+    /// They wait to be committed or discarded.
+    Pending,
+    /// They are in the workspace.
+    Done,
+    /// They are gone: the command was taken back, or passed the bound of the layer.
+    Dropped,
+    /// They wait, because they could not be put into the workspace, for this reason.
+    Refused(String),
+}
+
+/// One path that a command changed in a layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayerEntry {
+    /// Relative to the workspace.
+    pub path: String,
+    /// What was there.
+    pub was: Is,
+    /// What is there in the layer.
+    pub is: Is,
+    /// What a file held, where that is to be shown and is not long.
+    pub before: Option<Vec<u8>>,
+    /// What it holds in the layer.
+    pub after: Option<Vec<u8>>,
 }
 
 /// Runs commands for a tool.
@@ -204,6 +251,27 @@ pub trait FilesHelper: Send + Sync {
     ) -> BoxFuture<'_, Result<Vec<u8>, ToolError>>;
 }
 
+/// What a command changed in the workspace, in place of the workspace: the upper directories of overlay file systems.
+/// It goes when this is dropped.
+#[derive(Debug)]
+pub struct Layer {
+    /// The workspace itself first, then other file systems that are mounted in it. None if nothing was started.
+    pub parts: Vec<LayerPart>,
+    /// When the command began, by the clock that file systems use: a file below that changed later was changed by somebody
+    /// else meanwhile.
+    pub since: SystemTime,
+}
+
+/// The layer over one file system.
+#[derive(Debug)]
+pub struct LayerPart {
+    /// Where it is mounted, relative to the workspace; empty for the workspace.
+    pub path: PathBuf,
+    /// The upper directory. What is absent above and there below is unchanged; a character device 0/0 stands for what is
+    /// gone, and the attribute `user.overlay.opaque` marks a directory of which nothing below shows.
+    pub upper: OwnedFd,
+}
+
 /// A sandbox. One value serves many calls and is bound to one [`crate::View`].
 pub trait ShellBackend: Send + Sync {
     /// The name and the layers that a call will have.
@@ -244,6 +312,45 @@ pub trait ShellBackend: Send + Sync {
             Err(ToolError::new(ErrorKind::SandboxUnavailable, message).hint("Choose another sandbox."))
         })
     }
+
+    /// As [`ShellBackend::prepare`], for a call over a layer of so many bytes.
+    fn prepare_layer(&self, _bytes: u64) {}
+
+    /// As [`ShellBackend::run`], over a layer of at most so many bytes that takes every change of the workspace; other
+    /// places that a command could write are not writable. A sandbox that has no layers refuses and runs nothing.
+    fn run_layered<'a>(
+        &'a self,
+        _job: ShellJob,
+        _bytes: u64,
+        _sink: Box<dyn OutputSink>,
+        _cancel: Cancel,
+    ) -> BoxFuture<'a, Result<(Ended, Layer), ToolError>> {
+        let error = no_layers(&self.report().backend);
+        Box::pin(async move { Err(error) })
+    }
+
+    /// As [`ShellBackend::attach`], over a layer.
+    fn attach_layered<'a>(
+        &'a self,
+        _program: Attach,
+        _bytes: u64,
+        _cancel: Cancel,
+    ) -> BoxFuture<'a, Result<(Ended, Layer), ToolError>> {
+        let error = no_layers(&self.report().backend);
+        Box::pin(async move { Err(error) })
+    }
+}
+
+/// The refusal of a sandbox that has no layers.
+fn no_layers(backend: &str) -> ToolError {
+    let message = format!(
+        "The sandbox {backend} cannot run a command over a layer, so what it would change cannot be shown or taken back. \
+         Nothing was run."
+    );
+    ToolError::new(ErrorKind::SandboxUnavailable, message).hint(
+        "Layers need the sandbox native: user namespaces, and overlayfs in them (Linux 5.11). `helve doctor` says what is \
+         missing. Or write tools.exec.mode = \"direct\" and tools.exec.checkpoint = false.",
+    )
 }
 
 /// A request to the outside.

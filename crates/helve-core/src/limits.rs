@@ -105,6 +105,8 @@ limits! {
     exec_disk_bytes = 8 << 30, "bytes", "the command is ended";
     /// How much a command may keep in `/tmp` and its other private directories.
     exec_tmp_bytes = 1 << 30, "bytes", "writing further fails inside the command";
+    /// How much a command may change in the workspace where it runs over a layer: for a preview, or with checkpoints.
+    exec_layer_bytes = 1 << 30, "bytes", "the command is ended and the workspace stays as it is";
     /// How many questions a minute a person is asked.
     prompts_per_minute = 10, "questions", "further calls that would ask are refused (approval_required)";
     /// How large a file may be that a tool holds in memory: to edit it, to patch it, to write it.

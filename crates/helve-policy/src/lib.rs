@@ -47,8 +47,8 @@ pub mod text {
 }
 
 pub use policy::{
-    AgentSettings, ApprovalLength, CaseOutcome, Change, ConfiguredServer, ModelPrice, ModelSettings,
-    PathDecision, PathUse, Policy, PolicyCase, RuleShown, RunBy, ToolRule, diff,
+    AgentSettings, ApprovalLength, CaseOutcome, Change, ConfiguredServer, ExecMode, ModelPrice,
+    ModelSettings, PathDecision, PathUse, Policy, PolicyCase, RuleShown, RunBy, ToolRule, diff,
 };
 pub use rate::{RateLimiter, RetryAfter, Ticket};
 pub use rules::{

@@ -42,6 +42,17 @@ pub use model::{AgentSettings, ModelPrice, ModelSettings};
 pub use rules::{ApprovalLength, RuleShown};
 pub use servers::ConfiguredServer;
 
+/// What a command does to the workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExecMode {
+    /// What it says.
+    Direct,
+    /// Nothing: what it would do is kept, to be committed or discarded.
+    Preview,
+    /// What it says, and it can be taken back.
+    Checkpoint,
+}
+
 /// What the owner allows. Clones share one compiled policy.
 #[derive(Clone)]
 pub struct Policy {
@@ -249,6 +260,16 @@ impl Policy {
     /// Which sandbox commands run in.
     pub fn sandbox(&self) -> SandboxChoice {
         self.inner.sandbox.clone()
+    }
+
+    /// What a command does to the workspace.
+    pub fn exec_mode(&self) -> ExecMode {
+        let settings = &self.inner.settings;
+        match (text(settings, keys::EXEC_MODE), flag(settings, keys::EXEC_CHECKPOINT)) {
+            (Some("preview"), _) => ExecMode::Preview,
+            (_, true) => ExecMode::Checkpoint,
+            _ => ExecMode::Direct,
+        }
     }
 
     /// The bounds on each process of a command.

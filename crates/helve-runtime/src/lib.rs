@@ -25,7 +25,7 @@ use helve_core::{
     Args, Call, CallResult, CommandUse, Decision, FilesScope, SandboxReport, Tool, ToolError, ToolSpec,
 };
 use helve_policy::{HookEvent, Policy};
-use helve_store::UndoChange;
+use helve_store::{UndoChange, UndoRecord};
 use serde_json::Value;
 use tokio::runtime::RuntimeFlavor;
 use tokio::sync::watch;
@@ -38,10 +38,11 @@ pub use approval::{
 pub use builder::{BuildError, RuntimeBuilder};
 #[doc(hidden)]
 pub use builder::{register_builtin, set_builtin_tools};
-pub use files::{Contents, UndoEntry};
+pub use files::{Contents, UndoEntry, hold_layer};
 pub use hooks::HookSaid;
 use hooks::OfSession;
 pub use pipeline::Redactor;
+use pipeline::authorize::OwnAct;
 use pipeline::{Admitted, Pipeline};
 pub use registry::{Quarantined, RegisterError};
 use side::Side;
@@ -242,7 +243,8 @@ impl Runtime {
     /// The versions of one file around a call.
     pub async fn file_contents(&self, change: &UndoChange) -> Result<Contents, ToolError> {
         let lanes = &self.pipeline.lanes;
-        let handle = lanes.files()?.scoped(FilesScope::default());
+        // It is the owner who looks.
+        let handle = lanes.files()?.scoped(FilesScope { whole: true, ..FilesScope::default() });
         files::contents(&*handle, &lanes.undo()?, change, self.policy().limits().file_bytes).await
     }
 
@@ -252,8 +254,32 @@ impl Runtime {
     pub async fn undo(&self, call: &str, force: bool) -> Result<CallResult, ToolError> {
         let entry = self.file_call(call)?;
         let undo = self.pipeline.lanes.undo()?;
+        let act = OwnAct::Undo { call: call.to_owned(), layered: entry.record.layered };
         let put_back = files::put_back::PutBack::new(entry, undo, force);
-        Ok(self.pipeline.own(put_back, call).await)
+        Ok(self.pipeline.own(put_back, act).await)
+    }
+
+    /// The calls of this workspace whose changes wait to be committed or discarded, the newest first.
+    pub fn pending_calls(&self) -> Result<Vec<UndoRecord>, ToolError> {
+        let lanes = &self.pipeline.lanes;
+        files::pending::all(&lanes.undo()?, &lanes.workspace_name())
+    }
+
+    /// Puts what a call would change into the workspace: all of it, or nothing where something was changed since the call
+    /// ran. It is the owner's own act, recorded, and can be undone like any call.
+    pub async fn commit(&self, call: &str) -> Result<CallResult, ToolError> {
+        let lanes = &self.pipeline.lanes;
+        let record = files::pending::one(&lanes.undo()?, call, &lanes.workspace_name())?;
+        let commit = files::pending::Commit::new(record, lanes.undo()?);
+        Ok(self.pipeline.own(commit, OwnAct::Commit { call: call.to_owned() }).await)
+    }
+
+    /// Drops what a call would change.
+    pub async fn discard(&self, call: &str) -> Result<CallResult, ToolError> {
+        let lanes = &self.pipeline.lanes;
+        let record = files::pending::one(&lanes.undo()?, call, &lanes.workspace_name())?;
+        let discard = files::pending::Discard::new(record, lanes.undo()?);
+        Ok(self.pipeline.own(discard, OwnAct::Discard { call: call.to_owned() }).await)
     }
 
     /// The sandbox that a command would run in, or why none could, as far as that shows without running one.

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 
 use helve_core::{
-    Attach, BoxFuture, Cancel, Ended, ErrorKind, OutputSink, ProcessLimits, SandboxReport, ShellBackend,
-    ShellJob, ToolError, View,
+    Attach, BoxFuture, Cancel, Ended, ErrorKind, Layer, OutputSink, ProcessLimits, SandboxReport,
+    ShellBackend, ShellJob, ToolError, View,
 };
 
 use crate::probe::answer::{LESSER, Memory, Rung};
@@ -193,6 +193,31 @@ impl ShellBackend for Ladder {
 
     fn attach<'a>(&'a self, program: Attach, cancel: Cancel) -> BoxFuture<'a, Result<Ended, ToolError>> {
         Box::pin(async move { self.0.watch(self.rung().await?.attach(program, cancel).await) })
+    }
+
+    fn prepare_layer(&self, bytes: u64) {
+        if let Some(rung) = self.0.known() {
+            rung.prepare_layer(bytes);
+        }
+    }
+
+    fn run_layered<'a>(
+        &'a self,
+        job: ShellJob,
+        bytes: u64,
+        sink: Box<dyn OutputSink>,
+        cancel: Cancel,
+    ) -> BoxFuture<'a, Result<(Ended, Layer), ToolError>> {
+        Box::pin(async move { self.rung().await?.run_layered(job, bytes, sink, cancel).await })
+    }
+
+    fn attach_layered<'a>(
+        &'a self,
+        program: Attach,
+        bytes: u64,
+        cancel: Cancel,
+    ) -> BoxFuture<'a, Result<(Ended, Layer), ToolError>> {
+        Box::pin(async move { self.rung().await?.attach_layered(program, bytes, cancel).await })
     }
 }
 

@@ -10,6 +10,7 @@
 //!   ├ reopen    streams that a command opens by name
 //!   └ reactor   one thread: output into sinks, endings to callers, then the pool is filled again
 //!      └ outlet a call's output ── a thread of its own for what is much or slow
+//! layer         commands whose changes of the workspace are taken by a layer: an engine for each
 //! helper        this program started again, which becomes the zygote (sys::native) ── setup: what it is told
 //! wire          what they say to each other ── records, socket: how that travels
 //! ```
@@ -25,6 +26,7 @@ mod failure;
 mod graveyard;
 pub(crate) mod helper;
 mod lane;
+mod layer;
 mod member;
 mod order;
 mod outlet;
@@ -42,7 +44,7 @@ mod zygote;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use helve_core::{
-    Attach, BoxFuture, Cancel, Ended, Network, OutputSink, ProcessLimits, SandboxReport, ShellBackend,
+    Attach, BoxFuture, Cancel, Ended, Layer, Network, OutputSink, ProcessLimits, SandboxReport, ShellBackend,
     ShellJob, ToolError, View, Work,
 };
 
@@ -63,13 +65,15 @@ pub(crate) struct Native {
     pool: PoolSize,
     /// Started at the first call.
     engine: Mutex<Option<Arc<Engine>>>,
+    /// Engines whose commands run over a layer.
+    layered: layer::Engines,
 }
 
 impl Native {
     /// Starts nothing. A view with a rule that the sandbox could not keep is refused here.
     pub(crate) fn new(view: View, limits: ProcessLimits, pool: PoolSize) -> Result<Native, ToolError> {
         let rules = Arc::new(rules::resolve(&view)?);
-        Ok(Native { view, rules, limits, pool, engine: Mutex::new(None) })
+        Ok(Native { view, rules, limits, pool, engine: Mutex::new(None), layered: layer::Engines::default() })
     }
 
     fn engine(&self) -> Result<Arc<Engine>, ToolError> {
@@ -78,7 +82,7 @@ impl Native {
             return Ok(Arc::clone(engine));
         }
         let rules = Arc::clone(&self.rules);
-        let engine = Engine::new(self.view.clone(), rules, self.limits, self.pool);
+        let engine = Engine::new(self.view.clone(), rules, self.limits, self.pool, None);
         let engine = engine.map_err(spawn::no_process)?;
         *slot = Some(Arc::clone(&engine));
         Ok(engine)
@@ -103,18 +107,28 @@ impl Native {
         cancel: Cancel,
     ) -> Result<Ended, ToolError> {
         let engine = self.engine()?;
+        let call = self.job(job, sink)?;
+        call::run(&engine, call, &cancel, |fenced| self.layers(fenced)).await
+    }
+
+    /// A job as a call.
+    fn job(&self, job: ShellJob, sink: Box<dyn OutputSink>) -> Result<Call, ToolError> {
         let (program, is_shell) = match &job.work {
             Work::Shell(_) => (self.view.shell.display().to_string(), true),
             Work::Program(words) => (words.first().cloned().unwrap_or_default(), false),
         };
         let order = Order::of_job(&self.view, &job)?;
-        let call =
-            Call { order, timeout: Some(job.timeout), sink: Some(sink), signals: None, program, is_shell };
-        call::run(&engine, call, &cancel, |fenced| self.layers(fenced)).await
+        Ok(Call { order, timeout: Some(job.timeout), sink: Some(sink), signals: None, program, is_shell })
     }
 
     async fn run_attached(&self, attach: Attach, cancel: Cancel) -> Result<Ended, ToolError> {
         let engine = self.engine()?;
+        let call = self.attached(attach)?;
+        call::run(&engine, call, &cancel, |fenced| self.layers(fenced)).await
+    }
+
+    /// A program on its caller's own streams as a call.
+    fn attached(&self, attach: Attach) -> Result<Call, ToolError> {
         let program = attach.words.first().map(|word| word.to_string_lossy().into_owned());
         let timeout = attach.timeout;
         attach.streams.iter().for_each(reopen::allow);
@@ -123,8 +137,7 @@ impl Native {
         }
         let (order, signals) = Order::of_attached(&self.view, attach)?;
         let program = program.unwrap_or_default();
-        let call = Call { order, timeout, sink: None, signals: Some(signals), program, is_shell: false };
-        call::run(&engine, call, &cancel, |fenced| self.layers(fenced)).await
+        Ok(Call { order, timeout, sink: None, signals: Some(signals), program, is_shell: false })
     }
 }
 
@@ -169,5 +182,28 @@ impl ShellBackend for Native {
 
     fn attach<'a>(&'a self, program: Attach, cancel: Cancel) -> BoxFuture<'a, Result<Ended, ToolError>> {
         Box::pin(self.run_attached(program, cancel))
+    }
+
+    fn prepare_layer(&self, bytes: u64) {
+        self.make_layer_ready(bytes);
+    }
+
+    fn run_layered<'a>(
+        &'a self,
+        job: ShellJob,
+        bytes: u64,
+        sink: Box<dyn OutputSink>,
+        cancel: Cancel,
+    ) -> BoxFuture<'a, Result<(Ended, Layer), ToolError>> {
+        Box::pin(async move { self.over_layer(self.job(job, sink)?, bytes, &cancel).await })
+    }
+
+    fn attach_layered<'a>(
+        &'a self,
+        program: Attach,
+        bytes: u64,
+        cancel: Cancel,
+    ) -> BoxFuture<'a, Result<(Ended, Layer), ToolError>> {
+        Box::pin(async move { self.over_layer(self.attached(program)?, bytes, &cancel).await })
     }
 }

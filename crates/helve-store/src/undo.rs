@@ -8,6 +8,7 @@
 //! undo/begun/<call>.json   its changes are under way; locked as long as its process lives
 //! undo/done/<call>.json    its changes happened
 //! undo/cut/<call>.json     its process died while its changes were under way
+//! undo/pending/<call>.json its changes wait to be committed or discarded: nothing has happened
 //! undo/blobs/…             contents of files, as in blobs/
 //! ```
 //!
@@ -41,6 +42,16 @@ pub enum FileState {
     Absent,
     /// A directory.
     Directory,
+    /// A directory whose permission bits count.
+    Folder {
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// A symbolic link.
+    Link {
+        /// What it leads to.
+        target: String,
+    },
     /// A file.
     File {
         /// The hash of its content, `b3:` and 64 hexadecimal digits.
@@ -62,6 +73,22 @@ pub struct UndoChange {
     pub was: FileState,
     /// What is there afterwards.
     pub is: FileState,
+    /// When the content was written that is there afterwards, in nanoseconds since 1970, where that is to be kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modified_ns: Option<u64>,
+    /// Another path of the record of which this file is a second name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub same_as: Option<String>,
+    /// Whether somebody else changed it while the call ran, so that what was there is not what the call saw.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disturbed: bool,
+}
+
+impl UndoChange {
+    /// A change of which nothing else is to be said.
+    pub fn new(path: String, was: FileState, is: FileState) -> UndoChange {
+        UndoChange { path, was, is, modified_ns: None, same_as: None, disturbed: false }
+    }
 }
 
 /// What a call did to files.
@@ -82,6 +109,12 @@ pub struct UndoRecord {
     pub undoes: Option<String>,
     /// The paths, in the order of their bytes.
     pub changes: Vec<UndoChange>,
+    /// Whether a command changed them in a layer: then links, directories' modes and protected names are among them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub layered: bool,
+    /// The call whose changes it committed, if it does that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commits: Option<String>,
 }
 
 /// How far a call came.
@@ -94,17 +127,20 @@ pub enum UndoStage {
     Done,
     /// Its process died while they were under way: some of them may have happened.
     Cut,
+    /// They wait to be committed or discarded.
+    Pending,
 }
 
 impl UndoStage {
     /// A call that goes on changing files has two records; the one under way holds both.
-    const ALL: [UndoStage; 3] = [UndoStage::Begun, UndoStage::Cut, UndoStage::Done];
+    const ALL: [UndoStage; 4] = [UndoStage::Begun, UndoStage::Cut, UndoStage::Done, UndoStage::Pending];
 
     fn dir(self) -> &'static str {
         match self {
             UndoStage::Begun => "begun",
             UndoStage::Done => "done",
             UndoStage::Cut => "cut",
+            UndoStage::Pending => "pending",
         }
     }
 }
@@ -168,6 +204,46 @@ impl Undo {
             }
         }
         Ok(None)
+    }
+
+    /// Keeps changes that wait to be committed or discarded.
+    pub fn hold(&self, record: &UndoRecord) -> Result<(), StoreError> {
+        let name = file_name(&record.call)?;
+        let text = serde_json::to_vec(record).map_err(|error| StoreError::NotJson(error.to_string()))?;
+        let place = || {
+            let dir = files::make_dir(&self.dir, UndoStage::Pending.dir())?;
+            let temporary = format!(".{name}");
+            files::remove_file(&dir, &temporary)?;
+            files::make_new(&dir, &temporary)?.write_all(&text)?;
+            io::Result::Ok(rustix::fs::renameat(&dir, &temporary, &dir, &name)?)
+        };
+        let failed =
+            |error| StoreError::io("cannot keep what the call would change", record.call.as_str(), error);
+        place().map_err(failed)
+    }
+
+    /// The changes that wait, the newest first.
+    pub fn pending(&self) -> Result<Vec<UndoRecord>, StoreError> {
+        let mut names = self.names(UndoStage::Pending)?;
+        names.sort_unstable_by(|a, b| b.cmp(a));
+        let read = |name: &String| {
+            call_of(name)?;
+            self.read(UndoStage::Pending, name).ok().flatten()
+        };
+        // One that cannot be read cannot be committed either; it goes in its turn.
+        Ok(names.iter().filter_map(read).collect())
+    }
+
+    /// The changes of a call wait no longer. Whether they did.
+    pub fn release(&self, call: &str) -> Result<bool, StoreError> {
+        let name = file_name(call)?;
+        let remove = || {
+            let Some(dir) = files::open_dir(&self.dir, UndoStage::Pending.dir())? else { return Ok(false) };
+            let there = files::stat(&dir, &name)?.is_some();
+            files::remove_file(dir, &name)?;
+            io::Result::Ok(there)
+        };
+        remove().map_err(cannot_open)
     }
 
     /// The calls that have a record and are not under way, the newest first.

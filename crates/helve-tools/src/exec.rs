@@ -3,7 +3,7 @@
 //! The form is: standard output; then, if standard error is not blank, `STDERR:` and standard error; then, if the
 //! command failed, an empty line and `Exit code: N` (a signal counts as a negative number); then, if processes were left
 //! in the background, an empty line and how many were ended; then, if files were taken away from protected places of the
-//! workspace, an empty line and a line for each. A command that ran out of time, was taken back or was ended
+//! workspace, an empty line and a line for each; then, if it ran over a layer and its changes wait, what they are. A command that ran out of time, was taken back or was ended
 //! at a bound starts with an `Error:` line. The text keeps its head and its tail under the limit `output_chars`.
 //!
 //! A command that fails, runs out of time, passes a bound or is taken back is a failed call that carries this text as
@@ -14,6 +14,7 @@
 //! timeout of its own, which could only cut a command short that still has time.
 
 mod bound;
+mod layer;
 
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ use helve_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use layer::LayerFacts;
 
 /// How many files that were taken out are named in the text; the details name all.
 const TAKEN_LINES: usize = 10;
@@ -51,6 +54,8 @@ impl From<&Limits> for ShellDefaults {
         }
     }
 }
+
+pub use layer::{LayerChanged, changed};
 
 pub(crate) struct Exec {
     timeout_default: u64,
@@ -102,6 +107,9 @@ struct Facts {
     /// Files that the command left at protected places of the workspace, and that were taken away.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     taken_out: Vec<TakenFile>,
+    /// What the command changed in the workspace, where it ran over a layer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    layer: Option<LayerFacts>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -178,8 +186,14 @@ fn report(ran: &ShellOutput, seconds: u64, ctx: &Context) -> Result<Output, Tool
         limit: ran.ended.limit.map(bound::name),
         left_running: Some(ran.ended.left_running).filter(|count| *count > 0),
         taken_out: ran.taken_out.iter().map(taken_file).collect(),
+        layer: ran.layer.as_ref().map(LayerFacts::of),
     };
-    let output = written(&pieces(ran, first_line, code), ran, ctx).with_details(crate::details(&facts));
+    let mut pieces = pieces(ran, first_line, code);
+    if let Some(text) = ran.layer.as_ref().and_then(|report| layer::text(report, ctx.call())) {
+        new_line(&mut pieces);
+        pieces.push(Capture::whole(&text));
+    }
+    let output = written(&pieces, ran, ctx).with_details(crate::details(&facts));
     match failure {
         None => Ok(output),
         Some((kind, message)) => Err(ToolError::new(kind, message).with_output(output)),

@@ -48,7 +48,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub use dialect::{DIALECTS, dialect};
-pub use exec::ShellDefaults;
+pub use exec::{LayerChanged, ShellDefaults, changed as layer_changes};
 #[doc(hidden)]
 pub use patch::try_patch;
 

@@ -111,6 +111,7 @@ impl Fake {
             },
             taken_out: self.taken_out,
             blob: self.kept.map(|dropped| BlobRef { id: BLOB.into(), bytes: bytes - dropped, dropped }),
+            layer: None,
         };
         let call = CallId::from_parts(1, 1);
         let blobs = FakeBlobs {

@@ -11,6 +11,7 @@
 //! | `recall` | what the call has read, so that it need not be read again |
 //! | `stage`, `attributes` | new content beside the old, with the same mode, owner and attributes |
 //! | `apply` | the old exchanged for the new, and back if anything fails |
+//! | `turn` | paths that become something else as a whole: what a command did in a layer |
 //! | `journal` | the steps of a commit, noted so that a start after a kill takes them back |
 //! | `janitor` | what a killed process left behind |
 //! | `sys` | the system calls of a commit, each of which can be made to fail in a test |
@@ -27,6 +28,7 @@ mod stage;
 mod sys;
 #[cfg(test)]
 mod tests;
+mod turn;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,8 +40,8 @@ use std::time::{Duration, SystemTime};
 
 use helve_core::files::{
     Change, Changed, ContentId, FileContent, FileEntry, FileKind, FileStat, Files, FilesBridge, FilesPlace,
-    FilesScope, ListRequest, Page, PageRequest, PathRules, SearchRequest, Searched, Seen, WalkRequest,
-    Walked, Was,
+    FilesScope, Is, ListRequest, Page, PageRequest, PathRules, SearchRequest, Searched, Seen, Turned, Turns,
+    WalkRequest, Walked, Was,
 };
 use helve_core::{BoxFuture, ToolError};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
@@ -208,6 +210,16 @@ impl Files for Handle {
     fn commit(&self, changes: Vec<Change>, rehearse: bool) -> BoxFuture<'_, Result<Vec<Changed>, ToolError>> {
         let this = self.clone();
         blocking(move || this.commit_now(changes, rehearse))
+    }
+
+    fn now<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Is, ToolError>> {
+        let (this, path) = (self.clone(), path.to_owned());
+        blocking(move || this.now_at(&path))
+    }
+
+    fn turn(&self, turns: Turns) -> BoxFuture<'_, Result<Turned, ToolError>> {
+        let this = self.clone();
+        blocking(move || this.turn_now(&turns))
     }
 
     fn last_seen(&self, path: &str) -> Option<Seen> {

@@ -13,6 +13,7 @@
 //! | `inside` | the workspace as a sandboxed command sees it, through a helper in the sandbox |
 //! | `memory` | the same in memory |
 //! | `commit` | what a commit will do, worked out before anything is done |
+//! | `layer` | what a command changed in a layer over the workspace |
 //! | `page` | a window of a file as text |
 //! | `seek` | walking and searching below a directory |
 //!
@@ -22,6 +23,7 @@ mod beneath;
 mod commit;
 mod host;
 mod inside;
+mod layer;
 mod memory;
 mod names;
 mod page;
@@ -32,4 +34,5 @@ mod source;
 
 pub use host::{Options, Workspace, open, open_with, recover};
 pub use inside::{HELPER_WORD, Inside, answer_request, inside, serve_if_asked};
+pub use layer::{KeepContent, LayerChange, LayerRead, read_layer};
 pub use memory::memory;

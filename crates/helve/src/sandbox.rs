@@ -9,11 +9,11 @@
 //! What a backend runs is awaited in a tokio runtime whose I/O and time drivers are enabled (`enable_all`).
 
 pub use helve_core::{
-    Attach, ContainerChoice, ContainerEngine, Ended, FilesHelper, LimitHit, Network, ProcessLimits, Removed,
-    SandboxChoice, ShellJob, View, Work,
+    Attach, ContainerChoice, ContainerEngine, Ended, Exit, FilesHelper, Layer, LayerEntry, LayerOutcome, LayerPart, LayerReport, LimitHit, Network, ProcessLimits, Removed, SandboxChoice, ShellJob, View, Work,
 };
-pub use helve_runtime::{check_workspace, check_writable};
+pub use helve_runtime::{check_workspace, check_writable, hold_layer};
 pub use helve_sandbox::{
     ActFinding, Expected, Findings, HelperAhead, Lack, LayerFinding, Outcome, PoolSize, SandboxFinding,
     backend, helper_ahead, ladder, native, probe, run_helper_if_asked, use_helper,
 };
+pub use helve_tools::{LayerChanged, layer_changes};

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 use clap::Args as ClapArgs;
-use helve::store::{FileState, UndoChange};
+use helve::store::{FileState, UndoChange, UndoStage};
 use helve::{Runtime, ToolError};
 use serde::Serialize;
 
@@ -21,8 +21,8 @@ const PLACE: Style = AnsiColor::Cyan.on_default();
 #[derive(ClapArgs)]
 #[command(long_about = "\
 Show what a call changed in files of the workspace, as a unified diff. Without CALL it is the last call that changed \
-something here and was not undone (of one session with --session). `helve undo --list` lists them. A file that has changed \
-since is marked so. With --json: one object with the paths, what they were and are, and their diffs.")]
+something here and was not undone (of one session with --session). `helve undo --list` lists them, `helve commit --list` \
+those whose changes wait. A file that has changed since is marked so. With --json: one object with the paths, what they were and are, and their diffs.")]
 #[command(after_help = "\
 Examples:
   helve diff
@@ -40,6 +40,8 @@ struct Shown<'a> {
     tool: &'a str,
     session: &'a str,
     undone: bool,
+    /// Whether nothing has happened yet: the changes wait to be committed or discarded.
+    pending: bool,
     files: Vec<ShownFile>,
 }
 
@@ -65,19 +67,26 @@ pub(crate) fn diff(global: &Global, options: Options) -> Result<u8, Failure> {
         }
     };
     let entry = running.runtime.file_call(&call).map_err(|error| told(&error))?;
+    let waits = entry.stage == UndoStage::Pending;
     let changes = entry.record.changes.clone();
     let files = running.block_on(|runtime, _, _| async move {
         let mut files = Vec::new();
         for change in changes {
-            files.push(file(&runtime, change).await?);
+            files.push(file(&runtime, change, waits).await?);
         }
         Ok::<_, Failure>(files)
     })??;
     let record = &entry.record;
     if global.json {
         let (call, tool, session) = (&record.call, &record.tool, &record.session);
-        ui::print_json(&Shown { call, tool, session, undone: entry.undone, files })?;
+        ui::print_json(&Shown { call, tool, session, undone: entry.undone, pending: waits, files })?;
         return Ok(0);
+    }
+    if waits {
+        ui::note(&format!(
+            "{0} has changed nothing yet: `helve commit {0}` or `helve discard {0}`",
+            record.call
+        ));
     }
     let mut text = String::new();
     for file in &files {
@@ -87,23 +96,27 @@ pub(crate) fn diff(global: &Global, options: Options) -> Result<u8, Failure> {
     Ok(0)
 }
 
-async fn file(runtime: &Runtime, change: UndoChange) -> Result<ShownFile, Failure> {
+async fn file(runtime: &Runtime, change: UndoChange, waits: bool) -> Result<ShownFile, Failure> {
     let contents = runtime.file_contents(&change).await.map_err(|error| told(&error))?;
     let side = |state: &FileState, content: Option<Vec<u8>>| match state {
         FileState::File { .. } => content,
-        FileState::Absent | FileState::Directory => Some(Vec::new()),
+        _ => Some(Vec::new()),
     };
     let both = side(&change.was, contents.before).zip(side(&change.is, contents.after));
+    let is_file = |state: &FileState| matches!(state, FileState::File { .. });
+    let both = both.filter(|_| is_file(&change.was) || is_file(&change.is));
     let diff = both.and_then(|(before, after)| helve::unified_diff(&change.path, &before, &after));
-    Ok(ShownFile { change, diff, changed_since: !contents.untouched })
+    let as_expected = if waits { contents.as_before } else { contents.untouched };
+    Ok(ShownFile { change, diff, changed_since: !as_expected })
 }
 
 /// What a call changed, for a person.
 pub(super) async fn of_call(runtime: &Runtime, call: &str) -> Result<String, Failure> {
     let entry = runtime.file_call(call).map_err(|error| told(&error))?;
     let mut text = String::new();
+    let waits = entry.stage == UndoStage::Pending;
     for change in entry.record.changes {
-        text.push_str(&coloured(&file(runtime, change).await?));
+        text.push_str(&coloured(&file(runtime, change, waits).await?));
     }
     Ok(text)
 }
@@ -130,19 +143,29 @@ fn coloured(file: &ShownFile) -> String {
     let name = one_line(&change.path, 200);
     let mode = |mode: u32| format!("{mode:04o}");
     let what = match (&change.was, &change.is) {
-        (FileState::Absent, FileState::Directory) => "made the directory",
-        (FileState::Directory, _) => "removed the directory",
+        (FileState::Absent, FileState::Directory | FileState::Folder { .. }) => "made the directory",
+        (FileState::Folder { .. }, FileState::Folder { .. }) => "changed the directory",
+        (FileState::Directory | FileState::Folder { .. }, FileState::Absent) => "removed the directory",
+        (FileState::Absent, FileState::Link { .. }) => "made the link",
+        (FileState::Link { .. }, FileState::Absent) => "removed the link",
         (FileState::Absent, _) => "made",
         (_, FileState::Absent) => "removed",
         _ => "changed",
     };
+    let bits = |state: &FileState| match state {
+        FileState::File { mode, .. } | FileState::Folder { mode } => Some(*mode),
+        _ => None,
+    };
     let mut text = String::new();
     let since = if file.changed_since { ", and changed since" } else { "" };
     let _ = writeln!(text, "{}", ui::styled(ui::STRONG, &format!("{what} {name}{since}")));
-    if let (FileState::File { mode: was, .. }, FileState::File { mode: is, .. }) = (&change.was, &change.is)
+    if let (Some(was), Some(is)) = (bits(&change.was), bits(&change.is))
         && was != is
     {
-        let _ = writeln!(text, "mode {} became {}", mode(*was), mode(*is));
+        let _ = writeln!(text, "mode {} became {}", mode(was), mode(is));
+    }
+    if let FileState::Link { target } = &change.is {
+        let _ = writeln!(text, "leads to {}", one_line(target, 200));
     }
     match (&file.diff, &change.was, &change.is) {
         (Some(diff), ..) => text.push_str(&lines(diff)),

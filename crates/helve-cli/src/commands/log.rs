@@ -24,7 +24,7 @@ use crate::{moment, setup, ui};
 List recorded calls, the newest last, or show one with its arguments, its decision and its result.
 
 Times are UTC. The state is `ok`, the kind of the error, `running`, or `cut` for a call whose process ended before it could \
-record an outcome. UNDO says `yes` where `helve undo CALL` can put back what the call changed. A call can be named by the beginning of its id. --session restricts the list to one session.")]
+record an outcome. UNDO says `yes` where `helve undo CALL` can put back what the call changed, `wait` where what it would change waits for `helve commit CALL` or `helve discard CALL`. A call can be named by the beginning of its id. --session restricts the list to one session.")]
 #[command(after_help = "\
 Examples:
   helve log --failed --since 2h

@@ -6,10 +6,12 @@ pub(crate) mod batch;
 pub(crate) mod call;
 pub(crate) mod chat;
 pub(crate) mod check;
+pub(crate) mod commit;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod diff;
+pub(crate) mod discard;
 pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod gc;
@@ -55,6 +57,8 @@ pub(crate) fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Log(options) => log::log(global, &options),
         Command::Diff(options) => diff::diff(global, options),
         Command::Undo(options) => undo::undo(global, options),
+        Command::Commit(options) => commit::commit(global, options),
+        Command::Discard(options) => discard::discard(global, options),
         Command::Verify(options) => verify::verify(global, &options),
         Command::Doctor(options) => doctor::doctor(global, &options),
         Command::Gc(options) => gc::gc(global, &options),

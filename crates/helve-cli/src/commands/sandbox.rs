@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `amounts` | bytes and lengths of time as people write them |
 //! | `asked` | from the options to the view and the limits |
+//! | `dry_run` | what a command would change, shown and held |
 //! | `terminal` | a terminal of the command's own |
 //! | `report` | exit code, notes and the report for programs |
 //!
@@ -11,6 +12,7 @@
 
 mod amounts;
 mod asked;
+mod dry_run;
 mod report;
 mod terminal;
 
@@ -36,6 +38,7 @@ use crate::args::Global;
 use crate::failure::Failure;
 use crate::{interrupt, ui};
 use asked::Asked;
+use dry_run::Held;
 use terminal::Terminal;
 
 pub(crate) use report::FAILED;
@@ -55,6 +58,10 @@ Standard input, output and error are your own, so it works in pipes and scripts.
 of its own, with job control and the size of yours. A signal that would end Helve goes to the command first; a second one ends \
 it. When the command ends or Helve is killed, everything that the command started ends too.
 
+With --dry-run the command runs over a layer that takes every change of the workspace; other places are not writable. What it \
+would change is shown with diffs on standard error, or in the report, and waits under an id: `helve commit ID` makes all of it \
+happen, unless one of the files was changed since, `helve discard ID` drops it.
+
 Memory and processes are always bounded; time, processor time and disk where you ask for it.
 
 Exit code: that of the command; 128+N if signal N ended it; 124 if it ran longer than --time; 125 if Helve could not do what was \
@@ -69,6 +76,7 @@ Examples:
   helve sandbox --ro . --mem 512M --time 1m -- grep -rn 'two words' .
   cat words.txt | helve sandbox -- sort -r | head -1
   helve sandbox --hide src --env EDITOR --env CI=1 -- sh -c 'ls src; echo $CI'
+  helve sandbox --dry-run -- sed -i s/old/new/ notes.txt
   helve sandbox --report report.json --pids 64 -- true
   helve sandbox -- bash")]
 pub(crate) struct Options {
@@ -102,6 +110,9 @@ pub(crate) struct Options {
     /// End it if the free space of the disk falls by more, such as 1G
     #[arg(long, value_name = "SIZE", value_parser = amounts::bytes)]
     disk: Option<u64>,
+    /// Change nothing in the workspace: show what the command would change, for `helve commit` or `helve discard`
+    #[arg(long)]
+    dry_run: bool,
     /// Which sandbox
     #[arg(long, value_enum, default_value = "auto", value_name = "NAME")]
     backend: Backend,
@@ -138,17 +149,25 @@ pub(crate) fn sandbox(global: &Global, options: Options) -> Result<u8, Failure> 
     let failed = |failure: Failure| failure.with_code(FAILED);
     let place = place(global, &options).map_err(failed)?;
     let time = options.time;
+    let dry_run = options.dry_run;
     let caught = Arc::new(AtomicI32::new(0));
     let ended = run(global, options, &caught);
     let caught = Some(caught.load(Ordering::SeqCst)).filter(|signal| *signal != 0);
     let took = began.elapsed();
     let (code, line) = match &ended {
-        Ok(ended) => {
+        Ok((ended, held)) => {
             let code = report::exit_code(ended.exit, caught);
             if let Some(note) = report::note(ended, time) {
                 ui::note(&note);
             }
-            (code, report::ended(ended, code, took))
+            if let Some(held) = held.as_ref().filter(|_| !matches!(place, Place::StandardError)) {
+                held.show()?;
+            }
+            let mut line = report::ended(ended, code, took);
+            if let (Some(members), true) = (line.as_object_mut(), dry_run) {
+                members.insert("dry_run".to_owned(), held.as_ref().map_or(Value::Null, Held::facts));
+            }
+            (code, line)
         }
         Err(error) => {
             let code = report::failure_code(error.kind);
@@ -161,7 +180,7 @@ pub(crate) fn sandbox(global: &Global, options: Options) -> Result<u8, Failure> 
         }
     };
     place.write(&line).map_err(failed)?;
-    if let (Ok(ended), Some(signal)) = (&ended, caught)
+    if let (Ok((ended, _)), Some(signal)) = (&ended, caught)
         && (ended.exit == Exit::Cancelled || ended.exit == Exit::Signal(signal))
     {
         // Whoever waits for Helve sees what it would see of the command: a script ends at Ctrl-C.
@@ -203,11 +222,17 @@ impl Place {
     }
 }
 
-fn run(global: &Global, options: Options, caught: &Arc<AtomicI32>) -> Result<Ended, ToolError> {
+fn run(
+    global: &Global,
+    options: Options,
+    caught: &Arc<AtomicI32>,
+) -> Result<(Ended, Option<Held>), ToolError> {
     let on_terminal = terminal::is_wanted();
-    let Asked { choice, view, limits, state, start } = asked::asked(global, &options, on_terminal)?;
+    let Asked { choice, view, limits, state, start, layer_bytes } =
+        asked::asked(global, &options, on_terminal)?;
+    let workspace = view.workspace.clone();
     let backend = match choice {
-        SandboxChoice::Auto => sandbox::ladder(view, limits, Some(state))?,
+        SandboxChoice::Auto => sandbox::ladder(view, limits, Some(state.clone()))?,
         choice => sandbox::backend(&choice, view, limits)?,
     };
     let (canceller, cancel) = Cancel::pair();
@@ -232,11 +257,19 @@ fn run(global: &Global, options: Options, caught: &Arc<AtomicI32>) -> Result<End
         timeout: options.time,
         signals,
     };
-    let ended = tokio.block_on(backend.attach(attach, cancel));
+    let ended = match options.dry_run {
+        false => tokio.block_on(backend.attach(attach, cancel)).map(|ended| (ended, None)),
+        true => {
+            let ended = tokio.block_on(backend.attach_layered(attach, layer_bytes, cancel));
+            ended.map(|(ended, layer)| (ended, Some(layer)))
+        }
+    };
     if let Some(terminal) = terminal {
         terminal.close();
     }
-    ended
+    let (ended, layer) = ended?;
+    let held = layer.map(|layer| Held::of(&state, &workspace, &layer, &ended)).transpose()?;
+    Ok((ended, held))
 }
 
 fn broken(what: &'static str) -> impl Fn(io::Error) -> ToolError {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Args as ClapArgs;
+use helve::store::UndoStage;
 use helve::{CallResult, ErrorKind, Runtime, UndoEntry};
 
 use super::diff;
@@ -76,7 +77,7 @@ pub(crate) fn undo(global: &Global, options: Options) -> Result<u8, Failure> {
     Ok(result.exit_code())
 }
 
-fn show(result: &CallResult, changed: &str, json: bool) -> Result<(), Failure> {
+pub(super) fn show(result: &CallResult, changed: &str, json: bool) -> Result<(), Failure> {
     if json {
         return ui::print_json(result);
     }
@@ -132,7 +133,7 @@ fn list(entries: &[UndoEntry], next: Option<&str>, json: bool) -> Result<u8, Fai
         let record = &entry.record;
         let (style, state) = match (entry.undone, entry.stage) {
             (true, _) => (ui::FAINT, "undone"),
-            (false, helve::store::UndoStage::Cut) => (ui::BAD, "cut"),
+            (false, UndoStage::Cut) => (ui::BAD, "cut"),
             (false, _) => (ui::GOOD, "done"),
         };
         let paths: Vec<&str> = record.changes.iter().map(|change| change.path.as_str()).collect();

@@ -30,6 +30,8 @@ fixed! {
     EDITS = 100, "one call of `edit_file`, or `apply_patch` with edits", "edits", "the call is refused and nothing changes";
     /// How many files and directories one call may change.
     CHANGES = 10_000, "one call that changes files", "paths", "the call is refused (too_large) and nothing changes";
+    /// How many files and directories a command may change in a layer.
+    LAYER_CHANGES = 100_000, "one command over a layer", "paths", "the call is refused (too_large) and nothing changes";
     /// How many comparisons of lines a patch may cost in one file.
     PATCH_WORK = 200_000_000, "finding the hunks of a patch in one file", "comparisons", "the hunk is refused as too much work";
     /// How many places of one hunk are looked at.

@@ -50,6 +50,8 @@ pub(crate) const EXEC_RESTRICT: &str = "tools.exec.restrict_to_workspace";
 pub(crate) const EXEC_PATH_APPEND: &str = "tools.exec.path_append";
 pub(crate) const EXEC_WRAPPER: &str = "tools.exec.command_wrapper";
 pub(crate) const EXEC_SHELL: &str = "tools.exec.shell";
+pub(crate) const EXEC_MODE: &str = "tools.exec.mode";
+pub(crate) const EXEC_CHECKPOINT: &str = "tools.exec.checkpoint";
 pub(crate) const EXEC_ENV: &str = "tools.exec.env";
 pub(crate) const EXEC_ENV_PASS: &str = "tools.exec.env_pass";
 pub(crate) const EXEC_NETWORK: &str = "tools.exec.network";
@@ -101,6 +103,7 @@ pub(crate) const APPROVAL_LENGTHS: &[&str] = &["once", "session", "always"];
 
 pub(crate) const SANDBOXES: &[&str] = &["auto", "native", "landlock", "bwrap", "container", "none"];
 pub(crate) const APPROVALS: &[&str] = &["never", "unless_auto_approved", "always"];
+pub(crate) const EXEC_MODES: &[&str] = &["direct", "preview"];
 pub(crate) const BRIDGES: &[&str] = &["host", "sandbox"];
 pub(crate) const HARD_LINKS: &[&str] = &["refuse", "allow"];
 
@@ -114,6 +117,7 @@ const LEAST: &[(&str, u64)] = &[
     // The limit binds the sandbox's own processes too, which write small files before the command starts.
     ("exec_file_bytes", 1 << 20),
     ("exec_disk_bytes", 1 << 20),
+    ("exec_layer_bytes", 1 << 20),
     // With less no shell starts.
     ("exec_open_files", 16),
     ("exec_memory_bytes", 16 << 20),
@@ -281,6 +285,18 @@ fn plain_keys() -> Vec<Key> {
             Kind::Shell,
             None,
             "The shell that reads commands. Not set: bash where there is one, else sh; in a container /bin/sh.",
+        ),
+        key(
+            EXEC_MODE,
+            Kind::Choice(EXEC_MODES),
+            text("direct"),
+            "What a command does to the workspace. direct: what it says. preview: nothing; it runs over a layer, the result says what it would change, and `helve commit` or `helve discard` decides. Needs the sandbox native.",
+        ),
+        key(
+            EXEC_CHECKPOINT,
+            Kind::Bool,
+            flag(false),
+            "Whether what a command changes in the workspace can be taken back with `helve undo`: it runs over a layer, which is committed when it ends. Needs the sandbox native; other places that commands may write are read-only then.",
         ),
         key(
             EXEC_ENV_PASS,

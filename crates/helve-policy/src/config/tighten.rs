@@ -12,7 +12,7 @@ use super::{container_keys, model_keys, server, server_keys};
 use crate::rules::Rule;
 
 /// Limits whose smaller values make the policy stricter and lose nothing that is kept for the owner.
-pub(crate) const LIMITS: [&str; 33] = [
+pub(crate) const LIMITS: [&str; 34] = [
     "limits.output_chars",
     "limits.page_chars",
     "limits.args_bytes",
@@ -31,6 +31,7 @@ pub(crate) const LIMITS: [&str; 33] = [
     "limits.exec_cpu_seconds",
     "limits.exec_disk_bytes",
     "limits.exec_tmp_bytes",
+    "limits.exec_layer_bytes",
     "limits.file_bytes",
     "limits.read_bytes",
     "limits.read_bytes_max",
@@ -104,7 +105,8 @@ fn stricter(settings: &Settings, name: &str, value: &Value) -> Outcome {
             keys::EXEC_DELETE_INSIDE | keys::EXEC_NETWORK | keys::AUTO_APPROVE | keys::PARALLEL,
             Value::Bool(false),
         ) => Outcome::Set(value.clone()),
-        (keys::RESTRICT | keys::EXEC_RESTRICT | keys::FSYNC, Value::Bool(true)) => {
+        (keys::EXEC_MODE, Value::Text(word)) if word == "preview" => Outcome::Set(value.clone()),
+        (keys::RESTRICT | keys::EXEC_RESTRICT | keys::EXEC_CHECKPOINT | keys::FSYNC, Value::Bool(true)) => {
             Outcome::Set(value.clone())
         }
         (keys::FILES_DENY_READ, Value::List(patterns)) if patterns.iter().any(|one| one.starts_with('!')) => {

@@ -3,12 +3,16 @@
 //! It is the owner's own act and not a tool that a model can call; it takes the pipeline's way from its place in the line
 //! on, so that it is ordered, recorded and can be undone itself.
 
-use helve_core::files::{Act, Change, ContentId, Expect, Files};
+use std::sync::Arc;
+
+use helve_core::files::{Act, Change, ContentId, Expect, Files, Turn, Turns};
 use helve_core::{Access, BoxFuture, Context, ErrorKind, Lane, Output, Resource, Tool, ToolError, ToolSpec};
-use helve_store::{FileState, Undo, UndoChange};
+use helve_store::{FileState, Undo, UndoChange, UndoStage};
 use serde_json::{Value, json};
 
+use super::layer::{Store, is_there};
 use super::records::{UndoEntry, is_same, kept_sound, present};
+use super::undo::is_of;
 
 /// The name in the journal and in records.
 pub(crate) const NAME: &str = "undo";
@@ -41,12 +45,76 @@ impl PutBack {
         self.entry.record.changes.iter().map(|change| &change.path)
     }
 
+    /// What a command did in a layer is turned back as a whole: links, modes of directories and protected names too.
+    async fn turn_back(&self, files: &dyn Files) -> Result<Output, ToolError> {
+        let mut plan = Plan::default();
+        let mut turns = Vec::new();
+        let mut gone = Vec::new();
+        for change in &self.entry.record.changes {
+            let path = &change.path;
+            let now = match files.now(path).await {
+                Ok(now) => now,
+                // A link stands in the way, or what is there is of no kind that could be put back.
+                Err(_) => {
+                    plan.conflicts.push(path.clone());
+                    continue;
+                }
+            };
+            if is_there(&now, &change.was) {
+                continue;
+            }
+            if !is_there(&now, &change.is) {
+                plan.conflicts.push(path.clone());
+            }
+            if let FileState::File { id, dropped, .. } = &change.was
+                && (*dropped || self.undo.contents().len(id).is_err())
+            {
+                plan.lost.push(path.clone());
+                continue;
+            }
+            if change.was == FileState::Absent {
+                gone.push(path.clone());
+            }
+            let to = is_of(&change.was);
+            turns.push(Turn { path: path.clone(), from: now, to, modified: None, same_as: None });
+        }
+        self.check(&plan)?;
+        let contents = Arc::new(Store(self.undo.clone()));
+        let turned = files.turn(Turns { turns, contents, leave_used: true }).await?;
+        let is_gone = |path: &String| gone.contains(path);
+        let (removed, restored) = turned.changed.into_iter().partition(is_gone);
+        let left = plan.lost.into_iter().chain(turned.left).collect();
+        Ok(Report { restored, removed, left }.output(&self.entry.record.call))
+    }
+
     async fn put_back(&self, files: &dyn Files, ctx: &Context) -> Result<Output, ToolError> {
+        if self.entry.stage == UndoStage::Pending {
+            let call = &self.entry.record.call;
+            let message = format!("What {call} would change has not happened, so there is nothing to undo.");
+            return Err(ToolError::not_found(message)
+                .hint(format!("`helve discard {call}` drops it, `helve commit {call}` makes it happen.")));
+        }
+        if self.entry.record.layered {
+            return self.turn_back(files).await;
+        }
         let limits = ctx.limits();
         let mut plan = Plan::default();
         for change in &self.entry.record.changes {
             self.plan(files, change, limits.undo_bytes.max(limits.file_bytes), &mut plan).await?;
         }
+        self.check(&plan)?;
+        let call = &self.entry.record.call;
+        plan.left.append(&mut plan.lost);
+        plan.left.append(&mut plan.damaged);
+        let (commits, report) = plan.finish(files).await?;
+        for changes in commits {
+            files.commit(changes, false).await?;
+        }
+        Ok(report.output(call))
+    }
+
+    /// Refuses what would lose something, unless that is wanted.
+    fn check(&self, plan: &Plan) -> Result<(), ToolError> {
         let call = &self.entry.record.call;
         if !plan.conflicts.is_empty() && !self.force {
             let message =
@@ -67,13 +135,7 @@ impl PutBack {
             return Err(ToolError::new(ErrorKind::NotFound, message)
                 .hint(format!("`helve undo --force {call}` puts the other files back.")));
         }
-        plan.left.append(&mut plan.lost);
-        plan.left.append(&mut plan.damaged);
-        let (commits, report) = plan.finish(files).await?;
-        for changes in commits {
-            files.commit(changes, false).await?;
-        }
-        Ok(report.output(call))
+        Ok(())
     }
 
     async fn plan(
@@ -94,7 +156,7 @@ impl PutBack {
         }
         let expect = match &now {
             FileState::Absent => Expect::Absent,
-            FileState::Directory => Expect::Any,
+            FileState::Directory | FileState::Folder { .. } | FileState::Link { .. } => Expect::Any,
             FileState::File { id, .. } => Expect::Content(ContentId(id.clone())),
         };
         let act = |act| Change { path: path.clone(), act, expect: expect.clone() };
@@ -118,7 +180,9 @@ impl PutBack {
         match (&change.was, &now) {
             (FileState::Absent, FileState::Directory) => plan.directories.push(path.clone()),
             (FileState::Absent, _) => plan.remove.push(act(Act::Remove)),
-            (FileState::Directory, _) => plan.make.push(act(Act::Mkdirp)),
+            (FileState::Directory | FileState::Folder { .. }, _) => plan.make.push(act(Act::Mkdirp)),
+            // Only what a command did in a layer has links, and that is turned back as a whole.
+            (FileState::Link { .. }, _) => plan.left.push(path.clone()),
             (FileState::File { dropped: true, .. }, _) => plan.lost.push(path.clone()),
             (FileState::File { id, mode, .. }, _) => match kept_sound(&self.undo, id, max) {
                 Ok(Some(content)) => plan.restore.push(act(Act::Restore { content, mode: *mode })),

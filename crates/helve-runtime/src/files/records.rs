@@ -7,6 +7,8 @@ use helve_core::{ErrorKind, ToolError};
 use helve_store::{FileState, StoreError, Undo, UndoChange, UndoRecord, UndoStage};
 use serde::Serialize;
 
+use super::undo::state_of;
+
 /// A call that changed files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UndoEntry {
@@ -30,6 +32,8 @@ pub struct Contents {
     pub now: Option<Vec<u8>>,
     /// Whether what is there now is what the call left.
     pub untouched: bool,
+    /// Whether it is what was there before the call.
+    pub as_before: bool,
 }
 
 /// The calls that changed files of a workspace, the newest first.
@@ -89,7 +93,10 @@ pub(crate) async fn present(
 
 /// Whether both are the same file, whether its content is kept or not.
 pub(crate) fn is_same(a: &FileState, b: &FileState) -> bool {
+    let is_dir = |state: &FileState| matches!(state, FileState::Directory | FileState::Folder { .. });
     match (a, b) {
+        // A directory whose bits do not count is any directory.
+        (FileState::Directory, other) | (other, FileState::Directory) => is_dir(other),
         (FileState::File { id, mode, .. }, FileState::File { id: other_id, mode: other_mode, .. }) => {
             id == other_id && mode == other_mode
         }
@@ -104,7 +111,12 @@ pub(crate) async fn contents(
     change: &UndoChange,
     max: u64,
 ) -> Result<Contents, ToolError> {
-    let (state, now) = present(files, &change.path, max).await?;
+    // A link is not looked through.
+    let is_link = is_link(&change.was) || is_link(&change.is);
+    let (state, now) = match is_link.then(|| files.now(&change.path)) {
+        Some(now) => (state_of(&now.await?), None),
+        None => present(files, &change.path, max).await?,
+    };
     let version = |wanted: &FileState| {
         let FileState::File { id, .. } = wanted else { return None };
         if let FileState::File { id: of_now, .. } = &state
@@ -115,7 +127,12 @@ pub(crate) async fn contents(
         kept(undo, id, max)
     };
     let (before, after) = (version(&change.was), version(&change.is));
-    Ok(Contents { before, after, untouched: is_same(&state, &change.is), now })
+    let as_before = is_same(&state, &change.was);
+    Ok(Contents { before, after, untouched: is_same(&state, &change.is), as_before, now })
+}
+
+fn is_link(state: &FileState) -> bool {
+    matches!(state, FileState::Link { .. })
 }
 
 /// A content from the store, if it is there, sound and no larger.

@@ -33,6 +33,49 @@ pub(crate) struct OfCall {
     pub(crate) at_us: u64,
     /// The call that it takes back.
     pub(crate) undoes: Option<String>,
+    /// The call whose changes it commits.
+    pub(crate) commits: Option<String>,
+    /// Whether a command made the changes in a layer, or they are such ones taken back.
+    pub(crate) layered: bool,
+}
+
+impl OfCall {
+    /// A record of changes.
+    pub(crate) fn record(&self, changes: Vec<UndoChange>) -> UndoRecord {
+        UndoRecord {
+            call: self.call.clone(),
+            tool: self.tool.clone(),
+            session: self.session.clone(),
+            workspace: self.workspace.clone(),
+            at_us: self.at_us,
+            undoes: self.undoes.clone(),
+            changes,
+            layered: self.layered,
+            commits: self.commits.clone(),
+        }
+    }
+}
+
+/// What the store calls what the bridge to the files says.
+pub(crate) fn state_of(is: &Is) -> FileState {
+    match is {
+        Is::Absent => FileState::Absent,
+        Is::Directory => FileState::Directory,
+        Is::Folder { mode } => FileState::Folder { mode: *mode },
+        Is::Link { target } => FileState::Link { target: target.clone() },
+        Is::File { id, mode } => FileState::File { id: id.0.clone(), mode: *mode, dropped: false },
+    }
+}
+
+/// The other way round.
+pub(crate) fn is_of(state: &FileState) -> Is {
+    match state {
+        FileState::Absent => Is::Absent,
+        FileState::Directory => Is::Directory,
+        FileState::Folder { mode } => Is::Folder { mode: *mode },
+        FileState::Link { target } => Is::Link { target: target.clone() },
+        FileState::File { id, mode, .. } => Is::File { id: ContentId(id.clone()), mode: *mode },
+    }
 }
 
 /// The undo record of one call. A call may make several commits; together they are undone as one.
@@ -72,7 +115,7 @@ impl CallUndo {
     pub(crate) fn changed(&self) -> Vec<FileChanged> {
         let content = |state: &FileState| match state {
             FileState::File { id, .. } => Some(id.clone()),
-            FileState::Absent | FileState::Directory => None,
+            _ => None,
         };
         let one = |change: &UndoChange| FileChanged {
             path: change.path.clone(),
@@ -139,16 +182,14 @@ impl UndoSink for CallUndo {
 
     fn before(&self, path: &str, was: Was<'_>, will_be: &Is) -> Result<(), ToolError> {
         let mut state = self.state();
-        let is = match will_be {
-            Is::Absent => FileState::Absent,
-            Is::Directory => FileState::Directory,
-            Is::File { id, mode } => FileState::File { id: id.0.clone(), mode: *mode, dropped: false },
-        };
+        let is = state_of(will_be);
         // What an earlier commit of the call replaced is what was there before the call.
         let was = match (state.done.get(path), was) {
             (Some(earlier), _) => earlier.was.clone(),
             (None, Was::Absent) => FileState::Absent,
             (None, Was::Directory) => FileState::Directory,
+            (None, Was::Folder { mode }) => FileState::Folder { mode },
+            (None, Was::Link { target }) => FileState::Link { target: target.to_owned() },
             (None, Was::File { id, content, len, mode }) => {
                 let room = self.budget.saturating_sub(state.kept);
                 let kept = match state.ahead.remove(&id.0) {
@@ -162,7 +203,7 @@ impl UndoSink for CallUndo {
                 FileState::File { id: id.0.clone(), mode, dropped: !kept }
             }
         };
-        state.coming.insert(path.to_owned(), UndoChange { path: path.to_owned(), was, is });
+        state.coming.insert(path.to_owned(), UndoChange::new(path.to_owned(), was, is));
         Ok(())
     }
 
@@ -171,16 +212,7 @@ impl UndoSink for CallUndo {
         let Some(store) = &self.store else { return Ok(()) };
         let mut all = state.done.clone();
         all.extend(state.coming.clone());
-        let of = &self.of;
-        let record = UndoRecord {
-            call: of.call.clone(),
-            tool: of.tool.clone(),
-            session: of.session.clone(),
-            workspace: of.workspace.clone(),
-            at_us: of.at_us,
-            undoes: of.undoes.clone(),
-            changes: all.into_values().collect(),
-        };
+        let record = self.of.record(all.into_values().collect());
         // One file is old or new after a loss of power, whatever is noted; of several some may be new.
         let durable = self.durable || record.changes.len() > 1;
         state.begun = Some(store.begin(&record, durable).map_err(|error| not_kept(&error))?);
@@ -222,6 +254,8 @@ mod tests {
             workspace: "/w".to_owned(),
             at_us: 1,
             undoes: None,
+            commits: None,
+            layered: false,
         };
         CallUndo::new(of, Some(store), budget, false)
     }

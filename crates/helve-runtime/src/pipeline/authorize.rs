@@ -70,12 +70,32 @@ pub(crate) struct Permit {
     held: Option<Box<Held>>,
     /// Protected paths that the call may write, because the owner agreed.
     agreed: Vec<String>,
-    /// The call that it takes back, where the owner does that.
-    undoes: Option<String>,
+    /// Which act of the owner's own it is, if it is one.
+    own: Option<OwnAct>,
     /// What the reader of the result should know.
     notes: Vec<String>,
     /// Who else writes what it brings, as far as that shows before it runs.
     brings: Option<String>,
+}
+
+/// An act of the owner's own on what a call did or would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum OwnAct {
+    /// Takes the call back; `layered` says whether a command had changed files in a layer.
+    Undo { call: String, layered: bool },
+    /// Puts what the call would change into the workspace.
+    Commit { call: String },
+    /// Drops what the call would change.
+    Discard { call: String },
+}
+
+impl OwnAct {
+    /// The call that it is about.
+    pub(crate) fn call(&self) -> &str {
+        match self {
+            OwnAct::Undo { call, .. } | OwnAct::Commit { call } | OwnAct::Discard { call } => call,
+        }
+    }
 }
 
 impl Permit {
@@ -107,8 +127,8 @@ impl Permit {
         &self.agreed
     }
 
-    pub(crate) fn undoes(&self) -> Option<&str> {
-        self.undoes.as_deref()
+    pub(crate) fn own(&self) -> Option<&OwnAct> {
+        self.own.as_ref()
     }
 
     pub(crate) fn brings(&self) -> Option<&str> {
@@ -229,7 +249,7 @@ impl Authority {
         let Decided { decision, judged, asking } = decided;
         let brings = self.brings(spec, &access, &judged, contained).map(|source| (shown.text)(&source));
         let entry = Arc::clone(entry);
-        let (approval, held, undoes, notes) = (None, None, None, Vec::new());
+        let (approval, held, own, notes) = (None, None, None, Vec::new());
         let permit = Permit {
             entry,
             args,
@@ -240,7 +260,7 @@ impl Authority {
             approval,
             held,
             agreed,
-            undoes,
+            own,
             notes,
             brings,
         };
@@ -257,9 +277,8 @@ impl Authority {
         })
     }
 
-    /// The permit of the owner's own act: nobody is asked, and what is protected is the owner's to change. `undoes` is the
-    /// call that it takes back.
-    pub(crate) fn own(&self, entry: Arc<Entry>, undoes: &str) -> Permit {
+    /// The permit of the owner's own act: nobody is asked, and what is protected is the owner's to change.
+    pub(crate) fn own(&self, entry: Arc<Entry>, act: OwnAct) -> Permit {
         let args = Value::Object(serde_json::Map::new());
         let access = entry.tool.access(&args);
         let agreed = access.writes.iter().filter_map(|resource| match resource {
@@ -269,22 +288,9 @@ impl Authority {
         let agreed = agreed.collect();
         let decision = Decision::allow(OWNER);
         let (ticket, effects, approval, held) = (None, None, None, None);
-        let (undoes, notes) = (Some(undoes.to_owned()), Vec::new());
+        let (own, notes) = (Some(act), Vec::new());
         let brings = None;
-        Permit {
-            entry,
-            args,
-            access,
-            decision,
-            ticket,
-            effects,
-            approval,
-            held,
-            agreed,
-            undoes,
-            notes,
-            brings,
-        }
+        Permit { entry, args, access, decision, ticket, effects, approval, held, agreed, own, notes, brings }
     }
 
     /// What the policy says of each command.

@@ -17,12 +17,13 @@ use helve_core::{
     Peer, Progress, Removed, SandboxReport, Servers, Shell, ShellBackend, ShellJob, ShellOutput,
     ShellRequest, TakenOut, ToolError, ToolSpec, Work,
 };
+use helve_policy::ExecMode;
 use helve_store::Blobs;
 
-use super::authorize::Permit;
+use super::authorize::{OwnAct, Permit};
 use super::govern::Governor;
 use super::govern::drain::{self, Drain, SharedDrain};
-use crate::files::{CallUndo, FileChanged, OfCall};
+use crate::files::{CallUndo, FileChanged, OfCall, Over};
 use crate::lanes::Lanes;
 use crate::off_async;
 use crate::side::Side;
@@ -143,6 +144,7 @@ impl Executor {
                 live: Some(&progress).filter(|progress| side.live && progress.is_heard()).cloned(),
                 permitted: permit.access().commands.clone(),
                 notes: notes.clone(),
+                over: self.over(call, permit, notes)?,
             })),
             _ => None,
         };
@@ -196,36 +198,63 @@ impl Executor {
         let undo = if spec.read_only { None } else { Some(Arc::new(self.call_undo(call, permit)?)) };
         notes.told().undo.clone_from(&undo);
         // What the owner does by hand no session has seen.
-        let seen = match permit.undoes() {
+        let seen = match permit.own() {
             Some(_) => None,
             None => Some(lanes.seen()? as Arc<dyn SeenFiles>),
         };
         Ok(bridge.scoped(FilesScope {
             agreed: permit.agreed().to_vec(),
-            left_out: if permit.undoes().is_some() { Vec::new() } else { lanes.left_out(&spec.name) },
+            left_out: if permit.own().is_some() { Vec::new() } else { lanes.left_out(&spec.name) },
             undo: undo.map(|undo| undo as Arc<dyn UndoSink>),
             seen,
             cancel: cancel.clone(),
+            whole: permit.own().is_some(),
         }))
+    }
+
+    /// What a command needs that runs over a layer.
+    fn over(&self, call: &CallId, permit: &Permit, notes: &Notes) -> Result<Option<Over>, ToolError> {
+        let mode = self.lanes.policy.exec_mode();
+        if mode == ExecMode::Direct {
+            return Ok(None);
+        }
+        let of = self.of_call(call, permit);
+        let undo = Arc::new(self.call_undo(call, permit)?);
+        notes.told().undo = Some(Arc::clone(&undo));
+        Over::new(&self.lanes, mode, of, undo).map(Some)
     }
 
     /// What takes the call's changes into the store.
     fn call_undo(&self, call: &CallId, permit: &Permit) -> Result<CallUndo, ToolError> {
         let (lanes, limits) = (&self.lanes, &self.governor.limits);
+        let store = match limits.undo_store_bytes.min(limits.undo_bytes) {
+            0 => None,
+            _ => Some(lanes.undo()?),
+        };
+        let of = self.of_call(call, permit);
+        Ok(CallUndo::new(of, store, limits.undo_bytes, lanes.policy.fsync()))
+    }
+
+    /// Which call it is, for records.
+    fn of_call(&self, call: &CallId, permit: &Permit) -> OfCall {
+        let lanes = &self.lanes;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let of = OfCall {
+        let (undoes, commits, layered) = match permit.own() {
+            Some(OwnAct::Undo { call, layered }) => (Some(call.clone()), None, *layered),
+            Some(OwnAct::Commit { call }) => (None, Some(call.clone()), true),
+            Some(OwnAct::Discard { .. }) => (None, None, false),
+            None => (None, None, permit.entry().spec().lane == Lane::Sandbox),
+        };
+        OfCall {
             call: call.to_string(),
             tool: permit.entry().spec().name.clone(),
             session: lanes.session.clone(),
             workspace: lanes.workspace_name(),
             at_us: u64::try_from(now.as_micros()).unwrap_or(u64::MAX),
-            undoes: permit.undoes().map(str::to_owned),
-        };
-        let store = match limits.undo_store_bytes.min(limits.undo_bytes) {
-            0 => None,
-            _ => Some(lanes.undo()?),
-        };
-        Ok(CallUndo::new(of, store, limits.undo_bytes, lanes.policy.fsync()))
+            undoes,
+            commits,
+            layered,
+        }
     }
 }
 
@@ -301,6 +330,8 @@ struct GovernedShell {
     /// What the guard has seen; nothing else is run.
     permitted: Vec<CommandUse>,
     notes: Notes,
+    /// Where what it changes in the workspace goes to a layer first.
+    over: Option<Over>,
 }
 
 impl GovernedShell {
@@ -358,7 +389,15 @@ impl Shell for GovernedShell {
                 working_dir: request.working_dir,
                 timeout: request.timeout.min(Duration::from_secs(self.governor.limits.exec_timeout_max)),
             };
-            let mut ended = self.backend.run(job, Box::new(sink.clone()), self.cancel.clone()).await?;
+            let (mut ended, layer) = match &self.over {
+                None => (self.backend.run(job, Box::new(sink.clone()), self.cancel.clone()).await?, None),
+                Some(over) => {
+                    let (sink, cancel) = (Box::new(sink.clone()), self.cancel.clone());
+                    let (ended, layer) = self.backend.run_layered(job, over.bytes(), sink, cancel).await?;
+                    let report = over.take(layer, &ended).await?;
+                    (ended, Some(report))
+                }
+            };
             self.notes.ran_in(&ended.sandbox);
             let drain = sink.take().ok_or_else(|| ToolError::internal("The command's output was lost."))?;
             let drained = off_async(|| drain.finish(budget));
@@ -371,7 +410,7 @@ impl Shell for GovernedShell {
             }
             let taken_out = self.keep(std::mem::take(&mut ended.removed));
             let (stdout, stderr, blob) = (drained.stdout, drained.stderr, drained.blob);
-            Ok(ShellOutput { stdout, stderr, ended, taken_out, blob })
+            Ok(ShellOutput { stdout, stderr, ended, taken_out, blob, layer })
         })
     }
 }

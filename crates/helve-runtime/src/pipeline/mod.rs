@@ -29,7 +29,7 @@ use helve_core::{
     Args, Call, CallId, CallResult, Content, Decision, ErrorKind, Lane, Output, SandboxReport, Tool,
     ToolError, WireError,
 };
-use helve_policy::HookEvent;
+use helve_policy::{ExecMode, HookEvent};
 use serde_json::Value;
 
 use crate::Caller;
@@ -42,7 +42,7 @@ use crate::lanes::Lanes;
 use crate::off_async;
 use crate::registry::{Entry, Live};
 use crate::side::Side;
-use authorize::{Authority, Authorized, Permit, Refusal, Shown};
+use authorize::{Authority, Authorized, OwnAct, Permit, Refusal, Shown};
 use clean::{REDACTED, hidden};
 pub(crate) use execute::Executor;
 use execute::Notes;
@@ -259,12 +259,12 @@ impl Pipeline {
     }
 
     /// An act of the owner's own: schedule to record. There is nothing to resolve, and nobody to ask.
-    pub(crate) async fn own(&self, tool: impl Tool + 'static, undoes: &str) -> CallResult {
+    pub(crate) async fn own(&self, tool: impl Tool + 'static, act: OwnAct) -> CallResult {
         let entry = Arc::new(Entry::new(Arc::new(tool)));
         let mut story = Story::new(None, entry.spec().name.clone(), &self.side);
         story.lane = Some(entry.spec().lane);
-        story.args = serde_json::json!({ "call": undoes });
-        let permit = self.authority.own(entry, undoes);
+        story.args = serde_json::json!({ "call": act.call() });
+        let permit = self.authority.own(entry, act);
         match self.place(story, Ok(permit)) {
             Admitted::Ready(ready) => self.finish(ready).await,
             Admitted::Refused(result) => *result,
@@ -311,7 +311,12 @@ impl Pipeline {
         if spec.lane == Lane::Sandbox
             && let Ok(shell) = self.lanes.shell()
         {
-            shell.prepare();
+            match self.lanes.policy.exec_mode() {
+                ExecMode::Direct => shell.prepare(),
+                ExecMode::Preview | ExecMode::Checkpoint => {
+                    shell.prepare_layer(self.governor.limits.exec_layer_bytes);
+                }
+            }
         }
         let shown =
             Shown { args: &|args| self.shown_args(spec, args), text: &|text| self.governor.redact(text) };
@@ -379,7 +384,7 @@ impl Pipeline {
         let entry = Arc::clone(permit.entry());
         let notes = Notes::default();
         // What the owner does by hand is no call that anybody hears of.
-        let by_owner = permit.undoes().is_some();
+        let by_owner = permit.own().is_some();
         let (brings, reads) =
             (permit.brings().map(str::to_owned), self.authority.may_read_elsewhere(&permit));
         let outcome = self.executor.execute(&story.call, &story.side, permit, &notes).await;

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use helve_core::{ProcessLimits, ToolError, View};
+use helve_core::{LayerPart, ProcessLimits, ToolError, View};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -22,11 +22,13 @@ use rustix::io::Errno;
 use super::entries::Entries;
 use super::graveyard::Graveyard;
 use super::helper;
+use super::layer;
 use super::member::Member;
 use super::pool::{PoolSize, Sizing};
 use super::reactor;
-use super::setup::Setup;
+use super::setup::{Layer, Setup};
 use super::stock::Stock;
+use super::wire::Told;
 use super::zygote::{Place, Zygote};
 use crate::plan::rules::Rules;
 use crate::protect::Keeper;
@@ -75,6 +77,8 @@ pub(super) struct Engine {
     keeper: Mutex<Option<(Place, Arc<Keeper>)>>,
     /// Held while a zygote is started, so that there is never a second for the same view.
     starting: tokio::sync::Mutex<()>,
+    /// Where commands run over a layer: how large it is, and what the zygote in use gave of it.
+    layer: Option<(u64, Mutex<Vec<LayerPart>>)>,
 }
 
 impl Engine {
@@ -84,6 +88,7 @@ impl Engine {
         rules: Arc<Rules>,
         limits: ProcessLimits,
         pool: PoolSize,
+        layer: Option<u64>,
     ) -> std::io::Result<Arc<Engine>> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC)?;
@@ -113,6 +118,7 @@ impl Engine {
             graveyard: Arc::default(),
             keeper: Mutex::new(None),
             starting: tokio::sync::Mutex::default(),
+            layer: layer.map(|bytes| (bytes, Mutex::default())),
         }))
     }
 
@@ -349,11 +355,27 @@ impl Engine {
         let place = Place::of_open(&workspace).map_err(|errno| spawn::no_process(errno.into()))?;
         let entries = Entries::look(&self.rules);
         self.rules.check_entries()?;
-        let setup = Setup::new(&self.view, &self.rules, place.numbers(), self.limits)?;
+        let mut setup = Setup::new(&self.view, &self.rules, place.numbers(), self.limits)?;
+        let mut nested = Vec::new();
+        if let Some((bytes, _)) = &self.layer {
+            nested = layer::nested(&self.rules.workspace.real).map_err(spawn::no_process)?;
+            setup.layer = Some(Layer { bytes: layer::size(*bytes), nested: nested.clone() });
+        }
         let entries = entries.shown_by(&setup.mounts);
-        let keeper = self.keeper(place, workspace);
         let started = helper::start(&setup.encode())?;
+        let keeper = match &self.layer {
+            None => self.keeper(place, workspace),
+            Some((_, parts)) => {
+                let given = layer::hear(&started, nested)?;
+                *parts.lock().unwrap_or_else(PoisonError::into_inner) = given.parts;
+                // It guards and sweeps what commands see of the workspace, and not the workspace.
+                self.new_keeper(given.merged)
+            }
+        };
         let zygote = Zygote::new(self.id(), place, entries, keeper, started, Arc::clone(&self.graveyard));
+        if self.layer.is_some() {
+            zygote.learn(&Told { tag: Told::READY, step: 0, errno: 0, warm: 0, id: 0 });
+        }
         let zygote = Arc::new(zygote);
         // Its words are read when somebody needs one, so only its end wakes the reactor.
         self.listen(&zygote, false).map_err(|errno| spawn::no_process(errno.into()))?;
@@ -373,16 +395,27 @@ impl Engine {
         Ok(zygote)
     }
 
-    /// What keeps the protected paths of the workspace, the same as long as the workspace is.
-    fn keeper(&self, place: Place, workspace: OwnedFd) -> Option<Arc<Keeper>> {
+    /// The layer of the zygote in use, once.
+    pub(super) fn take_layer(&self) -> Vec<LayerPart> {
+        let parts =
+            self.layer.as_ref().map(|(_, parts)| parts.lock().unwrap_or_else(PoisonError::into_inner));
+        parts.map(|mut parts| std::mem::take(&mut *parts)).unwrap_or_default()
+    }
+
+    fn new_keeper(&self, workspace: OwnedFd) -> Option<Arc<Keeper>> {
         if self.view.protected.is_empty() && self.rules.denied.is_empty() {
             return None;
         }
+        Some(Arc::new(Keeper::new(workspace, &self.view.protected, self.rules.denied.clone(), true)))
+    }
+
+    /// What keeps the protected paths of the workspace, the same as long as the workspace is.
+    fn keeper(&self, place: Place, workspace: OwnedFd) -> Option<Arc<Keeper>> {
         let mut kept = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, keeper)) = kept.as_ref().filter(|(known, _)| *known == place) {
             return Some(Arc::clone(keeper));
         }
-        let keeper = Arc::new(Keeper::new(workspace, &self.view.protected, self.rules.denied.clone(), true));
+        let keeper = self.new_keeper(workspace)?;
         *kept = Some((place, Arc::clone(&keeper)));
         Some(keeper)
     }

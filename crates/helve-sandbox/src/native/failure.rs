@@ -42,6 +42,12 @@ fn remedy(step: Step) -> String {
         Step::Capabilities | Step::Identity => {
             "Run Helve as an ordinary user, or as root with all of root's rights.".to_owned()
         }
+        Step::Layer => {
+            "A layer needs overlayfs and tmpfs in a user namespace with attributes of users (Linux 6.6 and newer, or root). \
+             As an ordinary user it cannot be laid over a workspace in which another file system is mounted. Or write \
+             tools.exec.mode = \"direct\" and tools.exec.checkpoint = false."
+                .to_owned()
+        }
         Step::Guard => {
             "Look for protected paths of the workspace that change all the time, and try again.".to_owned()
         }

@@ -32,6 +32,17 @@ pub(crate) struct Setup {
     pub(crate) shell: CString,
     /// The bounds.
     pub(crate) limits: ProcessLimits,
+    /// What takes every change of the workspace in its place, if something does.
+    pub(crate) layer: Option<Layer>,
+}
+
+/// A layer over the workspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Layer {
+    /// How large the file system is that holds it.
+    pub(crate) bytes: u64,
+    /// Directories of the workspace, relative to it, at which other file systems are mounted; the outer first.
+    pub(crate) nested: Vec<PathBuf>,
 }
 
 /// What stands at a place inside. As [`Mount`], with what the zygote reads itself.
@@ -92,6 +103,7 @@ impl Setup {
             path: text(view.env.get("PATH").map_or("", String::as_str).as_bytes())?,
             shell: text(view.shell.as_os_str().as_bytes())?,
             limits,
+            layer: None,
         })
     }
 
@@ -137,6 +149,14 @@ impl Setup {
             limits.tmp_bytes,
         ] {
             out.number(limit);
+        }
+        out.number(u64::from(self.layer.is_some()));
+        if let Some(layer) = &self.layer {
+            out.number(layer.bytes);
+            out.number(layer.nested.len() as u64);
+            for place in &layer.nested {
+                out.bytes(place.as_os_str().as_bytes());
+            }
         }
         out.0
     }
@@ -189,7 +209,19 @@ impl Setup {
                 disk_bytes: from.number()?,
                 tmp_bytes: from.number()?,
             },
+            layer: if from.number()? == 1 { Some(Layer::decode(&mut from)?) } else { None },
         })
+    }
+}
+
+impl Layer {
+    fn decode(from: &mut Reader<'_>) -> io::Result<Layer> {
+        let bytes = from.number()?;
+        let mut nested = Vec::new();
+        for _ in 0..from.number()? {
+            nested.push(PathBuf::from(OsString::from_vec(from.bytes()?.to_vec())));
+        }
+        Ok(Layer { bytes, nested })
     }
 }
 
@@ -281,6 +313,7 @@ mod tests {
                 disk_bytes: 6,
                 tmp_bytes: 7,
             },
+            layer: Some(Layer { bytes: 8, nested: vec!["in/it".into()] }),
         }
     }
 

@@ -102,6 +102,11 @@ impl Told {
     pub(crate) const BROKEN: u32 = 5;
     /// It is now known whether the shell can be kept warm (`warm`); said once, after `READY`.
     pub(crate) const CALIBRATED: u32 = 6;
+    /// The upper directory of a layer is the descriptor; said before `READY`, for the workspace and then for each file
+    /// system in it.
+    pub(crate) const UPPER: u32 = 7;
+    /// What commands see of the workspace through its layer is the descriptor; said once, before `READY`.
+    pub(crate) const MERGED: u32 = 8;
 }
 
 /// The head of a request to a member; `length` bytes follow, or lie in a file that is the last descriptor (only in an
@@ -234,10 +239,12 @@ pub(crate) enum Step {
     Identity = 17,
     /// Having the command born in its control group.
     Group = 18,
+    /// Laying a layer over the workspace.
+    Layer = 19,
 }
 
 impl Step {
-    const ALL: [Step; 18] = [
+    const ALL: [Step; 19] = [
         Step::Order,
         Step::UserNamespace,
         Step::Namespaces,
@@ -256,6 +263,7 @@ impl Step {
         Step::Guard,
         Step::Identity,
         Step::Group,
+        Step::Layer,
     ];
 
     /// The step of that number.
@@ -284,6 +292,7 @@ impl Step {
             Step::Guard => "protected paths of the workspace could not be guarded",
             Step::Identity => "root's identity could not be given up",
             Step::Group => "its control group could not be entered",
+            Step::Layer => "no layer could be laid over the workspace",
         }
     }
 }

@@ -6,6 +6,7 @@
 //! | `enter`, `holder` | the way into namespaces and mounts, and who makes namespaces in advance |
 //! | `identity` | who commands are outside |
 //! | `template`, `builder`, `guards` | the tree of mounts, the root that it is built in, and guards on paths of the workspace |
+//! | `layer` | what takes every change of the workspace in its place |
 //! | `world`, `slot` | what members read, and the memory that is each member's own |
 //! | `member`, `command` | a member's init, and its command until the program is executed |
 //! | `private`, `kit` | what a member mounts for itself, and the same made beforehand |
@@ -23,6 +24,7 @@ mod guards;
 mod holder;
 mod identity;
 mod kit;
+mod layer;
 mod member;
 mod private;
 mod slot;

@@ -270,6 +270,7 @@ fn limit_name(ended: &Ended) -> Option<&'static str> {
         LimitHit::Cpu(_) => "cpu",
         LimitHit::Disk(_) => "disk",
         LimitHit::File(_) => "file",
+        LimitHit::Layer(_) => "layer",
         LimitHit::SystemCall => "system_call",
     })
 }

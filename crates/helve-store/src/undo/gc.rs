@@ -49,12 +49,17 @@ impl Undo {
                 }
             }
         }
-        let mut calls = self.calls()?;
-        calls.reverse();
+        let mut calls: Vec<(String, bool)> = self.calls()?.into_iter().map(|call| (call, false)).collect();
+        let pending = self.names(UndoStage::Pending)?;
+        calls.extend(pending.iter().filter_map(|name| super::call_of(name)).map(|call| (call, true)));
+        // The oldest first.
+        calls.sort_unstable();
         let mut records = Vec::new();
-        for call in calls {
-            let Some((record, stage, bytes)) = self.sized(&call)? else { continue };
-            let ids = kept_ids(&record);
+        for (call, waits) in calls {
+            let stages: &[UndoStage] =
+                if waits { &[UndoStage::Pending] } else { &[UndoStage::Done, UndoStage::Cut] };
+            let Some((record, stage, bytes)) = self.sized(&call, stages)? else { continue };
+            let ids = if waits { new_ids(&record) } else { kept_ids(&record) };
             for id in &ids {
                 if let Some(content) = contents.get_mut(id) {
                     content.needed += 1;
@@ -120,9 +125,13 @@ impl Undo {
 
     /// A record with its stage and the bytes that it takes. One that cannot be read is there with nothing in it, so that
     /// it goes in its turn.
-    fn sized(&self, call: &str) -> Result<Option<(UndoRecord, UndoStage, u64)>, StoreError> {
+    fn sized(
+        &self,
+        call: &str,
+        stages: &[UndoStage],
+    ) -> Result<Option<(UndoRecord, UndoStage, u64)>, StoreError> {
         let name = super::file_name(call)?;
-        for stage in [UndoStage::Done, UndoStage::Cut] {
+        for stage in stages.iter().copied() {
             let stat = || match files::open_dir(&self.dir, stage.dir())? {
                 Some(dir) => files::stat(dir, &name),
                 None => Ok(None),
@@ -136,6 +145,8 @@ impl Undo {
                 at_us: 0,
                 undoes: None,
                 changes: Vec::new(),
+                layered: false,
+                commits: None,
             };
             let bytes = size(&stat);
             let record = if bytes > MAX_RECORD_BYTES { None } else { self.read(stage, &name).ok().flatten() };
@@ -154,11 +165,20 @@ impl Undo {
 
 /// The contents that a record needs to be undone: each once.
 fn kept_ids(record: &UndoRecord) -> Vec<String> {
+    ids(record.changes.iter().map(|change| &change.was))
+}
+
+/// The contents that a record needs to be committed.
+fn new_ids(record: &UndoRecord) -> Vec<String> {
+    ids(record.changes.iter().map(|change| &change.is))
+}
+
+fn ids<'a>(states: impl Iterator<Item = &'a FileState>) -> Vec<String> {
     let needed = |state: &FileState| match state {
         FileState::File { id, dropped: false, .. } => Some(id.clone()),
         _ => None,
     };
-    let mut ids: Vec<String> = record.changes.iter().filter_map(|change| needed(&change.was)).collect();
+    let mut ids: Vec<String> = states.filter_map(needed).collect();
     ids.sort_unstable();
     ids.dedup();
     ids

@@ -27,7 +27,9 @@ fn record(call: &str, was: FileState) -> UndoRecord {
         workspace: "/w".to_owned(),
         at_us: 1,
         undoes: None,
-        changes: vec![UndoChange { path: "a".to_owned(), was, is: FileState::Absent }],
+        changes: vec![UndoChange::new("a".to_owned(), was, FileState::Absent)],
+        layered: false,
+        commits: None,
     }
 }
 
@@ -137,6 +139,28 @@ fn what_is_under_way_keeps_its_contents() {
     assert_eq!(undo.gc(0, false).unwrap().contents, []);
     begun.finish().unwrap();
     assert_eq!(undo.gc(0, false).unwrap().contents.len(), 1);
+}
+
+#[test]
+fn what_waits_keeps_its_new_contents_until_it_is_released() {
+    let (dir, undo) = scene();
+    let (was, is) = (keep(&undo, &[1; 1000]), keep(&undo, &[2; 1000]));
+    let mut held = record("c_1", was.clone());
+    held.changes = vec![UndoChange::new("a".to_owned(), was, is)];
+    undo.hold(&held).unwrap();
+    assert_eq!(undo.get("c_1").unwrap(), Some((held.clone(), UndoStage::Pending)));
+    assert_eq!(undo.pending().unwrap(), [held]);
+    assert_eq!(undo.calls().unwrap(), Vec::<String>::new(), "nothing has happened that could be undone");
+    age(&dir.path().join("home/undo/blobs"));
+    let whole = undo.gc(1 << 20, false).unwrap();
+    let report = undo.gc(whole.bytes_left - 1, false).unwrap();
+    assert_eq!((report.calls.len(), report.contents.len()), (0, 1), "what it replaces is in the workspace");
+    assert!(undo.release("c_1").unwrap());
+    assert!(!undo.release("c_1").unwrap());
+    assert_eq!(undo.gc(0, false).unwrap().contents.len(), 1);
+    undo.hold(&record("c_2", FileState::Absent)).unwrap();
+    assert_eq!(undo.gc(0, false).unwrap().calls.len(), 1, "the budget holds for what waits too");
+    assert_eq!(undo.pending().unwrap(), []);
 }
 
 #[test]

@@ -10,6 +10,7 @@ pub(super) fn name(hit: LimitHit) -> &'static str {
         LimitHit::Cpu(_) => "exec_cpu_seconds",
         LimitHit::Disk(_) => "exec_disk_bytes",
         LimitHit::File(_) => "exec_file_bytes",
+        LimitHit::Layer(_) => "exec_layer_bytes",
         LimitHit::SystemCall => "system_call",
     }
 }
@@ -24,6 +25,9 @@ pub(super) fn sentence(hit: LimitHit) -> String {
             format!("the free space of the disk fell by more than {} while it ran", amount(bytes))
         }
         LimitHit::File(bytes) => format!("a file that it wrote would have grown beyond {}", amount(bytes)),
+        LimitHit::Layer(bytes) => {
+            format!("what it changed in the workspace took more than {}", amount(bytes))
+        }
         LimitHit::SystemCall => {
             return "it made a system call that the sandbox does not allow".to_owned();
         }
@@ -54,6 +58,7 @@ mod tests {
             LimitHit::Cpu(1),
             LimitHit::Disk(1),
             LimitHit::File(1),
+            LimitHit::Layer(1),
         ] {
             assert!(limits.get(name(hit)).is_some(), "{hit:?}");
             assert!(sentence(hit).ends_with(&format!("(limits.{})", name(hit))), "{hit:?}");

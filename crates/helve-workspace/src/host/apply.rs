@@ -30,6 +30,8 @@ enum Back {
     Restore { key: Key, at: Spot, copy: Spot },
     /// A file or a directory returns to the name that it had.
     Return { key: Key, from: Spot, to: Spot },
+    /// A file or a directory gets the permission bits again that it had.
+    Chmod { key: Key, at: Spot, to: u32 },
 }
 
 /// Makes all steps or none. On success the changes are on the disk.
@@ -180,6 +182,11 @@ fn take(staging: &mut Staging<'_>, step: Step, done: &mut Vec<Back>) -> Result<(
             Err(Errno::NOENT) => return Err(refuse::raced(&host.shown(&key))),
             Err(error) => return Err(staging.cannot("remove", &key, error)),
         },
+        Step::Chmod { key, at, from, to } => match sys.chmod_at(&at.dir, &at.name, to) {
+            Ok(()) => done.push(Back::Chmod { key, at, to: from }),
+            Err(Errno::NOENT | Errno::LOOP) => return Err(refuse::raced(&host.shown(&key))),
+            Err(error) => return Err(staging.cannot("change", &key, error)),
+        },
     }
     Ok(())
 }
@@ -214,6 +221,8 @@ fn replace(
 fn check(staging: &Staging<'_>, key: &Key, at: &Spot, was: Identity) -> Result<(), ToolError> {
     match staging.host.sys.stat_at(&at.dir, &at.name) {
         Ok(stat) if Identity::of(&stat) == was => Ok(()),
+        // A step before this one may have renamed another name of the same file.
+        Ok(stat) if was.has_other_names() && was.is_after_rename(&stat) => Ok(()),
         Ok(_) | Err(Errno::NOENT) => Err(refuse::raced(&staging.host.shown(key))),
         Err(error) => Err(staging.cannot("read", key, error)),
     }
@@ -249,6 +258,7 @@ fn take_back(host: &Host, back: Back) -> Result<(), Errno> {
         }
         Back::Restore { at, copy, .. } => sys.replace(&at.dir, &copy.name, &at.name),
         Back::Return { from, to, .. } => sys.place(&from.dir, &from.name, &to.dir, &to.name),
+        Back::Chmod { at, to, .. } => sys.chmod_at(&at.dir, &at.name, to),
     }
 }
 
@@ -258,7 +268,8 @@ impl Back {
             Back::Unplace { key, .. }
             | Back::SwapAgain { key, .. }
             | Back::Restore { key, .. }
-            | Back::Return { key, .. } => key,
+            | Back::Return { key, .. }
+            | Back::Chmod { key, .. } => key,
         }
     }
 }

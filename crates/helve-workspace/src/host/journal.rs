@@ -82,7 +82,7 @@ impl Under {
 
 /// Notes the steps of a commit in a new file.
 pub(super) fn note(sys: &Sys, path: PathBuf, roots: &[&Path], steps: &[Step]) -> Result<Under, Errno> {
-    let steps: Result<Vec<Noted>, Errno> = steps.iter().map(noted).collect();
+    let steps: Result<Vec<Noted>, Errno> = steps.iter().filter_map(|step| noted(step).transpose()).collect();
     let roots = roots.iter().map(|root| root.as_os_str().as_bytes().to_vec()).collect();
     let text = serde_json::to_vec(&Journal { roots, steps: steps? }).map_err(|_| Errno::INVAL)?;
     let io = |error: std::io::Error| super::errno(&error);
@@ -111,8 +111,10 @@ pub(super) fn note(sys: &Sys, path: PathBuf, roots: &[&Path], steps: &[Step]) ->
     }
 }
 
-fn noted(step: &Step) -> Result<Noted, Errno> {
+/// What is noted of a step. Bits that were changed are not taken back from here: the undo record has them.
+fn noted(step: &Step) -> Result<Option<Noted>, Errno> {
     let (swap, from, to) = match step {
+        Step::Chmod { .. } => return Ok(None),
         Step::Place { temp, to, .. } => (false, temp, to),
         Step::Swap { temp, to, .. } => (true, temp, to),
         Step::Rename { from, to, .. } => (false, from, to),
@@ -122,7 +124,7 @@ fn noted(step: &Step) -> Result<Noted, Errno> {
         Step::HideDir { .. } => Mark::Directory { place: place(&stat(&from.dir, &from.name)?) },
         _ => Mark::of(&from.dir, &from.name, usize::MAX)?,
     };
-    Ok(Noted { swap, from: At::of(from), to: At::of(to), what })
+    Ok(Some(Noted { swap, from: At::of(from), to: At::of(to), what }))
 }
 
 impl At {

@@ -19,7 +19,7 @@ use crate::commit::{Content, Entry, Key, Now, Plan, There};
 use crate::refuse;
 
 /// So many written files are held open until the disk has them; of more, each is waited for at once.
-const MOST_UNFLUSHED: usize = 64;
+pub(super) const MOST_UNFLUSHED: usize = 64;
 
 /// A name in an open directory.
 #[derive(Clone, Debug)]
@@ -43,6 +43,8 @@ pub(super) enum Step {
     Hide { key: Key, from: Spot, temp: Spot, was: Identity },
     /// So does an empty directory.
     HideDir { key: Key, from: Spot, temp: Spot },
+    /// A file or a directory gets other permission bits.
+    Chmod { key: Key, at: Spot, from: u32, to: u32 },
 }
 
 /// What is staged for one commit.
@@ -57,9 +59,9 @@ pub(super) struct Staging<'a> {
     /// Directories in which names change.
     pub(super) dirs: BTreeMap<Key, Arc<OwnedFd>>,
     /// Directories that are staged, by the path that they will have.
-    new_dirs: BTreeMap<Key, Arc<OwnedFd>>,
+    pub(super) new_dirs: BTreeMap<Key, Arc<OwnedFd>>,
     /// Files that are written and that the disk may not have yet.
-    unflushed: Vec<(Key, File)>,
+    pub(super) unflushed: Vec<(Key, File)>,
     /// Every temporary name.
     temps: Vec<Spot>,
 }
@@ -80,7 +82,14 @@ impl<'a> Staging<'a> {
         world: &'a HostWorld<'a>,
         plan: &Plan,
     ) -> Result<Staging<'a>, ToolError> {
-        let mut staging = Staging {
+        let mut staging = Staging::empty(host, world);
+        staging.all(plan)?;
+        Ok(staging)
+    }
+
+    /// Nothing is staged yet.
+    pub(super) fn empty(host: &'a Host, world: &'a HostWorld<'a>) -> Staging<'a> {
+        Staging {
             host,
             world,
             steps: Vec::new(),
@@ -90,9 +99,7 @@ impl<'a> Staging<'a> {
             new_dirs: BTreeMap::new(),
             unflushed: Vec::new(),
             temps: Vec::new(),
-        };
-        staging.all(plan)?;
-        Ok(staging)
+        }
     }
 
     fn all(&mut self, plan: &Plan) -> Result<(), ToolError> {
@@ -150,7 +157,7 @@ impl<'a> Staging<'a> {
         Ok(())
     }
 
-    fn directory(&mut self, key: &Key) -> Result<(), ToolError> {
+    pub(super) fn directory(&mut self, key: &Key) -> Result<(), ToolError> {
         let parent = key.parent().ok_or_else(|| ToolError::internal("A root cannot be made."))?;
         let staged = self.new_dirs.get(&parent).cloned();
         let (dir, name) = match staged {
@@ -206,7 +213,11 @@ impl<'a> Staging<'a> {
     }
 
     /// What is removed waits, until all is done, in the nearest directory that stays.
-    fn hiding_place(&mut self, key: &Key, gone: &dyn Fn(&Key) -> bool) -> Result<(Spot, Spot), ToolError> {
+    pub(super) fn hiding_place(
+        &mut self,
+        key: &Key,
+        gone: &dyn Fn(&Key) -> bool,
+    ) -> Result<(Spot, Spot), ToolError> {
         let mut stays = key.parent();
         while let Some(dir) = stays.as_ref().filter(|dir| gone(dir)) {
             stays = dir.parent();
@@ -265,7 +276,7 @@ impl<'a> Staging<'a> {
     }
 
     /// A temporary name in a directory that is there.
-    fn temp(&mut self, dir: &Key) -> Result<Spot, ToolError> {
+    pub(super) fn temp(&mut self, dir: &Key) -> Result<Spot, ToolError> {
         let root = self.host.roots.get(dir.root).and_then(|root| root.names.last());
         if let Some(root) = root {
             self.host.janitor.note(root, &dir.path)?;
@@ -284,7 +295,7 @@ impl<'a> Staging<'a> {
     }
 
     /// The place of a path in its directory, which is there or is staged.
-    fn spot(&mut self, key: &Key) -> Result<Spot, ToolError> {
+    pub(super) fn spot(&mut self, key: &Key) -> Result<Spot, ToolError> {
         let parent = key.parent().ok_or_else(|| ToolError::internal("A root has no directory."))?;
         let name = key.leaf().to_owned();
         if let Some(dir) = self.new_dirs.get(&parent) {

@@ -1,10 +1,10 @@
 //! The system calls of a commit, each in one place, so that a test can make any of them fail.
 
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::buffer::spare_capacity;
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, RenameFlags, Stat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 
 /// What a test has happen before a call: an error, or nothing.
@@ -153,6 +153,27 @@ impl Sys {
             Err(Errno::NOENT) => self.call("rename", || rustix::fs::renameat(from_dir, from, to_dir, to)),
             Err(error) => Err(error),
         }
+    }
+
+    /// Gives a file or a directory other permission bits; a link is `LOOP`.
+    pub(super) fn chmod_at(&self, dir: &OwnedFd, name: &str, mode: u32) -> Result<(), Errno> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let place = self.call("open", || rustix::fs::openat(dir, name, flags, Mode::empty()))?;
+        let kind = FileType::from_raw_mode(rustix::fs::fstat(&place)?.st_mode);
+        if kind == FileType::Symlink {
+            return Err(Errno::LOOP);
+        }
+        // The link stands for the descriptor itself, not for a name.
+        let link = format!("/proc/self/fd/{}", place.as_raw_fd());
+        self.call("chmod", || rustix::fs::chmod(&link, Mode::from_raw_mode(mode)))
+    }
+
+    /// Waits until the disk has everything of a file system: less than a wait for each of many files.
+    pub(super) fn sync_all(&self, dir: &OwnedFd) -> Result<(), Errno> {
+        if !self.fsync {
+            return Ok(());
+        }
+        self.call("syncfs", || rustix::fs::syncfs(dir))
     }
 
     pub(super) fn unlink(&self, dir: &OwnedFd, name: &str) -> Result<(), Errno> {

@@ -44,6 +44,11 @@ impl Identity {
         Identity { changed: self.changed, ..Identity::of(stat) } == *self
     }
 
+    /// Whether the file had more than one name.
+    pub(super) fn has_other_names(&self) -> bool {
+        self.links > 1
+    }
+
     /// The file system that it is on.
     pub(super) fn device(&self) -> u64 {
         self.place.0
@@ -78,6 +83,11 @@ impl<'a> HostWorld<'a> {
             }
         }
         Ok(())
+    }
+
+    /// A file was looked at by somebody else.
+    pub(super) fn note(&mut self, key: &Key, identity: Identity) {
+        self.files.insert(key.clone(), identity);
     }
 
     /// What a file was when it was looked at.

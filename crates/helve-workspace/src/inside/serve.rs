@@ -64,6 +64,7 @@ async fn answer(
         undo: None,
         seen: Some(Arc::new(Given(asked.seen))),
         cancel,
+        whole: false,
     };
     let files = |scope: FilesScope| workspace.scoped(scope);
     Ok(match asked.ask {
@@ -168,7 +169,8 @@ impl UndoSink for Keeper {
         let mut content = Vec::new();
         let had = match was {
             Was::Absent => Had::Absent,
-            Was::Directory => Had::Directory,
+            Was::Directory | Was::Folder { .. } => Had::Directory,
+            Was::Link { .. } => return Err(changed_meanwhile(path)),
             Was::File { id, content: source, len, mode } => {
                 if state.bytes.len() as u64 + len > self.1 {
                     let message = format!("More than {} bytes would have to be kept to undo this.", self.1);

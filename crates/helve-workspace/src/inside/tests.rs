@@ -93,7 +93,7 @@ impl UndoSink for Kept {
     fn before(&self, path: &str, was: Was<'_>, _will_be: &Is) -> Result<(), ToolError> {
         let was = match was {
             Was::Absent => "absent".to_owned(),
-            Was::Directory => "directory".to_owned(),
+            Was::Directory | Was::Folder { .. } | Was::Link { .. } => "directory".to_owned(),
             Was::File { id, content, .. } => {
                 let text = std::io::read_to_string(content).unwrap();
                 assert_eq!(*id, commit::id_of(text.as_bytes()), "what is kept can be found by its hash");

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Read};
 
 use helve::harmless::Harmless;
-use helve::store::{Blobs, CallRow, CallStory, Home, Index, Undo, UndoRecord};
+use helve::store::{Blobs, CallRow, CallStory, Home, Index, Undo, UndoRecord, UndoStage};
 use serde_json::Value;
 
 use super::{find, table};
@@ -19,27 +19,33 @@ const PIECE_BYTES: u64 = 64 * 1024;
 pub(super) fn show(home: &Home, index: &mut Index, call: &str, json: bool) -> Result<(), Failure> {
     let row = find(home, index, call)?;
     let story = read(index, &row)?;
-    let undo = Undo::open(home).ok().and_then(|undo| undo.in_force(&row.call).ok()?.remove(&row.call));
-    let undo = undo.map(|record| undo_command(&record));
+    let records = Undo::open(home).ok();
+    let undo = records.as_ref().and_then(|undo| undo.in_force(&row.call).ok()?.remove(&row.call));
+    let undo = undo.map(|record| owner_command("undo", &record));
+    let pending = records.and_then(|undo| match undo.get(&row.call).ok()? {
+        Some((record, UndoStage::Pending)) => Some(owner_command("commit", &record)),
+        _ => None,
+    });
     if json {
         return ui::print_json(&serde_json::json!({
             "call": row.call,
             "session": story.session,
             "state": row.state,
             "can_undo": undo.is_some(),
+            "pending": pending.is_some(),
             "planned": story.planned,
             "outcome": story.outcome,
         }));
     }
-    ui::print_styled(&tell(&row, &story, undo.as_deref()))
+    ui::print_styled(&tell(&row, &story, undo.as_deref(), pending.as_deref()))
 }
 
-/// What puts back what a call changed, from anywhere.
-fn undo_command(record: &UndoRecord) -> String {
+/// What puts back or commits what a call changed or would change, from anywhere.
+fn owner_command(act: &str, record: &UndoRecord) -> String {
     let here = std::env::current_dir().is_ok_and(|dir| dir.as_os_str() == record.workspace.as_str());
     match here {
-        true => format!("helve undo {}", record.call),
-        false => format!("helve undo --workspace {} {}", helve::quote(&record.workspace), record.call),
+        true => format!("helve {act} {}", record.call),
+        false => format!("helve {act} --workspace {} {}", helve::quote(&record.workspace), record.call),
     }
 }
 
@@ -125,7 +131,7 @@ fn hooks(body: &Value) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-fn tell(row: &CallRow, story: &CallStory, undo: Option<&str>) -> String {
+fn tell(row: &CallRow, story: &CallStory, undo: Option<&str>, pending: Option<&str>) -> String {
     let mut out = String::new();
     let mut line = |name: &str, value: &str| {
         let _ = writeln!(out, "{}  {}", ui::styled(ui::STRONG, &format!("{name:9}")), harmless(value));
@@ -159,6 +165,9 @@ fn tell(row: &CallRow, story: &CallStory, undo: Option<&str>) -> String {
     line("state", &format!("{state}{duration}"));
     if let Some(undo) = undo {
         line("undo", undo);
+    }
+    if let Some(commit) = pending {
+        line("waits for", commit);
     }
     if let Some(outcome) = &story.outcome {
         if let Some(backend) = outcome["sandbox"]["backend"].as_str() {

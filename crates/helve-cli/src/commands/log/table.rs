@@ -22,6 +22,8 @@ struct Shown<'a> {
     row: &'a CallRow,
     /// Whether `helve undo` can put back what it changed.
     can_undo: bool,
+    /// Whether what it would change waits for `helve commit` or `helve discard`.
+    pending: bool,
 }
 
 /// Prints rows; the head of the table once, before the first.
@@ -45,8 +47,11 @@ impl Printer {
     pub(super) fn print(&mut self, rows: &[CallRow]) -> Result<(), Failure> {
         let undo = self.undo.as_ref().map(|undo| can_undo(undo, rows)).unwrap_or_default();
         self.any_undo |= !undo.is_empty();
+        let pending: BTreeSet<String> =
+            self.undo.iter().flat_map(Undo::pending).flatten().map(|record| record.call).collect();
         if self.json {
-            let shown = |row| Shown { row, can_undo: undo.contains(&row.call) };
+            let is = |set: &BTreeSet<String>, row: &CallRow| set.contains(&row.call);
+            let shown = |row| Shown { row, can_undo: is(&undo, row), pending: is(&pending, row) };
             return rows.iter().map(shown).try_for_each(|shown| ui::print_json(&shown));
         }
         let mut text = String::new();
@@ -63,7 +68,11 @@ impl Printer {
             let state = ui::styled(style, &format!("{:19}", one_line(state, 19)));
             let tool = one_line(row.tool.as_deref().unwrap_or("?"), 12);
             let duration = row.duration_us.map(moment::show_duration).unwrap_or_default();
-            let mark = if undo.contains(&row.call) { "yes" } else { "" };
+            let mark = match (undo.contains(&row.call), pending.contains(&row.call)) {
+                (true, _) => "yes",
+                (false, true) => "wait",
+                (false, false) => "",
+            };
             let _ = writeln!(
                 text,
                 "{:19}  {:28}  {tool:12}  {state}  {duration:>10}  {mark:4}  {}",

@@ -28,6 +28,8 @@ pub(super) struct Asked {
     pub(super) state: PathBuf,
     /// Where the command starts, if not in the workspace itself.
     pub(super) start: Option<String>,
+    /// How large a layer may be, where it runs over one.
+    pub(super) layer_bytes: u64,
 }
 
 /// Reads the options; `on_terminal` if the command will see a terminal.
@@ -70,7 +72,8 @@ pub(super) fn asked(global: &Global, options: &Options, on_terminal: bool) -> Re
         view.env.insert(name, value);
     }
     let start = start_below(&workspace);
-    Ok(Asked { choice, view, limits: limits(&policy, options), state: home, start })
+    let layer_bytes = policy.limits().exec_layer_bytes;
+    Ok(Asked { choice, view, limits: limits(&policy, options), state: home, start, layer_bytes })
 }
 
 /// The error for an option that cannot be kept.

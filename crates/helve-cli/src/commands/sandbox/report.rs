@@ -90,6 +90,7 @@ fn limit(hit: LimitHit) -> (&'static str, Option<u64>) {
         LimitHit::Cpu(seconds) => ("cpu", Some(seconds)),
         LimitHit::Disk(bytes) => ("disk", Some(bytes)),
         LimitHit::File(bytes) => ("file", Some(bytes)),
+        LimitHit::Layer(bytes) => ("layer", Some(bytes)),
         LimitHit::SystemCall => ("system_call", None),
     }
 }
@@ -112,6 +113,10 @@ pub(super) fn note(ended: &Ended, time: Option<Duration>) -> Option<String> {
             }
             LimitHit::File(bytes) => {
                 format!("a file would have grown beyond {} (--disk)", show_bytes(bytes))
+            }
+            LimitHit::Layer(bytes) => {
+                let bytes = show_bytes(bytes);
+                format!("what the command would change took more than {bytes} (limits.exec_layer_bytes)")
             }
             LimitHit::SystemCall => {
                 "the command made a system call that the sandbox does not allow".to_owned()

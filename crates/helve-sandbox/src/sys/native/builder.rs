@@ -162,8 +162,7 @@ impl Builder {
             // The last name is not followed if it is a link.
             let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
             rustix::mount::move_mount(&source, "", &above.fd, name, flags).map_err(mounts)?;
-            // What is opened there from now on is the mount.
-            self.known.retain(|known, _| !known.starts_with(path));
+            self.forget(path);
             return Ok(());
         }
         if above.own {
@@ -173,6 +172,11 @@ impl Builder {
         let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let target = rustix::fs::openat(&above.fd, name, flags, Mode::empty()).map_err(mounts)?;
         move_onto(&source, &target).map_err(mounts)
+    }
+
+    /// Something was mounted on a path: what is opened there from now on is that.
+    pub(super) fn forget(&mut self, path: &Path) {
+        self.known.retain(|known, _| !known.starts_with(path));
     }
 
     /// Makes a link, where the new root's own file system is.

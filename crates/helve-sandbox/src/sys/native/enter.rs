@@ -17,6 +17,7 @@ use rustix::mount::MountPropagationFlags;
 use super::failure::{At, Failure};
 use super::holder::{Holder, Ids, set_namespace};
 use super::identity::Identity;
+use super::layer::Laid;
 use super::template::{self, Common};
 use super::world::World;
 use crate::confine::landlock::Handled;
@@ -53,9 +54,9 @@ impl Ahead {
     }
 
     /// Builds the template, enters what is left, and gives up what members must not have.
-    pub(super) fn enter(self, setup: Setup, umask: c_int) -> Result<World, Failure> {
+    pub(super) fn enter(self, setup: Setup, umask: c_int) -> Result<(World, Option<Laid>), Failure> {
         let Ahead { mut identity, mut namespaces, common } = self;
-        template::build(&setup, common, &mut identity)?;
+        let laid = template::build(&setup, common, &mut identity)?;
         if identity.is_root() {
             if namespaces.ids != identity.ids() {
                 // The workspace has decided who commands are.
@@ -82,7 +83,7 @@ impl Ahead {
         if unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) } == -1 {
             return Err((Step::Process, errno()));
         }
-        Ok(World::new(setup, template, seccomp::inner(), umask, null, handled))
+        Ok((World::new(setup, template, seccomp::inner(), umask, null, handled), laid))
     }
 }
 

@@ -19,6 +19,7 @@ use super::builder::Builder;
 use super::failure::Failure;
 use super::guards::{EMPTY_DIRECTORY, EMPTY_FILE};
 use super::identity::Identity;
+use super::layer::{self, Laid};
 use crate::native::setup::{Place, Setup};
 use crate::native::wire::Step;
 
@@ -81,12 +82,30 @@ impl Common {
 }
 
 /// Builds the template in the mount namespace of this process, and makes it the root.
-pub(super) fn build(setup: &Setup, common: Common, identity: &mut Identity) -> Result<(), Failure> {
+///
+/// Gives the layer over the workspace, if there is to be one.
+pub(super) fn build(setup: &Setup, common: Common, identity: &mut Identity) -> Result<Option<Laid>, Failure> {
     let mut root = common.root.for_plan(&setup.mounts)?;
     let sources = sources(setup, &root, identity)?;
     root.cover_outside()?;
     let mut proc = Some(common.proc);
+    let mut laid = None;
     for ((path, place), source) in setup.mounts.iter().zip(sources) {
+        let in_layer = setup.layer.as_ref().filter(|_| *place == Place::ReadWrite);
+        let source = match (in_layer, source, path.strip_prefix(&setup.workspace)) {
+            (Some(layer), Some(source), _) if *path == setup.workspace => {
+                laid = Some(layer::lay(&mut root, path, source, layer)?);
+                continue;
+            }
+            (Some(_), _, Ok(inside)) => {
+                // What is writable in the workspace is a part of the layer too.
+                if let Some(laid) = &laid {
+                    laid.pin(&mut root, path, inside)?;
+                }
+                continue;
+            }
+            (_, source, _) => source,
+        };
         match (place, source) {
             _ if root.stands(path) => {}
             (Place::ReadOnly | Place::ReadWrite, Some(source)) => root.attach(path, source)?,
@@ -109,7 +128,8 @@ pub(super) fn build(setup: &Setup, common: Common, identity: &mut Identity) -> R
     }
     root.file(Path::new(EMPTY_FILE), b"")?;
     root.directory(Path::new(EMPTY_DIRECTORY))?;
-    root.become_root()
+    root.become_root()?;
+    Ok(laid)
 }
 
 /// Opens what is shown from outside, with the rights that it has inside; for each mount of the plan what there is to open.
@@ -119,7 +139,9 @@ fn sources(setup: &Setup, root: &Builder, identity: &mut Identity) -> Result<Vec
     let source = |(path, place): &(PathBuf, Place)| match place {
         Place::ReadWrite if *path == setup.workspace => Ok(workspace.take()),
         Place::ReadOnly | Place::ReadWrite => {
-            match shown(setup, identity, path, *place == Place::ReadWrite) {
+            // Only the workspace has a layer; what could be changed beside it would stay changed.
+            let writable = *place == Place::ReadWrite && setup.layer.is_none();
+            match shown(setup, identity, path, writable) {
                 // It went away after the plan was made; then there is nothing to show or to protect.
                 Err((Step::Mounts, libc::ENOENT)) if *path != setup.workspace => Ok(None),
                 tree => tree.map(Some),

@@ -11,7 +11,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::Ordering;
 
@@ -98,8 +98,8 @@ fn live(control: OwnedFd, owner: Option<Ids>) -> io::Result<()> {
     let ahead = Ahead::make(owner);
     let Some(setup) = hear_setup(&control)? else { return Ok(()) };
     let entered = ahead.and_then(|ahead| ahead.enter(setup, umask));
-    let world = match entered {
-        Ok(world) => world,
+    let (world, laid) = match entered {
+        Ok(entered) => entered,
         Err((step, errno)) => {
             return tell(
                 &control,
@@ -108,7 +108,17 @@ fn live(control: OwnedFd, owner: Option<Ids>) -> io::Result<()> {
             );
         }
     };
-    tell(&control, Told { tag: Told::READY, step: 0, errno: 0, warm: 0, id: 0 }, None)?;
+    let say = |tag: u32, descriptor: Option<BorrowedFd<'_>>| {
+        tell(&control, Told { tag, step: 0, errno: 0, warm: 0, id: 0 }, descriptor)
+    };
+    if let Some(laid) = laid {
+        // Nothing of it stays open here: a layer goes when Helve lets go of it, and its members do.
+        for upper in &laid.uppers {
+            say(Told::UPPER, Some(upper.as_fd()))?;
+        }
+        say(Told::MERGED, Some(laid.merged.as_fd()))?;
+    }
+    say(Told::READY, None)?;
     Zygote {
         control,
         world: Box::leak(Box::new(world)),

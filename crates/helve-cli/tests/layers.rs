@@ -1,0 +1,409 @@
+//! Commands over a layer through the binary: what they would change is shown, committed or discarded, and what they did can
+//! be undone like the change of any file tool.
+//!
+//! Long file: each test is a story of a few commands by itself, and they share one way of telling what a workspace is.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests fail by panicking and say what they skip"
+)]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use support::{Answer, Place, Ran, SESSION, is_installed, sandbox_works};
+
+/// What a path is: kind and mode, content or target, and the first path of a file with several names.
+type Tree = BTreeMap<String, (String, Vec<u8>, Option<String>)>;
+
+fn tree(top: &Path) -> Tree {
+    fn gather(top: &Path, dir: &Path, found: &mut Tree, names: &mut BTreeMap<u64, String>) {
+        let mut paths: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        for path in paths {
+            let data = path.symlink_metadata().unwrap();
+            let name = path.strip_prefix(top).unwrap().display().to_string();
+            let mode = data.permissions().mode() & 0o7777;
+            let entry = if data.is_symlink() {
+                ("link".to_owned(), path.read_link().unwrap().display().to_string().into_bytes(), None)
+            } else if data.is_dir() {
+                gather(top, &path, found, names);
+                (format!("directory {mode:o}"), Vec::new(), None)
+            } else {
+                let first =
+                    (data.nlink() > 1).then(|| names.entry(data.ino()).or_insert(name.clone()).clone());
+                (format!("file {mode:o}"), fs::read(&path).unwrap(), first)
+            };
+            found.insert(name, entry);
+        }
+    }
+    let mut found = BTreeMap::new();
+    gather(top, top, &mut found, &mut BTreeMap::new());
+    found
+}
+
+fn put(place: &Place, path: &str, text: &str) {
+    fs::create_dir_all(place.workspace().join(path).parent().unwrap()).unwrap();
+    place.put(path, text);
+}
+
+/// Whether layers can be had here: the sandbox native.
+fn layers_work() -> bool {
+    if !sandbox_works() {
+        return false;
+    }
+    let place = Place::new();
+    let ran = place.run(&["sandbox", "--dry-run", "--", "true"]);
+    if ran.code != 0 {
+        println!("skipped: no layers here: {}", ran.stderr);
+        assert!(std::env::var_os("HELVE_TEST_REQUIRE_SANDBOX").is_none(), "{}", ran.stderr);
+    }
+    ran.code == 0
+}
+
+fn helve(place: &Place, words: &[&str]) -> Ran {
+    let words: Vec<&str> = words.iter().copied().chain(["--session", SESSION]).collect();
+    place.run(&words)
+}
+
+/// A dry run: its report.
+fn dry_run(place: &Place, script: &str) -> Value {
+    let ran = place.run(&["sandbox", "--json", "--dry-run", "--", "sh", "-c", script]);
+    let report = ran.stderr.lines().last().unwrap_or_default();
+    let report: Value = serde_json::from_str(report).unwrap_or_else(|_| panic!("{ran:?}"));
+    assert_eq!(report["exit_code"], json!(0), "{ran:?}");
+    report["dry_run"].clone()
+}
+
+const SETTINGS: &[&str] = &["auto_approve=true", "tools.exec.delete_inside=true"];
+
+fn preview(place: &Place, command: &str) -> Answer {
+    place.exec_with(command, &[SETTINGS, &["tools.exec.mode=preview"]].concat())
+}
+
+fn checkpoint(place: &Place, command: &str) -> Answer {
+    place.exec_with(command, &[SETTINGS, &["tools.exec.checkpoint=true"]].concat())
+}
+
+fn id(answer: &Answer) -> String {
+    answer.result["call"].as_str().unwrap().to_owned()
+}
+
+/// Two hundred files, some in directories.
+fn fill(place: &Place) {
+    for number in 0..200 {
+        let dir = place.workspace().join(format!("d{}", number % 10));
+        fs::create_dir_all(&dir).unwrap();
+        let path = dir.join(format!("f{number}.txt"));
+        fs::write(&path, format!("line one of {number}\nline two\n")).unwrap();
+        let mode = if number % 3 == 0 { 0o755 } else { 0o644 };
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    symlink("d0/f0.txt", place.workspace().join("link")).unwrap();
+}
+
+/// Edits 80 of them, renames 60, deletes 60, makes links and directories.
+const TWO_HUNDRED: &str = "i=0; while [ $i -lt 200 ]; do f=d$((i % 10))/f$i.txt; \
+    if [ $i -lt 80 ]; then echo \"line three\" >> $f; elif [ $i -lt 140 ]; then mv $f d$((i % 10))/g$i.txt; else rm $f; fi; \
+    i=$((i + 1)); done; ln -sf d1/f1.txt link; mkdir -p new/deep; echo hello > new/deep/h; ln new/deep/h new/second; chmod 700 new; \
+    rm -r d9; echo file > d9; chmod 600 d0/f0.txt";
+
+#[test]
+fn a_dry_run_of_two_hundred_files_is_listed_shown_committed_and_undone() {
+    if !layers_work() {
+        return;
+    }
+    let (place, direct) = (Place::new(), Place::new());
+    fill(&place);
+    fill(&direct);
+    let before = tree(&place.workspace());
+    let held = dry_run(&place, TWO_HUNDRED);
+    assert_eq!(tree(&place.workspace()), before);
+    let count = |what: &str, kind: &str| {
+        let changes = held["changes"].as_array().unwrap();
+        changes.iter().filter(|one| one["change"] == json!(what) && one["kind"] == json!(kind)).count()
+    };
+    // Of the files in d9 eight were edited, six renamed and six deleted, and then all of them were deleted.
+    assert_eq!(count("changed", "file"), 72 + 1, "and d9 itself");
+    assert_eq!(count("renamed", "file"), 54);
+    assert_eq!(count("deleted", "file"), 54 + 20);
+    assert_eq!((count("added", "file"), count("added", "directory"), count("changed", "link")), (2, 2, 1));
+    let edited =
+        held["changes"].as_array().unwrap().iter().find(|one| one["path"] == json!("d7/f7.txt")).unwrap();
+    let diff = edited["diff"].as_str().unwrap();
+    assert!(diff.contains("\n line two\n+line three\n"), "{diff}");
+    let call = held["call"].as_str().unwrap();
+
+    let shown = helve(&place, &["diff", call, "--json"]);
+    let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!(
+        (&shown["pending"], shown["files"].as_array().unwrap().len()),
+        (&json!(true), held["paths"].as_u64().unwrap() as usize)
+    );
+    assert!(shown["files"].as_array().unwrap().iter().all(|file| file["changed_since"] == json!(false)));
+
+    let ran = direct.run(&["sandbox", "--", "sh", "-c", TWO_HUNDRED]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let committed = helve(&place, &["commit", call, "--json"]);
+    assert_eq!(committed.code, 0, "{committed:?}");
+    assert_eq!(tree(&place.workspace()), tree(&direct.workspace()));
+    assert_eq!(helve(&place, &["commit", call]).code, 1, "it waits no longer");
+    assert_eq!(helve(&place, &["undo"]).code, 0);
+    assert_eq!(tree(&place.workspace()), before);
+}
+
+#[test]
+fn what_is_discarded_leaves_no_trace_and_what_changed_meanwhile_is_a_conflict() {
+    if !layers_work() {
+        return;
+    }
+    let place = Place::new();
+    fill(&place);
+    let before = tree(&place.workspace());
+    let held = dry_run(&place, TWO_HUNDRED);
+    let call = held["call"].as_str().unwrap();
+    assert!(helve(&place, &["commit", "--list"]).stdout.contains(call));
+    assert_eq!(helve(&place, &["discard", call]).code, 0);
+    assert_eq!(tree(&place.workspace()), before);
+    assert_eq!(helve(&place, &["commit", call]).code, 1);
+    assert_eq!(helve(&place, &["discard", call]).code, 1);
+
+    for (path, content) in [
+        ("d3/f3.txt", Some("mine\n")),
+        ("d4/g84.txt", Some("mine\n")),
+        ("d5/f145.txt", None),
+        ("d9/mine", Some("x")),
+    ] {
+        let place = Place::new();
+        fill(&place);
+        let held = dry_run(&place, TWO_HUNDRED);
+        let path_there = place.workspace().join(path);
+        match content {
+            Some(content) => fs::write(&path_there, content).unwrap(),
+            None => fs::set_permissions(&path_there, fs::Permissions::from_mode(0o400)).unwrap(),
+        }
+        let disturbed = tree(&place.workspace());
+        let refused = helve(&place, &["commit", held["call"].as_str().unwrap(), "--json"]);
+        let result: Value = serde_json::from_str(&refused.stdout).unwrap();
+        assert_eq!(result["error"]["kind"], json!("conflict"), "{path}: {refused:?}");
+        assert!(result["error"]["message"].as_str().unwrap().contains(path), "{path}: {result}");
+        assert_eq!(tree(&place.workspace()), disturbed, "{path}");
+    }
+}
+
+#[test]
+fn exec_in_preview_changes_nothing_until_the_owner_commits() {
+    if !layers_work() {
+        return;
+    }
+    let place = Place::new();
+    place.put("a.txt", "one\n");
+    place.put("gone.txt", "gone\n");
+    let before = tree(&place.workspace());
+    let answer = preview(&place, "echo two >> a.txt; rm gone.txt; cat a.txt");
+    let text = answer.good();
+    assert!(text.starts_with("one\ntwo\n"), "{text}");
+    assert!(text.contains("\n  changed a.txt\n  deleted gone.txt\n") && text.contains("\n+two\n"), "{text}");
+    assert!(text.contains(&format!("`helve commit {}`", id(&answer))), "{text}");
+    assert_eq!(answer.result["details"]["layer"]["state"], json!("pending"));
+    assert!(answer.result["sandbox"]["layers"].as_array().unwrap().contains(&json!("overlay")));
+    assert_eq!(tree(&place.workspace()), before);
+    // It is no change of the call's own: there is nothing to undo, and the log says that it waits.
+    assert_eq!(helve(&place, &["undo", &id(&answer)]).code, 1);
+    let log = helve(&place, &["log", "--json"]).stdout;
+    let row = support::json_lines(&log).into_iter().find(|row| row["call"] == json!(id(&answer))).unwrap();
+    assert_eq!((&row["pending"], &row["can_undo"]), (&json!(true), &json!(false)));
+    assert_eq!(helve(&place, &["commit", &id(&answer)]).code, 0);
+    assert_eq!(fs::read_to_string(place.workspace().join("a.txt")).unwrap(), "one\ntwo\n");
+    assert!(!place.has("gone.txt"));
+    assert_eq!(helve(&place, &["undo"]).code, 0);
+    assert_eq!(tree(&place.workspace()), before);
+    // One that would change nothing says nothing of it.
+    let nothing = preview(&place, "cat a.txt");
+    assert_eq!(nothing.good(), "one\n");
+    place.verify();
+}
+
+#[test]
+fn undo_of_a_command_restores_every_byte_and_mode() {
+    if !layers_work() {
+        return;
+    }
+    if !is_installed("git") {
+        println!("skipped: there is no git");
+        return;
+    }
+    let place = Place::new();
+    let ws = place.workspace();
+    let git = |words: &[&str]| {
+        let config = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"];
+        let ran = Command::new("git").args(config).args(words).current_dir(&ws).output().unwrap();
+        assert!(ran.status.success(), "{words:?} {ran:?}");
+    };
+    git(&["init", "-q"]);
+    for (path, text) in [("src/a.c", "int a;\n"), ("src/b.c", "int b;\n"), ("run.sh", "echo run\n")] {
+        put(&place, path, text);
+    }
+    git(&["add", "."]);
+    git(&["commit", "-qm", "first"]);
+    // Work that is not committed, and what was built from it.
+    place.put("src/a.c", "int a = 1; /* my work */\n");
+    fs::remove_file(ws.join("src/b.c")).unwrap();
+    fs::set_permissions(ws.join("run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    for number in 0..40 {
+        put(&place, &format!("build/o{}/x{number}.o", number % 4), &format!("object {number}\u{0}\n"));
+    }
+    fs::set_permissions(ws.join("build/o1"), fs::Permissions::from_mode(0o710)).unwrap();
+    fs::set_permissions(ws.join("build/o2/x2.o"), fs::Permissions::from_mode(0o400)).unwrap();
+    symlink("o1/x1.o", ws.join("build/latest")).unwrap();
+    let before = tree(&ws);
+
+    let answer = checkpoint(&place, "rm -rf build && git checkout .");
+    answer.good();
+    assert!(!place.has("build"));
+    assert_eq!(fs::read_to_string(ws.join("src/a.c")).unwrap(), "int a;\n");
+    assert!(place.has("src/b.c"));
+    let log = support::json_lines(&helve(&place, &["log", "--json"]).stdout);
+    assert_eq!(log.iter().find(|row| row["call"] == json!(id(&answer))).unwrap()["can_undo"], json!(true));
+    let diff = helve(&place, &["diff"]).stdout;
+    assert!(diff.contains("removed build/o0/x0.o") && diff.contains("+int a;"), "{diff}");
+
+    assert_eq!(helve(&place, &["undo"]).code, 0);
+    assert_eq!(tree(&ws), before);
+    // The undo is a call too: undone, the command's work is there again.
+    let list = helve(&place, &["log", "--json"]).stdout;
+    let undo = support::json_lines(&list).into_iter().find(|row| row["tool"] == json!("undo")).unwrap();
+    assert_eq!(helve(&place, &["undo", undo["call"].as_str().unwrap()]).code, 0);
+    assert!(!place.has("build"));
+}
+
+#[test]
+fn a_checkpoint_is_a_run_like_any_other_and_has_its_bound() {
+    if !layers_work() {
+        return;
+    }
+    let place = Place::new();
+    place.put("a", "a\n");
+    // What failed has changed what it changed.
+    let failed = checkpoint(&place, "echo b > b; exit 3");
+    assert_eq!((failed.result["ok"].as_bool(), place.has("b")), (Some(false), true));
+    assert_eq!(helve(&place, &["undo"]).code, 0);
+    assert!(!place.has("b"));
+    // What is too much changes nothing, and says which limit that was.
+    let before = tree(&place.workspace());
+    let settings = [SETTINGS, &["tools.exec.checkpoint=true", "limits.exec_layer_bytes=2097152"]].concat();
+    let much = place
+        .exec_with("echo x > a; for i in 1 2 3 4 5 6; do head -c 1000000 /dev/zero > f$i; done", &settings);
+    assert_eq!(much.result["details"]["limit"], json!("exec_layer_bytes"), "{:?}", much.result);
+    assert!(much.text().contains("The workspace is as it was before the command."), "{}", much.text());
+    assert_eq!(tree(&place.workspace()), before);
+    // Protected paths hold, and what a command leaves there is taken out of the layer too.
+    place.put("s.sh", "echo evil > .bashrc; mkdir x; echo ok > x/ok\n");
+    let hook = checkpoint(&place, "sh s.sh");
+    assert!(hook.text().contains("Protected file taken out: .bashrc"), "{}", hook.text());
+    assert!(place.has("x/ok") && !place.has(".bashrc"));
+}
+
+#[test]
+fn a_sandbox_without_layers_refuses_a_preview() {
+    let place = Place::new();
+    for sandbox in ["landlock", "bwrap", "none"] {
+        for mode in ["tools.exec.mode=preview", "tools.exec.checkpoint=true"] {
+            let answer = place
+                .exec_with("echo ran > ran", &["auto_approve=true", &format!("sandbox={sandbox}"), mode]);
+            assert!(!place.has("ran"), "{sandbox}");
+            assert_eq!(answer.result["ok"], json!(false), "{sandbox}");
+        }
+    }
+}
+
+/// A small generator, so that a failure can be repeated by its number.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}
+
+/// A script of random operations; each may fail by itself.
+fn script(dice: &mut Dice) -> String {
+    let names = ["a", "b", "c", "d/a", "d/b", "d/e/a", "d/e/f/a", "g/a", "g/h/a", "l", "n", "o/p/q"];
+    let dirs = ["d", "d/e", "d/e/f", "g", "g/h", "o", "o/p", "r"];
+    let mut text = String::new();
+    for step in 0..(4 + dice.roll(24)) {
+        let mut one = |from: &[&'static str]| from[dice.roll(from.len() as u64) as usize];
+        let (name, other, dir, other_dir) = (one(&names), one(&names), one(&dirs), one(&dirs));
+        let line = match dice.roll(15) {
+            0 => format!("echo {step} > {name}"),
+            1 => format!("echo {step} >> {name}"),
+            2 => format!("mv -T {name} {other}"),
+            3 => format!("rm -f {name}"),
+            4 => format!("rm -rf {dir}"),
+            5 => format!("mkdir -p {dir}"),
+            6 => format!("mv -T {dir} {other_dir}"),
+            7 => format!("ln -s {other} {name}"),
+            8 => format!("ln {name} {other}"),
+            9 => format!("chmod 7{}{} {name}", dice.roll(8), dice.roll(8)),
+            10 => format!("chmod 7{}5 {dir}", dice.roll(8)),
+            11 => format!("rm -rf {dir}; mkdir {dir}; echo {step} > {dir}/new"),
+            12 => format!("rm -rf {name}; mkdir -p {name}; echo {step} > {name}/in"),
+            13 => format!("cp -a {name} {other_dir}/copy; cp -a d/e r/copy{step}"),
+            _ => format!("rm -rf {dir}; echo {step} > {dir}"),
+        };
+        text.push_str(&format!("{line} 2>/dev/null\n"));
+    }
+    text.push_str("true\n");
+    text
+}
+
+fn base(place: &Place) {
+    for (path, mode) in
+        [("a", 0o644), ("b", 0o600), ("d/a", 0o755), ("d/e/a", 0o644), ("d/e/f/a", 0o644), ("g/h/a", 0o640)]
+    {
+        put(place, path, &format!("base of {path}\n"));
+        fs::set_permissions(place.workspace().join(path), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    symlink("a", place.workspace().join("l")).unwrap();
+    fs::create_dir_all(place.workspace().join("r/empty")).unwrap();
+}
+
+#[test]
+fn any_operations_in_preview_and_commit_are_those_of_a_direct_run() {
+    if !layers_work() {
+        return;
+    }
+    let rounds = std::env::var("HELVE_TEST_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(20);
+    for round in 0..rounds {
+        let script = script(&mut Dice(round * 7919 + 17));
+        let (place, direct) = (Place::new(), Place::new());
+        base(&place);
+        base(&direct);
+        let before = tree(&place.workspace());
+        let held = dry_run(&place, &script);
+        assert_eq!(tree(&place.workspace()), before, "{round}: {script}");
+        let ran = direct.run(&["sandbox", "--", "sh", "-c", &script]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        let after = tree(&direct.workspace());
+        let Some(call) = held["call"].as_str() else {
+            assert_eq!(after, before, "{round}: {script}");
+            continue;
+        };
+        let committed = helve(&place, &["commit", call]);
+        assert_eq!(committed.code, 0, "{round}: {script}\n{committed:?}");
+        assert_eq!(tree(&place.workspace()), after, "{round}: {script}\n{held}");
+        let undone = helve(&place, &["undo"]);
+        assert_eq!(undone.code, 0, "{round}: {script}\n{undone:?}");
+        assert_eq!(tree(&place.workspace()), before, "{round}: {script}");
+    }
+}

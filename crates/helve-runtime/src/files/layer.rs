@@ -1,0 +1,282 @@
+//! What a command changed in a layer over the workspace: taken into the store, and committed at once or held for the owner.
+//!
+//! ```text
+//! layer ── read (workspace) ── new contents into the store ─┬─ preview:    a record that waits; nothing has happened
+//!                                                           └─ checkpoint: a commit with its undo record
+//! ```
+//!
+//! A command that was taken back, or that passed the bound of the layer, has changed nothing. One that failed, or ran out of
+//! time, has changed what it changed, as without a layer.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use helve_core::files::{ContentId, Contents, Files, Is, Turn, Turns, UndoSink};
+use helve_core::{
+    CallId, Cancel, Ended, ErrorKind, Exit, FilesScope, Layer, LayerEntry, LayerOutcome, LayerReport,
+    LimitHit, ToolError,
+};
+use helve_policy::ExecMode;
+use helve_store::{FileState, Home, StoreError, Undo, UndoChange, UndoRecord};
+use helve_workspace::{KeepContent, LayerRead, read_layer};
+
+use super::records::kept;
+use super::undo::{CallUndo, OfCall, is_of, state_of};
+use crate::call_id;
+use crate::lanes::Lanes;
+
+/// Bytes that are read at once.
+const CHUNK: usize = 256 << 10;
+/// A longer file is not compared for a report.
+const COMPARED_BYTES: u64 = 256 << 10;
+/// So much is held of all files that are compared for one report.
+const REPORT_BYTES: u64 = 4 << 20;
+
+/// What a command needs that runs over a layer.
+pub(crate) struct Over {
+    preview: bool,
+    bytes: u64,
+    of: OfCall,
+    undo: Undo,
+    workspace: std::path::PathBuf,
+    /// A handle that turns paths as a whole.
+    files: Arc<dyn Files>,
+}
+
+impl Over {
+    pub(crate) fn new(
+        lanes: &Lanes,
+        mode: ExecMode,
+        of: OfCall,
+        undo: Arc<CallUndo>,
+    ) -> Result<Over, ToolError> {
+        let limits = lanes.policy.limits();
+        if limits.undo_store_bytes.min(limits.undo_bytes) == 0 {
+            let message =
+                "What commands change cannot be kept: limits.undo_bytes or limits.undo_store_bytes is 0.";
+            return Err(ToolError::new(ErrorKind::SandboxUnavailable, message)
+                .hint("Raise it, or write tools.exec.mode = \"direct\" and tools.exec.checkpoint = false."));
+        }
+        let scope =
+            FilesScope { undo: Some(undo as Arc<dyn UndoSink>), whole: true, ..FilesScope::default() };
+        Ok(Over {
+            preview: mode == ExecMode::Preview,
+            bytes: limits.exec_layer_bytes,
+            of,
+            undo: lanes.undo()?,
+            workspace: lanes.workspace.clone(),
+            files: lanes.files()?.scoped(scope),
+        })
+    }
+
+    /// How large the layer may be.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Takes what a command changed.
+    pub(crate) async fn take(&self, layer: Layer, ended: &Ended) -> Result<LayerReport, ToolError> {
+        if ended.exit == Exit::Cancelled || matches!(ended.limit, Some(LimitHit::Layer(_))) {
+            return Ok(LayerReport {
+                outcome: LayerOutcome::Dropped,
+                changes: Vec::new(),
+                left_out: Vec::new(),
+                linked: Vec::new(),
+            });
+        }
+        let (undo, workspace) = (self.undo.clone(), self.workspace.clone());
+        let read = tokio::task::spawn_blocking(move || read(&undo, &workspace, &layer)).await;
+        let read = read.unwrap_or_else(|_| Err(ToolError::internal("Reading a layer crashed.")))?;
+        let record = self.of.record(changes(&read));
+        let outcome = match self.preview {
+            true if record.changes.is_empty() => LayerOutcome::Done,
+            true => {
+                self.undo.hold(&record).map_err(|error| not_held(&error))?;
+                LayerOutcome::Pending
+            }
+            false => match self.commit(&record).await {
+                Ok(()) => LayerOutcome::Done,
+                // The command has run: what it did is not thrown away because somebody else was at the same file.
+                Err(error) if error.kind == ErrorKind::Conflict => {
+                    self.undo.hold(&record).map_err(|error| not_held(&error))?;
+                    LayerOutcome::Refused(error.message)
+                }
+                Err(error) => return Err(error),
+            },
+        };
+        Ok(report(&self.undo, &self.workspace, outcome, &record, read, self.preview))
+    }
+
+    async fn commit(&self, record: &UndoRecord) -> Result<(), ToolError> {
+        let turns = forwards(record, &self.undo)?;
+        if turns.turns.is_empty() {
+            return Ok(());
+        }
+        self.files.turn(turns).await.map(drop)
+    }
+}
+
+/// Takes what a command of the owner's own changed in a layer, to be committed or discarded under the id that it gives.
+pub fn hold_layer(home: &Home, workspace: &Path, layer: &Layer) -> Result<(CallId, LayerReport), ToolError> {
+    let call = call_id::fresh();
+    let undo = Undo::open(home).map_err(|error| not_held(&error))?;
+    let read = read(&undo, workspace, layer)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let of = OfCall {
+        call: call.to_string(),
+        tool: "sandbox".to_owned(),
+        session: String::new(),
+        workspace: workspace.to_string_lossy().into_owned(),
+        at_us: u64::try_from(now.as_micros()).unwrap_or(u64::MAX),
+        undoes: None,
+        commits: None,
+        layered: true,
+    };
+    let record = of.record(changes(&read));
+    let outcome = if record.changes.is_empty() {
+        LayerOutcome::Done
+    } else {
+        undo.hold(&record).map_err(|error| not_held(&error))?;
+        LayerOutcome::Pending
+    };
+    Ok((call, report(&undo, workspace, outcome, &record, read, true)))
+}
+
+fn read(undo: &Undo, workspace: &Path, layer: &Layer) -> Result<LayerRead, ToolError> {
+    read_layer(workspace, layer, &mut Keep(undo.clone()), &Cancel::never())
+}
+
+/// Takes contents into the store.
+struct Keep(Undo);
+
+impl KeepContent for Keep {
+    fn keep(&mut self, content: &mut dyn Read) -> Result<ContentId, ToolError> {
+        let mut writer = self.0.contents().writer();
+        let mut buffer = vec![0; CHUNK];
+        loop {
+            let count = content.read(&mut buffer).map_err(|error| {
+                ToolError::failed(format!("What the command wrote cannot be read: {error}"))
+            })?;
+            let Some(part) = buffer.get(..count).filter(|part| !part.is_empty()) else { break };
+            writer.write(part).map_err(|error| not_held(&error))?;
+        }
+        let kept = writer.finish().map_err(|error| not_held(&error))?;
+        Ok(ContentId(kept.id))
+    }
+}
+
+fn not_held(error: &StoreError) -> ToolError {
+    ToolError::failed(format!(
+        "What the command changed cannot be kept, so the workspace stays as it was: {error}"
+    ))
+    .hint("Free the disk or correct the permissions of $HELVE_HOME, then call again.")
+}
+
+fn changes(read: &LayerRead) -> Vec<UndoChange> {
+    let ns = |time: SystemTime| {
+        let since = time.duration_since(UNIX_EPOCH).ok()?;
+        u64::try_from(since.as_nanos()).ok()
+    };
+    let one = |change: &helve_workspace::LayerChange| UndoChange {
+        path: change.path.clone(),
+        was: state_of(&change.was),
+        is: state_of(&change.is),
+        modified_ns: change.modified.and_then(ns),
+        same_as: change.same_as.clone(),
+        disturbed: change.disturbed,
+    };
+    read.changes.iter().map(one).collect()
+}
+
+/// The turns that make the workspace what a record says.
+pub(super) fn forwards(record: &UndoRecord, undo: &Undo) -> Result<Turns, ToolError> {
+    let disturbed: Vec<&str> =
+        record.changes.iter().filter(|change| change.disturbed).map(|change| change.path.as_str()).collect();
+    if !disturbed.is_empty() {
+        let message = format!(
+            "Changed by somebody else while the command ran: {}. Nothing was changed.",
+            disturbed.join(", ")
+        );
+        return Err(ToolError::new(ErrorKind::Conflict, message));
+    }
+    let one = |change: &UndoChange| Turn {
+        path: change.path.clone(),
+        from: is_of(&change.was),
+        to: is_of(&change.is),
+        modified: change.modified_ns.map(|ns| UNIX_EPOCH + Duration::from_nanos(ns)),
+        same_as: change.same_as.clone(),
+    };
+    let turns = record.changes.iter().map(one).collect();
+    Ok(Turns { turns, contents: Arc::new(Store(undo.clone())), leave_used: false })
+}
+
+/// Contents from the store.
+pub(super) struct Store(pub(super) Undo);
+
+impl Contents for Store {
+    fn open(&self, id: &ContentId) -> Result<Box<dyn Read + Send>, ToolError> {
+        match self.0.contents().open_blob(&id.0) {
+            Ok(file) => Ok(Box::new(file)),
+            Err(error) => {
+                Err(ToolError::not_found(format!("A content is not kept any more, or damaged: {error}"))
+                    .hint("Nothing was changed. Run the command again."))
+            }
+        }
+    }
+}
+
+/// What the reader of a result is told.
+fn report(
+    undo: &Undo,
+    workspace: &Path,
+    outcome: LayerOutcome,
+    record: &UndoRecord,
+    read: LayerRead,
+    compare: bool,
+) -> LayerReport {
+    let mut room = if compare { REPORT_BYTES } else { 0 };
+    let mut held = |content: Option<Vec<u8>>| {
+        let content = content?;
+        room = room.checked_sub(content.len() as u64)?;
+        Some(content)
+    };
+    let entry = |change: &UndoChange| {
+        let (mut before, mut after) = (None, None);
+        if compare {
+            if let FileState::File { .. } = change.was {
+                before = held(below(workspace, &change.path));
+            }
+            if let FileState::File { id, .. } = &change.is {
+                after = held(kept(undo, id, COMPARED_BYTES));
+            }
+        }
+        LayerEntry {
+            path: change.path.clone(),
+            was: is_of(&change.was),
+            is: is_of(&change.is),
+            before,
+            after,
+        }
+    };
+    let changes = record.changes.iter().map(entry).collect();
+    LayerReport { outcome, changes, left_out: read.left_out, linked: read.linked }
+}
+
+/// A file of the workspace, if it is one and not long. It is shown, never used.
+fn below(workspace: &Path, path: &str) -> Option<Vec<u8>> {
+    let path = workspace.join(path);
+    let data = path.symlink_metadata().ok()?;
+    if !data.is_file() || data.len() > COMPARED_BYTES {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    std::fs::File::open(path).ok()?.take(COMPARED_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// Whether a state is the same as what is at a path.
+pub(super) fn is_there(now: &Is, state: &FileState) -> bool {
+    now.is_same(&is_of(state))
+}

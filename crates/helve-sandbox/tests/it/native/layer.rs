@@ -1,0 +1,197 @@
+//! Commands over a layer: the workspace stays as it is, what they changed is in the layer, and every rule holds on top of it.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+
+use helve_core::{Layer, SandboxChoice};
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+const BYTES: u64 = 64 << 20;
+
+async fn run_layered(
+    backend: &dyn ShellBackend,
+    text: &str,
+    bytes: u64,
+) -> (Result<(Ended, Layer), ToolError>, String) {
+    let collector = Collector::default();
+    let ended = backend.run_layered(job(text), bytes, Box::new(collector.clone()), Cancel::never()).await;
+    let collected = collector.0.lock().unwrap().clone();
+    (ended, String::from_utf8_lossy(&[collected.stdout, collected.stderr].concat()).into_owned())
+}
+
+/// Every path below a directory, and what is there.
+fn listed(top: &Path) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![top.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let data = path.symlink_metadata().unwrap();
+            let what = match data.file_type() {
+                kind if kind.is_dir() => {
+                    open.push(path.clone());
+                    format!("directory {:o}", data.mode() & 0o7777)
+                }
+                kind if kind.is_symlink() => format!("link {}", path.read_link().unwrap().display()),
+                kind if kind.is_char_device() && data.rdev() == 0 => "gone".to_owned(),
+                _ => format!(
+                    "{:o} {}",
+                    data.mode() & 0o7777,
+                    std::fs::read_to_string(&path).unwrap_or_default()
+                ),
+            };
+            found.insert(path.strip_prefix(top).unwrap().display().to_string(), what);
+        }
+    }
+    found
+}
+
+fn upper(layer: &Layer) -> BTreeMap<String, String> {
+    let [part] = layer.parts.as_slice() else { panic!("{layer:?}") };
+    assert_eq!(part.path, Path::new(""));
+    listed(Path::new(&format!("/proc/self/fd/{}/", part.upper.as_raw_fd())))
+}
+
+#[test]
+fn the_workspace_stays_as_it_is_and_the_layer_has_what_changed() {
+    if !native_works() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in
+        [("a", "one\n"), ("b", "two\n"), ("c", "three\n"), ("d/e", "four\n"), ("d/f", "five\n")]
+    {
+        std::fs::create_dir_all(folder.path().join("d")).unwrap();
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let before = listed(folder.path());
+    let backend = native(view(folder.path()), PoolSize::default());
+    block_on(async {
+        let text = "echo more >> a && mv b g && rm c && rm -r d && mkdir d && echo new > d/n && ln -s a l && chmod 700 g \
+                    && cat a d/n && ls d";
+        for _ in 0..2 {
+            let (ended, output) = run_layered(&*backend, text, BYTES).await;
+            let (ended, layer) = ended.unwrap();
+            assert_eq!((ended.exit, output.as_str()), (Exit::Code(0), "one\nmore\nnew\nn\n"));
+            assert!(ended.sandbox.layers.contains(&"overlay".to_owned()), "{ended:?}");
+            let found = upper(&layer);
+            let named: Vec<(&str, &str)> =
+                found.iter().map(|(path, what)| (path.as_str(), what.as_str())).collect();
+            let mode = found.get("d").cloned().unwrap();
+            assert_eq!(
+                named,
+                [
+                    ("a", found.get("a").unwrap().as_str()),
+                    ("b", "gone"),
+                    ("c", "gone"),
+                    ("d", mode.as_str()),
+                    ("d/n", found.get("d/n").unwrap().as_str()),
+                    ("g", "700 two\n"),
+                    ("l", "link a"),
+                ]
+            );
+            assert!(found["a"].ends_with("one\nmore\n"), "{found:?}");
+            assert_eq!(listed(folder.path()), before);
+        }
+        // What is prepared beforehand shows the workspace as it is when the command runs.
+        backend.prepare_layer(BYTES);
+        pause().await;
+        std::fs::write(folder.path().join("late"), "late\n").unwrap();
+        let (ended, output) = run_layered(&*backend, "cat late; rm late", BYTES).await;
+        let (_, layer) = ended.unwrap();
+        assert_eq!((output.as_str(), upper(&layer).len()), ("late\n", 1));
+        assert!(folder.path().join("late").exists());
+        // An ordinary command of the same backend changes the workspace.
+        assert_eq!(output_of(&*backend, "echo real > a; cat a").await, "real\n");
+        assert_eq!(std::fs::read_to_string(folder.path().join("a")).unwrap(), "real\n");
+    });
+}
+
+async fn output_of(backend: &dyn ShellBackend, text: &str) -> String {
+    output(backend, job(text)).await
+}
+
+#[test]
+fn what_is_protected_denied_or_writable_elsewhere_holds_over_a_layer() {
+    if !native_works() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let other = tempfile::tempdir().unwrap();
+    let ws = folder.path();
+    std::fs::create_dir_all(ws.join(".git/hooks")).unwrap();
+    std::fs::create_dir_all(ws.join("sub")).unwrap();
+    for (name, text) in
+        [(".git/HEAD", "ref: refs/heads/main\n"), (".git/config", "[core]\n"), (".env", "KEY=1\n")]
+    {
+        std::fs::write(ws.join(name), text).unwrap();
+    }
+    std::fs::create_dir_all(ws.join(".git/objects")).unwrap();
+    std::fs::create_dir_all(ws.join(".git/refs")).unwrap();
+    let mut view = view(ws);
+    view.protected = helve_core::protected::NAMES.iter().map(|name| (*name).to_owned()).collect();
+    view.deny_read = vec![".env".to_owned()];
+    view.read_write = vec![other.path().to_owned(), ws.join("sub")];
+    let backend = native(view, PoolSize::default());
+    block_on(async {
+        let text = format!(
+            "cat .env; echo a >> .git/config; echo b > .git/hooks/post-commit; echo c > {}/f; echo d > sub/g; echo e > .bashrc; \
+             echo f > {}/.helve-x; ls /.helve/layer; mv .git elsewhere; true",
+            other.path().display(),
+            "/.helve"
+        );
+        let (ended, output) = run_layered(&*backend, &text, BYTES).await;
+        let (ended, layer) = ended.unwrap();
+        assert!(!output.contains("KEY=1"), "{output}");
+        let found = upper(&layer);
+        let files: Vec<&str> = found
+            .iter()
+            .filter(|(_, what)| !what.starts_with("directory"))
+            .map(|(path, _)| path.as_str())
+            .collect();
+        assert_eq!(files, ["sub/g"], "{output} {:?}", ended.removed);
+        assert!(!other.path().join("f").exists());
+        assert!(!ws.join("sub/g").exists());
+        let removed: Vec<&str> = ended.removed.iter().map(|one| one.path.as_str()).collect();
+        assert!(removed.contains(&".bashrc"), "{removed:?} {output}");
+        assert_eq!(std::fs::read_to_string(ws.join(".git/config")).unwrap(), "[core]\n");
+    });
+}
+
+#[test]
+fn a_layer_has_a_bound_with_a_name() {
+    if !native_works() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let backend = native(view(folder.path()), PoolSize::default());
+    block_on(async {
+        let many = "for i in $(seq 400); do head -c 1000000 /dev/zero > f$i || exit 7; done";
+        // One process hits the bound and its shell goes on; a file is cut; the sum of many is too much.
+        for (text, bytes) in [("head -c 9000000 /dev/zero > one; true", 1 << 20), (many, 8 << 20)] {
+            let (ended, output) = run_layered(&*backend, text, bytes).await;
+            assert_eq!(ended.unwrap().0.limit, Some(LimitHit::Layer(bytes)), "{output}");
+        }
+        let (ended, _) = run_layered(&*backend, "head -c 100000 /dev/zero > one", 1 << 20).await;
+        assert_eq!(ended.unwrap().0.limit, None);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    });
+}
+
+#[test]
+fn a_sandbox_without_layers_refuses_and_runs_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    for choice in [SandboxChoice::Landlock, SandboxChoice::Bwrap, SandboxChoice::None] {
+        let backend = helve_sandbox::backend(&choice, view(folder.path()), LIMITS).unwrap();
+        block_on(async {
+            let (ended, output) = run_layered(&*backend, "echo ran; touch made", BYTES).await;
+            let error = ended.err().unwrap();
+            assert_eq!((error.kind, output.as_str()), (ErrorKind::SandboxUnavailable, ""), "{choice:?}");
+            assert!(error.message.contains("Nothing was run"), "{error:?}");
+        });
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}

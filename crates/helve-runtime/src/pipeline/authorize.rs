@@ -17,6 +17,7 @@
 mod ask;
 mod judge;
 mod need;
+mod own_act;
 mod preview;
 mod refuse;
 mod shown;
@@ -49,6 +50,8 @@ use judge::{Asking, Judged, judge};
 use need::Need;
 pub(crate) use shown::Shown;
 
+pub(crate) use own_act::OwnAct;
+
 /// The rule that allows a bare command without a question, and why.
 const BARE: &str = "guard.bare";
 const READS: &str = "it only reads";
@@ -76,26 +79,6 @@ pub(crate) struct Permit {
     notes: Vec<String>,
     /// Who else writes what it brings, as far as that shows before it runs.
     brings: Option<String>,
-}
-
-/// An act of the owner's own on what a call did or would do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum OwnAct {
-    /// Takes the call back; `layered` says whether a command had changed files in a layer.
-    Undo { call: String, layered: bool },
-    /// Puts what the call would change into the workspace.
-    Commit { call: String },
-    /// Drops what the call would change.
-    Discard { call: String },
-}
-
-impl OwnAct {
-    /// The call that it is about.
-    pub(crate) fn call(&self) -> &str {
-        match self {
-            OwnAct::Undo { call, .. } | OwnAct::Commit { call } | OwnAct::Discard { call } => call,
-        }
-    }
 }
 
 impl Permit {

@@ -7,6 +7,8 @@
 //! A file that is replaced keeps its owner, its access control list and its extended attributes; its mode and its time are
 //! those of the turn. What is new belongs to the owner of the workspace where Helve may say so. A file of which only the bits
 //! differ is not written anew.
+//!
+//! Long file: looking, keeping and staging go by the same record of one path, which nobody else needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, FileTimes};

@@ -261,6 +261,7 @@ impl Done {
                     LimitHit::Cpu(bound) => json!(["cpu", bound]),
                     LimitHit::Disk(bound) => json!(["disk", bound]),
                     LimitHit::File(bound) => json!(["file", bound]),
+                    LimitHit::Layer(bound) => json!(["layer", bound]),
                     LimitHit::SystemCall => json!(["system_call", 0]),
                 });
                 json!({"exit": exit, "limit": limit, "left_running": done.left_running})
@@ -292,6 +293,7 @@ impl Done {
             Some("cpu") => Some(LimitHit::Cpu(bound)),
             Some("disk") => Some(LimitHit::Disk(bound)),
             Some("file") => Some(LimitHit::File(bound)),
+            Some("layer") => Some(LimitHit::Layer(bound)),
             Some("system_call") => Some(LimitHit::SystemCall),
             _ => None,
         };

@@ -76,7 +76,7 @@ Examples:
   helve sandbox --ro . --mem 512M --time 1m -- grep -rn 'two words' .
   cat words.txt | helve sandbox -- sort -r | head -1
   helve sandbox --hide src --env EDITOR --env CI=1 -- sh -c 'ls src; echo $CI'
-  helve sandbox --dry-run -- sed -i s/old/new/ notes.txt
+  helve sandbox --dry-run -- sed -i s/old/new/ notes.md
   helve sandbox --report report.json --pids 64 -- true
   helve sandbox -- bash")]
 pub(crate) struct Options {

@@ -111,6 +111,11 @@ impl Client {
         self.to.write_all(text.as_bytes()).await.unwrap();
     }
 
+    /// Waits until a call that was taken back has ended.
+    async fn hear_of_an_end(&mut self) {
+        tokio::time::timeout(Duration::from_secs(60), self.ended.recv()).await.unwrap().unwrap();
+    }
+
     async fn hear(&mut self) -> Value {
         let line = tokio::time::timeout(Duration::from_secs(10), self.from.next_line()).await.unwrap();
         serde_json::from_str(&line.unwrap().unwrap()).unwrap()
@@ -148,7 +153,7 @@ async fn a_call_that_is_taken_back_ends_and_is_not_answered_and_others_go_on() {
     assert_eq!(client.hear().await["id"], 1, "nobody waits for one that goes on");
     let notice = json!({"requestId": "w", "reason": "r"});
     client.say(&[json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": notice})]).await;
-    client.ended.recv().await.unwrap();
+    client.hear_of_an_end().await;
     client.say(&[call(json!(2), "say", "b")]).await;
     assert_eq!(client.hear().await["id"], 2, "the one that was taken back has no answer");
 }
@@ -169,6 +174,6 @@ async fn at_the_end_of_input_what_is_done_is_answered_and_what_goes_on_is_taken_
     client.say(&[call(json!(1), "wait", ""), call(json!(2), "say", "b")]).await;
     client.to.shutdown().await.unwrap();
     assert_eq!(client.hear().await["id"], 2);
-    client.ended.recv().await.unwrap();
+    client.hear_of_an_end().await;
     client.served.await.unwrap().unwrap();
 }

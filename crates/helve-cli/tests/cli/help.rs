@@ -19,6 +19,10 @@ const OTHER_ENDS: &[(&str, i32)] = &[
     ("helve undo c_", 1),
     ("helve undo --force c_", 1),
     ("helve diff c_", 1),
+    // No changes wait here.
+    ("helve commit --list", 0),
+    ("helve commit", 1),
+    ("helve discard", 1),
     // No model is configured, and nobody has talked here.
     ("helve agent --resume", 1),
     ("helve agent", 2),

@@ -1,3 +1,6 @@
+//! Layers read as the overlay leaves them: whiteouts, opaque directories, renames, links and modes, and what a turn of the
+//! workspace makes of them.
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

@@ -14,6 +14,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::call::SandboxReport;
 use crate::cancel::Cancel;
+use crate::denied::Denied;
 use crate::error::{ErrorKind, ToolError};
 use crate::files::Is;
 use crate::text::Capture;
@@ -95,6 +96,8 @@ pub struct Ended {
     pub left_running: u64,
     /// What was taken away.
     pub removed: Vec<Removed>,
+    /// What was refused to it, as far as that was seen.
+    pub denied: Vec<Denied>,
     /// The sandbox that it really ran in.
     pub sandbox: SandboxReport,
 }
@@ -102,7 +105,7 @@ pub struct Ended {
 impl Ended {
     /// An ending about which nothing else is to be said.
     pub fn plain(exit: Exit, sandbox: SandboxReport) -> Ended {
-        Ended { exit, limit: None, left_running: 0, removed: Vec::new(), sandbox }
+        Ended { exit, limit: None, left_running: 0, removed: Vec::new(), denied: Vec::new(), sandbox }
     }
 }
 

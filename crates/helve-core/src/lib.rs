@@ -11,6 +11,7 @@
 //! | [`lane`], [`files`] | the traits behind those handles: shell, egress, blobs; the bridge to a file system |
 //! | [`view`], [`verdict`], [`access`] | data that policy, sandbox and runtime share |
 //! | [`protected`], [`deny_read`] | names of files that run or configure programs without being asked; patterns of files that nobody reads |
+//! | [`denied`] | what a sandbox refused while a command ran |
 //! | [`text`], [`harmless`] | bounded text with an exact count of the rest; text that can do nothing to a terminal |
 //! | [`limits`] | every limit with its default and what happens at it |
 //! | [`strict_json`] | JSON from outside: no duplicate keys, no lost digits, bounded depth |
@@ -24,6 +25,7 @@ pub mod access;
 pub mod call;
 pub mod cancel;
 pub mod context;
+pub mod denied;
 pub mod deny_read;
 pub mod dialect;
 pub mod error;
@@ -49,6 +51,7 @@ pub use access::{Access, CommandUse, Resource};
 pub use call::{Args, Call, CallId, CallResult, SandboxReport, WireError};
 pub use cancel::{Cancel, CancelHandle};
 pub use context::{Context, Progress};
+pub use denied::{Act, CallGroup, Cause, Denied, Explain};
 pub use deny_read::DenyRead;
 pub use dialect::{Dialect, DialectTool};
 pub use error::{ErrorKind, Problem, ToolError};

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use crate::denied::{CallGroup, Explain};
+
 /// What a sandboxed process may reach over the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
@@ -34,6 +36,10 @@ pub struct View {
     pub env: BTreeMap<String, String>,
     /// What it may reach.
     pub network: Network,
+    /// System calls that are granted to it besides the usual ones.
+    pub system_calls: Vec<CallGroup>,
+    /// How closely it is watched for what is refused to it.
+    pub explain: Explain,
     /// The shell that reads the command.
     pub shell: PathBuf,
 }

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use helve_core::{Network, SandboxChoice, View};
+use helve_core::{Explain, Network, SandboxChoice, View};
 
 use crate::config::layers::WORKSPACE_FILE;
 
@@ -217,6 +217,8 @@ pub(crate) fn compile(wishes: Wishes<'_>, workspace: &Path, around: &Surrounding
         deny_read: wishes.deny_read.to_vec(),
         env,
         network,
+        system_calls: Vec::new(),
+        explain: Explain::Rare,
         shell: wishes.shell,
     }
 }

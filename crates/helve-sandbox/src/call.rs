@@ -114,7 +114,7 @@ impl<S: Sandbox> ShellBackend for Backend<S> {
                 Outcome::Ended(drained) => (self.0.exit(&drained)?, drained.bound, drained.left_running),
             };
             let limit = self.0.limit(bound, exit);
-            Ok(Ended { exit, limit, left_running, removed, sandbox: self.report() })
+            Ok(Ended { exit, limit, left_running, removed, denied: Vec::new(), sandbox: self.report() })
         })
     }
 
@@ -135,7 +135,7 @@ impl<S: Sandbox> ShellBackend for Backend<S> {
                 }
             };
             let limit = self.0.limit(bound, exit);
-            Ok(Ended { exit, limit, left_running, removed, sandbox: self.report() })
+            Ok(Ended { exit, limit, left_running, removed, denied: Vec::new(), sandbox: self.report() })
         })
     }
 }

@@ -248,7 +248,7 @@ impl Container {
         let lost = |_| ToolError::internal("The thread that reads from the container failed.");
         let (done, removed) = answer.map_err(lost)??;
         let wire::Done { exit, limit, left_running } = done;
-        Ok(Ended { exit, limit, left_running, removed, sandbox: self.report() })
+        Ok(Ended { exit, limit, left_running, removed, denied: Vec::new(), sandbox: self.report() })
     }
 }
 

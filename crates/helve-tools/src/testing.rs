@@ -107,6 +107,7 @@ impl Fake {
             ended: Ended {
                 limit: self.limit,
                 left_running: self.left_running,
+                denied: Vec::new(),
                 ..Ended::plain(self.exit, SandboxReport::default())
             },
             taken_out: self.taken_out,

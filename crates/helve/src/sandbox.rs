@@ -9,8 +9,9 @@
 //! What a backend runs is awaited in a tokio runtime whose I/O and time drivers are enabled (`enable_all`).
 
 pub use helve_core::{
-    Attach, ContainerChoice, ContainerEngine, Ended, Exit, FilesHelper, Layer, LayerEntry, LayerOutcome,
-    LayerPart, LayerReport, LimitHit, Network, ProcessLimits, Removed, SandboxChoice, ShellJob, View, Work,
+    Act, Attach, CallGroup, Cause, ContainerChoice, ContainerEngine, Denied, Ended, Exit, Explain,
+    FilesHelper, Layer, LayerEntry, LayerOutcome, LayerPart, LayerReport, LimitHit, Network, ProcessLimits,
+    Removed, SandboxChoice, ShellJob, View, Work,
 };
 pub use helve_runtime::{check_workspace, check_writable, hold_layer};
 pub use helve_sandbox::{

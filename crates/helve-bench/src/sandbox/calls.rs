@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use helve::sandbox::{Network, PoolSize, ProcessLimits, SandboxChoice, View, Work};
+use helve::sandbox::{Explain, Network, PoolSize, ProcessLimits, SandboxChoice, View, Work};
 use helve::{Cancel, Exit, OutputSink, ShellBackend, ShellJob, Stream};
 
 use super::Measured;
@@ -121,6 +121,8 @@ impl Place {
             deny_read: Vec::new(),
             env: Self::variables(),
             network: Network::Off,
+            system_calls: Vec::new(),
+            explain: Explain::Rare,
             shell: shell.path().into(),
         }
     }

@@ -161,7 +161,7 @@ pub(super) fn make_empty(scratch: &Path) -> std::io::Result<()> {
 mod tests {
     use pretty_assertions::assert_eq;
 
-    use helve_core::View;
+    use helve_core::{Explain, View};
 
     use super::*;
     use crate::plan::{self, rules};
@@ -183,6 +183,8 @@ mod tests {
             deny_read: Vec::new(),
             env: BTreeMap::new(),
             network: Network::Off,
+            system_calls: Vec::new(),
+            explain: Explain::Rare,
             shell: "/bin/sh".into(),
         };
         let limits = ProcessLimits {

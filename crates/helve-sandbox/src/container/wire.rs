@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use helve_core::{
-    ErrorKind, Exit, LimitHit, Network, ProcessLimits, ShellJob, ToolError, View, WireError, Work,
+    ErrorKind, Exit, Explain, LimitHit, Network, ProcessLimits, ShellJob, ToolError, View, WireError, Work,
 };
 use serde_json::{Value, json};
 
@@ -157,6 +157,8 @@ impl Setup {
                 deny_read: Vec::new(),
                 env: env.collect::<Option<BTreeMap<_, _>>>()?,
                 network: Network::Off,
+                system_calls: Vec::new(),
+                explain: Explain::Rare,
                 shell: value["shell"].as_str()?.into(),
             },
             limits: ProcessLimits {
@@ -333,6 +335,8 @@ mod tests {
             deny_read: Vec::new(),
             env: BTreeMap::from([("A".to_owned(), "ä\n".to_owned())]),
             network: Network::Off,
+            system_calls: Vec::new(),
+            explain: Explain::Rare,
             shell: "/bin/sh".into(),
         };
         let limits = ProcessLimits {

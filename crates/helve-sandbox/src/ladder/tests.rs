@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use helve_core::{Network, SandboxReport};
+use helve_core::{Explain, Network, SandboxReport};
 use pretty_assertions::assert_eq;
 
 use super::*;
@@ -40,6 +40,8 @@ fn steps(state: &std::path::Path, answers: Vec<Climbed>) -> (Steps, Arc<AtomicUs
         deny_read: Vec::new(),
         env: std::collections::BTreeMap::new(),
         network: Network::Off,
+        system_calls: Vec::new(),
+        explain: Explain::Rare,
         shell: "/bin/sh".into(),
     };
     let remember_in = Some(state.to_owned());

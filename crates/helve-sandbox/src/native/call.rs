@@ -337,6 +337,13 @@ impl Engine {
         };
         let limit = spawn::limit_hit(Bound::from_number(said.bound), exit, &self.limits);
         let limit = limit.or_else(|| member.wall.hit(&member.zygote, exit, &self.limits));
-        Ok(Ended { exit, limit, left_running: said.left_running, removed: Vec::new(), sandbox })
+        Ok(Ended {
+            exit,
+            limit,
+            left_running: said.left_running,
+            removed: Vec::new(),
+            denied: Vec::new(),
+            sandbox,
+        })
     }
 }

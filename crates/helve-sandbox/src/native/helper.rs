@@ -196,7 +196,7 @@ fn no_helper() -> ToolError {
 
 #[cfg(test)]
 mod tests {
-    use helve_core::{Network, ProcessLimits, View};
+    use helve_core::{Explain, Network, ProcessLimits, View};
     use rustix::event::{PollFd, PollFlags};
     use std::collections::BTreeMap;
 
@@ -240,6 +240,8 @@ mod tests {
             deny_read: Vec::new(),
             env: BTreeMap::new(),
             network: Network::Off,
+            system_calls: Vec::new(),
+            explain: Explain::Rare,
             shell: "/bin/sh".into(),
         };
         let (device, number) = Place::of(folder.path()).unwrap().numbers();

@@ -199,7 +199,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
-    use helve_core::{ErrorKind, Network};
+    use helve_core::{ErrorKind, Explain, Network};
     use pretty_assertions::assert_eq;
 
     use super::*;
@@ -214,6 +214,8 @@ mod tests {
             deny_read: Vec::new(),
             env: BTreeMap::new(),
             network: Network::Off,
+            system_calls: Vec::new(),
+            explain: Explain::Rare,
             shell: "/bin/bash".into(),
         }
     }

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use pretty_assertions::assert_eq;
 
-use helve_core::View;
+use helve_core::{Explain, View};
 
 use super::*;
 use crate::bwrap::options::{self, Options};
@@ -17,6 +17,8 @@ fn view(workspace: &Path) -> View {
         deny_read: Vec::new(),
         env: BTreeMap::from([("HOME".to_owned(), "/home/user".to_owned())]),
         network: Network::Off,
+        system_calls: Vec::new(),
+        explain: Explain::Rare,
         shell: "/bin/sh".into(),
     }
 }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use helve_core::{Network, View};
+use helve_core::{Explain, Network, View};
 use rustix::process::Pid;
 
 use super::act::{self, Outcome, Side, Stage};
@@ -100,6 +100,8 @@ impl Scene {
             deny_read: Vec::new(),
             env: env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
             network: Network::Off,
+            system_calls: Vec::new(),
+            explain: Explain::Rare,
             shell: "/bin/sh".into(),
         }
     }

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use helve_core::Network;
+use helve_core::{Explain, Network};
 use pretty_assertions::assert_eq;
 
 use super::*;
@@ -15,6 +15,8 @@ fn view(workspace: &Path) -> View {
         deny_read: Vec::new(),
         env: BTreeMap::new(),
         network: Network::Off,
+        system_calls: Vec::new(),
+        explain: Explain::Rare,
         shell: "/bin/sh".into(),
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use helve_core::{
-    Cancel, ContainerChoice, Ended, ErrorKind, Network, OutputSink, ProcessLimits, SandboxChoice,
+    Cancel, ContainerChoice, Ended, ErrorKind, Explain, Network, OutputSink, ProcessLimits, SandboxChoice,
     ShellBackend, ShellJob, Stream, ToolError, View, Work,
 };
 
@@ -43,6 +43,8 @@ pub(crate) fn view(workspace: &Path, home: &Path) -> View {
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect::<BTreeMap<_, _>>(),
         network: Network::Off,
+        system_calls: Vec::new(),
+        explain: Explain::Rare,
         shell: "/bin/bash".into(),
     }
 }

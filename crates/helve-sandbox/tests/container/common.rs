@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use helve_core::{
-    Cancel, ContainerChoice, Ended, Network, OutputSink, ProcessLimits, SandboxChoice, ShellBackend,
+    Cancel, ContainerChoice, Ended, Explain, Network, OutputSink, ProcessLimits, SandboxChoice, ShellBackend,
     ShellJob, Stream, ToolError, View, Work,
 };
 
@@ -42,6 +42,8 @@ pub(crate) fn view(workspace: &Path) -> View {
             .into_iter()
             .collect::<BTreeMap<_, _>>(),
         network: Network::Off,
+        system_calls: Vec::new(),
+        explain: Explain::Rare,
         shell: "/bin/sh".into(),
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use helve_core::{
-    Cancel, Exit, Network, OutputSink, ProcessLimits, SandboxChoice, ShellBackend, ShellJob, Stream,
+    Cancel, Exit, Explain, Network, OutputSink, ProcessLimits, SandboxChoice, ShellBackend, ShellJob, Stream,
     ToolError, View, Work,
 };
 
@@ -39,6 +39,8 @@ pub(crate) fn view(workspace: &Path) -> View {
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect::<BTreeMap<_, _>>(),
         network: Network::Off,
+        system_calls: Vec::new(),
+        explain: Explain::Rare,
         shell: "/bin/bash".into(),
     }
 }

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 
-use helve_core::Network;
+use helve_core::{Explain, Network};
 use pretty_assertions::assert_eq;
 
 use super::*;
@@ -22,6 +22,8 @@ fn scene() -> (tempfile::TempDir, PathBuf, View) {
         deny_read: Vec::new(),
         env: BTreeMap::new(),
         network: Network::Off,
+        system_calls: Vec::new(),
+        explain: Explain::Rare,
         shell: "/bin/sh".into(),
     };
     (folder, root, view)

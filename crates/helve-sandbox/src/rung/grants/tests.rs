@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use helve_core::{Network, View};
+use helve_core::{Explain, Network, View};
 use pretty_assertions::assert_eq;
 
 use super::*;
@@ -33,6 +33,8 @@ fn scene() -> Scene {
         deny_read: Vec::new(),
         env: BTreeMap::new(),
         network: Network::Off,
+        system_calls: Vec::new(),
+        explain: Explain::Rare,
         shell: "/bin/sh".into(),
     };
     Scene { _folder: folder, root, view }

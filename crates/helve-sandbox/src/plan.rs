@@ -9,6 +9,7 @@ pub(crate) mod rules;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -136,6 +137,18 @@ pub(crate) fn usual() -> impl Iterator<Item = (PathBuf, Mount)> {
     copies.chain([(etc.join("hosts"), Mount::File(LOCAL_HOSTS))])
 }
 
+/// An entry of a directory whose real path is given: where it really is, and what. A link is followed to its file, which may
+/// lie where nothing else is shown.
+fn followed(directory: &Path, entry: &Path) -> Option<(PathBuf, Metadata)> {
+    let file = entry.symlink_metadata().ok()?;
+    if file.is_symlink() {
+        let real = entry.canonicalize().ok()?;
+        let file = real.metadata().ok()?;
+        return Some((real, file));
+    }
+    Some((directory.join(entry.file_name()?), file))
+}
+
 impl Plan {
     fn add_system(&mut self) {
         self.0.insert("/proc".into(), Mount::Proc);
@@ -166,10 +179,9 @@ impl Plan {
             // A command that may not write even so little does without the name localhost.
             Network::Off => {}
         }
+        let Ok(etc_real) = etc.canonicalize() else { return };
         for path in names {
-            // A link is followed to its file, which may lie where nothing else is shown, but not where it is hidden.
-            let Ok(real) = path.canonicalize() else { continue };
-            let Ok(file) = real.metadata() else { continue };
+            let Some((real, file)) = followed(&etc_real, &path) else { continue };
             // Where a command may write it could be led elsewhere, and is shown already.
             if wanted.rules.hides(&real) || wanted.rules.in_writable(&path) {
                 continue;

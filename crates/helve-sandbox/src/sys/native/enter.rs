@@ -41,11 +41,15 @@ impl Ahead {
         let mut identity = Identity::new()?;
         if identity.is_root() {
             own_mounts()?;
-            let namespaces = Namespaces::make(&identity)?;
-            if let Some(owner) = owner {
-                identity.expect(owner);
+            // Both make their namespaces beside this process.
+            let namespaces = Holder::namespaces()?;
+            let expected = owner.and_then(|owner| Some((owner, Holder::user_namespace().ok()?)));
+            let common = Common::make()?;
+            let namespaces = Namespaces::of(namespaces, &identity)?;
+            if let Some((owner, holder)) = expected {
+                identity.expect(owner, &holder);
             }
-            return Ok(Ahead { identity, namespaces, common: Common::make()? });
+            return Ok(Ahead { identity, namespaces, common });
         }
         let mut namespaces = Namespaces::make(&identity)?;
         namespaces.enter(&identity)?;
@@ -98,10 +102,13 @@ struct Namespaces {
 
 impl Namespaces {
     fn make(identity: &Identity) -> Result<Namespaces, Failure> {
-        let holder = Holder::namespaces()?;
+        Namespaces::of(Holder::namespaces()?, identity)
+    }
+
+    fn of(holder: Holder, identity: &Identity) -> Result<Namespaces, Failure> {
         let ids @ (inner, outer) = identity.ids();
         let one = |inner: u32, outer: u32| format!("{inner} {outer} 1\n");
-        holder.map(&one(inner.0, outer.0), &one(inner.1, outer.1)).at(Step::UserNamespace)?;
+        holder.stand(&one(inner.0, outer.0), &one(inner.1, outer.1))?;
         Ok(Namespaces { ids, holder: Some(holder), network: Err((Step::Namespaces, libc::ENOENT)) })
     }
 

@@ -50,16 +50,17 @@ pub(super) struct Holder {
 impl Holder {
     /// A user namespace alone.
     pub(super) fn user_namespace() -> Result<Holder, Failure> {
-        Holder::start(0, false)
+        Holder::begin(0, false)
     }
 
     /// A user namespace, and ipc, uts, cgroup and network namespaces that belong to it. The last takes the longest, and is
     /// waited for when it is needed.
     pub(super) fn namespaces() -> Result<Holder, Failure> {
-        Holder::start(libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | libc::CLONE_NEWCGROUP, true)
+        Holder::begin(libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | libc::CLONE_NEWCGROUP, true)
     }
 
-    fn start(others: c_int, network: bool) -> Result<Holder, Failure> {
+    /// Starts the child, which makes its namespaces while this process does something else, until [`Holder::stand`].
+    fn begin(others: c_int, network: bool) -> Result<Holder, Failure> {
         let (done, says) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).at(Step::Process)?;
         let room: &'static Room = Box::leak(Box::new(Room {
             stack: UnsafeCell::new([0; STACK_BYTES]),
@@ -82,12 +83,15 @@ impl Holder {
         }
         // SAFETY: the kernel has just opened it for this process.
         let process = unsafe { OwnedFd::from_raw_fd(process) };
-        let holder = Holder { pid, process, room, done };
-        drop(says);
-        holder.wait()?;
-        holder.made(0, Step::UserNamespace)?;
-        holder.made(1, Step::Namespaces)?;
-        Ok(holder)
+        Ok(Holder { pid, process, room, done })
+    }
+
+    /// Waits until everything but the network stands, and writes the maps of the user namespace. To be called once.
+    pub(super) fn stand(&self, users: &str, groups: &str) -> Result<(), Failure> {
+        self.wait()?;
+        self.made(0, Step::UserNamespace)?;
+        self.made(1, Step::Namespaces)?;
+        self.map(users, groups).at(Step::UserNamespace)
     }
 
     /// Waits for a word. Without one the child has died, and what it has not said is not there.
@@ -105,8 +109,7 @@ impl Holder {
         }
     }
 
-    /// Writes the maps of the user namespace, once.
-    pub(super) fn map(&self, users: &str, groups: &str) -> Result<(), c_int> {
+    fn map(&self, users: &str, groups: &str) -> Result<(), c_int> {
         let number = |error: io::Error| error.raw_os_error().unwrap_or(libc::EIO);
         let file = |name: &str| format!("/proc/{}/{name}", self.pid);
         fs::write(file("setgroups"), "deny").map_err(number)?;

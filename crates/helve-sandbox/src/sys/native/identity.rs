@@ -8,9 +8,7 @@
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use libc::c_int;
-
-use super::failure::Failure;
+use super::failure::{At, Failure};
 use super::holder::{Holder, Ids};
 use super::template::{owner, set_attributes};
 use crate::native::wire::Step;
@@ -82,7 +80,8 @@ impl Identity {
         let index = match known {
             Some(index) => index,
             None => {
-                let users = mapping_namespace(owner, self.outer).map_err(|errno| (Step::Idmap, errno))?;
+                let holder = Holder::user_namespace().map_err(idmap)?;
+                let users = mapping_namespace(&holder, owner, self.outer).map_err(idmap)?;
                 self.shown.push((owner, users));
                 self.shown.len() - 1
             }
@@ -90,9 +89,12 @@ impl Identity {
         self.shown.get(index).map(|(_, users)| users.as_fd()).ok_or((Step::Idmap, libc::EIO))
     }
 
-    /// Makes ready to show files of this owner, who is likely to be met. An error comes again when he is.
-    pub(super) fn expect(&mut self, owner: Ids) {
-        let _ = self.users(owner);
+    /// Makes ready to show files of this owner, who is likely to be met, with a child that was started for it. An error
+    /// comes again when he is.
+    pub(super) fn expect(&mut self, owner: Ids, holder: &Holder) {
+        if let Ok(users) = mapping_namespace(holder, owner, self.outer) {
+            self.shown.push((owner, users));
+        }
     }
 
     /// Who commands are inside, and outside.
@@ -119,12 +121,16 @@ fn map_of_files(owner: u32, outer: u32, own_map: &str) -> String {
 }
 
 /// A user namespace whose only purpose is its map: the owner's files are shown as those of `outer`.
-fn mapping_namespace(owner: Ids, outer: Ids) -> Result<OwnedFd, c_int> {
-    let holder = Holder::user_namespace().map_err(|(_, errno)| errno)?;
+fn mapping_namespace(holder: &Holder, owner: Ids, outer: Ids) -> Result<OwnedFd, Failure> {
     let users = map_of_files(owner.0, outer.0, "/proc/self/uid_map");
     let groups = map_of_files(owner.1, outer.1, "/proc/self/gid_map");
-    holder.map(&users, &groups)?;
-    holder.user()
+    holder.stand(&users, &groups)?;
+    holder.user().at(Step::Idmap)
+}
+
+/// Whatever went wrong, files cannot be shown as somebody else's.
+fn idmap((_, errno): Failure) -> Failure {
+    (Step::Idmap, errno)
 }
 
 /// Who root's commands are outside, unless a workspace that cannot be idmapped decides.

@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering;
 
 use libc::{c_int, pid_t};
 use rustix::process::Pid;
+use rustix::thread::CpuSet;
 
 use super::control::{receive, tell};
 use super::descriptors::keep_only;
@@ -42,7 +43,7 @@ use crate::sys::report::errno;
 pub(crate) fn zygote_main() -> ! {
     // SAFETY: Helve's side put it there for this process, which has just begun and uses no other.
     let control = unsafe { OwnedFd::from_raw_fd(CONTROL) };
-    end(live(control, None))
+    end(live(control, None, None))
 }
 
 /// Forks a helper that learns later which view it is for. None if this process has other threads: what they held would be
@@ -54,15 +55,42 @@ pub(crate) fn fork_zygote(control: OwnedFd) -> io::Result<Option<Pid>> {
     if rustix::fs::stat("/proc/self/task")?.st_nlink != TASKS_OF_ONE_THREAD {
         return Ok(None);
     }
+    let busy = rustix::thread::sched_getcpu();
     // SAFETY: this process has one thread, so its child may do whatever it may.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
+            let processors = Processors::without(busy);
             let owner = rustix::fs::stat(".").ok().map(|stat| (stat.st_uid, stat.st_gid));
             let _ = rustix::process::chdir("/");
-            end(forget().and_then(|()| live(control, owner)))
+            end(forget().and_then(|()| live(control, owner, processors)))
         }
         pid => Ok(Pid::from_raw(pid)),
+    }
+}
+
+/// The processors that this process may use, while it keeps away from one of them.
+///
+/// What the helper starts ahead is to run beside Helve, which goes on where it was. The kernel would often put a new process
+/// behind it there, and leave another processor idle for longer than all of this takes.
+struct Processors(CpuSet);
+
+impl Processors {
+    /// Keeps this process, and what it starts, away from a processor. None if there is no other.
+    fn without(busy: usize) -> Option<Processors> {
+        let all = rustix::thread::sched_getaffinity(None).ok()?;
+        let mut others = all;
+        others.unset(busy);
+        if others.count() == 0 {
+            return None;
+        }
+        rustix::thread::sched_setaffinity(None, &others).ok()?;
+        Some(Processors(all))
+    }
+
+    /// Uses all of them again: what commands inherit.
+    fn restore(self) -> io::Result<()> {
+        rustix::thread::sched_setaffinity(None, &self.0).map_err(io::Error::from)
     }
 }
 
@@ -89,7 +117,7 @@ fn forget() -> io::Result<()> {
     Ok(())
 }
 
-fn live(control: OwnedFd, owner: Option<Ids>) -> io::Result<()> {
+fn live(control: OwnedFd, owner: Option<Ids>, processors: Option<Processors>) -> io::Result<()> {
     let own = rustix::io::fcntl_dupfd_cloexec(&control, 10)?;
     // Closed or replaced in `begin`, with everything else that is open.
     let _ = control.into_raw_fd();
@@ -98,6 +126,9 @@ fn live(control: OwnedFd, owner: Option<Ids>) -> io::Result<()> {
     let ahead = Ahead::make(owner);
     let Some(setup) = hear_setup(&control)? else { return Ok(()) };
     let entered = ahead.and_then(|ahead| ahead.enter(setup, umask));
+    if let Some(processors) = processors {
+        processors.restore()?;
+    }
     let (world, laid) = match entered {
         Ok(entered) => entered,
         Err((step, errno)) => {

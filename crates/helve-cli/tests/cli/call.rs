@@ -419,3 +419,18 @@ fn check_shows_what_hides() {
     let below = told.lines().find(|line| line.contains("rm -rf y")).unwrap().find("rm -rf y").unwrap();
     assert_eq!(carets.find('^'), Some(below), "{told}");
 }
+
+#[test]
+fn a_single_command_may_use_every_processor() {
+    let allowed = |status: &str| {
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+            .map(|list| list.trim().to_owned())
+    };
+    let outside = allowed(&std::fs::read_to_string("/proc/self/status").unwrap()).unwrap();
+    let world = World::new();
+    // The helper keeps away from Helve's own processor while it prepares; what it starts must not.
+    let (code, inside) = world.run(&["run", "cat /proc/self/status"]).quiet();
+    assert_eq!((code, allowed(&inside)), (Some(0), Some(outside)));
+}

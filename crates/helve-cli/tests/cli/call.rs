@@ -430,6 +430,8 @@ fn a_single_command_may_use_every_processor() {
     };
     let outside = allowed(&std::fs::read_to_string("/proc/self/status").unwrap()).unwrap();
     let world = World::new();
+    // The first call tries what the sandbox holds, and needs other helpers for that.
+    assert_eq!(world.run(&["run", "true"]).code, Some(0));
     // The helper keeps away from Helve's own processor while it prepares; what it starts must not.
     let (code, inside) = world.run(&["run", "cat /proc/self/status"]).quiet();
     assert_eq!((code, allowed(&inside)), (Some(0), Some(outside)));

@@ -98,18 +98,27 @@ fn write_string(out: &mut Vec<u8>, text: &str) -> bool {
     plain
 }
 
-/// Whether nothing has to be escaped. Eight bytes are judged at once.
+/// Whether nothing has to be escaped. Eight bytes are judged at once; where there are fewer left, some are judged twice.
 fn is_plain(bytes: &[u8]) -> bool {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const TOPS: u64 = ONES << 7;
-    let (chunks, rest) = bytes.as_chunks::<8>();
     // The top bit of a byte is set where the byte is below `least`; a byte that itself has it set is not.
     let below = |word: u64, least: u64| word.wrapping_sub(ONES * least) & !word & TOPS;
-    chunks.iter().all(|chunk| {
-        let word = u64::from_le_bytes(*chunk);
+    let plain = |word: u64| {
         let is = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
         below(word, 0x20) | is(b'"') | is(b'\\') == 0
-    }) && !rest.iter().any(|byte| needs_escape(*byte))
+    };
+    match (bytes.last_chunk::<8>(), bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        (Some(last), ..) => {
+            bytes.as_chunks::<8>().0.iter().all(|chunk| plain(u64::from_le_bytes(*chunk)))
+                && plain(u64::from_le_bytes(*last))
+        }
+        (None, Some(first), Some(last)) => {
+            let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+            plain(u64::from(first) | (u64::from(last) << 32))
+        }
+        _ => !bytes.iter().any(|byte| needs_escape(*byte)),
+    }
 }
 
 fn write_escaped(out: &mut Vec<u8>, bytes: &[u8]) {

@@ -4,6 +4,7 @@
 //! put into order. Most of the cost of sorting is thus a copy. Where members begin is kept for all open objects in one place,
 //! and their keys are compared where they were written.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use serde::ser::{
@@ -261,34 +262,42 @@ pub(super) struct Object<'o> {
 }
 
 /// A member that is written: where it begins in the output, and where its key ends. It ends where the next begins.
+#[derive(Clone, Copy)]
 pub(super) struct Member {
     start: usize,
     key_end: usize,
-    /// The key itself, where it is not written as it is.
-    key: Option<Box<str>>,
+    /// Whether the key is written as it is.
+    plain: bool,
 }
 
 impl Member {
-    fn key<'k>(&'k self, out: &'k [u8], from: usize) -> &'k [u8] {
-        match &self.key {
-            Some(key) => key.as_bytes(),
-            None => out.get(self.start + 1 - from..self.key_end - 1 - from).unwrap_or_default(),
+    /// The key as it is written in `out`, which begins with the byte `from` of the output.
+    fn written<'k>(&self, out: &'k [u8], from: usize) -> &'k [u8] {
+        out.get(self.start + 1 - from..self.key_end - 1 - from).unwrap_or_default()
+    }
+
+    fn key<'k>(&self, out: &'k [u8], from: usize) -> Cow<'k, [u8]> {
+        let quoted = out.get(self.start - from..self.key_end - from).unwrap_or_default();
+        match self.plain {
+            true => Cow::Borrowed(self.written(out, from)),
+            false => Cow::Owned(serde_json::from_slice::<String>(quoted).unwrap_or_default().into_bytes()),
         }
     }
 }
 
 /// The order of two members in `out`, which begins with the byte `from` of the output.
 fn order(one: &Member, other: &Member, out: &[u8], from: usize) -> Ordering {
-    utf16_order(one.key(out, from), other.key(out, from))
+    if one.plain && other.plain {
+        return utf16_order(one.written(out, from), other.written(out, from));
+    }
+    utf16_order(&one.key(out, from), &other.key(out, from))
 }
 
 impl Object<'_> {
     /// Says that a key stands from `start` on.
     fn has_key(&mut self, start: usize, plain: bool) {
         let Writer { out, members, .. } = &mut self.writer;
-        let written = out.get(start..).unwrap_or_default();
-        let key = if plain { None } else { serde_json::from_slice(written).ok() };
-        let member = Member { start, key_end: out.len(), key };
+        let member = Member { start, key_end: out.len(), plain };
         if members.len() > self.first
             && let Some(before) = members.last()
         {
@@ -306,9 +315,10 @@ impl Object<'_> {
 
     fn close(self) -> Result<(), StoreError> {
         let Writer { out, members, .. } = self.writer;
-        let own = members.get(self.first..).unwrap_or_default();
+        let own = members.get_mut(self.first..).unwrap_or_default();
         if !self.is_sorted {
-            reorder(out, own);
+            let bytes = own.first().map_or(0, |first| out.len() - first.start);
+            if own.len() <= FEW && bytes <= SHORT { turn(out, own) } else { reorder(out, own) }
         }
         if !own.is_empty() {
             // The comma behind the last member.
@@ -317,6 +327,33 @@ impl Object<'_> {
         members.truncate(self.first);
         out.extend_from_slice(self.close);
         Ok(())
+    }
+}
+
+/// So many members of so many bytes are put into order where they stand.
+const FEW: usize = 8;
+const SHORT: usize = 512;
+
+/// Puts a few short members into order: each in turn to its place among those before it.
+fn turn(out: &mut [u8], members: &mut [Member]) {
+    let end = out.len();
+    for at in 1..members.len() {
+        let moved = members[at];
+        let before = &members[..at];
+        let place =
+            before.iter().rposition(|one| order(one, &moved, out, 0).is_le()).map_or(0, |last| last + 1);
+        if place == at {
+            continue;
+        }
+        let behind = members.get(at + 1).map_or(end, |next| next.start);
+        let (length, start) = (behind - moved.start, members[place].start);
+        out[start..behind].rotate_right(length);
+        members[place..=at].rotate_right(1);
+        members[place] = Member { start, key_end: start + (moved.key_end - moved.start), ..moved };
+        for later in &mut members[place + 1..=at] {
+            later.start += length;
+            later.key_end += length;
+        }
     }
 }
 

@@ -110,6 +110,23 @@ proptest! {
     }
 }
 
+#[test]
+fn few_and_many_short_and_long_members_come_into_order() {
+    for count in 0..12_usize {
+        for long in [1, 100] {
+            let member = |n: usize| (format!("k{n:02}"), json!("x".repeat(n * long % 251)));
+            let sorted: Vec<(String, Value)> = (0..count).map(member).collect();
+            let expected = serde_json::to_string(&Value::Object(sorted.iter().cloned().collect())).unwrap();
+            for step in 0..count {
+                let mut members = sorted.clone();
+                members.rotate_left(step);
+                members.swap(0, step / 2);
+                assert_eq!(text(&Value::Object(members.into_iter().collect())), expected);
+            }
+        }
+    }
+}
+
 #[derive(serde::Serialize)]
 enum Kind {
     Unit,

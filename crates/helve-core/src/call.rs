@@ -18,13 +18,13 @@ impl CallId {
     /// Builds an id from milliseconds since 1970 and 80 random bits (a ULID).
     pub fn from_parts(unix_ms: u64, random: u128) -> Self {
         let bits = (u128::from(unix_ms & 0xFFFF_FFFF_FFFF) << 80) | (random & ((1 << 80) - 1));
-        let mut text = String::with_capacity(28);
-        text.push_str("c_");
-        for place in (0..26).rev() {
-            let index = ((bits >> (place * 5)) & 31) as usize;
-            text.push(char::from(CROCKFORD[index]));
+        let mut text = *b"c_00000000000000000000000000";
+        let mut left = bits;
+        for letter in text[2..].iter_mut().rev() {
+            *letter = CROCKFORD[(left & 31) as usize];
+            left >>= 5;
         }
-        CallId(text)
+        CallId(String::from_utf8_lossy(&text).into_owned())
     }
 
     /// The id as text.

@@ -1,6 +1,7 @@
 //! Taking a call back: one end tells, the other is told.
 
 use std::future::Future as _;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
@@ -10,7 +11,15 @@ use tokio::sync::Notify;
 /// Tells a tool that its call was taken back. It fires when any of its sources does; one without sources never does. Cheap to
 /// clone.
 #[derive(Clone, Debug, Default)]
-pub struct Cancel(Option<Arc<[Arc<Source>]>>);
+pub struct Cancel(Sources);
+
+#[derive(Clone, Debug, Default)]
+enum Sources {
+    #[default]
+    None,
+    One(Arc<Source>),
+    Many(Arc<[Arc<Source>]>),
+}
 
 /// The other end of a [`Cancel`]. Dropping it cancels nothing.
 #[derive(Clone, Debug)]
@@ -26,7 +35,7 @@ impl Cancel {
     /// A new pair.
     pub fn pair() -> (CancelHandle, Cancel) {
         let source = Arc::new(Source::default());
-        (CancelHandle(Arc::clone(&source)), Cancel(Some(Arc::new([source]))))
+        (CancelHandle(Arc::clone(&source)), Cancel(Sources::One(source)))
     }
 
     /// One that never fires.
@@ -35,7 +44,11 @@ impl Cancel {
     }
 
     fn sources(&self) -> &[Arc<Source>] {
-        self.0.as_deref().unwrap_or_default()
+        match &self.0 {
+            Sources::None => &[],
+            Sources::One(source) => std::slice::from_ref(source),
+            Sources::Many(sources) => sources,
+        }
     }
 
     /// One that fires when either does.
@@ -44,7 +57,7 @@ impl Cancel {
         match (self.sources(), other.sources()) {
             (_, []) => self,
             ([], _) => other.clone(),
-            (own, more) => Cancel(Some(own.iter().chain(more).cloned().collect())),
+            (own, more) => Cancel(Sources::Many(own.iter().chain(more).cloned().collect())),
         }
     }
 
@@ -55,22 +68,34 @@ impl Cancel {
 
     /// Waits until it fires; for ever if it never does.
     pub async fn cancelled(&self) {
-        let mut waiting: Vec<_> = self.sources().iter().map(|source| Box::pin(source.fires())).collect();
+        // Few calls have more sources than these, which need no room of their own.
+        let (few, more) = match self.sources() {
+            [one, two, three, more @ ..] => ([Some(one), Some(two), Some(three)], more),
+            [one, two] => ([Some(one), Some(two), None], &[][..]),
+            [one] => ([Some(one), None, None], &[][..]),
+            [] => ([None, None, None], &[][..]),
+        };
+        let [one, two, three] = few.map(fires);
+        let (mut one, mut two, mut three) = (pin!(one), pin!(two), pin!(three));
+        let mut more: Vec<_> = more.iter().map(|source| Box::pin(fires(Some(source)))).collect();
         std::future::poll_fn(|poller| {
-            let done = waiting.iter_mut().any(|source| source.as_mut().poll(poller).is_ready());
+            let done = one.as_mut().poll(poller).is_ready()
+                || two.as_mut().poll(poller).is_ready()
+                || three.as_mut().poll(poller).is_ready()
+                || more.iter_mut().any(|source| source.as_mut().poll(poller).is_ready());
             if done { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }
 }
 
-impl Source {
-    async fn fires(&self) {
-        // Whoever is told from here on is woken; what was told before shows.
-        let told = self.waits.notified();
-        if !self.fired.load(Ordering::Acquire) {
-            told.await;
-        }
+/// Waits until a source fires; for ever if there is none.
+async fn fires(source: Option<&Arc<Source>>) {
+    let Some(source) = source else { return std::future::pending().await };
+    // Whoever is told from here on is woken; what was told before shows.
+    let told = source.waits.notified();
+    if !source.fired.load(Ordering::Acquire) {
+        told.await;
     }
 }
 
@@ -88,14 +113,23 @@ mod tests {
     use std::time::Duration;
 
     #[tokio::test]
-    async fn either_source_fires() {
-        for which in [0, 1] {
-            let (pairs, cancels): (Vec<_>, Vec<_>) = (0..2).map(|_| Cancel::pair()).unzip();
-            let both = cancels[0].clone().or(&cancels[1]);
-            assert!(!both.is_cancelled());
-            pairs[which].cancel();
-            assert!(both.is_cancelled());
-            tokio::time::timeout(Duration::from_secs(5), both.cancelled()).await.unwrap();
+    async fn any_source_fires() {
+        for many in 1..=6 {
+            for which in 0..many {
+                let (pairs, cancels): (Vec<_>, Vec<_>) = (0..many).map(|_| Cancel::pair()).unzip();
+                let any = cancels.iter().fold(Cancel::never(), |any, one| any.or(one));
+                assert!(!any.is_cancelled());
+                let waits = tokio::spawn({
+                    let any = any.clone();
+                    async move { any.cancelled().await }
+                });
+                tokio::task::yield_now().await;
+                assert!(!waits.is_finished());
+                pairs[which].cancel();
+                assert!(any.is_cancelled());
+                tokio::time::timeout(Duration::from_secs(5), any.cancelled()).await.unwrap();
+                tokio::time::timeout(Duration::from_secs(5), waits).await.unwrap().unwrap();
+            }
         }
     }
 

@@ -245,7 +245,7 @@ fn outcome_entry<'a>(result: &'a CallResult, beside: Beside<'a>) -> Entry<Body<'
 fn entry<'a>(kind: EntryKind, call: Option<&CallId>, body: Body<'a>) -> Entry<Body<'a>> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let at_us = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
-    Entry { kind, call: call.map(CallId::to_string), at_us, body }
+    Entry { kind, call: call.map(|call| call.as_str().to_owned()), at_us, body }
 }
 
 #[cfg(test)]

@@ -268,7 +268,8 @@ pub(super) async fn converse<T, W: Future<Output = T>>(
     let mut work = pin!(work(Line { cancel: cancel.clone(), progress, peer: Arc::new(client) }));
     let mut taken_back = pin!(taken_back);
     let mut reporter = Reporter { peer, token, last: None, sending: None };
-    let mut answering = FuturesUnordered::new();
+    // Few requests ask anything.
+    let mut answering: Option<FuturesUnordered<BoxFuture<'_, ()>>> = None;
     let done = loop {
         tokio::select! {
             // Most work is done at the first look.
@@ -279,11 +280,13 @@ pub(super) async fn converse<T, W: Future<Output = T>>(
             Some(note) = next_note(&mut notes), if reporter.is_free() => reporter.report(&note),
             said = talk.0.heard(), if reporter.is_free() => match said {
                 Said::Logged { level, logger, data } => reporter.log(level, logger, data),
-                Said::Asked { kind, params, answer } => answering.push(async move {
-                    let _ = answer.send(ask(peer, kind, params).await);
-                }),
+                Said::Asked { kind, params, answer } => {
+                    answering.get_or_insert_default().push(Box::pin(async move {
+                        let _ = answer.send(ask(peer, kind, params).await);
+                    }));
+                }
             },
-            Some(()) = answering.next() => {}
+            Some(()) = next_answer(&mut answering) => {}
         }
     };
     if !cancel.is_cancelled() {
@@ -315,6 +318,14 @@ pub(super) async fn converse<T, W: Future<Output = T>>(
 async fn next_note(notes: &mut Option<mpsc::Receiver<ProgressNote>>) -> Option<ProgressNote> {
     match notes {
         Some(notes) => notes.recv().await,
+        None => None,
+    }
+}
+
+/// The next question that is answered; waits for it.
+async fn next_answer(answering: &mut Option<FuturesUnordered<BoxFuture<'_, ()>>>) -> Option<()> {
+    match answering {
+        Some(answering) => answering.next().await,
         None => None,
     }
 }

@@ -61,8 +61,8 @@ impl Notes {
         self.told().notes.push(note);
     }
 
-    fn ran_in(&self, sandbox: &SandboxReport) {
-        self.told().sandbox = Some(sandbox.clone());
+    fn ran_in(&self, sandbox: SandboxReport) {
+        self.told().sandbox = Some(sandbox);
     }
 
     pub(crate) fn take(&self) -> Told {
@@ -398,7 +398,7 @@ impl Shell for GovernedShell {
                     (ended, Some(report))
                 }
             };
-            self.notes.ran_in(&ended.sandbox);
+            self.notes.ran_in(ended.sandbox.clone());
             let drain = sink.take().ok_or_else(|| ToolError::internal("The command's output was lost."))?;
             let drained = off_async(|| drain.finish(budget));
             if drained.blob.is_some() {

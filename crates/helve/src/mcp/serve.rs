@@ -166,7 +166,8 @@ impl Host for RuntimeHost {
     fn call(&self, call: HostCall) -> BoxFuture<'_, CallResult> {
         Box::pin(async move {
             let HostCall { call, client, cancel, progress, peer, beside } = call;
-            let caller = if client.is_empty() { "mcp".to_owned() } else { format!("mcp:{client}") };
+            let caller =
+                if client.is_empty() { "mcp".to_owned() } else { ["mcp:", client.as_str()].concat() };
             let scope = CallScope {
                 cancel: Some(cancel),
                 progress,

@@ -29,8 +29,8 @@ impl Servers for OneTool {
                 return Err(ToolError::new(ErrorKind::Blocked, message)
                     .hint("This is a fault in the tool: it may call what its declaration names as origin."));
             }
-            let reply = self.servers.call(ServerCall { cancel: self.cancel.clone(), ..call }).await?;
-            if let Some(sandbox) = &reply.sandbox {
+            let mut reply = self.servers.call(ServerCall { cancel: self.cancel.clone(), ..call }).await?;
+            if let Some(sandbox) = reply.sandbox.take() {
                 self.notes.ran_in(sandbox);
             }
             Ok(reply)

@@ -28,6 +28,11 @@ def say(message):
     raw(json.dumps(message).encode() + b"\n")
 
 
+def token_of(message):
+    """The token of a call's progress; what it would be where nobody has asked for any."""
+    return message["params"].get("_meta", {}).get("progressToken", message["id"])
+
+
 def note(method, **params):
     say({"jsonrpc": "2.0", "method": method, "params": params})
 
@@ -120,7 +125,7 @@ class Useful(Plain):
             print("waits", file=sys.stderr, flush=True)
             return None
         if name == "count":
-            token = message["params"]["_meta"]["progressToken"]
+            token = token_of(message)
             for number in range(1, 4):
                 note("notifications/progress", progressToken=token, progress=number, total=3, message=f"step {number}")
                 time.sleep(0.05)
@@ -463,7 +468,7 @@ class Words(Plain):
                 "serverInfo": {"name": f"test{HIDDEN}", "version": HIDDEN}}
 
     def call(self, name, args, message):
-        token = message["params"]["_meta"]["progressToken"]
+        token = token_of(message)
         note("notifications/progress", progressToken=token, progress=1, message=f"half{HIDDEN}")
         note("notifications/message", level="error", logger=HIDDEN, data=f"log{HIDDEN}")
         if args.get("say") == "fail":
@@ -529,7 +534,7 @@ class Floods(Plain):
     """As many notes as it is told, between the call and its answer."""
 
     def call(self, name, args, message):
-        count, token = int(args["say"]), message["params"]["_meta"]["progressToken"]
+        count, token = int(args["say"]), token_of(message)
         for number in range(count):
             if WORDS[0] == "progress":
                 note("notifications/progress", progressToken=token, progress=number, message="x" * 100)

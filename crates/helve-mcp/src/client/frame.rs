@@ -8,7 +8,8 @@ use std::sync::{Arc, OnceLock};
 
 use rmcp::RoleClient;
 use rmcp::model::{
-    CallToolResult, ClientJsonRpcMessage, ErrorData, RequestId, ServerJsonRpcMessage, ServerResult,
+    CallToolResult, ClientJsonRpcMessage, ContentBlock, ErrorData, RequestId, ServerJsonRpcMessage,
+    ServerResult,
 };
 use rmcp::transport::Transport;
 use serde::de::IgnoredAny;
@@ -130,6 +131,45 @@ pub(crate) fn read(line: &[u8]) -> Said {
     }
 }
 
+/// An answer with texts alone, read in one go.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OnlyText<'t> {
+    jsonrpc: &'t str,
+    id: RequestId,
+    #[serde(borrow)]
+    result: Texts<'t>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Texts<'t> {
+    #[serde(borrow)]
+    content: Vec<Text<'t>>,
+    is_error: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text<'t> {
+    r#type: &'t str,
+    text: String,
+}
+
+impl OnlyText<'_> {
+    fn message(self) -> Option<ServerJsonRpcMessage> {
+        let OnlyText { jsonrpc, id, result } = self;
+        if jsonrpc != "2.0" || result.content.iter().any(|block| block.r#type != "text") {
+            return None;
+        }
+        let mut read = CallToolResult::default();
+        read.result_type = None;
+        read.content = result.content.into_iter().map(|block| ContentBlock::text(block.text)).collect();
+        read.is_error = result.is_error;
+        Some(ServerJsonRpcMessage::response(ServerResult::CallToolResult(read), id))
+    }
+}
+
 /// An answer without anything that it need not have.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -157,6 +197,9 @@ struct OfACall {
 /// The result of a call, which most lines are, read straight. The general way reads a line into a copy and tries it as every
 /// other kind of result first, which takes several times as long and comes to the same.
 fn of_a_call(text: &str) -> Option<ServerJsonRpcMessage> {
+    if let Some(answer) = serde_json::from_str::<OnlyText<'_>>(text).ok().and_then(OnlyText::message) {
+        return Some(answer);
+    }
     let Plain { jsonrpc, id, result } = serde_json::from_str(text).ok()?;
     let _: OfACall = serde_json::from_str(result.get()).ok().filter(|_| jsonrpc == "2.0")?;
     let result: CallToolResult = serde_json::from_str(result.get()).ok()?;

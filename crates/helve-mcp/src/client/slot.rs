@@ -297,6 +297,7 @@ impl Slot {
         let mut sign_ins = 0;
         loop {
             let connection = tokio::select! {
+                biased;
                 connection = Box::pin(self.connection()) => connection?,
                 () = call.cancel.cancelled() => return Err(cancelled()),
             };

@@ -54,7 +54,9 @@ struct Frame<'c> {
 
 #[derive(Serialize)]
 struct Params<'c> {
-    _meta: Meta,
+    /// Only for who listens: a server has the less to read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    _meta: Option<Meta>,
     name: &'c str,
     #[serde(skip_serializing_if = "Option::is_none")]
     arguments: Option<&'c Map<String, Value>>,
@@ -90,7 +92,7 @@ impl Straight {
     ) -> Result<Asked, ServiceError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let params = Params {
-            _meta: Meta { progress_token: number },
+            _meta: call.progress.is_heard().then_some(Meta { progress_token: number }),
             name: &call.tool,
             arguments: call.args.as_object(),
         };

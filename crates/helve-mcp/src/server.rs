@@ -20,6 +20,7 @@
 
 #![expect(deprecated, reason = "the older era has logging and sampling, which the newer one only tolerates")]
 
+mod awake;
 mod crowd;
 mod door;
 mod exchange;

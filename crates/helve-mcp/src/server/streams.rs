@@ -21,6 +21,7 @@ use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
+use super::awake::Awake;
 use super::door::Door;
 use super::input::{self, Lines, Next};
 use super::output::Outbox;
@@ -28,7 +29,7 @@ use super::straight;
 
 /// So many calls are begun before those under way are looked at: they are recorded and answered together, while the client
 /// reads what came before.
-const TOGETHER: usize = 8;
+const TOGETHER: usize = 16;
 /// So many calls run here at once. More go to the loop, so that there is always somebody who reads on.
 const MOST_CALLS: usize = 256;
 /// How long calls may go on once the client says nothing more: as long as the loop lets those that it runs.
@@ -46,6 +47,7 @@ pub(super) struct Streams<R, W: AsyncWrite + Unpin> {
     under_way: HashMap<RequestId, CancelHandle>,
     /// Until when the last calls may go on.
     patience: Option<Pin<Box<Sleep>>>,
+    awake: Awake,
 }
 
 impl<R, W> Streams<R, W>
@@ -59,7 +61,8 @@ where
         // What is fed is within the limit.
         let general = AsyncRwTransport::new(feed.clone(), outbox.clone()).with_max_line_length(usize::MAX);
         let (calls, under_way) = (FuturesUnordered::new(), HashMap::new());
-        Streams { lines, outbox, general, feed, door, calls, under_way, patience: None }
+        let awake = Awake::new();
+        Streams { lines, outbox, general, feed, door, calls, under_way, patience: None, awake }
     }
 
     fn poll_receive(&mut self, poller: &mut Context<'_>) -> Poll<Option<RxJsonRpcMessage<RoleServer>>> {
@@ -73,6 +76,7 @@ where
             let has_more = was_full || self.begin();
             while let Poll::Ready(Some(id)) = self.calls.poll_next_unpin(poller) {
                 self.under_way.remove(&id);
+                self.awake.happened();
             }
             let sent = self.outbox.poll_send(poller);
             let is_full = self.outbox.is_full();
@@ -83,8 +87,12 @@ where
                 return self.poll_end(sent.is_ready(), poller);
             }
             if is_full || self.lines.poll_more(poller).is_pending() {
+                if !is_full {
+                    self.awake.poll(poller);
+                }
                 return Poll::Pending;
             }
+            self.awake.happened();
         }
     }
 

@@ -1,0 +1,100 @@
+//! Waiting awake: for a moment after something has happened, whoever serves a client looks again instead of going to sleep.
+//!
+//! A processor without work sleeps, and to wake it takes longer than most calls do. So the next request of a client that asks
+//! one thing after the other, and the answer of a server that is quick, find somebody who looks. Between two looks everybody
+//! else may run, and where somebody else does so for long, this one sleeps as ever: on a machine that is busy nothing is won.
+
+use std::pin::pin;
+use std::task::Context;
+use std::time::{Duration, Instant};
+
+/// For so long it is looked again.
+const MOMENT: Duration = Duration::from_micros(100);
+/// Whoever was kept from looking for so long is not alone here.
+const KEPT_OFF: Duration = Duration::from_millis(1);
+/// For so long nobody tries again then.
+const REST: Duration = Duration::from_millis(250);
+
+/// Knows whether it is worth to stay awake.
+pub(super) struct Awake {
+    until: Option<Instant>,
+    rests: Option<Instant>,
+    /// Where there is one processor, whoever looks is in the way of whom it waits for.
+    can: bool,
+}
+
+impl Awake {
+    pub(super) fn new() -> Awake {
+        let can = std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1);
+        Awake { until: None, rests: None, can }
+    }
+
+    /// Something happened, so that more may.
+    pub(super) fn happened(&mut self) {
+        self.until = None;
+    }
+
+    /// Has the task that waits polled again soon, if that is worth it. Before that the runtime has looked for what came.
+    pub(super) fn poll(&mut self, poller: &mut Context<'_>) {
+        if !self.can {
+            return;
+        }
+        let now = Instant::now();
+        if self.rests.is_some_and(|rests| now < rests) || now >= *self.until.get_or_insert(now + MOMENT) {
+            return;
+        }
+        std::thread::yield_now();
+        if now.elapsed() > KEPT_OFF {
+            self.rests = Some(now + REST);
+            return;
+        }
+        // Its first poll asks to be polled again.
+        let _ = pin!(tokio::task::yield_now()).poll(poller);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::Poll;
+
+    /// How often a task that waits is polled until it sleeps, and how often after that.
+    async fn polls(mut awake: Awake) -> (u32, u32) {
+        let count = Arc::new(AtomicU32::new(0));
+        let counts = Arc::clone(&count);
+        let waits = tokio::spawn(std::future::poll_fn(move |poller| {
+            counts.fetch_add(1, Ordering::Relaxed);
+            awake.poll(poller);
+            Poll::<()>::Pending
+        }));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let before = count.load(Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        waits.abort();
+        (before, count.load(Ordering::Relaxed) - before)
+    }
+
+    #[tokio::test]
+    async fn who_waits_looks_again_for_a_moment_and_then_sleeps() {
+        let mut most = 0;
+        // On a busy machine one that begins may be kept off at once.
+        for _ in 0..100 {
+            let (before, after) = polls(Awake { until: None, rests: None, can: true }).await;
+            assert_eq!(after, 0, "it sleeps");
+            most = most.max(before);
+            if most > 1 {
+                break;
+            }
+        }
+        assert!(most > 1, "it looked once");
+    }
+
+    #[tokio::test]
+    async fn nobody_is_in_the_way_of_whom_it_waits_for() {
+        assert_eq!(polls(Awake { until: None, rests: None, can: false }).await, (1, 0));
+        let rests = Some(Instant::now() + Duration::from_secs(60));
+        assert_eq!(polls(Awake { until: None, rests, can: true }).await, (1, 0));
+    }
+}

@@ -416,6 +416,26 @@ async fn progress_comes_through_and_questions_are_refused_unless_allowed() {
 }
 
 #[tokio::test]
+async fn progress_is_asked_for_only_where_somebody_listens() {
+    let (fleet, _, _) = fleet(spec("s"), |io| {
+        while let Some(message) = io.next_call(&echo_tool("shows")) {
+            if message["method"] == "tools/call" {
+                io.answer(&message, text(&message["params"].to_string()));
+            }
+        }
+    });
+    let (notes, _heard) = mpsc::channel::<ProgressNote>(8);
+    for (listener, asked) in [(None, false), (Some(notes), true)] {
+        let mut asking = call("s", "echo", json!({"say": "x"}));
+        asking.progress = Progress::new(CallId::from_parts(1, 1), listener);
+        let reply = fleet.call(asking).await.unwrap();
+        let params: Value = serde_json::from_str(&helve_core::output::join_text(&reply.content)).unwrap();
+        assert_eq!(params["_meta"]["progressToken"].is_i64(), asked, "{params}");
+        assert_eq!(params.get("_meta").is_some(), asked, "{params}");
+    }
+}
+
+#[tokio::test]
 async fn an_error_of_the_server_and_a_failed_result_are_told_apart() {
     let (fleet, _, _) = fleet(spec("s"), |io| {
         while let Some(message) = io.next_call(&echo_tool("fails")) {

@@ -154,6 +154,8 @@ fn answer() -> impl Strategy<Value = Value> {
             json!([{"type": "image", "data": "AAAA", "mimeType": "image/png"}, {"type": "text", "text": "b"}])
         ),
         Just(json!([{"type": "strange"}])),
+        Just(json!([{"type": "image", "text": "c"}])),
+        Just(json!([{"type": "text", "text": "d", "annotations": {"priority": 0.5}}])),
         Just(json!("text")),
         Just(Value::Null),
     ];

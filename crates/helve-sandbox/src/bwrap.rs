@@ -109,7 +109,7 @@ impl Bwrap {
             Ok(number)
         })?;
         if seccomp::exists() {
-            let filter = seccomp::whole(Around::Namespaces);
+            let filter = seccomp::whole(Around::Namespaces, &self.view.system_calls);
             let file = memory_file("filter", &filter.bytes()).map_err(spawn::no_process)?;
             options.add(["--seccomp", &file.as_raw_fd().to_string()]);
             inherited.push(file);

@@ -81,6 +81,16 @@ pub fn native(view: View, limits: ProcessLimits, pool: PoolSize) -> Result<Arc<d
     Ok(Arc::new(native::Native::new(view, limits, pool)?))
 }
 
+/// The same without anybody who sees what is refused: what watching costs is measured against it.
+#[doc(hidden)]
+pub fn native_unseen(
+    view: View,
+    limits: ProcessLimits,
+    pool: PoolSize,
+) -> Result<Arc<dyn ShellBackend>, ToolError> {
+    Ok(Arc::new(native::Native::new(view, limits, pool)?.unseen()))
+}
+
 /// The best of Helve's own sandboxes that this machine gives, as [`backend`] for [`SandboxChoice::Auto`]; what it gives is
 /// found out at the first use and remembered in `remember_in`, a directory that no command can write.
 pub fn ladder(

@@ -13,6 +13,7 @@
 //! layer         commands whose changes of the workspace are taken by a layer: an engine for each
 //! helper        this program started again, which becomes the zygote (sys::native) ── setup: what it is told
 //! wire          what they say to each other ── records, socket: how that travels
+//!   └ notes     what an init saw being refused ── denied: what that means for the view
 //! ```
 //!
 //! In: a view. Out: a [`ShellBackend`] whose every command has namespaces, a process tree and private directories of its
@@ -20,6 +21,7 @@
 
 mod begin;
 mod call;
+mod denied;
 mod engine;
 mod entries;
 mod failure;
@@ -28,6 +30,7 @@ pub(crate) mod helper;
 mod lane;
 mod layer;
 mod member;
+pub(crate) mod notes;
 mod order;
 mod outlet;
 mod pool;
@@ -44,8 +47,8 @@ mod zygote;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use helve_core::{
-    Attach, BoxFuture, Cancel, Ended, Layer, Network, OutputSink, ProcessLimits, SandboxReport, ShellBackend,
-    ShellJob, ToolError, View, Work,
+    Attach, BoxFuture, Cancel, Ended, Explain, Layer, Network, OutputSink, ProcessLimits, SandboxReport,
+    ShellBackend, ShellJob, ToolError, View, Work,
 };
 
 use crate::plan::rules::{self, Rules};
@@ -63,6 +66,8 @@ pub(crate) struct Native {
     rules: Arc<Rules>,
     limits: ProcessLimits,
     pool: PoolSize,
+    /// Whether its members see what is refused.
+    seen: bool,
     /// Started at the first call.
     engine: Mutex<Option<Arc<Engine>>>,
     /// Engines whose commands run over a layer.
@@ -73,7 +78,16 @@ impl Native {
     /// Starts nothing. A view with a rule that the sandbox could not keep is refused here.
     pub(crate) fn new(view: View, limits: ProcessLimits, pool: PoolSize) -> Result<Native, ToolError> {
         let rules = Arc::new(rules::resolve(&view)?);
-        Ok(Native { view, rules, limits, pool, engine: Mutex::new(None), layered: layer::Engines::default() })
+        // What a command does is followed from its first file on: a shell that stands ready has read some already.
+        let pool = if view.explain == Explain::Full { PoolSize::NONE } else { pool };
+        let (engine, layered) = (Mutex::new(None), layer::Engines::default());
+        Ok(Native { view, rules, limits, pool, seen: true, engine, layered })
+    }
+
+    /// The same, in which nobody sees what is refused.
+    pub(crate) fn unseen(mut self) -> Native {
+        self.seen = false;
+        self
     }
 
     fn engine(&self) -> Result<Arc<Engine>, ToolError> {
@@ -82,7 +96,7 @@ impl Native {
             return Ok(Arc::clone(engine));
         }
         let rules = Arc::clone(&self.rules);
-        let engine = Engine::new(self.view.clone(), rules, self.limits, self.pool, None);
+        let engine = Engine::new(self.view.clone(), rules, self.limits, self.pool, None, self.seen);
         let engine = engine.map_err(spawn::no_process)?;
         *slot = Some(Arc::clone(&engine));
         Ok(engine)

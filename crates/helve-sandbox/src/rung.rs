@@ -144,7 +144,7 @@ impl Rung {
         let confinement = Confinement {
             identity,
             ruleset: self.ruleset(version, &private)?,
-            filter: seccomp::whole(Around::Nothing(self.view.network)),
+            filter: seccomp::whole(Around::Nothing(self.view.network), &self.view.system_calls),
             processes: self.limits.processes.saturating_add(threads_of(identity)),
         };
         let mut environment = self.view.env.clone();

@@ -9,14 +9,21 @@
 //! first call: its calls have other numbers and pass arguments where no filter can see them.
 //!
 //! Out: [`Filter`], a program of the classic BPF machine. For the native sandbox it comes in two parts: [`outer`] holds for
-//! the helper that makes sandboxes too, [`inner`] forbids what that helper itself needs. [`whole`] is both.
+//! the helper that makes sandboxes too, [`inner`] forbids what that helper itself needs, and what a command is to be told of.
+//! [`whole`] is both. [`watching`] is [`inner`] where somebody listens: it asks him wherever that one would refuse, and about
+//! some calls more (`watched`). He answers what [`Filter::answer`] of [`inner`] says, so both refuse the same.
 
+mod calls;
 mod program;
+mod watched;
 
-use helve_core::Network;
+use helve_core::{CallGroup, Explain, Network};
 use libc::sock_filter;
 
+use calls::{CALLS, Call};
 use program::Code;
+
+pub(crate) use watched::{Look, Shape, look, name_and_group, telling};
 
 /// A program for the kernel, empty on a machine whose calls are not in the table.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +35,15 @@ impl Filter {
         &self.0
     }
 
+    /// What it answers to a call, as the kernel would have it. Allocates nothing and ends: its jumps lead forward.
+    pub(crate) fn answer(&self, data: &Data) -> Answer {
+        match program::run(&self.0, data) {
+            ALLOW => Answer::Allowed,
+            refused if refused & ACTION == fail(0) => Answer::Refused((refused & !ACTION) as i32),
+            _ => Answer::Refused(libc::EPERM),
+        }
+    }
+
     /// Its instructions as the bytes that the kernel reads.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let bytes = |one: &sock_filter| {
@@ -37,6 +53,38 @@ impl Filter {
         };
         self.0.iter().flat_map(bytes).collect()
     }
+}
+
+/// A call as a filter sees it; the kernel's `struct seccomp_data`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct Data {
+    /// Its number.
+    pub(crate) number: u32,
+    /// The machine's architecture.
+    pub(crate) architecture: u32,
+    /// Where it was made.
+    pub(crate) instruction: u64,
+    /// Its arguments.
+    pub(crate) arguments: [u64; 6],
+}
+
+/// What a filter answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// The call is made.
+    Allowed,
+    /// It fails with this `errno`.
+    Refused(i32),
+}
+
+/// What somebody who listens is asked about besides refused calls.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Watching {
+    /// How much.
+    pub(crate) explain: Explain,
+    /// Where the environment lies with which a command's own program is executed: that is not asked about.
+    pub(crate) environment: u64,
 }
 
 /// What holds the command besides the filter.
@@ -55,24 +103,49 @@ pub(crate) fn exists() -> bool {
 
 /// What neither a command nor the helper that makes sandboxes needs.
 pub(crate) fn outer() -> Filter {
-    filter(Around::Namespaces, &[Outer])
+    filter(&Wanted::new(Around::Namespaces, &[Outer]))
 }
 
 /// What only the helper needs; for the command's own process.
-pub(crate) fn inner() -> Filter {
-    filter(Around::Namespaces, &[Inner])
+pub(crate) fn inner(granted: &[CallGroup]) -> Filter {
+    filter(&Wanted { granted, ..Wanted::new(Around::Namespaces, &[Inner]) })
+}
+
+/// [`inner`] for a process that is listened to.
+pub(crate) fn watching(granted: &[CallGroup], watching: Watching) -> Filter {
+    filter(&Wanted { granted, watching: Some(watching), ..Wanted::new(Around::Namespaces, &[Inner]) })
 }
 
 /// Everything that a command does without.
-pub(crate) fn whole(around: Around) -> Filter {
-    match around {
-        Around::Namespaces => filter(around, &[Outer, Inner]),
-        Around::Nothing(_) => filter(around, &[Outer, Inner, Shared]),
-    }
+pub(crate) fn whole(around: Around, granted: &[CallGroup]) -> Filter {
+    let parts: &[Part] = match around {
+        Around::Namespaces => &[Outer, Inner],
+        Around::Nothing(_) => &[Outer, Inner, Shared],
+    };
+    filter(&Wanted { granted, ..Wanted::new(around, parts) })
 }
 
-fn filter(around: Around, parts: &[Part]) -> Filter {
-    Filter(Machine::this().map(|machine| compile(machine, around, parts)).unwrap_or_default())
+fn filter(wanted: &Wanted<'_>) -> Filter {
+    Filter(Machine::this().map(|machine| compile(machine, wanted)).unwrap_or_default())
+}
+
+/// What a filter is compiled from.
+struct Wanted<'a> {
+    around: Around,
+    parts: &'a [Part],
+    granted: &'a [CallGroup],
+    watching: Option<Watching>,
+}
+
+impl<'a> Wanted<'a> {
+    fn new(around: Around, parts: &'a [Part]) -> Wanted<'a> {
+        Wanted { around, parts, granted: &[], watching: None }
+    }
+
+    /// The answer that refuses with `errno`: somebody's, if there is one who listens.
+    fn refuse(&self, code: &mut Code, errno: i32) -> program::Place {
+        code.answer(if self.watching.is_some() { ASK } else { fail(errno) })
+    }
 }
 
 /// An architecture whose calls are in the table.
@@ -102,9 +175,13 @@ impl Machine {
     }
 
     fn number(self, call: &Call) -> Option<u32> {
+        self.one_of(call.x86, call.arm)
+    }
+
+    fn one_of(self, x86: Option<u32>, arm: Option<u32>) -> Option<u32> {
         match self {
-            Machine::X86 => call.x86,
-            Machine::Arm => call.arm,
+            Machine::X86 => x86,
+            Machine::Arm => arm,
         }
     }
 }
@@ -128,8 +205,10 @@ enum Part {
 enum Rule {
     /// `EPERM`.
     Forbidden,
-    /// `ENOSYS`: programs then do it another way.
+    /// `ENOSYS`: programs then do it another way, and try it so often that nobody is told.
     Missing,
+    /// `ENOSYS`, and whoever listens is told.
+    Absent,
     /// Forbidden if the first argument asks for a new namespace.
     Namespaces,
     /// Forbidden if the argument of this index is a mode with the setuid or the setgid bit.
@@ -152,156 +231,15 @@ enum Rule {
     Own(u32),
 }
 
-/// One call: its name, its number on each machine, which filter forbids it, and the answer.
-struct Call {
-    #[cfg_attr(not(test), expect(dead_code, reason = "for who reads the table; tests check it"))]
-    name: &'static str,
-    x86: Option<u32>,
-    arm: Option<u32>,
-    part: Part,
-    rule: Rule,
-}
-
-const fn call(name: &'static str, x86: u32, arm: u32, part: Part, rule: Rule) -> Call {
-    Call { name, x86: Some(x86), arm: Some(arm), part, rule }
-}
-
-/// A call that only one machine has.
-const fn x86(name: &'static str, number: u32, part: Part, rule: Rule) -> Call {
-    Call { name, x86: Some(number), arm: None, part, rule }
-}
-
 use Part::{Inner, Outer, Shared};
-use Rule::{Forbidden, Missing, Mode, Namespaces, Node, Open, Order, Own, Pair, Personality, Socket};
-
-#[rustfmt::skip]
-const CALLS: &[Call] = &[
-    // Namespaces and mounts.
-    call("clone", 56, 220, Inner, Namespaces),
-    // Its flags lie in memory, where a filter cannot see them. Without it programs use clone.
-    call("clone3", 435, 435, Inner, Missing),
-    call("unshare", 272, 97, Inner, Namespaces),
-    call("setns", 308, 268, Outer, Forbidden),
-    call("chroot", 161, 51, Outer, Forbidden),
-    call("pivot_root", 155, 41, Outer, Forbidden),
-    call("mount", 165, 40, Inner, Forbidden),
-    call("umount2", 166, 39, Inner, Forbidden),
-    call("open_tree", 428, 428, Inner, Forbidden),
-    call("move_mount", 429, 429, Inner, Forbidden),
-    call("fsopen", 430, 430, Inner, Forbidden),
-    call("fsconfig", 431, 431, Inner, Forbidden),
-    call("fsmount", 432, 432, Inner, Forbidden),
-    call("fspick", 433, 433, Outer, Forbidden),
-    call("mount_setattr", 442, 442, Inner, Forbidden),
-    call("open_tree_attr", 467, 467, Outer, Forbidden),
-
-    // The memory and the descriptors of other processes.
-    call("ptrace", 101, 117, Inner, Forbidden),
-    call("process_vm_readv", 310, 270, Inner, Forbidden),
-    call("process_vm_writev", 311, 271, Inner, Forbidden),
-    call("kcmp", 312, 272, Outer, Forbidden),
-    call("pidfd_getfd", 438, 438, Outer, Forbidden),
-
-    // Limits and priorities, which a user may set for all of his processes, whoever looks after the command included.
-    call("prlimit64", 302, 261, Outer, Own(0)),
-    call("setpriority", 141, 140, Outer, Own(1)),
-    call("ioprio_set", 251, 30, Outer, Own(1)),
-    call("sched_setparam", 142, 118, Outer, Own(0)),
-    call("sched_setscheduler", 144, 119, Outer, Own(0)),
-    call("sched_setaffinity", 203, 122, Outer, Own(0)),
-    call("sched_setattr", 314, 274, Outer, Own(0)),
-
-    // A file that is made setuid or setgid inside is so outside too, with the rights of the user who runs Helve. Two
-    // interfaces whose arguments a filter cannot see, openat2 and io_uring, do not exist.
-    call("openat2", 437, 437, Inner, Missing),
-    x86("open", 2, Outer, Open(1)),
-    call("openat", 257, 56, Outer, Open(2)),
-    x86("creat", 85, Outer, Mode(1)),
-    x86("chmod", 90, Outer, Mode(1)),
-    call("fchmod", 91, 52, Outer, Mode(1)),
-    x86("mknod", 133, Outer, Node(1)),
-    call("mknodat", 259, 33, Outer, Node(2)),
-    call("fchmodat", 268, 53, Outer, Mode(2)),
-    call("fchmodat2", 452, 452, Outer, Mode(2)),
-    call("io_uring_setup", 425, 425, Outer, Missing),
-    call("io_uring_enter", 426, 426, Outer, Missing),
-    call("io_uring_register", 427, 427, Outer, Missing),
-
-    // Files by number instead of name: past every rule about paths.
-    call("open_by_handle_at", 304, 265, Outer, Forbidden),
-    call("fanotify_init", 300, 262, Outer, Forbidden),
-    call("fanotify_mark", 301, 263, Outer, Forbidden),
-    call("lookup_dcookie", 212, 18, Outer, Forbidden),
-
-    // Keys belong to the user, not to a namespace: whoever knows the number of a keyring may link it to his own.
-    call("add_key", 248, 217, Outer, Missing),
-    call("request_key", 249, 218, Outer, Missing),
-    call("keyctl", 250, 219, Outer, Missing),
-
-    // Sockets of other families are not held by a network namespace: AF_VSOCK reaches the hypervisor.
-    call("socket", 41, 198, Outer, Socket),
-    call("socketpair", 53, 199, Outer, Pair),
-
-    // A terminal takes what is pushed into it as if its owner had typed it.
-    call("ioctl", 16, 29, Outer, Order),
-
-    // Large parts of the kernel that commands can spare.
-    call("bpf", 321, 280, Outer, Forbidden),
-    call("perf_event_open", 298, 241, Outer, Forbidden),
-    call("userfaultfd", 323, 282, Outer, Forbidden),
-    call("memfd_secret", 447, 447, Outer, Missing),
-    call("personality", 135, 92, Outer, Personality),
-    x86("modify_ldt", 154, Outer, Forbidden),
-    x86("uselib", 134, Outer, Missing),
-    x86("ustat", 136, Outer, Missing),
-    x86("sysfs", 139, Outer, Missing),
-    x86("_sysctl", 156, Outer, Missing),
-    call("nfsservctl", 180, 42, Outer, Missing),
-
-    // The whole machine: its clock, its name, its log, its kernel, its disks, its ports.
-    call("settimeofday", 164, 170, Outer, Forbidden),
-    call("clock_settime", 227, 112, Outer, Forbidden),
-    call("adjtimex", 159, 171, Outer, Forbidden),
-    call("clock_adjtime", 305, 266, Outer, Forbidden),
-    call("sethostname", 170, 161, Outer, Forbidden),
-    call("setdomainname", 171, 162, Outer, Forbidden),
-    call("syslog", 103, 116, Outer, Forbidden),
-    call("acct", 163, 89, Outer, Forbidden),
-    call("vhangup", 153, 58, Outer, Forbidden),
-    call("reboot", 169, 142, Outer, Forbidden),
-    call("kexec_load", 246, 104, Outer, Forbidden),
-    call("kexec_file_load", 320, 294, Outer, Forbidden),
-    x86("create_module", 174, Outer, Forbidden),
-    call("init_module", 175, 105, Outer, Forbidden),
-    call("finit_module", 313, 273, Outer, Forbidden),
-    call("delete_module", 176, 106, Outer, Forbidden),
-    x86("get_kernel_syms", 177, Outer, Forbidden),
-    x86("query_module", 178, Outer, Forbidden),
-    call("swapon", 167, 224, Outer, Forbidden),
-    call("swapoff", 168, 225, Outer, Forbidden),
-    call("quotactl", 179, 60, Outer, Forbidden),
-    call("quotactl_fd", 443, 443, Outer, Forbidden),
-    x86("iopl", 172, Outer, Forbidden),
-    x86("ioperm", 173, Outer, Forbidden),
-
-    // Without namespaces: the queues and the memory that processes of one user share by number or by name.
-    call("shmget", 29, 194, Shared, Missing),
-    call("shmat", 30, 196, Shared, Missing),
-    call("shmctl", 31, 195, Shared, Missing),
-    call("semget", 64, 190, Shared, Missing),
-    call("semop", 65, 193, Shared, Missing),
-    call("semctl", 66, 191, Shared, Missing),
-    call("semtimedop", 220, 192, Shared, Missing),
-    call("msgget", 68, 186, Shared, Missing),
-    call("msgsnd", 69, 189, Shared, Missing),
-    call("msgrcv", 70, 188, Shared, Missing),
-    call("msgctl", 71, 187, Shared, Missing),
-    call("mq_open", 240, 180, Shared, Missing),
-    call("mq_unlink", 241, 181, Shared, Missing),
-];
+use Rule::{Absent, Forbidden, Missing, Mode, Namespaces, Node, Open, Order, Own, Pair, Personality, Socket};
 
 const ALLOW: u32 = 0x7fff_0000;
 const KILL: u32 = 0x8000_0000;
+/// Whoever listens decides.
+const ASK: u32 = 0x7fc0_0000;
+/// The part of an answer that is no number of its own.
+const ACTION: u32 = 0xffff_0000;
 
 /// The answer that makes a call fail with an `errno`.
 const fn fail(errno: i32) -> u32 {
@@ -339,21 +277,32 @@ const PERSONALITY_QUESTION: u32 = u32::MAX;
 /// The protocols of the internet families: the usual one, ICMP, TCP, UDP and ICMP of version 6. Others load code.
 const PROTOCOLS: [u32; 5] = [0, 1, 6, 17, 58];
 
-fn compile(machine: Machine, around: Around, parts: &[Part]) -> Vec<sock_filter> {
-    let mut named: Vec<(u32, Rule)> = CALLS
+fn compile(machine: Machine, wanted: &Wanted<'_>) -> Vec<sock_filter> {
+    let is_granted = |call: &Call| call.group().is_some_and(|group| wanted.granted.contains(&group));
+    let mut named: Vec<(u32, Todo)> = CALLS
         .iter()
-        .filter(|call| parts.contains(&call.part))
-        .filter_map(|call| Some((machine.number(call)?, call.rule)))
+        .filter(|call| wanted.parts.contains(&call.part) && !is_granted(call))
+        .filter_map(|call| Some((machine.number(call)?, Todo::Judge(call.rule))))
         .collect();
+    if let Some(watching) = wanted.watching {
+        for (number, asked) in watched::asked(machine, watching) {
+            // What is always asked about is judged by who is asked.
+            named.retain(|(other, _)| *other != number);
+            named.push((number, Todo::Ask(asked)));
+        }
+    }
     named.sort_unstable_by_key(|(number, _)| *number);
     let mut code = Code::default();
-    let mut judged: Vec<(Rule, program::Place)> = Vec::new();
+    let mut judged: Vec<(Todo, program::Place)> = Vec::new();
     let mut spans = vec![(0, code.answer(ALLOW))];
-    for (number, rule) in named {
-        let known = judged.iter().find(|(other, _)| *other == rule).map(|(_, place)| *place);
-        let place = known.unwrap_or_else(|| judge(&mut code, rule, around));
+    for (number, todo) in named {
+        let known = judged.iter().find(|(other, _)| *other == todo).map(|(_, place)| *place);
+        let place = known.unwrap_or_else(|| match todo {
+            Todo::Judge(rule) => judge(&mut code, rule, wanted),
+            Todo::Ask(asked) => asked.judge(&mut code),
+        });
         if known.is_none() {
-            judged.push((rule, place));
+            judged.push((todo, place));
         }
         spans.push((number, place));
         spans.push((number + 1, code.answer(ALLOW)));
@@ -368,28 +317,36 @@ fn compile(machine: Machine, around: Around, parts: &[Part]) -> Vec<sock_filter>
     code.finish()
 }
 
+/// What is done for a call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Todo {
+    Judge(Rule),
+    Ask(watched::Asked),
+}
+
 /// The instructions that judge one rule.
-fn judge(code: &mut Code, rule: Rule, around: Around) -> program::Place {
+fn judge(code: &mut Code, rule: Rule, wanted: &Wanted<'_>) -> program::Place {
     let argument = program::argument;
     let allow = code.answer(ALLOW);
-    let forbidden = code.answer(fail(libc::EPERM));
+    let forbidden = wanted.refuse(code, libc::EPERM);
     match rule {
         Forbidden => forbidden,
         Missing => code.answer(fail(libc::ENOSYS)),
+        Absent => wanted.refuse(code, libc::ENOSYS),
         Namespaces => {
             let test = code.any_bit(NAMESPACES, forbidden, allow);
             code.load(argument(0), test)
         }
-        Mode(index) => judge_mode(code, index, SETS_ID),
-        Node(index) => judge_mode(code, index, SETS_ID | IS_DEVICE),
+        Mode(index) => judge_mode(code, index, SETS_ID, forbidden),
+        Node(index) => judge_mode(code, index, SETS_ID | IS_DEVICE, forbidden),
         Open(index) => {
-            let mode = judge_mode(code, index + 1, SETS_ID);
+            let mode = judge_mode(code, index + 1, SETS_ID, forbidden);
             let test = code.any_bit(CREATES, mode, allow);
             code.load(argument(index), test)
         }
-        Socket => judge_socket(code, around),
+        Socket => judge_socket(code, wanted),
         Pair => {
-            let other = code.answer(fail(libc::EAFNOSUPPORT));
+            let other = wanted.refuse(code, libc::EAFNOSUPPORT);
             let test = code.equal(libc::AF_UNIX as u32, allow, other);
             code.load(argument(0), test)
         }
@@ -403,7 +360,7 @@ fn judge(code: &mut Code, rule: Rule, around: Around) -> program::Place {
             code.load(argument(0), test)
         }
         Own(index) => {
-            let test = match around {
+            let test = match wanted.around {
                 Around::Namespaces => code.equal(1, forbidden, allow),
                 Around::Nothing(_) => code.equal(0, allow, forbidden),
             };
@@ -412,8 +369,8 @@ fn judge(code: &mut Code, rule: Rule, around: Around) -> program::Place {
     }
 }
 
-fn judge_mode(code: &mut Code, index: u32, bits: u32) -> program::Place {
-    let (allow, forbidden) = (code.answer(ALLOW), code.answer(fail(libc::EPERM)));
+fn judge_mode(code: &mut Code, index: u32, bits: u32, forbidden: program::Place) -> program::Place {
+    let allow = code.answer(ALLOW);
     let test = code.any_bit(bits, forbidden, allow);
     code.load(program::argument(index), test)
 }
@@ -423,21 +380,30 @@ fn judge_mode(code: &mut Code, index: u32, bits: u32) -> program::Place {
 ///
 /// Without namespaces there are no sockets with names in the file system: Landlock does not keep a command from
 /// connecting to one, and behind them sit services that start programs for whoever asks.
-fn judge_socket(code: &mut Code, around: Around) -> program::Place {
+///
+/// Who listens is asked about raw sockets too, which the kernel refuses.
+fn judge_socket(code: &mut Code, wanted: &Wanted<'_>) -> program::Place {
     let allow = code.answer(ALLOW);
-    let other_family = code.answer(fail(libc::EAFNOSUPPORT));
-    if around == Around::Nothing(Network::Off) {
+    let other_family = wanted.refuse(code, libc::EAFNOSUPPORT);
+    if wanted.around == Around::Nothing(Network::Off) {
         return other_family;
     }
-    let other_protocol = code.answer(fail(libc::EPROTONOSUPPORT));
+    let other_protocol = wanted.refuse(code, libc::EPROTONOSUPPORT);
     let routes = code.equal(libc::NETLINK_ROUTE as u32, allow, other_protocol);
     let routes = code.load(program::argument(2), routes);
     let internet = PROTOCOLS.iter().fold(other_protocol, |next, protocol| code.equal(*protocol, allow, next));
-    let internet = code.load(program::argument(2), internet);
+    let mut internet = code.load(program::argument(2), internet);
+    if wanted.watching.is_some() {
+        let ask = code.answer(ASK);
+        let kinds = [0, libc::SOCK_CLOEXEC, libc::SOCK_NONBLOCK, libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK];
+        let raw = kinds.map(|flags| (libc::SOCK_RAW | flags) as u32);
+        internet = raw.iter().fold(internet, |next, kind| code.equal(*kind, ask, next));
+        internet = code.load(program::argument(1), internet);
+    }
     let family = code.equal(libc::AF_NETLINK as u32, routes, other_family);
     let family = code.equal(libc::AF_INET6 as u32, internet, family);
     let family = code.equal(libc::AF_INET as u32, internet, family);
-    let family = match around {
+    let family = match wanted.around {
         Around::Namespaces => code.equal(libc::AF_UNIX as u32, allow, family),
         Around::Nothing(_) => family,
     };

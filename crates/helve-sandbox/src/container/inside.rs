@@ -99,7 +99,7 @@ fn settle(setup: &Setup) -> Result<Ready, ToolError> {
     };
     confine::no_new_privs().map_err(|errno| lacking("rights can still rise", errno))?;
     if seccomp::exists() {
-        let filter = seccomp::whole(Around::Namespaces);
+        let filter = seccomp::whole(Around::Namespaces, &[]);
         confine::install(&filter).map_err(|errno| lacking("no filter of system calls can be set", errno))?;
     }
     let workspace = &setup.view.workspace;

@@ -176,7 +176,10 @@ pub(super) async fn run(
         };
         let removed = removed?;
         return match ended {
-            Ok(ended) => Ok(Ended { removed, ..ended }),
+            Ok(ended) => {
+                let denied = engine.denied(member.take_notes()).await;
+                Ok(Ended { removed, denied, ..ended })
+            }
             Err(error) => Err(failure::and_removed(error, &removed)),
         };
     }

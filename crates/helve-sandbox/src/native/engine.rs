@@ -61,7 +61,7 @@ struct Left {
 pub(super) struct Engine {
     pub(super) view: View,
     pub(super) limits: ProcessLimits,
-    rules: Arc<Rules>,
+    pub(super) rules: Arc<Rules>,
     epoll: OwnedFd,
     wake: OwnedFd,
     /// Whether the reactor's thread was started.
@@ -79,6 +79,8 @@ pub(super) struct Engine {
     starting: tokio::sync::Mutex<()>,
     /// Where commands run over a layer: how large it is, and what the zygote in use gave of it.
     layer: Option<(u64, Mutex<Vec<LayerPart>>)>,
+    /// Whether members see what is refused.
+    seen: bool,
 }
 
 impl Engine {
@@ -89,6 +91,7 @@ impl Engine {
         limits: ProcessLimits,
         pool: PoolSize,
         layer: Option<u64>,
+        seen: bool,
     ) -> std::io::Result<Arc<Engine>> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC)?;
@@ -119,6 +122,7 @@ impl Engine {
             keeper: Mutex::new(None),
             starting: tokio::sync::Mutex::default(),
             layer: layer.map(|bytes| (bytes, Mutex::default())),
+            seen,
         }))
     }
 
@@ -356,6 +360,9 @@ impl Engine {
         let entries = Entries::look(&self.rules);
         self.rules.check_entries()?;
         let mut setup = Setup::new(&self.view, &self.rules, place.numbers(), self.limits)?;
+        if !self.seen {
+            setup.explain = None;
+        }
         let mut nested = Vec::new();
         if let Some((bytes, _)) = &self.layer {
             nested = layer::nested(&self.rules.workspace.real).map_err(spawn::no_process)?;

@@ -66,8 +66,14 @@ impl Native {
         let bound = |limit: u64| limit.min(bytes);
         // The free space of the workspace's file system is that of the layer.
         let limits = ProcessLimits { disk_bytes: bound(self.limits.disk_bytes), ..self.limits };
-        let engine =
-            Engine::new(self.view.clone(), Arc::clone(&self.rules), limits, PoolSize::NONE, Some(bytes));
+        let engine = Engine::new(
+            self.view.clone(),
+            Arc::clone(&self.rules),
+            limits,
+            PoolSize::NONE,
+            Some(bytes),
+            true,
+        );
         engine.map_err(spawn::no_process)
     }
 

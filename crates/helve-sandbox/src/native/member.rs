@@ -16,6 +16,7 @@ use rustix::process::Signal;
 use tokio::sync::oneshot;
 
 use super::engine::{STDERR, STDOUT, TALK};
+use super::notes::{self, Notes};
 use super::outlet::{Bell, Outlet, drop_sink};
 use super::records::RECORD_BYTES;
 use super::socket;
@@ -93,6 +94,8 @@ struct Flow {
     answer: Option<oneshot::Sender<Finish>>,
     report: Option<Report>,
     refused: Option<(u32, i32)>,
+    /// What was refused to its command.
+    notes: Notes,
     /// `talk` was closed by the other side.
     silent: bool,
     /// It ended with its request unread.
@@ -326,7 +329,7 @@ impl Member {
 
     /// Takes what it has said. Whether that was its last word, or there will be none.
     pub(super) fn listen(&self) -> bool {
-        let mut bytes = [0; RECORD_BYTES];
+        let mut bytes = [0; notes::MESSAGE_BYTES];
         let mut doors = self.doors();
         let Some(talk) = doors.talk.clone() else { return true };
         let mut unread = false;
@@ -339,6 +342,7 @@ impl Member {
                     doors.ready = true;
                     self.stands();
                 }
+                Ok((count @ 1.., _)) if self.take_note(bytes.get(..count)) => {}
                 Ok((count @ 1.., _)) => break bytes.get(..count).and_then(Report::from_bytes),
                 Ok(_) | Err(_) => break None,
             }
@@ -352,6 +356,16 @@ impl Member {
         flow.unread = unread;
         flow.report = report;
         true
+    }
+
+    /// Keeps what a message says to be refused: whether it is one that says so.
+    fn take_note(&self, message: Option<&[u8]>) -> bool {
+        self.flow().notes.take(message.unwrap_or_default())
+    }
+
+    /// What was refused to its command, once.
+    pub(super) fn take_notes(&self) -> Notes {
+        std::mem::take(&mut self.flow().notes)
     }
 
     /// Its process has ended.

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use helve_core::{Network, ProcessLimits, ToolError, View};
+use helve_core::{CallGroup, Explain, Network, ProcessLimits, ToolError, View};
 
 use crate::plan::rules::Rules;
 use crate::plan::{self, Mount, Wanted};
@@ -34,6 +34,10 @@ pub(crate) struct Setup {
     pub(crate) limits: ProcessLimits,
     /// What takes every change of the workspace in its place, if something does.
     pub(crate) layer: Option<Layer>,
+    /// System calls that are granted.
+    pub(crate) system_calls: Vec<CallGroup>,
+    /// How closely commands are watched for what is refused to them; not at all if absent.
+    pub(crate) explain: Option<Explain>,
 }
 
 /// A layer over the workspace.
@@ -104,6 +108,8 @@ impl Setup {
             shell: text(view.shell.as_os_str().as_bytes())?,
             limits,
             layer: None,
+            system_calls: view.system_calls.clone(),
+            explain: Some(view.explain),
         })
     }
 
@@ -158,6 +164,15 @@ impl Setup {
                 out.bytes(place.as_os_str().as_bytes());
             }
         }
+        out.number(self.system_calls.len() as u64);
+        for group in &self.system_calls {
+            out.bytes(group.as_str().as_bytes());
+        }
+        out.number(match self.explain {
+            None => 0,
+            Some(Explain::Rare) => 1,
+            Some(Explain::Full) => 2,
+        });
         out.0
     }
 
@@ -210,8 +225,23 @@ impl Setup {
                 tmp_bytes: from.number()?,
             },
             layer: if from.number()? == 1 { Some(Layer::decode(&mut from)?) } else { None },
+            system_calls: groups(&mut from)?,
+            explain: match from.number()? {
+                0 => None,
+                1 => Some(Explain::Rare),
+                2 => Some(Explain::Full),
+                _ => return Err(broken()),
+            },
         })
     }
+}
+
+fn groups(from: &mut Reader<'_>) -> io::Result<Vec<CallGroup>> {
+    let group = |from: &mut Reader<'_>| {
+        let name = std::str::from_utf8(from.bytes()?).map_err(|_| broken())?;
+        CallGroup::from_name(name).ok_or_else(broken)
+    };
+    (0..from.number()?).map(|_| group(from)).collect()
 }
 
 impl Layer {
@@ -314,6 +344,8 @@ mod tests {
                 tmp_bytes: 7,
             },
             layer: Some(Layer { bytes: 8, nested: vec!["in/it".into()] }),
+            system_calls: vec![CallGroup::Ptrace, CallGroup::IoUring],
+            explain: Some(Explain::Full),
         }
     }
 

@@ -26,12 +26,49 @@ pub(crate) fn no_new_privs() -> Result<(), c_int> {
 
 /// Installs a filter for this process and everything that it starts. An empty one is refused: it would forbid nothing.
 pub(crate) fn install(filter: &Filter) -> Result<(), c_int> {
+    install_with(filter, 0).map(drop)
+}
+
+fn install_with(filter: &Filter, flags: c_ulong) -> Result<usize, c_int> {
     const SET_MODE_FILTER: c_ulong = 1;
     let instructions = filter.instructions();
     let Ok(len @ 1..) = u16::try_from(instructions.len()) else { return Err(libc::ENOSYS) };
     let program = libc::sock_fprog { len, filter: instructions.as_ptr().cast_mut() };
     // SAFETY: the program and its instructions live through the call, and the kernel only reads them.
-    unsafe { syscall!(libc::SYS_seccomp, SET_MODE_FILTER, 0, &raw const program) }.map(drop)
+    unsafe { syscall!(libc::SYS_seccomp, SET_MODE_FILTER, flags, &raw const program) }
+}
+
+/// How a filter is installed that asks somebody: the kernel gives a descriptor for him.
+const NEW_LISTENER: c_ulong = 1 << 3;
+/// A call that somebody looks at is not interrupted by signals that its process handles.
+const WAIT_KILLABLE_RECV: c_ulong = 1 << 5;
+
+/// What this kernel has for filters that ask.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asking(c_ulong);
+
+impl Asking {
+    /// None if the kernel cannot have a filter ask, or has more to say than `notice` and `response` bytes.
+    pub(crate) fn find(notice: usize, response: usize) -> Option<Asking> {
+        const SET_MODE_FILTER: c_ulong = 1;
+        const GET_NOTIF_SIZES: c_ulong = 3;
+        let mut sizes = [0_u16; 3];
+        // SAFETY: the kernel writes three short numbers, which live through the call.
+        unsafe { syscall!(libc::SYS_seccomp, GET_NOTIF_SIZES, 0, sizes.as_mut_ptr()) }.ok()?;
+        let [notified, answered, _] = sizes.map(usize::from);
+        if notified > notice || answered > response {
+            return None;
+        }
+        // A kernel that knows the flags looks for the program next, and finds none.
+        // SAFETY: nothing is read through the null pointer.
+        let knows = |flags: c_ulong| unsafe { syscall!(libc::SYS_seccomp, SET_MODE_FILTER, flags, 0) } == Err(libc::EFAULT);
+        [NEW_LISTENER | WAIT_KILLABLE_RECV, NEW_LISTENER].into_iter().find(|flags| knows(*flags)).map(Asking)
+    }
+
+    /// Installs a filter that asks whoever has the descriptor that this gives. `EBUSY` where somebody else is asked already.
+    pub(crate) fn install(self, filter: &Filter) -> Result<c_int, c_int> {
+        install_with(filter, self.0).map(|listener| listener as c_int)
+    }
 }
 
 /// Takes every capability out of what this process and its descendants could ever gain. Needs `CAP_SETPCAP`.

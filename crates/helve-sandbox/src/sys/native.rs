@@ -13,6 +13,7 @@
 //! | `talk`, `descriptors`, `failure` | what their processes say, keep open, and could not do |
 //! | `warm` | a shell that stands still before it reads its text |
 //! | `watch` | what an init looks at while its command runs |
+//! | `witness` | what an init sees being refused to its command |
 
 mod builder;
 mod command;
@@ -32,6 +33,7 @@ mod talk;
 mod template;
 mod warm;
 pub(super) mod watch;
+mod witness;
 mod world;
 mod zygote;
 

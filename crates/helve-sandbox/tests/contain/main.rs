@@ -37,4 +37,6 @@ mod survivors;
 #[cfg(test)]
 mod warm;
 #[cfg(test)]
+mod witness;
+#[cfg(test)]
 mod world;

@@ -7,6 +7,8 @@
 
 use libc::sock_filter;
 
+use super::Data;
+
 const LOAD: u16 = 0x20;
 const JUMP: u16 = 0x05;
 const JUMP_EQUAL: u16 = 0x15;
@@ -22,6 +24,46 @@ pub(super) const ARCHITECTURE: u32 = 4;
 /// Where it puts the lower half of an argument. No upper half matters to a rule.
 pub(super) const fn argument(index: u32) -> u32 {
     16 + 8 * index
+}
+
+/// Where it puts the upper half.
+pub(super) const fn upper(index: u32) -> u32 {
+    argument(index) + 4
+}
+
+/// The value that a program loads from there.
+fn value(data: &Data, offset: u32) -> u32 {
+    match offset {
+        NUMBER => data.number,
+        ARCHITECTURE => data.architecture,
+        _ => {
+            let index = offset.wrapping_sub(argument(0)) / 8;
+            let whole = data.arguments.get(index as usize).copied().unwrap_or_default();
+            if offset % 8 == 4 { (whole >> 32) as u32 } else { whole as u32 }
+        }
+    }
+}
+
+/// What a program answers; 0, which ends whoever calls, where it is none of [`Code`]'s.
+pub(super) fn run(program: &[sock_filter], data: &Data) -> u32 {
+    let (mut loaded, mut rest) = (0, program);
+    while let Some((one, after)) = rest.split_first() {
+        let jump = |holds: bool| usize::from(if holds { one.jt } else { one.jf });
+        let skipped = match one.code {
+            LOAD => {
+                loaded = value(data, one.k);
+                0
+            }
+            JUMP => one.k as usize,
+            JUMP_EQUAL => jump(loaded == one.k),
+            JUMP_AT_LEAST => jump(loaded >= one.k),
+            JUMP_ANY_BIT => jump(loaded & one.k != 0),
+            RETURN => return one.k,
+            _ => return 0,
+        };
+        rest = after.get(skipped..).unwrap_or_default();
+    }
+    0
 }
 
 /// An instruction that is written: how many come after it.

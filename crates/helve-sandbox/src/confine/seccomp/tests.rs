@@ -10,6 +10,11 @@ const AROUND: [Around; 3] =
 const MACHINES: [Machine; 2] = [Machine::X86, Machine::Arm];
 const ALL: &[Part] = &[Outer, Inner, Shared];
 
+/// A filter without anybody who listens.
+fn compile(machine: Machine, around: Around, parts: &[Part]) -> Vec<sock_filter> {
+    super::compile(machine, &Wanted::new(around, parts))
+}
+
 /// What a program answers to one call, and after how many instructions.
 fn run(program: &[sock_filter], architecture: u32, number: u32, arguments: [u32; 4]) -> (u32, usize) {
     let (mut value, mut at, mut steps) = (0, 0, 0);
@@ -21,7 +26,10 @@ fn run(program: &[sock_filter], architecture: u32, number: u32, arguments: [u32;
         match (code, k) {
             (0x20, 0) => value = number,
             (0x20, 4) => value = architecture,
-            (0x20, offset) => value = arguments[(offset as usize - 16) / 8],
+            (0x20, offset) if offset % 8 == 4 => value = 0,
+            (0x20, offset) => {
+                value = arguments.get((offset as usize - 16) / 8).copied().unwrap_or_default();
+            }
             (0x05, offset) => at += offset as usize,
             (0x15, _) => at += jump(value == k),
             (0x35, _) => at += jump(value >= k),
@@ -49,7 +57,7 @@ fn expected(
     let setuid = |index: u32| arguments[index as usize] & 0o6000 != 0;
     match call.rule {
         Forbidden => Err(libc::EPERM),
-        Missing => Err(libc::ENOSYS),
+        Missing | Absent => Err(libc::ENOSYS),
         Namespaces => refuse(arguments[0] & 0x7e02_0080 != 0, libc::EPERM),
         Mode(index) => refuse(setuid(index), libc::EPERM),
         Node(index) => {
@@ -187,7 +195,7 @@ fn the_two_parts_together_are_the_whole() {
 #[test]
 fn a_filter_is_small_and_every_path_through_it_short() {
     for machine in MACHINES {
-        for (parts, most) in [(&[Inner][..], 45), (&[Outer], 150), (&[Outer, Inner], 180), (ALL, 230)] {
+        for (parts, most) in [(&[Inner][..], 130), (&[Outer], 110), (&[Outer, Inner], 180), (ALL, 230)] {
             let program = compile(machine, Around::Namespaces, parts);
             assert!(program.len() <= most, "{machine:?} {parts:?}: {}", program.len());
             let longest =
@@ -197,9 +205,123 @@ fn a_filter_is_small_and_every_path_through_it_short() {
     }
 }
 
+const RARE: Watching = Watching { explain: Explain::Rare, environment: 0x7f12_3456_789a };
+const FULL: Watching = Watching { explain: Explain::Full, ..RARE };
+
+/// Who listens is asked wherever the plain filter refuses, except where programs try all the time, and answers what that
+/// one says.
+#[test]
+fn the_filter_that_asks_refuses_nothing_that_the_plain_one_allows_and_lets_nothing_pass_that_it_refuses() {
+    let quiet = |number: u32, machine: Machine| {
+        let call = CALLS.iter().find(|call| machine.number(call) == Some(number));
+        number >= UNKNOWN_FROM || call.is_some_and(|call| call.rule == Missing)
+    };
+    for machine in MACHINES {
+        for watching in [RARE, FULL] {
+            let plain = Filter(compile(machine, Around::Namespaces, &[Inner]));
+            let wanted = Wanted::new(Around::Namespaces, &[Inner]);
+            let asks = super::compile(machine, &Wanted { watching: Some(watching), ..wanted });
+            for number in (0..600).chain([0x4000_0029, u32::MAX]) {
+                for value in [0, 1, 2, 3, 10, 16, 17, 0o4755, 0x5412, 0x1000_0000, 0x80, u32::MAX] {
+                    for (place, rest) in (0..4).flat_map(|place| [(place, 0), (place, 2), (place, u32::MAX)])
+                    {
+                        let mut arguments = [rest; 4];
+                        arguments[place] = value;
+                        let mut data =
+                            Data { number, architecture: machine.architecture(), ..Data::default() };
+                        data.arguments.iter_mut().zip(arguments).for_each(|(to, from)| *to = from.into());
+                        let (asked, _) = run(&asks, machine.architecture(), number, arguments);
+                        match plain.answer(&data) {
+                            Answer::Refused(errno) if quiet(number, machine) => {
+                                assert_eq!(asked, fail(errno))
+                            }
+                            Answer::Refused(_) => {
+                                assert_eq!(asked, ASK, "{machine:?} {number} {arguments:x?}")
+                            }
+                            Answer::Allowed => assert!([ALLOW, ASK].contains(&asked), "{number}"),
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn who_listens_is_asked_about_few_calls_that_are_allowed() {
+    let machine = Machine::X86;
+    let asks = |watching: Watching| {
+        let wanted = Wanted::new(Around::Namespaces, &[Inner]);
+        super::compile(machine, &Wanted { watching: Some(watching), ..wanted })
+    };
+    let asked = |program: &[sock_filter], name: &str, arguments: [u64; 6]| {
+        let known = watched::tests::numbers().find(|(known, ..)| *known == name).and_then(|(_, x86, _)| x86);
+        let call = CALLS.iter().find(|call| call.name == name).and_then(|call| call.x86);
+        let number = known.or(call).unwrap();
+        let data = Data { number, architecture: machine.architecture(), instruction: 0, arguments };
+        program::run(program, &data) == ASK
+    };
+    let (rare, full) = (asks(RARE), asks(FULL));
+    let own = RARE.environment;
+    for (name, arguments, in_rare, in_full) in [
+        ("connect", [0; 6], true, true),
+        ("sendto", [0; 6], false, false),
+        ("sendto", [0, 0, 0, 0, 0x7ff0, 0], true, true),
+        ("execve", [1, 2, own, 0, 0, 0], false, false),
+        ("execve", [1, 2, own + 1, 0, 0, 0], true, true),
+        ("execve", [1, 2, own + (1 << 32), 0, 0, 0], true, true),
+        ("execve", [1, 2, 0, 0, 0, 0], true, true),
+        ("execveat", [0; 6], true, true),
+        ("socket", [2, 1, 0, 0, 0, 0], false, false),
+        ("socket", [2, 3, 1, 0, 0, 0], true, true),
+        ("socket", [10, 3 | 0o2_000_000, 58, 0, 0, 0], true, true),
+        ("socket", [16, 3, 0, 0, 0, 0], false, false),
+        ("openat", [0; 6], false, true),
+        ("unlinkat", [0; 6], false, true),
+        ("chmod", [0, 0o755, 0, 0, 0, 0], false, true),
+        ("chmod", [0, 0o4755, 0, 0, 0, 0], true, true),
+        ("clone3", [0; 6], false, false),
+        ("openat2", [0; 6], false, false),
+    ] {
+        assert_eq!(asked(&rare, name, arguments), in_rare, "{name} {arguments:x?}");
+        assert_eq!(asked(&full, name, arguments), in_full, "{name} {arguments:x?}");
+    }
+}
+
+#[test]
+fn a_granted_group_is_allowed_and_no_other() {
+    let machine = Machine::X86;
+    for granted in CallGroup::ALL {
+        let wanted = Wanted::new(Around::Namespaces, &[Outer, Inner]);
+        let program = super::compile(machine, &Wanted { granted: &[granted], ..wanted });
+        for call in CALLS.iter().filter(|call| call.group().is_some()) {
+            let answer = run(&program, machine.architecture(), call.x86.unwrap(), [0; 4]).0;
+            assert_eq!(answer == ALLOW, call.group() == Some(granted), "{} {granted:?}", call.name);
+        }
+        assert!(CALLS.iter().any(|call| call.group() == Some(granted)));
+    }
+}
+
+#[test]
+fn the_filter_that_asks_is_small_too() {
+    for machine in MACHINES {
+        for (watching, most) in [(RARE, 150), (FULL, 160)] {
+            let wanted = Wanted::new(Around::Namespaces, &[Inner]);
+            let program = super::compile(machine, &Wanted { watching: Some(watching), ..wanted });
+            assert!(program.len() <= most, "{machine:?} {watching:?}: {}", program.len());
+        }
+    }
+}
+
 #[test]
 fn no_call_is_named_twice() {
     for machine in MACHINES {
+        let mut numbers: Vec<_> =
+            watched::tests::numbers().filter_map(|(_, x86, arm)| machine.one_of(x86, arm)).collect();
+        let count = numbers.len();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), count);
         let mut numbers: Vec<_> = CALLS.iter().filter_map(|call| machine.number(call)).collect();
         let count = numbers.len();
         numbers.sort_unstable();
@@ -301,6 +423,45 @@ fn numbers_are_those_of_the_c_library() {
     for (name, number) in known {
         let call = CALLS.iter().find(|call| call.name == name).unwrap_or_else(|| panic!("{name}"));
         assert_eq!(machine.number(call).map(i64::from), Some(number), "{name}");
+    }
+    for (name, number) in [
+        ("connect", libc::SYS_connect),
+        ("sendto", libc::SYS_sendto),
+        ("execve", libc::SYS_execve),
+        ("execveat", libc::SYS_execveat),
+        ("openat", libc::SYS_openat),
+        ("truncate", libc::SYS_truncate),
+        ("faccessat", libc::SYS_faccessat),
+        ("faccessat2", libc::SYS_faccessat2),
+        ("chdir", libc::SYS_chdir),
+        ("mkdirat", libc::SYS_mkdirat),
+        ("mknodat", libc::SYS_mknodat),
+        ("unlinkat", libc::SYS_unlinkat),
+        ("symlinkat", libc::SYS_symlinkat),
+        ("linkat", libc::SYS_linkat),
+        ("renameat", libc::SYS_renameat),
+        ("renameat2", libc::SYS_renameat2),
+        ("fchmodat", libc::SYS_fchmodat),
+        ("fchownat", libc::SYS_fchownat),
+        ("utimensat", libc::SYS_utimensat),
+    ] {
+        let (_, x86, arm) = watched::tests::numbers().find(|(known, ..)| *known == name).unwrap();
+        assert_eq!(machine.one_of(x86, arm).map(i64::from), Some(number), "{name}");
+    }
+    #[cfg(target_arch = "x86_64")]
+    for (name, number) in [
+        ("access", libc::SYS_access),
+        ("mkdir", libc::SYS_mkdir),
+        ("rmdir", libc::SYS_rmdir),
+        ("unlink", libc::SYS_unlink),
+        ("symlink", libc::SYS_symlink),
+        ("link", libc::SYS_link),
+        ("rename", libc::SYS_rename),
+        ("chown", libc::SYS_chown),
+        ("lchown", libc::SYS_lchown),
+    ] {
+        let (_, x86, _) = watched::tests::numbers().find(|(known, ..)| *known == name).unwrap();
+        assert_eq!(x86.map(i64::from), Some(number), "{name}");
     }
     #[cfg(target_arch = "x86_64")]
     for (name, number) in [

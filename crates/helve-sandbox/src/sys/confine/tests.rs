@@ -60,9 +60,9 @@ fn the_kernel_takes_every_filter_and_answers_as_it_says() {
         (468, [0, 0, 0, 0], libc::ENOSYS),
     ];
     for filter in [
-        seccomp::whole(Around::Namespaces),
-        seccomp::whole(Around::Nothing(Network::Off)),
-        seccomp::whole(Around::Nothing(Network::Host)),
+        seccomp::whole(Around::Namespaces, &[]),
+        seccomp::whole(Around::Nothing(Network::Off), &[]),
+        seccomp::whole(Around::Nothing(Network::Host), &[]),
     ] {
         for (number, arguments, errno) in acts {
             assert_eq!(filtered(&filter, || raw(number, arguments)), errno, "{number}");
@@ -86,7 +86,7 @@ fn the_kernel_takes_every_filter_and_answers_as_it_says() {
         assert_eq!(filtered(&filter, work), 0);
     }
     // Two filters one upon the other do what the whole does.
-    let (outer, inner) = (seccomp::outer(), seccomp::inner());
+    let (outer, inner) = (seccomp::outer(), seccomp::inner(&[]));
     for (number, arguments, errno) in acts {
         let both = || match install(&inner) {
             Ok(()) => raw(number, arguments),
@@ -102,7 +102,7 @@ fn the_kernel_takes_every_filter_and_answers_as_it_says() {
 fn sockets_are_those_of_the_surroundings() {
     let socket = |around, family: c_int, kind: c_int, protocol: c_int| {
         let arguments = [family.into(), kind.into(), protocol.into(), 0];
-        filtered(&seccomp::whole(around), || raw(libc::SYS_socket, arguments))
+        filtered(&seccomp::whole(around, &[]), || raw(libc::SYS_socket, arguments))
     };
     let (datagram, route) = (libc::SOCK_DGRAM, libc::NETLINK_ROUTE);
     for (around, unix, internet) in [
@@ -118,7 +118,7 @@ fn sockets_are_those_of_the_surroundings() {
         let mut ends = [0; 2];
         let place = ends.as_mut_ptr().expose_provenance() as c_long;
         let pair = [libc::AF_UNIX.into(), libc::SOCK_STREAM.into(), 0, place];
-        assert_eq!(filtered(&seccomp::whole(around), || raw(libc::SYS_socketpair, pair)), 0);
+        assert_eq!(filtered(&seccomp::whole(around, &[]), || raw(libc::SYS_socketpair, pair)), 0);
     }
 }
 
@@ -139,7 +139,7 @@ fn a_call_of_32_bits_ends_the_process() {
         println!("skipped: this kernel runs no programs of 32 bits ({without})");
         return;
     }
-    assert_eq!(filtered(&seccomp::whole(Around::Namespaces), getpid_of_32_bits), -libc::SIGSYS);
+    assert_eq!(filtered(&seccomp::whole(Around::Namespaces, &[]), getpid_of_32_bits), -libc::SIGSYS);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use libc::{c_char, c_int};
 use super::descriptors::{close, close_range, open_path};
 use super::failure::{At, Failure};
 use super::raw::syscall;
-use super::slot::{Given, Own, PATH_BYTES, Slot, Stage};
+use super::slot::{Given, NO_LISTENER, Own, PATH_BYTES, Slot, Stage};
 use super::talk::{receive, wind_up};
 use super::warm;
 use super::world::World;
@@ -25,6 +25,8 @@ use crate::sys::confine::{self, Ruleset};
 pub(super) extern "C" fn command(slot: usize) -> c_int {
     let slot = slot as *const Slot;
     let (step, errno) = become_program(slot);
+    // Its init may still wait for it.
+    Slot::hand(slot, NO_LISTENER);
     // SAFETY: the slot outlives its processes, and both are atomic.
     unsafe {
         (*slot).failed_errno.store(errno, Ordering::Relaxed);
@@ -66,7 +68,16 @@ fn try_to_become_program(slot: *const Slot) -> Result<Never, Failure> {
         // SAFETY: the limit lives through the call.
         unsafe { syscall!(libc::SYS_prlimit64, 0, *resource, &raw const *limit, 0) }.at(Step::Limits)?;
     }
-    confine::install(&world.filter).at(Step::Seccomp)?;
+    match &world.witness {
+        None => confine::install(&world.filter).at(Step::Seccomp)?,
+        Some(witness) => {
+            // The init's table is this process's too until here, so both have the descriptor.
+            let listener = witness.install(&world.filter).at(Step::Seccomp)?;
+            // SAFETY: plain numbers.
+            unsafe { syscall!(libc::SYS_unshare, libc::CLONE_FILES) }.at(Step::Process)?;
+            Slot::hand(slot, listener);
+        }
+    }
     Slot::wait_for(slot, Stage::Private);
     // SAFETY: the path ends with NUL.
     unsafe { syscall!(libc::SYS_chdir, world.template.workspace_path.as_ptr()) }.at(Step::Directory)?;

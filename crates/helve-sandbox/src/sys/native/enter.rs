@@ -87,7 +87,7 @@ impl Ahead {
         if unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) } == -1 {
             return Err((Step::Process, errno()));
         }
-        Ok((World::new(setup, template, seccomp::inner(), umask, null, handled), laid))
+        Ok((World::new(setup, template, umask, null, handled), laid))
     }
 }
 

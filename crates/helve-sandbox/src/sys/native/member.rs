@@ -27,6 +27,7 @@ use super::slot::{Given, Slot, Stage};
 use super::talk::{receive, tell, tell_ready, wind_up};
 use super::warm;
 use super::watch::Watch;
+use super::witness::Ear;
 use super::world::World;
 use crate::native::wire::{Bound, Kind, Report, Request, Signal, Step};
 use crate::sys::confine;
@@ -81,18 +82,26 @@ fn live(slot: *mut Slot, member: &Given, world: &World) -> Result<Report, Failur
     Slot::reach(slot, Stage::All);
     let command = early.map_or_else(|| start(slot, member), Ok)?;
     // The rest is done while the command's process becomes its program. What fails here ends it.
-    let init = Init { talk: member.talk, clock, children: child_signals()?, command };
+    let children = child_signals()?;
     let workspace = world.template.workspace.as_raw_fd();
     let mut watch = Watch::new(&world.bounds, workspace, private, member.processor).at(Step::Limits)?;
+    // Nothing is closed before this: until the command says where it is asked about, its descriptors are these.
+    let ear = Ear::new(slot, world, (command, member.talk), private);
+    let mut init = Init { talk: member.talk, clock, children, command, ear };
     if warm {
         let stop = member.stop.ok_or((Step::Process, libc::ENOSYS))?;
-        let standing = warm::run_to_stop(init.command, &stop).at(Step::Process)?;
+        let command = init.command;
+        let standing = warm::run_to_stop(command, &stop, &mut || init.idle()).at(Step::Process)?;
         close_streams(member);
         tell_ready(member.talk);
         // SAFETY: the command has executed its shell, so the working memory is this process's.
         let own = unsafe { Slot::own(slot) };
         let Some(length) = init.wait_for_text(&mut own.request)? else { return Ok(abandoned()) };
         let text = own.request.get(size_of::<Request>()..size_of::<Request>() + length).unwrap_or_default();
+        if let Some(ear) = &mut init.ear {
+            // How the shell started is not the call's.
+            ear.forget();
+        }
         wind_up(clock);
         warm::release(init.command, &standing, text).at(Step::Program)?;
     } else {
@@ -130,8 +139,12 @@ fn start(slot: *mut Slot, member: &Given) -> Result<pid_t, Failure> {
     let (stack, stack_size) = Slot::child_stack(slot);
     let born_elsewhere = member.group != NONE;
     let group = if born_elsewhere { CLONE_INTO_CGROUP } else { 0 };
+    // Where the command is seen, both have one table of files until it has said how.
+    // SAFETY: the world is never changed.
+    let seen = unsafe { &*member.world }.witness.is_some();
+    let files = if seen { libc::CLONE_FILES } else { 0 };
     let arguments = CloneArgs {
-        flags: libc::CLONE_VM as u64 | group,
+        flags: (libc::CLONE_VM | files) as u64 | group,
         cgroup: if born_elsewhere { member.group as u64 } else { 0 },
         exit_signal: libc::SIGCHLD as u64,
         stack,
@@ -159,33 +172,68 @@ fn close_streams(member: &Given) {
     }
 }
 
-struct Init {
+struct Init<'a> {
     talk: c_int,
     clock: c_int,
     children: c_int,
     command: pid_t,
+    /// Where it is asked about the command's calls.
+    ear: Option<Ear<'a>>,
 }
 
-impl Init {
+impl Init<'_> {
+    /// What is polled for questions about the command's calls.
+    fn questions(&self) -> libc::pollfd {
+        let fd = self.ear.as_ref().map_or(NONE, Ear::descriptor);
+        libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
+    }
+
+    /// Answers a question, if that descriptor says that there is one, and polls for the next.
+    fn answer(&mut self, questions: &mut libc::pollfd) {
+        if let Some(ear) = self.ear.as_mut().filter(|_| questions.revents != 0) {
+            ear.serve(questions.revents);
+            questions.fd = ear.descriptor();
+        }
+    }
+
+    /// Waits until something may have happened to a child, and answers its questions meanwhile. False if it has none.
+    fn idle(&mut self) -> bool {
+        let mut watched =
+            [self.questions(), libc::pollfd { fd: self.children, events: libc::POLLIN, revents: 0 }];
+        if watched[0].fd == NONE || poll(&mut watched, -1).is_err() {
+            return false;
+        }
+        self.answer(&mut watched[0]);
+        if watched[1].revents != 0 {
+            drain(self.children);
+        }
+        true
+    }
+
     /// Waits for the text of a warm shell: its length in the slot's request. None if Helve let the member go, or the shell
     /// has died.
-    fn wait_for_text(&self, request: &mut [u8]) -> Result<Option<usize>, Failure> {
+    fn wait_for_text(&mut self, request: &mut [u8]) -> Result<Option<usize>, Failure> {
         let mut watched = [
             libc::pollfd { fd: self.talk, events: libc::POLLIN, revents: 0 },
             libc::pollfd { fd: self.children, events: libc::POLLIN, revents: 0 },
+            // The shell stands still, but it may have started something.
+            self.questions(),
         ];
         // The stops on the way here were told as signals too.
         drain(self.children);
-        poll(&mut watched, -1).at(Step::Process)?;
-        if watched[1].revents != 0 {
-            return Err((Step::Process, libc::ECHILD));
+        while watched[0].revents == 0 {
+            poll(&mut watched, -1).at(Step::Process)?;
+            if watched[1].revents != 0 {
+                return Err((Step::Process, libc::ECHILD));
+            }
+            self.answer(&mut watched[2]);
         }
         receive(self.talk, request, &mut [-1; 3])
             .map(|request| request.map(|request| (request.length as usize).saturating_sub(1)))
     }
 
     /// Waits for the command's end, and looks at what it takes meanwhile.
-    fn look_after(&self, slot: *const Slot, watch: &mut Watch) -> Report {
+    fn look_after(&mut self, slot: *const Slot, watch: &mut Watch) -> Report {
         let mut looks = false;
         let mut bound = 0;
         let mut watched = [
@@ -193,6 +241,7 @@ impl Init {
             libc::pollfd { fd: self.talk, events: 0, revents: 0 },
             libc::pollfd { fd: self.children, events: libc::POLLIN, revents: 0 },
             libc::pollfd { fd: self.clock, events: libc::POLLIN, revents: 0 },
+            self.questions(),
         ];
         let (status, alone) = loop {
             let pause = if looks { watch.next_ms() } else { -1 };
@@ -202,6 +251,11 @@ impl Init {
             }
             if watched[0].revents != 0 && !self.pass_signal_on() {
                 return abandoned();
+            }
+            self.answer(&mut watched[3]);
+            if let Some(ear) = self.ear.as_mut().filter(|_| looks) {
+                // It runs long enough to be ended from outside, and then nothing more is said.
+                ear.tell_new();
             }
             if watched[1].revents != 0 {
                 if let (Some(status), alone) = self.reap() {
@@ -237,6 +291,9 @@ impl Init {
         let (step, errno) = unsafe {
             ((*slot).failed_step.load(Ordering::Acquire), (*slot).failed_errno.load(Ordering::Acquire))
         };
+        if let Some(ear) = &mut self.ear {
+            ear.tell_all();
+        }
         if step != 0 {
             return Report { tag: Report::NOT_STARTED, status: errno, step, bound: 0, left_running: 0 };
         }
@@ -282,16 +339,18 @@ impl Init {
     }
 
     /// Ends what is still running. How many processes that were.
-    fn end_rest(&self) -> u64 {
+    fn end_rest(&mut self) -> u64 {
         // SAFETY: plain numbers: signal 0 only asks whether there is another process.
         if unsafe { syscall!(libc::SYS_kill, ALL, 0) }.is_err() {
             return 0;
         }
         let mut left = GRACE_MS;
         while left > 0 {
-            let mut watched = [libc::pollfd { fd: self.children, events: libc::POLLIN, revents: 0 }];
+            let mut watched =
+                [libc::pollfd { fd: self.children, events: libc::POLLIN, revents: 0 }, self.questions()];
             let step = 5;
             let _ = poll(&mut watched, step);
+            self.answer(&mut watched[1]);
             drain(self.children);
             self.reap();
             // SAFETY: as above.

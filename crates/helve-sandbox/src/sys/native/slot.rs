@@ -15,10 +15,13 @@ use super::kit;
 use super::raw::syscall;
 use super::warm::Stop;
 use super::world::World;
+use crate::native::notes::LOG_BYTES;
 use crate::native::wire::{INLINE_BYTES, MOST_TEXTS, Request};
 
 /// One stack. Its lowest page is left out of the address space, so that an overflow ends the process.
 const STACK_BYTES: usize = 64 * 1024;
+/// The init's, which holds paths while it looks at them: several of them in a program that is not optimized.
+const INIT_STACK_BYTES: usize = 256 * 1024;
 const PAGE_BYTES: usize = 4096;
 
 /// How many descriptors a member may keep.
@@ -27,15 +30,26 @@ pub(super) const KEEP: usize = 256;
 /// The longest path that a program is looked up at.
 pub(super) const PATH_BYTES: usize = 4096;
 
+/// [`Slot::listener`] while nothing is known of it, and where there is none.
+const UNSAID: c_int = -2;
+pub(super) const NO_LISTENER: c_int = -1;
+
+/// How long an init waits for a word of its command before it looks whether that is still there.
+const WORD_NANOS: i64 = 50_000_000;
+
 /// One member's memory. Its processes share it with the zygote, so what more than one of them writes is atomic.
 #[repr(C, align(4096))]
 pub(super) struct Slot {
-    init_stack: [u8; STACK_BYTES],
+    init_stack: [u8; INIT_STACK_BYTES],
     child_stack: [u8; STACK_BYTES],
     own: UnsafeCell<Own>,
+    /// What the init has seen being refused.
+    log: UnsafeCell<[u8; LOG_BYTES]>,
     given: MaybeUninit<Given>,
     /// A clock that the command winds up when it starts, so that its init looks after it.
     pub(super) clock: AtomicI32,
+    /// The descriptor on which the init is asked about the command's calls; see [`Slot::hand`].
+    listener: AtomicI32,
     /// How far the init is with the member's mounts: a [`Stage`].
     stage: AtomicU32,
     /// Why the command could not be started: a `wire::Step`, or 0.
@@ -138,6 +152,7 @@ impl Slot {
             (&raw mut (*slot).given).cast::<Given>().write(given);
             (*slot).failed_step.store(0, Ordering::Relaxed);
             (*slot).stage.store(0, Ordering::Relaxed);
+            (*slot).listener.store(UNSAID, Ordering::Relaxed);
         }
     }
 
@@ -157,6 +172,52 @@ impl Slot {
     pub(super) unsafe fn own<'a>(slot: *const Slot) -> &'a mut Own {
         // SAFETY: nobody else uses it, as the caller vouches. Any bytes are a value of it.
         unsafe { &mut *UnsafeCell::raw_get(&raw const (*slot).own) }
+    }
+
+    /// The memory of the init's log.
+    ///
+    /// # Safety
+    /// The caller must be the init, and ask once.
+    pub(super) unsafe fn log<'a>(slot: *const Slot) -> &'a mut [u8; LOG_BYTES] {
+        // SAFETY: nobody else uses it, as the caller vouches. Any bytes are a value of it.
+        unsafe { &mut *UnsafeCell::raw_get(&raw const (*slot).log) }
+    }
+
+    /// Says, in the command's process, on which descriptor of the init's table its calls are asked about, if on any. From then
+    /// on the two tables are not one. Only the first word counts.
+    pub(super) fn hand(slot: *const Slot, listener: c_int) {
+        let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+        // SAFETY: the slot outlives its processes, and the number is atomic.
+        unsafe {
+            let place = &(*slot).listener;
+            if place.compare_exchange(UNSAID, listener, Ordering::Release, Ordering::Relaxed).is_ok() {
+                let _ = syscall!(libc::SYS_futex, place.as_ptr(), wake, 1);
+            }
+        }
+    }
+
+    /// Waits, in the init, for that word. A command that has died without it is asked about nothing.
+    pub(super) fn listener(slot: *const Slot, command: libc::pid_t) -> c_int {
+        let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+        let pause = libc::timespec { tv_sec: 0, tv_nsec: WORD_NANOS };
+        // SAFETY: the slot outlives its processes, the number is atomic, and the time lives through the call. Nobody wants to
+        // know more of the child than whether it has ended.
+        unsafe {
+            let place = &(*slot).listener;
+            loop {
+                let listener = place.load(Ordering::Acquire);
+                if listener != UNSAID {
+                    return listener;
+                }
+                let _ = syscall!(libc::SYS_futex, place.as_ptr(), wait, UNSAID, &raw const pause);
+                let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+                let mut ended: libc::siginfo_t = std::mem::zeroed();
+                let known = syscall!(libc::SYS_waitid, libc::P_PID, command, &raw mut ended, how, 0);
+                if place.load(Ordering::Acquire) == UNSAID && (known.is_err() || ended.si_pid() != 0) {
+                    return NO_LISTENER;
+                }
+            }
+        }
     }
 
     /// Says, in the init, that a stage is reached.
@@ -191,7 +252,7 @@ impl Slot {
     /// Where the init's stack begins, and its size.
     pub(super) fn init_stack(slot: *mut Slot) -> (u64, u64) {
         // SAFETY: only the address is taken.
-        (unsafe { &raw mut (*slot).init_stack } as u64, STACK_BYTES as u64)
+        (unsafe { &raw mut (*slot).init_stack } as u64, INIT_STACK_BYTES as u64)
     }
 
     /// Where the command's stack begins, and its size.

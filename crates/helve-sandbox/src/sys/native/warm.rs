@@ -24,7 +24,7 @@ mod tests;
 mod trace;
 
 use libc::{c_int, pid_t};
-use trace::Event;
+use trace::{Event, Idle};
 
 pub(super) use calibrate::calibrate;
 
@@ -79,11 +79,11 @@ pub(super) fn ask() -> Result<(), c_int> {
     trace::ask()
 }
 
-/// Follows `child`, which has asked for it and executes `SHELL -c PLACEHOLDER`, to the stop. Waits without a deadline.
-/// After `ECHILD` the child has ended and has been waited for; after another error it is still there, to be killed.
-pub(super) fn run_to_stop(child: pid_t, stop: &Stop) -> Result<Standing, c_int> {
-    let start = trace::wait_for_exec(child)?;
-    run_from_start(child, &start, stop)?;
+/// Follows `child`, which has asked for it and executes `SHELL -c PLACEHOLDER`, to the stop. Waits without a deadline, in the
+/// way of `idle`. After `ECHILD` the child has ended and has been waited for; after another error it is still there, to be killed.
+pub(super) fn run_to_stop(child: pid_t, stop: &Stop, idle: Idle<'_>) -> Result<Standing, c_int> {
+    let start = trace::wait_for_exec(child, idle)?;
+    run_from_start(child, &start, stop, idle)?;
     let standing = Standing {
         text: start.text,
         copy: stop.copy.map(|kept| kept.find(child, start.entry)).transpose()?,
@@ -116,7 +116,7 @@ impl Standing {
 }
 
 /// Lets a child that has just executed its program run to the stop.
-fn run_from_start(child: pid_t, start: &trace::Start, stop: &Stop) -> Result<(), c_int> {
+fn run_from_start(child: pid_t, start: &trace::Start, stop: &Stop, idle: Idle<'_>) -> Result<(), c_int> {
     let place = start.entry.wrapping_add(stop.place);
     if trace::peek(child, place)? != stop.code {
         return Err(libc::ENOEXEC);
@@ -124,7 +124,7 @@ fn run_from_start(child: pid_t, start: &trace::Start, stop: &Stop) -> Result<(),
     trace::poke(child, place, stop.code & !0xff | BREAKPOINT)?;
     trace::resume(libc::PTRACE_CONT, child, 0)?;
     loop {
-        match trace::wait(child)? {
+        match trace::wait(child, idle)? {
             Event::Signal(libc::SIGTRAP) => break,
             Event::Signal(signal) => trace::resume(libc::PTRACE_CONT, child, signal)?,
             Event::Call => trace::resume(libc::PTRACE_CONT, child, 0)?,

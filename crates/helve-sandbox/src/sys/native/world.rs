@@ -8,8 +8,9 @@ use libc::{c_char, c_int};
 
 use super::template::Template;
 use super::warm::PLACEHOLDER;
+use super::witness::Witness;
 use crate::confine::landlock::Handled;
-use crate::confine::seccomp::Filter;
+use crate::confine::seccomp::{self, Filter};
 use crate::native::setup::Setup;
 use crate::sys::launch::Resource;
 
@@ -33,6 +34,8 @@ pub(super) struct World {
     pub(super) bounds: helve_core::ProcessLimits,
     /// What a command is forbidden in the end.
     pub(super) filter: Filter,
+    /// Who sees what is refused to it, if somebody does.
+    pub(super) witness: Option<Witness>,
     /// What Landlock forbids unless it is granted.
     pub(super) handled: Handled,
     /// The file mode mask of the caller.
@@ -48,7 +51,6 @@ impl World {
     pub(super) fn new(
         setup: Setup,
         template: Template,
-        filter: Filter,
         umask: c_int,
         null: OwnedFd,
         handled: Handled,
@@ -60,8 +62,12 @@ impl World {
             _ => "755",
         };
         let private_options = format!("mode={mode},size={},nr_inodes=200000", setup.limits.tmp_bytes);
+        let filter = seccomp::inner(&setup.system_calls);
+        let environment: Vec<*const c_char> =
+            setup.environment.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect();
+        // Moving a list does not move what it holds.
+        let witness = Witness::new(&setup, &template, environment.as_ptr() as u64);
         let mut texts = setup.environment;
-        let environment = texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect();
         let name = setup.shell.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let name = CString::new(name).unwrap_or_default();
         let shell_arguments = [name.as_ptr(), c"-c".as_ptr(), PLACEHOLDER.as_ptr().cast(), ptr::null()];
@@ -97,6 +103,7 @@ impl World {
             ],
             bounds: limits,
             filter,
+            witness,
             handled,
             umask,
             null,

@@ -107,7 +107,7 @@ fn follow(mut command: Command) -> Child {
 /// A shell that stands still.
 fn warm(shell: &CStr, stop: &Stop, directory: &Path) -> (Child, Standing) {
     let child = follow(command(shell, &PLACEHOLDER[..TEXT_BYTES - 1], directory));
-    let standing = run_to_stop(child.id() as pid_t, stop).unwrap();
+    let standing = run_to_stop(child.id() as pid_t, stop, &mut trace::standstill).unwrap();
     (child, standing)
 }
 
@@ -202,7 +202,7 @@ fn a_signal_sent_to_a_starting_shell_reaches_it() {
         let mut child = follow(command(shell, &PLACEHOLDER[..TEXT_BYTES - 1], directory.path()));
         // SAFETY: the child has not been waited for.
         unsafe { libc::kill(child.id() as pid_t, libc::SIGTERM) };
-        assert!(matches!(run_to_stop(child.id() as pid_t, &stop), Err(libc::ECHILD)));
+        assert!(matches!(run_to_stop(child.id() as pid_t, &stop, &mut trace::standstill), Err(libc::ECHILD)));
         assert!(child.wait().is_err());
     }
 }
@@ -235,7 +235,7 @@ fn other_code_or_another_program_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let error = |command: Command, stop: &Stop| {
         let mut child = follow(command);
-        let error = run_to_stop(child.id() as pid_t, stop).err();
+        let error = run_to_stop(child.id() as pid_t, stop, &mut trace::standstill).err();
         if error == Some(libc::ECHILD) {
             assert!(child.wait().is_err());
         } else {

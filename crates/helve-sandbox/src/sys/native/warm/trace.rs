@@ -48,9 +48,9 @@ pub(super) fn ask() -> Result<(), c_int> {
 }
 
 /// Waits until `child`, which asked to be followed, has executed its program. It dies with its tracer from then on.
-pub(super) fn wait_for_exec(child: pid_t) -> Result<Start, c_int> {
+pub(super) fn wait_for_exec(child: pid_t, idle: Idle<'_>) -> Result<Start, c_int> {
     loop {
-        match wait(child)? {
+        match wait(child, idle)? {
             Event::Signal(libc::SIGTRAP) => break,
             Event::Signal(signal) => request(libc::PTRACE_CONT, child, 0, signal as u64)?,
             Event::Call => request(libc::PTRACE_CONT, child, 0, 0)?,
@@ -115,12 +115,24 @@ impl Words {
     }
 }
 
+/// What is done while nothing has happened to a followed process: waits until something may have. False if that is left to
+/// the kernel.
+pub(super) type Idle<'a> = &'a mut dyn FnMut() -> bool;
+
+/// Nothing is done meanwhile.
+pub(super) fn standstill() -> bool {
+    false
+}
+
 /// Waits for the next event of `child`.
-pub(super) fn wait(child: pid_t) -> Result<Event, c_int> {
+pub(super) fn wait(child: pid_t, idle: Idle<'_>) -> Result<Event, c_int> {
     let mut status: c_int = 0;
+    let mut how = libc::__WALL | libc::WNOHANG;
     loop {
         // SAFETY: the status lives through the call; no usage is asked for.
-        match unsafe { syscall!(libc::SYS_wait4, child, &raw mut status, libc::__WALL, 0) } {
+        match unsafe { syscall!(libc::SYS_wait4, child, &raw mut status, how, 0) } {
+            Ok(0) if !idle() => how = libc::__WALL,
+            Ok(0) => {}
             Ok(_) => break,
             Err(libc::EINTR) => {}
             Err(errno) => return Err(errno),

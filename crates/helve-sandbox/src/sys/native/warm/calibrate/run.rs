@@ -65,14 +65,14 @@ impl<'a> Lab<'a> {
             }
         }
         let arguments = [shell.as_ptr(), c"-c".as_ptr(), PLACEHOLDER.as_ptr().cast(), ptr::null()];
-        Some(Lab { shell, env, arguments, filter: seccomp::inner() })
+        Some(Lab { shell, env, arguments, filter: seccomp::inner(&[]) })
     }
 
     /// Starts the shell and waits for its first instruction.
     pub(super) fn start(&self) -> Option<Run> {
         let (child, output) = self.spawn()?;
         let mut run = Run { child, start: Start::default(), gone: false, status: None, output };
-        run.start = run.note(trace::wait_for_exec(child))?;
+        run.start = run.note(trace::wait_for_exec(child, &mut trace::standstill))?;
         Some(run)
     }
 
@@ -91,7 +91,7 @@ impl<'a> Lab<'a> {
     pub(super) fn whole(&self, stop: &Stop, text: &[u8], status: c_int) -> Option<Vec<u8>> {
         let (child, output) = self.spawn()?;
         let mut run = Run { child, start: Start::default(), gone: false, status: None, output };
-        let standing = run.note(run_to_stop(child, stop))?;
+        let standing = run.note(run_to_stop(child, stop, &mut trace::standstill))?;
         release(child, &standing, text).ok()?;
         let shown = run.finish()?;
         (run.status == Some(status)).then_some(shown)
@@ -143,7 +143,7 @@ impl Run {
     }
 
     fn wait(&mut self) -> Option<Event> {
-        let event = trace::wait(self.child).ok()?;
+        let event = trace::wait(self.child, &mut trace::standstill).ok()?;
         if let Event::Gone(status) = event {
             self.gone = true;
             self.status = libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
@@ -158,7 +158,7 @@ impl Run {
 
     /// Lets it run from its first instruction to `stop`.
     pub(super) fn run_to(&mut self, stop: &Stop) -> Option<()> {
-        let reached = run_from_start(self.child, &self.start, stop);
+        let reached = run_from_start(self.child, &self.start, stop, &mut trace::standstill);
         self.note(reached)
     }
 

@@ -42,6 +42,7 @@ const BASH: &str = "bare bash";
 const SH_TRUE: &str = "bare sh, silent";
 const BASH_TRUE: &str = "bare bash, silent";
 const GREP: &str = "bare sh, grep -R";
+const UNSEEN: &str = "warm sh, grep -R, unseen";
 const BWRAP: &str = "bwrap, seed's flags, --unshare-all";
 
 /// Every row.
@@ -65,6 +66,7 @@ pub(crate) fn measure(asked: &Asked<'_>) -> Measured<Vec<Row>> {
         outside::call(asked.helve, "helve call exec")?,
         outside::batch(asked.helve, "helve batch, exec")?,
     ];
+    contenders.extend(calls::searches(&place, [UNSEEN, "direct sh, grep -R, explained in full"])?);
     contenders.extend(calls::others(&place));
     if asked.peers {
         contenders.extend(peers::installed(&place)?);
@@ -94,6 +96,8 @@ fn lines() -> Vec<Line> {
         line("parked argv", "parked argv", SH, Promise::Ratio(1.2)),
         line("direct, no pool", "direct", SH, Promise::Ratio(1.4)),
         line("grep -R over 2,000 files", "warm sh, grep -R", GREP, Promise::Ratio(1.1)),
+        line("grep -R, seen by the witness", "warm sh, grep -R", UNSEEN, Promise::Ratio(1.03)),
+        line("grep -R, explained in full", "direct sh, grep -R, explained in full", UNSEEN, Promise::None),
         line("helve batch, exec of true", "helve batch, exec", BASH, Promise::Ratio(0.9)),
         line("helve call exec, one process", "helve call exec", BASH, Promise::Ratio(6.0)),
         line("helve call exec, one process", "helve call exec", BWRAP, Promise::Ratio(1.5)),

@@ -14,6 +14,8 @@ pub use helve_core::{
     Removed, SandboxChoice, ShellJob, View, Work,
 };
 pub use helve_runtime::{check_workspace, check_writable, hold_layer};
+#[doc(hidden)]
+pub use helve_sandbox::native_unseen;
 pub use helve_sandbox::{
     ActFinding, Expected, Findings, HelperAhead, Lack, LayerFinding, Outcome, PoolSize, SandboxFinding,
     backend, helper_ahead, ladder, native, probe, run_helper_if_asked, use_helper,

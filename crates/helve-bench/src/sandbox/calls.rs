@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use helve::sandbox::{Explain, Network, PoolSize, ProcessLimits, SandboxChoice, View, Work};
-use helve::{Cancel, Exit, OutputSink, ShellBackend, ShellJob, Stream};
+use helve::{Cancel, Exit, OutputSink, ShellBackend, ShellJob, Stream, ToolError};
 
 use super::Measured;
 use super::turns::{Answer, Contender, Proof};
@@ -216,6 +216,24 @@ pub(crate) fn pooled<'a>(
     let backend = place.backend(&SandboxChoice::Native, shell)?;
     let call = move |token: &str| place.run(&*backend, Work::Shell(text.with(shell, token)));
     Ok(Contender { name, proof: text.proof(true), call: Box::new(call) })
+}
+
+/// The search through many files: in a sandbox in which nobody sees what is refused, and in one in which every file is
+/// looked at.
+pub(crate) fn searches<'a>(
+    place: &'a Place,
+    [unseen, full]: [&'static str; 2],
+) -> Measured<[Contender<'a>; 2]> {
+    let view = || place.view(Shell::Sh);
+    let unseen = (unseen, helve::sandbox::native_unseen(view(), LIMITS, PoolSize::default()));
+    let in_full = View { explain: Explain::Full, ..view() };
+    let full = (full, helve::sandbox::native(in_full, LIMITS, PoolSize::NONE));
+    let contender = |(name, backend): (&'static str, Result<Arc<dyn ShellBackend>, ToolError>)| {
+        let backend = backend.map_err(|error| error.message)?;
+        let call = move |token: &str| place.run(&*backend, Work::Shell(Text::Grep.with(Shell::Sh, token)));
+        Ok::<_, String>(Contender { name, proof: Text::Grep.proof(true), call: Box::new(call) })
+    };
+    Ok([contender(unseen)?, contender(full)?])
 }
 
 /// Helve's own sandbox with a program instead of a text.

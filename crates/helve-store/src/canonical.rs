@@ -8,17 +8,18 @@
 
 mod serializer;
 
+use std::cell::Cell;
 use std::cmp::Ordering;
 
 use serde::Serialize;
 
 use crate::StoreError;
-use serializer::Writer;
+use serializer::{Member, Writer};
 
 /// How deeply arrays and objects may be nested in a canonical value. Bounds the stack of writer and reader alike.
 pub const MAX_DEPTH: usize = 256;
-/// So many members are open at once in most values.
-const USUAL_MEMBERS: usize = 24;
+/// Room for so many open members is kept.
+const MOST_MEMBERS: usize = 1024;
 
 /// The canonical bytes of a value. Fails when it is nested deeper than [`MAX_DEPTH`] or is not JSON: a number that is not
 /// finite, a key that is not text.
@@ -30,7 +31,19 @@ pub fn canonical_json<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Store
 
 /// Appends the canonical bytes of a value.
 pub(crate) fn write_canonical<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), StoreError> {
-    value.serialize(Writer::new(out, &mut Vec::with_capacity(USUAL_MEMBERS)))
+    // A value that writes another while it is written finds none, and makes its own.
+    let mut members = MEMBERS.take();
+    members.clear();
+    let written = value.serialize(Writer::new(out, &mut members));
+    if members.capacity() <= MOST_MEMBERS {
+        MEMBERS.set(members);
+    }
+    written
+}
+
+thread_local! {
+    /// Room for what is known of the objects that are open.
+    static MEMBERS: Cell<Vec<Member>> = const { Cell::new(Vec::new()) };
 }
 
 /// Compares two texts in UTF-8 by their UTF-16 code units without converting them.

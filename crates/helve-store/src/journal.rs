@@ -35,6 +35,9 @@ const REOPENINGS: usize = 8;
 /// Entries that a handle writes before it moves the witness forward again.
 const WITNESS_EVERY: u64 = 1024;
 
+/// So much room for lines is kept between appends.
+const MOST_KEPT: usize = 256 << 10;
+
 /// How a journal is written.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct JournalOptions {
@@ -112,6 +115,7 @@ impl Journal {
         mut placed: impl FnMut(u64, blake3::Hash),
     ) -> Result<(u64, blake3::Hash), StoreError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = std::mem::take(&mut open.lines);
         for _ in 0..REOPENINGS {
             let lock = Lock::exclusive(&open.journal).map_err(|error| self.failed(error))?;
             let stat = rustix::fs::fstat(&open.journal).map_err(|error| self.failed(error.into()))?;
@@ -133,7 +137,7 @@ impl Journal {
                 }
             };
             let before = head.bytes;
-            let mut lines = Vec::with_capacity(1000 * entries.len().min(64));
+            lines.clear();
             for entry in entries {
                 let hash = entry.seal(head.count + 1, head.hash, &mut lines);
                 head = Head { count: head.count + 1, bytes: before + lines.len() as u64, hash };
@@ -146,6 +150,9 @@ impl Journal {
             head.write(&open.head).map_err(|error| self.failed(error))?;
             drop(lock);
             open.last = Some(head);
+            if lines.capacity() <= MOST_KEPT {
+                open.lines = lines;
+            }
             if open.witnessed.is_none_or(|count| head.count.saturating_sub(count) >= WITNESS_EVERY) {
                 self.bear_witness(&mut open);
             }
@@ -212,6 +219,8 @@ struct Open {
     last: Option<Head>,
     /// How many entries the witness knows of from this handle.
     witnessed: Option<u64>,
+    /// Room for the lines of the next append, so that not each of them has to ask for it.
+    lines: Vec<u8>,
 }
 
 impl Open {
@@ -242,7 +251,7 @@ impl Open {
                     rustix::fs::fsync(&sessions)?;
                     rustix::fs::fsync(home.dir())?;
                 }
-                return Ok(Open { journal, head, last: None, witnessed: None });
+                return Ok(Open { journal, head, last: None, witnessed: None, lines: Vec::new() });
             }
         };
         open().map_err(|error: io::Error| StoreError::io("cannot open the journal", session, error))

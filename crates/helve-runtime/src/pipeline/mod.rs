@@ -328,6 +328,14 @@ impl Pipeline {
     /// error shortens what it shows, and half a secret would not be found any more.
     fn valid(&self, found: Found<'_>, args: Args, story: &mut Story) -> Result<Value, ToolError> {
         let spec = found.entry.spec();
+        let args = match args {
+            // Most arguments need no copy of which something could be told.
+            Args::Value(value) if normalize::goes_on(found, &value, &self.governor.limits) => {
+                story.args = self.shown_args(spec, &value);
+                return Ok(value);
+            }
+            args => args,
+        };
         match self.checked(found, &args) {
             Ok(normalized) => {
                 story.args = self.shown_args(spec, &normalized.args);

@@ -22,7 +22,8 @@ mod coerce;
 use helve_core::{Args, ErrorKind, Limits, Problem, ToolError, schema, strict_json};
 use serde_json::{Map, Value};
 
-use super::validate::{MAX_PROBLEMS, Validator, child, push_step, refusal, shown};
+use super::resolve::Found;
+use super::validate::{MAX_PROBLEMS, Validator, child, push_step, refusal, shown, validate};
 
 /// Keys that models add to any call out of habit and that carry nothing.
 const HABITS: &[&str] = &["description", "title", "reason"];
@@ -48,11 +49,8 @@ pub(crate) fn normalize(
     args: &Args,
     limits: &Limits,
 ) -> Result<Normalized, ToolError> {
-    let depth = usize::try_from(limits.args_depth).unwrap_or(usize::MAX);
     if let Args::Value(value) = args
-        && validator.takes_as_it_is(value)
-        && !strict_json::deeper_than(value, depth)
-        && weight(value) <= limits.args_bytes
+        && is_normal(validator, value, limits)
     {
         return Ok(Normalized { args: value.clone(), notes: Vec::new() });
     }
@@ -74,6 +72,22 @@ fn repair(tool: &str, validator: &Validator, args: &Args, limits: &Limits) -> Re
     } else {
         Err(collect(tool, validator, &args, problems))
     }
+}
+
+/// Whether there is nothing to repair in arguments, and they are not too large. A no says nothing.
+fn is_normal(validator: &Validator, value: &Value, limits: &Limits) -> bool {
+    let depth = usize::try_from(limits.args_depth).unwrap_or(usize::MAX);
+    validator.takes_as_it_is(value)
+        && !strict_json::deeper_than(value, depth)
+        && weight(value) <= limits.args_bytes
+}
+
+/// Whether arguments are normal and valid as they came. Those in a dialect have to become ours first.
+pub(crate) fn goes_on(found: Found<'_>, value: &Value, limits: &Limits) -> bool {
+    let Found { entry, spoken } = found;
+    spoken.is_none()
+        && is_normal(&entry.arguments, value, limits)
+        && validate(&entry.spec().name, &entry.arguments, value).is_ok()
 }
 
 /// Unknown keys are found here, everything else by validate: say both at once.

@@ -8,7 +8,7 @@
 //! | `hosts` | what MCP clients are offered |
 //! | `approve`, `interrupt` | the person at the terminal: questions and answers, and Ctrl-C |
 //! | `ui`, `failure` | the only ways out: text and an exit code |
-//! | `harmless`, `marked`, `effects`, `verdict`, `moment` | text, commands, what they do, what may be, and time as people read and write them |
+//! | `harmless`, `marked`, `effects`, `verdict`, `refused`, `moment` | text, commands, what they do, what may be, what was refused, and time as people read and write them |
 //!
 //! Deliberately not here: anything that decides or does something with a call. That is the library's pipeline.
 
@@ -22,6 +22,7 @@ mod hosts;
 mod interrupt;
 mod marked;
 mod moment;
+mod refused;
 mod setup;
 mod ui;
 mod verdict;

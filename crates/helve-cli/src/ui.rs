@@ -156,6 +156,11 @@ pub(crate) fn has_status() -> bool {
         && std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
+/// Whether a person sees standard error.
+pub(crate) fn stderr_is_terminal() -> bool {
+    io::stderr().is_terminal()
+}
+
 /// Whether a person sees standard output.
 pub(crate) fn stdout_is_terminal() -> bool {
     io::stdout().is_terminal()

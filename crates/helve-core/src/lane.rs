@@ -16,6 +16,7 @@ use crate::call::SandboxReport;
 use crate::cancel::Cancel;
 use crate::denied::Denied;
 use crate::error::{ErrorKind, ToolError};
+use crate::explained::Explained;
 use crate::files::Is;
 use crate::text::Capture;
 
@@ -138,8 +139,10 @@ pub struct ShellOutput {
     pub stdout: Capture,
     /// Standard error, bounded.
     pub stderr: Capture,
-    /// How it ended. What was taken away is in `taken_out`.
+    /// How it ended. What was taken away is in `taken_out`, what was refused in `refused`.
     pub ended: Ended,
+    /// What was refused to it, explained, and the bound that it passed: clean and bounded.
+    pub refused: Vec<Explained>,
     /// What the command left at protected places of the workspace.
     pub taken_out: Vec<TakenOut>,
     /// Both streams whole, when they are larger than a result may be.

@@ -11,7 +11,7 @@
 //! | [`lane`], [`files`] | the traits behind those handles: shell, egress, blobs; the bridge to a file system |
 //! | [`view`], [`verdict`], [`access`] | data that policy, sandbox and runtime share |
 //! | [`protected`], [`deny_read`] | names of files that run or configure programs without being asked; patterns of files that nobody reads |
-//! | [`denied`] | what a sandbox refused while a command ran |
+//! | [`denied`], [`explained`] | what a sandbox refused while a command ran; the same in words, with the rule and the grant |
 //! | [`text`], [`harmless`] | bounded text with an exact count of the rest; text that can do nothing to a terminal |
 //! | [`limits`] | every limit with its default and what happens at it |
 //! | [`strict_json`] | JSON from outside: no duplicate keys, no lost digits, bounded depth |
@@ -29,6 +29,7 @@ pub mod denied;
 pub mod deny_read;
 pub mod dialect;
 pub mod error;
+pub mod explained;
 pub mod export;
 pub mod files;
 pub mod harmless;
@@ -55,6 +56,7 @@ pub use denied::{Act, CallGroup, Cause, Denied, Explain};
 pub use deny_read::DenyRead;
 pub use dialect::{Dialect, DialectTool};
 pub use error::{ErrorKind, Problem, ToolError};
+pub use explained::Explained;
 pub use files::{Files, FilesBridge, FilesPlace, FilesScope, PathRules};
 pub use lane::{
     Attach, BlobRef, Blobs, BoxFuture, Egress, Ended, Exit, FilesHelper, Layer, LayerEntry, LayerOutcome,

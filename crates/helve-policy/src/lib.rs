@@ -47,8 +47,9 @@ pub mod text {
 }
 
 pub use policy::{
-    AgentSettings, ApprovalLength, CaseOutcome, Change, ConfiguredServer, ExecMode, ModelPrice,
-    ModelSettings, PathDecision, PathUse, Policy, PolicyCase, RuleShown, RunBy, ToolRule, diff,
+    AgentSettings, ApprovalLength, CaseOutcome, Change, ConfiguredServer, ExecMode, Grant, ModelPrice,
+    ModelSettings, PathDecision, PathUse, Policy, PolicyCase, Refused, RefusedBy, RuleShown, RunBy, ToolRule,
+    diff,
 };
 pub use rate::{RateLimiter, RetryAfter, Ticket};
 pub use rules::{

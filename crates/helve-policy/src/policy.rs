@@ -6,10 +6,12 @@
 mod approval;
 mod check;
 mod compare;
+mod confined;
 mod container;
 mod files;
 mod judge;
 mod model;
+mod refused;
 mod rules;
 mod servers;
 
@@ -19,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use helve_core::{ApprovalNeed, Limits, ProcessLimits, RateLimit, SandboxChoice, View};
+use helve_core::{ApprovalNeed, Limits, RateLimit, SandboxChoice};
 use helve_shell::tree::Dialect;
 
 use crate::config::hook::Hook;
@@ -33,12 +35,13 @@ use crate::guard::{Guard, Opened, Pattern};
 use crate::guarded;
 use crate::rules::Rules;
 use crate::secrets::{self, Secret, SecretSource};
-use crate::view::{self, Surroundings, Wishes};
+use crate::view::{self, Surroundings};
 
 pub use compare::{CaseOutcome, Change, PolicyCase, diff};
 pub use files::{PathDecision, PathUse};
 pub use judge::RunBy;
 pub use model::{AgentSettings, ModelPrice, ModelSettings};
+pub use refused::{Grant, Refused, Rule as RefusedBy};
 pub use rules::{ApprovalLength, RuleShown};
 pub use servers::ConfiguredServer;
 
@@ -270,47 +273,6 @@ impl Policy {
             (_, true) => ExecMode::Checkpoint,
             _ => ExecMode::Direct,
         }
-    }
-
-    /// The bounds on each process of a command.
-    pub fn process_limits(&self) -> ProcessLimits {
-        let limits = self.limits();
-        ProcessLimits {
-            open_files: limits.exec_open_files,
-            file_bytes: limits.exec_file_bytes,
-            memory_bytes: limits.exec_memory_bytes,
-            processes: limits.exec_processes,
-            cpu_seconds: limits.exec_cpu_seconds,
-            disk_bytes: limits.exec_disk_bytes,
-            tmp_bytes: limits.exec_tmp_bytes,
-        }
-    }
-
-    /// What commands in `workspace` see; `home_state`, where Helve keeps its own state, is always hidden.
-    pub fn view(&self, workspace: &Path, home_state: &Path) -> View {
-        let inner = &self.inner;
-        let settings = &inner.settings;
-        let mut hidden = inner.hidden.clone();
-        hidden.push(home_state.to_owned());
-        let prefix = format!("{}.", keys::EXEC_ENV);
-        let fixed = settings.all_written().filter_map(|(name, value, _)| match value {
-            Value::Text(value) => Some((name.strip_prefix(&prefix)?.to_owned(), value.clone())),
-            _ => None,
-        });
-        let wishes = Wishes {
-            sandbox: &inner.sandbox,
-            read_only: &inner.guard.opened.read_only,
-            read_write: &inner.guard.opened.read_write,
-            hidden,
-            protected: &inner.guard.protected,
-            deny_read: list(settings, keys::FILES_DENY_READ),
-            path_append: text(settings, keys::EXEC_PATH_APPEND).unwrap_or_default(),
-            fixed: fixed.collect::<BTreeMap<_, _>>(),
-            passed: list(settings, keys::EXEC_ENV_PASS),
-            network: flag(settings, keys::EXEC_NETWORK),
-            shell: self.shell().to_owned(),
-        };
-        view::compile(wishes, workspace, &inner.around)
     }
 
     /// Every place from which a file that configures this policy, holds a secret or answers for the owner can be changed

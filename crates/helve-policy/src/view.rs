@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use helve_core::{Explain, Network, SandboxChoice, View};
+use helve_core::{CallGroup, Explain, Network, SandboxChoice, View};
 
 use crate::config::layers::WORKSPACE_FILE;
 
@@ -156,6 +156,8 @@ pub(crate) struct Wishes<'a> {
     pub(crate) fixed: BTreeMap<String, String>,
     pub(crate) passed: &'a [String],
     pub(crate) network: bool,
+    pub(crate) system_calls: Vec<CallGroup>,
+    pub(crate) explain: Explain,
     pub(crate) shell: PathBuf,
 }
 
@@ -217,8 +219,8 @@ pub(crate) fn compile(wishes: Wishes<'_>, workspace: &Path, around: &Surrounding
         deny_read: wishes.deny_read.to_vec(),
         env,
         network,
-        system_calls: Vec::new(),
-        explain: Explain::Rare,
+        system_calls: wishes.system_calls,
+        explain: wishes.explain,
         shell: wishes.shell,
     }
 }

@@ -3,8 +3,9 @@
 //! The form is: standard output; then, if standard error is not blank, `STDERR:` and standard error; then, if the
 //! command failed, an empty line and `Exit code: N` (a signal counts as a negative number); then, if processes were left
 //! in the background, an empty line and how many were ended; then, if files were taken away from protected places of the
-//! workspace, an empty line and a line for each; then, if it ran over a layer and its changes wait, what they are. A command that ran out of time, was taken back or was ended
-//! at a bound starts with an `Error:` line. The text keeps its head and its tail under the limit `output_chars`.
+//! workspace, an empty line and a line for each; then, if the sandbox refused something that was seen, an empty line and a line
+//! for each; then, if it ran over a layer and its changes wait, what they are. A command that ran out of time, was taken back or
+//! was ended at a bound starts with an `Error:` line. The text keeps its head and its tail under the limit `output_chars`.
 //!
 //! A command that fails, runs out of time, passes a bound or is taken back is a failed call that carries this text as
 //! its output.
@@ -15,14 +16,15 @@
 
 mod bound;
 mod layer;
+mod refused;
 
 use std::time::Duration;
 
 use helve_core::text::{compose, omission};
 use helve_core::typed::schema_of;
 use helve_core::{
-    Access, ApprovalNeed, Capture, CommandUse, Context, Ended, ErrorKind, Exit, Lane, Limits, Output,
-    ShellOutput, ShellRequest, TakenOut, ToolError, ToolSpec, TypedTool,
+    Access, ApprovalNeed, Capture, CommandUse, Context, Ended, ErrorKind, Exit, Explained, Lane, Limits,
+    Output, ShellOutput, ShellRequest, TakenOut, ToolError, ToolSpec, TypedTool,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -107,6 +109,12 @@ struct Facts {
     /// Files that the command left at protected places of the workspace, and that were taken away.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     taken_out: Vec<TakenFile>,
+    /// What was refused to the command, as far as it was seen: a hint, which the command itself may have shaped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    denied: Vec<Explained>,
+    /// How many more such refusals there were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    denied_more: Option<usize>,
     /// What the command changed in the workspace, where it ran over a layer.
     #[serde(skip_serializing_if = "Option::is_none")]
     layer: Option<LayerFacts>,
@@ -186,9 +194,15 @@ fn report(ran: &ShellOutput, seconds: u64, ctx: &Context) -> Result<Output, Tool
         limit: ran.ended.limit.map(bound::name),
         left_running: Some(ran.ended.left_running).filter(|count| *count > 0),
         taken_out: ran.taken_out.iter().map(taken_file).collect(),
+        denied: ran.refused.iter().take(refused::MOST).cloned().collect(),
+        denied_more: ran.refused.len().checked_sub(refused::MOST).filter(|more| *more > 0),
         layer: ran.layer.as_ref().map(LayerFacts::of),
     };
     let mut pieces = pieces(ran, first_line, code);
+    if let Some(text) = refused::text(&ran.refused, ctx.call()) {
+        new_line(&mut pieces);
+        pieces.push(Capture::whole(&text));
+    }
     if let Some(text) = ran.layer.as_ref().and_then(|report| layer::text(report, ctx.call())) {
         new_line(&mut pieces);
         pieces.push(Capture::whole(&text));

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use helve_core::context::{Parts, assemble};
 use helve_core::{
-    BlobRef, Blobs, BoxFuture, CallId, Cancel, Capture, Context, Ended, Exit, LimitHit, Limits, Output,
-    Progress, SandboxReport, Shell, ShellOutput, ShellRequest, TakenOut, Tool, ToolError,
+    BlobRef, Blobs, BoxFuture, CallId, Cancel, Capture, Context, Ended, Exit, Explained, LimitHit, Limits,
+    Output, Progress, SandboxReport, Shell, ShellOutput, ShellRequest, TakenOut, Tool, ToolError,
 };
 use pretty_assertions::assert_eq;
 use serde_json::Value;
@@ -19,6 +19,7 @@ pub(crate) struct Fake {
     pub(crate) exit: Exit,
     pub(crate) limit: Option<LimitHit>,
     pub(crate) left_running: u64,
+    pub(crate) refused: Vec<Explained>,
     pub(crate) taken_out: Vec<TakenOut>,
     /// The shell says that it kept the whole output, and that so many bytes did not fit.
     pub(crate) kept: Option<u64>,
@@ -39,6 +40,7 @@ impl Default for Fake {
             exit: Exit::Code(0),
             limit: None,
             left_running: 0,
+            refused: Vec::new(),
             taken_out: Vec::new(),
             kept: None,
             blob: None,
@@ -110,6 +112,7 @@ impl Fake {
                 denied: Vec::new(),
                 ..Ended::plain(self.exit, SandboxReport::default())
             },
+            refused: self.refused,
             taken_out: self.taken_out,
             blob: self.kept.map(|dropped| BlobRef { id: BLOB.into(), bytes: bytes - dropped, dropped }),
             layer: None,

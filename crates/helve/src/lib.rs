@@ -42,9 +42,10 @@ pub use helve_core::{
     ToolError, ToolOrigin, ToolSpec, Truncated, TypedTool, Verdict, WireError, typed,
 };
 pub use helve_policy::{
-    AgentSettings, ApprovalLength, CaseOutcome, Change, ConfigError, ConfiguredServer, Hook, HookEvent,
-    Judgement, Layer, ModelPrice, ModelSettings, Observation, Origin, PartDecision, Policy, PolicyCase,
-    ProposedRule, RuleShown, Setting, Sources, WORKSPACE_FILE, WorkspaceFile, diff, learn, starter,
+    AgentSettings, ApprovalLength, CaseOutcome, Change, ConfigError, ConfiguredServer, ExecMode, Hook,
+    HookEvent, Judgement, Layer, ModelPrice, ModelSettings, Observation, Origin, PartDecision, Policy,
+    PolicyCase, ProposedRule, RuleShown, Setting, Sources, WORKSPACE_FILE, WorkspaceFile, diff, learn,
+    starter,
 };
 pub use helve_runtime::{
     Answer, Approval, ApprovalRequest, Approver, AskClock, AskedPart, BuildError, CallScope, Caller, Channel,

@@ -9,10 +9,11 @@
 //! What a backend runs is awaited in a tokio runtime whose I/O and time drivers are enabled (`enable_all`).
 
 pub use helve_core::{
-    Act, Attach, CallGroup, Cause, ContainerChoice, ContainerEngine, Denied, Ended, Exit, Explain,
-    FilesHelper, Layer, LayerEntry, LayerOutcome, LayerPart, LayerReport, LimitHit, Network, ProcessLimits,
-    Removed, SandboxChoice, ShellJob, View, Work,
+    Act, Attach, CallGroup, Cause, ContainerChoice, ContainerEngine, Denied, DenyRead, Ended, Exit, Explain,
+    Explained, FilesHelper, Layer, LayerEntry, LayerOutcome, LayerPart, LayerReport, LimitHit, Network,
+    ProcessLimits, Removed, SandboxChoice, ShellJob, View, Work,
 };
+pub use helve_policy::{Grant as ViewGrant, Refused, RefusedBy};
 pub use helve_runtime::{check_workspace, check_writable, hold_layer};
 #[doc(hidden)]
 pub use helve_sandbox::native_unseen;

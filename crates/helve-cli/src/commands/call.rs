@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use crate::args::{Global, Names};
 use crate::failure::Failure;
 use crate::setup::{self, EXEC, Running};
-use crate::{harmless, ui};
+use crate::{harmless, refused, ui};
 
 /// Call one tool and print what a model would read
 #[derive(ClapArgs)]
@@ -98,7 +98,10 @@ fn show(result: &CallResult, json: bool) -> Result<(), Failure> {
     for note in &result.notes {
         ui::note(&harmless::harmless(note));
     }
-    ui::print(&result.text())
+    ui::print(&result.text())?;
+    let (denied, more) = refused::of_details(&result.details);
+    refused::tell(&denied, more);
+    Ok(())
 }
 
 /// The arguments in any of their notations.

@@ -5,6 +5,8 @@
 //! | `amounts` | bytes and lengths of time as people write them |
 //! | `asked` | from the options to the view and the limits |
 //! | `dry_run` | what a command would change, shown and held |
+//! | `refused` | what was refused to it, in the words of the command line |
+//! | `learn` | what a command needs besides the usual view |
 //! | `terminal` | a terminal of the command's own |
 //! | `report` | exit code, notes and the report for programs |
 //!
@@ -13,6 +15,8 @@
 mod amounts;
 mod asked;
 mod dry_run;
+mod learn;
+mod refused;
 mod report;
 mod terminal;
 
@@ -26,7 +30,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{Args as ClapArgs, ValueEnum};
-use helve::sandbox::{self, Attach, Ended, SandboxChoice};
+use helve::sandbox::{self, Attach, Ended, Explained, SandboxChoice};
 use helve::{Cancel, CancelHandle, Exit, ToolError};
 use rustix::fs::{Mode, OFlags};
 use serde_json::Value;
@@ -39,6 +43,7 @@ use crate::failure::Failure;
 use crate::{interrupt, ui};
 use asked::Asked;
 use dry_run::Held;
+use refused::Said;
 use terminal::Terminal;
 
 pub(crate) use report::FAILED;
@@ -62,6 +67,15 @@ With --dry-run the command runs over a layer that takes every change of the work
 would change is shown with diffs on standard error, or in the report, and waits under an id: `helve commit ID` makes all of it \
 happen, unless one of the files was changed since, `helve discard ID` drops it.
 
+With --learn the command runs several times over layers that are dropped, each time with what was refused to it before, until it \
+ends with code 0 or nothing more can be granted; then what it turns out not to need is taken out again. The profile goes to \
+standard output: lines for helve.toml, which `helve sandbox --config FILE` takes too, and the same as options. Secrets, sockets and \
+the network are never granted, only named. The command reads nothing from standard input, and its output is shown only where it \
+fails in the end. Needs the sandbox native.
+
+On a terminal, what was refused to the command is told on standard error when it has ended, with the options that would allow it; \
+--set tools.exec.explain=full also tells each file.
+
 Memory and processes are always bounded; time, processor time and disk where you ask for it.
 
 Exit code: that of the command; 128+N if signal N ended it; 124 if it ran longer than --time; 125 if Helve could not do what was \
@@ -69,7 +83,7 @@ asked; 126 if the program cannot be executed; 127 if there is none.")]
 #[command(override_usage = "helve sandbox [OPTIONS] [--] COMMAND [ARGS]...")]
 #[command(after_help = "\
 With --json a report is written when the command has ended, as one line of JSON on standard error or in the file of --report: \
-how it ended, its exit code and signal, the limit that it hit, the layers of the sandbox, and how long it took.
+how it ended, its exit code and signal, the limit that it hit, what was refused to it, the layers of the sandbox, and how long it took.
 
 Examples:
   helve sandbox -- ls -la
@@ -77,6 +91,7 @@ Examples:
   cat words.txt | helve sandbox -- sort -r | head -1
   helve sandbox --hide src --env EDITOR --env CI=1 -- sh -c 'ls src; echo $CI'
   helve sandbox --dry-run -- sed -i s/old/new/ notes.md
+  helve sandbox --learn -- cat notes.md
   helve sandbox --report report.json --pids 64 -- true
   helve sandbox -- bash")]
 pub(crate) struct Options {
@@ -113,6 +128,12 @@ pub(crate) struct Options {
     /// Change nothing in the workspace: show what the command would change, for `helve commit` or `helve discard`
     #[arg(long)]
     dry_run: bool,
+    /// Find out what the command needs: run it again and again, changing nothing, and print the smallest profile
+    #[arg(long, conflicts_with_all = ["dry_run", "report"])]
+    learn: bool,
+    /// Write the profile that --learn finds into this file, which must not be there
+    #[arg(long, value_name = "FILE", requires = "learn")]
+    write: Option<PathBuf>,
     /// Which sandbox
     #[arg(long, value_enum, default_value = "auto", value_name = "NAME")]
     backend: Backend,
@@ -147,6 +168,9 @@ enum Backend {
 pub(crate) fn sandbox(global: &Global, options: Options) -> Result<u8, Failure> {
     let began = Instant::now();
     let failed = |failure: Failure| failure.with_code(FAILED);
+    if options.learn {
+        return learn::learn(global, &options).map_err(failed);
+    }
     let place = place(global, &options).map_err(failed)?;
     let time = options.time;
     let dry_run = options.dry_run;
@@ -155,15 +179,18 @@ pub(crate) fn sandbox(global: &Global, options: Options) -> Result<u8, Failure> 
     let caught = Some(caught.load(Ordering::SeqCst)).filter(|signal| *signal != 0);
     let took = began.elapsed();
     let (code, line) = match &ended {
-        Ok((ended, held)) => {
+        Ok((ended, held, denied)) => {
             let code = report::exit_code(ended.exit, caught);
             if let Some(note) = report::note(ended, time) {
                 ui::note(&note);
             }
+            if !matches!(place, Place::StandardError) {
+                crate::refused::tell(denied, 0);
+            }
             if let Some(held) = held.as_ref().filter(|_| !matches!(place, Place::StandardError)) {
                 held.show()?;
             }
-            let mut line = report::ended(ended, code, took);
+            let mut line = report::ended(ended, denied, code, took);
             if let (Some(members), true) = (line.as_object_mut(), dry_run) {
                 members.insert("dry_run".to_owned(), held.as_ref().map_or(Value::Null, Held::facts));
             }
@@ -180,7 +207,7 @@ pub(crate) fn sandbox(global: &Global, options: Options) -> Result<u8, Failure> 
         }
     };
     place.write(&line).map_err(failed)?;
-    if let (Ok((ended, _)), Some(signal)) = (&ended, caught)
+    if let (Ok((ended, ..)), Some(signal)) = (&ended, caught)
         && (ended.exit == Exit::Cancelled || ended.exit == Exit::Signal(signal))
     {
         // Whoever waits for Helve sees what it would see of the command: a script ends at Ctrl-C.
@@ -226,11 +253,13 @@ fn run(
     global: &Global,
     options: Options,
     caught: &Arc<AtomicI32>,
-) -> Result<(Ended, Option<Held>), ToolError> {
+) -> Result<(Ended, Option<Held>, Vec<Explained>), ToolError> {
     let on_terminal = terminal::is_wanted();
-    let Asked { choice, view, limits, state, start, layer_bytes } =
+    let Asked { choice, view, limits, state, start, layer_bytes, policy } =
         asked::asked(global, &options, on_terminal)?;
     let workspace = view.workspace.clone();
+    let hide = options.hide.iter().filter_map(|path| std::path::absolute(path).ok()).collect();
+    let said = Said { policy, view: view.clone(), hide, time: options.time };
     let backend = match choice {
         SandboxChoice::Auto => sandbox::ladder(view, limits, Some(state.clone()))?,
         choice => sandbox::backend(&choice, view, limits)?,
@@ -269,7 +298,8 @@ fn run(
     }
     let (ended, layer) = ended?;
     let held = layer.map(|layer| Held::of(&state, &workspace, &layer, &ended)).transpose()?;
-    Ok((ended, held))
+    let denied = said.explained(&ended);
+    Ok((ended, held, denied))
 }
 
 fn broken(what: &'static str) -> impl Fn(io::Error) -> ToolError {

@@ -1,9 +1,13 @@
-//! `helve why`: why a call of the past was allowed, asked about or refused, from the journal alone.
+//! `helve why`: why a call of the past was allowed, asked about or refused, and what the sandbox refused to its command, from
+//! the journal alone; and with `--rerun` what it refuses now, watched closely.
+
+mod rerun;
 
 use std::fmt::Write as _;
 
 use clap::Args as ClapArgs;
 use helve::EffectSummary;
+use helve::sandbox::Explained;
 use helve::store::{CallRow, CallStory, Index};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -13,7 +17,7 @@ use crate::args::Global;
 use crate::failure::Failure;
 use crate::harmless::{harmless, one_line};
 use crate::marked::{self, Mark};
-use crate::{effects, moment, setup, ui};
+use crate::{effects, moment, refused, setup, ui};
 
 /// Explain a past decision
 #[derive(ClapArgs)]
@@ -21,16 +25,27 @@ use crate::{effects, moment, setup, ui};
 Explain a past decision: the rule that decided, the part of the command that it was about, the reason, the smallest \
 change of the configuration that would have allowed it, and who approved it.
 
+Also what the sandbox refused to the command while it ran, as far as it was seen: what, by which rule, and the lines of the \
+configuration that would allow exactly that.
+
 It is read from the journal: what the configuration says now does not matter (`helve check` tells that). A call can be \
-named by the beginning of its id; `helve log` lists them.")]
+named by the beginning of its id; `helve log` lists them.
+
+With --rerun the recorded command runs again, in its workspace and under the configuration of now, and is watched for every \
+file that it opens or changes. It runs over a layer that is dropped when it ends, without a network, and like every call \
+after the guard has agreed to it; it is recorded. Needs the sandbox native.")]
 #[command(after_help = "\
 Examples:
   helve why c_01JD2M6WZ0
-  helve why c_01JD2M6WZ0 --json")]
+  helve why c_01JD2M6WZ0 --json
+  helve why c_01JD2M6WZ0 --rerun")]
 pub(crate) struct Options {
     /// The call
     #[arg(value_name = "CALL")]
     call: String,
+    /// Run its command again over a layer that is dropped, and tell everything that is refused to it
+    #[arg(long)]
+    rerun: bool,
 }
 
 pub(crate) fn why(global: &Global, options: &Options) -> Result<u8, Failure> {
@@ -39,6 +54,10 @@ pub(crate) fn why(global: &Global, options: &Options) -> Result<u8, Failure> {
     index.sync()?;
     let row = log::find(&home, &mut index, &options.call)?;
     let story = log::story::read(&mut index, &row)?;
+    if options.rerun {
+        drop(index);
+        return rerun::rerun(global, &row.call, &story);
+    }
     let past = Past::new(&row, &story);
     if global.json {
         ui::print_json(&past.json())?;
@@ -57,6 +76,8 @@ struct Past<'a> {
     decision: &'a Value,
     approval: &'a Value,
     effects: Option<EffectSummary>,
+    /// What the sandbox refused to it, and how many more.
+    denied: (Vec<Explained>, u64),
 }
 
 impl<'a> Past<'a> {
@@ -72,6 +93,7 @@ impl<'a> Past<'a> {
             decision: either("decision"),
             approval: either("approval"),
             effects: effects.and_then(|effects| EffectSummary::deserialize(effects).ok()),
+            denied: refused::of_details(&outcome["details"]),
         }
     }
 
@@ -93,6 +115,8 @@ impl<'a> Past<'a> {
             "grant": self.decision["grant"],
             "approval": self.approval,
             "effects": self.effects,
+            "denied": self.denied.0,
+            "denied_more": self.denied.1,
             "error": self.story.outcome.as_ref().map(|outcome| &outcome["error"]["kind"]),
         })
     }
@@ -116,6 +140,7 @@ impl<'a> Past<'a> {
                 "No rule decided about this call.{why} `helve log {}` tells all.",
                 self.row.call
             );
+            text.push_str(&refused::told(&self.denied.0, self.denied.1));
             return text;
         };
         let style = match verdict {
@@ -139,6 +164,7 @@ impl<'a> Past<'a> {
             }
         }
         let _ = writeln!(text, "`helve policy explain {}` says what the rule means.", one_line(rule, 80));
+        text.push_str(&refused::told(&self.denied.0, self.denied.1));
         text
     }
 

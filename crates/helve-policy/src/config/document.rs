@@ -89,11 +89,12 @@ pub(crate) fn parse(text: &str, json: bool) -> Result<Node, SyntaxError> {
     if json || text.trim_start().starts_with('{') { parse_json(text) } else { parse_toml(text) }
 }
 
-/// Reads `a.b=value` of the command line: the value as TOML, else as a string.
+/// Reads `a.b=value` of the command line, or `a.b = value` as it stands in a file: the value as TOML, else as a string.
 pub(crate) fn parse_assignment(text: &str) -> Result<Node, String> {
     let wrong = || format!("expected key=value, such as `tools.exec.timeout=30`, received {text:?}");
     let (key, spelled) = text.split_once('=').ok_or_else(wrong)?;
-    let parsed = DeValue::parse(spelled).ok().map(|value| from_toml(value.get_ref(), &Lines::new("")).value);
+    let parsed =
+        DeValue::parse(spelled.trim()).ok().map(|value| from_toml(value.get_ref(), &Lines::new("")).value);
     let value = parsed.unwrap_or_else(|| Raw::Text(spelled.to_owned()));
     let mut node = Node { value, line: None, spelled: Some(spelled.to_owned()) };
     if let Raw::Text(text) = &node.value {

@@ -55,6 +55,8 @@ pub(crate) const EXEC_CHECKPOINT: &str = "tools.exec.checkpoint";
 pub(crate) const EXEC_ENV: &str = "tools.exec.env";
 pub(crate) const EXEC_ENV_PASS: &str = "tools.exec.env_pass";
 pub(crate) const EXEC_NETWORK: &str = "tools.exec.network";
+pub(crate) const EXEC_EXPLAIN: &str = "tools.exec.explain";
+pub(crate) const EXEC_SYSTEM_CALLS: &str = "tools.exec.system_calls";
 pub(crate) const VIEW_READ_ONLY: &str = "view.read_only";
 pub(crate) const VIEW_READ_WRITE: &str = "view.read_write";
 pub(crate) const VIEW_HIDDEN: &str = "view.hidden";
@@ -82,6 +84,7 @@ pub(crate) const CEILING_RULES: &str = "ceiling.rules";
 pub(crate) const CEILING_APPROVAL: &str = "ceiling.longest_approval";
 pub(crate) const CEILING_SANDBOX: &str = "ceiling.sandbox";
 pub(crate) const CEILING_NETWORK: &str = "ceiling.network";
+pub(crate) const CEILING_SYSTEM_CALLS: &str = "ceiling.system_calls";
 
 pub(crate) const ANY_TOOL: &str = "<tool>";
 pub(crate) const ANY_VARIABLE: &str = "<NAME>";
@@ -104,6 +107,8 @@ pub(crate) const APPROVAL_LENGTHS: &[&str] = &["once", "session", "always"];
 pub(crate) const SANDBOXES: &[&str] = &["auto", "native", "landlock", "bwrap", "container", "none"];
 pub(crate) const APPROVALS: &[&str] = &["never", "unless_auto_approved", "always"];
 pub(crate) const EXEC_MODES: &[&str] = &["direct", "preview"];
+pub(crate) const EXPLAINS: &[&str] = &["rare", "full"];
+pub(crate) const SYSTEM_CALLS: &[&str] = &["ptrace", "io_uring", "perf", "userfaultfd"];
 pub(crate) const BRIDGES: &[&str] = &["host", "sandbox"];
 pub(crate) const HARD_LINKS: &[&str] = &["refuse", "allow"];
 
@@ -305,6 +310,18 @@ fn plain_keys() -> Vec<Key> {
             "Variables of Helve's own environment that are passed on to commands; none of HELVE_* and none that `secrets` names.",
         ),
         key(EXEC_NETWORK, Kind::Bool, flag(false), "Whether sandboxed commands reach the host's network."),
+        key(
+            EXEC_SYSTEM_CALLS,
+            Kind::Words(SYSTEM_CALLS),
+            empty(),
+            "System calls that sandboxed commands may make besides the usual ones, by what they are for. ptrace: debuggers and tracers of the command's own processes. io_uring: input and output in bulk, whose requests the filter cannot see. perf, userfaultfd. Each lets commands reach more of the kernel.",
+        ),
+        key(
+            EXEC_EXPLAIN,
+            Kind::Choice(EXPLAINS),
+            text("rare"),
+            "How closely a command is watched for what the sandbox refuses to it, so that the result can say what, by which rule, and what would allow it. rare: sockets, connections, programs and system calls, which costs nearly nothing. full: files too, each that it opens or changes, which takes time with every one. Needs the sandbox native.",
+        ),
         key("tools.exec.env.<NAME>", Kind::Text, None, "A variable that every command gets."),
         key("tools.<tool>.enabled", Kind::Bool, flag(true), "Whether the tool exists for callers."),
         key(
@@ -469,5 +486,6 @@ fn plain_keys() -> Vec<Key> {
             flag(true),
             "Whether tools.exec.network may be switched on. If not, commands must run in a sandbox, which alone keeps it closed.",
         ),
+        key(CEILING_SYSTEM_CALLS, Kind::Bool, flag(true), "Whether tools.exec.system_calls may grant any."),
     ]
 }

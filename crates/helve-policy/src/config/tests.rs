@@ -332,7 +332,7 @@ fn the_starter_file_changes_nothing_and_its_lines_are_valid() {
     let settings: Vec<&str> =
         uncommented.into_iter().filter(|line| line.starts_with('[') || line.contains(" = ")).collect();
     let ceilings = keys().iter().filter(|key| super::keys::is_ceiling(&key.name)).count();
-    assert_eq!(ceilings, 4);
+    assert_eq!(ceilings, 5);
     assert_eq!(written(&settings.join("\n")), keys().len() - ceilings);
 }
 

@@ -109,6 +109,12 @@ fn stricter(settings: &Settings, name: &str, value: &Value) -> Outcome {
         (keys::RESTRICT | keys::EXEC_RESTRICT | keys::EXEC_CHECKPOINT | keys::FSYNC, Value::Bool(true)) => {
             Outcome::Set(value.clone())
         }
+        (keys::EXEC_SYSTEM_CALLS, Value::List(groups)) => {
+            match groups.iter().all(|group| listed(in_force).contains(group)) {
+                true => Outcome::Set(value.clone()),
+                false => Outcome::Looser("`tools.exec.system_calls` may only take some away here"),
+            }
+        }
         (keys::FILES_DENY_READ, Value::List(patterns)) if patterns.iter().any(|one| one.starts_with('!')) => {
             Outcome::Looser("`files.deny_read` may only add patterns here, none with `!`")
         }

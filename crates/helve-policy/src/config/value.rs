@@ -40,6 +40,8 @@ pub enum Kind {
     Text,
     /// One of these words.
     Choice(&'static [&'static str]),
+    /// A list of some of these words.
+    Words(&'static [&'static str]),
     /// What is refused: a list of regular expressions and names of built-in rules, searched anywhere and in any case.
     DenyPatterns,
     /// What is asked about: the same kind of list.
@@ -103,6 +105,10 @@ impl Kind {
             Kind::Choice(words) => {
                 let quoted: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
                 quoted.join(" or ")
+            }
+            Kind::Words(words) => {
+                let quoted: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
+                format!("a list of {}", quoted.join(", "))
             }
             Kind::DenyPatterns | Kind::AskPatterns => {
                 "a list of regular expressions and names of built-in rules".into()
@@ -239,6 +245,7 @@ pub(crate) fn check(kind: Kind, node: &Node, home: Option<&Path>) -> Result<Valu
             | Kind::VariableNames
             | Kind::FileNames
             | Kind::PathPatterns
+            | Kind::Words(_)
             | Kind::Program,
             Raw::List(items),
         ) => {
@@ -338,7 +345,11 @@ fn check_list(kind: Kind, items: &[&str], home: Option<&Path>) -> Result<Value, 
             Ok(Value::List(words.collect()))
         }
         _ => {
-            let is_right = if kind == Kind::FileNames { is_file_name } else { is_variable_name };
+            let is_right = |item: &str| match kind {
+                Kind::Words(words) => words.contains(&item),
+                Kind::FileNames => is_file_name(item),
+                _ => is_variable_name(item),
+            };
             match items.iter().find(|item| !is_right(item)) {
                 Some(item) => Err(format!("expected {}, received {item:?} in it", kind.expected())),
                 None => Ok(Value::List(items.iter().map(|item| (*item).to_owned()).collect())),

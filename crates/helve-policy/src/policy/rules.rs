@@ -161,6 +161,10 @@ fn check_ceiling(settings: &Settings) -> Result<(), ConfigError> {
         Some((Value::Bool(false), ceiling)) => Some(ceiling),
         _ => None,
     };
+    let filtered = match settings.written(keys::CEILING_SYSTEM_CALLS) {
+        Some((Value::Bool(false), ceiling)) => Some(ceiling),
+        _ => None,
+    };
     let bounded = match settings.written(keys::CEILING_APPROVAL) {
         Some((Value::Text(word), ceiling)) if word != "always" => Some(ceiling),
         _ => None,
@@ -182,6 +186,12 @@ fn check_ceiling(settings: &Settings) -> Result<(), ConfigError> {
                 if let Some(ceiling) = closed {
                     let wants = "keeps the network closed";
                     past(key, origin, ceiling, wants, keys::CEILING_NETWORK, "set it to false");
+                }
+            }
+            (keys::EXEC_SYSTEM_CALLS, Value::List(groups)) if !groups.is_empty() => {
+                if let Some(ceiling) = filtered {
+                    let wants = "grants no system calls besides the usual ones";
+                    past(key, origin, ceiling, wants, keys::CEILING_SYSTEM_CALLS, "set it to []");
                 }
             }
             (key, Value::Text(word))

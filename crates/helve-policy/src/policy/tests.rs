@@ -1,4 +1,4 @@
-use helve_core::{CommandUse, ContainerChoice, ContainerEngine};
+use helve_core::{CommandUse, ContainerChoice, ContainerEngine, ProcessLimits};
 use pretty_assertions::assert_eq;
 
 use super::*;

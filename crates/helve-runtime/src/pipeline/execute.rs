@@ -1,6 +1,7 @@
 //! Execute: a permit in, raw output out. Builds the handles that the permit's lane carries and runs the tool under its
 //! deadline, so that a panic, a hang or a cancellation of one call touches no other.
 
+mod explain;
 mod remote;
 
 use std::future::Future;
@@ -383,11 +384,12 @@ impl Shell for GovernedShell {
             let drain = Drain::new(self.governor.secrets.as_ref(), keep, Arc::clone(&self.blobs));
             let drain = drain.live(self.live.clone());
             let sink = SharedDrain::new(drain);
+            let timeout = request.timeout.min(Duration::from_secs(self.governor.limits.exec_timeout_max));
             let job = ShellJob {
                 work: Work::Shell(request.command),
                 stdin: Vec::new(),
                 working_dir: request.working_dir,
-                timeout: request.timeout.min(Duration::from_secs(self.governor.limits.exec_timeout_max)),
+                timeout,
             };
             let (mut ended, layer) = match &self.over {
                 None => (self.backend.run(job, Box::new(sink.clone()), self.cancel.clone()).await?, None),
@@ -408,9 +410,10 @@ impl Shell for GovernedShell {
                 // The command ran, and its head and tail are here: better than nothing, if the reader is told.
                 self.notes.add(format!("the whole output could not be kept: {reason}"));
             }
+            let refused = self.explained(&ended, timeout);
             let taken_out = self.keep(std::mem::take(&mut ended.removed));
             let (stdout, stderr, blob) = (drained.stdout, drained.stderr, drained.blob);
-            Ok(ShellOutput { stdout, stderr, ended, taken_out, blob, layer })
+            Ok(ShellOutput { stdout, stderr, ended, refused, taken_out, blob, layer })
         })
     }
 }

@@ -1,7 +1,8 @@
 //! The forms of a result, each compared exactly.
 
 use helve_core::{
-    Access, BlobRef, CommandUse, ErrorKind, Exit, LimitHit, Limits, Output, TakenOut, ToolError, Truncated,
+    Access, BlobRef, CommandUse, ErrorKind, Exit, Explained, LimitHit, Limits, Output, TakenOut, ToolError,
+    Truncated,
 };
 use pretty_assertions::assert_eq;
 use serde_json::json;
@@ -206,6 +207,49 @@ async fn files_that_were_taken_out_are_told_with_their_blobs() {
     let text = text_of(&error);
     assert_eq!(text.matches("Protected file taken out").count(), 10);
     assert!(text.ends_with("\n3 more protected files were taken out."), "{text}");
+}
+
+#[tokio::test]
+async fn what_was_refused_is_told_with_its_rule_and_the_grant_is_in_the_details() {
+    let refused = |act: &str, subject: &str, times| Explained {
+        act: act.into(),
+        subject: subject.into(),
+        rule: "a rule".into(),
+        grant: Some("a = 1".into()),
+        note: None,
+        times,
+    };
+    let some = vec![
+        refused(Explained::LIMIT, "use more than 1 GiB of memory", 1),
+        refused("read", "/a", 1),
+        refused("connect", "192.0.2.1 port 1", 3),
+    ];
+    let error = exec(Fake { refused: some, ..ran("out", "", Exit::Code(2)) }).await.unwrap_err();
+    assert_eq!(
+        text_of(&error),
+        "out\n\nExit code: 2\n\nRefused by the sandbox: read /a (a rule)\n\
+         Refused by the sandbox: connect to 192.0.2.1 port 1 (a rule, 3 times)\n\
+         Only the owner can change that; `helve why c_00000000010000000000000001` tells how."
+    );
+    let details = error.output.unwrap().details;
+    assert_eq!(
+        details["denied"][1],
+        json!({"act": "read", "subject": "/a", "rule": "a rule", "grant": "a = 1", "times": 1})
+    );
+    assert_eq!(details.get("denied_more"), None);
+
+    let many = (0..30).map(|number| refused("read", &number.to_string(), 1)).collect();
+    let output = exec(Fake { refused: many, ..ran("", "", Exit::Code(0)) }).await.unwrap();
+    let text = output.joined_text();
+    assert_eq!(text.matches("Refused by the sandbox: read").count(), 5);
+    assert!(text.contains("\nRefused by the sandbox: 25 more\n"), "{text}");
+    assert_eq!(output.details["denied"].as_array().map(Vec::len), Some(20));
+    assert_eq!(output.details["denied_more"], 10);
+
+    // A bound is told at the top already.
+    let bound = vec![refused(Explained::LIMIT, "run longer than 60 seconds", 1)];
+    let error = exec(Fake { refused: bound, ..ran("", "", Exit::TimedOut) }).await.unwrap_err();
+    assert_eq!(text_of(&error), "Error: Command timed out after 60 seconds");
 }
 
 #[tokio::test]

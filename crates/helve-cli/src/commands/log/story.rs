@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::{find, table};
 use crate::failure::Failure;
-use crate::harmless::harmless;
-use crate::{moment, ui};
+use crate::harmless::{harmless, one_line};
+use crate::{moment, refused, ui};
 
 /// How much of an output is read before it is printed, where it cannot be copied unchanged.
 const PIECE_BYTES: u64 = 64 * 1024;
@@ -175,6 +175,13 @@ fn tell(row: &CallRow, story: &CallStory, undo: Option<&str>, pending: Option<&s
             let layers: Vec<&str> = layers.filter_map(Value::as_str).collect();
             let layers = if layers.is_empty() { "no layers".to_owned() } else { layers.join(", ") };
             line("sandbox", &format!("{backend} ({layers})"));
+        }
+        let (denied, more) = refused::of_details(&outcome["details"]);
+        for one in &denied {
+            line("refused", &one_line(&format!("{} ({})", one.what(), one.rule), 300));
+        }
+        if more > 0 {
+            line("refused", &format!("{more} more"));
         }
         if let Some(message) = outcome["error"]["message"].as_str() {
             line("error", message);

@@ -19,7 +19,6 @@ const NO_BYTES: u64 = 1 << 60;
 const NO_SECONDS: u64 = 1 << 40;
 
 /// What a sandbox takes.
-#[derive(Debug)]
 pub(super) struct Asked {
     pub(super) choice: SandboxChoice,
     pub(super) view: View,
@@ -30,6 +29,8 @@ pub(super) struct Asked {
     pub(super) start: Option<String>,
     /// How large a layer may be, where it runs over one.
     pub(super) layer_bytes: u64,
+    /// What the options and `--set` say, as a policy.
+    pub(super) policy: Policy,
 }
 
 /// Reads the options; `on_terminal` if the command will see a terminal.
@@ -73,7 +74,8 @@ pub(super) fn asked(global: &Global, options: &Options, on_terminal: bool) -> Re
     }
     let start = start_below(&workspace);
     let layer_bytes = policy.limits().exec_layer_bytes;
-    Ok(Asked { choice, view, limits: limits(&policy, options), state: home, start, layer_bytes })
+    let limits = limits(&policy, options);
+    Ok(Asked { choice, view, limits, state: home, start, layer_bytes, policy })
 }
 
 /// The error for an option that cannot be kept.

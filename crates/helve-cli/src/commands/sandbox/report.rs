@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use helve::sandbox::{Ended, LimitHit};
+use helve::sandbox::{Ended, Explained, LimitHit};
 use helve::{ErrorKind, Exit, ToolError, WireError};
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ pub(super) fn failure_code(kind: ErrorKind) -> u8 {
 }
 
 /// The report of a command that ended.
-pub(super) fn ended(ended: &Ended, code: u8, duration: Duration) -> Value {
+pub(super) fn ended(ended: &Ended, denied: &[Explained], code: u8, duration: Duration) -> Value {
     let (how, signal) = match ended.exit {
         Exit::Code(_) => ("exited", None),
         Exit::Signal(signal) => ("signaled", Some(signal)),
@@ -62,6 +62,7 @@ pub(super) fn ended(ended: &Ended, code: u8, duration: Duration) -> Value {
         "signal": signal,
         "limit": limit,
         "left_running": ended.left_running,
+        "denied": denied,
         "sandbox": ended.sandbox,
         "duration_us": micros(duration),
     })
@@ -151,10 +152,10 @@ mod tests {
         let mut end = Ended::plain(Exit::Signal(9), sandbox);
         end.limit = Some(LimitHit::Memory(64 << 20));
         assert_eq!(
-            ended(&end, 137, Duration::from_millis(2)),
+            ended(&end, &[], 137, Duration::from_millis(2)),
             json!({
                 "ended": "signaled", "exit_code": 137, "signal": 9,
-                "limit": {"name": "memory", "value": 67_108_864}, "left_running": 0,
+                "limit": {"name": "memory", "value": 67_108_864}, "left_running": 0, "denied": [],
                 "sandbox": {"backend": "native", "layers": ["userns"]}, "duration_us": 2000,
             })
         );

@@ -14,6 +14,8 @@ use crate::ui;
 
 /// How much of one path or address is shown.
 const WHAT_CHARS: usize = 300;
+/// How many are shown.
+const MOST: usize = 20;
 
 /// What the details of a result name, and how many more there were.
 pub(crate) fn of_details(details: &Value) -> (Vec<Explained>, u64) {
@@ -25,7 +27,7 @@ pub(crate) fn of_details(details: &Value) -> (Vec<Explained>, u64) {
 /// Each in two or three lines.
 pub(crate) fn told(all: &[Explained], more: u64) -> String {
     let mut text = String::new();
-    for one in all {
+    for one in all.iter().take(MOST) {
         let times = if one.times > 1 { format!(" ({} times)", one.times) } else { String::new() };
         let what = one_line(&one.what(), WHAT_CHARS);
         let _ = writeln!(text, "{}: {what}{times}", ui::styled(ui::BAD, "refused"));
@@ -45,6 +47,7 @@ pub(crate) fn told(all: &[Explained], more: u64) -> String {
             line("note", note);
         }
     }
+    let more = more + all.len().saturating_sub(MOST) as u64;
     if more > 0 {
         let _ = writeln!(text, "and {more} more");
     }

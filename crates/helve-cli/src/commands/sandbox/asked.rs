@@ -19,6 +19,7 @@ const NO_BYTES: u64 = 1 << 60;
 const NO_SECONDS: u64 = 1 << 40;
 
 /// What a sandbox takes.
+#[derive(Debug)]
 pub(super) struct Asked {
     pub(super) choice: SandboxChoice,
     pub(super) view: View,

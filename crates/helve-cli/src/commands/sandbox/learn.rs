@@ -19,7 +19,7 @@ use helve::harmless::harmless;
 use helve::sandbox::{
     self, Ended, Exit, Explain, Explained, ProcessLimits, SandboxChoice, ShellJob, View, ViewGrant, Work,
 };
-use helve::{Cancel, ErrorKind, OutputSink, Policy, Stream, ToolError};
+use helve::{Cancel, OutputSink, Policy, Stream, ToolError};
 use serde_json::{Value, json};
 
 use super::asked::{self, Asked};
@@ -43,6 +43,12 @@ pub(super) fn learn(global: &Global, options: &Options) -> Result<u8, Failure> {
     let words: Vec<String> = words
         .collect::<Result<_, _>>()
         .map_err(|word| Failure::usage(format!("{} is not UTF-8, which --learn needs", word.display())))?;
+    if let Some(path) = options.write.as_ref().filter(|path| path.exists()) {
+        return Err(Failure::usage(format!(
+            "the profile cannot be written to {}: it is there",
+            path.display()
+        )));
+    }
     let (canceller, cancel) = Cancel::pair();
     interrupt::catch()?.listen(canceller);
     let runs = Runs {
@@ -129,7 +135,8 @@ impl Runs {
             let (end, _) = self.once(&without)?;
             learned.runs += 1;
             let needed = end.exit != Exit::Code(0);
-            ui::note(&format!("run {}: {} without {grant:?}", learned.runs, how(end.exit)));
+            let flag = refused::flags(&self.asked.policy, std::slice::from_ref(grant)).join(" ");
+            ui::note(&format!("run {}: {} without {}", learned.runs, how(end.exit), harmless(&flag)));
             if end.exit == Exit::Cancelled {
                 return Ok(());
             }
@@ -236,7 +243,7 @@ impl Profile {
         let _ = writeln!(toml, "# Found in {} runs, the last with it: {ended}.", learned.runs);
         match lines.is_empty() {
             true => toml.push_str("# Nothing.\n"),
-            false => toml.extend(lines.iter().flat_map(|line| [line, "\n"])),
+            false => toml.extend(lines.iter().flat_map(|line| [line.as_str(), "\n"])),
         }
         let untried = learned.needs.grants().iter().filter_map(|grant| match grant {
             ViewGrant::ReadWrite(path) => Some(path.display().to_string()),

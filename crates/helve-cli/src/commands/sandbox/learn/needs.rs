@@ -187,12 +187,10 @@ fn secret_in(top: &Path, secrets: &DenyRead) -> Option<Result<PathBuf, ()>> {
     None
 }
 
-/// The deepest directory that holds both.
+/// What the two have in common from the root on: a directory, or one of them where it is above the other.
 fn common(one: &Path, other: &Path) -> PathBuf {
     let pairs = one.components().zip(other.components());
-    let shared: PathBuf = pairs.take_while(|(a, b)| a == b).map(|(a, _)| a).collect();
-    // A path that is above the other is a directory of its own.
-    shared
+    pairs.take_while(|(a, b)| a == b).map(|(a, _)| a).collect()
 }
 
 fn depth(path: &Path) -> usize {

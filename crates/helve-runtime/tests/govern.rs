@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use common::{Printer, builder, fake, journal, open_schema, says, shell_tool};
 use helve_core::{
-    BoxFuture, Call, Cancel, Ended, Exit, Output, OutputSink, Removed, SandboxReport, ShellBackend, ShellJob,
-    ToolError, ToolSpec,
+    Act, BoxFuture, Call, Cancel, Cause, Denied, Ended, Exit, Output, OutputSink, Removed, SandboxReport,
+    ShellBackend, ShellJob, ToolError, ToolSpec,
 };
 use pretty_assertions::assert_eq;
 use serde_json::json;
@@ -59,6 +59,59 @@ async fn a_secret_split_over_chunks_reaches_neither_model_nor_disk() {
     let disk = everything_under(&dir.path().join("state"));
     assert!(!contains(&disk, SECRET));
     assert!(contains(&disk, "a [REDACTED:token] b"), "the blob has the mark in its place");
+}
+
+/// A sandbox that says what it refused.
+struct Witness(Vec<Denied>);
+
+impl ShellBackend for Witness {
+    fn report(&self) -> SandboxReport {
+        SandboxReport { backend: "witness".into(), layers: Vec::new() }
+    }
+
+    fn contains(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(
+        &'a self,
+        _job: ShellJob,
+        _sink: Box<dyn OutputSink>,
+        _cancel: Cancel,
+    ) -> BoxFuture<'a, Result<Ended, ToolError>> {
+        let ended = Ended { denied: self.0.clone(), ..Ended::plain(Exit::Code(0), self.report()) };
+        Box::pin(async move { Ok(ended) })
+    }
+}
+
+#[tokio::test]
+async fn what_was_refused_is_explained_clean_and_short() {
+    let dir = tempfile::tempdir().unwrap();
+    let policy = with_secret(dir.path(), "");
+    let denied = |path: String| Denied { act: Act::Read(path.into()), cause: Cause::NotShown, times: 1 };
+    let all = vec![
+        denied("/etc/plain".into()),
+        denied(format!("/etc/{SECRET}")),
+        denied("/etc/\u{1b}[31mred".into()),
+        denied(format!("/etc/{}", "long/".repeat(800))),
+    ];
+    let runtime =
+        builder(dir.path(), &policy).register(shell_tool()).shell(Arc::new(Witness(all))).build().unwrap();
+    let result = runtime.call(Call::new("sh", json!({"command": "look"}))).await;
+    let told = &result.details["refused"];
+    let plain = json!({
+        "act": "read", "subject": "/etc/plain", "rule": "not in view.read_only or view.read_write",
+        "grant": "view.read_only = [\"/etc/plain\"]", "times": 1,
+    });
+    assert_eq!(told[0], plain);
+    assert_eq!(told[1]["subject"], "/etc/[REDACTED:token]");
+    assert!(
+        told[1].get("grant").is_none() && told[1]["note"].is_string(),
+        "a changed line grants another thing"
+    );
+    assert!(!told[2]["subject"].as_str().unwrap().contains('\u{1b}') && told[2].get("grant").is_none());
+    assert!(told[3]["subject"].as_str().unwrap().chars().count() < 600, "{told}");
+    assert!(!contains(&everything_under(&dir.path().join("state")), SECRET));
 }
 
 /// A sandbox that has taken a file away.

@@ -114,7 +114,8 @@ pub(crate) fn shell_tool() -> Fake {
             let taken = output.taken_out.into_iter().map(|file| {
                 json!({"path": file.path, "why": file.why, "blob": file.blob.map(|blob| (blob.id, blob.bytes))})
             });
-            let details = json!({"blob": blob, "taken_out": taken.collect::<Value>()});
+            let taken = taken.collect::<Value>();
+            let details = json!({"blob": blob, "taken_out": taken, "refused": output.refused});
             Ok(Output::text(output.stdout.text().unwrap_or_default()).with_details(details))
         })
     });

@@ -9,7 +9,8 @@
 //! | `denied/act.py` | the acts that no program of the shell does |
 //! | `denied/scene.rs` | the workspace, and what lies around it |
 //!
-//! Rows with `rare` are seen without being asked for, the others under `tools.exec.explain = "full"`. The network is that of
+//! Rows with `rare` are run without being watched closely, the others under `tools.exec.explain = "full"`: an interpreter reads
+//! files of the system that really are not shown to it. The network is that of
 //! this machine alone: its own address, at which the test listens.
 
 #![allow(

@@ -219,8 +219,8 @@ fn secrets_and_the_network_are_named_and_not_proposed() {
     assert!(fs::read_to_string(profile).unwrap().contains("exit code 1"));
 
     fs::remove_file(scene.place.root().join("learned.toml")).unwrap();
-    let script = scene.fill("python3 act.py connect {address} {port}");
-    let (learned, _) = learn(&scene, &["sh", "-c", &script]);
+    let script = scene.fill("exec 3<>/dev/tcp/{address}/{port}");
+    let (learned, _) = learn(&scene, &["bash", "-c", &script]);
     assert_eq!((&learned["ended_well"], grants(&learned).len()), (&json!(false), 0), "{learned}");
     let left = &learned["not_proposed"][0];
     assert_eq!(left["subject"].as_str(), Some(&*scene.fill("{address} port {port}")), "{learned}");

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use helve_core::servers::{StdioServer, WorkspaceUse};
 use helve_core::{
-    Network, ProcessLimits, SandboxChoice, ServerSpec, ShellBackend, Tool, ToolError, ToolSpec, View,
+    Explain, Network, ProcessLimits, SandboxChoice, ServerSpec, ShellBackend, Tool, ToolError, ToolSpec, View,
 };
 use helve_mcp::client::{
     Fleet, FleetLimits, FleetParts, Launched, Owner, PinStore, ServerLog, Shelf, TokenStore, ToolSearch,
@@ -128,6 +128,9 @@ impl Ground {
         }
         view.env = environment(&view.env, stdio);
         view.network = if stdio.network { Network::Host } else { Network::Off };
+        // What is granted to commands is not granted to a server, and a server has no result that could tell of refusals.
+        view.system_calls.clear();
+        view.explain = Explain::Rare;
         Ok(view)
     }
 
@@ -283,13 +286,17 @@ mod tests {
             path.canonicalize().unwrap()
         };
         let (workspace, home, data, own) = (place("ws"), place("home"), place("data"), place("own"));
-        let policy = Policy::from_toml(&format!("view.read_write = [{:?}]", data)).unwrap();
+        let policy = Policy::from_toml(&format!(
+            "view.read_write = [{data:?}]\n[tools.exec]\nsystem_calls = [\"ptrace\"]\nexplain = \"full\""
+        ))
+        .unwrap();
         let ground = Ground { policy, workspace: workspace.clone(), home: home.clone() };
         let reads = StdioServer { write: vec![own.clone()], ..stdio(WorkspaceUse::Read) };
         let view = ground.view(&server(&reads), &reads).unwrap();
         assert_eq!(view.read_write, std::slice::from_ref(&own));
         assert!(view.read_only.contains(&data) && view.read_only.contains(&workspace));
         assert_eq!(view.network, Network::Off);
+        assert_eq!((view.system_calls.as_slice(), view.explain), (&[][..], Explain::Rare));
         let hidden = stdio(WorkspaceUse::Hidden);
         let view = ground.view(&server(&hidden), &hidden).unwrap();
         assert_eq!(view.workspace, home.join(SCRATCH).join("s"));

@@ -121,6 +121,14 @@ fn can_run(scene: &Scene, words: &[&str]) -> bool {
     works
 }
 
+/// A file outside that no act of the table is about.
+fn input(scene: &Scene) -> PathBuf {
+    let dir = scene.place.outside().join("data");
+    fs::create_dir_all(&dir).unwrap();
+    fs::write(dir.join("input"), "x\n").unwrap();
+    dir.join("input")
+}
+
 fn grants(learned: &Value) -> Vec<&str> {
     learned["grants"].as_array().unwrap().iter().filter_map(Value::as_str).collect()
 }
@@ -168,7 +176,7 @@ fn npm_test_needs_the_file_that_it_reads_outside() {
         "package.json",
         "{\"name\": \"x\", \"version\": \"1.0.0\", \"scripts\": {\"test\": \"node test.js\"}}",
     );
-    let data = place.outside().join("dir/file");
+    let data = input(&scene);
     place.put("test.js", &format!("require('fs').readFileSync({:?});\n", data.to_str().unwrap()));
     let learned = holds(&scene, &["npm", "test"]);
     assert_eq!(grants(&learned), [format!("view.read_only = [{:?}]", data.to_str().unwrap())], "{learned}");
@@ -181,7 +189,7 @@ fn python_tests_need_the_file_that_they_read_outside() {
         return;
     }
     let place = &scene.place;
-    let data = place.outside().join("dir/file");
+    let data = input(&scene);
     let text = format!(
         "import unittest\n\nclass Reads(unittest.TestCase):\n    def test_reads(self):\n        open({:?}).read()\n",
         data.to_str().unwrap()

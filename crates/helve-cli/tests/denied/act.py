@@ -119,9 +119,24 @@ def processes(count):
 
 
 def fill(path, mebibytes):
-    with open(path, "wb") as out:
-        for _ in range(int(mebibytes)):
-            out.write(os.urandom(1 << 20))
+    names = [f"{path}.{number}" for number in range(int(mebibytes) // 8)]
+    try:
+        for name in names:
+            with open(name, "wb") as out:
+                out.write(os.urandom(8 << 20))
+        # Who watches the disk looks now and then.
+        time.sleep(1)
+    finally:
+        for name in names:
+            if os.path.exists(name):
+                os.unlink(name)
+
+
+def listed(path):
+    os.listdir(path)
+
+
+def unlinked(path):
     os.unlink(path)
 
 

@@ -78,7 +78,7 @@ fn a_report_tells_programs_how_it_ended() {
         assert_eq!(
             told,
             json!({
-                "ended": "exited", "exit_code": 3, "signal": null, "limit": null, "left_running": 0,
+                "ended": "exited", "exit_code": 3, "signal": null, "limit": null, "left_running": 0, "denied": [],
                 "sandbox": {"backend": backend, "layers": told["sandbox"]["layers"]},
                 "duration_us": told["duration_us"],
             }),

@@ -136,10 +136,6 @@ def listed(path):
     os.listdir(path)
 
 
-def unlinked(path):
-    os.unlink(path)
-
-
 def spin(seconds):
     until = time.process_time() + float(seconds)
     while time.process_time() < until:

@@ -322,7 +322,7 @@ impl Policy {
     fn unless_tightened(&self, keys: &[&str], found: impl FnOnce() -> Found) -> Found {
         let tightened = keys.iter().find_map(|key| {
             let (_, origin) = self.inner.settings.written(key)?;
-            (origin.layer == Layer::Workspace).then(|| (key, origin))
+            (origin.layer == Layer::Workspace).then_some((key, origin))
         });
         match tightened {
             Some((key, origin)) => nothing(&format!(

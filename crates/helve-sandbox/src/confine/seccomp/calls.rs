@@ -1,8 +1,9 @@
 //! The table: every call that a filter says something about, with its numbers, who is held by it, and the answer.
 //!
-//! [`Part::Outer`] holds for the helper and its members' inits too, so it has what nobody needs and what is refused to
-//! every ordinary user of the machine anyway. What a command is told of when it is refused is in [`Part::Inner`]: a filter
-//! that only refuses goes before one that asks somebody, wherever both stand.
+//! [`Part::Outer`] holds for the helper and its members' inits too. In [`Part::Inner`] is what one of them needs, and what
+//! people want to be told of when it is refused to a command: a filter that only refuses goes before one that asks
+//! somebody, wherever both stand. Those calls the outer filter cannot refuse to the helper. There are few of them, because
+//! every command installs the inner filter anew, and that takes the longer the more it tells apart.
 
 use helve_core::CallGroup;
 
@@ -49,9 +50,9 @@ pub(super) const CALLS: &[Call] = &[
     // Its flags lie in memory, where a filter cannot see them. Without it programs use clone.
     call("clone3", 435, 435, Inner, Missing),
     call("unshare", 272, 97, Inner, Namespaces),
-    call("setns", 308, 268, Inner, Forbidden),
+    call("setns", 308, 268, Outer, Forbidden),
     call("chroot", 161, 51, Inner, Forbidden),
-    call("pivot_root", 155, 41, Inner, Forbidden),
+    call("pivot_root", 155, 41, Outer, Forbidden),
     call("mount", 165, 40, Inner, Forbidden),
     call("umount2", 166, 39, Inner, Forbidden),
     call("open_tree", 428, 428, Inner, Forbidden),
@@ -59,16 +60,16 @@ pub(super) const CALLS: &[Call] = &[
     call("fsopen", 430, 430, Inner, Forbidden),
     call("fsconfig", 431, 431, Inner, Forbidden),
     call("fsmount", 432, 432, Inner, Forbidden),
-    call("fspick", 433, 433, Inner, Forbidden),
+    call("fspick", 433, 433, Outer, Forbidden),
     call("mount_setattr", 442, 442, Inner, Forbidden),
-    call("open_tree_attr", 467, 467, Inner, Forbidden),
+    call("open_tree_attr", 467, 467, Outer, Forbidden),
 
     // The memory and the descriptors of other processes.
     call("ptrace", 101, 117, Inner, Forbidden),
     call("process_vm_readv", 310, 270, Inner, Forbidden),
     call("process_vm_writev", 311, 271, Inner, Forbidden),
-    call("kcmp", 312, 272, Inner, Forbidden),
-    call("pidfd_getfd", 438, 438, Inner, Forbidden),
+    call("kcmp", 312, 272, Outer, Forbidden),
+    call("pidfd_getfd", 438, 438, Outer, Forbidden),
 
     // Limits and priorities, which a user may set for all of his processes, whoever looks after the command included.
     call("prlimit64", 302, 261, Outer, Own(0)),
@@ -82,23 +83,23 @@ pub(super) const CALLS: &[Call] = &[
     // A file that is made setuid or setgid inside is so outside too, with the rights of the user who runs Helve. Two
     // interfaces whose arguments a filter cannot see, openat2 and io_uring, do not exist.
     call("openat2", 437, 437, Inner, Missing),
-    x86("open", 2, Inner, Open(1)),
-    call("openat", 257, 56, Inner, Open(2)),
-    x86("creat", 85, Inner, Mode(1)),
-    x86("chmod", 90, Inner, Mode(1)),
-    call("fchmod", 91, 52, Inner, Mode(1)),
-    x86("mknod", 133, Inner, Node(1)),
-    call("mknodat", 259, 33, Inner, Node(2)),
-    call("fchmodat", 268, 53, Inner, Mode(2)),
-    call("fchmodat2", 452, 452, Inner, Mode(2)),
+    x86("open", 2, Outer, Open(1)),
+    call("openat", 257, 56, Outer, Open(2)),
+    x86("creat", 85, Outer, Mode(1)),
+    x86("chmod", 90, Outer, Mode(1)),
+    call("fchmod", 91, 52, Outer, Mode(1)),
+    x86("mknod", 133, Outer, Node(1)),
+    call("mknodat", 259, 33, Outer, Node(2)),
+    call("fchmodat", 268, 53, Outer, Mode(2)),
+    call("fchmodat2", 452, 452, Outer, Mode(2)),
     call("io_uring_setup", 425, 425, Inner, Absent),
     call("io_uring_enter", 426, 426, Inner, Absent),
     call("io_uring_register", 427, 427, Inner, Absent),
 
     // Files by number instead of name: past every rule about paths.
-    call("open_by_handle_at", 304, 265, Inner, Forbidden),
-    call("fanotify_init", 300, 262, Inner, Forbidden),
-    call("fanotify_mark", 301, 263, Inner, Forbidden),
+    call("open_by_handle_at", 304, 265, Outer, Forbidden),
+    call("fanotify_init", 300, 262, Outer, Forbidden),
+    call("fanotify_mark", 301, 263, Outer, Forbidden),
     call("lookup_dcookie", 212, 18, Outer, Forbidden),
 
     // Keys belong to the user, not to a namespace: whoever knows the number of a keyring may link it to his own.
@@ -108,17 +109,17 @@ pub(super) const CALLS: &[Call] = &[
 
     // Sockets of other families are not held by a network namespace: AF_VSOCK reaches the hypervisor.
     call("socket", 41, 198, Inner, Socket),
-    call("socketpair", 53, 199, Inner, Pair),
+    call("socketpair", 53, 199, Outer, Pair),
 
     // A terminal takes what is pushed into it as if its owner had typed it.
-    call("ioctl", 16, 29, Inner, Order),
+    call("ioctl", 16, 29, Outer, Order),
 
     // Large parts of the kernel that commands can spare.
     call("bpf", 321, 280, Inner, Forbidden),
     call("perf_event_open", 298, 241, Inner, Forbidden),
     call("userfaultfd", 323, 282, Inner, Forbidden),
     call("memfd_secret", 447, 447, Outer, Missing),
-    call("personality", 135, 92, Inner, Personality),
+    call("personality", 135, 92, Outer, Personality),
     x86("modify_ldt", 154, Outer, Forbidden),
     x86("uselib", 134, Outer, Missing),
     x86("ustat", 136, Outer, Missing),
@@ -133,7 +134,7 @@ pub(super) const CALLS: &[Call] = &[
     call("clock_adjtime", 305, 266, Outer, Forbidden),
     call("sethostname", 170, 161, Outer, Forbidden),
     call("setdomainname", 171, 162, Outer, Forbidden),
-    call("syslog", 103, 116, Inner, Forbidden),
+    call("syslog", 103, 116, Outer, Forbidden),
     call("acct", 163, 89, Outer, Forbidden),
     call("vhangup", 153, 58, Outer, Forbidden),
     call("reboot", 169, 142, Outer, Forbidden),

@@ -30,6 +30,7 @@ pub mod git_config;
 mod ladder;
 mod namespaces;
 mod native;
+mod numbers;
 mod plan;
 mod probe;
 mod program;

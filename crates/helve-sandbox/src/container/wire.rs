@@ -13,6 +13,8 @@ use helve_core::{
 };
 use serde_json::{Value, json};
 
+use crate::numbers;
+
 /// The largest frame; as large as the largest request about files, and a little more.
 pub(super) const MOST_BYTES: usize = (1 << 30) + (1 << 20);
 
@@ -116,22 +118,13 @@ pub(super) struct Setup {
 impl Setup {
     /// As a frame. Which paths are hidden or protected is outside's matter.
     pub(super) fn encode(view: &View, limits: &ProcessLimits) -> Vec<u8> {
-        let limits = [
-            limits.open_files,
-            limits.file_bytes,
-            limits.memory_bytes,
-            limits.processes,
-            limits.cpu_seconds,
-            limits.disk_bytes,
-            limits.tmp_bytes,
-        ];
         json!({
             "workspace": view.workspace,
             "read_only": view.read_only,
             "read_write": view.read_write,
             "env": view.env,
             "shell": view.shell,
-            "limits": limits,
+            "limits": numbers::of_limits(*limits),
         })
         .to_string()
         .into_bytes()
@@ -145,8 +138,6 @@ impl Setup {
         let env = value["env"].as_object()?.iter();
         let env = env.map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
         let limits: Option<Vec<u64>> = value["limits"].as_array()?.iter().map(Value::as_u64).collect();
-        let [open_files, file_bytes, memory_bytes, processes, cpu_seconds, disk_bytes, tmp_bytes] =
-            limits?.try_into().ok()?;
         Some(Setup {
             view: View {
                 workspace: value["workspace"].as_str()?.into(),
@@ -161,15 +152,7 @@ impl Setup {
                 explain: Explain::Rare,
                 shell: value["shell"].as_str()?.into(),
             },
-            limits: ProcessLimits {
-                open_files,
-                file_bytes,
-                memory_bytes,
-                processes,
-                cpu_seconds,
-                disk_bytes,
-                tmp_bytes,
-            },
+            limits: numbers::to_limits(limits?.try_into().ok()?),
         })
     }
 }

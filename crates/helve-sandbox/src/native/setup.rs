@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use helve_core::{CallGroup, Explain, Network, ProcessLimits, ToolError, View};
 
+use crate::numbers;
 use crate::plan::rules::Rules;
 use crate::plan::{self, Mount, Wanted};
 
@@ -144,16 +145,7 @@ impl Setup {
         }
         out.bytes(self.path.as_bytes());
         out.bytes(self.shell.as_bytes());
-        let limits = self.limits;
-        for limit in [
-            limits.open_files,
-            limits.file_bytes,
-            limits.memory_bytes,
-            limits.processes,
-            limits.cpu_seconds,
-            limits.disk_bytes,
-            limits.tmp_bytes,
-        ] {
+        for limit in numbers::of_limits(self.limits) {
             out.number(limit);
         }
         out.number(u64::from(self.layer.is_some()));
@@ -207,23 +199,21 @@ impl Setup {
         for _ in 0..from.number()? {
             environment.push(text(from.bytes()?)?);
         }
+        let (search, shell) = (text(from.bytes()?)?, text(from.bytes()?)?);
+        let mut limits = [0; numbers::COUNT];
+        for limit in &mut limits {
+            *limit = from.number()?;
+        }
+        let limits = numbers::to_limits(limits);
         Ok(Setup {
             mounts,
             workspace,
             identity,
             own_network,
             environment,
-            path: text(from.bytes()?)?,
-            shell: text(from.bytes()?)?,
-            limits: ProcessLimits {
-                open_files: from.number()?,
-                file_bytes: from.number()?,
-                memory_bytes: from.number()?,
-                processes: from.number()?,
-                cpu_seconds: from.number()?,
-                disk_bytes: from.number()?,
-                tmp_bytes: from.number()?,
-            },
+            path: search,
+            shell,
+            limits,
             layer: if from.number()? == 1 { Some(Layer::decode(&mut from)?) } else { None },
             system_calls: groups(&mut from)?,
             explain: match from.number()? {

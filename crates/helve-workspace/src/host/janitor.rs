@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -235,8 +235,7 @@ fn remove_tree(dir: &OwnedFd, name: &[u8], depth: usize) -> Result<(), Errno> {
         Err(Errno::ISDIR | Errno::PERM) if depth < MAX_DEPTH => {}
         Err(error) => return Err(error),
     }
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let inner = rustix::fs::openat(dir, name, flags, Mode::empty())?;
+    let inner = open_to_empty(dir, name)?;
     for entry in Dir::read_from(&inner)? {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
@@ -245,6 +244,19 @@ fn remove_tree(dir: &OwnedFd, name: &[u8], depth: usize) -> Result<(), Errno> {
         }
     }
     rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR)
+}
+
+/// Opens a directory of ours whose entries are to go. One that is new may have bits already with which nothing goes.
+fn open_to_empty(dir: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let place = rustix::fs::openat(dir, name, flags | OFlags::PATH, Mode::empty())?;
+    let mode = rustix::fs::fstat(&place)?.st_mode & 0o7777;
+    if mode & 0o700 != 0o700 {
+        // The link stands for the descriptor itself, not for a name. Where it may not be, removing says so.
+        let link = format!("/proc/self/fd/{}", place.as_raw_fd());
+        let _ = rustix::fs::chmod(link, Mode::from_raw_mode(mode | 0o700));
+    }
+    rustix::fs::openat(&place, ".", flags | OFlags::RDONLY, Mode::empty())
 }
 
 #[cfg(test)]

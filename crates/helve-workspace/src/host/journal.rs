@@ -64,6 +64,8 @@ enum Mark {
     Tree { place: (u64, u64), entries: usize, hash: String },
     /// A directory that goes: what is in it does not matter.
     Directory { place: (u64, u64) },
+    /// A file or a directory that stays where it is and gets other permission bits.
+    Bits { place: (u64, u64), from: u32, to: u32 },
 }
 
 /// A commit whose steps are noted. Dropping it leaves the note to the next start.
@@ -82,7 +84,7 @@ impl Under {
 
 /// Notes the steps of a commit in a new file.
 pub(super) fn note(sys: &Sys, path: PathBuf, roots: &[&Path], steps: &[Step]) -> Result<Under, Errno> {
-    let steps: Result<Vec<Noted>, Errno> = steps.iter().filter_map(|step| noted(step).transpose()).collect();
+    let steps: Result<Vec<Noted>, Errno> = steps.iter().map(noted).collect();
     let roots = roots.iter().map(|root| root.as_os_str().as_bytes().to_vec()).collect();
     let text = serde_json::to_vec(&Journal { roots, steps: steps? }).map_err(|_| Errno::INVAL)?;
     let io = |error: std::io::Error| super::errno(&error);
@@ -111,10 +113,10 @@ pub(super) fn note(sys: &Sys, path: PathBuf, roots: &[&Path], steps: &[Step]) ->
     }
 }
 
-/// What is noted of a step. Bits that were changed are not taken back from here: the undo record has them.
-fn noted(step: &Step) -> Result<Option<Noted>, Errno> {
+/// What is noted of a step.
+fn noted(step: &Step) -> Result<Noted, Errno> {
     let (swap, from, to) = match step {
-        Step::Chmod { .. } => return Ok(None),
+        Step::Chmod { at, .. } => (false, at, at),
         Step::Place { temp, to, .. } => (false, temp, to),
         Step::Swap { temp, to, .. } => (true, temp, to),
         Step::Rename { from, to, .. } => (false, from, to),
@@ -122,9 +124,12 @@ fn noted(step: &Step) -> Result<Option<Noted>, Errno> {
     };
     let what = match step {
         Step::HideDir { .. } => Mark::Directory { place: place(&stat(&from.dir, &from.name)?) },
+        Step::Chmod { from: bits, to, .. } => {
+            Mark::Bits { place: place(&stat(&from.dir, &from.name)?), from: *bits, to: *to }
+        }
         _ => Mark::of(&from.dir, &from.name, usize::MAX)?,
     };
-    Ok(Some(Noted { swap, from: At::of(from), to: At::of(to), what }))
+    Ok(Noted { swap, from: At::of(from), to: At::of(to), what })
 }
 
 impl At {
@@ -154,6 +159,11 @@ impl Mark {
             Mark::File { .. } => Mark::of(dir, name, 0),
             Mark::Tree { entries, .. } => Mark::of(dir, name, *entries),
             Mark::Directory { .. } => stat(dir, name).map(|stat| Mark::Directory { place: place(&stat) }),
+            Mark::Bits { from, .. } => stat(dir, name).map(|stat| Mark::Bits {
+                place: place(&stat),
+                from: *from,
+                to: stat.st_mode & 0o7777,
+            }),
         };
         match now {
             Ok(now) => Ok(now == *self),
@@ -266,6 +276,7 @@ impl Noted {
         let taken = self.what.is_at(to, is)?;
         let (Some(from), Some(to), true) = (from, to, taken) else { return Ok(()) };
         let done = match (self.swap, not_taken) {
+            _ if let Mark::Bits { from: bits, .. } = self.what => sys.chmod_at(to, is, bits),
             (true, false) => {
                 sys.exchange(to, was, is).and_then(|()| match self.what.is_at(Some(from), was)? {
                     true => Ok(()),

@@ -17,6 +17,7 @@ mod closed;
 mod faults;
 mod model;
 mod record;
+mod turned;
 
 use record::{Full, Notes, Record};
 

@@ -9,3 +9,5 @@ mod common;
 mod durable;
 #[cfg(test)]
 mod race;
+#[cfg(test)]
+mod turns;

@@ -311,6 +311,8 @@ pub trait UndoSink: Send + Sync {
     }
     /// Before anything changes, once for each path of a commit, with what it will be. An error stops the commit.
     fn before(&self, path: &str, was: Was<'_>, will_be: &Is) -> Result<(), ToolError>;
+    /// After [`UndoSink::before`] of both: what is at a path is a second name of the file at another path of the commit.
+    fn second_name(&self, _path: &str, _of: &str) {}
     /// All paths of this commit were told: make them durable. An error stops the commit.
     fn ready(&self) -> Result<(), ToolError>;
     /// The commit happened, or nothing of it did. Not called where part of it happened and could not be taken back.

@@ -79,6 +79,9 @@ pub struct UndoChange {
     /// Another path of the record of which this file is a second name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_as: Option<String>,
+    /// Another path of the record of which the file that was there was a second name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub was_same_as: Option<String>,
     /// Whether somebody else changed it while the call ran, so that what was there is not what the call saw.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disturbed: bool,
@@ -87,7 +90,7 @@ pub struct UndoChange {
 impl UndoChange {
     /// A change of which nothing else is to be said.
     pub fn new(path: String, was: FileState, is: FileState) -> UndoChange {
-        UndoChange { path, was, is, modified_ns: None, same_as: None, disturbed: false }
+        UndoChange { path, was, is, modified_ns: None, same_as: None, was_same_as: None, disturbed: false }
     }
 }
 

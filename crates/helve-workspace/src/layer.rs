@@ -409,7 +409,7 @@ fn open_dir(dir: BorrowedFd<'_>) -> Result<File, Errno> {
 
 /// Whether a file has more than one name.
 #[allow(clippy::useless_conversion, reason = "the number is narrower on some machines")]
-fn several(stat: &Stat) -> bool {
+pub(crate) fn several(stat: &Stat) -> bool {
     u64::from(stat.st_nlink) > 1
 }
 

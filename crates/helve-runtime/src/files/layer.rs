@@ -185,6 +185,7 @@ fn changes(read: &LayerRead) -> Vec<UndoChange> {
         is: state_of(&change.is),
         modified_ns: change.modified.and_then(ns),
         same_as: change.same_as.clone(),
+        was_same_as: None,
         disturbed: change.disturbed,
     };
     read.changes.iter().map(one).collect()

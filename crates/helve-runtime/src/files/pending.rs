@@ -3,8 +3,10 @@
 //! Both are the owner's own acts and no tools that a model can call; they take the pipeline's way from their place in the line
 //! on, so that they are ordered and recorded, and a commit can be undone.
 
+use std::collections::BTreeMap;
+
 use helve_core::{Access, BoxFuture, Context, ErrorKind, Lane, Output, Resource, Tool, ToolError, ToolSpec};
-use helve_store::{Undo, UndoRecord, UndoStage};
+use helve_store::{FileState, Undo, UndoChange, UndoRecord, UndoStage};
 use serde_json::{Value, json};
 
 use super::layer::forwards;
@@ -79,11 +81,23 @@ impl Commit {
             0 => format!("Everything is already as {call} would make it."),
             count => format!("Committed {call}: {count} paths."),
         };
+        let done: BTreeMap<&str, &str> = self.record.changes.iter().map(done).collect();
         for path in &turned.changed {
-            text.push_str(&format!("\nchanged {path}"));
+            let done = done.get(path.as_str()).copied().unwrap_or("changed");
+            text.push_str(&format!("\n{done} {path}"));
         }
         Ok(Output::text(text).with_details(json!({"commits": call, "changed": turned.changed})))
     }
+}
+
+/// What becomes of a path, in a word.
+fn done(change: &UndoChange) -> (&str, &str) {
+    let word = match (&change.was, &change.is) {
+        (FileState::Absent, _) => "added",
+        (_, FileState::Absent) => "deleted",
+        _ => "changed",
+    };
+    (&change.path, word)
 }
 
 impl Tool for Commit {

@@ -3,6 +3,7 @@
 //! It is the owner's own act and not a tool that a model can call; it takes the pipeline's way from its place in the line
 //! on, so that it is ordered, recorded and can be undone itself.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use helve_core::files::{Act, Change, ContentId, Expect, Files, Turn, Turns};
@@ -49,7 +50,7 @@ impl PutBack {
     async fn turn_back(&self, files: &dyn Files) -> Result<Output, ToolError> {
         let mut plan = Plan::default();
         let mut turns = Vec::new();
-        let mut gone = Vec::new();
+        let mut gone = BTreeSet::new();
         for change in &self.entry.record.changes {
             let path = &change.path;
             let now = match files.now(path).await {
@@ -73,10 +74,11 @@ impl PutBack {
                 continue;
             }
             if change.was == FileState::Absent {
-                gone.push(path.clone());
+                gone.insert(path.clone());
             }
             let to = is_of(&change.was);
-            turns.push(Turn { path: path.clone(), from: now, to, modified: None, same_as: None });
+            let same_as = change.was_same_as.clone();
+            turns.push(Turn { path: path.clone(), from: now, to, modified: None, same_as });
         }
         self.check(&plan)?;
         let contents = Arc::new(Store(self.undo.clone()));

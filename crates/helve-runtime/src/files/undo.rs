@@ -207,6 +207,16 @@ impl UndoSink for CallUndo {
         Ok(())
     }
 
+    fn second_name(&self, path: &str, of: &str) {
+        let mut state = self.state();
+        // What an earlier commit of the call found is what was there.
+        if !state.done.contains_key(path)
+            && let Some(change) = state.coming.get_mut(path)
+        {
+            change.was_same_as = Some(of.to_owned());
+        }
+    }
+
     fn ready(&self) -> Result<(), ToolError> {
         let mut state = self.state();
         let Some(store) = &self.store else { return Ok(()) };

@@ -10,6 +10,7 @@
 //!
 //! Long file: looking, keeping and staging go by the same record of one path, which nobody else needs.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, FileTimes};
 use std::io::Read;
@@ -26,6 +27,7 @@ use super::stage::{MOST_UNFLUSHED, Spot, Staging, Step};
 use super::world::{HostWorld, Identity};
 use super::{Handle, Host, apply, attributes};
 use crate::commit::{Key, World, content_id};
+use crate::layer::several;
 use crate::names::{self, show};
 use crate::refuse;
 use crate::source::Watched;
@@ -130,6 +132,7 @@ impl Handle {
     /// Gives what is there to the call's undo record.
     fn keep_turns(&self, due: &[Due<'_>]) -> Result<(), ToolError> {
         let Some(undo) = &self.scope.undo else { return Ok(()) };
+        let mut firsts: BTreeMap<(u64, u64), String> = BTreeMap::new();
         for one in due {
             let shown = self.host.shown(&one.key);
             match &one.now {
@@ -142,6 +145,14 @@ impl Handle {
                     let len = stat.st_size.cast_unsigned();
                     let content = &mut Watched { reader: &file, cancel: &self.scope.cancel }.take(len);
                     undo.before(&shown, Was::File { id, content, len, mode: *mode }, &one.turn.to)?;
+                    if several(&stat) {
+                        match firsts.entry((stat.st_dev, stat.st_ino)) {
+                            Entry::Vacant(place) => {
+                                place.insert(shown);
+                            }
+                            Entry::Occupied(first) => undo.second_name(&shown, first.get()),
+                        }
+                    }
                 }
             }
         }

@@ -78,9 +78,16 @@ pub(super) struct Engine {
     /// Held while a zygote is started, so that there is never a second for the same view.
     starting: tokio::sync::Mutex<()>,
     /// Where commands run over a layer: how large it is, and what the zygote in use gave of it.
-    layer: Option<(u64, Mutex<Vec<LayerPart>>)>,
+    layer: Option<(u64, Mutex<Given>)>,
     /// Whether members see what is refused.
     seen: bool,
+}
+
+/// What the zygote in use gave of its layer, and how to see whether something was mounted since.
+#[derive(Default)]
+struct Given {
+    parts: Vec<LayerPart>,
+    mounts: Option<layer::Mounts>,
 }
 
 impl Engine {
@@ -323,7 +330,9 @@ impl Engine {
         let place = self.place()?;
         let mut stock = self.stock();
         match &stock.zygote {
-            Some(zygote) if !zygote.is_given_up() && zygote.shows(place) => Ok(Some(Arc::clone(zygote))),
+            Some(zygote) if !zygote.is_given_up() && zygote.shows(place) && self.is_whole() => {
+                Ok(Some(Arc::clone(zygote)))
+            }
             Some(_) => {
                 let (old, idle) = stock.give_up();
                 drop(stock);
@@ -333,6 +342,17 @@ impl Engine {
             }
             None => Ok(None),
         }
+    }
+
+    /// Whether the layer, if there is one, lies over every file system that is mounted in the workspace now.
+    fn is_whole(&self) -> bool {
+        let Some((_, given)) = &self.layer else { return true };
+        let given = given.lock().unwrap_or_else(PoisonError::into_inner);
+        if given.mounts.as_ref().is_some_and(|mounts| !mounts.changed()) {
+            return true;
+        }
+        let laid = given.parts.iter().map(|part| &part.path).skip(1);
+        layer::nested(&self.rules.workspace.real).is_ok_and(|nested| nested.iter().eq(laid))
     }
 
     /// Which directory the workspace is now. By its real path, which is the one that is shown.
@@ -363,8 +383,10 @@ impl Engine {
         if !self.seen {
             setup.explain = None;
         }
-        let mut nested = Vec::new();
+        let (mut nested, mut mounts) = (Vec::new(), None);
         if let Some((bytes, _)) = &self.layer {
+            // Opened before it is read, so that no change comes between.
+            mounts = Some(layer::Mounts::open().map_err(spawn::no_process)?);
             nested = layer::nested(&self.rules.workspace.real).map_err(spawn::no_process)?;
             setup.layer = Some(Layer { bytes: layer::size(*bytes), nested: nested.clone() });
         }
@@ -372,9 +394,9 @@ impl Engine {
         let started = helper::start(&setup.encode())?;
         let keeper = match &self.layer {
             None => self.keeper(place, workspace),
-            Some((_, parts)) => {
+            Some((_, held)) => {
                 let given = layer::hear(&started, nested)?;
-                *parts.lock().unwrap_or_else(PoisonError::into_inner) = given.parts;
+                *held.lock().unwrap_or_else(PoisonError::into_inner) = Given { parts: given.parts, mounts };
                 // It guards and sweeps what commands see of the workspace, and not the workspace.
                 self.new_keeper(given.merged)
             }
@@ -404,9 +426,9 @@ impl Engine {
 
     /// The layer of the zygote in use, once.
     pub(super) fn take_layer(&self) -> Vec<LayerPart> {
-        let parts =
-            self.layer.as_ref().map(|(_, parts)| parts.lock().unwrap_or_else(PoisonError::into_inner));
-        parts.map(|mut parts| std::mem::take(&mut *parts)).unwrap_or_default()
+        let given =
+            self.layer.as_ref().map(|(_, given)| given.lock().unwrap_or_else(PoisonError::into_inner));
+        given.map(|mut given| std::mem::take(&mut given.parts)).unwrap_or_default()
     }
 
     fn new_keeper(&self, workspace: OwnedFd) -> Option<Arc<Keeper>> {

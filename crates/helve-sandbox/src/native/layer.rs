@@ -5,8 +5,9 @@
 //! over_layer ── that, or a new one ── one call ── its upper directories to the caller ── the engine is closed
 //! ```
 //!
-//! A layer is used once, so an engine is too. What is laid over a workspace that changes meanwhile may show old names, so none
-//! is looked at before its call. Deliberately not here: how a layer is laid (`sys::native::layer`), and what is in it.
+//! A layer is used once, so an engine is too; from the second call on, another is made while the caller has its answer, and
+//! stands ready until it is used or the backend goes. What is laid over a workspace that changes meanwhile may show old names, so
+//! none is looked at before its call. Deliberately not here: how a layer is laid (`sys::native::layer`), and what is in it.
 
 use std::fs;
 use std::io;
@@ -18,6 +19,7 @@ use std::time::{Duration, SystemTime};
 
 use helve_core::{Cancel, Ended, Layer, LayerPart, LimitHit, ProcessLimits, ToolError};
 use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::time::{ClockId, Timespec};
 
@@ -31,6 +33,8 @@ use crate::spawn;
 
 /// How long a zygote may take to lay a layer.
 const LAYING: Duration = Duration::from_secs(30);
+/// How long whoever ran a command is likely to read its layer; what is made ready meanwhile would be in its way.
+const READING: Duration = Duration::from_millis(5);
 /// The most file systems in a workspace.
 const MOST_NESTED: usize = 32;
 
@@ -44,6 +48,8 @@ struct Standing {
     ready: Option<(u64, Arc<Engine>)>,
     /// Had its call. It is closed with the next one, or with the backend: closing may wait a moment.
     used: Option<Arc<Engine>>,
+    /// How many calls there were. A program that runs one command and ends pays for no second engine.
+    calls: u64,
 }
 
 impl Engines {
@@ -54,7 +60,7 @@ impl Engines {
 
 impl Drop for Engines {
     fn drop(&mut self) {
-        let Standing { ready, used } = std::mem::take(&mut *self.standing());
+        let Standing { ready, used, .. } = std::mem::take(&mut *self.standing());
         for engine in ready.into_iter().map(|(_, engine)| engine).chain(used) {
             engine.close();
         }
@@ -80,20 +86,20 @@ impl Native {
     /// Has an engine made for a call that is likely to follow, unless there is one.
     pub(super) fn make_layer_ready(&self, bytes: u64) {
         let mut standing = self.layered.standing();
-        if standing.ready.as_ref().is_some_and(|(of, _)| *of == bytes) {
-            return;
-        }
-        let Ok(engine) = self.layered(bytes) else { return };
-        let old = standing.ready.replace((bytes, Arc::clone(&engine)));
+        let (engine, old) = self.next(&mut standing, bytes);
         drop(standing);
+        in_background(engine, Duration::ZERO, [old, None]);
+    }
+
+    /// An engine that is to be prepared, unless there is one, and the one of another size whose place it takes.
+    fn next(&self, standing: &mut Standing, bytes: u64) -> (Option<Arc<Engine>>, Option<Arc<Engine>>) {
+        if standing.ready.as_ref().is_some_and(|(of, _)| *of == bytes) {
+            return (None, None);
+        }
         // An error comes again in the call.
-        let work = move || {
-            if let Some((_, old)) = old {
-                old.close();
-            }
-            engine.prepare();
-        };
-        let _ = std::thread::Builder::new().name("helve-layer".to_owned()).spawn(work);
+        let Ok(engine) = self.layered(bytes) else { return (None, None) };
+        let old = standing.ready.replace((bytes, Arc::clone(&engine)));
+        (Some(engine), old.map(|(_, old)| old))
     }
 
     /// Runs a call over a layer.
@@ -107,7 +113,7 @@ impl Native {
         let engine = match ready {
             Some((of, engine)) if of == bytes => engine,
             Some((_, other)) => {
-                self.retire(other);
+                in_background(None, Duration::ZERO, [Some(other), None]);
                 self.layered(bytes)?
             }
             None => self.layered(bytes)?,
@@ -115,7 +121,7 @@ impl Native {
         let since = file_time();
         let ended = call::run(&engine, call, cancel, |fenced| self.layers(fenced)).await;
         let parts = engine.take_layer();
-        self.retire(engine);
+        self.retire(engine, bytes);
         let mut ended = ended?;
         ended.sandbox.layers.push("overlay".to_owned());
         let over = match ended.limit {
@@ -129,12 +135,30 @@ impl Native {
         Ok((ended, Layer { parts, since }))
     }
 
-    /// Lets an engine go that had its call.
-    fn retire(&self, engine: Arc<Engine>) {
-        if let Some(old) = self.layered.standing().used.replace(engine) {
-            let _ = std::thread::Builder::new().name("helve-layer".to_owned()).spawn(move || old.close());
-        }
+    /// Lets an engine go that had its call. Where there was one before, there will be another, which has its engine made.
+    fn retire(&self, engine: Arc<Engine>, bytes: u64) {
+        let mut standing = self.layered.standing();
+        let used = standing.used.replace(engine);
+        standing.calls = standing.calls.saturating_add(1);
+        let (next, old) = if standing.calls > 1 { self.next(&mut standing, bytes) } else { (None, None) };
+        drop(standing);
+        in_background(next, READING, [used, old]);
     }
+}
+
+/// Has one engine prepared after a while and others closed.
+fn in_background(engine: Option<Arc<Engine>>, after: Duration, closed: [Option<Arc<Engine>>; 2]) {
+    if engine.is_none() && closed.iter().all(Option::is_none) {
+        return;
+    }
+    let work = move || {
+        if let Some(engine) = engine {
+            std::thread::sleep(after);
+            engine.prepare();
+        }
+        closed.into_iter().flatten().for_each(|engine| engine.close());
+    };
+    let _ = std::thread::Builder::new().name("helve-layer".to_owned()).spawn(work);
 }
 
 /// Now, as file systems write it: a change that comes later has no earlier time.
@@ -213,6 +237,23 @@ pub(super) fn hear(started: &Started, nested: Vec<PathBuf>) -> Result<Given, Too
             }
             _ => {}
         }
+    }
+}
+
+/// The kernel's table of mounts, which tells when it has changed.
+pub(super) struct Mounts(OwnedFd);
+
+impl Mounts {
+    pub(super) fn open() -> io::Result<Mounts> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        Ok(Mounts(rustix::fs::open("/proc/self/mountinfo", flags, Mode::empty())?))
+    }
+
+    /// Whether something was mounted or unmounted since it was opened, or since this was asked the last time.
+    pub(super) fn changed(&self) -> bool {
+        let mut watched = [PollFd::new(&self.0, PollFlags::PRI)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        rustix::event::poll(&mut watched, Some(&now)) != Ok(0)
     }
 }
 

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
 
-use helve_core::{Layer, SandboxChoice};
+use helve_core::{Layer, LayerPart, SandboxChoice};
 use pretty_assertions::assert_eq;
 
 use super::*;
@@ -194,4 +196,121 @@ fn a_sandbox_without_layers_refuses_and_runs_nothing() {
         });
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// Mounts file systems in a workspace, in a mount namespace of its own, and plays a role there: behind `before`.
+fn among_mounts(workspace: &Path, test: &str, before: &str) -> Output {
+    // Whoever has no rights must be able to execute this program.
+    let own = workspace.parent().unwrap().join("program");
+    std::fs::copy(std::env::current_exe().unwrap(), &own).unwrap();
+    let script = format!(
+        "set -e; mount -t tmpfs -o mode=755 none \"$1/sub\"; echo in > \"$1/sub/a\"; echo gone > \"$1/sub/gone\"; \
+         mkdir \"$1/sub/deep\"; mount -t tmpfs -o mode=755 none \"$1/sub/deep\"; echo deep > \"$1/sub/deep/d\"; \
+         chown -R --reference=\"$1\" \"$1/sub\"; \
+         exec {before} \"$2\" --exact \"$3\" --ignored --nocapture --test-threads=1"
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--", "sh", "-c", &script, "sh"]).arg(workspace).arg(own).arg(test);
+    command.env("ROLE_WORKSPACE", workspace).stdin(Stdio::null()).output().unwrap()
+}
+
+fn nested_workspace() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let workspace = folder.path().join("ws");
+    for name in ["sub", "late"] {
+        std::fs::create_dir_all(workspace.join(name)).unwrap();
+    }
+    std::fs::write(workspace.join("b"), "out\n").unwrap();
+    (folder, workspace)
+}
+
+#[test]
+fn file_systems_in_the_workspace_have_layers_of_their_own_for_root() {
+    if !rustix::process::geteuid().is_root() || !native_works() {
+        println!("skipped: only root mounts file systems");
+        return;
+    }
+    let (_folder, workspace) = nested_workspace();
+    let output = among_mounts(&workspace, "native::layer::role_over_nested", "");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{said} {:?}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[test]
+#[ignore = "played in a mount namespace of its own by the test above"]
+fn role_over_nested() {
+    let Some(workspace) = std::env::var_os("ROLE_WORKSPACE").map(PathBuf::from) else { return };
+    let before = listed(&workspace);
+    let backend = native(view(&workspace), PoolSize::default());
+    let over = |text: &str| {
+        let (ended, output) = block_on(run_layered(&*backend, text, BYTES));
+        let (ended, layer) = ended.unwrap();
+        assert_eq!(ended.exit, Exit::Code(0), "{output}");
+        assert_eq!(listed(&workspace), before);
+        let changed = |part: &LayerPart| {
+            let found = listed(Path::new(&format!("/proc/self/fd/{}/", part.upper.as_raw_fd())));
+            let files = found.into_iter().filter(|(_, what)| !what.starts_with("directory"));
+            (part.path.display().to_string(), files.map(|(path, _)| path).collect::<Vec<_>>())
+        };
+        (layer.parts.iter().map(changed).collect::<Vec<_>>(), output)
+    };
+    let part = |path: &str, changed: &[&str]| {
+        (path.to_owned(), changed.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>())
+    };
+    let text = "echo more >> sub/a; rm sub/gone; echo new > sub/deep/n; echo x >> b; cat sub/a sub/deep/d";
+    let (parts, output) = over(text);
+    assert_eq!(parts, [part("", &["b"]), part("sub", &["a", "gone"]), part("sub/deep", &["n"])]);
+    assert_eq!(output, "in\nmore\ndeep\n");
+    // One that is mounted after a layer was laid, and before it is used, is not written to either.
+    backend.prepare_layer(BYTES);
+    std::thread::sleep(Duration::from_millis(500));
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "none"]).arg(workspace.join("late")).status();
+    assert!(mounted.unwrap().success());
+    let (ended, output) = block_on(run_layered(&*backend, "echo x > late/x", BYTES));
+    let (_, layer) = ended.unwrap();
+    let places: Vec<String> = layer.parts.iter().map(|part| part.path.display().to_string()).collect();
+    assert_eq!(places, ["", "late", "sub", "sub/deep"], "{output}");
+    assert!(!workspace.join("late/x").exists());
+}
+
+#[test]
+fn file_systems_in_the_workspace_are_a_clear_refusal_for_others() {
+    if !rustix::process::geteuid().is_root() || !native_works() {
+        println!("skipped: only root mounts file systems");
+        return;
+    }
+    let (_folder, workspace) = nested_workspace();
+    for name in [".", "sub", "late", "b"] {
+        std::os::unix::fs::chown(workspace.join(name), Some(65534), Some(65534)).unwrap();
+    }
+    let before = "setpriv --reuid=65534 --regid=65534 --clear-groups --";
+    let output = among_mounts(&workspace, "native::layer::role_refused_over_nested", before);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{said} {:?}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[test]
+#[ignore = "played in a mount namespace of its own by the test above"]
+fn role_refused_over_nested() {
+    let Some(workspace) = std::env::var_os("ROLE_WORKSPACE").map(PathBuf::from) else { return };
+    let before = listed(&workspace);
+    let backend = native(view(&workspace), PoolSize::default());
+    let (ended, output) = block_on(run_layered(&*backend, "echo ran; echo x > sub/a", BYTES));
+    let error = ended.err().unwrap();
+    assert_eq!((error.kind, output.as_str()), (ErrorKind::SandboxUnavailable, ""), "{error:?}");
+    let hint = error.hint.unwrap_or_default();
+    assert!(error.message.contains("no layer could be laid over the workspace"), "{}", error.message);
+    assert!(hint.contains("in which another file system is mounted"), "{hint}");
+    assert_eq!(listed(&workspace), before);
+    // Without a layer the same command runs.
+    assert_eq!(block_on(output_of(&*backend, "cat sub/a")), "in\n");
 }

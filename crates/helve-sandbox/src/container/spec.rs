@@ -249,9 +249,27 @@ mod tests {
             "Privileged",
             "NanoCpus",
             "PidsLimit",
+            "Memory",
+            "MemorySwap",
+            "IpcMode",
+            "AutoRemove",
         ];
         let held: Vec<Value> = held.iter().map(|key| host[key].clone()).collect();
-        let wanted = json!(["none", true, ["ALL"], ["no-new-privileges"], false, 2_000_000_000_u64, 96]);
+        let memory = (1_u64 << 30) + HELPER_BYTES;
+        let wanted = json!([
+            "none",
+            true,
+            ["ALL"],
+            ["no-new-privileges"],
+            false,
+            2_000_000_000_u64,
+            96,
+            memory,
+            memory,
+            "private",
+            true
+        ]);
         assert_eq!(Value::Array(held), wanted);
+        assert_eq!(spec["Labels"], json!({LABEL: "me"}));
     }
 }

@@ -43,6 +43,8 @@ const SH_TRUE: &str = "bare sh, silent";
 const BASH_TRUE: &str = "bare bash, silent";
 const GREP: &str = "bare sh, grep -R";
 const UNSEEN: &str = "warm sh, grep -R, unseen";
+const DIRECT: &str = "direct";
+const DIRECT_SMALL: &str = "direct, one file changed";
 const BWRAP: &str = "bwrap, seed's flags, --unshare-all";
 
 /// Every row.
@@ -60,7 +62,10 @@ pub(crate) fn measure(asked: &Asked<'_>) -> Measured<Vec<Row>> {
         calls::pooled(&place, "warm bash, silent", Shell::Bash, Text::True)?,
         calls::pooled(&place, "warm sh, grep -R", Shell::Sh, Text::Grep)?,
         calls::parked(&place, "parked argv")?,
-        calls::direct(&place, "direct")?,
+        calls::direct(&place, DIRECT, Text::Probe)?,
+        calls::dry_run(&place, "dry run", Text::Probe)?,
+        calls::direct(&place, DIRECT_SMALL, Text::Small)?,
+        calls::dry_run(&place, "dry run, one file changed", Text::Small)?,
         peers::bwrap(&place, "bwrap, seed's flags", &[]),
         peers::bwrap(&place, BWRAP, &["--unshare-all"]),
         outside::call(asked.helve, "helve call exec")?,
@@ -94,7 +99,9 @@ fn lines() -> Vec<Line> {
         line("warm sh, true without a proof", "warm sh, silent", SH_TRUE, Promise::None),
         line("warm bash, true without a proof", "warm bash, silent", BASH_TRUE, Promise::None),
         line("parked argv", "parked argv", SH, Promise::Ratio(1.2)),
-        line("direct, no pool", "direct", SH, Promise::Ratio(1.4)),
+        line("direct, no pool", DIRECT, SH, Promise::Ratio(1.4)),
+        line("dry run of a small command", "dry run", DIRECT, Promise::Ratio(1.3)),
+        line("dry run that changes a file", "dry run, one file changed", DIRECT_SMALL, Promise::Ratio(1.3)),
         line("grep -R over 2,000 files", "warm sh, grep -R", GREP, Promise::Ratio(1.1)),
         line("grep -R, seen by the witness", "warm sh, grep -R", UNSEEN, Promise::Ratio(1.03)),
         line("grep -R, explained in full", "direct sh, grep -R, explained in full", UNSEEN, Promise::None),

@@ -6,7 +6,10 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use helve::sandbox::{Explain, Network, PoolSize, ProcessLimits, SandboxChoice, View, Work};
+use helve::sandbox::{
+    Explain, Network, PoolSize, ProcessLimits, SandboxChoice, View, Work, hold_layer, layer_changes,
+};
+use helve::store::Home;
 use helve::{Cancel, Exit, OutputSink, ShellBackend, ShellJob, Stream, ToolError};
 
 use super::Measured;
@@ -24,6 +27,12 @@ const BASH_PROBE: &str = "exec 9<$NAMESPACE;mapfile -t a<$NUMBER;echo @TOKEN@ $$
 /// As [`PROBE`], and then a search through many files.
 const GREP: &str = "alias pos:=: flags:=: mnt_id:=: ino:=\"echo @TOKEN@ $$\";exec 9<$NAMESPACE;. $NUMBER;exec 9<&-;grep -R keyword files";
 
+/// As [`PROBE`], and then a line at the end of a file. Of every call it is a change: the file holds the token of the last.
+const SMALL: &str = "alias pos:=: flags:=: mnt_id:=: ino:=\"echo @TOKEN@ $$\";exec 9<$NAMESPACE;. $NUMBER;echo @TOKEN@ >> small.txt";
+
+/// How large the layer of a dry run may be.
+const LAYER_BYTES: u64 = 256 << 20;
+
 /// What a shell is given to do.
 #[derive(Clone, Copy)]
 pub(crate) enum Text {
@@ -31,6 +40,8 @@ pub(crate) enum Text {
     Probe,
     /// To prove where it runs, and then to search through many files.
     Grep,
+    /// To prove where it runs, and then to change a file.
+    Small,
     /// Nothing at all.
     True,
 }
@@ -41,6 +52,7 @@ impl Text {
             (Text::Probe, Shell::Sh) => PROBE,
             (Text::Probe, Shell::Bash) => BASH_PROBE,
             (Text::Grep, _) => GREP,
+            (Text::Small, _) => SMALL,
             (Text::True, _) => "true",
         };
         text.replace("@TOKEN@", token)
@@ -50,8 +62,8 @@ impl Text {
     fn proof(self, fresh: bool) -> Proof {
         match self {
             Text::True => Proof::None,
-            Text::Probe | Text::Grep if fresh => Proof::Fresh,
-            Text::Probe | Text::Grep => Proof::Token,
+            Text::Probe | Text::Grep | Text::Small if fresh => Proof::Fresh,
+            Text::Probe | Text::Grep | Text::Small => Proof::Token,
         }
     }
 }
@@ -129,6 +141,40 @@ impl Place {
 
     fn backend(&self, choice: &SandboxChoice, shell: Shell) -> Measured<Arc<dyn ShellBackend>> {
         helve::sandbox::backend(choice, self.view(shell), LIMITS).map_err(|error| error.message.into())
+    }
+
+    fn unpooled(&self) -> Measured<Arc<dyn ShellBackend>> {
+        let none = PoolSize { warm: 0, parked: 0 };
+        helve::sandbox::native(self.view(Shell::Sh), LIMITS, none).map_err(|error| error.message.into())
+    }
+
+    /// One call over a layer; the path that it changes has to be the one that is listed.
+    fn try_out(
+        &self,
+        backend: &dyn ShellBackend,
+        home: &Home,
+        job: ShellJob,
+        changes: Option<&str>,
+    ) -> Measured<Answer> {
+        let kept = Kept::default();
+        let start = Instant::now();
+        let ended =
+            self.on.block_on(backend.run_layered(job, LAYER_BYTES, Box::new(kept.clone()), Cancel::never()));
+        let (ended, layer) = ended.map_err(|error| error.message)?;
+        let held = hold_layer(home, self.root.path(), &layer);
+        let (_, report) = held.map_err(|error| error.message)?;
+        let listed = layer_changes(&report);
+        let took = start.elapsed();
+        // What the sandbox makes ready for the next one would fall into the time of another contender.
+        std::thread::sleep(Duration::from_millis(15));
+        if ended.exit != Exit::Code(0) {
+            return Err(format!("the command ended with {:?}: {}", ended.exit, kept.text()).into());
+        }
+        let listed: Vec<&str> = listed.iter().map(|change| change.path.as_str()).collect();
+        if listed != changes.into_iter().collect::<Vec<_>>() {
+            return Err(format!("a dry run listed {listed:?}").into());
+        }
+        Ok(Answer { took, stdout: kept.take() })
     }
 
     /// One call and what it printed.
@@ -247,12 +293,24 @@ pub(crate) fn parked<'a>(place: &'a Place, name: &'static str) -> Measured<Conte
 }
 
 /// Helve's own sandbox without a pool.
-pub(crate) fn direct<'a>(place: &'a Place, name: &'static str) -> Measured<Contender<'a>> {
-    let none = PoolSize { warm: 0, parked: 0 };
-    let backend =
-        helve::sandbox::native(place.view(Shell::Sh), LIMITS, none).map_err(|error| error.message)?;
-    let call = move |token: &str| place.run(&*backend, Work::Shell(PROBE.replace("@TOKEN@", token)));
-    Ok(Contender { name, proof: Proof::Fresh, call: Box::new(call) })
+pub(crate) fn direct<'a>(place: &'a Place, name: &'static str, text: Text) -> Measured<Contender<'a>> {
+    let backend = place.unpooled()?;
+    let call = move |token: &str| place.run(&*backend, Work::Shell(text.with(Shell::Sh, token)));
+    Ok(Contender { name, proof: text.proof(true), call: Box::new(call) })
+}
+
+/// The same over a layer, up to the list of what would change, which is held for a commit.
+pub(crate) fn dry_run<'a>(place: &'a Place, name: &'static str, text: Text) -> Measured<Contender<'a>> {
+    let backend = place.unpooled()?;
+    let state = tempfile::tempdir()?;
+    let home = Home::open(state.path())?;
+    let call = move |token: &str| {
+        // The state lives as long as the contender.
+        let _ = &state;
+        let job = job(Work::Shell(text.with(Shell::Sh, token)));
+        place.try_out(&*backend, &home, job, matches!(text, Text::Small).then_some("small.txt"))
+    };
+    Ok(Contender { name, proof: text.proof(true), call: Box::new(call) })
 }
 
 /// The other sandboxes that work here.

@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::story::Chapter;
 use crate::talk::{Message, ModelMessage, ToolAnswer, ToolUse, UserMessage};
 
-pub use calls::{PastCall, calls};
+pub use calls::{PastCall, calls, uncommitted};
 
 /// What a model reads of a call whose end nobody knows.
 pub const WAS_CUT: &str = "Error: The call was cut: Helve ended before it did, and what it did until then is not known.\n\n\

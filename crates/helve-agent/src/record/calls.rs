@@ -1,6 +1,6 @@
 //! The calls that a journal holds: how each was planned, and what came of it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use helve::Call;
 use helve::store::{EntryKind, Record};
@@ -8,6 +8,8 @@ use serde_json::Value;
 
 /// The rule behind what the owner did at the command line, which is no tool call.
 const OWNER: &str = "owner";
+/// The act that makes what a command would change.
+const COMMIT: &str = "commit";
 /// What stands where the journal may not show something.
 const REDACTED: &str = "[REDACTED";
 
@@ -46,6 +48,22 @@ pub fn calls(records: &[Record]) -> Vec<PastCall> {
         }
     }
     calls
+}
+
+/// The calls whose changes nobody has made: they ran in preview, or what they changed did not fit, and no commit followed.
+pub fn uncommitted(calls: &[PastCall]) -> HashSet<String> {
+    let waits = |past: &&PastCall| {
+        past.outcome.as_ref().is_some_and(|outcome| outcome["details"]["layer"]["state"] == "pending")
+    };
+    let mut waiting: HashSet<String> = calls.iter().filter(waits).map(|past| past.call.clone()).collect();
+    for past in
+        calls.iter().filter(|past| past.is_owners() && past.tool() == COMMIT && past.ok() == Some(true))
+    {
+        if let Some(call) = past.args()["call"].as_str() {
+            waiting.remove(call);
+        }
+    }
+    waiting
 }
 
 impl PastCall {
@@ -94,9 +112,14 @@ impl PastCall {
         self.planned["tainted"].as_str()
     }
 
+    /// Whether it was an act of the owner's at the command line.
+    fn is_owners(&self) -> bool {
+        self.planned["decision"]["rule"] == OWNER
+    }
+
     /// Why it cannot be made or decided once more; none if it can.
     pub fn why_not_again(&self) -> Option<&'static str> {
-        if self.planned["decision"]["rule"] == OWNER {
+        if self.is_owners() {
             return Some("it was the owner's own act, not a tool call");
         }
         if has_mark(self.args()) {

@@ -8,12 +8,13 @@
 
 mod frozen;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use helve::mcp::Gateway;
 use helve::store::{self, Home, Record, StoreError};
-use helve::{Call, CallScope};
+use helve::{Call, CallScope, ExecMode};
 use helve_agent::record::{self, PastCall};
 use helve_agent::replay::{Difference, Places, difference};
 use helve_agent::talk::ToolUse;
@@ -36,7 +37,8 @@ Make the calls of a session again and see where results differ.
 Each call goes through the pipeline like any other, one after the other, under the policy of now, and is recorded in a session \
 of its own. What differs by nature (names of calls, times, lengths of time, the path of the workspace) is left out. Calls \
 change files and run commands as they did then: name the place with --in DIR, best a copy of the project as it was before, or \
-you are asked. The session of a demo gets its project made anew.
+you are asked. The session of a demo gets its project made anew. Not made again: what the owner did (undo, commit, discard), and a \
+command of which nobody committed what it would change, unless the policy of now is one of previews too.
 
 With --frozen nothing is called: the session is told from its journal, the same bytes every time.
 
@@ -161,6 +163,9 @@ fn place(
     ))
 }
 
+/// Why a call is not made again.
+const UNCOMMITTED: &str = "what it would change was not committed, and now it would happen; --set tools.exec.mode=preview shows it again";
+
 /// How many calls came out how.
 #[derive(Default)]
 struct Tally {
@@ -188,6 +193,11 @@ struct Line<'a> {
 /// Makes the calls, one after the other, and says of each how it came out.
 fn again(inside: &Global, calls: Vec<PastCall>) -> Result<Tally, Failure> {
     let policy = setup::policy(inside)?;
+    // What the owner has not let happen does not happen by a repetition.
+    let waiting = match policy.exec_mode() {
+        ExecMode::Preview => HashSet::new(),
+        ExecMode::Direct | ExecMode::Checkpoint => record::uncommitted(&calls),
+    };
     let workspace = setup::workspace(inside)?;
     let fleet = match calls.iter().any(|past| past.planned["lane"] == "mcp") {
         true => setup::fleet(inside, &policy)?,
@@ -215,7 +225,9 @@ fn again(inside: &Global, calls: Vec<PastCall>) -> Result<Tally, Failure> {
                 tool: past.tool(),
                 same: None,
                 difference: None,
-                left_out: past.why_not_again(),
+                left_out: past
+                    .why_not_again()
+                    .or_else(|| waiting.contains(&past.call).then_some(UNCOMMITTED)),
             };
             let mut found = None;
             if line.left_out.is_some() {

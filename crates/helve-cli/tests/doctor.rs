@@ -2,10 +2,14 @@
 //! Landlock. The last two are made by a system call filter around `helve`, in a child, so that nothing of the machine is
 //! changed.
 //!
+//! A container is judged apart, with an engine of the test's own and without one.
+//!
 //! In each world the doctor has to tell the truth, and `exec` has to run, step down or refuse as the policy says.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests fail by panicking")]
 
+#[path = "../../helve-sandbox/tests/support/engine.rs"]
+mod engine;
 mod support;
 
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -229,4 +233,32 @@ fn a_person_reads_what_is_missing_and_what_mends_it() {
     let text = String::from_utf8_lossy(&without.stdout);
     assert_eq!(without.status.code(), Some(5), "{text}");
     assert!(text.contains("bwrap is not installed") && text.contains("apt install bubblewrap"), "{text}");
+}
+
+/// The doctor's answer where the policy chooses a container.
+fn of_container(place: &Place, socket: &str, image: &str) -> (i32, Value) {
+    let socket = format!("container.socket={socket}");
+    let image = format!("container.image={image}");
+    ask(place, World::Here, &["doctor", "--set", "sandbox=container", "--set", &socket, "--set", &image])
+}
+
+#[test]
+fn with_a_container_chosen_the_doctor_says_whether_there_is_an_engine() {
+    let place = place();
+    let (code, answer) = of_container(&place, "/nonexistent/engine.sock", engine::TOOLS);
+    assert_eq!((code, &answer["exec"]["ok"]), (5, &json!(false)), "{answer}");
+    assert!(answer["exec"]["error"]["message"].as_str().unwrap().contains("there is no socket"), "{answer}");
+    let Some(engine) = engine::Engine::start() else { return };
+    let socket = engine.socket().display().to_string();
+    let (code, answer) = of_container(&place, &socket, engine::TOOLS);
+    assert_eq!((code, &answer["exec"]["ok"]), (0, &json!(true)), "{answer}");
+    assert_eq!(answer["exec"]["sandbox"]["backend"], json!("container"), "{answer}");
+    let (code, answer) = of_container(&place, &socket, "no/such:image");
+    assert_eq!((code, &answer["exec"]["ok"]), (5, &json!(false)), "{answer}");
+    assert!(answer["exec"]["error"]["message"].as_str().unwrap().contains("no/such:image"), "{answer}");
+    // Looking leaves nothing.
+    engine.is_empty_soon();
+    engine.kill();
+    let (code, answer) = of_container(&place, &socket, engine::TOOLS);
+    assert_eq!((code, &answer["exec"]["ok"]), (5, &json!(false)), "{answer}");
 }

@@ -16,7 +16,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -265,6 +266,7 @@ fn undo_of_a_command_restores_every_byte_and_mode() {
     fs::set_permissions(ws.join("build/o1"), fs::Permissions::from_mode(0o710)).unwrap();
     fs::set_permissions(ws.join("build/o2/x2.o"), fs::Permissions::from_mode(0o400)).unwrap();
     symlink("o1/x1.o", ws.join("build/latest")).unwrap();
+    fs::hard_link(ws.join("build/o3/x3.o"), ws.join("build/second")).unwrap();
     let before = tree(&ws);
 
     let answer = checkpoint(&place, "rm -rf build && git checkout .");
@@ -405,5 +407,161 @@ fn any_operations_in_preview_and_commit_are_those_of_a_direct_run() {
         let undone = helve(&place, &["undo"]);
         assert_eq!(undone.code, 0, "{round}: {script}\n{undone:?}");
         assert_eq!(tree(&place.workspace()), before, "{round}: {script}");
+    }
+}
+
+#[test]
+fn a_replay_commits_nothing_and_makes_nothing_happen_that_the_owner_did_not_let() {
+    if !layers_work() {
+        return;
+    }
+    let place = Place::new();
+    place.put("a.txt", "one\n");
+    let committed = preview(&place, "echo two >> a.txt");
+    assert_eq!(helve(&place, &["commit", &id(&committed)]).code, 0);
+    let discarded = preview(&place, "echo three >> a.txt");
+    assert_eq!(helve(&place, &["discard", &id(&discarded)]).code, 0);
+    let waiting = preview(&place, "echo four >> a.txt");
+    preview(&place, "cat a.txt").good();
+    let log = support::json_lines(&helve(&place, &["log", "--json"]).stdout);
+    let states: Vec<(String, bool, bool)> = log
+        .iter()
+        .map(|row| {
+            let flag = |name: &str| row[name] == json!(true);
+            (row["tool"].as_str().unwrap().to_owned(), flag("pending"), flag("can_undo"))
+        })
+        .collect();
+    let row = |tool: &str, pending: bool, can_undo: bool| (tool.to_owned(), pending, can_undo);
+    let wanted = [
+        row("exec", false, false),
+        row("commit", false, true),
+        row("exec", false, false),
+        row("discard", false, false),
+        row("exec", true, false),
+        row("exec", false, false),
+    ];
+    assert_eq!(states, wanted);
+
+    let replay = |mode: &str, name: &str| {
+        let copy = place.root().join(name);
+        fs::create_dir(&copy).unwrap();
+        fs::write(copy.join("a.txt"), "one\n").unwrap();
+        let settings = SETTINGS.iter().flat_map(|set| ["--set", set]);
+        let mode = format!("tools.exec.mode={mode}");
+        let words: Vec<&str> = settings
+            .chain([
+                "--set",
+                &mode,
+                "replay",
+                SESSION,
+                "--json",
+                "--session",
+                name,
+                "--in",
+                copy.to_str().unwrap(),
+            ])
+            .collect();
+        let ran = place.run(&words);
+        let lines = support::json_lines(&ran.stdout);
+        let left_out: Vec<u64> = lines
+            .iter()
+            .filter(|line| line["left_out"].is_string())
+            .map(|line| line["number"].as_u64().unwrap())
+            .collect();
+        (left_out, fs::read_to_string(copy.join("a.txt")).unwrap(), lines)
+    };
+    // In the ordinary mode only what was committed happens again: neither what was discarded nor what waits.
+    let (left_out, text, lines) = replay("direct", "direct");
+    assert_eq!((left_out, text.as_str()), (vec![2, 3, 4, 5], "one\ntwo\n"), "{lines:#?}");
+    // In preview nothing does, and nothing is committed.
+    let (left_out, text, lines) = replay("preview", "shown");
+    assert_eq!((left_out, text.as_str()), (vec![2, 4], "one\n"), "{lines:#?}");
+    // What waited in the session waits on.
+    assert!(helve(&place, &["commit", "--list"]).stdout.contains(&id(&waiting)));
+    assert_eq!(fs::read_to_string(place.workspace().join("a.txt")).unwrap(), "one\ntwo\n");
+}
+
+#[test]
+fn a_killed_commit_is_whole_after_a_second_one_and_can_be_undone() {
+    if !layers_work() {
+        return;
+    }
+    let rounds = std::env::var("HELVE_TEST_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(8);
+    let direct = Place::new();
+    fill(&direct);
+    assert_eq!(direct.run(&["sandbox", "--", "sh", "-c", TWO_HUNDRED]).code, 0);
+    let wanted = tree(&direct.workspace());
+    let mut dice = Dice(rounds * 31 + u64::from(std::process::id()));
+    let mut finished = 0;
+    for round in 0..rounds {
+        let place = Place::new();
+        fill(&place);
+        let before = tree(&place.workspace());
+        let held = dry_run(&place, TWO_HUNDRED);
+        let call = held["call"].as_str().unwrap();
+        let mut child = place
+            .helve()
+            .args(["commit", call, "--session", SESSION])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(20 + dice.roll(400)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // Each file is its old or its new self.
+        for (path, what) in tree(&place.workspace()) {
+            let old = before.get(&path).map(|one| &one.1);
+            let new = wanted.get(&path).map(|one| &one.1);
+            let whole = path.contains(".helve-") || old == Some(&what.1) || new == Some(&what.1);
+            assert!(whole, "{round}: {path} is neither");
+        }
+        let second = helve(&place, &["commit", call]);
+        let done = second.stderr.contains("No changes of the call");
+        finished += u64::from(done);
+        assert!(second.code == 0 || done, "{round}: {second:?}");
+        assert_eq!(tree(&place.workspace()), wanted, "{round}: {second:?}");
+        let undone = helve(&place, &["undo"]);
+        assert_eq!(undone.code, 0, "{round}: {undone:?}");
+        assert_eq!(tree(&place.workspace()), before, "{round}: {second:?} {undone:?}");
+        assert_eq!(place.verify().code, 0);
+    }
+    println!("{finished} of {rounds} commits were done before the kill");
+    assert!(finished < rounds, "every commit was done before the kill");
+}
+
+#[test]
+fn what_somebody_else_changes_while_a_command_runs_over_a_layer_is_not_overwritten() {
+    if !layers_work() {
+        return;
+    }
+    for mode in ["tools.exec.checkpoint=true", "tools.exec.mode=preview"] {
+        let place = Place::new();
+        place.put("a.txt", "one\n");
+        let nap = support::unique_seconds();
+        let command = format!("timeout 2 sleep {nap}; echo two >> a.txt");
+        let settings = [SETTINGS, &[mode]].concat();
+        let answer = std::thread::scope(|scope| {
+            let running = scope.spawn(|| place.exec_with(&command, &settings));
+            // The line of Helve's own process has the number too.
+            let sleeps = |line: &String| line.trim_end() == format!("sleep {nap}");
+            let begun = || support::running_with(&nap).iter().any(sleeps);
+            assert!(support::wait_for(Duration::from_secs(20), begun));
+            place.put("a.txt", "mine\n");
+            running.join().unwrap()
+        });
+        assert_eq!(
+            answer.result["details"]["layer"]["state"],
+            json!("pending"),
+            "{mode}: {:?}",
+            answer.result
+        );
+        assert_eq!(fs::read_to_string(place.workspace().join("a.txt")).unwrap(), "mine\n", "{mode}");
+        let refused = helve(&place, &["commit", &id(&answer), "--json"]);
+        let result: Value = serde_json::from_str(&refused.stdout).unwrap();
+        assert_eq!(result["error"]["kind"], json!("conflict"), "{mode}: {refused:?}");
+        assert!(result["error"]["message"].as_str().unwrap().contains("a.txt"), "{mode}: {result}");
+        assert_eq!(fs::read_to_string(place.workspace().join("a.txt")).unwrap(), "mine\n", "{mode}");
+        assert_eq!(helve(&place, &["discard", &id(&answer)]).code, 0);
     }
 }

@@ -161,7 +161,7 @@ impl Engine {
     /// Kills the engine, and nothing else of what it started.
     #[allow(dead_code, reason = "each suite uses some of it")]
     pub(crate) fn kill(&self) {
-        let daemon = self.processes().into_iter().find(|(_, name)| name == "dockerd").expect("a daemon");
+        let daemon = self.processes().into_iter().find(|(_, name)| name == "dockerd").unwrap();
         assert!(Command::new("kill").args(["-KILL", &daemon.0.to_string()]).status().unwrap().success());
     }
 

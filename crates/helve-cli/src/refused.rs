@@ -77,7 +77,7 @@ mod tests {
         ], "denied_more": 4});
         let (all, more) = of_details(&details);
         let text = anstream::adapter::strip_str(&told(&all, more)).to_string();
-        let expected = "refused: read /a\\u{1b}[31m b (2 times)\n  rule   r\n  grant  a = 1\n         b = 2\n\
+        let expected = "refused: read /a\\x1b[31m b (2 times)\n  rule   r\n  grant  a = 1\n         b = 2\n\
                         refused: call mount\n  rule   f\n  grant  none\n  note   n\nand 4 more\n";
         assert_eq!(text, expected);
     }

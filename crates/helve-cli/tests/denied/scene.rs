@@ -26,6 +26,9 @@ pub(crate) struct Row {
     pub(crate) command: String,
     #[serde(default)]
     pub(crate) rare: bool,
+    /// Whether what others do to this machine's disk counts too, so that it is tried again.
+    #[serde(default)]
+    pub(crate) shared: bool,
     #[serde(default)]
     pub(crate) act: String,
     #[serde(default)]

@@ -110,6 +110,8 @@ impl Runs {
             let refused = policy.refused(&end, Some(self.timeout), &self.view(needs.grants()));
             let more = needs.take(&refused);
             ui::note(&format!("run {runs}: {}, {} refused", how(end.exit), refused.len()));
+            // What a program only asks about, and does not open, is not seen.
+            let more = more || end.exit != Exit::Code(0) && needs.widen();
             let done = end.exit == Exit::Code(0) || end.exit == Exit::Cancelled || !more;
             (ended, tail) = (Some(end), said);
             if done {
@@ -117,6 +119,9 @@ impl Runs {
             }
         }
         let Some(ended) = ended else { return Err(ToolError::internal("The command did not run.")) };
+        if ended.exit != Exit::Code(0) {
+            needs.narrow();
+        }
         let mut learned = Learned { needs, ended, tail, runs, is_smallest: false };
         if learned.ended.exit == Exit::Code(0) {
             // What was refused in the run that ended well is not needed.

@@ -2,7 +2,8 @@
 //!
 //! Granted are single files and directories that it read or ran, files that it wrote, and groups of system calls. Only named
 //! are secrets by their names, everything that the configuration hides or denies, sockets, which lead to processes outside, and
-//! the network. Where one file after another is wanted below a directory, the directory is granted, if it holds no secret.
+//! the network. Where one file after another is wanted below a directory, or single files are not enough, the directory is granted, if it holds no
+//! secret.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -37,6 +38,8 @@ pub(super) struct Needs {
     /// What the last run had.
     tried: Vec<ViewGrant>,
     left: Vec<(Refused, String)>,
+    /// What was granted before directories were, in place of single files.
+    narrow: Option<Vec<ViewGrant>>,
     secrets: Option<DenyRead>,
     workspace: PathBuf,
 }
@@ -47,6 +50,7 @@ impl Needs {
             grants: Vec::new(),
             tried: Vec::new(),
             left: Vec::new(),
+            narrow: None,
             secrets: DenyRead::new(&view.deny_read).ok(),
             workspace: view.workspace.clone(),
         }
@@ -140,6 +144,36 @@ impl Needs {
         match deepest {
             Some(shared) if !self.workspace.starts_with(&shared) && self.check(&shared).is_ok() => shared,
             _ => path,
+        }
+    }
+
+    /// Grants, in place of single files, the directories that hold them, where those are small and hold no secret. Whether
+    /// something more is granted. Where something is refused for good, that is why the command fails, and nothing is.
+    pub(super) fn widen(&mut self) -> bool {
+        if !self.left.is_empty() {
+            return false;
+        }
+        let before = self.grants.clone();
+        let mut changed = false;
+        for grant in self.grants.clone() {
+            let ViewGrant::ReadOnly(path) = &grant else { continue };
+            let above = path.parent().filter(|_| !path.is_dir()).filter(|above| depth(above) >= LEAST_DEPTH);
+            let Some(above) = above.filter(|above| !self.workspace.starts_with(above)) else { continue };
+            if self.check(above).is_ok() {
+                self.add(ViewGrant::ReadOnly(above.to_owned()), &[]);
+                changed = true;
+            }
+        }
+        if changed {
+            self.narrow.get_or_insert(before);
+        }
+        changed
+    }
+
+    /// Goes back to single files: directories did not help.
+    pub(super) fn narrow(&mut self) {
+        if let Some(narrow) = self.narrow.take() {
+            self.grants = narrow;
         }
     }
 
@@ -241,6 +275,25 @@ mod tests {
     }
 
     #[test]
+    fn where_nothing_more_is_seen_the_directories_of_single_files_are_granted() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(top.join("dep")).unwrap();
+        fs::write(top.join("dep/Cargo.toml"), "x").unwrap();
+        let mut needs = needs(&top.join("ws"));
+        assert!(needs.take(&[read(&top.join("dep/Cargo.toml")), read(Path::new("/etc/gitconfig"))]));
+        assert!(needs.widen());
+        let directory = ViewGrant::ReadOnly(top.join("dep"));
+        assert_eq!(needs.grants(), [ViewGrant::ReadOnly("/etc/gitconfig".into()), directory]);
+        assert!(!needs.widen(), "nothing is left that could be widened");
+        needs.narrow();
+        assert_eq!(needs.grants().len(), 2);
+        assert!(needs.grants().contains(&ViewGrant::ReadOnly(top.join("dep/Cargo.toml"))));
+        assert!(!needs.take(&[read(Path::new("/etc/shadow"))]));
+        assert!(!needs.widen(), "it fails for what is never granted");
+    }
+
+    #[test]
     fn no_directory_is_granted_that_holds_a_secret_or_the_workspace() {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().canonicalize().unwrap();
@@ -260,11 +313,11 @@ mod tests {
         let mut needs = needs(Path::new("/nowhere/ws"));
         let file = |path: &str| vec![ViewGrant::ReadOnly(path.into())];
         let all = [
-            refused("read", file("/home/u/.ssh/id_ed25519")),
-            refused("read", file("/home/u/.aws/credentials")),
+            refused("read", file("/nowhere/u/.ssh/id_ed25519")),
+            refused("read", file("/nowhere/u/.aws/credentials")),
             refused("read", file("/etc/shadow")),
             refused("read", file("/etc")),
-            refused("write", vec![ViewGrant::ReadWrite("/home/u/.netrc".into())]),
+            refused("write", vec![ViewGrant::ReadWrite("/nowhere/u/.netrc".into())]),
             refused("connect", file("/srv/x.sock")),
             refused("connect", vec![ViewGrant::Network]),
             refused("read", vec![ViewGrant::NotHidden("/x".into()), ViewGrant::ReadOnly("/x/y".into())]),

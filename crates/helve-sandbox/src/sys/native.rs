@@ -28,6 +28,7 @@ mod kit;
 mod layer;
 mod member;
 mod private;
+mod processors;
 mod slot;
 mod talk;
 mod template;

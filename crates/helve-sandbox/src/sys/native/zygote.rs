@@ -17,7 +17,6 @@ use std::sync::atomic::Ordering;
 
 use libc::{c_int, pid_t};
 use rustix::process::Pid;
-use rustix::thread::CpuSet;
 
 use super::control::{receive, tell};
 use super::descriptors::keep_only;
@@ -27,6 +26,7 @@ use super::guards::Guards;
 use super::holder::Ids;
 use super::kit::{self, Kit};
 use super::member;
+use super::processors::Processors;
 use super::raw::{CloneArgs, clone3};
 use super::slot::{Given, KEEP, Long, Slot};
 use super::warm;
@@ -66,31 +66,6 @@ pub(crate) fn fork_zygote(control: OwnedFd) -> io::Result<Option<Pid>> {
             end(forget().and_then(|()| live(control, owner, processors)))
         }
         pid => Ok(Pid::from_raw(pid)),
-    }
-}
-
-/// The processors that this process may use, while it keeps away from one of them.
-///
-/// What the helper starts ahead is to run beside Helve, which goes on where it was. The kernel would often put a new process
-/// behind it there, and leave another processor idle for longer than all of this takes.
-struct Processors(CpuSet);
-
-impl Processors {
-    /// Keeps this process, and what it starts, away from a processor. None if there is no other.
-    fn without(busy: usize) -> Option<Processors> {
-        let all = rustix::thread::sched_getaffinity(None).ok()?;
-        let mut others = all;
-        others.unset(busy);
-        if others.count() == 0 {
-            return None;
-        }
-        rustix::thread::sched_setaffinity(None, &others).ok()?;
-        Some(Processors(all))
-    }
-
-    /// Uses all of them again: what commands inherit.
-    fn restore(self) -> io::Result<()> {
-        rustix::thread::sched_setaffinity(None, &self.0).map_err(io::Error::from)
     }
 }
 

@@ -540,7 +540,8 @@ mod tests {
         let model = record(&place, &[answered("", &[echo("a", "hi")]), answered("One.", &[])]);
         let start = format!("chat --model '{model}'");
         let Some(screen) = Screen::start_after(&place, "export TERM=dumb", &start, (80, 24)) else { return };
-        screen.wait_for("/help says what else there is");
+        // What is typed before the prompt is there would stand before it.
+        screen.wait_until("the prompt", |text| text.trim_end().ends_with('>'));
         screen.keys("hello\n");
         screen.wait_for("One.");
         screen.key("C-d");

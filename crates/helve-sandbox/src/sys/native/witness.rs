@@ -25,6 +25,7 @@ mod text;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
+use helve_core::Explain;
 use libc::{c_int, c_short, pid_t};
 
 use super::guards::{EMPTY_DIRECTORY, EMPTY_FILE};
@@ -43,6 +44,9 @@ use look::Sight;
 pub(super) struct Witness {
     filter: Filter,
     asking: Asking,
+    /// Whether commands ask so often that they and their init are best on one processor. One that asks now and then is better
+    /// left on its own.
+    takes_turns: bool,
     /// Whether the network is one of its own, in which nobody is reached.
     own_network: bool,
     /// The device of the template's root, in which nothing of the outside lies.
@@ -65,6 +69,7 @@ impl Witness {
         Some(Witness {
             filter: seccomp::watching(&setup.system_calls, Watching { explain, environment }),
             asking,
+            takes_turns: explain == Explain::Full,
             own_network: setup.own_network,
             root: rustix::fs::fstat(&template.root).ok()?.st_dev,
             hidden: hidden.filter_map(|(path, _)| Some(place(path)?.0)).collect(),
@@ -136,8 +141,10 @@ impl<'a> Ear<'a> {
         if listener == NO_LISTENER {
             return None;
         }
-        // SAFETY: plain numbers. A kernel that does not know this answers all the same.
-        let _ = unsafe { syscall!(libc::SYS_ioctl, listener, SET_FLAGS, SYNC_WAKE_UP) };
+        if witness.takes_turns {
+            // SAFETY: plain numbers. A kernel that does not know this answers all the same.
+            let _ = unsafe { syscall!(libc::SYS_ioctl, listener, SET_FLAGS, SYNC_WAKE_UP) };
+        }
         // SAFETY: this is the init, and it asks here alone.
         let memory = unsafe { Slot::log(slot) };
         Some(Ear { world, listener, talk, sight: Sight { witness, private }, log: Log::new(memory) })

@@ -1,8 +1,8 @@
 //! `helve sandbox --learn` on real toolchains: what it proposes runs the command, opens nothing that was not needed, and leaves
-//! every attack of the table of refused acts refused.
+//! every act of the table of refused acts refused, and every attack of the sandbox's own suite held.
 //!
-//! A toolchain that is not here, or that this user cannot run, is said and left out. Where Python has no pytest its own
-//! unittest stands in.
+//! A toolchain that is not here, or that this user cannot run, is said and left out. Where there is no pytest Python's own
+//! unittest stands in. Root also plays all of it as a user without rights.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,9 +11,19 @@
     reason = "helpers of tests fail by panicking and say what they skip"
 )]
 
+#[path = "learn/attacks.rs"]
+mod attacks;
+#[path = "../../helve-sandbox/tests/contain/basics.rs"]
+mod basics;
+#[allow(dead_code, reason = "a part is for the sandbox's own suite")]
+#[path = "../../helve-sandbox/tests/contain/check.rs"]
+mod check;
 #[path = "denied/scene.rs"]
 mod scene;
 mod support;
+#[allow(dead_code, reason = "a part is for the sandbox's own suite")]
+#[path = "../../helve-sandbox/tests/contain/world.rs"]
+mod world;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -107,7 +117,7 @@ fn denies_the_table(scene: &Scene, profile: &Path) {
     assert!(tried >= 24, "{tried}");
 }
 
-/// Learns, runs it for real, and attacks it.
+/// Learns, runs it for real, and tries what is refused.
 fn holds(scene: &Scene, command: &[&str]) -> Value {
     let (learned, profile) = learn(scene, command);
     assert_eq!((&learned["ended_well"], &learned["is_smallest"]), (&json!(true), &json!(true)), "{learned}");
@@ -169,6 +179,7 @@ fn cargo_needs_the_crate_that_lies_outside_and_nothing_else() {
     for path in found[0].split('"').filter(|part| part.starts_with('/')) {
         assert!(path.starts_with(&dep), "{learned}");
     }
+    attacks::are_held(&scene);
 }
 
 #[test]
@@ -186,6 +197,7 @@ fn npm_test_needs_the_file_that_it_reads_outside() {
     place.put("test.js", &format!("require('fs').readFileSync({:?});\n", data.to_str().unwrap()));
     let learned = holds(&scene, &["npm", "test"]);
     assert_eq!(grants(&learned), [format!("view.read_only = [{:?}]", data.to_str().unwrap())], "{learned}");
+    attacks::are_held(&scene);
 }
 
 #[test]
@@ -201,7 +213,10 @@ fn python_tests_need_the_file_that_they_read_outside() {
         data.to_str().unwrap()
     );
     place.put("test_reads.py", &text);
-    let words: &[&str] = if can_run(&scene, &["python3", "-m", "pytest", "--version"]) {
+    // The first Python need not be the one that has it.
+    let words: &[&str] = if can_run(&scene, &["pytest", "--version"]) {
+        &["pytest", "test_reads.py"]
+    } else if can_run(&scene, &["python3", "-m", "pytest", "--version"]) {
         &["python3", "-m", "pytest", "test_reads.py"]
     } else {
         println!("python's own unittest stands in for pytest");
@@ -209,6 +224,39 @@ fn python_tests_need_the_file_that_they_read_outside() {
     };
     let learned = holds(&scene, words);
     assert_eq!(grants(&learned), [format!("view.read_only = [{:?}]", data.to_str().unwrap())], "{learned}");
+    attacks::are_held(&scene);
+}
+
+/// The attacks are such: under a profile that grants too much, what it grants is reached.
+#[test]
+fn a_profile_that_grants_too_much_does_not_hold_the_attacks() {
+    if !learns() {
+        return;
+    }
+    let scene = Scene::new();
+    let (granted, other) =
+        (["read", "read-link", "list", "write", "create", "delete", "unix-path"], ["home-start", "kill"]);
+    let asked = |id: &str| granted.contains(&id) || other.contains(&id);
+    let (wrong, _) = attacks::not_held(&scene, &scene.fill("view.read_write = [\"{out}\"]\n"), asked);
+    let mut reached: Vec<&str> = wrong.iter().filter_map(|one| one.split(':').next()).collect();
+    reached.dedup();
+    assert_eq!(reached, granted, "{wrong:#?}");
+}
+
+#[test]
+fn what_is_learned_holds_for_an_ordinary_user_too() {
+    if !rustix::process::geteuid().is_root() || !is_installed("setpriv") {
+        return;
+    }
+    let mut user = Command::new("setpriv");
+    user.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
+        .arg(std::env::current_exe().unwrap());
+    user.args(["_need", "--nocapture", "--test-threads=1"]).env("HOME", "/").current_dir("/");
+    let output = user.output().unwrap();
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    println!("{said}");
+    assert!(output.status.success(), "{said}");
 }
 
 #[test]

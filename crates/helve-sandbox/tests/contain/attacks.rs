@@ -4,34 +4,17 @@
 //! with what is expected; a case that a sandbox is said not to hold must really not hold in it, so that the list of
 //! weaknesses stays true.
 
-use std::collections::BTreeMap;
 use std::process::Command;
 
 use helve_core::{Ended, Exit, SandboxChoice, SandboxReport};
-use serde::Deserialize;
 
-use crate::check::{Case, Check, Control, before, holds};
+use crate::check::{Case, Check, Control, before, cases, holds, shared_commands};
 use crate::common::{
     Done, LIMITS, User, alone, backend, block_on, choice_of_role, give_away, is_asked_for, is_root, play,
-    prime, program, role, run, said, shared, shell, token, view, works,
+    prime, program, role, run, said, shell, token, view, works,
 };
 use crate::engine::Engine;
 use crate::world::{World, throw_away};
-
-const CASES: &str = include_str!("../cases/attacks.jsonl");
-
-fn cases() -> Vec<Case> {
-    let cases: Vec<Case> = CASES
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
-        .collect();
-    for case in &cases {
-        let number = cases.iter().filter(|other| other.id == case.id).count();
-        assert_eq!(number, 1, "two cases are called {}", case.id);
-        assert!(!case.hold.is_empty() && !case.why.is_empty(), "{}", case.id);
-    }
-    cases
-}
 
 fn attack(sandbox: &str, user: User) {
     let _alone = alone();
@@ -147,19 +130,6 @@ fn try_case(case: &Case, text: &str, way: Way, name: &str, choice: &SandboxChoic
     let exit = done.ended.as_ref().map(|ended| ended.exit);
     let said: String = done.text().chars().take(400).collect();
     vec![format!("{} {way:?}: expected {expected}: {checks:?}\n  {command}\n  {exit:?} {said}", case.id)]
-}
-
-/// The commands of the shared cases, where they are.
-fn shared_commands() -> BTreeMap<String, String> {
-    #[derive(Deserialize)]
-    struct Line {
-        id: String,
-        input: String,
-    }
-    let Some(path) = shared("HELVE_SHARED_CASES", "sandbox.jsonl") else { return BTreeMap::new() };
-    let lines = std::fs::read_to_string(path).unwrap();
-    let lines = lines.lines().map(|line| serde_json::from_str::<Line>(line).unwrap());
-    lines.map(|line| (line.id, line.input)).collect()
 }
 
 /// Each attack succeeds where there is no sandbox.

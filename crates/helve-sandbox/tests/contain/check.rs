@@ -8,8 +8,10 @@ use std::process::Command;
 use helve_core::Exit;
 use serde::Deserialize;
 
-use crate::common::Done;
+use crate::basics::{Done, shared};
 use crate::world::{Listener, Snapshot, World, snapshot};
+
+const CASES: &str = include_str!("../cases/attacks.jsonl");
 
 /// One attack.
 #[derive(Clone, Debug, Deserialize)]
@@ -72,6 +74,33 @@ pub(crate) enum Check {
     VictimSleeps,
     /// There is no segment of shared memory with this key.
     NoSharedMemory(u64),
+}
+
+/// Every attack.
+pub(crate) fn cases() -> Vec<Case> {
+    let cases: Vec<Case> = CASES
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect();
+    for case in &cases {
+        let number = cases.iter().filter(|other| other.id == case.id).count();
+        assert_eq!(number, 1, "two cases are called {}", case.id);
+        assert!(!case.hold.is_empty() && !case.why.is_empty(), "{}", case.id);
+    }
+    cases
+}
+
+/// The commands of the shared cases, where they are.
+pub(crate) fn shared_commands() -> BTreeMap<String, String> {
+    #[derive(Deserialize)]
+    struct Line {
+        id: String,
+        input: String,
+    }
+    let Some(path) = shared("HELVE_SHARED_CASES", "sandbox.jsonl") else { return BTreeMap::new() };
+    let lines = std::fs::read_to_string(path).unwrap();
+    let lines = lines.lines().map(|line| serde_json::from_str::<Line>(line).unwrap());
+    lines.map(|line| (line.id, line.input)).collect()
 }
 
 /// Everything as it was before the attack.

@@ -1,15 +1,17 @@
 //! What the suites share: sandboxes, one run of a job, and this program again as another user.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use helve_core::{
-    Cancel, ContainerChoice, Ended, ErrorKind, Explain, Network, OutputSink, ProcessLimits, SandboxChoice,
-    ShellBackend, ShellJob, Stream, ToolError, View, Work,
+    Cancel, ContainerChoice, ErrorKind, Explain, Network, OutputSink, ProcessLimits, SandboxChoice,
+    ShellBackend, ShellJob, Stream, View, Work,
 };
+
+pub(crate) use crate::basics::{Done, shared, token};
 
 /// The user without rights that the suites run as besides root.
 const ORDINARY_USER: &str = "65534";
@@ -87,23 +89,6 @@ fn with_programs(choice: &SandboxChoice, mut view: View) -> View {
         view.read_only.push("/usr".into());
     }
     view
-}
-
-/// What a run gave.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Done {
-    pub(crate) ended: Result<Ended, ToolError>,
-    pub(crate) stdout: Vec<u8>,
-    pub(crate) stderr: Vec<u8>,
-    /// How many bytes of output there were, kept or not.
-    pub(crate) bytes: u64,
-}
-
-impl Done {
-    /// Both streams as text.
-    pub(crate) fn text(&self) -> String {
-        format!("{}{}", String::from_utf8_lossy(&self.stdout), String::from_utf8_lossy(&self.stderr))
-    }
 }
 
 /// A sink that keeps at most [`Kept::MOST`] bytes of each stream and counts all.
@@ -281,19 +266,4 @@ pub(crate) fn is_asked_for(id: &str) -> bool {
 pub(crate) fn alone() -> std::sync::MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-/// A text that nothing else on this machine contains.
-pub(crate) fn token() -> String {
-    let folder = tempfile::Builder::new().prefix("").rand_bytes(20).tempdir().unwrap();
-    folder.path().file_name().unwrap().to_string_lossy().into_owned()
-}
-
-/// A file or directory from the environment; none, with a word about it, where it is not set.
-pub(crate) fn shared(variable: &str, file: &str) -> Option<PathBuf> {
-    let path = std::env::var_os(variable).map(|folder| PathBuf::from(folder).join(file));
-    if path.is_none() {
-        println!("skipped: {variable} is not set");
-    }
-    path
 }

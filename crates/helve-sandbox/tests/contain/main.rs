@@ -16,6 +16,8 @@
 #[cfg(test)]
 mod attacks;
 #[cfg(test)]
+mod basics;
+#[cfg(test)]
 mod check;
 #[cfg(test)]
 mod common;

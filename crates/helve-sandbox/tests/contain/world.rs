@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use crate::common::token;
+use crate::basics::token;
 
 /// One of the ends that wait outside for a connection.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]

@@ -85,6 +85,41 @@ fn commands_run_in_one_container_that_shows_the_view_alone() {
     engine.is_empty_soon();
 }
 
+/// Helve's helper holds much of it once more; here the engine alone is asked, and a command that is root.
+#[test]
+fn the_engine_itself_holds_what_it_was_asked_to() {
+    let _alone = alone();
+    let Some(engine) = Engine::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let backend = backend(&engine, view(folder.path()));
+    block_on(async {
+        let script = "id -u; for at in / /usr /bin; do touch $at/x && echo wrote; done; for name in net ipc; do readlink /proc/self/ns/$name; done";
+        let said = run(&*backend, job(script)).await;
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        let said: Vec<&str> = said.lines().collect();
+        let daemon = engine.processes().into_iter().find(|(_, name)| name == "dockerd").unwrap().0;
+        let of_engine = |name: &str| {
+            let link = std::fs::read_link(format!("/proc/{daemon}/ns/{name}")).unwrap();
+            link.display().to_string()
+        };
+        assert!(matches!(said[..], ["0", _, _]), "{said:?}");
+        assert!(said[1] != of_engine("net") && said[2] != of_engine("ipc"), "{said:?}");
+    });
+    let id = engine.containers()[0]["Id"].as_str().unwrap().to_owned();
+    let (_, made) = engine.ask("GET", &format!("/containers/{id}/json"), b"").unwrap();
+    let made: serde_json::Value = serde_json::from_str(&made).unwrap();
+    let host = &made["HostConfig"];
+    let memory = LIMITS.memory_bytes..LIMITS.memory_bytes + (256 << 20);
+    assert!(memory.contains(&host["Memory"].as_u64().unwrap()), "{host}");
+    assert_eq!(host["MemorySwap"], host["Memory"]);
+    let processes = LIMITS.processes..LIMITS.processes + 64;
+    assert!(processes.contains(&host["PidsLimit"].as_u64().unwrap()), "{host}");
+    let keys = ["NetworkMode", "ReadonlyRootfs", "CapAdd", "CapDrop", "SecurityOpt", "Privileged", "PidMode"];
+    let held = keys.map(|key| host[key].clone());
+    let wanted = serde_json::json!(["none", true, null, ["ALL"], ["no-new-privileges"], false, ""]);
+    assert_eq!(serde_json::json!(held), wanted);
+}
+
 #[test]
 fn input_output_directories_and_programs_are_as_elsewhere() {
     let _alone = alone();

@@ -9,6 +9,7 @@
 //! the store's (`helve-store`).
 
 mod cut;
+mod git_index;
 mod layer;
 pub(crate) mod pending;
 pub(crate) mod put_back;

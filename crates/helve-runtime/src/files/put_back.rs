@@ -6,13 +6,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use helve_core::files::{Act, Change, ContentId, Expect, Files, Turn, Turns};
+use helve_core::files::{Act, Change, ContentId, Expect, Files, Is, Turn, Turns};
 use helve_core::{Access, BoxFuture, Context, ErrorKind, Lane, Output, Resource, Tool, ToolError, ToolSpec};
 use helve_store::{FileState, Undo, UndoChange, UndoStage};
 use serde_json::{Value, json};
 
+use super::git_index;
 use super::layer::{Store, is_there};
-use super::records::{UndoEntry, is_same, kept_sound, present};
+use super::records::{UndoEntry, is_same, kept, kept_sound, present};
 use super::undo::is_of;
 
 /// The name in the journal and in records.
@@ -47,7 +48,7 @@ impl PutBack {
     }
 
     /// What a command did in a layer is turned back as a whole: links, modes of directories and protected names too.
-    async fn turn_back(&self, files: &dyn Files) -> Result<Output, ToolError> {
+    async fn turn_back(&self, files: &dyn Files, max: u64) -> Result<Output, ToolError> {
         let mut plan = Plan::default();
         let mut turns = Vec::new();
         let mut gone = BTreeSet::new();
@@ -64,7 +65,7 @@ impl PutBack {
             if is_there(&now, &change.was) {
                 continue;
             }
-            if !is_there(&now, &change.is) {
+            if !is_there(&now, &change.is) && !self.was_looked_at(files, change, &now, max).await {
                 plan.conflicts.push(path.clone());
             }
             if let FileState::File { id, dropped, .. } = &change.was
@@ -89,6 +90,21 @@ impl PutBack {
         Ok(Report { restored, removed, left }.output(&self.entry.record.call))
     }
 
+    /// Whether a path is git's index and says what the call left in it: then git wrote it anew for a mere look.
+    async fn was_looked_at(&self, files: &dyn Files, change: &UndoChange, now: &Is, max: u64) -> bool {
+        let (FileState::File { id: left, mode: bits, .. }, Is::File { id, mode }) = (&change.is, now) else {
+            return false;
+        };
+        if !git_index::is_index(&change.path) || bits != mode {
+            return false;
+        }
+        match (kept(&self.undo, left, max), files.read(&change.path, max).await) {
+            // What is compared has to be what will be replaced.
+            (Some(left), Ok(content)) if content.id == *id => git_index::say_the_same(&left, &content.bytes),
+            _ => false,
+        }
+    }
+
     async fn put_back(&self, files: &dyn Files, ctx: &Context) -> Result<Output, ToolError> {
         if self.entry.stage == UndoStage::Pending {
             let call = &self.entry.record.call;
@@ -96,13 +112,13 @@ impl PutBack {
             return Err(ToolError::not_found(message)
                 .hint(format!("`helve discard {call}` drops it, `helve commit {call}` makes it happen.")));
         }
+        let max = ctx.limits().undo_bytes.max(ctx.limits().file_bytes);
         if self.entry.record.layered {
-            return self.turn_back(files).await;
+            return self.turn_back(files, max).await;
         }
-        let limits = ctx.limits();
         let mut plan = Plan::default();
         for change in &self.entry.record.changes {
-            self.plan(files, change, limits.undo_bytes.max(limits.file_bytes), &mut plan).await?;
+            self.plan(files, change, max, &mut plan).await?;
         }
         self.check(&plan)?;
         let call = &self.entry.record.call;

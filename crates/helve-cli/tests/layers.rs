@@ -23,7 +23,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use support::{Answer, Place, Ran, SESSION, is_installed, sandbox_works};
 
-/// What a path is: kind and mode, content or target, and the first path of a file with several names.
+/// What a path is: kind, mode and number of names, content or target, and the first path of a file with several names.
 type Tree = BTreeMap<String, (String, Vec<u8>, Option<String>)>;
 
 fn tree(top: &Path) -> Tree {
@@ -42,7 +42,7 @@ fn tree(top: &Path) -> Tree {
             } else {
                 let first =
                     (data.nlink() > 1).then(|| names.entry(data.ino()).or_insert(name.clone()).clone());
-                (format!("file {mode:o}"), fs::read(&path).unwrap(), first)
+                (format!("file {mode:o}, names {}", data.nlink()), fs::read(&path).unwrap(), first)
             };
             found.insert(name, entry);
         }
@@ -263,11 +263,27 @@ fn undo_of_a_command_restores_every_byte_and_mode() {
     for number in 0..40 {
         put(&place, &format!("build/o{}/x{number}.o", number % 4), &format!("object {number}\u{0}\n"));
     }
-    fs::set_permissions(ws.join("build/o1"), fs::Permissions::from_mode(0o710)).unwrap();
-    fs::set_permissions(ws.join("build/o2/x2.o"), fs::Permissions::from_mode(0o400)).unwrap();
+    for name in ["empty", "fixed", "shared/deep", "sticky"] {
+        fs::create_dir_all(ws.join("build").join(name)).unwrap();
+    }
+    put(&place, "build/nothing", "");
+    put(&place, "build/two\nlines ü", "x");
+    for (name, mode) in [
+        ("o1", 0o710),
+        ("o2/x2.o", 0o400),
+        ("o2/x6.o", 0o711),
+        ("fixed", 0o555),
+        ("shared", 0o2775),
+        ("sticky", 0o1777),
+    ] {
+        fs::set_permissions(ws.join("build").join(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
     symlink("o1/x1.o", ws.join("build/latest")).unwrap();
+    symlink("/nonexistent/place", ws.join("build/astray")).unwrap();
     fs::hard_link(ws.join("build/o3/x3.o"), ws.join("build/second")).unwrap();
+    fs::hard_link(ws.join("build/o3/x3.o"), ws.join("build/shared/deep/third")).unwrap();
     let before = tree(&ws);
+    assert_eq!(before["build/shared"].0, "directory 2775");
 
     let answer = checkpoint(&place, "rm -rf build && git checkout .");
     answer.good();
@@ -279,11 +295,23 @@ fn undo_of_a_command_restores_every_byte_and_mode() {
     let diff = helve(&place, &["diff"]).stdout;
     assert!(diff.contains("removed build/o0/x0.o") && diff.contains("+int a;"), "{diff}");
 
-    assert_eq!(helve(&place, &["undo"]).code, 0);
+    // Git writes its index anew when somebody looks, and says the same with it; what is staged is somebody's change.
+    let left = fs::read(ws.join(".git/index")).unwrap();
+    git(&["status"]);
+    assert!(fs::read(ws.join(".git/index")).unwrap() != left);
+    git(&["rm", "-q", "--cached", "run.sh"]);
+    let refused = helve(&place, &["undo"]);
+    assert!(refused.code != 0 && refused.stdout.contains(": .git/index. Nothing"), "{refused:?}");
+    git(&["add", "run.sh"]);
+    git(&["status"]);
+
+    let undone = helve(&place, &["undo"]);
+    assert_eq!(undone.code, 0, "{undone:?}");
     assert_eq!(tree(&ws), before);
     // The undo is a call too: undone, the command's work is there again.
-    let list = helve(&place, &["log", "--json"]).stdout;
-    let undo = support::json_lines(&list).into_iter().find(|row| row["tool"] == json!("undo")).unwrap();
+    let list = support::json_lines(&helve(&place, &["log", "--json"]).stdout);
+    let is_undo = |row: &&Value| row["tool"] == json!("undo") && row["can_undo"] == json!(true);
+    let undo = list.iter().find(is_undo).unwrap();
     assert_eq!(helve(&place, &["undo", undo["call"].as_str().unwrap()]).code, 0);
     assert!(!place.has("build"));
 }

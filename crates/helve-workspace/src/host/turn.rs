@@ -36,8 +36,10 @@ use crate::source::Watched;
 const NAMED: usize = 10;
 /// Bytes that are read at once.
 const CHUNK: usize = 256 << 10;
-/// The bits that a path gets; those that let a file act for its owner are left out.
+/// The bits that a file gets; those that let it act for its owner are left out.
 const BITS: u32 = 0o1777;
+/// A directory also has one that says whose group new files in it get.
+const FOLDER_BITS: u32 = 0o3777;
 
 /// One path whose turn it is.
 struct Due<'a> {
@@ -313,7 +315,7 @@ fn stage(staging: &mut Staging<'_>, due: &[Due<'_>], turns: &Turns) -> Result<()
             }
             (Is::Folder { mode: from }, Is::Folder { mode }) => {
                 let at = staging.spot(&key)?;
-                last.push(Step::Chmod { key, at, from: *from, to: *mode & BITS });
+                last.push(Step::Chmod { key, at, from: *from, to: *mode & FOLDER_BITS });
             }
             (_, to) if is_new(one) => {
                 let at = staging.new_place(&key)?;
@@ -539,7 +541,7 @@ impl Staging<'_> {
         }
         self.host
             .sys
-            .call("chmod", || rustix::fs::fchmod(dir.as_fd(), Mode::from_raw_mode(mode & BITS)))
+            .call("chmod", || rustix::fs::fchmod(dir.as_fd(), Mode::from_raw_mode(mode & FOLDER_BITS)))
             .map_err(cannot)
     }
 }

@@ -1,9 +1,9 @@
 //! Measures Helve beside a reference operation of the same run, so that a noisy machine moves both.
 //!
-//! `helve-bench [sandbox|files|mcp|agent] [--json] [--quick] [--check] [--peers] [--helve PATH] [--rg PATH] [--everything CMD]` prints one row a
+//! `helve-bench [sandbox|files|mcp|agent] [--json] [--quick] [--check] [--peers] [--only TEXT] [--helve PATH] [--rg PATH] [--everything CMD]` prints one row a
 //! measurement: what Helve takes, what the reference takes, their ratio and the ratio that is promised. `--check` exits 1
-//! when a promise is missed. With the word `sandbox` it measures the sandboxes alone, and with `--peers` other programs
-//! beside them; with `files` the file tools alone, beside ripgrep, which is found in `PATH` or named with `--rg`; with `mcp`
+//! when a promise is missed. With the word `sandbox` it measures the sandboxes alone, with `--only` those rows alone whose
+//! name has a text in it, and with `--peers` other programs beside them; with `files` the file tools alone, beside ripgrep, which is found in `PATH` or named with `--rg`; with `mcp`
 //! MCP over standard streams alone, beside server-everything, whose command is named with `--everything`; with `agent` the
 //! loop around a model alone.
 //!
@@ -50,6 +50,8 @@ struct Options {
     everything: Option<String>,
     /// Other programs beside them.
     peers: bool,
+    /// Only rows of the sandboxes with this in their name.
+    only: Option<String>,
     helve: PathBuf,
     rg: Option<PathBuf>,
 }
@@ -109,6 +111,7 @@ fn options() -> Result<Options, String> {
         agent: false,
         everything: None,
         peers: false,
+        only: None,
         helve: PathBuf::new(),
         rg: None,
     };
@@ -126,11 +129,12 @@ fn options() -> Result<Options, String> {
             }
             "--rg" => options.rg = Some(args.next().ok_or("--rg wants the path of the program")?.into()),
             "--peers" => options.peers = true,
+            "--only" => options.only = Some(args.next().ok_or("--only wants a part of a row's name")?),
             "--quick" => options.quick = true,
             "--helve" => options.helve = args.next().ok_or("--helve wants the path of the program")?.into(),
             other => {
                 return Err(format!(
-                    "unknown option {other}\nusage: helve-bench [sandbox|files|mcp|agent] [--json] [--quick] [--check] [--peers] [--helve PATH] [--rg PATH] [--everything CMD]"
+                    "unknown option {other}\nusage: helve-bench [sandbox|files|mcp|agent] [--json] [--quick] [--check] [--peers] [--only TEXT] [--helve PATH] [--rg PATH] [--everything CMD]"
                 ));
             }
         }
@@ -150,7 +154,12 @@ fn options() -> Result<Options, String> {
 
 fn measure(options: &Options) -> Result<Vec<Row>, Box<dyn std::error::Error>> {
     if options.sandbox {
-        let asked = sandbox::Asked { quick: options.quick, peers: options.peers, helve: &options.helve };
+        let asked = sandbox::Asked {
+            quick: options.quick,
+            peers: options.peers,
+            only: options.only.as_deref(),
+            helve: &options.helve,
+        };
         return sandbox::measure(&asked);
     }
     if options.files {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 /// What was promised of a row.
+#[derive(Clone, Copy)]
 pub(crate) enum Promise {
     /// The ratio to the reference is at most this.
     Ratio(f64),

@@ -25,6 +25,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) quick: bool,
     /// Also other programs that confine commands, where they are installed.
     pub(crate) peers: bool,
+    /// Only rows with this in their name.
+    pub(crate) only: Option<&'a str>,
     /// The program `helve`.
     pub(crate) helve: &'a Path,
 }
@@ -45,6 +47,7 @@ const GREP: &str = "bare sh, grep -R";
 const UNSEEN: &str = "warm sh, grep -R, unseen";
 const DIRECT: &str = "direct";
 const DIRECT_SMALL: &str = "direct, one file changed";
+const WORKERS: &str = "2 workers without a pause, one call";
 const BWRAP: &str = "bwrap, seed's flags, --unshare-all";
 
 /// Every row.
@@ -76,17 +79,25 @@ pub(crate) fn measure(asked: &Asked<'_>) -> Measured<Vec<Row>> {
     if asked.peers {
         contenders.extend(peers::installed(&place)?);
     }
+    let wanted = |name: &str| asked.only.is_none_or(|only| name.contains(only));
+    let lines: Vec<Line> = lines().into_iter().filter(|line| wanted(line.name)).collect();
+    let used = |name: &str| lines.iter().any(|line| [line.contender, line.beside].contains(&name));
+    contenders.retain(|contender| asked.only.is_none() || used(contender.name));
     let rounds = if asked.quick { 30 } else { 250 };
     let times = turns::take(&mut contenders, rounds)?;
     let mut rows: Vec<Row> = Vec::new();
-    for line in lines() {
+    for line in &lines {
         rows.push(times.row(line.name, line.contender, line.beside, line.promise)?);
     }
-    for name in times.others(lines().iter().map(|line| line.contender)) {
-        rows.push(times.row(name, name, SH, Promise::None)?);
+    if asked.only.is_none() {
+        for name in times.others(lines.iter().map(|line| line.contender)) {
+            rows.push(times.row(name, name, SH, Promise::None)?);
+        }
     }
     drop(contenders);
-    rows.push(throughput(&place, if asked.quick { 1 } else { 5 })?);
+    if wanted(WORKERS) {
+        rows.push(throughput(&place, if asked.quick { 1 } else { 5 })?);
+    }
     Ok(rows)
 }
 
@@ -123,7 +134,7 @@ fn throughput(place: &Place, rounds: usize) -> Measured<Row> {
         ours.push(calls::busy_pooled(place, window)?);
     }
     Ok(Row {
-        name: "2 workers without a pause, one call",
+        name: WORKERS,
         subject: crate::sample::median(ours),
         reference: Some(("2 workers, bare sh", crate::sample::median(bare))),
         promise: Promise::Ratio(2.0),

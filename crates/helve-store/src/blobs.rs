@@ -90,6 +90,11 @@ impl Blobs {
         Blobs { fsync, ..self }
     }
 
+    /// The id that a content has, wherever it is kept.
+    pub fn id_of(content: &[u8]) -> String {
+        id_from_hash(blake3::hash(content))
+    }
+
     /// Starts a blob. Nothing is made on disk before there are bytes to write.
     pub fn writer(&self) -> BlobWriter {
         BlobWriter {

@@ -90,5 +90,5 @@ pub use seen::{SeenLog, SeenState};
 pub use servers::{NewPin, Pin, Pins, ServerEvent, ServerLogs, Tokens};
 pub use tail::Tail;
 pub use trust::{Trust, TrustedFile};
-pub use undo::{Begun, FileState, Undo, UndoChange, UndoGcReport, UndoRecord, UndoStage};
+pub use undo::{Begun, FileState, SmallContents, Undo, UndoChange, UndoGcReport, UndoRecord, UndoStage};
 pub use verify::{Finding, FindingKind, HeadCheck, VerifyReport, verify};

@@ -9,12 +9,14 @@
 //! undo/done/<call>.json    its changes happened
 //! undo/cut/<call>.json     its process died while its changes were under way
 //! undo/pending/<call>.json its changes wait to be committed or discarded: nothing has happened
+//! undo/pending/waiting     the same of calls with small changes, with the contents
 //! undo/blobs/…             contents of files, as in blobs/
 //! ```
 //!
 //! Not here: putting anything back (the runtime, through the workspace), and reading files.
 
 mod gc;
+mod waiting;
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -25,6 +27,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use gc::UndoGcReport;
+pub use waiting::SmallContents;
 
 use crate::files::{self, Lock};
 use crate::{Blobs, Home, StoreError};
@@ -206,45 +209,88 @@ impl Undo {
                 return Ok(Some((record, stage)));
             }
         }
-        Ok(None)
+        let small = match self.pending_dir()? {
+            Some(dir) => waiting::of_call(&dir, call).map_err(cannot_open)?,
+            None => None,
+        };
+        Ok(small.map(|waits| (waits.record, UndoStage::Pending)))
     }
 
-    /// Keeps changes that wait to be committed or discarded.
-    pub fn hold(&self, record: &UndoRecord) -> Result<(), StoreError> {
+    /// Keeps changes that wait to be committed or discarded, with those of their contents that are not in
+    /// [`Undo::contents`].
+    pub fn hold(&self, record: &UndoRecord, contents: &SmallContents) -> Result<(), StoreError> {
         let name = file_name(&record.call)?;
+        let failed =
+            |error| StoreError::io("cannot keep what the call would change", record.call.as_str(), error);
+        let dir = files::make_dir(&self.dir, UndoStage::Pending.dir()).map_err(failed)?;
+        if waiting::hold(&dir, record, contents).map_err(failed)? {
+            return Ok(());
+        }
+        for content in contents.values() {
+            self.keep(content)?;
+        }
         let text = serde_json::to_vec(record).map_err(|error| StoreError::NotJson(error.to_string()))?;
         let place = || {
-            let dir = files::make_dir(&self.dir, UndoStage::Pending.dir())?;
             let temporary = format!(".{name}");
             files::remove_file(&dir, &temporary)?;
             files::make_new(&dir, &temporary)?.write_all(&text)?;
             io::Result::Ok(rustix::fs::renameat(&dir, &temporary, &dir, &name)?)
         };
-        let failed =
-            |error| StoreError::io("cannot keep what the call would change", record.call.as_str(), error);
         place().map_err(failed)
+    }
+
+    /// Puts the contents of changes that wait where [`Undo::contents`] finds them.
+    pub fn unfold(&self, call: &str) -> Result<(), StoreError> {
+        let waits = match self.pending_dir()? {
+            Some(dir) => waiting::of_call(&dir, call).map_err(cannot_open)?,
+            None => None,
+        };
+        for content in waits.iter().flat_map(waiting::Waits::contents) {
+            self.keep(&content)?;
+        }
+        Ok(())
+    }
+
+    fn keep(&self, content: &[u8]) -> Result<(), StoreError> {
+        let mut writer = self.contents.writer();
+        writer.write(content)?;
+        writer.finish().map(drop)
+    }
+
+    fn pending_dir(&self) -> Result<Option<OwnedFd>, StoreError> {
+        files::open_dir(&self.dir, UndoStage::Pending.dir()).map_err(cannot_open)
+    }
+
+    /// The small changes that wait.
+    fn small_pending(&self) -> Result<Vec<waiting::Waits>, StoreError> {
+        match self.pending_dir()? {
+            Some(dir) => waiting::read(&dir).map_err(cannot_open),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// The changes that wait, the newest first.
     pub fn pending(&self) -> Result<Vec<UndoRecord>, StoreError> {
-        let mut names = self.names(UndoStage::Pending)?;
-        names.sort_unstable_by(|a, b| b.cmp(a));
+        let names = self.names(UndoStage::Pending)?;
         let read = |name: &String| {
             call_of(name)?;
             self.read(UndoStage::Pending, name).ok().flatten()
         };
         // One that cannot be read cannot be committed either; it goes in its turn.
-        Ok(names.iter().filter_map(read).collect())
+        let mut records: Vec<UndoRecord> = names.iter().filter_map(read).collect();
+        records.extend(self.small_pending()?.into_iter().map(|waits| waits.record));
+        records.sort_unstable_by(|a, b| b.call.cmp(&a.call));
+        Ok(records)
     }
 
     /// The changes of a call wait no longer. Whether they did.
     pub fn release(&self, call: &str) -> Result<bool, StoreError> {
         let name = file_name(call)?;
+        let Some(dir) = self.pending_dir()? else { return Ok(false) };
         let remove = || {
-            let Some(dir) = files::open_dir(&self.dir, UndoStage::Pending.dir())? else { return Ok(false) };
             let there = files::stat(&dir, &name)?.is_some();
-            files::remove_file(dir, &name)?;
-            io::Result::Ok(there)
+            files::remove_file(&dir, &name)?;
+            io::Result::Ok(there | waiting::release(&dir, call)?)
         };
         remove().map_err(cannot_open)
     }

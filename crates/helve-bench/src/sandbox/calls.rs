@@ -13,7 +13,7 @@ use helve::store::Home;
 use helve::{Cancel, Exit, OutputSink, ShellBackend, ShellJob, Stream, ToolError};
 
 use super::Measured;
-use super::turns::{Answer, Contender, Proof};
+use super::turns::{Answer, Contender, Proof, Random};
 
 /// Prints the token, the shell's own number and that of its process namespace, with nothing but what a shell has of its
 /// own, then `true`. The two paths come as variables. What the kernel says of the open namespace (`ino: 4026531836` and
@@ -84,6 +84,32 @@ impl Shell {
     }
 }
 
+/// Writes 2,000 files into 50 directories: 10 to 50 lines of 9 words each, one in ten with the keyword.
+fn fill(files: &Path) -> std::io::Result<()> {
+    let mut random = Random::from_seed(1);
+    let word = |random: &mut Random| -> String {
+        let letters = 3 + random.below(7);
+        (0..letters).map(|_| char::from(b'a' + u8::try_from(random.below(26)).unwrap_or_default())).collect()
+    };
+    let words: Vec<String> = (0..500).map(|_| word(&mut random)).collect();
+    let line = |random: &mut Random| {
+        let words: Vec<&str> =
+            (0..9).filter_map(|_| words.get(random.below(words.len()))).map(String::as_str).collect();
+        words.join(" ") + "\n"
+    };
+    for number in 0..2000 {
+        let folder = files.join(format!("folder{}", number / 40));
+        std::fs::create_dir_all(&folder)?;
+        let lines = 10 + random.below(41);
+        let mut text: Vec<String> = (0..lines).map(|_| line(&mut random)).collect();
+        if number % 10 == 0 {
+            text.push("the keyword\n".to_owned());
+        }
+        std::fs::write(folder.join(format!("file{number}.txt")), text.concat())?;
+    }
+    Ok(())
+}
+
 /// A workspace with many files, and how to run a future.
 pub(crate) struct Place {
     root: tempfile::TempDir,
@@ -93,16 +119,7 @@ pub(crate) struct Place {
 impl Place {
     pub(crate) fn new() -> Measured<Place> {
         let root = tempfile::tempdir()?;
-        let files = root.path().join("files");
-        for folder in 0..20 {
-            let folder = files.join(format!("folder{folder}"));
-            std::fs::create_dir_all(&folder)?;
-            for file in 0..100 {
-                let text = format!("some words of file {file}\nand a second line\n").repeat(10);
-                let text = if file % 10 == 0 { text + "the keyword\n" } else { text };
-                std::fs::write(folder.join(format!("file{file}.txt")), text)?;
-            }
-        }
+        fill(&root.path().join("files"))?;
         let on = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(Place { root, on })
     }

@@ -130,12 +130,17 @@ pub(crate) fn wait_for_quiet() {
 }
 
 /// A generator of random numbers that need not be secret (xorshift).
-struct Random(u64);
+pub(super) struct Random(u64);
 
 impl Random {
     fn new() -> Random {
         use std::hash::{BuildHasher as _, Hasher as _};
         Random(std::hash::RandomState::new().build_hasher().finish() | 1)
+    }
+
+    /// The same numbers for the same seed, which is not 0.
+    pub(super) fn from_seed(seed: u64) -> Random {
+        Random(seed)
     }
 
     fn next(&mut self) -> u64 {
@@ -145,7 +150,7 @@ impl Random {
         self.0
     }
 
-    fn below(&mut self, bound: usize) -> usize {
+    pub(super) fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.next() % bound as u64).unwrap_or_default()
     }
 

@@ -19,7 +19,7 @@ use helve_core::{
     LimitHit, ToolError,
 };
 use helve_policy::ExecMode;
-use helve_store::{FileState, Home, StoreError, Undo, UndoChange, UndoRecord};
+use helve_store::{Blobs, FileState, Home, SmallContents, StoreError, Undo, UndoChange, UndoRecord};
 use helve_workspace::{KeepContent, LayerRead, read_layer};
 
 use super::records::kept;
@@ -29,6 +29,10 @@ use crate::lanes::Lanes;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 256 << 10;
+/// A content that is no longer goes with the record of what waits, which saves a file.
+const SMALL_BYTES: usize = 16 << 10;
+/// So much goes with one record.
+const SMALL_TOGETHER: usize = 32 << 10;
 /// A longer file is not compared for a report.
 const COMPARED_BYTES: u64 = 256 << 10;
 /// So much is held of all files that are compared for one report.
@@ -86,27 +90,32 @@ impl Over {
                 linked: Vec::new(),
             });
         }
-        let (undo, workspace) = (self.undo.clone(), self.workspace.clone());
-        let read = tokio::task::spawn_blocking(move || read(&undo, &workspace, &layer)).await;
-        let read = read.unwrap_or_else(|_| Err(ToolError::internal("Reading a layer crashed.")))?;
+        let (mut keep, workspace) = (Keep::new(&self.undo, self.preview), self.workspace.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            let read = read_layer(&workspace, &layer, &mut keep, &Cancel::never())?;
+            Ok((read, keep.small))
+        });
+        let read = read.await.unwrap_or_else(|_| Err(ToolError::internal("Reading a layer crashed.")));
+        let (read, small) = read?;
         let record = self.of.record(changes(&read));
         let outcome = match self.preview {
             true if record.changes.is_empty() => LayerOutcome::Done,
             true => {
-                self.undo.hold(&record).map_err(|error| not_held(&error))?;
+                self.undo.hold(&record, &small).map_err(|error| not_held(&error))?;
                 LayerOutcome::Pending
             }
             false => match self.commit(&record).await {
                 Ok(()) => LayerOutcome::Done,
                 // The command has run: what it did is not thrown away because somebody else was at the same file.
                 Err(error) if error.kind == ErrorKind::Conflict => {
-                    self.undo.hold(&record).map_err(|error| not_held(&error))?;
+                    self.undo.hold(&record, &small).map_err(|error| not_held(&error))?;
                     LayerOutcome::Refused(error.message)
                 }
                 Err(error) => return Err(error),
             },
         };
-        Ok(report(&self.undo, &self.workspace, outcome, &record, read, self.preview))
+        let after = |id: &str| after(&self.undo, &small, id);
+        Ok(report(&self.workspace, outcome, &record, read, self.preview.then_some(&after)))
     }
 
     async fn commit(&self, record: &UndoRecord) -> Result<(), ToolError> {
@@ -122,7 +131,9 @@ impl Over {
 pub fn hold_layer(home: &Home, workspace: &Path, layer: &Layer) -> Result<(CallId, LayerReport), ToolError> {
     let call = call_id::fresh();
     let undo = Undo::open(home).map_err(|error| not_held(&error))?;
-    let read = read(&undo, workspace, layer)?;
+    let mut keep = Keep::new(&undo, true);
+    let read = read_layer(workspace, layer, &mut keep, &Cancel::never())?;
+    let small = keep.small;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let of = OfCall {
         call: call.to_string(),
@@ -138,27 +149,53 @@ pub fn hold_layer(home: &Home, workspace: &Path, layer: &Layer) -> Result<(CallI
     let outcome = if record.changes.is_empty() {
         LayerOutcome::Done
     } else {
-        undo.hold(&record).map_err(|error| not_held(&error))?;
+        undo.hold(&record, &small).map_err(|error| not_held(&error))?;
         LayerOutcome::Pending
     };
-    Ok((call, report(&undo, workspace, outcome, &record, read, true)))
+    let after = |id: &str| after(&undo, &small, id);
+    Ok((call, report(workspace, outcome, &record, read, Some(&after))))
 }
 
-fn read(undo: &Undo, workspace: &Path, layer: &Layer) -> Result<LayerRead, ToolError> {
-    read_layer(workspace, layer, &mut Keep(undo.clone()), &Cancel::never())
+/// A new content that is not too long to be compared.
+fn after(undo: &Undo, small: &SmallContents, id: &str) -> Option<Vec<u8>> {
+    small.get(id).cloned().or_else(|| kept(undo, id, COMPARED_BYTES))
 }
 
-/// Takes contents into the store.
-struct Keep(Undo);
+/// Takes contents: small ones as they are, as long as there are few, and others into the store.
+struct Keep {
+    undo: Undo,
+    /// What may be taken as it is.
+    room: usize,
+    small: SmallContents,
+}
+
+impl Keep {
+    /// With `waits`, for changes that are held. What is committed at once needs its contents in the store.
+    fn new(undo: &Undo, waits: bool) -> Keep {
+        let room = if waits { SMALL_TOGETHER } else { 0 };
+        Keep { undo: undo.clone(), room, small: SmallContents::new() }
+    }
+}
 
 impl KeepContent for Keep {
     fn keep(&mut self, content: &mut dyn Read) -> Result<ContentId, ToolError> {
-        let mut writer = self.0.contents().writer();
+        let unread = |error| ToolError::failed(format!("What the command wrote cannot be read: {error}"));
+        let most = SMALL_BYTES.min(self.room);
+        let mut first = Vec::new();
+        if most > 0 {
+            content.take(most as u64 + 1).read_to_end(&mut first).map_err(unread)?;
+            if first.len() <= most {
+                self.room -= first.len();
+                let id = Blobs::id_of(&first);
+                self.small.insert(id.clone(), first);
+                return Ok(ContentId(id));
+            }
+        }
+        let mut writer = self.undo.contents().writer();
+        writer.write(&first).map_err(|error| not_held(&error))?;
         let mut buffer = vec![0; CHUNK];
         loop {
-            let count = content.read(&mut buffer).map_err(|error| {
-                ToolError::failed(format!("What the command wrote cannot be read: {error}"))
-            })?;
+            let count = content.read(&mut buffer).map_err(unread)?;
             let Some(part) = buffer.get(..count).filter(|part| !part.is_empty()) else { break };
             writer.write(part).map_err(|error| not_held(&error))?;
         }
@@ -228,16 +265,20 @@ impl Contents for Store {
     }
 }
 
+/// Gives the content of an id.
+type NewContent<'a> = &'a dyn Fn(&str) -> Option<Vec<u8>>;
+
 /// What the reader of a result is told.
+///
+/// `compared` gives the new contents that are to be compared, if any are.
 fn report(
-    undo: &Undo,
     workspace: &Path,
     outcome: LayerOutcome,
     record: &UndoRecord,
     read: LayerRead,
-    compare: bool,
+    compared: Option<NewContent<'_>>,
 ) -> LayerReport {
-    let mut room = if compare { REPORT_BYTES } else { 0 };
+    let mut room = REPORT_BYTES;
     let mut held = |content: Option<Vec<u8>>| {
         let content = content?;
         room = room.checked_sub(content.len() as u64)?;
@@ -245,12 +286,12 @@ fn report(
     };
     let entry = |change: &UndoChange| {
         let (mut before, mut after) = (None, None);
-        if compare {
+        if let Some(new) = compared {
             if let FileState::File { .. } = change.was {
                 before = held(below(workspace, &change.path));
             }
             if let FileState::File { id, .. } = &change.is {
-                after = held(kept(undo, id, COMPARED_BYTES));
+                after = held(new(id));
             }
         }
         LayerEntry {

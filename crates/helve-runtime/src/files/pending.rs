@@ -24,7 +24,10 @@ pub(crate) fn one(undo: &Undo, call: &str, workspace: &str) -> Result<UndoRecord
     let found = undo.get(call).map_err(|error| unread(&error))?;
     let hint = "`helve commit --list` shows the calls whose changes wait here.";
     match found {
-        Some((record, UndoStage::Pending)) if record.workspace == workspace => Ok(record),
+        Some((record, UndoStage::Pending)) if record.workspace == workspace => {
+            undo.unfold(call).map_err(|error| unread(&error))?;
+            Ok(record)
+        }
         Some((record, UndoStage::Pending)) => {
             let message =
                 format!("The call {call} would change files of {}, not of {workspace}.", record.workspace);

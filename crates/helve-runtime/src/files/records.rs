@@ -70,6 +70,9 @@ pub(crate) fn entry(undo: &Undo, call: &str, workspace: &str) -> Result<UndoEntr
         let hint = format!("Name that workspace: --workspace {}", record.workspace);
         return Err(ToolError::new(ErrorKind::NotFound, message).hint(hint));
     }
+    if stage == UndoStage::Pending {
+        undo.unfold(call).map_err(|error| unread(&error))?;
+    }
     let undone = entries(undo, workspace)?.into_iter().any(|one| one.record.call == call && one.undone);
     Ok(UndoEntry { record, stage, undone })
 }

@@ -52,8 +52,6 @@ impl Undo {
         let mut calls: Vec<(String, bool)> = self.calls()?.into_iter().map(|call| (call, false)).collect();
         let pending = self.names(UndoStage::Pending)?;
         calls.extend(pending.iter().filter_map(|name| super::call_of(name)).map(|call| (call, true)));
-        // The oldest first.
-        calls.sort_unstable();
         let mut records = Vec::new();
         for (call, waits) in calls {
             let stages: &[UndoStage] =
@@ -67,6 +65,19 @@ impl Undo {
             }
             records.push((call, stage, bytes, ids));
         }
+        for waits in self.small_pending()? {
+            let ids = new_ids(&waits.record);
+            // Of those that were unfolded.
+            for id in &ids {
+                if let Some(content) = contents.get_mut(id) {
+                    content.needed += 1;
+                }
+            }
+            let bytes = waits.bytes();
+            records.push((waits.record.call, UndoStage::Pending, bytes, ids));
+        }
+        // The oldest first.
+        records.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         let mut total: u64 = contents.values().map(|content| content.bytes).sum();
         total += records.iter().map(|(_, _, bytes, _)| bytes).sum::<u64>();
         let mut unneeded: Vec<(&String, &Content)> =
@@ -96,8 +107,10 @@ impl Undo {
                     }
                 }
             }
-            if !dry_run {
-                self.remove(stage, &call).map_err(cannot_open)?;
+            match (dry_run, stage) {
+                (true, _) => {}
+                (false, UndoStage::Pending) => drop(self.release(&call)?),
+                (false, _) => self.remove(stage, &call).map_err(cannot_open)?,
             }
             report.calls.push(Removed { name: call, bytes });
         }

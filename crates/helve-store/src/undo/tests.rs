@@ -147,7 +147,7 @@ fn what_waits_keeps_its_new_contents_until_it_is_released() {
     let (was, is) = (keep(&undo, &[1; 1000]), keep(&undo, &[2; 1000]));
     let mut held = record("c_1", was.clone());
     held.changes = vec![UndoChange::new("a".to_owned(), was, is)];
-    undo.hold(&held).unwrap();
+    undo.hold(&held, &SmallContents::new()).unwrap();
     assert_eq!(undo.get("c_1").unwrap(), Some((held.clone(), UndoStage::Pending)));
     assert_eq!(undo.pending().unwrap(), [held]);
     assert_eq!(undo.calls().unwrap(), Vec::<String>::new(), "nothing has happened that could be undone");
@@ -158,7 +158,7 @@ fn what_waits_keeps_its_new_contents_until_it_is_released() {
     assert!(undo.release("c_1").unwrap());
     assert!(!undo.release("c_1").unwrap());
     assert_eq!(undo.gc(0, false).unwrap().contents.len(), 1);
-    undo.hold(&record("c_2", FileState::Absent)).unwrap();
+    undo.hold(&record("c_2", FileState::Absent), &SmallContents::new()).unwrap();
     assert_eq!(undo.gc(0, false).unwrap().calls.len(), 1, "the budget holds for what waits too");
     assert_eq!(undo.pending().unwrap(), []);
 }

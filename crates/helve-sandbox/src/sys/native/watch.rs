@@ -87,7 +87,8 @@ impl Watch {
         let root = crate::drain::above_streams(rustix::fs::open(c"/proc", flags, Mode::empty())?)?;
         // One more than there may be shows that there are too many.
         let processes = Processes::of_tree(root, limits.processes.saturating_add(1));
-        Ok(Watch::of(limits, processes, workspace, -1))
+        let host_at_start = processes.host_memory().unwrap_or_default();
+        Ok(Watch { host_at_start, ..Watch::of(limits, processes, workspace, -1) })
     }
 
     /// Says who the supervisor is.
@@ -103,7 +104,8 @@ impl Watch {
     fn of(limits: &ProcessLimits, processes: Processes, workspace: RawFd, private: RawFd) -> Watch {
         Watch {
             limits: *limits,
-            host_at_start: processes.host_memory().unwrap_or_default(),
+            // Read when there is a reason to look: a command that only runs for a moment is over by then.
+            host_at_start: HostMemory::default(),
             processes,
             workspace,
             private,

@@ -169,8 +169,10 @@ fn a_host_without_memory_ends_who_took_it() {
     };
     show(100 * MIB);
     let mut late = watch(root.path(), &limits());
+    late.start();
     show(1000 * MIB);
     let mut early = watch(root.path(), &limits());
+    early.start();
     show(65 * MIB);
     assert_eq!(look(&mut early), None, "there is enough left");
     show(63 * MIB);

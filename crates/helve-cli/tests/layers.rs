@@ -10,6 +10,8 @@
     reason = "helpers of tests fail by panicking and say what they skip"
 )]
 
+#[path = "layers/marks.rs"]
+mod marks;
 mod support;
 
 use std::collections::BTreeMap;
@@ -23,7 +25,8 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use support::{Answer, Place, Ran, SESSION, is_installed, sandbox_works};
 
-/// What a path is: kind, mode and number of names, content or target, and the first path of a file with several names.
+/// What a path is: kind, mode, number of names and extended attributes, content or target, and the first path of a file with
+/// several names.
 type Tree = BTreeMap<String, (String, Vec<u8>, Option<String>)>;
 
 fn tree(top: &Path) -> Tree {
@@ -38,11 +41,12 @@ fn tree(top: &Path) -> Tree {
                 ("link".to_owned(), path.read_link().unwrap().display().to_string().into_bytes(), None)
             } else if data.is_dir() {
                 gather(top, &path, found, names);
-                (format!("directory {mode:o}"), Vec::new(), None)
+                (format!("directory {mode:o}{}", marks::of(&path)), Vec::new(), None)
             } else {
                 let first =
                     (data.nlink() > 1).then(|| names.entry(data.ino()).or_insert(name.clone()).clone());
-                (format!("file {mode:o}, names {}", data.nlink()), fs::read(&path).unwrap(), first)
+                let what = format!("file {mode:o}, names {}{}", data.nlink(), marks::of(&path));
+                (what, fs::read(&path).unwrap(), first)
             };
             found.insert(name, entry);
         }
@@ -374,7 +378,7 @@ fn script(dice: &mut Dice) -> String {
     for step in 0..(4 + dice.roll(24)) {
         let mut one = |from: &[&'static str]| from[dice.roll(from.len() as u64) as usize];
         let (name, other, dir, other_dir) = (one(&names), one(&names), one(&dirs), one(&dirs));
-        let line = match dice.roll(15) {
+        let line = match dice.roll(18) {
             0 => format!("echo {step} > {name}"),
             1 => format!("echo {step} >> {name}"),
             2 => format!("mv -T {name} {other}"),
@@ -389,7 +393,10 @@ fn script(dice: &mut Dice) -> String {
             11 => format!("rm -rf {dir}; mkdir {dir}; echo {step} > {dir}/new"),
             12 => format!("rm -rf {name}; mkdir -p {name}; echo {step} > {name}/in"),
             13 => format!("cp -a {name} {other_dir}/copy; cp -a d/e r/copy{step}"),
-            _ => format!("rm -rf {dir}; echo {step} > {dir}"),
+            14 => format!("rm -rf {dir}; echo {step} > {dir}"),
+            15 => format!("cp --attributes-only --preserve=xattr marked {name}"),
+            16 => format!("cp --attributes-only --preserve=mode,xattr d/e/marked {name}"),
+            _ => format!("cat {name} > new; mv new {name}"),
         };
         text.push_str(&format!("{line} 2>/dev/null\n"));
     }
@@ -406,6 +413,14 @@ fn base(place: &Place) {
     }
     symlink("a", place.workspace().join("l")).unwrap();
     fs::create_dir_all(place.workspace().join("r/empty")).unwrap();
+    for path in ["marked", "d/e/marked"] {
+        put(place, path, "marked\n");
+        marks::give(&place.workspace().join(path), &format!("user.{}", path.len()), b"base");
+    }
+    marks::give(&place.workspace().join("d/e/marked"), marks::ACCESS_LIST, &marks::list());
+    marks::give(&place.workspace().join("d/e"), marks::DEFAULT_LIST, &marks::list());
+    marks::give(&place.workspace().join("b"), "user.b", b"1");
+    marks::give(&place.workspace().join("g"), "user.g", b"1");
 }
 
 #[test]

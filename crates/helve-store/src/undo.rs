@@ -24,6 +24,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use helve_core::files::Attributes;
 use serde::{Deserialize, Serialize};
 
 pub use gc::UndoGcReport;
@@ -49,6 +50,9 @@ pub enum FileState {
     Folder {
         /// Its permission bits.
         mode: u32,
+        /// Its extended attributes.
+        #[serde(default, skip_serializing_if = "Attributes::is_none")]
+        attributes: Attributes,
     },
     /// A symbolic link.
     Link {
@@ -64,7 +68,20 @@ pub enum FileState {
         /// Whether the content was too large to be kept.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         dropped: bool,
+        /// Its extended attributes; none where a file tool changed it, which leaves them as they are.
+        #[serde(default, skip_serializing_if = "Attributes::is_none")]
+        attributes: Attributes,
     },
+}
+
+impl FileState {
+    /// The extended attributes that it says.
+    pub fn attributes(&self) -> &Attributes {
+        match self {
+            FileState::Folder { attributes, .. } | FileState::File { attributes, .. } => attributes,
+            FileState::Absent | FileState::Directory | FileState::Link { .. } => &Attributes::NONE,
+        }
+    }
 }
 
 /// What a call did to one path.

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use helve_core::ToolError;
-use helve_core::files::{Changed, ContentId, Is, SeenFiles};
+use helve_core::files::{Attributes, Changed, ContentId, Is, SeenFiles};
 
 pub(crate) use digest::Digest;
 pub(crate) use plan::{Judge, plan};
@@ -188,9 +188,11 @@ impl Entry {
         match &self.now {
             Now::Absent => Is::Absent,
             Now::Directory => Is::Directory,
-            Now::File(content) => {
-                Is::File { id: content.digest.id().clone(), mode: mode.unwrap_or_default() }
-            }
+            Now::File(content) => Is::File {
+                id: content.digest.id().clone(),
+                mode: mode.unwrap_or_default(),
+                attributes: Attributes::NONE,
+            },
         }
     }
 

@@ -39,9 +39,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use helve_core::files::{
-    Change, Changed, ContentId, FileContent, FileEntry, FileKind, FileStat, Files, FilesBridge, FilesPlace,
-    FilesScope, Is, ListRequest, Page, PageRequest, PathRules, SearchRequest, Searched, Seen, Turned, Turns,
-    WalkRequest, Walked, Was,
+    Attributes, Change, Changed, ContentId, FileContent, FileEntry, FileKind, FileStat, Files, FilesBridge,
+    FilesPlace, FilesScope, Is, ListRequest, Page, PageRequest, PathRules, SearchRequest, Searched, Seen,
+    Turned, Turns, WalkRequest, Walked, Was,
 };
 use helve_core::{BoxFuture, ToolError};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
@@ -393,7 +393,11 @@ impl Handle {
                         rustix::fs::fstat(&file).map_err(|error| refuse::system("read", &shown, error))?;
                     let (id, len, mode) = (&original.id, original.len, stat.st_mode & 0o7777);
                     let content = &mut Watched { reader: &file, cancel: &self.scope.cancel }.take(len);
-                    undo.before(&shown, Was::File { id, content, len, mode }, &will_be)?;
+                    undo.before(
+                        &shown,
+                        Was::File { id, content, len, mode, attributes: Attributes::NONE },
+                        &will_be,
+                    )?;
                     world.check(key, &file)?;
                 }
             }

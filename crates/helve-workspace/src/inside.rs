@@ -19,9 +19,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use helve_core::files::{
-    Act, Change, Changed, ContentId, FileContent, FileEntry, FileStat, Files, FilesBridge, FilesPlace,
-    FilesScope, Is, ListRequest, Page, PageRequest, PathRules, SearchRequest, Searched, Seen, WalkRequest,
-    Walked, Was,
+    Act, Attributes, Change, Changed, ContentId, FileContent, FileEntry, FileStat, Files, FilesBridge,
+    FilesPlace, FilesScope, Is, ListRequest, Page, PageRequest, PathRules, SearchRequest, Searched, Seen,
+    WalkRequest, Walked, Was,
 };
 use helve_core::{BoxFuture, Cancel, ErrorKind, Exit, ShellBackend, ShellJob, ToolError, Work};
 
@@ -335,7 +335,7 @@ fn keep(
             Had::File { len, mode, .. } => {
                 // What the helper says is not enough: by a wrong hash an undo would put back something else.
                 id = commit::id_of(bytes);
-                Was::File { id: &id, content: &mut bytes, len, mode }
+                Was::File { id: &id, content: &mut bytes, len, mode, attributes: Attributes::NONE }
             }
         };
         undo.before(&path, was, &will_be)

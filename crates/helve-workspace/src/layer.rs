@@ -4,24 +4,32 @@
 //! keeper. Everything is reached by descriptors, part by part, without following a link; nothing in the layer runs any more,
 //! and nothing that it holds leads anywhere. What is the same below is no change, however often it was written.
 //!
-//! Not taken over: extended attributes and owners, devices, FIFOs and sockets, names and targets of links that are not UTF-8.
-//! Of a file below that has several names only the one that the command used is changed; the others keep what they hold.
+//! Of extended attributes those of users and access control lists are compared too, within bounds, and where both the layer and
+//! the workspace can hold them. What names the command's own user in a list of the layer names the owner of the workspace.
+//!
+//! Not taken over: owners, other extended attributes, devices, FIFOs and sockets, names and targets of links that are not UTF-8,
+//! bits and attributes of the workspace's own directory.
+//! Of a file below that has several names only the one that the command used gets another content; the others keep theirs.
+
+mod kept;
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use helve_core::files::{ContentId, Is};
-use helve_core::limits::fixed::LAYER_CHANGES;
+use helve_core::limits::fixed::{LAYER_ATTRIBUTE_BYTES, LAYER_CHANGES};
 use helve_core::{Cancel, ErrorKind, Layer, ToolError};
 use rustix::fs::{Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use self::kept::Part;
+use crate::attributes;
 use crate::beneath;
 use crate::commit::content_id;
 use crate::names::show;
@@ -77,14 +85,25 @@ pub fn read_layer(
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open(workspace, flags, Mode::empty())
         .map_err(|error| refuse::system("open", &workspace.to_string_lossy(), error))?;
-    let mut reader =
-        Reader { keep, cancel, since: layer.since, read: LayerRead::default(), names: BTreeMap::new() };
+    let mut reader = Reader {
+        keep,
+        cancel,
+        since: layer.since,
+        read: LayerRead::default(),
+        names: BTreeMap::new(),
+        part: None,
+        attribute_bytes: 0,
+    };
     for part in &layer.parts {
         let path = part.path.as_os_str().as_bytes();
         let shown = part.path.to_string_lossy();
         let place = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
         let below = beneath::open(root.as_fd(), path, place)
             .map_err(|error| refuse::system("open", &shown, error))?;
+        reader.part = Some(
+            Part::of(part.upper.as_fd(), below.as_fd())
+                .map_err(|error| refuse::system("open", &shown, error))?,
+        );
         reader.directory(part.upper.as_fd(), Some(below.as_fd()), path, false, 0)?;
     }
     let Reader { mut read, names, .. } = reader;
@@ -114,6 +133,10 @@ struct Reader<'a> {
     read: LayerRead,
     /// The paths of each file in the layer that has several, and whether they are changes.
     names: BTreeMap<(u64, u64), Vec<(bool, String)>>,
+    /// The part that is read.
+    part: Option<Part>,
+    /// How many bytes of attributes are among the changes.
+    attribute_bytes: usize,
 }
 
 /// A name in a directory, and what it leads to.
@@ -147,15 +170,24 @@ impl Entry {
         self.kind() == FileType::CharacterDevice && self.stat.st_rdev == 0
     }
 
+    /// Gives its owner the right to read it.
+    fn widen(&self) -> Result<(), Errno> {
+        let extra = if self.kind() == FileType::Directory { 0o700 } else { 0o400 };
+        rustix::fs::chmod(attributes::link(&self.place), Mode::from_raw_mode(self.mode() | extra))
+    }
+
     /// Opens what it is for reading. Bits that its owner took from himself do not count.
     fn open(&self, widen: bool) -> Result<File, Errno> {
-        let link = format!("/proc/self/fd/{}", self.place.as_raw_fd());
+        let link = attributes::link(&self.place);
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let open = || rustix::fs::open(&link, flags, Mode::empty()).map(File::from);
+        // One that can be opened may still be one in which nothing can be reached.
+        if widen && self.kind() == FileType::Directory && self.mode() & 0o500 != 0o500 {
+            self.widen()?;
+        }
         match open() {
             Err(Errno::ACCESS) if widen => {
-                let extra = if self.kind() == FileType::Directory { 0o700 } else { 0o400 };
-                rustix::fs::chmod(&link, Mode::from_raw_mode(self.mode() | extra))?;
+                self.widen()?;
                 open()
             }
             other => other,
@@ -253,12 +285,20 @@ impl Reader<'_> {
             Some(below) => self.below(below, &path)?,
             None => Some(Is::Absent),
         };
-        let Some(was) = was else { return Ok(()) };
+        // Of a directory below of which nothing can be said there may be something to say of what is in it.
+        let Some(was) = was else {
+            let Some(below) = below.filter(|_| both_dirs) else { return Ok(()) };
+            let inner = entry.open(true).map_err(&failed)?;
+            return self.directory(inner.as_fd(), Some(below.place.as_fd()), &path, alone, depth + 1);
+        };
         match entry.kind() {
             FileType::Directory => {
-                let mode = entry.mode();
+                // Before it is opened: that may change a list.
+                let is =
+                    Is::Folder { mode: entry.mode(), attributes: self.attributes_above(&entry, &was, &path) };
                 let inner = entry.open(true).map_err(&failed)?;
-                self.change(&path, was, Is::Folder { mode }, &entry, below.as_ref());
+                self.change(&path, was, is, &entry, below.as_ref());
+                self.check_bounds()?;
                 let below = below.filter(|_| both_dirs);
                 let below = below.as_ref().map(|below| below.place.as_fd());
                 return self.directory(inner.as_fd(), below, &path, alone, depth + 1);
@@ -271,29 +311,31 @@ impl Reader<'_> {
                 }
             }
             FileType::RegularFile => {
+                let attributes = self.attributes_above(&entry, &was, &path);
                 let mut file = Watched { reader: &entry.open(true).map_err(&failed)?, cancel: self.cancel };
-                let id = self.keep.keep(&mut file)?;
-                if let (Is::File { id: old, mode }, Some(below)) = (&was, &below)
+                let is = Is::File { id: self.keep.keep(&mut file)?, mode: entry.mode(), attributes };
+                // Bits and attributes alone change for all names.
+                if let (Is::File { id: old, .. }, Is::File { id, .. }, Some(below)) = (&was, &is, &below)
                     && several(&below.stat)
-                    && (*old != id || *mode != entry.mode())
+                    && old != id
                 {
                     self.read.linked.push(show(&String::from_utf8_lossy(&path)));
                 }
-                self.change(&path, was, Is::File { id, mode: entry.mode() }, &entry, below.as_ref());
+                self.change(&path, was, is, &entry, below.as_ref());
             }
             _ => self.leave_out(&path, "neither a file, a directory nor a link"),
         }
-        match self.read.changes.len() > LAYER_CHANGES {
-            true => Err(too_many()),
-            false => Ok(()),
-        }
+        self.check_bounds()
     }
 
     /// What is at a path below; none where that cannot be said, and the path is left out.
     fn below(&mut self, below: &Entry, path: &[u8]) -> Result<Option<Is>, ToolError> {
         let failed = failed(path);
         Ok(Some(match below.kind() {
-            FileType::Directory => Is::Folder { mode: below.mode() },
+            FileType::Directory => match self.attributes_below(below, path) {
+                Some(attributes) => Is::Folder { mode: below.mode(), attributes },
+                None => return Ok(None),
+            },
             FileType::Symlink => {
                 let target = rustix::fs::readlinkat(&below.place, "", Vec::new()).map_err(&failed)?;
                 match target.into_string() {
@@ -317,7 +359,8 @@ impl Reader<'_> {
                 let mut reader = Watched { reader: &file, cancel: self.cancel };
                 let hashed = hasher.update_reader(&mut reader);
                 hashed.map_err(|error| failed(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
-                Is::File { id: content_id(&hasher), mode: below.mode() }
+                let Some(attributes) = self.attributes_below(below, path) else { return Ok(None) };
+                Is::File { id: content_id(&hasher), mode: below.mode(), attributes }
             }
             _ => {
                 self.leave_out(path, "it was neither a file, a directory nor a link");
@@ -342,10 +385,7 @@ impl Reader<'_> {
         if let Some(was) = self.below(&below, &path)? {
             self.change(&path, was, Is::Absent, &below, Some(&below));
         }
-        match self.read.changes.len() > LAYER_CHANGES {
-            true => Err(too_many()),
-            false => Ok(()),
-        }
+        self.check_bounds()
     }
 
     /// Everything in a directory below is gone.
@@ -367,6 +407,16 @@ impl Reader<'_> {
         let dir = File::from(rustix::fs::openat(lower, name, flags, Mode::empty()).map_err(&failed)?);
         for inner in names(&dir).map_err(&failed)? {
             self.gone(dir.as_fd(), path, &inner, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    fn check_bounds(&self) -> Result<(), ToolError> {
+        if self.read.changes.len() > LAYER_CHANGES {
+            return Err(too_many(LAYER_CHANGES, "paths"));
+        }
+        if self.attribute_bytes > LAYER_ATTRIBUTE_BYTES {
+            return Err(too_many(LAYER_ATTRIBUTE_BYTES, "bytes of extended attributes"));
         }
         Ok(())
     }
@@ -394,6 +444,7 @@ impl Reader<'_> {
                 time(below.stat.st_ctime, i64::try_from(below.stat.st_ctime_nsec).unwrap_or_default());
             changed.is_some_and(|changed| changed > self.since) && !matches!(was, Is::Folder { .. })
         });
+        self.attribute_bytes += was.attributes().bytes() + is.attributes().bytes();
         self.read.changes.push(LayerChange { path, was, is, modified, same_as: None, disturbed });
     }
 
@@ -418,9 +469,8 @@ fn time(seconds: i64, nanos: i64) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(Duration::new(u64::try_from(seconds).ok()?, nanos))
 }
 
-fn too_many() -> ToolError {
-    let message =
-        format!("The command changed more than {LAYER_CHANGES} paths, which is too many for a layer.");
+fn too_many(most: usize, what: &str) -> ToolError {
+    let message = format!("The command changed more than {most} {what}, which is too many for a layer.");
     ToolError::new(ErrorKind::TooLarge, message)
         .hint("Let it change less at once, or write tools.exec.mode = \"direct\" and tools.exec.checkpoint = false.")
 }

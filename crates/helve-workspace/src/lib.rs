@@ -8,6 +8,7 @@
 //! | module | does |
 //! |---|---|
 //! | `names`, `rules` | what the text of a path says; what the policy says about it, compiled |
+//! | `attributes` | extended attributes of what is open |
 //! | `beneath` | opening a path below a directory without following a link |
 //! | `host` | the workspace on this machine: resolving, listing, staging, exchanging |
 //! | `inside` | the workspace as a sandboxed command sees it, through a helper in the sandbox |
@@ -19,6 +20,7 @@
 //!
 //! Deliberately not here: the tools and their words (`helve-tools`), who may do what (`helve-policy`).
 
+mod attributes;
 mod beneath;
 mod commit;
 mod host;

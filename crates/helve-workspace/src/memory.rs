@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 
 use helve_core::files::{
-    Change, Changed, ContentId, FileContent, FileEntry, FileKind, FileStat, Files, FilesBridge, FilesPlace,
-    FilesScope, ListRequest, Page, PageRequest, PathRules, SearchRequest, Searched, Seen, WalkRequest,
-    Walked, Was,
+    Attributes, Change, Changed, ContentId, FileContent, FileEntry, FileKind, FileStat, Files, FilesBridge,
+    FilesPlace, FilesScope, ListRequest, Page, PageRequest, PathRules, SearchRequest, Searched, Seen,
+    WalkRequest, Walked, Was,
 };
 use helve_core::{BoxFuture, ToolError};
 
@@ -218,7 +218,11 @@ impl Handle {
                 Some(Node::File { bytes, mode, .. }) => {
                     let (len, content) = (bytes.len() as u64, &mut bytes.as_slice());
                     let id = &commit::id_of(bytes);
-                    undo.before(&key.path, Was::File { id, content, len, mode: *mode }, &will_be)?;
+                    undo.before(
+                        &key.path,
+                        Was::File { id, content, len, mode: *mode, attributes: Attributes::NONE },
+                        &will_be,
+                    )?;
                 }
             }
         }

@@ -153,7 +153,7 @@ fn coloured(file: &ShownFile) -> String {
         _ => "changed",
     };
     let bits = |state: &FileState| match state {
-        FileState::File { mode, .. } | FileState::Folder { mode } => Some(*mode),
+        FileState::File { mode, .. } | FileState::Folder { mode, .. } => Some(*mode),
         _ => None,
     };
     let mut text = String::new();
@@ -163,6 +163,19 @@ fn coloured(file: &ShownFile) -> String {
         && was != is
     {
         let _ = writeln!(text, "mode {} became {}", mode(was), mode(is));
+    }
+    let differing = match &change.is {
+        FileState::Absent => Vec::new(),
+        is => is.attributes().differing(change.was.attributes()),
+    };
+    for name in differing {
+        let value = |state: &FileState| match state.attributes().get(name) {
+            Some(value) if name.starts_with("user.") => format!("\"{}\"", value.escape_ascii()),
+            Some(_) => "a list".to_owned(),
+            None => "none".to_owned(),
+        };
+        let (was, is) = (one_line(&value(&change.was), 100), one_line(&value(&change.is), 100));
+        let _ = writeln!(text, "attribute {} {was} became {is}", one_line(name, 100));
     }
     if let FileState::Link { target } = &change.is {
         let _ = writeln!(text, "leads to {}", one_line(target, 200));

@@ -32,6 +32,12 @@ fixed! {
     CHANGES = 10_000, "one call that changes files", "paths", "the call is refused (too_large) and nothing changes";
     /// How many files and directories a command may change in a layer.
     LAYER_CHANGES = 100_000, "one command over a layer", "paths", "the call is refused (too_large) and nothing changes";
+    /// How many extended attributes of one path are taken over.
+    ATTRIBUTES = 100, "extended attributes of one path in a layer", "attributes", "they are left as they were, and the result says so";
+    /// How large they are.
+    ATTRIBUTE_BYTES = 64 << 10, "the same in bytes, names and values", "bytes", "they are left as they were, and the result says so";
+    /// How large those of all paths are.
+    LAYER_ATTRIBUTE_BYTES = 16 << 20, "extended attributes that one command over a layer changes", "bytes", "the call is refused (too_large) and nothing changes";
     /// How many comparisons of lines a patch may cost in one file.
     PATCH_WORK = 200_000_000, "finding the hunks of a patch in one file", "comparisons", "the hunk is refused as too much work";
     /// How many places of one hunk are looked at.

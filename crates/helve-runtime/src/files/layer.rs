@@ -106,8 +106,9 @@ impl Over {
             }
             false => match self.commit(&record).await {
                 Ok(()) => LayerOutcome::Done,
-                // The command has run: what it did is not thrown away because somebody else was at the same file.
-                Err(error) if error.kind == ErrorKind::Conflict => {
+                // The command has run: what it did is not thrown away because somebody else was at the same file, or
+                // because the disk cannot take it.
+                Err(error) if matches!(error.kind, ErrorKind::Conflict | ErrorKind::ToolFailed) => {
                     self.undo.hold(&record, &small).map_err(|error| not_held(&error))?;
                     LayerOutcome::Refused(error.message)
                 }

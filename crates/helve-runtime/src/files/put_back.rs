@@ -92,10 +92,12 @@ impl PutBack {
 
     /// Whether a path is git's index and says what the call left in it: then git wrote it anew for a mere look.
     async fn was_looked_at(&self, files: &dyn Files, change: &UndoChange, now: &Is, max: u64) -> bool {
-        let (FileState::File { id: left, mode: bits, .. }, Is::File { id, mode }) = (&change.is, now) else {
+        let (FileState::File { id: left, mode: bits, .. }, Is::File { id, mode, attributes }) =
+            (&change.is, now)
+        else {
             return false;
         };
-        if !git_index::is_index(&change.path) || bits != mode {
+        if !git_index::is_index(&change.path) || bits != mode || attributes != change.is.attributes() {
             return false;
         }
         match (kept(&self.undo, left, max), files.read(&change.path, max).await) {

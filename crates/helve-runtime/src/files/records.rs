@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use helve_core::files::{FileKind, Files};
+use helve_core::files::{Attributes, FileKind, Files};
 use helve_core::{ErrorKind, ToolError};
 use helve_store::{FileState, StoreError, Undo, UndoChange, UndoRecord, UndoStage};
 use serde::Serialize;
@@ -88,7 +88,12 @@ pub(crate) async fn present(
         FileKind::Directory => Ok((FileState::Directory, None)),
         _ => {
             let content = files.read(path, max).await?;
-            let state = FileState::File { id: content.id.0, mode: content.stat.mode, dropped: false };
+            let state = FileState::File {
+                id: content.id.0,
+                mode: content.stat.mode,
+                dropped: false,
+                attributes: Attributes::NONE,
+            };
             Ok((state, Some(content.bytes)))
         }
     }
@@ -120,6 +125,15 @@ pub(crate) async fn contents(
         Some(now) => (state_of(&now.await?), None),
         None => present(files, &change.path, max).await?,
     };
+    // Attributes are looked at where the call changed some.
+    let marked = change.was.attributes() != change.is.attributes();
+    let marks = match marked.then(|| files.now(&change.path)) {
+        Some(now) => now.await.ok().map(|now| now.attributes().clone()),
+        None => None,
+    };
+    let is_as = |wanted: &FileState| {
+        is_same(&state, wanted) && (!marked || marks.as_ref() == Some(wanted.attributes()))
+    };
     let version = |wanted: &FileState| {
         let FileState::File { id, .. } = wanted else { return None };
         if let FileState::File { id: of_now, .. } = &state
@@ -130,8 +144,8 @@ pub(crate) async fn contents(
         kept(undo, id, max)
     };
     let (before, after) = (version(&change.was), version(&change.is));
-    let as_before = is_same(&state, &change.was);
-    Ok(Contents { before, after, untouched: is_same(&state, &change.is), as_before, now })
+    let (as_before, untouched) = (is_as(&change.was), is_as(&change.is));
+    Ok(Contents { before, after, untouched, as_before, now })
 }
 
 fn is_link(state: &FileState) -> bool {

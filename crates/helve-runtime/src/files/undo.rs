@@ -61,9 +61,11 @@ pub(crate) fn state_of(is: &Is) -> FileState {
     match is {
         Is::Absent => FileState::Absent,
         Is::Directory => FileState::Directory,
-        Is::Folder { mode } => FileState::Folder { mode: *mode },
+        Is::Folder { mode, attributes } => FileState::Folder { mode: *mode, attributes: attributes.clone() },
         Is::Link { target } => FileState::Link { target: target.clone() },
-        Is::File { id, mode } => FileState::File { id: id.0.clone(), mode: *mode, dropped: false },
+        Is::File { id, mode, attributes } => {
+            FileState::File { id: id.0.clone(), mode: *mode, dropped: false, attributes: attributes.clone() }
+        }
     }
 }
 
@@ -72,9 +74,11 @@ pub(crate) fn is_of(state: &FileState) -> Is {
     match state {
         FileState::Absent => Is::Absent,
         FileState::Directory => Is::Directory,
-        FileState::Folder { mode } => Is::Folder { mode: *mode },
+        FileState::Folder { mode, attributes } => Is::Folder { mode: *mode, attributes: attributes.clone() },
         FileState::Link { target } => Is::Link { target: target.clone() },
-        FileState::File { id, mode, .. } => Is::File { id: ContentId(id.clone()), mode: *mode },
+        FileState::File { id, mode, attributes, .. } => {
+            Is::File { id: ContentId(id.clone()), mode: *mode, attributes: attributes.clone() }
+        }
     }
 }
 
@@ -188,9 +192,9 @@ impl UndoSink for CallUndo {
             (Some(earlier), _) => earlier.was.clone(),
             (None, Was::Absent) => FileState::Absent,
             (None, Was::Directory) => FileState::Directory,
-            (None, Was::Folder { mode }) => FileState::Folder { mode },
+            (None, Was::Folder { mode, attributes }) => FileState::Folder { mode, attributes },
             (None, Was::Link { target }) => FileState::Link { target: target.to_owned() },
-            (None, Was::File { id, content, len, mode }) => {
+            (None, Was::File { id, content, len, mode, attributes }) => {
                 let room = self.budget.saturating_sub(state.kept);
                 let kept = match state.ahead.remove(&id.0) {
                     Some(kept) if len <= room => kept,
@@ -200,7 +204,7 @@ impl UndoSink for CallUndo {
                     true => state.kept += len,
                     false => state.dropped.push(path.to_owned()),
                 }
-                FileState::File { id: id.0.clone(), mode, dropped: !kept }
+                FileState::File { id: id.0.clone(), mode, dropped: !kept, attributes }
             }
         };
         state.coming.insert(path.to_owned(), UndoChange::new(path.to_owned(), was, is));
@@ -253,6 +257,7 @@ fn not_kept(error: &StoreError) -> ToolError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use helve_core::files::Attributes;
     use helve_store::Home;
     use pretty_assertions::assert_eq;
 
@@ -286,7 +291,7 @@ mod tests {
         let undo = call(store.clone(), 10);
         let id = ContentId(format!("b3:{}", blake3::hash(b"text").to_hex()));
         let tell = |path: &str, len: u64, content: &mut dyn Read| {
-            let was = Was::File { id: &id, content, len, mode: 0o644 };
+            let was = Was::File { id: &id, content, len, mode: 0o644, attributes: Attributes::NONE };
             undo.before(path, was, &Is::Absent).map_err(|error| error.kind)
         };
         assert_eq!(tell("a", 4, &mut Unread), Err(ErrorKind::ToolFailed));

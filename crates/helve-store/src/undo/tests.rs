@@ -16,7 +16,12 @@ fn scene() -> (tempfile::TempDir, Undo) {
 fn keep(undo: &Undo, bytes: &[u8]) -> FileState {
     let mut writer = undo.contents().writer();
     writer.write(bytes).unwrap();
-    FileState::File { id: writer.finish().unwrap().id, mode: 0o644, dropped: false }
+    FileState::File {
+        id: writer.finish().unwrap().id,
+        mode: 0o644,
+        dropped: false,
+        attributes: Attributes::NONE,
+    }
 }
 
 fn record(call: &str, was: FileState) -> UndoRecord {
@@ -170,4 +175,18 @@ fn a_record_that_cannot_be_read_is_an_error_and_goes_in_its_turn() {
     fs::write(dir.path().join("home/undo/done/c_1.json"), "{").unwrap();
     assert!(undo.get("c_1").unwrap_err().to_string().contains("c_1"));
     assert_eq!(undo.gc(0, false).unwrap().calls.len(), 1);
+}
+
+#[test]
+fn a_state_is_read_as_it_was_written_before_there_were_attributes() {
+    let old = r#"{"file":{"id":"b3:0","mode":420}}"#;
+    let state =
+        FileState::File { id: "b3:0".into(), mode: 0o644, dropped: false, attributes: Attributes::NONE };
+    assert_eq!(serde_json::from_str::<FileState>(old).unwrap(), state);
+    assert_eq!(serde_json::to_string(&state).unwrap(), old);
+    let attributes: Attributes = [("user.a", &b"1"[..])].into_iter().collect();
+    let text = r#"{"folder":{"mode":493,"attributes":{"user.a":"MQ=="}}}"#;
+    let state = FileState::Folder { mode: 0o755, attributes };
+    assert_eq!(serde_json::from_str::<FileState>(text).unwrap(), state);
+    assert_eq!(serde_json::to_string(&state).unwrap(), text);
 }

@@ -33,6 +33,9 @@ pub struct LayerChanged {
     /// The permission bits afterwards, where they are new or other ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
+    /// The extended attributes that are new, other ones or gone, by their names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attributes: Vec<String>,
     /// What a link leads to afterwards.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
@@ -49,15 +52,15 @@ pub fn changed(report: &LayerReport) -> Vec<LayerChanged> {
             gone.entry(&id.0).or_default().push(entry);
         }
     }
-    let mut renamed: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut renamed: BTreeMap<&str, &LayerEntry> = BTreeMap::new();
     for entry in &report.changes {
         if let (Is::Absent, Is::File { id, .. }) = (&entry.was, &entry.is)
             && let Some(from) = gone.get_mut(id.0.as_str()).and_then(Vec::pop)
         {
-            renamed.insert(&entry.path, &from.path);
+            renamed.insert(&entry.path, from);
         }
     }
-    let left: Vec<&str> = renamed.values().copied().collect();
+    let left: Vec<&str> = renamed.values().map(|from| from.path.as_str()).collect();
     let here = |entry: &&LayerEntry| !(entry.is == Is::Absent && left.contains(&entry.path.as_str()));
     report
         .changes
@@ -67,7 +70,7 @@ pub fn changed(report: &LayerReport) -> Vec<LayerChanged> {
         .collect()
 }
 
-fn one(entry: &LayerEntry, from: Option<&str>) -> LayerChanged {
+fn one(entry: &LayerEntry, from: Option<&LayerEntry>) -> LayerChanged {
     let change = match (&entry.was, &entry.is, from) {
         (.., Some(_)) => "renamed",
         (Is::Absent, ..) => "added",
@@ -81,10 +84,15 @@ fn one(entry: &LayerEntry, from: Option<&str>) -> LayerChanged {
         Is::Absent | Is::File { .. } => "file",
     };
     let bits = |is: &Is| match is {
-        Is::File { mode, .. } | Is::Folder { mode } => Some(*mode),
+        Is::File { mode, .. } | Is::Folder { mode, .. } => Some(*mode),
         _ => None,
     };
     let mode = bits(&entry.is).filter(|mode| bits(&entry.was) != Some(*mode) && from.is_none());
+    let had = from.unwrap_or(entry).was.attributes();
+    let attributes = match &entry.is {
+        Is::Absent => Vec::new(),
+        is => is.attributes().differing(had).into_iter().map(str::to_owned).collect(),
+    };
     let target = match &entry.is {
         Is::Link { target } => Some(target.clone()),
         _ => None,
@@ -102,8 +110,9 @@ fn one(entry: &LayerEntry, from: Option<&str>) -> LayerChanged {
         change: change.to_owned(),
         kind: kind.to_owned(),
         path: entry.path.clone(),
-        from: from.map(str::to_owned),
+        from: from.map(|from| from.path.clone()),
         mode: mode.map(|mode| format!("{mode:04o}")),
+        attributes,
         target,
         diff: diff.filter(|diff| !diff.is_empty()),
     }
@@ -120,8 +129,15 @@ impl LayerChanged {
         if let Some(target) = &self.target {
             let _ = write!(line, " -> {target}");
         }
+        let mut besides = Vec::new();
         if let Some(mode) = self.mode.as_ref().filter(|_| self.change == "changed") {
-            let _ = write!(line, " (mode {mode})");
+            besides.push(format!("mode {mode}"));
+        }
+        if !self.attributes.is_empty() {
+            besides.push(format!("attributes {}", self.attributes.join(", ")));
+        }
+        if !besides.is_empty() {
+            let _ = write!(line, " ({})", besides.join("; "));
         }
         line
     }
@@ -217,13 +233,18 @@ fn describe(report: &LayerReport, text: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use helve_core::files::ContentId;
+    use helve_core::files::{Attributes, ContentId};
     use pretty_assertions::assert_eq;
 
     use super::*;
 
     fn file(text: &str, mode: u32) -> Is {
-        Is::File { id: ContentId(text.to_owned()), mode }
+        Is::File { id: ContentId(text.to_owned()), mode, attributes: Attributes::NONE }
+    }
+
+    fn marked(text: &str, mode: u32, names: &[&str]) -> Is {
+        let attributes = names.iter().map(|name| (*name, &b"1"[..])).collect();
+        Is::File { id: ContentId(text.to_owned()), mode, attributes }
     }
 
     fn entry(path: &str, was: Is, is: Is) -> LayerEntry {
@@ -242,10 +263,14 @@ mod tests {
             entry("b", Is::Absent, file("one", 0o644)),
             entry("c", Is::Absent, file("one", 0o644)),
             entry("d", file("x", 0o644), file("x", 0o755)),
-            entry("e", Is::Absent, Is::Folder { mode: 0o755 }),
+            entry("e", Is::Absent, Is::Folder { mode: 0o755, attributes: Attributes::NONE }),
             entry("f", Is::Link { target: "old".into() }, Is::Link { target: "new".into() }),
             entry("g", file("before", 0o644), file("after", 0o644)),
             entry("h", file("gone", 0o644), Is::Absent),
+            entry("i", file("x", 0o644), marked("x", 0o600, &["user.a", "user.b"])),
+            entry("j", marked("moved", 0o644, &["user.a"]), Is::Absent),
+            entry("k", Is::Absent, marked("moved", 0o644, &["user.a"])),
+            entry("l", Is::Absent, marked("new", 0o644, &["user.a"])),
         ];
         let report =
             LayerReport { outcome: LayerOutcome::Pending, changes, left_out: Vec::new(), linked: Vec::new() };
@@ -260,6 +285,9 @@ mod tests {
                 "changed link f -> new",
                 "changed g",
                 "deleted h",
+                "changed i (mode 0600; attributes user.a, user.b)",
+                "renamed j to k",
+                "added l (attributes user.a)",
             ]
         );
         let call = CallId::from_parts(1, 1);

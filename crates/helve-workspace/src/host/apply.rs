@@ -32,6 +32,8 @@ enum Back {
     Return { key: Key, from: Spot, to: Spot },
     /// A file or a directory gets the permission bits again that it had.
     Chmod { key: Key, at: Spot, to: u32 },
+    /// It gets the value of an extended attribute again that it had, or loses it again.
+    Attribute { key: Key, at: Spot, name: String, to: Option<Vec<u8>> },
 }
 
 /// Makes all steps or none. On success the changes are on the disk.
@@ -187,6 +189,13 @@ fn take(staging: &mut Staging<'_>, step: Step, done: &mut Vec<Back>) -> Result<(
             Err(Errno::NOENT | Errno::LOOP) => return Err(refuse::raced(&host.shown(&key))),
             Err(error) => return Err(staging.cannot("change", &key, error)),
         },
+        Step::Attribute { key, at, name, from, to } => {
+            match sys.attribute_at(&at.dir, &at.name, &name, to.as_deref()) {
+                Ok(()) => done.push(Back::Attribute { key, at, name, to: from }),
+                Err(Errno::NOENT | Errno::LOOP) => return Err(refuse::raced(&host.shown(&key))),
+                Err(error) => return Err(host.cannot_have(&key, &name, error)),
+            }
+        }
     }
     Ok(())
 }
@@ -259,6 +268,7 @@ fn take_back(host: &Host, back: Back) -> Result<(), Errno> {
         Back::Restore { at, copy, .. } => sys.replace(&at.dir, &copy.name, &at.name),
         Back::Return { from, to, .. } => sys.place(&from.dir, &from.name, &to.dir, &to.name),
         Back::Chmod { at, to, .. } => sys.chmod_at(&at.dir, &at.name, to),
+        Back::Attribute { at, name, to, .. } => sys.attribute_at(&at.dir, &at.name, &name, to.as_deref()),
     }
 }
 
@@ -269,7 +279,8 @@ impl Back {
             | Back::SwapAgain { key, .. }
             | Back::Restore { key, .. }
             | Back::Return { key, .. }
-            | Back::Chmod { key, .. } => key,
+            | Back::Chmod { key, .. }
+            | Back::Attribute { key, .. } => key,
         }
     }
 }

@@ -1,19 +1,29 @@
-//! What a file keeps when its content is replaced: owner, mode, access control list and extended attributes.
+//! What a file keeps when its content is replaced: owner, mode, access control list and extended attributes; and what it
+//! gets where a turn says its attributes.
 //!
 //! Owner and mode are kept or the change is refused. The rest is kept as far as the file system and the kernel let an
 //! ordinary process. The bits that lend a program its owner's rights are taken away, as the kernel does on a write.
+//! Attributes that a turn says are exactly those, or the change is refused.
+//!
+//! Who may not write into a file may not give it attributes of users, and a list and the bits say the same twice: so those of
+//! users come first, then the bits, then lists.
 
 use std::ffi::CStr;
 use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
 
+use helve_core::ToolError;
+use helve_core::files::{ACCESS_LIST, Attributes, DEFAULT_LIST, OF_USERS};
 use rustix::fs::{Gid, Mode, Stat, Uid, XattrFlags};
 use rustix::io::Errno;
 
+use super::Host;
+use super::stage::{Spot, Step};
 use super::sys::Sys;
+use crate::attributes::MAX_BYTES;
+use crate::commit::Key;
+use crate::names::show;
 
-/// Lists and values of attributes beyond this are not kept; Linux allows no larger ones.
-const MAX_BYTES: usize = 64 << 10;
-const ACCESS_LIST: &CStr = c"system.posix_acl_access";
 /// Rights of a program, which a changed program does not inherit.
 const CAPABILITIES: &CStr = c"security.capability";
 
@@ -22,8 +32,16 @@ pub(super) fn copy(sys: &Sys, old: &File, new: &File) -> Result<(), Errno> {
     let was = rustix::fs::fstat(old)?;
     let is = rustix::fs::fstat(new)?;
     copy_owner(sys, &was, &is, new)?;
-    sys.call("chmod", || rustix::fs::fchmod(new, Mode::from_raw_mode(was.st_mode & 0o1777)))?;
-    copy_extended(old, new);
+    copy_extended(old, new, |_| true);
+    // Last: a file that its owner may not write takes no attributes.
+    sys.call("chmod", || rustix::fs::fchmod(new, Mode::from_raw_mode(was.st_mode & 0o1777)))
+}
+
+/// The same but for the bits, and for attributes that a turn says.
+pub(super) fn copy_rest(sys: &Sys, old: &File, new: &File) -> Result<(), Errno> {
+    let (was, is) = (rustix::fs::fstat(old)?, rustix::fs::fstat(new)?);
+    copy_owner(sys, &was, &is, new)?;
+    copy_extended(old, new, |name| !name.to_str().is_ok_and(Attributes::is_taken));
     Ok(())
 }
 
@@ -36,14 +54,14 @@ fn copy_owner(sys: &Sys, was: &Stat, is: &Stat, new: &File) -> Result<(), Errno>
     sys.call("chown", || rustix::fs::fchown(new, owner, group))
 }
 
-fn copy_extended(old: &File, new: &File) {
+fn copy_extended(old: &File, new: &File, wanted: impl Fn(&CStr) -> bool) {
     let mut list = vec![0_u8; MAX_BYTES];
     let Ok(len) = rustix::fs::flistxattr(old, &mut list[..]) else { return };
     let mut has_list = false;
     for name in list[..len].split_inclusive(|byte| *byte == 0) {
         let Ok(name) = CStr::from_bytes_with_nul(name) else { continue };
-        has_list |= name == ACCESS_LIST;
-        if name == CAPABILITIES {
+        has_list |= name.to_bytes() == ACCESS_LIST.as_bytes();
+        if name == CAPABILITIES || !wanted(name) {
             continue;
         }
         let mut value = vec![0_u8; MAX_BYTES];
@@ -55,5 +73,76 @@ fn copy_extended(old: &File, new: &File) {
     if !has_list {
         // One that the new file got from its directory.
         let _ = rustix::fs::fremovexattr(new, ACCESS_LIST);
+    }
+}
+
+/// Gives what is staged exactly these bits and attributes.
+pub(super) fn give(
+    sys: &Sys,
+    new: impl AsFd,
+    bits: u32,
+    attributes: &Attributes,
+) -> Result<(), (Option<String>, Errno)> {
+    let new = new.as_fd();
+    let set = |(name, value): (&str, &[u8])| {
+        let set = || rustix::fs::fsetxattr(new, name, value, XattrFlags::empty());
+        sys.call("setxattr", set).map_err(|error| (Some(name.to_owned()), error))
+    };
+    let is_list = |(name, _): &(&str, &[u8])| !name.starts_with(OF_USERS);
+    attributes.iter().filter(|one| !is_list(one)).try_for_each(set)?;
+    sys.call("chmod", || rustix::fs::fchmod(new, Mode::from_raw_mode(bits)))
+        .map_err(|error| (None, error))?;
+    attributes.iter().filter(is_list).try_for_each(set)?;
+    // Those that it got from the directory that it is made in.
+    for name in lists(new).into_iter().filter(|name| attributes.get(name).is_none()) {
+        let remove = || rustix::fs::fremovexattr(new, name);
+        sys.call("removexattr", remove).map_err(|error| (Some(name.to_owned()), error))?;
+    }
+    Ok(())
+}
+
+/// The access control lists that something new has.
+fn lists(new: BorrowedFd<'_>) -> Vec<&'static str> {
+    let mut names = [0_u8; 1024];
+    let Ok(len) = rustix::fs::flistxattr(new, &mut names[..]) else { return Vec::new() };
+    let names = names.get(..len).unwrap_or_default();
+    let has = |list: &&str| names.split(|byte| *byte == 0).any(|name| name == list.as_bytes());
+    [ACCESS_LIST, DEFAULT_LIST].into_iter().filter(has).collect()
+}
+
+/// The steps that give what stays where it is other bits and attributes, each of one moment.
+pub(super) fn steps(key: &Key, at: &Spot, from: (u32, &Attributes), to: (u32, &Attributes)) -> Vec<Step> {
+    let differing = from.1.differing(to.1);
+    let (of_users, lists): (Vec<_>, Vec<_>) =
+        differing.into_iter().partition(|name| name.starts_with(OF_USERS));
+    let attribute = |name: &str| Step::Attribute {
+        key: key.clone(),
+        at: at.clone(),
+        name: name.to_owned(),
+        from: from.1.get(name).map(<[u8]>::to_vec),
+        to: to.1.get(name).map(<[u8]>::to_vec),
+    };
+    let chmod =
+        |from: u32, to: u32| (from != to).then(|| Step::Chmod { key: key.clone(), at: at.clone(), from, to });
+    let open = if of_users.is_empty() { from.0 } else { from.0 | 0o200 };
+    let before = chmod(from.0, open).into_iter().chain(of_users.into_iter().map(attribute));
+    before.chain(chmod(open, to.0)).chain(lists.into_iter().map(attribute)).collect()
+}
+
+impl Host {
+    /// Why something did not get an attribute.
+    pub(super) fn cannot_have(&self, key: &Key, name: &str, error: Errno) -> ToolError {
+        let why = match error {
+            Errno::OPNOTSUPP => "the file system has no such attributes".to_owned(),
+            Errno::NOSPC | Errno::DQUOT | Errno::TOOBIG | Errno::RANGE => {
+                "the file system has no room for it".to_owned()
+            }
+            error => error.to_string(),
+        };
+        let (path, name) = (show(&self.shown(key)), show(name));
+        ToolError::failed(format!(
+            "'{path}' cannot have the extended attribute '{name}': {why}. Nothing was changed."
+        ))
+        .hint("Let the command do without it, or put the workspace on a file system that has it.")
     }
 }

@@ -15,6 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use helve_core::files::Attributes;
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use super::resolve::open_beneath;
 use super::stage::{Spot, Step};
 use super::sys::Sys;
+use crate::attributes::{self, MAX_BYTES as MAX_VALUE};
 
 /// What the names of these files end with.
 pub(super) const SUFFIX: &str = ".steps";
@@ -66,6 +68,8 @@ enum Mark {
     Directory { place: (u64, u64) },
     /// A file or a directory that stays where it is and gets other permission bits.
     Bits { place: (u64, u64), from: u32, to: u32 },
+    /// The same with an extended attribute: the values alone, none where it is not there.
+    Attribute { place: (u64, u64), name: String, from: Attributes, to: Attributes },
 }
 
 /// A commit whose steps are noted. Dropping it leaves the note to the next start.
@@ -116,7 +120,7 @@ pub(super) fn note(sys: &Sys, path: PathBuf, roots: &[&Path], steps: &[Step]) ->
 /// What is noted of a step.
 fn noted(step: &Step) -> Result<Noted, Errno> {
     let (swap, from, to) = match step {
-        Step::Chmod { at, .. } => (false, at, at),
+        Step::Chmod { at, .. } | Step::Attribute { at, .. } => (false, at, at),
         Step::Place { temp, to, .. } => (false, temp, to),
         Step::Swap { temp, to, .. } => (true, temp, to),
         Step::Rename { from, to, .. } => (false, from, to),
@@ -126,6 +130,13 @@ fn noted(step: &Step) -> Result<Noted, Errno> {
         Step::HideDir { .. } => Mark::Directory { place: place(&stat(&from.dir, &from.name)?) },
         Step::Chmod { from: bits, to, .. } => {
             Mark::Bits { place: place(&stat(&from.dir, &from.name)?), from: *bits, to: *to }
+        }
+        Step::Attribute { name, from: was, to, .. } => {
+            let alone = |value: &Option<Vec<u8>>| {
+                value.iter().map(|value| (name.as_str(), value.as_slice())).collect()
+            };
+            let place = place(&stat(&from.dir, &from.name)?);
+            Mark::Attribute { place, name: name.clone(), from: alone(was), to: alone(to) }
         }
         _ => Mark::of(&from.dir, &from.name, usize::MAX)?,
     };
@@ -163,6 +174,10 @@ impl Mark {
                 place: place(&stat),
                 from: *from,
                 to: stat.st_mode & 0o7777,
+            }),
+            Mark::Attribute { name: attribute, from, .. } => stat(dir, name).and_then(|stat| {
+                let to = one_attribute(dir, name, attribute)?;
+                Ok(Mark::Attribute { place: place(&stat), name: attribute.clone(), from: from.clone(), to })
             }),
         };
         match now {
@@ -277,6 +292,9 @@ impl Noted {
         let (Some(from), Some(to), true) = (from, to, taken) else { return Ok(()) };
         let done = match (self.swap, not_taken) {
             _ if let Mark::Bits { from: bits, .. } = self.what => sys.chmod_at(to, is, bits),
+            _ if let Mark::Attribute { name, from, .. } = &self.what => {
+                sys.attribute_at(to, is, name, from.get(name))
+            }
             (true, false) => {
                 sys.exchange(to, was, is).and_then(|()| match self.what.is_at(Some(from), was)? {
                     true => Ok(()),
@@ -294,6 +312,18 @@ impl Noted {
             Err(Errno::EXIST | Errno::NOENT | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(()),
             other => other,
         }
+    }
+}
+
+/// An extended attribute of what is at a name, alone.
+fn one_attribute(dir: &OwnedFd, name: &str, attribute: &str) -> Result<Attributes, Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let place = rustix::fs::openat(dir, name, flags, Mode::empty())?;
+    let mut value = vec![0; MAX_VALUE];
+    match rustix::fs::getxattr(attributes::link(&place), attribute, &mut value[..]) {
+        Ok(len) => Ok(std::iter::once((attribute, value.get(..len).unwrap_or_default())).collect()),
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(Attributes::NONE),
+        Err(error) => Err(error),
     }
 }
 

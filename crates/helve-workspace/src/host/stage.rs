@@ -45,6 +45,8 @@ pub(super) enum Step {
     HideDir { key: Key, from: Spot, temp: Spot },
     /// A file or a directory gets other permission bits.
     Chmod { key: Key, at: Spot, from: u32, to: u32 },
+    /// It gets another value of an extended attribute, or loses it.
+    Attribute { key: Key, at: Spot, name: String, from: Option<Vec<u8>>, to: Option<Vec<u8>> },
 }
 
 /// What is staged for one commit.

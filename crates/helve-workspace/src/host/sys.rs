@@ -1,11 +1,13 @@
 //! The system calls of a commit, each in one place, so that a test can make any of them fail.
 
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::buffer::spare_capacity;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, Stat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, Stat, XattrFlags};
 use rustix::io::Errno;
+
+use crate::attributes;
 
 /// What a test has happen before a call: an error, or nothing.
 #[cfg(test)]
@@ -155,17 +157,41 @@ impl Sys {
         }
     }
 
-    /// Gives a file or a directory other permission bits; a link is `LOOP`.
-    pub(super) fn chmod_at(&self, dir: &OwnedFd, name: &str, mode: u32) -> Result<(), Errno> {
+    /// Opens a file or a directory only to name it; a link is `LOOP`.
+    fn place_at(&self, dir: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let place = self.call("open", || rustix::fs::openat(dir, name, flags, Mode::empty()))?;
-        let kind = FileType::from_raw_mode(rustix::fs::fstat(&place)?.st_mode);
-        if kind == FileType::Symlink {
-            return Err(Errno::LOOP);
+        match FileType::from_raw_mode(rustix::fs::fstat(&place)?.st_mode) {
+            FileType::Symlink => Err(Errno::LOOP),
+            _ => Ok(place),
         }
-        // The link stands for the descriptor itself, not for a name.
-        let link = format!("/proc/self/fd/{}", place.as_raw_fd());
+    }
+
+    /// Gives a file or a directory other permission bits; a link is `LOOP`.
+    pub(super) fn chmod_at(&self, dir: &OwnedFd, name: &str, mode: u32) -> Result<(), Errno> {
+        let place = self.place_at(dir, name)?;
+        let link = attributes::link(&place);
         self.call("chmod", || rustix::fs::chmod(&link, Mode::from_raw_mode(mode)))
+    }
+
+    /// Gives a file or a directory another value of an extended attribute, or takes it away; a link is `LOOP`.
+    pub(super) fn attribute_at(
+        &self,
+        dir: &OwnedFd,
+        name: &str,
+        attribute: &str,
+        value: Option<&[u8]>,
+    ) -> Result<(), Errno> {
+        let place = self.place_at(dir, name)?;
+        let link = attributes::link(&place);
+        let Some(value) = value else {
+            return match self.call("removexattr", || rustix::fs::removexattr(&link, attribute)) {
+                // It has none already.
+                Err(Errno::NODATA) => Ok(()),
+                other => other,
+            };
+        };
+        self.call("setxattr", || rustix::fs::setxattr(&link, attribute, value, XattrFlags::empty()))
     }
 
     /// Waits until the disk has everything of a file system: less than a wait for each of many files.

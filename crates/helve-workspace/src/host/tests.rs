@@ -246,13 +246,14 @@ fn a_commit_of_every_kind() {
 fn a_replaced_file_keeps_what_is_not_its_content() {
     let scene = Scene::new();
     let path = scene.ws().join("a.txt");
+    // Before its owner may not write it any more.
+    let attribute =
+        rustix::fs::setxattr(&path, "user.note", b"kept", rustix::fs::XattrFlags::empty()).is_ok();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
     let root = rustix::process::geteuid().is_root();
     if root {
         std::os::unix::fs::chown(&path, Some(1234), Some(4321)).unwrap();
     }
-    let attribute =
-        rustix::fs::setxattr(&path, "user.note", b"kept", rustix::fs::XattrFlags::empty()).is_ok();
     let files = scene.files();
     assert_eq!(write(&*files, "a.txt", "new"), Ok(()));
     let now = fs::metadata(&path).unwrap();

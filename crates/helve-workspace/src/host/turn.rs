@@ -4,9 +4,9 @@
 //! neither is a conflict, and then nothing happens. The rest is a commit like any other: staged beside, kept for an undo,
 //! exchanged step by step, and taken back if a step fails.
 //!
-//! A file that is replaced keeps its owner, its access control list and its extended attributes; its mode and its time are
-//! those of the turn. What is new belongs to the owner of the workspace where Helve may say so. A file of which only the bits
-//! differ is not written anew.
+//! A file that is replaced keeps its owner and the attributes that belong to the system; its mode, its time, its access control
+//! list and the extended attributes of users are those of the turn. What is new belongs to the owner of the workspace where
+//! Helve may say so. A file of which only bits and attributes differ is not written anew: each of them changes by itself.
 //!
 //! Long file: looking, keeping and staging go by the same record of one path, which nobody else needs.
 
@@ -16,7 +16,7 @@ use std::fs::{File, FileTimes};
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use helve_core::files::{ContentId, Is, Turn, Turned, Turns, Was};
+use helve_core::files::{Attributes, ContentId, Is, Turn, Turned, Turns, Was};
 use helve_core::limits::fixed::LAYER_CHANGES;
 use helve_core::{Cancel, ErrorKind, ToolError};
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Uid};
@@ -26,6 +26,7 @@ use super::resolve::{cannot_open, open_place, special_kind};
 use super::stage::{MOST_UNFLUSHED, Spot, Staging, Step};
 use super::world::{HostWorld, Identity};
 use super::{Handle, Host, apply, attributes};
+use crate::attributes::read;
 use crate::commit::{Key, World, content_id};
 use crate::layer::several;
 use crate::names::{self, show};
@@ -140,13 +141,21 @@ impl Handle {
             match &one.now {
                 Is::Absent => undo.before(&shown, Was::Absent, &one.turn.to)?,
                 Is::Directory => undo.before(&shown, Was::Directory, &one.turn.to)?,
-                Is::Folder { mode } => undo.before(&shown, Was::Folder { mode: *mode }, &one.turn.to)?,
+                Is::Folder { mode, attributes } => {
+                    let was = Was::Folder { mode: *mode, attributes: attributes.clone() };
+                    undo.before(&shown, was, &one.turn.to)?;
+                }
                 Is::Link { target } => undo.before(&shown, Was::Link { target }, &one.turn.to)?,
-                Is::File { id, mode } => {
+                Is::File { id, mode, attributes } => {
                     let (file, stat) = self.host.open_due(one)?;
                     let len = stat.st_size.cast_unsigned();
                     let content = &mut Watched { reader: &file, cancel: &self.scope.cancel }.take(len);
-                    undo.before(&shown, Was::File { id, content, len, mode: *mode }, &one.turn.to)?;
+                    let attributes = attributes.clone();
+                    undo.before(
+                        &shown,
+                        Was::File { id, content, len, mode: *mode, attributes },
+                        &one.turn.to,
+                    )?;
                     if several(&stat) {
                         match firsts.entry((stat.st_dev, stat.st_ino)) {
                             Entry::Vacant(place) => {
@@ -188,8 +197,14 @@ impl Host {
         let failed = |error: Errno| refuse::system("read", &shown, error);
         let stat = rustix::fs::fstat(place).map_err(failed)?;
         let mode = stat.st_mode & 0o7777;
+        let attributes = || {
+            read(place, None).map_err(|unread| {
+                let message = format!("The extended attributes of '{}': {}.", show(&shown), unread.why());
+                ToolError::failed(message)
+            })
+        };
         let is = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Directory => Is::Folder { mode },
+            FileType::Directory => Is::Folder { mode, attributes: attributes()? },
             FileType::Symlink => {
                 let target = rustix::fs::readlinkat(place, "", Vec::new()).map_err(failed)?;
                 let target = target.into_string().map_err(|_| failed(Errno::ILSEQ))?;
@@ -200,7 +215,7 @@ impl Host {
                 let mut hasher = blake3::Hasher::new();
                 let mut reader = Watched { reader: &file, cancel };
                 hasher.update_reader(&mut reader).map_err(|error| failed(super::errno(&error)))?;
-                Is::File { id: content_id(&hasher), mode }
+                Is::File { id: content_id(&hasher), mode, attributes: attributes()? }
             }
             _ => return Err(refuse::special(&shown, special_kind(&stat))),
         };
@@ -294,8 +309,9 @@ fn stage(staging: &mut Staging<'_>, due: &[Due<'_>], turns: &Turns) -> Result<()
     let mut bits = Vec::new();
     for one in due.iter().filter(|one| is_new(one) && is_dir(&one.turn.to)) {
         staging.directory(&one.key)?;
-        if let Is::Folder { mode } = one.turn.to {
-            bits.push((one.key.clone(), mode));
+        if let Is::Folder { mode, attributes } = &one.turn.to {
+            staging.open_directory(&one.key)?;
+            bits.push((one.key.clone(), *mode, attributes));
         }
     }
     let mut last = Vec::new();
@@ -307,15 +323,15 @@ fn stage(staging: &mut Staging<'_>, due: &[Due<'_>], turns: &Turns) -> Result<()
         match (&one.now, &one.turn.to) {
             (_, Is::Absent | Is::Directory) => {}
             (_, Is::Folder { .. }) if is_new(one) => {}
-            (Is::File { id: was, mode: from }, Is::File { id, mode })
+            (Is::File { id: was, mode: from, attributes: had }, Is::File { id, mode, attributes })
                 if was == id && one.turn.same_as.is_none() =>
             {
                 let at = staging.spot(&key)?;
-                last.push(Step::Chmod { key, at, from: *from, to: *mode & BITS });
+                last.push(attributes::steps(&key, &at, (*from, had), (*mode & BITS, attributes)));
             }
-            (Is::Folder { mode: from }, Is::Folder { mode }) => {
+            (Is::Folder { mode: from, attributes: had }, Is::Folder { mode, attributes }) => {
                 let at = staging.spot(&key)?;
-                last.push(Step::Chmod { key, at, from: *from, to: *mode & FOLDER_BITS });
+                last.push(attributes::steps(&key, &at, (*from, had), (*mode & FOLDER_BITS, attributes)));
             }
             (_, to) if is_new(one) => {
                 let at = staging.new_place(&key)?;
@@ -333,14 +349,14 @@ fn stage(staging: &mut Staging<'_>, due: &[Due<'_>], turns: &Turns) -> Result<()
             }
         }
     }
-    for (key, mode) in bits.iter().rev() {
-        staging.finish_directory(key, *mode)?;
+    for (key, mode, attributes) in bits.iter().rev() {
+        staging.finish_directory(key, *mode, attributes)?;
     }
     if !turned {
         hide(staging, due, &goes)?;
     }
     // A directory may not be entered any more afterwards, so the inner ones come first.
-    staging.steps.extend(last.into_iter().rev());
+    staging.steps.extend(last.into_iter().rev().flatten());
     staging.settle(due)
 }
 
@@ -354,7 +370,7 @@ fn hide(
     let gone = |key: &Key| leaves.contains(key);
     for one in due.iter().filter(|one| goes(one)) {
         // Out of a directory that its owner may not change nothing goes.
-        if let Is::Folder { mode } = one.now
+        if let Is::Folder { mode, .. } = one.now
             && mode & 0o300 != 0o300
         {
             let at = staging.spot(&one.key)?;
@@ -469,7 +485,7 @@ impl Staging<'_> {
                     sys.call("chown", give).map_err(cannot)?;
                 }
             }
-            Is::File { id, mode } => {
+            Is::File { id, mode, attributes } => {
                 if self.second_name(one, at, placed)? {
                     return Ok(());
                 }
@@ -478,7 +494,7 @@ impl Staging<'_> {
                 match (&one.now, owner) {
                     (Is::File { .. }, _) => {
                         let (old, _) = host.open_due(one)?;
-                        attributes::copy(sys, &old, &file).map_err(cannot)?;
+                        attributes::copy_rest(sys, &old, &file).map_err(cannot)?;
                     }
                     (_, Some((user, group))) => {
                         sys.call("chown", || rustix::fs::fchown(&file, Some(user), Some(group)))
@@ -486,8 +502,7 @@ impl Staging<'_> {
                     }
                     _ => {}
                 }
-                let mode = Mode::from_raw_mode(*mode & BITS);
-                sys.call("chmod", || rustix::fs::fchmod(&file, mode)).map_err(cannot)?;
+                self.give(key, &file, *mode & BITS, attributes)?;
                 if let Some(time) = one.turn.modified {
                     // A time that the file system does not know is no reason to fail.
                     let _ = file.set_times(FileTimes::new().set_modified(time));
@@ -528,8 +543,30 @@ impl Staging<'_> {
         Err(ToolError::new(ErrorKind::NotFound, message).hint("Run the command again."))
     }
 
-    /// A new directory has everything in it: it gets its owner and its bits.
-    fn finish_directory(&self, key: &Key, mode: u32) -> Result<(), ToolError> {
+    /// Gives what is staged its bits and its attributes.
+    fn give(&self, key: &Key, to: impl AsFd, bits: u32, attributes: &Attributes) -> Result<(), ToolError> {
+        let given = attributes::give(&self.host.sys, to, bits, attributes);
+        given.map_err(|(name, error)| match name {
+            Some(name) => self.host.cannot_have(key, &name, error),
+            None => self.cannot("write", key, error),
+        })
+    }
+
+    /// A new directory may have bits from a list of the one that it is made in with which nothing can be put into it.
+    fn open_directory(&self, key: &Key) -> Result<(), ToolError> {
+        let Some(dir) = self.new_dirs.get(key) else { return Ok(()) };
+        let cannot = |error| self.cannot("make", key, error);
+        let bits = rustix::fs::fstat(dir).map_err(cannot)?.st_mode & 0o7777;
+        if bits & 0o700 == 0o700 {
+            return Ok(());
+        }
+        // The bit that says whose group new files get stays.
+        let open = || rustix::fs::fchmod(dir, Mode::from_raw_mode(bits | 0o700));
+        self.host.sys.call("chmod", open).map_err(cannot)
+    }
+
+    /// A new directory has everything in it: it gets its owner, its bits and its attributes.
+    fn finish_directory(&self, key: &Key, mode: u32, attributes: &Attributes) -> Result<(), ToolError> {
         let Some(dir) = self.new_dirs.get(key) else { return Ok(()) };
         let cannot = |error: Errno| self.cannot("make", key, error);
         let dir: &OwnedFd = dir;
@@ -539,9 +576,6 @@ impl Staging<'_> {
                 .call("chown", || rustix::fs::fchown(dir.as_fd(), Some(user), Some(group)))
                 .map_err(cannot)?;
         }
-        self.host
-            .sys
-            .call("chmod", || rustix::fs::fchmod(dir.as_fd(), Mode::from_raw_mode(mode & FOLDER_BITS)))
-            .map_err(cannot)
+        self.give(key, dir, mode & FOLDER_BITS, attributes)
     }
 }

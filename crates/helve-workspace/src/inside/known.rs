@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use helve_core::files::{Act, Change, ContentId, Expect, FileContent, FileStat, Is};
+use helve_core::files::{Act, Attributes, Change, ContentId, Expect, FileContent, FileStat, Is};
 
 use super::wire::Had;
 use crate::commit;
@@ -87,7 +87,7 @@ impl Known {
 
     fn guess_one(&self, change: &Change, key: &str) -> Option<Guess> {
         let Act::Put(content) = &change.act else { return None };
-        let will_be = |mode| Is::File { id: commit::id_of(content), mode };
+        let will_be = |mode| Is::File { id: commit::id_of(content), mode, attributes: Attributes::NONE };
         let path = key.to_owned();
         if change.expect == Expect::Absent {
             return Some(Guess { path, had: Had::Absent, will_be: will_be(NEW_MODE), bytes: Arc::default() });

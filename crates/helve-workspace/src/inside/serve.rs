@@ -171,7 +171,7 @@ impl UndoSink for Keeper {
             Was::Absent => Had::Absent,
             Was::Directory | Was::Folder { .. } => Had::Directory,
             Was::Link { .. } => return Err(changed_meanwhile(path)),
-            Was::File { id, content: source, len, mode } => {
+            Was::File { id, content: source, len, mode, .. } => {
                 if state.bytes.len() as u64 + len > self.1 {
                     let message = format!("More than {} bytes would have to be kept to undo this.", self.1);
                     return Err(ToolError::new(ErrorKind::TooLarge, message)

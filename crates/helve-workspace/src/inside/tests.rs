@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::fs;
 
-use helve_core::files::{Expect, PageStart, SeenFiles, UndoSink};
+use helve_core::files::{Attributes, Expect, PageStart, SeenFiles, UndoSink};
 use helve_core::{Cancel, Ended, OutputSink, SandboxReport, Stream};
 use pretty_assertions::assert_eq;
 
@@ -273,7 +273,7 @@ fn what_was_there_stays_kept_where_the_helper_dies_while_it_changes_files() {
 /// A helper that somebody replaced cannot have anything kept, and later put back, at a path of its own choice.
 #[test]
 fn only_what_was_named_is_kept() {
-    let is = Is::File { id: ContentId("b3:0".into()), mode: 0o644 };
+    let is = Is::File { id: ContentId("b3:0".into()), mode: 0o644, attributes: Attributes::NONE };
     for (path, believed) in [("src/a.txt", true), ("src", false), (".git/hooks/x", false), ("src/a", false)] {
         let had = Had::File { id: ContentId("b3:0".into()), len: 4, mode: 0o755 };
         let told = Told::Collected(vec![(path.to_owned(), had, is.clone())]);

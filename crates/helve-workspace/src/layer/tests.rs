@@ -1,13 +1,15 @@
 //! Layers read as the overlay leaves them: whiteouts, opaque directories, renames, links and modes, and what a turn of the
 //! workspace makes of them.
 
+mod attributes;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use helve_core::files::{Contents, FilesBridge, FilesScope, Turn, Turns};
+use helve_core::files::{Attributes, Contents, FilesBridge, FilesScope, Turn, Turns};
 use helve_core::{LayerPart, PathRules};
 use pretty_assertions::assert_eq;
 use rustix::fs::{CWD, XattrFlags, makedev};
@@ -75,6 +77,13 @@ impl Scene {
         rustix::fs::setxattr(&path, OPAQUE, b"y", XattrFlags::empty()).is_ok()
     }
 
+    /// Gives an attribute; false where the file system has no such attributes.
+    fn mark(&self, path: &str, name: &str, value: &[u8]) -> bool {
+        let set = rustix::fs::setxattr(self.folder.path().join(path), name, value, XattrFlags::empty());
+        assert!(matches!(set, Ok(()) | Err(Errno::OPNOTSUPP)), "{path} {name} {set:?}");
+        set.is_ok()
+    }
+
     fn read(&mut self) -> LayerRead {
         let upper = rustix::fs::open(self.folder.path().join("upper"), OFlags::PATH, Mode::empty()).unwrap();
         let layer = Layer {
@@ -111,6 +120,11 @@ impl Scene {
                     self.held.keep(&mut File::open(&path).unwrap()).unwrap();
                     format!("{mode:o} {} {}", data.nlink(), fs::read_to_string(&path).unwrap())
                 };
+                let marks = match data.is_symlink() {
+                    true => Attributes::NONE,
+                    false => crate::attributes::read(File::open(&path).unwrap(), None).unwrap(),
+                };
+                let what = if marks.is_none() { what } else { format!("{what} {marks:?}") };
                 found.insert(path.strip_prefix(self.lower()).unwrap().to_str().unwrap().to_owned(), what);
             }
         }
@@ -313,4 +327,16 @@ fn a_handle_of_a_tool_turns_nothing() {
     assert_eq!(tokio.block_on(async { files.turn(turns).await }).unwrap_err().kind, ErrorKind::Blocked);
     assert_eq!(tokio.block_on(async { files.now("a").await }).unwrap_err().kind, ErrorKind::Blocked);
     assert_eq!(fs::read_to_string(scene.lower().join("a")).unwrap(), "a");
+}
+
+/// Its names can be read, and nothing of it be reached.
+#[test]
+fn a_directory_that_its_owner_may_not_enter_is_read() {
+    let mut scene = Scene::new();
+    scene.put("upper/shut/in", "in", 0o644);
+    fs::set_permissions(scene.folder.path().join("upper/shut"), fs::Permissions::from_mode(0o600)).unwrap();
+    let read = scene.read();
+    let paths: Vec<&str> = read.changes.iter().map(|change| change.path.as_str()).collect();
+    assert_eq!(paths, ["shut", "shut/in"]);
+    assert!(matches!(read.changes[0].is, Is::Folder { mode: 0o600, .. }), "{read:?}");
 }

@@ -13,7 +13,8 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{Gid, Mode, OFlags, ResolveFlags, Uid};
+use helve_core::files::Attributes;
+use rustix::fs::{Gid, Mode, OFlags, ResolveFlags, Uid, XattrFlags};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, OpenTreeFlags, UnmountFlags};
 
@@ -140,6 +141,7 @@ fn overlay(memory: &OwnedFd, name: &str, lower: &OwnedFd) -> Result<(OwnedFd, Ow
         Mode::from_raw_mode(stat.st_mode & 0o7777),
         rustix::fs::AtFlags::empty(),
     )?;
+    copy_attributes(lower, &upper);
     let system = rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
     // By descriptor: no name has to be written so that an option cannot misread it.
     for (key, directory) in [("lowerdir", lower), ("upperdir", &upper), ("workdir", &work)] {
@@ -148,6 +150,25 @@ fn overlay(memory: &OwnedFd, name: &str, lower: &OwnedFd) -> Result<(OwnedFd, Ow
     }
     rustix::mount::fsconfig_set_flag(system.as_fd(), "userxattr")?;
     Ok((mount(system.as_fd())?, upper))
+}
+
+/// The attributes at the top, above all the list that what is made in it begins with. One that names somebody whom this
+/// namespace does not know cannot be given.
+fn copy_attributes(lower: &OwnedFd, upper: &OwnedFd) {
+    const MAX_BYTES: usize = 64 << 10;
+    let link = |of: &OwnedFd| format!("/proc/self/fd/{}", of.as_raw_fd());
+    let (from, to) = (link(lower), link(upper));
+    let mut list = vec![0; MAX_BYTES];
+    let len = rustix::fs::listxattr(&from, &mut list[..]).unwrap_or_default();
+    let names = list.get(..len).unwrap_or_default().split(|byte| *byte == 0);
+    let names = names.filter_map(|name| std::str::from_utf8(name).ok());
+    for name in names.filter(|name| Attributes::is_taken(name)) {
+        let mut value = vec![0; MAX_BYTES];
+        if let Ok(len) = rustix::fs::getxattr(&from, name, &mut value[..]) {
+            let value = value.get(..len).unwrap_or_default();
+            let _ = rustix::fs::setxattr(&to, name, value, XattrFlags::empty());
+        }
+    }
 }
 
 fn mount(system: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {

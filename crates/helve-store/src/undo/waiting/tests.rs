@@ -2,6 +2,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use helve_core::files::Attributes;
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
@@ -53,7 +54,12 @@ impl Scene {
 }
 
 fn record(call: &str, content: &[u8]) -> UndoRecord {
-    let is = FileState::File { id: Blobs::id_of(content), mode: 0o644, dropped: false };
+    let is = FileState::File {
+        id: Blobs::id_of(content),
+        mode: 0o644,
+        dropped: false,
+        attributes: Attributes::NONE,
+    };
     UndoRecord {
         call: call.to_owned(),
         tool: "exec".to_owned(),

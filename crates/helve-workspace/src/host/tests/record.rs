@@ -42,7 +42,7 @@ impl UndoSink for Record {
         let was = match was {
             Was::Absent => "nothing".to_owned(),
             Was::Directory => "directory".to_owned(),
-            Was::Folder { mode } => format!("directory {mode:o}"),
+            Was::Folder { mode, .. } => format!("directory {mode:o}"),
             Was::Link { target } => format!("link {target}"),
             Was::File { id, mode, .. } => {
                 let bytes = self.contents.lock().unwrap().remove(id).expect("it was given ahead");
@@ -52,9 +52,9 @@ impl UndoSink for Record {
         let is = match will_be {
             Is::Absent => "nothing".to_owned(),
             Is::Directory => "directory".to_owned(),
-            Is::Folder { mode } => format!("directory {mode:o}"),
+            Is::Folder { mode, .. } => format!("directory {mode:o}"),
             Is::Link { target } => format!("link {target}"),
-            Is::File { id, mode } => format!("file {mode:o} {}", id.0),
+            Is::File { id, mode, .. } => format!("file {mode:o} {}", id.0),
         };
         self.lines.lock().unwrap().push(format!("{path}: {was} -> {is}"));
         Ok(())

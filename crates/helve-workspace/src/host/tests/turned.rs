@@ -5,10 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use helve_core::files::{ContentId, Contents, Is, Turn, Turned, Turns};
+use helve_core::files::{
+    ACCESS_LIST, Attributes, ContentId, Contents, DEFAULT_LIST, Is, Turn, Turned, Turns,
+};
 use pretty_assertions::assert_eq;
 
 use super::*;
+use crate::attributes::read;
 use crate::host::janitor::is_temporary;
 
 type Tree = BTreeMap<String, Is>;
@@ -25,14 +28,14 @@ impl Held {
             let data = path.symlink_metadata().unwrap();
             let mode = data.mode() & 0o7777;
             if data.is_dir() {
-                Is::Folder { mode }
+                Is::Folder { mode, attributes: read(fs::File::open(&path).unwrap(), None).unwrap() }
             } else if data.is_symlink() {
                 Is::Link { target: path.read_link().unwrap().to_str().unwrap().to_owned() }
             } else {
                 let bytes = fs::read(&path).unwrap();
                 let id = commit::id_of(&bytes);
                 self.0.lock().unwrap().insert(id.0.clone(), bytes);
-                Is::File { id, mode }
+                Is::File { id, mode, attributes: read(fs::File::open(&path).unwrap(), None).unwrap() }
             }
         };
         names(dir).into_iter().map(|name| (name.clone(), is(&name))).collect()
@@ -62,6 +65,7 @@ const OLD: Rows = &[
     ("edited", "old", 0o640),
     ("both", "old", 0o644),
     ("bits", "bits", 0o644),
+    ("marked", "marked", 0o444),
     ("gone", "gone", 0o600),
     ("link", "->edited", 0),
     ("moved/from", "moved", 0o644),
@@ -75,6 +79,7 @@ const NEW: Rows = &[
     ("edited", "new", 0o640),
     ("both", "new", 0o755),
     ("bits", "bits", 0o755),
+    ("marked", "marked", 0o440),
     ("link", "->elsewhere", 0),
     ("moved/to", "moved", 0o644),
     ("fresh/deep/n", "n", 0o600),
@@ -84,6 +89,49 @@ const NEW: Rows = &[
     ("to_file", "now a file", 0o755),
     ("stays/z", "z", 0o644),
 ];
+
+/// Attributes: path, name, value.
+type Marks = &'static [(&'static str, &'static str, &'static [u8])];
+
+/// A list that lets one user read too; its owner may read and write, a group read.
+const LIST: &[u8] = b"\x02\0\0\0\x01\0\x06\0\xff\xff\xff\xff\x02\0\x04\0\xe8\x03\0\0\
+    \x04\0\x04\0\xff\xff\xff\xff\x10\0\x04\0\xff\xff\xff\xff\x20\0\0\0\xff\xff\xff\xff";
+
+const OLD_MARKS: Marks = &[
+    ("edited", "user.goes", b"1"),
+    ("edited", "user.stays", b"1"),
+    ("gone", "user.gone", b"1"),
+    ("marked", "user.goes", b""),
+    ("marked", "user.other", b"1"),
+    ("stays", "user.dir", b"1"),
+    ("stays", DEFAULT_LIST, LIST),
+];
+
+const NEW_MARKS: Marks = &[
+    ("edited", "user.new", b"\0\xff"),
+    ("edited", "user.stays", b"1"),
+    ("both", ACCESS_LIST, LIST),
+    ("marked", "user.comes", b"1"),
+    ("marked", "user.other", b"2"),
+    ("marked", ACCESS_LIST, LIST),
+    ("fresh/deep/n", "user.new", b"1"),
+    ("fresh", DEFAULT_LIST, LIST),
+    ("stays", "user.dir", b"2"),
+];
+
+/// Gives attributes, where the file system has such.
+fn mark(dir: &Path, marks: Marks) {
+    for (path, name, value) in marks {
+        let path = dir.join(path);
+        let mode = fs::metadata(&path).unwrap().permissions();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+        let set = rustix::fs::setxattr(&path, *name, value, rustix::fs::XattrFlags::empty());
+        assert!(matches!(set, Ok(()) | Err(Errno::OPNOTSUPP)), "{path:?} {name} {set:?}");
+        if *name != ACCESS_LIST {
+            fs::set_permissions(&path, mode).unwrap();
+        }
+    }
+}
 
 fn fill(dir: &Path, rows: Rows, bits: &[(&str, u32)]) {
     for (path, text, mode) in rows {
@@ -109,6 +157,8 @@ impl Fault {
         // A directory that is to go, and in which nothing may be changed as it is; another that gets other bits.
         fill(&scene.ws(), OLD, &[("shut/deep", 0o555), ("shut", 0o555), ("stays", 0o755)]);
         fill(&goal, NEW, &[("fresh/deep", 0o555), ("fresh", 0o750), ("stays", 0o711)]);
+        mark(&scene.ws(), OLD_MARKS);
+        mark(&goal, NEW_MARKS);
         for (path, text) in [("a.txt", "old\n"), ("src/lib.rs", "lib\n")] {
             fs::create_dir_all(goal.join("src")).unwrap();
             fs::write(goal.join(path), text).unwrap();
@@ -218,9 +268,20 @@ fn any_call_that_fails_once_turns_nothing_or_all() {
             }
         }
     }
-    for name in
-        ["create", "write", "fsync", "symlink", "link", "chmod", "exchange", "place", "note", "unnote"]
-    {
+    for name in [
+        "create",
+        "write",
+        "fsync",
+        "symlink",
+        "link",
+        "chmod",
+        "exchange",
+        "place",
+        "note",
+        "unnote",
+        "setxattr",
+        "removexattr",
+    ] {
         assert!(seen.contains(name), "{name} was never made to fail: {seen:?}");
     }
 }
@@ -238,9 +299,9 @@ fn when_every_later_call_fails_too_the_next_start_takes_all_of_a_turn_back() {
         });
         let now = fault.now();
         for (path, is) in &now {
-            let is_one = [&fault.old, &fault.new]
-                .iter()
-                .any(|tree| tree.get(path).is_some_and(|one| same_but_bits(one, is)));
+            let is_one = fault.old.get(path) == Some(is)
+                || fault.new.get(path) == Some(is)
+                || changes_in_place(fault.old.get(path), fault.new.get(path), is);
             let is_beside = path.split('/').any(|name| is_temporary(name.as_bytes()));
             assert!(is_one || is_beside, "call {nth}: {path} is neither old nor new");
         }
@@ -262,9 +323,17 @@ fn when_every_later_call_fails_too_the_next_start_takes_all_of_a_turn_back() {
     assert!(stuck > 0 && mixtures > 0, "{stuck} {mixtures}");
 }
 
-/// A directory that is to go is opened for that first.
-fn same_but_bits(one: &Is, other: &Is) -> bool {
-    matches!((one, other), (Is::Folder { .. }, Is::Folder { .. })) || one == other
+/// A directory that is to go is opened for that first, and where only bits and attributes differ, each changes by itself.
+fn changes_in_place(old: Option<&Is>, new: Option<&Is>, now: &Is) -> bool {
+    match (old, new, now) {
+        (Some(Is::File { id: old, .. }), Some(Is::File { id: new, .. }), Is::File { id, .. }) => {
+            old == id && new == id
+        }
+        (one, other, Is::Folder { .. }) => {
+            [one, other].iter().any(|one| matches!(one, Some(Is::Folder { .. })))
+        }
+        _ => false,
+    }
 }
 
 #[test]
@@ -278,7 +347,8 @@ fn bits_that_somebody_changed_since_stay_at_the_next_start() {
             if count.fetch_add(1, Ordering::Relaxed) + 1 >= nth { Err(Errno::IO) } else { Ok(()) }
         });
         let bits = fault.scene.ws().join("bits");
-        let mode = |mode: u32| Some(Is::File { id: commit::id_of(b"bits"), mode });
+        let mode =
+            |mode: u32| Some(Is::File { id: commit::id_of(b"bits"), mode, attributes: Attributes::NONE });
         if outcome.is_err() && fault.now().get("bits").cloned() == mode(0o755) {
             fs::set_permissions(&bits, fs::Permissions::from_mode(0o700)).unwrap();
             let mut wanted = fault.old.clone();
@@ -297,4 +367,72 @@ fn bits_that_somebody_changed_since_stay_at_the_next_start() {
         }
     }
     assert!(changed > 0);
+}
+
+#[test]
+fn attributes_that_somebody_changed_since_stay_at_the_next_start() {
+    let mut changed = 0;
+    for nth in 1.. {
+        let fault = Fault::new();
+        let path = fault.scene.ws().join("stays");
+        let set =
+            |value: &[u8]| rustix::fs::setxattr(&path, "user.dir", value, rustix::fs::XattrFlags::empty());
+        if set(b"1") == Err(Errno::OPNOTSUPP) {
+            println!("skipped: no attributes of users in {}", path.display());
+            return;
+        }
+        let calls = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&calls);
+        let outcome = fault.turn(move |_| {
+            if count.fetch_add(1, Ordering::Relaxed) + 1 >= nth { Err(Errno::IO) } else { Ok(()) }
+        });
+        let value = |tree: &Tree| tree.get("stays").unwrap().attributes().get("user.dir").unwrap().to_vec();
+        if outcome.is_err() && value(&fault.now()) == b"2" {
+            set(b"mine").unwrap();
+            let then = fault.after();
+            assert_eq!(value(&then), b"mine", "call {nth}");
+            let others = |tree: &Tree| -> Tree {
+                tree.iter()
+                    .filter(|(path, _)| *path != "stays")
+                    .map(|(path, is)| (path.clone(), is.clone()))
+                    .collect()
+            };
+            assert_eq!(others(&then), others(&fault.old), "call {nth}");
+            let error = fault.turn(|_| Ok(())).unwrap_err();
+            assert_eq!(
+                (error.kind, error.message.contains(": stays.")),
+                (ErrorKind::Conflict, true),
+                "{error}"
+            );
+            changed += 1;
+        }
+        if calls.load(Ordering::Relaxed) < nth {
+            break;
+        }
+    }
+    assert!(changed > 0);
+}
+
+/// What a file system says that has no such attributes, or no room for them.
+#[test]
+fn an_attribute_that_cannot_be_had_is_named_and_nothing_is_changed() {
+    for (errno, why) in [(Errno::OPNOTSUPP, "has no such attributes"), (Errno::NOSPC, "has no room for it")] {
+        // The first is of a file that is staged, the last of a directory that stays.
+        for nth in [1, 8] {
+            let fault = Fault::new();
+            if fault.old["edited"].attributes().is_none() {
+                println!("skipped: no attributes of users here");
+                return;
+            }
+            let calls = AtomicUsize::new(0);
+            let error = fault.turn(move |name| {
+                let hit = name == "setxattr" && calls.fetch_add(1, Ordering::Relaxed) + 1 == nth;
+                if hit { Err(errno) } else { Ok(()) }
+            });
+            let error = error.unwrap_err();
+            assert_eq!(error.kind, ErrorKind::ToolFailed, "{error}");
+            assert!(error.message.contains(why) && error.message.contains("extended attribute '"), "{error}");
+            assert_eq!(fault.after(), fault.old);
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! call          one command: its deadline, its cancellation, its ending
+//!   ├ awake     waiting for a short one without sleeping
 //!   ├ order     what is asked, in the shape that each lane takes ── lane: who may use a warm shell
 //!   ├ engine    the zygote and what runs ── begin: a member for a call ── zygote, member: Helve's records ── graveyard: their end
 //!   │  ├ entries what the view's rules named when the zygote was started
@@ -19,6 +20,7 @@
 //! In: a view. Out: a [`ShellBackend`] whose every command has namespaces, a process tree and private directories of its
 //! own. Deliberately not here: how a namespace is built (`sys::native`), what a view allows (`plan`), and any fallback.
 
+mod awake;
 mod begin;
 mod call;
 mod denied;

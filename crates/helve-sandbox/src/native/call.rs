@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The task that waits for a call hears its member itself, through the runtime's own event loop, because each thread on
-//! the way is one more idle processor to be woken. Nothing here blocks the runtime: whatever takes long, or may, is left to
+//! the way is one more idle processor to be woken; for a moment it does not sleep at all (`awake`). Nothing here blocks the runtime: whatever takes long, or may, is left to
 //! the reactor. A call that is ended from outside is killed through its process's descriptor and waited for, so that its
 //! last bytes are in the sink; dropping the future kills it too, and the reactor tidies up.
 
@@ -15,7 +15,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::pin::pin;
 use std::process::ExitStatus;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use helve_core::{Cancel, Ended, Exit, OutputSink, Removed, SandboxReport, ToolError};
 use rustix::io::Errno;
@@ -207,12 +207,16 @@ struct Flight<'a> {
     ear: Option<AsyncFd<Arc<OwnedFd>>>,
     answer: oneshot::Receiver<Finish>,
     underway: Option<Underway>,
+    /// Until when it is waited for awake.
+    awake: Option<Instant>,
 }
 
 impl<'a> Flight<'a> {
     fn new(engine: &'a Arc<Engine>, begun: Begun, underway: Underway) -> Flight<'a> {
         let Begun { member, finish: answer } = begun;
-        let mut flight = Flight { engine, member, ear: None, answer, underway: Some(underway) };
+        // What makes a member ready has use for every processor.
+        let awake = if member.kind == Kind::Direct { None } else { engine.awake.begin() };
+        let mut flight = Flight { engine, member, ear: None, answer, underway: Some(underway), awake };
         let ear = flight.member.talk().map(hear);
         match ear {
             Some(Ok(ear)) => flight.ear = Some(ear),
@@ -221,8 +225,28 @@ impl<'a> Flight<'a> {
         flight
     }
 
+    /// Looks for its end without sleeping, as long as that is worth it.
+    async fn look(&mut self) {
+        while let Some(until) = self.awake.filter(|_| self.ear.is_some()) {
+            if self.member.listen() {
+                self.conclude(true);
+            } else if !self.engine.awake.again(until).await {
+                self.awake = None;
+            }
+        }
+    }
+
+    /// The member has said its last word, or cannot be heard any more.
+    fn conclude(&mut self, heard: bool) {
+        self.ear = None;
+        if !heard || !self.engine.conclude(&self.member) {
+            self.engine.leave(&self.member);
+        }
+    }
+
     /// Waits for its end.
     async fn finish(&mut self) -> Finish {
+        self.look().await;
         let moment = if self.member.kind == Kind::Direct { LONG_MOMENT } else { MOMENT };
         let mut moment = pin!(tokio::time::sleep(moment));
         loop {
@@ -232,12 +256,7 @@ impl<'a> Flight<'a> {
                     // Every call is answered before it is forgotten, unless the reactor has ended.
                     return answer.unwrap_or(Finish::Lost);
                 }
-                heard = last_word(&self.member, self.ear.as_ref()) => {
-                    self.ear = None;
-                    if !heard || !self.engine.conclude(&self.member) {
-                        self.engine.leave(&self.member);
-                    }
-                }
+                heard = last_word(&self.member, self.ear.as_ref()) => self.conclude(heard),
                 () = &mut moment, if self.ear.is_some() => {
                     self.ear = None;
                     self.engine.leave(&self.member);

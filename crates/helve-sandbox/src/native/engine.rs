@@ -19,6 +19,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::awake::Awake;
 use super::entries::Entries;
 use super::graveyard::Graveyard;
 use super::helper;
@@ -81,6 +82,8 @@ pub(super) struct Engine {
     layer: Option<(u64, Mutex<Given>)>,
     /// Whether members see what is refused.
     seen: bool,
+    /// Whether it is worth to wait for a short call awake.
+    pub(super) awake: Awake,
 }
 
 /// What the zygote in use gave of its layer, and how to see whether something was mounted since.
@@ -130,6 +133,7 @@ impl Engine {
             starting: tokio::sync::Mutex::default(),
             layer: layer.map(|bytes| (bytes, Mutex::default())),
             seen,
+            awake: Awake::new(),
         }))
     }
 

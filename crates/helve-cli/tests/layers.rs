@@ -10,6 +10,8 @@
     reason = "helpers of tests fail by panicking and say what they skip"
 )]
 
+#[path = "layers/links.rs"]
+mod links;
 #[path = "layers/marks.rs"]
 mod marks;
 mod support;
@@ -347,6 +349,36 @@ fn a_checkpoint_is_a_run_like_any_other_and_has_its_bound() {
     assert!(place.has("x/ok") && !place.has(".bashrc"));
 }
 
+/// What cannot be read cannot be put back, so it stays, and the directory with it; root reads everything.
+#[test]
+fn a_file_that_nobody_may_read_in_a_directory_that_goes_is_named_and_stays() {
+    if !layers_work() {
+        return;
+    }
+    let place = Place::new();
+    put(&place, "d/e/shut", "shut\n");
+    put(&place, "d/open", "open\n");
+    fs::set_permissions(place.workspace().join("d/e/shut"), fs::Permissions::from_mode(0o000)).unwrap();
+    let answer = checkpoint(&place, "rm -rf d; echo new > new");
+    let text = answer.text();
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    assert_eq!(
+        (place.has("d/e/shut"), place.has("d/open"), place.has("new")),
+        (!is_root, false, true),
+        "{text}"
+    );
+    let told = [
+        "d/e/shut (what was there cannot be read",
+        "d/e (something in it stays)",
+        "d (something in it stays)",
+    ];
+    for told in told {
+        assert_eq!(text.contains(&format!("Left as it was: {told}")), !is_root, "{text}");
+    }
+    assert_eq!(helve(&place, &["undo"]).code, 0);
+    assert!(place.has("d/open") && !place.has("new"));
+}
+
 #[test]
 fn a_sandbox_without_layers_refuses_a_preview() {
     let place = Place::new();
@@ -375,10 +407,12 @@ fn script(dice: &mut Dice) -> String {
     let names = ["a", "b", "c", "d/a", "d/b", "d/e/a", "d/e/f/a", "g/a", "g/h/a", "l", "n", "o/p/q"];
     let dirs = ["d", "d/e", "d/e/f", "g", "g/h", "o", "o/p", "r"];
     let mut text = String::new();
+    let edits = dice.roll(2) == 0;
     for step in 0..(4 + dice.roll(24)) {
         let mut one = |from: &[&'static str]| from[dice.roll(from.len() as u64) as usize];
         let (name, other, dir, other_dir) = (one(&names), one(&names), one(&dirs), one(&dirs));
-        let line = match dice.roll(18) {
+        let line = match dice.roll(23) {
+            18.. => links::line(dice, step, edits),
             0 => format!("echo {step} > {name}"),
             1 => format!("echo {step} >> {name}"),
             2 => format!("mv -T {name} {other}"),
@@ -411,6 +445,7 @@ fn base(place: &Place) {
         put(place, path, &format!("base of {path}\n"));
         fs::set_permissions(place.workspace().join(path), fs::Permissions::from_mode(mode)).unwrap();
     }
+    links::give(place);
     symlink("a", place.workspace().join("l")).unwrap();
     fs::create_dir_all(place.workspace().join("r/empty")).unwrap();
     for path in ["marked", "d/e/marked"] {

@@ -39,7 +39,7 @@ pub use page::{Encoding, Page, PageEnd, PageRequest, PageStart, Shape};
 pub use seek::{
     CaseMode, FileHits, HitLine, Kinds, ListRequest, SearchMode, SearchRequest, Searched, WalkRequest, Walked,
 };
-pub use turn::{Contents, Is, Turn, Turned, Turns, Was};
+pub use turn::{Contents, Is, Names, Turn, Turned, Turns, Was};
 
 /// Where the files of a bridge are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -207,8 +207,10 @@ pub trait UndoSink: Send + Sync {
     }
     /// Before anything changes, once for each path of a commit, with what it will be. An error stops the commit.
     fn before(&self, path: &str, was: Was<'_>, will_be: &Is) -> Result<(), ToolError>;
-    /// After [`UndoSink::before`] of both: what is at a path is a second name of the file at another path of the commit.
-    fn second_name(&self, _path: &str, _of: &str) {}
+    /// After [`UndoSink::before`]: what is at a path is a second name of the file at another path, which has this number.
+    fn second_name(&self, _path: &str, _of: &str, _inode: u64) {}
+    /// After [`UndoSink::before`]: what will be at a path is a second name of the file at another path.
+    fn will_be_second_name(&self, _path: &str, _of: &str) {}
     /// All paths of this commit were told: make them durable. An error stops the commit.
     fn ready(&self) -> Result<(), ToolError>;
     /// The commit happened, or nothing of it did. Not called where part of it happened and could not be taken back.

@@ -266,6 +266,22 @@ pub struct Layer {
     /// When the command began, by the clock that file systems use: a file below that changed later was changed by somebody
     /// else meanwhile.
     pub since: SystemTime,
+    /// How files are told that the command edited in place from those that it replaced.
+    pub links: LayerLinks,
+}
+
+/// What is needed to follow the other names of files (hard links), which an overlay does not know of each other.
+#[derive(Debug, Default)]
+pub struct LayerLinks {
+    /// The workspace as the command saw it, as a mount of its own that is attached nowhere. As long as the kernel remembers a
+    /// file there, it tells which file below it began as.
+    pub seen: Option<OwnedFd>,
+    /// Names that are protected at any depth; no file is changed that has a name there.
+    pub protected: Vec<String>,
+    /// Patterns of paths of which the same holds.
+    pub deny_read: Vec<String>,
+    /// Places of which the same holds, relative to the workspace.
+    pub closed: Vec<PathBuf>,
 }
 
 /// The layer over one file system.

@@ -59,9 +59,9 @@ pub use error::{ErrorKind, Problem, ToolError};
 pub use explained::Explained;
 pub use files::{Files, FilesBridge, FilesPlace, FilesScope, PathRules};
 pub use lane::{
-    Attach, BlobRef, Blobs, BoxFuture, Egress, Ended, Exit, FilesHelper, Layer, LayerEntry, LayerOutcome,
-    LayerPart, LayerReport, LimitHit, OutputSink, Removed, Shell, ShellBackend, ShellJob, ShellOutput,
-    ShellRequest, Stream, TakenOut, Work,
+    Attach, BlobRef, Blobs, BoxFuture, Egress, Ended, Exit, FilesHelper, Layer, LayerEntry, LayerLinks,
+    LayerOutcome, LayerPart, LayerReport, LimitHit, OutputSink, Removed, Shell, ShellBackend, ShellJob,
+    ShellOutput, ShellRequest, Stream, TakenOut, Work,
 };
 pub use limits::Limits;
 pub use output::{About, Content, Cost, EmbeddedResource, Output, ResourceLink, Truncated};

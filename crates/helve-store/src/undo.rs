@@ -96,12 +96,18 @@ pub struct UndoChange {
     /// When the content was written that is there afterwards, in nanoseconds since 1970, where that is to be kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modified_ns: Option<u64>,
-    /// Another path of the record of which this file is a second name.
+    /// Another path of which this file is a second name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_as: Option<String>,
-    /// Another path of the record of which the file that was there was a second name.
+    /// Another path of which the file that was there was a second name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub was_same_as: Option<String>,
+    /// The number of that file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub was_inode: Option<u64>,
+    /// Whether it is a file of its own afterwards, though it may hold what it held.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub apart: bool,
     /// Whether somebody else changed it while the call ran, so that what was there is not what the call saw.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disturbed: bool,
@@ -110,7 +116,17 @@ pub struct UndoChange {
 impl UndoChange {
     /// A change of which nothing else is to be said.
     pub fn new(path: String, was: FileState, is: FileState) -> UndoChange {
-        UndoChange { path, was, is, modified_ns: None, same_as: None, was_same_as: None, disturbed: false }
+        UndoChange {
+            path,
+            was,
+            is,
+            modified_ns: None,
+            same_as: None,
+            was_same_as: None,
+            was_inode: None,
+            apart: false,
+            disturbed: false,
+        }
     }
 }
 

@@ -9,35 +9,37 @@
 //!
 //! Not taken over: owners, other extended attributes, devices, FIFOs and sockets, names and targets of links that are not UTF-8,
 //! bits and attributes of the workspace's own directory.
-//! Of a file below that has several names only the one that the command used gets another content; the others keep theirs.
+//! A file below that has several names and was edited in place is edited for all of them, where they can be found (`links`).
 
+mod entry;
 mod kept;
+mod links;
 
-use std::collections::BTreeMap;
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use helve_core::files::{ContentId, Is};
-use helve_core::limits::fixed::{LAYER_ATTRIBUTE_BYTES, LAYER_CHANGES};
+use helve_core::limits::fixed::{LAYER_ATTRIBUTE_BYTES, LAYER_CHANGES, LINK_ENTRIES};
 use helve_core::{Cancel, ErrorKind, Layer, ToolError};
-use rustix::fs::{Dir, FileType, Mode, OFlags, Stat};
+use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use self::entry::{Entry, is_opaque, names, open_dir};
 use self::kept::Part;
-use crate::attributes;
+use self::links::{BeganAs, Links, Place};
 use crate::beneath;
 use crate::commit::content_id;
 use crate::names::show;
 use crate::refuse;
 use crate::source::Watched;
 
-/// Marks a directory of which nothing below shows.
-const OPAQUE: &CStr = c"user.overlay.opaque";
+/// Why something stays that a command removed or changed.
+const UNREAD: &str = "what was there cannot be read, so it could not be put back";
 /// Directories in each other; deeper ones no command makes by a path.
 const MAX_DEPTH: usize = 2048;
 
@@ -54,6 +56,10 @@ pub struct LayerChange {
     pub modified: Option<SystemTime>,
     /// Another path of which this file is a second name.
     pub same_as: Option<String>,
+    /// Another path of which the file that was there was a second name.
+    pub was_same_as: Option<String>,
+    /// Whether it is a file of its own, though it may hold what it held.
+    pub apart: bool,
     /// Whether somebody else changed it below while the command ran.
     pub disturbed: bool,
 }
@@ -85,12 +91,26 @@ pub fn read_layer(
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open(workspace, flags, Mode::empty())
         .map_err(|error| refuse::system("open", &workspace.to_string_lossy(), error))?;
+    let seen = layer.links.seen.as_ref().filter(|_| layer.parts.len() == 1);
+    let ask = |path: &str| seen.and_then(|seen| links::began_as(seen.as_fd(), path));
+    let began_as: Option<BeganAs<'_>> = if seen.is_some() { Some(&ask) } else { None };
+    let place = Place { root: root.as_fd(), links: &layer.links, began_as, entries: LINK_ENTRIES };
+    read_from(&place, layer, keep, cancel)
+}
+
+/// The same of an open workspace.
+fn read_from(
+    below: &Place<'_>,
+    layer: &Layer,
+    keep: &mut dyn KeepContent,
+    cancel: &Cancel,
+) -> Result<LayerRead, ToolError> {
     let mut reader = Reader {
         keep,
         cancel,
         since: layer.since,
         read: LayerRead::default(),
-        names: BTreeMap::new(),
+        links: Links::default(),
         part: None,
         attribute_bytes: 0,
     };
@@ -98,32 +118,22 @@ pub fn read_layer(
         let path = part.path.as_os_str().as_bytes();
         let shown = part.path.to_string_lossy();
         let place = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-        let below = beneath::open(root.as_fd(), path, place)
-            .map_err(|error| refuse::system("open", &shown, error))?;
+        let below =
+            beneath::open(below.root, path, place).map_err(|error| refuse::system("open", &shown, error))?;
         reader.part = Some(
             Part::of(part.upper.as_fd(), below.as_fd())
                 .map_err(|error| refuse::system("open", &shown, error))?,
         );
         reader.directory(part.upper.as_fd(), Some(below.as_fd()), path, false, 0)?;
     }
-    let Reader { mut read, names, .. } = reader;
-    name_firsts(&mut read.changes, names);
+    let Reader { mut read, links, .. } = reader;
+    links.settle(&mut read, below, cancel)?;
+    if read.changes.len() > LAYER_CHANGES {
+        return Err(too_many(LAYER_CHANGES, "paths"));
+    }
     read.changes.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    read.linked.sort_unstable();
     Ok(read)
-}
-
-/// Says of each file with several names which of them the others follow: one that was there before, if there is one.
-fn name_firsts(changes: &mut [LayerChange], names: BTreeMap<(u64, u64), Vec<(bool, String)>>) {
-    let mut firsts = BTreeMap::new();
-    for mut paths in names.into_values() {
-        paths.sort_unstable();
-        let mut paths = paths.into_iter().map(|(_, path)| path);
-        let Some(first) = paths.next() else { continue };
-        firsts.extend(paths.map(|path| (path, first.clone())));
-    }
-    for change in changes {
-        change.same_as = firsts.remove(&change.path);
-    }
 }
 
 struct Reader<'a> {
@@ -131,81 +141,12 @@ struct Reader<'a> {
     cancel: &'a Cancel,
     since: SystemTime,
     read: LayerRead,
-    /// The paths of each file in the layer that has several, and whether they are changes.
-    names: BTreeMap<(u64, u64), Vec<(bool, String)>>,
+    /// Files with several names.
+    links: Links,
     /// The part that is read.
     part: Option<Part>,
     /// How many bytes of attributes are among the changes.
     attribute_bytes: usize,
-}
-
-/// A name in a directory, and what it leads to.
-struct Entry {
-    place: OwnedFd,
-    stat: Stat,
-}
-
-impl Entry {
-    fn of(dir: BorrowedFd<'_>, name: &CStr) -> Result<Option<Entry>, Errno> {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let place = match rustix::fs::openat(dir, name, flags, Mode::empty()) {
-            Ok(place) => place,
-            Err(Errno::NOENT) => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let stat = rustix::fs::fstat(&place)?;
-        Ok(Some(Entry { place, stat }))
-    }
-
-    fn kind(&self) -> FileType {
-        FileType::from_raw_mode(self.stat.st_mode)
-    }
-
-    fn mode(&self) -> u32 {
-        self.stat.st_mode & 0o7777
-    }
-
-    /// Stands for what is gone.
-    fn is_whiteout(&self) -> bool {
-        self.kind() == FileType::CharacterDevice && self.stat.st_rdev == 0
-    }
-
-    /// Gives its owner the right to read it.
-    fn widen(&self) -> Result<(), Errno> {
-        let extra = if self.kind() == FileType::Directory { 0o700 } else { 0o400 };
-        rustix::fs::chmod(attributes::link(&self.place), Mode::from_raw_mode(self.mode() | extra))
-    }
-
-    /// Opens what it is for reading. Bits that its owner took from himself do not count.
-    fn open(&self, widen: bool) -> Result<File, Errno> {
-        let link = attributes::link(&self.place);
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let open = || rustix::fs::open(&link, flags, Mode::empty()).map(File::from);
-        // One that can be opened may still be one in which nothing can be reached.
-        if widen && self.kind() == FileType::Directory && self.mode() & 0o500 != 0o500 {
-            self.widen()?;
-        }
-        match open() {
-            Err(Errno::ACCESS) if widen => {
-                self.widen()?;
-                open()
-            }
-            other => other,
-        }
-    }
-}
-
-/// The names in a directory, sorted.
-fn names(dir: &File) -> Result<Vec<CString>, Errno> {
-    let mut names = Vec::new();
-    for entry in Dir::read_from(dir)? {
-        let entry = entry?;
-        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
-            names.push(entry.file_name().to_owned());
-        }
-    }
-    names.sort_unstable();
-    Ok(names)
 }
 
 fn join(path: &[u8], name: &CStr) -> Vec<u8> {
@@ -215,12 +156,6 @@ fn join(path: &[u8], name: &CStr) -> Vec<u8> {
 fn failed(path: &[u8]) -> impl Fn(Errno) -> ToolError {
     let path = String::from_utf8_lossy(path).into_owned();
     move |error| refuse::system("read", &path, error)
-}
-
-/// Whether a directory of the layer hides everything below.
-fn is_opaque(dir: &File) -> bool {
-    let mut value = [0_u8; 8];
-    rustix::fs::fgetxattr(dir, OPAQUE, &mut value[..]).is_ok_and(|len| value.get(..len) == Some(b"y"))
 }
 
 impl Reader<'_> {
@@ -279,7 +214,9 @@ impl Reader<'_> {
             && below.kind() == FileType::Directory
         {
             // What was in it is gone with it.
-            self.gone_inside(lower, &path, name, depth)?;
+            if !self.gone_inside(lower, &path, name, depth)? {
+                return Ok(());
+            }
         }
         let was = match &below {
             Some(below) => self.below(below, &path)?,
@@ -314,13 +251,6 @@ impl Reader<'_> {
                 let attributes = self.attributes_above(&entry, &was, &path);
                 let mut file = Watched { reader: &entry.open(true).map_err(&failed)?, cancel: self.cancel };
                 let is = Is::File { id: self.keep.keep(&mut file)?, mode: entry.mode(), attributes };
-                // Bits and attributes alone change for all names.
-                if let (Is::File { id: old, .. }, Is::File { id, .. }, Some(below)) = (&was, &is, &below)
-                    && several(&below.stat)
-                    && old != id
-                {
-                    self.read.linked.push(show(&String::from_utf8_lossy(&path)));
-                }
                 self.change(&path, was, is, &entry, below.as_ref());
             }
             _ => self.leave_out(&path, "neither a file, a directory nor a link"),
@@ -350,7 +280,7 @@ impl Reader<'_> {
                 let file = match below.open(false) {
                     Ok(file) => file,
                     Err(Errno::ACCESS) => {
-                        self.leave_out(path, "what was there cannot be read, so it could not be put back");
+                        self.leave_out(path, UNREAD);
                         return Ok(None);
                     }
                     Err(error) => return Err(failed(error)),
@@ -379,8 +309,8 @@ impl Reader<'_> {
     ) -> Result<(), ToolError> {
         let path = join(parent, name);
         let Some(below) = Entry::of(lower, name).map_err(failed(&path))? else { return Ok(()) };
-        if below.kind() == FileType::Directory {
-            self.gone_inside(lower, &path, name, depth)?;
+        if below.kind() == FileType::Directory && !self.gone_inside(lower, &path, name, depth)? {
+            return Ok(());
         }
         if let Some(was) = self.below(&below, &path)? {
             self.change(&path, was, Is::Absent, &below, Some(&below));
@@ -388,14 +318,14 @@ impl Reader<'_> {
         self.check_bounds()
     }
 
-    /// Everything in a directory below is gone.
+    /// Everything in a directory below is gone. False where something stays that is left out, and the directory with it.
     fn gone_inside(
         &mut self,
         lower: BorrowedFd<'_>,
         path: &[u8],
         name: &CStr,
         depth: usize,
-    ) -> Result<(), ToolError> {
+    ) -> Result<bool, ToolError> {
         let failed = failed(path);
         if self.cancel.is_cancelled() {
             return Err(refuse::cancelled());
@@ -404,15 +334,27 @@ impl Reader<'_> {
             return Err(failed(Errno::NAMETOOLONG));
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let dir = File::from(rustix::fs::openat(lower, name, flags, Mode::empty()).map_err(&failed)?);
+        let dir = match rustix::fs::openat(lower, name, flags, Mode::empty()) {
+            Ok(dir) => File::from(dir),
+            Err(Errno::ACCESS) => {
+                self.leave_out(path, UNREAD);
+                return Ok(false);
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        let before = self.read.left_out.len();
         for inner in names(&dir).map_err(&failed)? {
             self.gone(dir.as_fd(), path, &inner, depth + 1)?;
         }
-        Ok(())
+        let all = self.read.left_out.len() == before;
+        if !all {
+            self.leave_out(path, "something in it stays");
+        }
+        Ok(all)
     }
 
     fn check_bounds(&self) -> Result<(), ToolError> {
-        if self.read.changes.len() > LAYER_CHANGES {
+        if self.read.changes.len() + self.links.len() > LAYER_CHANGES {
             return Err(too_many(LAYER_CHANGES, "paths"));
         }
         if self.attribute_bytes > LAYER_ATTRIBUTE_BYTES {
@@ -429,14 +371,13 @@ impl Reader<'_> {
             }
             return;
         };
-        if matches!(is, Is::File { .. }) && several(&entry.stat) {
-            let identity = (entry.stat.st_dev, entry.stat.st_ino);
-            self.names.entry(identity).or_default().push((was != is, path.clone()));
-        }
-        if was == is {
+        let is_file = matches!(is, Is::File { .. });
+        let old = below.map(|below| &below.stat).filter(|_| matches!(was, Is::File { .. }));
+        let linked = (is_file && several(&entry.stat)) || old.is_some_and(several);
+        if was == is && !linked {
             return;
         }
-        let modified = matches!(is, Is::File { .. })
+        let modified = is_file
             .then(|| time(entry.stat.st_mtime, i64::try_from(entry.stat.st_mtime_nsec).unwrap_or_default()))
             .flatten();
         let disturbed = below.is_some_and(|below| {
@@ -445,7 +386,14 @@ impl Reader<'_> {
             changed.is_some_and(|changed| changed > self.since) && !matches!(was, Is::Folder { .. })
         });
         self.attribute_bytes += was.attributes().bytes() + is.attributes().bytes();
-        self.read.changes.push(LayerChange { path, was, is, modified, same_as: None, disturbed });
+        let (same_as, was_same_as) = (None, None);
+        let change = LayerChange { path, was, is, modified, same_as, was_same_as, apart: false, disturbed };
+        match old.filter(|old| several(old)) {
+            _ if is_file && linked => return self.links.file(change, &entry.stat, old),
+            Some(old) => self.links.gone(&change, old),
+            None => {}
+        }
+        self.read.changes.push(change);
     }
 
     fn leave_out(&mut self, path: &[u8], why: &str) {
@@ -453,15 +401,15 @@ impl Reader<'_> {
     }
 }
 
-fn open_dir(dir: BorrowedFd<'_>) -> Result<File, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::openat(dir, ".", flags, Mode::empty()).map(File::from)
+/// How many names a file has.
+#[allow(clippy::useless_conversion, reason = "the number is narrower on some machines")]
+fn links(stat: &Stat) -> u64 {
+    u64::from(stat.st_nlink)
 }
 
 /// Whether a file has more than one name.
-#[allow(clippy::useless_conversion, reason = "the number is narrower on some machines")]
 pub(crate) fn several(stat: &Stat) -> bool {
-    u64::from(stat.st_nlink) > 1
+    links(stat) > 1
 }
 
 fn time(seconds: i64, nanos: i64) -> Option<SystemTime> {

@@ -10,8 +10,8 @@
 
 pub use helve_core::{
     Act, Attach, CallGroup, Cause, ContainerChoice, ContainerEngine, Denied, DenyRead, Ended, Exit, Explain,
-    Explained, FilesHelper, Layer, LayerEntry, LayerOutcome, LayerPart, LayerReport, LimitHit, Network,
-    ProcessLimits, Removed, SandboxChoice, ShellJob, View, Work,
+    Explained, FilesHelper, Layer, LayerEntry, LayerLinks, LayerOutcome, LayerPart, LayerReport, LimitHit,
+    Network, ProcessLimits, Removed, SandboxChoice, ShellJob, View, Work,
 };
 pub use helve_policy::{Grant as ViewGrant, Refused, RefusedBy};
 pub use helve_runtime::{check_workspace, check_writable, hold_layer};

@@ -107,8 +107,22 @@ pub struct Turn {
     pub to: Is,
     /// The time of its content afterwards, for a file.
     pub modified: Option<SystemTime>,
-    /// The path of another turn of which this file is a second name.
+    /// What is to be said of other names of its file.
+    pub names: Names,
+}
+
+/// What a file has to do with other paths: names of one file (hard links).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// Another path of which this file is a second name afterwards: that of another turn, or one that nothing happens to.
     pub same_as: Option<String>,
+    /// The number of the file at that path, where it has to be that one.
+    pub inode: Option<u64>,
+    /// Another path of which the file that is there is a second name. Where both have turns it is a conflict if it is not, or if
+    /// there is a name that has none.
+    pub was_same_as: Option<String>,
+    /// Whether this is a file of its own afterwards, though it may hold what it held.
+    pub apart: bool,
 }
 
 /// Where contents come from that [`Is::File`] names.

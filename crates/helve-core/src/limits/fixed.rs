@@ -32,6 +32,8 @@ fixed! {
     CHANGES = 10_000, "one call that changes files", "paths", "the call is refused (too_large) and nothing changes";
     /// How many files and directories a command may change in a layer.
     LAYER_CHANGES = 100_000, "one command over a layer", "paths", "the call is refused (too_large) and nothing changes";
+    /// How many files and directories of a workspace are looked at for other names of a file.
+    LINK_ENTRIES = 200_000, "looking for other names of files that a command over a layer changed", "entries", "the other names keep what they held, and the result says so";
     /// How many extended attributes of one path are taken over.
     ATTRIBUTES = 100, "extended attributes of one path in a layer", "attributes", "they are left as they were, and the result says so";
     /// How large they are.

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use helve_core::files::{ContentId, Contents, Files, Is, Turn, Turns, UndoSink};
+use helve_core::files::{ContentId, Contents, Files, Is, Names, Turn, Turns, UndoSink};
 use helve_core::{
     CallId, Cancel, Ended, ErrorKind, Exit, FilesScope, Layer, LayerEntry, LayerOutcome, LayerReport,
     LimitHit, ToolError,
@@ -223,7 +223,9 @@ fn changes(read: &LayerRead) -> Vec<UndoChange> {
         is: state_of(&change.is),
         modified_ns: change.modified.and_then(ns),
         same_as: change.same_as.clone(),
-        was_same_as: None,
+        was_same_as: change.was_same_as.clone(),
+        was_inode: None,
+        apart: change.apart,
         disturbed: change.disturbed,
     };
     read.changes.iter().map(one).collect()
@@ -245,7 +247,12 @@ pub(super) fn forwards(record: &UndoRecord, undo: &Undo) -> Result<Turns, ToolEr
         from: is_of(&change.was),
         to: is_of(&change.is),
         modified: change.modified_ns.map(|ns| UNIX_EPOCH + Duration::from_nanos(ns)),
-        same_as: change.same_as.clone(),
+        names: Names {
+            same_as: change.same_as.clone(),
+            inode: None,
+            was_same_as: change.was_same_as.clone(),
+            apart: change.apart,
+        },
     };
     let turns = record.changes.iter().map(one).collect();
     Ok(Turns { turns, contents: Arc::new(Store(undo.clone())), leave_used: false })

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use helve_core::files::{Act, Change, ContentId, Expect, Files, Is, Turn, Turns};
+use helve_core::files::{Act, Change, ContentId, Expect, Files, Is, Names, Turn, Turns};
 use helve_core::{Access, BoxFuture, Context, ErrorKind, Lane, Output, Resource, Tool, ToolError, ToolSpec};
 use helve_store::{FileState, Undo, UndoChange, UndoStage};
 use serde_json::{Value, json};
@@ -52,6 +52,8 @@ impl PutBack {
         let mut plan = Plan::default();
         let mut turns = Vec::new();
         let mut gone = BTreeSet::new();
+        let changed: BTreeSet<&str> =
+            self.entry.record.changes.iter().map(|change| change.path.as_str()).collect();
         for change in &self.entry.record.changes {
             let path = &change.path;
             let now = match files.now(path).await {
@@ -62,24 +64,36 @@ impl PutBack {
                     continue;
                 }
             };
-            if is_there(&now, &change.was) {
+            // What holds what it held may still have to be a second name again, or none.
+            let is_back = is_there(&now, &change.was);
+            let apart = change.same_as.is_some() && change.was_same_as.is_none();
+            if is_back && change.was_same_as.is_none() && !apart {
                 continue;
             }
-            if !is_there(&now, &change.is) && !self.was_looked_at(files, change, &now, max).await {
+            if !is_back && !is_there(&now, &change.is) && !self.was_looked_at(files, change, &now, max).await
+            {
                 plan.conflicts.push(path.clone());
             }
             if let FileState::File { id, dropped, .. } = &change.was
                 && (*dropped || self.undo.contents().len(id).is_err())
             {
-                plan.lost.push(path.clone());
+                if !is_back {
+                    plan.lost.push(path.clone());
+                }
                 continue;
             }
             if change.was == FileState::Absent {
                 gone.insert(path.clone());
             }
             let to = is_of(&change.was);
+            // The file at a path that is put back too is a new one.
             let same_as = change.was_same_as.clone();
-            turns.push(Turn { path: path.clone(), from: now, to, modified: None, same_as });
+            let stays = same_as.as_ref().is_some_and(|other| !changed.contains(other.as_str()));
+            let inode = change.was_inode.filter(|_| stays);
+            // So that the undo can be undone.
+            let was_same_as = change.same_as.clone().filter(|other| !changed.contains(other.as_str()));
+            let names = Names { same_as, inode, was_same_as, apart };
+            turns.push(Turn { path: path.clone(), from: now, to, modified: None, names });
         }
         self.check(&plan)?;
         let contents = Arc::new(Store(self.undo.clone()));

@@ -211,13 +211,20 @@ impl UndoSink for CallUndo {
         Ok(())
     }
 
-    fn second_name(&self, path: &str, of: &str) {
+    fn second_name(&self, path: &str, of: &str, inode: u64) {
         let mut state = self.state();
         // What an earlier commit of the call found is what was there.
         if !state.done.contains_key(path)
             && let Some(change) = state.coming.get_mut(path)
         {
             change.was_same_as = Some(of.to_owned());
+            change.was_inode = Some(inode);
+        }
+    }
+
+    fn will_be_second_name(&self, path: &str, of: &str) {
+        if let Some(change) = self.state().coming.get_mut(path) {
+            change.same_as = Some(of.to_owned());
         }
     }
 

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use helve_core::{LayerPart, ProcessLimits, ToolError, View};
+use helve_core::{LayerLinks, LayerPart, ProcessLimits, ToolError, View};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -90,6 +90,8 @@ pub(super) struct Engine {
 #[derive(Default)]
 struct Given {
     parts: Vec<LayerPart>,
+    /// What commands see of the workspace.
+    merged: Option<OwnedFd>,
     mounts: Option<layer::Mounts>,
 }
 
@@ -400,7 +402,9 @@ impl Engine {
             None => self.keeper(place, workspace),
             Some((_, held)) => {
                 let given = layer::hear(&started, nested)?;
-                *held.lock().unwrap_or_else(PoisonError::into_inner) = Given { parts: given.parts, mounts };
+                let merged = rustix::io::fcntl_dupfd_cloexec(&given.merged, 3).ok();
+                *held.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Given { parts: given.parts, merged, mounts };
                 // It guards and sweeps what commands see of the workspace, and not the workspace.
                 self.new_keeper(given.merged)
             }
@@ -429,10 +433,11 @@ impl Engine {
     }
 
     /// The layer of the zygote in use, once.
-    pub(super) fn take_layer(&self) -> Vec<LayerPart> {
-        let given =
-            self.layer.as_ref().map(|(_, given)| given.lock().unwrap_or_else(PoisonError::into_inner));
-        given.map(|mut given| std::mem::take(&mut given.parts)).unwrap_or_default()
+    pub(super) fn take_layer(&self) -> (Vec<LayerPart>, LayerLinks) {
+        let Some((_, given)) = &self.layer else { return Default::default() };
+        let mut given = given.lock().unwrap_or_else(PoisonError::into_inner);
+        let (parts, seen) = (std::mem::take(&mut given.parts), given.merged.take());
+        (parts, layer::links(&self.view, &self.rules.workspace.real, seen))
     }
 
     fn new_keeper(&self, workspace: OwnedFd) -> Option<Arc<Keeper>> {

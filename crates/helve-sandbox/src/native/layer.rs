@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use helve_core::{Cancel, Ended, Layer, LayerPart, LimitHit, ProcessLimits, ToolError};
+use helve_core::{Cancel, Ended, Layer, LayerLinks, LayerPart, LimitHit, ProcessLimits, ToolError, View};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -120,7 +120,7 @@ impl Native {
         };
         let since = file_time();
         let ended = call::run(&engine, call, cancel, |fenced| self.layers(fenced)).await;
-        let parts = engine.take_layer();
+        let (parts, links) = engine.take_layer();
         self.retire(engine, bytes);
         let mut ended = ended?;
         ended.sandbox.layers.push("overlay".to_owned());
@@ -132,7 +132,7 @@ impl Native {
         if over {
             ended.limit = Some(LimitHit::Layer(bytes));
         }
-        Ok((ended, Layer { parts, since }))
+        Ok((ended, Layer { parts, since, links }))
     }
 
     /// Lets an engine go that had its call. Where there was one before, there will be another, which has its engine made.
@@ -181,6 +181,13 @@ fn is_full(upper: &OwnedFd, bytes: u64) -> bool {
         let used = stat.f_blocks.saturating_sub(stat.f_bfree).saturating_mul(stat.f_frsize);
         used >= bytes || stat.f_favail == 0
     })
+}
+
+/// What tells the names of a file in a layer from each other, and which of them are closed.
+pub(super) fn links(view: &View, workspace: &Path, seen: Option<OwnedFd>) -> LayerLinks {
+    let places = view.hidden.iter().chain(&view.read_only);
+    let closed = places.filter_map(|place| place.strip_prefix(workspace).ok()).map(Path::to_owned).collect();
+    LayerLinks { seen, protected: view.protected.clone(), deny_read: view.deny_read.clone(), closed }
 }
 
 /// What a zygote gives of its layer.

@@ -25,7 +25,7 @@ use rustix::io::Errno;
 use super::resolve::{cannot_open, open_place, special_kind};
 use super::stage::{MOST_UNFLUSHED, Spot, Staging, Step};
 use super::world::{HostWorld, Identity};
-use super::{Handle, Host, apply, attributes};
+use super::{Handle, Host, apply, attributes, links};
 use crate::attributes::read;
 use crate::commit::{Key, World, content_id};
 use crate::layer::several;
@@ -112,9 +112,15 @@ impl Handle {
     fn look<'a>(&self, turns: &'a Turns) -> Result<Vec<Due<'a>>, ToolError> {
         let mut due = Vec::new();
         let mut conflicts = Vec::new();
+        let paths: BTreeSet<&str> = turns.turns.iter().map(|turn| turn.path.as_str()).collect();
         for turn in &turns.turns {
             let key = self.host.key_of(&turn.path)?;
             match self.host.seen_at(&key, self) {
+                Ok((now, Some(stat)))
+                    if now.is_same(&turn.to) && self.host.has_wrong_names(turn, &stat, &paths) =>
+                {
+                    due.push(Due { key, turn, now, stat: Some(stat) });
+                }
                 Ok((now, _)) if now.is_same(&turn.to) => {}
                 Ok((now, stat)) if now.is_same(&turn.from) => due.push(Due { key, turn, now, stat }),
                 Ok(_) => conflicts.push(turn.path.as_str()),
@@ -123,6 +129,7 @@ impl Handle {
                 Err(_) => conflicts.push(turn.path.as_str()),
             }
         }
+        conflicts.extend(strangers(&due));
         match conflicts.as_slice() {
             [] => {
                 due.sort_unstable_by(|a, b| a.key.cmp(&b.key));
@@ -136,6 +143,7 @@ impl Handle {
     fn keep_turns(&self, due: &[Due<'_>]) -> Result<(), ToolError> {
         let Some(undo) = &self.scope.undo else { return Ok(()) };
         let mut firsts: BTreeMap<(u64, u64), String> = BTreeMap::new();
+        let paths: BTreeSet<&str> = due.iter().map(|one| one.turn.path.as_str()).collect();
         for one in due {
             let shown = self.host.shown(&one.key);
             match &one.now {
@@ -156,15 +164,28 @@ impl Handle {
                         Was::File { id, content, len, mode: *mode, attributes },
                         &one.turn.to,
                     )?;
-                    if several(&stat) {
-                        match firsts.entry((stat.st_dev, stat.st_ino)) {
-                            Entry::Vacant(place) => {
-                                place.insert(shown);
-                            }
-                            Entry::Occupied(first) => undo.second_name(&shown, first.get()),
+                    if !several(&stat) {
+                        continue;
+                    }
+                    // A name that nothing happens to, or the first of those that something does.
+                    let stays = one.turn.names.was_same_as.as_deref().filter(|path| !paths.contains(path));
+                    if let Some(other) = stays.filter(|other| self.host.inode_at(other) == Some(inode(&stat)))
+                    {
+                        undo.second_name(&shown, other, stat.st_ino);
+                        continue;
+                    }
+                    match firsts.entry(inode(&stat)) {
+                        Entry::Vacant(place) => {
+                            place.insert(shown);
                         }
+                        Entry::Occupied(first) => undo.second_name(&shown, first.get(), stat.st_ino),
                     }
                 }
+            }
+        }
+        for one in due {
+            if let Some(other) = &one.turn.names.same_as {
+                undo.will_be_second_name(&self.host.shown(&one.key), other);
             }
         }
         undo.ready()
@@ -178,6 +199,26 @@ impl Host {
         match Key::new(root, &parts) {
             key if key.path.is_empty() => Err(refuse::directory(path)),
             key => Ok(key),
+        }
+    }
+
+    /// Which file is at a path, no link followed.
+    fn inode_at(&self, path: &str) -> Option<(u64, u64)> {
+        let place = self.open_at(&self.key_of(path).ok()?, OFlags::PATH | OFlags::NOFOLLOW).ok()?;
+        rustix::fs::fstat(&place).ok().map(|stat| inode(&stat))
+    }
+
+    /// Whether a file that holds what it is to hold is another one than it is to be: not a name of the one that it shall be
+    /// one with, or a name of others too.
+    fn has_wrong_names(&self, turn: &Turn, stat: &Stat, paths: &BTreeSet<&str>) -> bool {
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return false;
+        }
+        let Some(first) = turn.names.same_as.as_deref() else { return turn.names.apart && several(stat) };
+        match self.inode_at(first) {
+            Some(there) if there == inode(stat) => false,
+            Some(there) => paths.contains(first) || turn.names.inode == Some(there.1),
+            None => paths.contains(first),
         }
     }
 
@@ -243,6 +284,32 @@ impl Host {
         let stat = rustix::fs::fstat(self.root(key.root).ok()?).ok()?;
         Some((Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid)))
     }
+}
+
+fn inode(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev, stat.st_ino)
+}
+
+/// Paths that were to be names of one file and no longer are all its names.
+fn strangers<'a>(due: &[Due<'a>]) -> Vec<&'a str> {
+    let there: BTreeMap<&str, &Stat> =
+        due.iter().filter_map(|one| Some((one.turn.path.as_str(), one.stat.as_ref()?))).collect();
+    let mut names: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut found = Vec::new();
+    for one in due {
+        let Some(first) = one.turn.names.was_same_as.as_deref() else { continue };
+        let Some(known) = there.get(first) else { continue };
+        match one.stat.as_ref().is_some_and(|stat| inode(stat) == inode(known)) {
+            true => *names.entry(first).or_insert(1) += 1,
+            false => found.push(one.turn.path.as_str()),
+        }
+    }
+    let more = |one: &&Due<'a>| {
+        let count = names.get(one.turn.path.as_str());
+        one.stat.as_ref().zip(count).is_some_and(|(stat, count)| links(stat) != *count)
+    };
+    found.extend(due.iter().filter(more).map(|one| one.turn.path.as_str()));
+    found
 }
 
 fn same_content(one: &Is, other: &Is) -> bool {
@@ -317,22 +384,28 @@ fn stage(staging: &mut Staging<'_>, due: &[Due<'_>], turns: &Turns) -> Result<()
     let mut last = Vec::new();
     let mut placed: BTreeMap<&str, Spot> = BTreeMap::new();
     // A second name is made when the first one is there.
-    let (seconds, firsts): (Vec<_>, Vec<_>) = due.iter().partition(|one| one.turn.same_as.is_some());
+    let (seconds, firsts): (Vec<_>, Vec<_>) = due.iter().partition(|one| one.turn.names.same_as.is_some());
+    let mut in_place: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for one in firsts.into_iter().chain(seconds) {
         let key = one.key.clone();
         match (&one.now, &one.turn.to) {
             (_, Is::Absent | Is::Directory) => {}
             (_, Is::Folder { .. }) if is_new(one) => {}
             (Is::File { id: was, mode: from, attributes: had }, Is::File { id, mode, attributes })
-                if was == id && one.turn.same_as.is_none() =>
+                if was == id && one.turn.names.same_as.is_none() && !one.turn.names.apart =>
             {
                 let at = staging.spot(&key)?;
+                in_place.extend(one.stat.as_ref().map(|stat| (one.turn.path.as_str(), inode(stat))));
                 last.push(attributes::steps(&key, &at, (*from, had), (*mode & BITS, attributes)));
             }
             (Is::Folder { mode: from, attributes: had }, Is::Folder { mode, attributes }) => {
                 let at = staging.spot(&key)?;
                 last.push(attributes::steps(&key, &at, (*from, had), (*mode & FOLDER_BITS, attributes)));
             }
+            // A name of a file that changes in place changes with it.
+            _ if let Some(first) =
+                one.turn.names.same_as.as_deref().and_then(|first| in_place.get(first))
+                && one.stat.as_ref().is_some_and(|stat| inode(stat) == *first) => {}
             (_, to) if is_new(one) => {
                 let at = staging.new_place(&key)?;
                 staging.put(one, to, turns, &at, &placed)?;
@@ -415,6 +488,23 @@ impl Staging<'_> {
         Ok(())
     }
 
+    /// Opens the file at a path, if a second name of it is what a turn asks for.
+    fn file_at(&self, path: &str, one: &Due<'_>) -> Result<Option<OwnedFd>, ToolError> {
+        let key = self.host.key_of(path)?;
+        let place = match self.host.open_at(&key, OFlags::PATH | OFlags::NOFOLLOW) {
+            Ok(place) => place,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+            Err(error) => return Err(self.cannot("write", &one.key, error)),
+        };
+        let (now, stat) = self.host.what_is(&place, &key, self.world.cancel)?;
+        let is_it = match one.turn.names.inode {
+            Some(inode) => stat.st_ino == inode && now.is_same(&one.turn.to),
+            // Its bits may still be those of before; they change for both names.
+            None => same_content(&now, &one.turn.to),
+        };
+        Ok(is_it.then_some(place))
+    }
+
     /// Gives a file that is staged, or is there as it is to be, a second name. Whether it could.
     fn second_name(
         &self,
@@ -422,26 +512,17 @@ impl Staging<'_> {
         at: &Spot,
         placed: &BTreeMap<&str, Spot>,
     ) -> Result<bool, ToolError> {
-        let Some(first) = one.turn.same_as.as_deref() else { return Ok(false) };
+        let Some(first) = one.turn.names.same_as.as_deref() else { return Ok(false) };
         let sys = &self.host.sys;
         let place = match placed.get(first) {
             Some(first) => {
                 let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 sys.call("open", || rustix::fs::openat(&first.dir, first.name.as_str(), flags, Mode::empty()))
             }
-            None => {
-                let key = self.host.key_of(first)?;
-                let place = self.host.open_at(&key, OFlags::PATH | OFlags::NOFOLLOW);
-                match place
-                    .ok()
-                    .map(|place| Ok((self.host.what_is(&place, &key, self.world.cancel)?.0, place)))
-                {
-                    // Its bits may still be those of before; they change for both names.
-                    Some(Ok((now, place))) if same_content(&now, &one.turn.to) => Ok(place),
-                    Some(Err(error)) => return Err(error),
-                    _ => return Ok(false),
-                }
-            }
+            None => match self.file_at(first, one)? {
+                Some(place) => Ok(place),
+                None => return Ok(false),
+            },
         };
         let place = place.map_err(|error| self.cannot("write", &one.key, error))?;
         // The link stands for the descriptor itself, not for a name.

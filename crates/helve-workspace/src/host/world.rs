@@ -39,9 +39,12 @@ impl Identity {
         }
     }
 
-    /// Whether it is the same, but for the moment at which it was renamed.
+    /// Whether it is the same, but for the moment at which it was renamed, and the number of names if it had several: the
+    /// commit may have made or removed one.
     pub(super) fn is_after_rename(&self, stat: &Stat) -> bool {
-        Identity { changed: self.changed, ..Identity::of(stat) } == *self
+        let now = Identity::of(stat);
+        let links = if self.has_other_names() { self.links } else { now.links };
+        Identity { changed: self.changed, links, ..now } == *self
     }
 
     /// Whether the file had more than one name.

@@ -2,6 +2,7 @@
 //! workspace makes of them.
 
 mod attributes;
+mod links;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,11 +10,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use helve_core::files::{Attributes, Contents, FilesBridge, FilesScope, Turn, Turns};
-use helve_core::{LayerPart, PathRules};
+use helve_core::files::{Attributes, Contents, FilesBridge, FilesScope, Names, Turn, Turns};
+use helve_core::{LayerLinks, LayerPart, PathRules};
 use pretty_assertions::assert_eq;
 use rustix::fs::{CWD, XattrFlags, makedev};
 
+use super::entry::OPAQUE;
 use super::*;
 
 /// Contents in memory.
@@ -89,6 +91,7 @@ impl Scene {
         let layer = Layer {
             parts: vec![LayerPart { path: PathBuf::new(), upper }],
             since: SystemTime::now() + Duration::from_secs(60),
+            links: LayerLinks::default(),
         };
         read_layer(&self.lower(), &layer, &mut self.held, &Cancel::never()).unwrap()
     }
@@ -138,7 +141,12 @@ fn turns(read: &LayerRead) -> Vec<Turn> {
         from: change.was.clone(),
         to: change.is.clone(),
         modified: change.modified,
-        same_as: change.same_as.clone(),
+        names: Names {
+            same_as: change.same_as.clone(),
+            inode: None,
+            was_same_as: change.was_same_as.clone(),
+            apart: change.apart,
+        },
     };
     read.changes.iter().map(one).collect()
 }
@@ -149,7 +157,7 @@ fn back(read: &LayerRead) -> Vec<Turn> {
         from: change.is.clone(),
         to: change.was.clone(),
         modified: None,
-        same_as: None,
+        names: Names { same_as: change.was_same_as.clone(), ..Names::default() },
     };
     read.changes.iter().map(one).collect()
 }
@@ -305,7 +313,7 @@ fn a_file_that_changed_below_while_the_command_ran_is_marked() {
     scene.put("upper/a", "A", 0o644);
     let upper = rustix::fs::open(scene.folder.path().join("upper"), OFlags::PATH, Mode::empty()).unwrap();
     let parts = vec![LayerPart { path: PathBuf::new(), upper }];
-    let mut layer = Layer { parts, since: SystemTime::UNIX_EPOCH };
+    let mut layer = Layer { parts, since: SystemTime::UNIX_EPOCH, links: LayerLinks::default() };
     let disturbed = |scene: &mut Scene, layer: &Layer| {
         read_layer(&scene.lower(), layer, &mut scene.held, &Cancel::never()).unwrap().changes[0].disturbed
     };

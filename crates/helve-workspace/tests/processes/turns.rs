@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::common::{Dice, litter, names, role, soak};
 use helve_core::ToolError;
 use helve_core::files::{
-    ContentId, Contents, Files, FilesBridge, FilesScope, Is, PathRules, Turn, Turned, Turns,
+    ContentId, Contents, Files, FilesBridge, FilesScope, Is, Names, PathRules, Turn, Turned, Turns,
 };
 use helve_workspace::{Options, Workspace, open_with};
 
@@ -68,7 +68,10 @@ fn turns(dir: &Path, from: &str, to: &str) -> Turns {
         from: at(&old, path),
         to: at(&new, path),
         modified: None,
-        same_as: (path == "second" && new.contains_key("first")).then(|| "first".to_owned()),
+        names: Names {
+            same_as: (path == "second" && new.contains_key("first")).then(|| "first".to_owned()),
+            ..Names::default()
+        },
     };
     let turns = paths.into_iter().map(turn).filter(|turn| turn.from != turn.to).collect();
     Turns { turns, contents: Arc::new(Held(held)), leave_used: false }

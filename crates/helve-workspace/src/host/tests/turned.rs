@@ -6,7 +6,7 @@ use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use helve_core::files::{
-    ACCESS_LIST, Attributes, ContentId, Contents, DEFAULT_LIST, Is, Turn, Turned, Turns,
+    ACCESS_LIST, Attributes, ContentId, Contents, DEFAULT_LIST, Is, Names, Turn, Turned, Turns,
 };
 use pretty_assertions::assert_eq;
 
@@ -73,6 +73,9 @@ const OLD: Rows = &[
     ("to_dir", "file", 0o644),
     ("to_file/inner/y", "y", 0o644),
     ("stays/z", "z", 0o644),
+    ("twin", "old", 0o644),
+    ("mode", "mode", 0o644),
+    ("leaves", "leaves", 0o644),
 ];
 
 const NEW: Rows = &[
@@ -88,7 +91,16 @@ const NEW: Rows = &[
     ("to_dir/inner", "inner", 0o644),
     ("to_file", "now a file", 0o755),
     ("stays/z", "z", 0o644),
+    ("twin", "new", 0o600),
+    ("mode", "mode", 0o755),
+    ("stays/name", "leaves", 0o644),
 ];
+
+/// Names of one file before, and after: the second is made.
+const OLD_NAMES: &[(&str, &str)] =
+    &[("twin", "stays/twin"), ("mode", "other_mode"), ("leaves", "stays/name")];
+const NEW_NAMES: &[(&str, &str)] =
+    &[("twin", "stays/twin"), ("mode", "other_mode"), ("stays/name", "arrives")];
 
 /// Attributes: path, name, value.
 type Marks = &'static [(&'static str, &'static str, &'static [u8])];
@@ -157,6 +169,11 @@ impl Fault {
         // A directory that is to go, and in which nothing may be changed as it is; another that gets other bits.
         fill(&scene.ws(), OLD, &[("shut/deep", 0o555), ("shut", 0o555), ("stays", 0o755)]);
         fill(&goal, NEW, &[("fresh/deep", 0o555), ("fresh", 0o750), ("stays", 0o711)]);
+        for (top, names) in [(scene.ws(), OLD_NAMES), (goal.clone(), NEW_NAMES)] {
+            for (first, second) in names {
+                fs::hard_link(top.join(first), top.join(second)).unwrap();
+            }
+        }
         mark(&scene.ws(), OLD_MARKS);
         mark(&goal, NEW_MARKS);
         for (path, text) in [("a.txt", "old\n"), ("src/lib.rs", "lib\n")] {
@@ -171,12 +188,26 @@ impl Fault {
     fn turns(&self) -> Turns {
         let paths: BTreeSet<&String> = self.old.keys().chain(self.new.keys()).collect();
         let at = |tree: &Tree, path: &String| tree.get(path).cloned().unwrap_or(Is::Absent);
+        let of = |names: &[(&str, &str)], path: &str, second: bool| {
+            let one = |(a, b): &(&str, &str)| match second {
+                true => (*b == path).then(|| (*a).to_owned()),
+                false => (*a == path && path == "leaves").then(|| (*b).to_owned()),
+            };
+            names.iter().find_map(one)
+        };
         let turn = |path: &String| Turn {
             path: path.clone(),
             from: at(&self.old, path),
             to: at(&self.new, path),
             modified: None,
-            same_as: (path == "other_name").then(|| "one_name".to_owned()),
+            names: Names {
+                same_as: match path.as_str() {
+                    "other_name" => Some("one_name".to_owned()),
+                    path => of(NEW_NAMES, path, true),
+                },
+                was_same_as: of(OLD_NAMES, path, true).or_else(|| of(OLD_NAMES, path, false)),
+                ..Names::default()
+            },
         };
         let turns = paths.into_iter().map(turn).filter(|turn| turn.from != turn.to).collect();
         Turns { turns, contents: Arc::new(self.held.clone()), leave_used: false }
@@ -207,7 +238,13 @@ impl Fault {
         drop(self.open());
         let janitor = self.scene.dir.path().join("janitor");
         assert!(!janitor.exists() || names(&janitor).is_empty(), "the janitor keeps a record");
-        self.now()
+        let now = self.now();
+        let inode = |name: &str| fs::metadata(self.scene.ws().join(name)).unwrap().ino();
+        let names = if now.contains_key("leaves") { OLD_NAMES } else { NEW_NAMES };
+        for (first, second) in names {
+            assert_eq!(inode(first), inode(second), "{first} {second}");
+        }
+        now
     }
 
     /// A second turn makes what the first did not.

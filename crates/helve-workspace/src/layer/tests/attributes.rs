@@ -1,5 +1,7 @@
 //! Extended attributes and access control lists in a layer, and what a turn of the workspace makes of them.
 
+use std::ffi::CString;
+
 use helve_core::files::{ACCESS_LIST, Attributes, DEFAULT_LIST};
 use pretty_assertions::assert_eq;
 

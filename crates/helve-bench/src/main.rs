@@ -69,16 +69,19 @@ fn main() -> ExitCode {
             }
         };
     }
-    if let [word, tools] = &std::env::args().skip(1).collect::<Vec<_>>()[..]
-        && word == mcp::SERVER
-    {
-        return match mcp::serve(tools.parse().unwrap_or(1)) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                report::complain(&error.to_string());
-                ExitCode::FAILURE
-            }
-        };
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let served = match &words[..] {
+        [word, tools] if word == mcp::SERVER => Some(mcp::serve(tools.parse().unwrap_or(1))),
+        [word, command @ ..] if word == mcp::RELAY => Some(mcp::relay(command)),
+        _ => None,
+    };
+    match served {
+        Some(Ok(())) => return ExitCode::SUCCESS,
+        Some(Err(error)) => {
+            report::complain(&error.to_string());
+            return ExitCode::FAILURE;
+        }
+        None => {}
     }
     let options = match options() {
         Ok(options) => options,

@@ -7,7 +7,8 @@
 //!
 //! Calls are measured in two ways. One at a time is how long one takes: most of it is two processes that wake each other.
 //! With several under way is how many a server answers in a second; there the client must not be what is measured, so one row
-//! is a server that does nothing but answer.
+//! is a server that does nothing but answer. Likewise a relay that does nothing but pass on stands beside the gateway: what it
+//! takes, every process between a client and a server takes.
 //!
 //! server-everything is named with `--everything 'node /…/server-everything/dist/index.js stdio'`. Without it a small server
 //! of this program's own stands in: its rows are shown and promise nothing, because a server that does nothing makes
@@ -29,10 +30,12 @@ use crate::sample::{Pair, in_turns, median};
 
 type Measured<T> = Result<T, Box<dyn std::error::Error>>;
 
-pub(crate) use server::serve;
+pub(crate) use server::{relay, serve};
 
 /// The word with which this program is its own small server.
 pub(crate) const SERVER: &str = "mcp-server";
+/// The word with which it passes on what is said to and by another server.
+pub(crate) const RELAY: &str = "mcp-relay";
 /// How many tools the small server has when it is asked for many.
 const MANY: usize = 1000;
 /// How many calls are sent at once.
@@ -81,6 +84,13 @@ impl Server {
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]);
         command
+    }
+
+    /// The same with a relay before it.
+    fn behind_a_relay(&self) -> Measured<Command> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg(RELAY).args(&self.words);
+        Ok(command)
     }
 
     /// The configuration under which Helve runs it.
@@ -159,6 +169,14 @@ fn gateway(asked: &Asked<'_>, place: &Place, server: &Server) -> Measured<Vec<Ro
         || through.stream(tool, calls, UNDER_WAY),
         || direct.stream("echo", calls, UNDER_WAY),
     )?;
+    // Both are as new as the two above were: a server is quicker the more it was called.
+    let (mut relayed, mut direct) = (Talk::open(server.behind_a_relay()?)?, Talk::open(server.command())?);
+    let relay = in_turns(
+        rounds,
+        calls,
+        || repeat(&mut relayed, "echo", calls),
+        || repeat(&mut direct, "echo", calls),
+    )?;
     let row = |name, pair: Pair, promise| Row {
         name,
         subject: pair.subject,
@@ -169,6 +187,7 @@ fn gateway(asked: &Asked<'_>, place: &Place, server: &Server) -> Measured<Vec<Ro
     Ok(vec![
         row("a call through helve mcp --gateway", one, beside_real(asked, Promise::Ratio(1.5))),
         row("the same, 32 calls under way", many, Promise::None),
+        row("a call through a relay that only passes on", relay, Promise::None),
     ])
 }
 

@@ -1,7 +1,9 @@
 //! A small MCP server: `echo`, and as many more tools as it is told. It does nothing that costs time. With no tools at all it
-//! only gives back what stands in a call, for measuring clients.
+//! only gives back what stands in a call, for measuring clients. As a relay it passes on what a client and another server say,
+//! and looks at none of it: the least that can stand between the two.
 
-use std::io::{BufRead as _, Write as _};
+use std::io::{BufRead as _, Read, Write};
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
@@ -69,6 +71,33 @@ fn mirror() -> Measured<()> {
         held.drain(..whole);
         out.write_all(answers.as_bytes())?;
         out.flush()?;
+    }
+}
+
+/// Passes bytes on between standard streams and a command, each way on a thread of its own.
+pub(crate) fn relay(words: &[String]) -> Measured<()> {
+    let (program, args) = words.split_first().ok_or("the relay wants a command")?;
+    let mut child = Command::new(program).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err("a started server has no streams".into());
+    };
+    let back = std::thread::spawn(move || pass(from, std::io::stdout().lock()));
+    pass(std::io::stdin().lock(), to)?;
+    // Its input is closed by now, so that it ends.
+    child.wait()?;
+    let _ = back.join();
+    Ok(())
+}
+
+fn pass(mut from: impl Read, mut to: impl Write) -> std::io::Result<()> {
+    let mut held = vec![0; 64 << 10];
+    loop {
+        let count = from.read(&mut held)?;
+        if count == 0 {
+            return Ok(());
+        }
+        to.write_all(&held[..count])?;
+        to.flush()?;
     }
 }
 

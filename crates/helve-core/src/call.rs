@@ -24,7 +24,7 @@ impl CallId {
             *letter = CROCKFORD[(left & 31) as usize];
             left >>= 5;
         }
-        CallId(String::from_utf8_lossy(&text).into_owned())
+        CallId(text.iter().map(|letter| char::from(*letter)).collect())
     }
 
     /// The id as text.

@@ -88,8 +88,8 @@ pub trait Host: Send + Sync {
     /// Counts the changes of the tools.
     fn tools_version(&self) -> watch::Receiver<u64>;
 
-    /// Runs a call to its result.
-    fn call(&self, call: HostCall) -> BoxFuture<'_, CallResult>;
+    /// Runs a call to its result. That is boxed, because it is handed on several times.
+    fn call(&self, call: HostCall) -> BoxFuture<'_, Box<CallResult>>;
 
     /// The resources that can be listed, in the shape of MCP.
     fn resources(&self) -> BoxFuture<'_, Result<Vec<Value>, ToolError>> {

@@ -77,17 +77,30 @@ fn write_f64(out: &mut Vec<u8>, value: f64) {
     out.extend_from_slice(ryu_js::Buffer::new().format_finite(value).as_bytes());
 }
 
-/// Appends an integer in decimal digits.
+/// The two decimal digits of each number below a hundred.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    pairs
+};
+
+/// Appends an integer in decimal digits. Two at a time, because every entry has several long ones.
 pub(crate) fn write_u64(out: &mut Vec<u8>, mut value: u64) {
     let mut digits = [0_u8; 20];
     let mut start = digits.len();
-    loop {
+    while value >= 10 {
+        start -= 2;
+        digits[start..start + 2].copy_from_slice(&PAIRS[(value % 100) as usize]);
+        value /= 100;
+    }
+    // A number with an odd count of digits has one left; of one with an even count nothing is, but of zero itself.
+    if value > 0 || start == digits.len() {
         start -= 1;
-        digits[start] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            break;
-        }
+        digits[start] = b'0' + value as u8;
     }
     out.extend_from_slice(&digits[start..]);
 }

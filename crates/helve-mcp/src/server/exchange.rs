@@ -154,6 +154,10 @@ impl Talk {
         self.kept().said.pop_front()
     }
 
+    fn has_more(&self) -> bool {
+        !self.kept().said.is_empty()
+    }
+
     fn end(&self) -> Left {
         let mut kept = self.kept();
         kept.is_over = true;
@@ -289,9 +293,11 @@ pub(super) async fn converse<T, W: Future<Output = T>>(
             Some(()) = next_answer(&mut answering) => {}
         }
     };
-    if !cancel.is_cancelled() {
-        // What was said before the end is told before it.
-        let last_words = async {
+    let has_last_words =
+        !reporter.is_free() || notes.as_ref().is_some_and(|notes| !notes.is_empty()) || talk.0.has_more();
+    if has_last_words && !cancel.is_cancelled() {
+        // What was said before the end is told before it. Boxed, as few requests need it.
+        let last_words = Box::pin(async {
             reporter.sent_last().await;
             while let Some(note) = notes.as_mut().and_then(|notes| notes.try_recv().ok()) {
                 reporter.report(&note);
@@ -303,13 +309,8 @@ pub(super) async fn converse<T, W: Future<Output = T>>(
                     reporter.sent_last().await;
                 }
             }
-        };
-        let mut last_words = pin!(last_words);
-        tokio::select! {
-            biased;
-            () = &mut last_words => {}
-            () = tokio::time::sleep(LAST_WORDS) => {}
-        }
+        });
+        let _ = Box::pin(tokio::time::timeout(LAST_WORDS, last_words)).await;
     }
     (done, talk.0.end())
 }

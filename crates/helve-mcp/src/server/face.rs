@@ -108,7 +108,7 @@ impl Served {
         way: Way,
         cancel: (CancelHandle, Cancel),
         taken_back: impl Future<Output = ()>,
-    ) -> (CallResult, Left, bool) {
+    ) -> (Box<CallResult>, Left, bool) {
         let declared = self.listing().get(&call.tool).is_some_and(|tool| tool.output_schema.is_some());
         let work = |line: exchange::Line| {
             let exchange::Line { cancel, progress, peer } = line;
@@ -309,7 +309,7 @@ impl ServerHandler for Face {
                 return Err(ErrorData::missing_required_client_capability(capability(kind)));
             }
         }
-        Ok(shown::result(result, declared).into())
+        Ok(shown::result(*result, declared).into())
     }
 
     async fn list_resources(

@@ -123,7 +123,7 @@ impl Permit {
     }
 
     /// The lane is entered: the call counts from here on, and its arguments go to the tool.
-    pub(crate) fn enter(mut self) -> Value {
+    pub(crate) fn enter(mut self: Box<Self>) -> Value {
         self.ticket = None;
         std::mem::take(&mut self.args)
     }

@@ -88,7 +88,7 @@ impl Executor {
         &self,
         call: &CallId,
         side: &Side,
-        permit: Permit,
+        permit: Box<Permit>,
         notes: &Notes,
     ) -> Result<Output, ToolError> {
         if side.cancel.is_cancelled() {

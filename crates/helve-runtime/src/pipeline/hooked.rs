@@ -43,8 +43,8 @@ impl Pipeline {
     /// Asks the hooks about calls that the policy does not refuse, all calls at once.
     pub(super) async fn hooked(
         &self,
-        looks: Vec<(Story, Result<Authorized, Refusal>)>,
-    ) -> Vec<(Story, Result<Authorized, Refusal>)> {
+        looks: Vec<(Box<Story>, Result<Authorized, Refusal>)>,
+    ) -> Vec<(Box<Story>, Result<Authorized, Refusal>)> {
         let deaf = |tool: &str| self.hooks.are_deaf(HookEvent::BeforeCall, tool);
         if looks.iter().all(|(story, _)| deaf(&story.tool)) {
             return looks;
@@ -56,9 +56,9 @@ impl Pipeline {
     /// The same for one call.
     pub(super) async fn hooked_one(
         &self,
-        mut story: Story,
+        mut story: Box<Story>,
         mut look: Result<Authorized, Refusal>,
-    ) -> (Story, Result<Authorized, Refusal>) {
+    ) -> (Box<Story>, Result<Authorized, Refusal>) {
         if self.hooks.are_deaf(HookEvent::BeforeCall, &story.tool) {
             return (story, look);
         }

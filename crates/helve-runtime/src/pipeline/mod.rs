@@ -73,15 +73,15 @@ pub(crate) struct Pipeline {
     pub(crate) lanes: Arc<Lanes>,
 }
 
-/// A call that has its permit and its place in the line, or its refusal.
+/// A call that has its permit and its place in the line, or its refusal. What is large is boxed: it is handed on often.
 pub(crate) enum Admitted {
-    Ready(Box<Ready>),
+    Ready(Ready),
     Refused(Box<CallResult>),
 }
 
 pub(crate) struct Ready {
-    story: Story,
-    permit: Permit,
+    story: Box<Story>,
+    permit: Box<Permit>,
     place: Place,
 }
 
@@ -113,8 +113,8 @@ struct Story {
 }
 
 impl Story {
-    fn new(id: Option<Value>, tool: String, side: &Arc<Side>) -> Self {
-        Story {
+    fn new(id: Option<Value>, tool: String, side: &Arc<Side>) -> Box<Self> {
+        Box::new(Story {
             id,
             call: call_id::fresh(),
             tool,
@@ -131,11 +131,11 @@ impl Story {
             approval: None,
             sandbox: None,
             args: Value::Null,
-        }
+        })
     }
 
     /// The result, and the unshaped answer that only the journal keeps.
-    fn result(self, outcome: Result<Output, ToolError>) -> (CallResult, Option<String>) {
+    fn result(self: Box<Self>, outcome: Result<Output, ToolError>) -> (CallResult, Option<String>) {
         let (ok, output, error) = match outcome {
             Ok(output) => (true, output, None),
             Err(mut error) => {
@@ -187,7 +187,7 @@ impl Pipeline {
         let mut looked = Vec::new();
         for (story, look) in self.hooked(looks).await {
             looked.push(match look {
-                Ok(Authorized::Permit(permit)) => (story, Some(Ok(*permit))),
+                Ok(Authorized::Permit(permit)) => (story, Some(Ok(permit))),
                 Ok(Authorized::Question(question)) => {
                     questions.push(*question);
                     (story, None)
@@ -212,7 +212,7 @@ impl Pipeline {
             false => Box::pin(self.hooked_one(story, look)).await,
         };
         let result = match look {
-            Ok(Authorized::Permit(permit)) => Ok(*permit),
+            Ok(Authorized::Permit(permit)) => Ok(permit),
             Ok(Authorized::Question(question)) => {
                 // Boxed, as what is seldom needed is: the size of a call is copied each time that it is handed on.
                 let asked = Box::pin(self.authority.ask(vec![*question], side));
@@ -224,7 +224,7 @@ impl Pipeline {
     }
 
     /// Resolve to authorize, up to the question where there is one.
-    fn look(&self, call: Call, side: &Arc<Side>) -> (Story, Result<Authorized, Refusal>) {
+    fn look(&self, call: Call, side: &Arc<Side>) -> (Box<Story>, Result<Authorized, Refusal>) {
         let mut id = call.id;
         if let Some(id) = &mut id {
             self.governor.clean_value(id);
@@ -235,7 +235,7 @@ impl Pipeline {
     }
 
     /// Schedule, or the refusal's result.
-    fn place(&self, mut story: Story, result: Result<Permit, Refusal>) -> Admitted {
+    fn place(&self, mut story: Box<Story>, result: Result<Box<Permit>, Refusal>) -> Admitted {
         match result {
             Ok(mut permit) => {
                 story.notes.extend(permit.take_notes().iter().map(|note| self.governor.clean(note)));
@@ -247,7 +247,7 @@ impl Pipeline {
                 }
                 let claim = Claim::new(permit.entry().spec(), permit.access());
                 let place = self.scheduler.join(claim);
-                Admitted::Ready(Box::new(Ready { story, permit, place }))
+                Admitted::Ready(Ready { story, permit, place })
             }
             Err(refusal) => {
                 story.decision = refusal.decision.map(|decision| *decision);
@@ -264,7 +264,7 @@ impl Pipeline {
         let mut story = Story::new(None, entry.spec().name.clone(), &self.side);
         story.lane = Some(entry.spec().lane);
         story.args = serde_json::json!({ "call": act.call() });
-        let permit = self.authority.own(entry, act);
+        let permit = Box::new(self.authority.own(entry, act));
         match self.place(story, Ok(permit)) {
             Admitted::Ready(ready) => self.finish(ready).await,
             Admitted::Refused(result) => *result,
@@ -378,8 +378,8 @@ impl Pipeline {
     }
 
     /// Schedule to record.
-    pub(crate) async fn finish(&self, ready: Box<Ready>) -> CallResult {
-        let Ready { mut story, permit, place } = *ready;
+    pub(crate) async fn finish(&self, ready: Ready) -> CallResult {
+        let Ready { mut story, permit, place } = ready;
         let _worker = place.turn().await;
         // A call before this one may have changed what was approved.
         if let Err(error) = self.authority.still_holds(&permit) {
@@ -428,7 +428,7 @@ impl Pipeline {
         result
     }
 
-    fn refuse(&self, story: Story, error: ToolError) -> CallResult {
+    fn refuse(&self, story: Box<Story>, error: ToolError) -> CallResult {
         let (mut result, _) = story.clone().result(Err(self.clean_error(error)));
         if let Err(error) = self.recorder.refused(self.planned(&story), &result) {
             result.notes.push(error.message);
@@ -482,7 +482,7 @@ impl Pipeline {
 }
 
 /// Each question has its answer; one without is no yes.
-fn unanswered() -> Result<Permit, Refusal> {
+fn unanswered() -> Result<Box<Permit>, Refusal> {
     Err(ToolError::internal("The answer to the question about the call was lost.").into())
 }
 

@@ -50,7 +50,7 @@ impl Host for FixtureHost {
         self.inner.tools_version()
     }
 
-    fn call(&self, call: HostCall) -> BoxFuture<'_, CallResult> {
+    fn call(&self, call: HostCall) -> BoxFuture<'_, Box<CallResult>> {
         self.inner.call(call)
     }
 

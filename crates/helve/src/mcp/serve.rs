@@ -163,7 +163,7 @@ impl Host for RuntimeHost {
         self.version.clone()
     }
 
-    fn call(&self, call: HostCall) -> BoxFuture<'_, CallResult> {
+    fn call(&self, call: HostCall) -> BoxFuture<'_, Box<CallResult>> {
         Box::pin(async move {
             let HostCall { call, client, cancel, progress, peer, beside } = call;
             let caller =
@@ -177,7 +177,7 @@ impl Host for RuntimeHost {
                 beside,
                 ..CallScope::default()
             };
-            let result = self.runtime.call_in(call, scope).await;
+            let result = Box::new(self.runtime.call_in(call, scope).await);
             self.journal_grew();
             result
         })

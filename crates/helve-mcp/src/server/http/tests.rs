@@ -35,7 +35,7 @@ impl Host for Empty {
         self.0.subscribe()
     }
 
-    fn call(&self, _call: HostCall) -> BoxFuture<'_, CallResult> {
+    fn call(&self, _call: HostCall) -> BoxFuture<'_, Box<CallResult>> {
         Box::pin(std::future::pending())
     }
 }

@@ -14,11 +14,13 @@ use crate::server::{Card, Host, HostCall, Hosts, serve_streams};
 
 use super::*;
 
-/// `say` answers at once with the text that it is given, `wait` when it is taken back.
+/// `say` answers at once with the text that it is given, `later` when it is looked at again, `wait` when it is taken back.
 struct Fake {
     version: watch::Sender<u64>,
     beside: mpsc::UnboundedSender<bool>,
     ended: mpsc::UnboundedSender<()>,
+    /// The texts of calls, in the order in which they began.
+    began: Mutex<Vec<String>>,
 }
 
 struct Fakes(Arc<Fake>);
@@ -32,22 +34,28 @@ impl Host for Fake {
         self.version.subscribe()
     }
 
-    fn call(&self, call: HostCall) -> BoxFuture<'_, CallResult> {
+    fn call(&self, call: HostCall) -> BoxFuture<'_, Box<CallResult>> {
         Box::pin(async move {
             let HostCall { call, cancel, beside, .. } = call;
             let _ = self.beside.send(beside);
             let Call { id, tool, args } = call;
-            if tool == "wait" {
-                cancel.cancelled().await;
-                let _ = self.ended.send(());
-            }
             let helve_core::Args::Value(args) = args else { panic!("text") };
-            CallResult {
+            let text = args["text"].as_str().unwrap_or_default();
+            self.began.lock().unwrap().push(text.to_owned());
+            match &*tool {
+                "wait" => {
+                    cancel.cancelled().await;
+                    let _ = self.ended.send(());
+                }
+                "later" => tokio::task::yield_now().await,
+                _ => {}
+            }
+            Box::new(CallResult {
                 id,
                 call: CallId::from_parts(1, 2),
                 tool,
                 ok: true,
-                content: vec![Content::text(args["text"].as_str().unwrap_or_default())],
+                content: vec![Content::text(text)],
                 details: Value::Null,
                 error: None,
                 notes: Vec::new(),
@@ -57,7 +65,7 @@ impl Host for Fake {
                 truncated: None,
                 cost: None,
                 duration_us: 1,
-            }
+            })
         })
     }
 }
@@ -83,6 +91,7 @@ struct Client {
     beside: mpsc::UnboundedReceiver<bool>,
     ended: mpsc::UnboundedReceiver<()>,
     served: tokio::task::JoinHandle<std::io::Result<()>>,
+    fake: Arc<Fake>,
 }
 
 impl Client {
@@ -90,13 +99,20 @@ impl Client {
         let (near, far) = tokio::io::duplex(64 << 10);
         let ((tell_beside, beside), (tell_ended, ended)) =
             (mpsc::unbounded_channel(), mpsc::unbounded_channel());
-        let fake = Fake { version: watch::Sender::new(0), beside: tell_beside, ended: tell_ended };
+        let fake = Fake {
+            version: watch::Sender::new(0),
+            beside: tell_beside,
+            ended: tell_ended,
+            began: Mutex::default(),
+        };
+        let fake = Arc::new(fake);
+        let host = Arc::clone(&fake);
         let served = tokio::spawn(async move {
             let (input, output) = tokio::io::split(far);
-            serve_streams(Arc::new(Fakes(Arc::new(fake))), input, output, 10_000, &Cancel::never()).await
+            serve_streams(Arc::new(Fakes(host)), input, output, 10_000, &Cancel::never()).await
         });
         let (from, to) = tokio::io::split(near);
-        let mut client = Client { to, from: BufReader::new(from).lines(), beside, ended, served };
+        let mut client = Client { to, from: BufReader::new(from).lines(), beside, ended, served, fake };
         let who = json!({"name": "c", "version": "1"});
         let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": who});
         client.say(&[json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello})]).await;
@@ -176,4 +192,46 @@ async fn at_the_end_of_input_what_is_done_is_answered_and_what_goes_on_is_taken_
     assert_eq!(client.hear().await["id"], 2);
     client.hear_of_an_end().await;
     client.served.await.unwrap().unwrap();
+}
+
+/// So many calls of a tool at once.
+fn crowd(tool: &str, many: usize) -> Vec<Value> {
+    (0..many).map(|id| call(json!(id), tool, &format!("text {id}"))).collect()
+}
+
+fn texts(many: usize) -> Vec<String> {
+    (0..many).map(|id| format!("text {id}")).collect()
+}
+
+#[tokio::test]
+async fn a_crowd_is_begun_in_its_order_and_each_is_answered_once() {
+    let mut client = Client::open().await;
+    for _ in 0..20 {
+        client.say(&crowd("later", 100)).await;
+        let mut answered = std::collections::BTreeMap::new();
+        for _ in 0..100 {
+            let answer = client.hear().await;
+            let text = answer["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+            assert_eq!(answered.insert(answer["id"].as_u64().unwrap(), text), None);
+        }
+        // An id may come again once it was answered.
+        assert_eq!(answered.into_values().collect::<Vec<_>>(), texts(100));
+        assert_eq!(std::mem::take(&mut *client.fake.began.lock().unwrap()), texts(100));
+    }
+}
+
+#[tokio::test]
+async fn one_of_a_crowd_can_be_taken_back() {
+    let mut client = Client::open().await;
+    let mut many = crowd("wait", 40);
+    many.push(call(json!("s"), "say", "a"));
+    client.say(&many).await;
+    assert_eq!(client.hear().await["id"], "s", "nobody waits for those that go on");
+    for id in 0..40 {
+        let params = json!({"requestId": id});
+        client.say(&[json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})]).await;
+        client.hear_of_an_end().await;
+    }
+    client.say(&[call(json!(0), "say", "b")]).await;
+    assert_eq!(client.hear().await["id"], 0, "those that were taken back have no answer");
 }

@@ -225,7 +225,11 @@ impl Authority {
     }
 
     /// Asks all questions of one batch together; the results stand in their order.
-    pub(crate) async fn ask(&self, questions: Vec<Question>, side: &Side) -> Vec<Result<Permit, Refusal>> {
+    pub(crate) async fn ask(
+        &self,
+        questions: Vec<Question>,
+        side: &Side,
+    ) -> Vec<Result<Box<Permit>, Refusal>> {
         let per_minute = self.policy.limits().prompts_per_minute;
         let stops: Vec<Option<Stop>> =
             questions.iter().map(|_| self.breaker.ask(per_minute, Instant::now()).err()).collect();
@@ -237,7 +241,7 @@ impl Authority {
             None => {
                 let answer = answers.next().unwrap_or_else(|| Answer::new("nobody", Approval::Nobody));
                 self.breaker.answered(&answer.approval, Instant::now());
-                off_async(|| self.settle(question, &answer))
+                off_async(|| self.settle(question, &answer)).map(Box::new)
             }
         });
         results.collect()

@@ -31,6 +31,8 @@ use crate::lanes::Lanes;
 const CHUNK: usize = 256 << 10;
 /// A content that is no longer goes with the record of what waits, which saves a file.
 const SMALL_BYTES: usize = 16 << 10;
+/// Room for a first read.
+const FIRST_BYTES: usize = 4 << 10;
 /// So much goes with one record.
 const SMALL_TOGETHER: usize = 32 << 10;
 /// A longer file is not compared for a report.
@@ -184,9 +186,12 @@ impl KeepContent for Keep {
         let most = SMALL_BYTES.min(self.room);
         let mut first = Vec::new();
         if most > 0 {
+            // Most are shorter than this, and then one read takes them.
+            first.reserve_exact(most.min(FIRST_BYTES));
             content.take(most as u64 + 1).read_to_end(&mut first).map_err(unread)?;
             if first.len() <= most {
                 self.room -= first.len();
+                first.shrink_to_fit();
                 let id = Blobs::id_of(&first);
                 self.small.insert(id.clone(), first);
                 return Ok(ContentId(id));
@@ -321,7 +326,7 @@ fn below(workspace: &Path, path: &str) -> Option<Vec<u8>> {
     if !data.is_file() || data.len() > COMPARED_BYTES {
         return None;
     }
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(usize::try_from(data.len()).ok()? + 1);
     std::fs::File::open(path).ok()?.take(COMPARED_BYTES).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }

@@ -14,6 +14,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -40,7 +41,11 @@ const MOST_NESTED: usize = 32;
 
 /// Engines whose commands run over a layer.
 #[derive(Default)]
-pub(super) struct Engines(Mutex<Standing>);
+pub(super) struct Engines {
+    standing: Mutex<Standing>,
+    /// To a thread that waits for the next chore, if one was ever needed.
+    helper: Mutex<Option<SyncSender<Chore>>>,
+}
 
 #[derive(Default)]
 struct Standing {
@@ -54,7 +59,59 @@ struct Standing {
 
 impl Engines {
     fn standing(&self) -> MutexGuard<'_, Standing> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has a chore done while whoever asks goes on: by the thread that waits for one, or by a new one, which waits then.
+    fn have_done(&self, chore: Chore) {
+        if chore.is_none() {
+            return;
+        }
+        let mut helper = self.helper.lock().unwrap_or_else(PoisonError::into_inner);
+        let chore = match &*helper {
+            None => chore,
+            Some(helper) => match helper.try_send(chore) {
+                Ok(()) => return,
+                Err(TrySendError::Full(chore) | TrySendError::Disconnected(chore)) => chore,
+            },
+        };
+        // Without room for another it takes a chore only while it waits for one.
+        let (to, chores) = sync_channel(0);
+        let work = move || chore.and_then(&chores);
+        if std::thread::Builder::new().name("helve-layer".to_owned()).spawn(work).is_ok() {
+            *helper = Some(to);
+        }
+    }
+}
+
+/// What is done after a call.
+#[derive(Default)]
+struct Chore {
+    /// For a call that is likely to come.
+    prepared: Option<Arc<Engine>>,
+    /// When that is begun.
+    after: Duration,
+    /// Those that had their call, or are not wanted.
+    closed: [Option<Arc<Engine>>; 2],
+}
+
+impl Chore {
+    fn is_none(&self) -> bool {
+        self.prepared.is_none() && self.closed.iter().all(Option::is_none)
+    }
+
+    fn done(self) {
+        if let Some(engine) = self.prepared {
+            std::thread::sleep(self.after);
+            engine.prepare();
+        }
+        self.closed.into_iter().flatten().for_each(|engine| engine.close());
+    }
+
+    /// This one, and then those that come until nobody can send one any more.
+    fn and_then(self, others: &Receiver<Chore>) {
+        self.done();
+        others.iter().for_each(Chore::done);
     }
 }
 
@@ -88,7 +145,7 @@ impl Native {
         let mut standing = self.layered.standing();
         let (engine, old) = self.next(&mut standing, bytes);
         drop(standing);
-        in_background(engine, Duration::ZERO, [old, None]);
+        self.layered.have_done(Chore { prepared: engine, closed: [old, None], ..Chore::default() });
     }
 
     /// An engine that is to be prepared, unless there is one, and the one of another size whose place it takes.
@@ -113,7 +170,7 @@ impl Native {
         let engine = match ready {
             Some((of, engine)) if of == bytes => engine,
             Some((_, other)) => {
-                in_background(None, Duration::ZERO, [Some(other), None]);
+                self.layered.have_done(Chore { closed: [Some(other), None], ..Chore::default() });
                 self.layered(bytes)?
             }
             None => self.layered(bytes)?,
@@ -142,23 +199,8 @@ impl Native {
         standing.calls = standing.calls.saturating_add(1);
         let (next, old) = if standing.calls > 1 { self.next(&mut standing, bytes) } else { (None, None) };
         drop(standing);
-        in_background(next, READING, [used, old]);
+        self.layered.have_done(Chore { prepared: next, after: READING, closed: [used, old] });
     }
-}
-
-/// Has one engine prepared after a while and others closed.
-fn in_background(engine: Option<Arc<Engine>>, after: Duration, closed: [Option<Arc<Engine>>; 2]) {
-    if engine.is_none() && closed.iter().all(Option::is_none) {
-        return;
-    }
-    let work = move || {
-        if let Some(engine) = engine {
-            std::thread::sleep(after);
-            engine.prepare();
-        }
-        closed.into_iter().flatten().for_each(|engine| engine.close());
-    };
-    let _ = std::thread::Builder::new().name("helve-layer".to_owned()).spawn(work);
 }
 
 /// Now, as file systems write it: a change that comes later has no earlier time.

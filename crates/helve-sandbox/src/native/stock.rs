@@ -15,7 +15,7 @@ use super::socket;
 use super::wire::{Kind, Make};
 use super::zygote::Zygote;
 
-/// When members that were just ordered are likely to be ready.
+/// When members that were just ordered are likely to be ready. Most are used before anybody looks.
 const PREPARED_AFTER: Duration = Duration::from_millis(3);
 /// When groups of commands that are over are looked at again in which somebody still was.
 const TIDY_AFTER: Duration = Duration::from_millis(20);
@@ -162,10 +162,17 @@ impl Engine {
         // Held, so that none is taken meanwhile: what a member says to a call is not for this.
         let stock = self.stock();
         for member in stock.warm.iter().chain(&stock.parked).filter(|member| !member.is_watched()) {
+            let mut look_after =
+                |pause: Duration| again = Some(again.map_or(pause, |again| again.min(pause)));
+            let age = member.since.elapsed();
+            if age < PREPARED_AFTER {
+                look_after(PREPARED_AFTER.saturating_sub(age));
+                continue;
+            }
             match member.readiness() {
                 Readiness::Ready => self.watch_idle(member),
-                Readiness::Preparing => match pause(member.since.elapsed()) {
-                    Some(pause) => again = Some(again.map_or(pause, |again| again.min(pause))),
+                Readiness::Preparing => match pause(age) {
+                    Some(pause) => look_after(pause),
                     None => lost.push(member.id),
                 },
                 Readiness::Dead => lost.push(member.id),

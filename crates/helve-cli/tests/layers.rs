@@ -10,6 +10,8 @@
     reason = "helpers of tests fail by panicking and say what they skip"
 )]
 
+#[path = "layers/index.rs"]
+mod index;
 #[path = "layers/links.rs"]
 mod links;
 #[path = "layers/marks.rs"]

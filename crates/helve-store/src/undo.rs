@@ -111,6 +111,9 @@ pub struct UndoChange {
     /// Whether somebody else changed it while the call ran, so that what was there is not what the call saw.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disturbed: bool,
+    /// Whether the content that was there is kept although the change waits.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub was_kept: bool,
 }
 
 impl UndoChange {
@@ -126,6 +129,7 @@ impl UndoChange {
             was_inode: None,
             apart: false,
             disturbed: false,
+            was_kept: false,
         }
     }
 }

@@ -62,6 +62,8 @@ pub struct LayerChange {
     pub apart: bool,
     /// Whether somebody else changed it below while the command ran.
     pub disturbed: bool,
+    /// Whether the content that was there was given to the keeper too.
+    pub was_kept: bool,
 }
 
 /// What a command changed.
@@ -79,6 +81,11 @@ pub struct LayerRead {
 pub trait KeepContent {
     /// Keeps everything that can be read: the name of it.
     fn keep(&mut self, content: &mut dyn Read) -> Result<ContentId, ToolError>;
+
+    /// Whether it wants what was in a file of so many bytes too.
+    fn wants_old(&self, _path: &str, _bytes: u64) -> bool {
+        false
+    }
 }
 
 /// Reads a layer over a workspace.
@@ -387,13 +394,29 @@ impl Reader<'_> {
         });
         self.attribute_bytes += was.attributes().bytes() + is.attributes().bytes();
         let (same_as, was_same_as) = (None, None);
-        let change = LayerChange { path, was, is, modified, same_as, was_same_as, apart: false, disturbed };
+        let (apart, was_kept) = (false, false);
+        let mut change =
+            LayerChange { path, was, is, modified, same_as, was_same_as, apart, disturbed, was_kept };
         match old.filter(|old| several(old)) {
             _ if is_file && linked => return self.links.file(change, &entry.stat, old),
             Some(old) => self.links.gone(&change, old),
             None => {}
         }
+        change.was_kept = below.is_some_and(|below| self.keep_old(&change, below));
         self.read.changes.push(change);
+    }
+
+    /// Keeps what was in a file, if it is wanted. Whether it is kept; if not, nobody can look at it again.
+    fn keep_old(&mut self, change: &LayerChange, below: &Entry) -> bool {
+        let Is::File { id, .. } = &change.was else { return false };
+        let bytes = u64::try_from(below.stat.st_size).unwrap_or(u64::MAX);
+        if !self.keep.wants_old(&change.path, bytes) {
+            return false;
+        }
+        let Ok(file) = below.open(false) else { return false };
+        let mut old = Watched { reader: &file, cancel: self.cancel }.take(bytes);
+        // What somebody writes meanwhile is not what was there.
+        self.keep.keep(&mut old).is_ok_and(|kept| kept == *id)
     }
 
     fn leave_out(&mut self, path: &[u8], why: &str) {

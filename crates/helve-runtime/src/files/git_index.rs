@@ -3,6 +3,11 @@
 //! Besides that it remembers what files looked like (times, numbers, sizes) and what follows from the rest. A mere look, such
 //! as `git status`, writes that anew, and nobody means it as a change.
 
+use helve_core::files::{Files, Is};
+use helve_store::{FileState, Undo};
+
+use super::records::kept;
+
 /// What is kept only to save work: trees, untracked files, a watcher's word, where parts begin.
 const CACHES: [&[u8]; 5] = [b"TREE", b"UNTR", b"FSMN", b"EOIE", b"IEOT"];
 
@@ -10,13 +15,38 @@ const CACHES: [&[u8]; 5] = [b"TREE", b"UNTR", b"FSMN", b"EOIE", b"IEOT"];
 const TIMES_AND_PLACE: usize = 24;
 const OWNER_AND_SIZE: usize = 12;
 
+/// A longer index is not kept with changes that wait.
+pub(super) const WAITING_BYTES: u64 = 16 << 20;
+
+/// Whether a path is git's index and says what a state said whose content is kept: then git wrote it anew for a mere look.
+pub(super) async fn was_looked_at(
+    files: &dyn Files,
+    undo: &Undo,
+    path: &str,
+    (state, now): (&FileState, &Is),
+    max: u64,
+) -> bool {
+    let (FileState::File { id: old, mode: bits, .. }, Is::File { id, mode, attributes }) = (state, now)
+    else {
+        return false;
+    };
+    if !is_index(path) || bits != mode || attributes != state.attributes() {
+        return false;
+    }
+    match (kept(undo, old, max), files.read(path, max).await) {
+        // What is compared has to be what will be replaced.
+        (Some(old), Ok(content)) if content.id == *id => say_the_same(&old, &content.bytes),
+        _ => false,
+    }
+}
+
 /// Whether a path is the index of a repository.
 pub(super) fn is_index(path: &str) -> bool {
     path == ".git/index" || path.ends_with("/.git/index")
 }
 
 /// Whether two indexes say the same. What cannot be read says nothing.
-pub(super) fn say_the_same(one: &[u8], other: &[u8]) -> bool {
+fn say_the_same(one: &[u8], other: &[u8]) -> bool {
     // A name is a hash of one of two lengths, which the index does not tell.
     [20, 32].iter().any(|hash| said(one, *hash).is_some_and(|said_by| Some(said_by) == said(other, *hash)))
 }

@@ -22,6 +22,7 @@ use helve_policy::ExecMode;
 use helve_store::{Blobs, FileState, Home, SmallContents, StoreError, Undo, UndoChange, UndoRecord};
 use helve_workspace::{KeepContent, LayerRead, read_layer};
 
+use super::git_index;
 use super::records::kept;
 use super::undo::{CallUndo, OfCall, is_of, state_of};
 use crate::call_id;
@@ -181,6 +182,11 @@ impl Keep {
 }
 
 impl KeepContent for Keep {
+    /// Of git's index counts what it says, which its id does not tell.
+    fn wants_old(&self, path: &str, bytes: u64) -> bool {
+        git_index::is_index(path) && bytes <= git_index::WAITING_BYTES
+    }
+
     fn keep(&mut self, content: &mut dyn Read) -> Result<ContentId, ToolError> {
         let unread = |error| ToolError::failed(format!("What the command wrote cannot be read: {error}"));
         let most = SMALL_BYTES.min(self.room);
@@ -232,6 +238,7 @@ fn changes(read: &LayerRead) -> Vec<UndoChange> {
         was_inode: None,
         apart: change.apart,
         disturbed: change.disturbed,
+        was_kept: change.was_kept,
     };
     read.changes.iter().map(one).collect()
 }

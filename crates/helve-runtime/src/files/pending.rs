@@ -5,11 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use helve_core::files::{Files, Turns};
 use helve_core::{Access, BoxFuture, Context, ErrorKind, Lane, Output, Resource, Tool, ToolError, ToolSpec};
 use helve_store::{FileState, Undo, UndoChange, UndoRecord, UndoStage};
 use serde_json::{Value, json};
 
-use super::layer::forwards;
+use super::git_index;
+use super::layer::{forwards, is_there};
 use super::records::unread;
 
 /// The calls of a workspace whose changes wait.
@@ -69,7 +71,10 @@ impl Commit {
     async fn commit(&self, ctx: &Context) -> Result<Output, ToolError> {
         let call = &self.record.call;
         let turned = match forwards(&self.record, &self.undo) {
-            Ok(turns) => ctx.files()?.turn(turns).await,
+            Ok(turns) => {
+                let files = ctx.files()?;
+                files.turn(self.after_looks(files, turns).await).await
+            }
             Err(error) => Err(error),
         };
         let turned = turned.map_err(|error| match error.kind {
@@ -90,6 +95,24 @@ impl Commit {
             text.push_str(&format!("\n{done} {path}"));
         }
         Ok(Output::text(text).with_details(json!({"commits": call, "changed": turned.changed})))
+    }
+
+    /// The turns, from what is there where git wrote its index anew for a mere look.
+    async fn after_looks(&self, files: &dyn Files, mut turns: Turns) -> Turns {
+        for (turn, change) in turns.turns.iter_mut().zip(&self.record.changes) {
+            if !change.was_kept {
+                continue;
+            }
+            // What cannot be seen is a conflict in its turn.
+            let Ok(now) = files.now(&turn.path).await else { continue };
+            let (path, max) = (&turn.path, git_index::WAITING_BYTES);
+            if !is_there(&now, &change.was)
+                && git_index::was_looked_at(files, &self.undo, path, (&change.was, &now), max).await
+            {
+                turn.from = now;
+            }
+        }
+        turns
     }
 }
 

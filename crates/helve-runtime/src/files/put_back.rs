@@ -6,14 +6,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use helve_core::files::{Act, Change, ContentId, Expect, Files, Is, Names, Turn, Turns};
+use helve_core::files::{Act, Change, ContentId, Expect, Files, Names, Turn, Turns};
 use helve_core::{Access, BoxFuture, Context, ErrorKind, Lane, Output, Resource, Tool, ToolError, ToolSpec};
 use helve_store::{FileState, Undo, UndoChange, UndoStage};
 use serde_json::{Value, json};
 
 use super::git_index;
 use super::layer::{Store, is_there};
-use super::records::{UndoEntry, is_same, kept, kept_sound, present};
+use super::records::{UndoEntry, is_same, kept_sound, present};
 use super::undo::is_of;
 
 /// The name in the journal and in records.
@@ -70,7 +70,9 @@ impl PutBack {
             if is_back && change.was_same_as.is_none() && !apart {
                 continue;
             }
-            if !is_back && !is_there(&now, &change.is) && !self.was_looked_at(files, change, &now, max).await
+            if !is_back
+                && !is_there(&now, &change.is)
+                && !git_index::was_looked_at(files, &self.undo, path, (&change.is, &now), max).await
             {
                 plan.conflicts.push(path.clone());
             }
@@ -102,23 +104,6 @@ impl PutBack {
         let (removed, restored) = turned.changed.into_iter().partition(is_gone);
         let left = plan.lost.into_iter().chain(turned.left).collect();
         Ok(Report { restored, removed, left }.output(&self.entry.record.call))
-    }
-
-    /// Whether a path is git's index and says what the call left in it: then git wrote it anew for a mere look.
-    async fn was_looked_at(&self, files: &dyn Files, change: &UndoChange, now: &Is, max: u64) -> bool {
-        let (FileState::File { id: left, mode: bits, .. }, Is::File { id, mode, attributes }) =
-            (&change.is, now)
-        else {
-            return false;
-        };
-        if !git_index::is_index(&change.path) || bits != mode || attributes != change.is.attributes() {
-            return false;
-        }
-        match (kept(&self.undo, left, max), files.read(&change.path, max).await) {
-            // What is compared has to be what will be replaced.
-            (Some(left), Ok(content)) if content.id == *id => git_index::say_the_same(&left, &content.bytes),
-            _ => false,
-        }
     }
 
     async fn put_back(&self, files: &dyn Files, ctx: &Context) -> Result<Output, ToolError> {

@@ -57,7 +57,7 @@ impl Undo {
             let stages: &[UndoStage] =
                 if waits { &[UndoStage::Pending] } else { &[UndoStage::Done, UndoStage::Cut] };
             let Some((record, stage, bytes)) = self.sized(&call, stages)? else { continue };
-            let ids = if waits { new_ids(&record) } else { kept_ids(&record) };
+            let ids = if waits { waiting_ids(&record) } else { kept_ids(&record) };
             for id in &ids {
                 if let Some(content) = contents.get_mut(id) {
                     content.needed += 1;
@@ -66,7 +66,7 @@ impl Undo {
             records.push((call, stage, bytes, ids));
         }
         for waits in self.small_pending()? {
-            let ids = new_ids(&waits.record);
+            let ids = waiting_ids(&waits.record);
             // Of those that were unfolded.
             for id in &ids {
                 if let Some(content) = contents.get_mut(id) {
@@ -181,9 +181,10 @@ fn kept_ids(record: &UndoRecord) -> Vec<String> {
     ids(record.changes.iter().map(|change| &change.was))
 }
 
-/// The contents that a record needs to be committed.
-fn new_ids(record: &UndoRecord) -> Vec<String> {
-    ids(record.changes.iter().map(|change| &change.is))
+/// The contents that a record needs to be committed: the new ones, and old ones that are kept to be compared.
+fn waiting_ids(record: &UndoRecord) -> Vec<String> {
+    let old = record.changes.iter().filter(|change| change.was_kept).map(|change| &change.was);
+    ids(record.changes.iter().map(|change| &change.is).chain(old))
 }
 
 fn ids<'a>(states: impl Iterator<Item = &'a FileState>) -> Vec<String> {

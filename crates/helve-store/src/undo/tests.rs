@@ -163,6 +163,15 @@ fn what_waits_keeps_its_new_contents_until_it_is_released() {
     assert!(undo.release("c_1").unwrap());
     assert!(!undo.release("c_1").unwrap());
     assert_eq!(undo.gc(0, false).unwrap().contents.len(), 1);
+    // Unless it is kept to be compared.
+    let was = keep(&undo, &[3; 1000]);
+    let mut compared = record("c_1", was.clone());
+    compared.changes = vec![UndoChange { was_kept: true, ..compared.changes.remove(0) }];
+    undo.hold(&compared, &SmallContents::new()).unwrap();
+    age(&dir.path().join("home/undo/blobs"));
+    let whole = undo.gc(1 << 20, false).unwrap();
+    let report = undo.gc(whole.bytes_left - 1, false).unwrap();
+    assert_eq!((report.calls.len(), report.contents.len()), (1, 1), "both go together");
     undo.hold(&record("c_2", FileState::Absent), &SmallContents::new()).unwrap();
     assert_eq!(undo.gc(0, false).unwrap().calls.len(), 1, "the budget holds for what waits too");
     assert_eq!(undo.pending().unwrap(), []);

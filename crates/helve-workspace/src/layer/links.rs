@@ -287,6 +287,7 @@ fn one_file(mut files: Vec<Named>, inode: Inode, below: &Below, read: &mut Layer
                 was_same_as: None,
                 apart: false,
                 disturbed: below.disturbed,
+                was_kept: false,
             });
         }
     }

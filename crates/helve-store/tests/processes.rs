@@ -1,4 +1,4 @@
-//! Several processes on one journal, and processes that die while they write.
+//! Several processes on one journal, processes that die while they write, and writes that fail.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,7 +12,11 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use helve_store::{Blobs, Entry, EntryKind, Filter, Home, Index, Journal, JournalOptions, Tail, verify};
+use helve_core::files::Attributes;
+use helve_store::{
+    Blobs, Entry, EntryKind, FileState, Filter, Home, Index, Journal, JournalOptions, SmallContents, Tail,
+    Undo, UndoChange, UndoRecord, verify,
+};
 use pretty_assertions::assert_eq;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde_json::json;
@@ -194,6 +198,115 @@ fn a_write_that_fails_in_the_middle_is_taken_back() {
     let journal = Journal::open(&home, "s", JournalOptions::default()).unwrap();
     let note = Entry { kind: EntryKind::Note, call: None, at_us: 0, body: json!(null) };
     assert_eq!(journal.append(&note).unwrap().seq, report.entries + 1);
+}
+
+/// A record with a content that no other has.
+fn changes_of(call: &str, bytes: usize) -> (UndoRecord, SmallContents) {
+    let content = call.repeat(bytes / call.len()).into_bytes();
+    let id = Blobs::id_of(&content);
+    let is = FileState::File { id: id.clone(), mode: 0o644, dropped: false, attributes: Attributes::NONE };
+    let record = UndoRecord {
+        call: call.to_owned(),
+        tool: "exec".to_owned(),
+        session: "s".to_owned(),
+        workspace: "/w".to_owned(),
+        at_us: 1,
+        undoes: None,
+        changes: vec![UndoChange::new("a".to_owned(), FileState::Absent, is)],
+        layered: true,
+        commits: None,
+    };
+    (record, SmallContents::from([(id, content)]))
+}
+
+fn hold(undo: &Undo, call: &str, bytes: usize) -> bool {
+    let (record, contents) = changes_of(call, bytes);
+    undo.hold(&record, &contents).is_ok()
+}
+
+/// Whether exactly these wait, each with its content.
+fn assert_waiting(undo: &Undo, calls: &[&str], bytes: usize, told: &str) {
+    let mut wanted: Vec<UndoRecord> = calls.iter().map(|call| changes_of(call, bytes).0).collect();
+    wanted.sort_by(|a, b| b.call.cmp(&a.call));
+    assert_eq!(undo.pending().unwrap(), wanted, "{told}");
+    for call in calls {
+        undo.unfold(call).unwrap();
+        for (id, content) in changes_of(call, bytes).1 {
+            assert_eq!(undo.contents().read_range(&id, 0, bytes).unwrap(), content, "{told}: {call}");
+        }
+    }
+}
+
+/// Not a test of its own: holds changes and releases others where no file may be longer than a limit.
+#[test]
+#[ignore = "runs only as a child of the other tests"]
+fn holder_process() {
+    let Some(home) = std::env::var_os(HOME) else { return };
+    let limit = std::env::var(LIMIT).unwrap().parse().unwrap();
+    setrlimit(Resource::Fsize, Rlimit { current: Some(limit), maximum: Some(limit) }).unwrap();
+    let undo = Undo::open(&Home::open(Path::new(&home)).unwrap()).unwrap();
+    println!("result {} {}", hold(&undo, "c_99", 3000), undo.release("c_01").is_ok());
+}
+
+/// Whether another process could hold `c_99` and release `c_01` under a limit.
+fn held_and_released(home: &Path, limit: u64) -> (bool, bool) {
+    let mut holder = Command::new(std::env::current_exe().unwrap());
+    holder.args(["--ignored", "--exact", "holder_process", "--nocapture"]);
+    let output =
+        after("trap '' XFSZ", holder.env(HOME, home).env(LIMIT, limit.to_string())).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let result = text.split_once("result ").and_then(|(_, rest)| rest.lines().next());
+    let Some((held, released)) = result.and_then(|result| result.split_once(' ')) else {
+        unreachable!("{output:?}")
+    };
+    (held == "true", released == "true")
+}
+
+#[test]
+fn changes_that_cannot_be_held_or_released_leave_those_that_wait() {
+    // How many bytes there are room for, and whether a release is short enough for that.
+    for (room, releases) in [(0, false), (1, false), (10, false), (100, true), (2000, true), (4000, true)] {
+        let dir = tempfile::tempdir().unwrap();
+        let undo = Undo::open(&Home::open(dir.path()).unwrap()).unwrap();
+        let told = format!("room for {room} bytes");
+        assert!(hold(&undo, "c_01", 3000) && hold(&undo, "c_02", 3000));
+        let file = dir.path().join("undo/pending/waiting");
+        let long = file.metadata().unwrap().len();
+        assert_eq!(held_and_released(dir.path(), long + room), (false, releases), "{told}");
+        let waiting: &[&str] = if releases { &["c_02"] } else { &["c_01", "c_02"] };
+        assert_waiting(&undo, waiting, 3000, &told);
+        let released = b"\n{\"released\":\"c_01\"}\n".len() as u64;
+        let more = if releases { released } else { 0 };
+        assert_eq!(file.metadata().unwrap().len(), long + more, "{told}: nothing of the line is left");
+        assert!(hold(&undo, "c_03", 3000));
+        assert_waiting(&undo, &[waiting, &["c_03"]].concat(), 3000, &told);
+    }
+}
+
+#[test]
+fn a_file_of_what_waits_that_cannot_be_written_anew_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let undo = Undo::open(&Home::open(dir.path()).unwrap()).unwrap();
+    let calls: Vec<String> = (0..20).map(|number| format!("c_{number:02}")).collect();
+    let mut left: Vec<&str> = calls.iter().map(String::as_str).collect();
+    for call in &left {
+        assert!(hold(&undo, call, 30_000));
+    }
+    // Half of them are over, but for one.
+    for call in left.drain(11..) {
+        assert!(undo.release(call).unwrap());
+    }
+    let pending = dir.path().join("undo/pending");
+    let long = || pending.join("waiting").metadata().unwrap().len();
+    let before = long();
+    assert_eq!(held_and_released(dir.path(), 100_000), (false, false));
+    assert_eq!(long(), before);
+    assert_waiting(&undo, &left, 30_000, "nothing was released");
+    assert!(pending.join(".waiting").exists(), "it was not written anew");
+    assert!(undo.release("c_01").unwrap());
+    left.remove(1);
+    assert_waiting(&undo, &left, 30_000, "one was released");
+    assert!(long() < before * 3 / 5 && !pending.join(".waiting").exists(), "{} of {before}", long());
 }
 
 /// The same program again, started by a shell that first does something to itself.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use helve_core::{Exit, SandboxChoice, ShellBackend, ShellJob};
+use helve_core::{Exit, LimitHit, SandboxChoice, ShellBackend, ShellJob};
 
 use crate::common::{
     LIMITS, User, alone, backend, block_on, choice_of_role, play, role, run, shell, token, view, within,
@@ -46,6 +46,9 @@ fn many_killed_commands_leave_nothing() {
 fn many_killed_commands_of_an_ordinary_user_leave_nothing() {
     endure("soak::role_kills", User::Ordinary);
 }
+
+/// Starts processes faster than they end.
+const STORM: &str = "while :; do /bin/true & done";
 
 /// A sandbox, the token of all its processes, and its workspace.
 struct Bench {
@@ -146,20 +149,27 @@ fn role_kills() {
         "setsid sleep 600 & setsid -f sleep 600; wait; sleep 600",
         "trap '' TERM INT HUP; while :; do :; done",
         "sleep 600 & kill -STOP 0",
-        "while :; do /bin/true & done",
+        STORM,
         "yes",
     ];
     let timeout = Duration::from_millis(60);
     let kills = |number: usize| {
         let mut late = Vec::with_capacity(number);
         block_on(async {
-            for call in 0..number {
-                let job = ShellJob { timeout, ..shell(texts[call % texts.len()]) };
+            for text in texts.iter().cycle() {
+                if late.len() == number {
+                    break;
+                }
                 let start = Instant::now();
-                let done = run(&*bench.backend, job).await;
-                late.push(start.elapsed().saturating_sub(timeout));
+                let done = run(&*bench.backend, ShellJob { timeout, ..shell(text) }).await;
+                let after = start.elapsed().saturating_sub(timeout);
                 let ended = done.ended.unwrap();
-                assert_eq!(ended.exit, Exit::TimedOut, "{}", texts[call % texts.len()]);
+                // On a busy machine too many are alive before their time is over, and then that is why they are ended.
+                if *text == STORM && matches!(ended.limit, Some(LimitHit::Processes(_))) {
+                    continue;
+                }
+                assert_eq!(ended.exit, Exit::TimedOut, "{text}");
+                late.push(after);
             }
         });
         late

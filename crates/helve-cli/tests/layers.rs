@@ -210,6 +210,23 @@ fn what_is_discarded_leaves_no_trace_and_what_changed_meanwhile_is_a_conflict() 
 }
 
 #[test]
+fn a_dry_run_whose_changes_cannot_be_kept_is_not_started() {
+    if !layers_work() {
+        return;
+    }
+    // The state directory is refused, or only what is in it.
+    for mode in [0o755, 0o700] {
+        let place = Place::new();
+        fs::create_dir_all(place.home()).unwrap();
+        fs::set_permissions(place.home(), fs::Permissions::from_mode(mode)).unwrap();
+        fs::write(place.home().join("undo"), "in the way").unwrap();
+        let ran = place.run(&["sandbox", "--dry-run", "--", "sh", "-c", "echo ran; echo x > a"]);
+        assert!(ran.code != 0 && ran.stdout.is_empty(), "{mode:o}: {ran:?}");
+        assert!(ran.stderr.contains("could not be kept, so it was not started"), "{mode:o}: {ran:?}");
+    }
+}
+
+#[test]
 fn exec_in_preview_changes_nothing_until_the_owner_commits() {
     if !layers_work() {
         return;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use helve::sandbox::{
     Explain, Network, PoolSize, ProcessLimits, SandboxChoice, View, Work, hold_layer, layer_changes,
 };
-use helve::store::Home;
+use helve::store::{Home, Undo};
 use helve::{Cancel, Exit, OutputSink, ShellBackend, ShellJob, Stream, ToolError};
 
 use super::Measured;
@@ -178,7 +178,8 @@ impl Place {
         let ended =
             self.on.block_on(backend.run_layered(job, LAYER_BYTES, Box::new(kept.clone()), Cancel::never()));
         let (ended, layer) = ended.map_err(|error| error.message)?;
-        let held = hold_layer(home, self.root.path(), &layer);
+        let undo = Undo::open(home).map_err(|error| error.to_string())?;
+        let held = hold_layer(&undo, self.root.path(), &layer);
         let (_, report) = held.map_err(|error| error.message)?;
         let listed = layer_changes(&report);
         let took = start.elapsed();

@@ -264,6 +264,7 @@ fn run(
         SandboxChoice::Auto => sandbox::ladder(view, limits, Some(state.clone()))?,
         choice => sandbox::backend(&choice, view, limits)?,
     };
+    let holder = options.dry_run.then(|| dry_run::holder(&state)).transpose()?;
     let (canceller, cancel) = Cancel::pair();
     let (sender, signals) = mpsc::unbounded_channel();
     let catching = catch_signals(sender, canceller.clone(), Arc::clone(caught));
@@ -297,7 +298,10 @@ fn run(
         terminal.close();
     }
     let (ended, layer) = ended?;
-    let held = layer.map(|layer| Held::of(&state, &workspace, &layer, &ended)).transpose()?;
+    let held = match holder.zip(layer) {
+        Some((holder, layer)) => Some(Held::of(&holder, &workspace, &layer, &ended)?),
+        None => None,
+    };
     let denied = said.explained(&ended);
     Ok((ended, held, denied))
 }

@@ -19,7 +19,7 @@ use helve_core::{
     LimitHit, ToolError,
 };
 use helve_policy::ExecMode;
-use helve_store::{Blobs, FileState, Home, SmallContents, StoreError, Undo, UndoChange, UndoRecord};
+use helve_store::{Blobs, FileState, SmallContents, StoreError, Undo, UndoChange, UndoRecord};
 use helve_workspace::{KeepContent, LayerRead, read_layer};
 
 use super::git_index;
@@ -132,10 +132,9 @@ impl Over {
 }
 
 /// Takes what a command of the owner's own changed in a layer, to be committed or discarded under the id that it gives.
-pub fn hold_layer(home: &Home, workspace: &Path, layer: &Layer) -> Result<(CallId, LayerReport), ToolError> {
+pub fn hold_layer(undo: &Undo, workspace: &Path, layer: &Layer) -> Result<(CallId, LayerReport), ToolError> {
     let call = call_id::fresh();
-    let undo = Undo::open(home).map_err(|error| not_held(&error))?;
-    let mut keep = Keep::new(&undo, true);
+    let mut keep = Keep::new(undo, true);
     let read = read_layer(workspace, layer, &mut keep, &Cancel::never())?;
     let small = keep.small;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -156,7 +155,7 @@ pub fn hold_layer(home: &Home, workspace: &Path, layer: &Layer) -> Result<(CallI
         undo.hold(&record, &small).map_err(|error| not_held(&error))?;
         LayerOutcome::Pending
     };
-    let after = |id: &str| after(&undo, &small, id);
+    let after = |id: &str| after(undo, &small, id);
     Ok((call, report(workspace, outcome, &record, read, Some(&after))))
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use helve::sandbox::{Ended, Exit, Layer, LayerReport, LimitHit, hold_layer, layer_changes};
-use helve::store::Home;
+use helve::store::{Home, Undo};
 use helve::{CallId, ToolError};
 use serde_json::{Value, json};
 
@@ -18,23 +18,27 @@ const LINES: usize = 200;
 /// How many lines of diffs.
 const DIFF_LINES: usize = 400;
 
+/// Where changes are held: opened before anything runs, so that a place that cannot be used is seen in time.
+pub(super) fn holder(state: &Path) -> Result<Undo, ToolError> {
+    Home::open(state).and_then(|home| Undo::open(&home)).map_err(|error| {
+        ToolError::failed(format!(
+            "What the command would change could not be kept, so it was not started: {error}"
+        ))
+        .hint("Free the disk or correct the permissions of $HELVE_HOME, then call again.")
+    })
+}
+
 /// What is held, if the command came to an end that counts.
 pub(super) struct Held(Option<(CallId, LayerReport)>);
 
 impl Held {
     /// Takes what a command changed in its layer. One that was taken back, or that passed the layer's bound, has changed
     /// nothing.
-    pub(super) fn of(
-        state: &Path,
-        workspace: &Path,
-        layer: &Layer,
-        ended: &Ended,
-    ) -> Result<Held, ToolError> {
+    pub(super) fn of(undo: &Undo, workspace: &Path, layer: &Layer, ended: &Ended) -> Result<Held, ToolError> {
         if ended.exit == Exit::Cancelled || matches!(ended.limit, Some(LimitHit::Layer(_))) {
             return Ok(Held(None));
         }
-        let home = Home::open(state).map_err(|error| ToolError::failed(error.to_string()))?;
-        hold_layer(&home, workspace, layer).map(|held| Held(Some(held)))
+        hold_layer(undo, workspace, layer).map(|held| Held(Some(held)))
     }
 
     /// For programs.

@@ -45,6 +45,8 @@ const SH_TRUE: &str = "bare sh, silent";
 const BASH_TRUE: &str = "bare bash, silent";
 const GREP: &str = "bare sh, grep -R";
 const UNSEEN: &str = "warm sh, grep -R, unseen";
+const MANY: &str = "bare sh, 20 programs";
+const MANY_UNSEEN: &str = "warm sh, 20 programs, unseen";
 const DIRECT: &str = "direct";
 const DIRECT_SMALL: &str = "direct, one file changed";
 const WORKERS: &str = "2 workers without a pause, one call";
@@ -59,11 +61,13 @@ pub(crate) fn measure(asked: &Asked<'_>) -> Measured<Vec<Row>> {
         calls::bare(&place, SH_TRUE, Shell::Sh, Text::True),
         calls::bare(&place, BASH_TRUE, Shell::Bash, Text::True),
         calls::bare(&place, GREP, Shell::Sh, Text::Grep),
+        calls::bare(&place, MANY, Shell::Sh, Text::Many),
         calls::pooled(&place, "warm sh", Shell::Sh, Text::Probe)?,
         calls::pooled(&place, "warm bash", Shell::Bash, Text::Probe)?,
         calls::pooled(&place, "warm sh, silent", Shell::Sh, Text::True)?,
         calls::pooled(&place, "warm bash, silent", Shell::Bash, Text::True)?,
         calls::pooled(&place, "warm sh, grep -R", Shell::Sh, Text::Grep)?,
+        calls::pooled(&place, "warm sh, 20 programs", Shell::Sh, Text::Many)?,
         calls::parked(&place, "parked argv")?,
         calls::direct(&place, DIRECT, Text::Probe)?,
         calls::dry_run(&place, "dry run", Text::Probe)?,
@@ -74,7 +78,12 @@ pub(crate) fn measure(asked: &Asked<'_>) -> Measured<Vec<Row>> {
         outside::call(asked.helve, "helve call exec")?,
         outside::batch(asked.helve, "helve batch, exec")?,
     ];
-    contenders.extend(calls::searches(&place, [UNSEEN, "direct sh, grep -R, explained in full"])?);
+    contenders.extend(calls::seen(&place, Text::Grep, [UNSEEN, "direct sh, grep -R, explained in full"])?);
+    contenders.extend(calls::seen(
+        &place,
+        Text::Many,
+        [MANY_UNSEEN, "direct sh, 20 programs, explained in full"],
+    )?);
     contenders.extend(calls::others(&place));
     if asked.peers {
         contenders.extend(peers::installed(&place)?);
@@ -116,6 +125,8 @@ fn lines() -> Vec<Line> {
         line("grep -R over 2,000 files", "warm sh, grep -R", GREP, Promise::Ratio(1.1)),
         line("grep -R, seen by the witness", "warm sh, grep -R", UNSEEN, Promise::Ratio(1.03)),
         line("grep -R, explained in full", "direct sh, grep -R, explained in full", UNSEEN, Promise::None),
+        line("20 programs", "warm sh, 20 programs", MANY, Promise::None),
+        line("20 programs, seen by the witness", "warm sh, 20 programs", MANY_UNSEEN, Promise::None),
         line("helve batch, exec of true", "helve batch, exec", BASH, Promise::Ratio(0.9)),
         line("helve call exec, one process", "helve call exec", BASH, Promise::Ratio(6.0)),
         line("helve call exec, one process", "helve call exec", BWRAP, Promise::Ratio(1.5)),

@@ -27,6 +27,9 @@ const BASH_PROBE: &str = "exec 9<$NAMESPACE;mapfile -t a<$NUMBER;echo @TOKEN@ $$
 /// As [`PROBE`], and then a search through many files.
 const GREP: &str = "alias pos:=: flags:=: mnt_id:=: ino:=\"echo @TOKEN@ $$\";exec 9<$NAMESPACE;. $NUMBER;exec 9<&-;grep -R keyword files";
 
+/// As [`PROBE`], and then a program twenty times.
+const MANY: &str = "alias pos:=: flags:=: mnt_id:=: ino:=\"echo @TOKEN@ $$\";exec 9<$NAMESPACE;. $NUMBER;exec 9<&-;for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20;do /bin/true;done";
+
 /// As [`PROBE`], and then a line at the end of a file. Of every call it is a change: the file holds the token of the last.
 const SMALL: &str = "alias pos:=: flags:=: mnt_id:=: ino:=\"echo @TOKEN@ $$\";exec 9<$NAMESPACE;. $NUMBER;echo @TOKEN@ >> small.txt";
 
@@ -40,6 +43,8 @@ pub(crate) enum Text {
     Probe,
     /// To prove where it runs, and then to search through many files.
     Grep,
+    /// To prove where it runs, and then to start a program twenty times.
+    Many,
     /// To prove where it runs, and then to change a file.
     Small,
     /// Nothing at all.
@@ -52,6 +57,7 @@ impl Text {
             (Text::Probe, Shell::Sh) => PROBE,
             (Text::Probe, Shell::Bash) => BASH_PROBE,
             (Text::Grep, _) => GREP,
+            (Text::Many, _) => MANY,
             (Text::Small, _) => SMALL,
             (Text::True, _) => "true",
         };
@@ -62,8 +68,8 @@ impl Text {
     fn proof(self, fresh: bool) -> Proof {
         match self {
             Text::True => Proof::None,
-            Text::Probe | Text::Grep | Text::Small if fresh => Proof::Fresh,
-            Text::Probe | Text::Grep | Text::Small => Proof::Token,
+            Text::Probe | Text::Grep | Text::Many | Text::Small if fresh => Proof::Fresh,
+            Text::Probe | Text::Grep | Text::Many | Text::Small => Proof::Token,
         }
     }
 }
@@ -282,10 +288,10 @@ pub(crate) fn pooled<'a>(
     Ok(Contender { name, proof: text.proof(true), call: Box::new(call) })
 }
 
-/// The search through many files: in a sandbox in which nobody sees what is refused, and in one in which every file is
-/// looked at.
-pub(crate) fn searches<'a>(
+/// A text in a sandbox in which nobody sees what is refused, and in one in which every file is looked at.
+pub(crate) fn seen<'a>(
     place: &'a Place,
+    text: Text,
     [unseen, full]: [&'static str; 2],
 ) -> Measured<[Contender<'a>; 2]> {
     let view = || place.view(Shell::Sh);
@@ -294,8 +300,8 @@ pub(crate) fn searches<'a>(
     let full = (full, helve::sandbox::native(in_full, LIMITS, PoolSize::NONE));
     let contender = |(name, backend): (&'static str, Result<Arc<dyn ShellBackend>, ToolError>)| {
         let backend = backend.map_err(|error| error.message)?;
-        let call = move |token: &str| place.run(&*backend, Work::Shell(Text::Grep.with(Shell::Sh, token)));
-        Ok::<_, String>(Contender { name, proof: Text::Grep.proof(true), call: Box::new(call) })
+        let call = move |token: &str| place.run(&*backend, Work::Shell(text.with(Shell::Sh, token)));
+        Ok::<_, String>(Contender { name, proof: text.proof(true), call: Box::new(call) })
     };
     Ok([contender(unseen)?, contender(full)?])
 }

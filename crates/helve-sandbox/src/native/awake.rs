@@ -2,10 +2,11 @@
 //!
 //! A processor without work sleeps, and to wake it takes about as long as a short command. So whoever called looks again and
 //! again for a moment before it sleeps. Between two looks everybody else may run, tasks of the runtime and other processes
-//! alike; where one of them does, the machine has better things to do, and for a while nobody looks.
+//! alike; where one of them does, the machine has better things to do, and for a while nobody looks. Nor does anybody look
+//! after a command that took longer than that moment, until one was over sooner: what was called last is the best guess.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// For so long a call is waited for awake.
@@ -20,13 +21,20 @@ pub(super) struct Awake {
     born: Instant,
     /// Until when nobody looks, in microseconds since it was made.
     rests: AtomicU64,
+    /// The last call took longer than anybody looks.
+    long: AtomicBool,
     /// Where there is one processor, whoever looks is in the way of whom it waits for.
     can: OnceLock<bool>,
 }
 
 impl Awake {
     pub(super) fn new() -> Awake {
-        Awake { born: Instant::now(), rests: AtomicU64::new(0), can: OnceLock::new() }
+        Awake {
+            born: Instant::now(),
+            rests: AtomicU64::new(0),
+            long: AtomicBool::new(false),
+            can: OnceLock::new(),
+        }
     }
 
     fn since(&self, now: Instant) -> u64 {
@@ -39,7 +47,13 @@ impl Awake {
             rustix::thread::sched_getaffinity(None).is_ok_and(|processors| processors.count() > 1)
         });
         let now = Instant::now();
-        (*can && self.since(now) >= self.rests.load(Ordering::Relaxed)).then(|| now + MOMENT)
+        let rested = self.since(now) >= self.rests.load(Ordering::Relaxed);
+        (*can && rested && !self.long.load(Ordering::Relaxed)).then(|| now + MOMENT)
+    }
+
+    /// A call is over that took so long.
+    pub(super) fn took(&self, time: Duration) {
+        self.long.store(time > MOMENT, Ordering::Relaxed);
     }
 
     /// Lets everybody else run. Whether to look again afterwards.
@@ -101,6 +115,15 @@ mod tests {
         busy.abort();
         assert_eq!(awake.begin(), None);
         std::thread::sleep(REST + Duration::from_millis(1));
+        assert!(awake.begin().is_some());
+    }
+
+    #[test]
+    fn after_a_long_call_nobody_looks_until_one_was_short() {
+        let awake = with(true);
+        awake.took(MOMENT * 2);
+        assert_eq!(awake.begin(), None);
+        awake.took(MOMENT / 2);
         assert!(awake.begin().is_some());
     }
 

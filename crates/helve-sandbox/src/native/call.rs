@@ -207,6 +207,7 @@ struct Flight<'a> {
     ear: Option<AsyncFd<Arc<OwnedFd>>>,
     answer: oneshot::Receiver<Finish>,
     underway: Option<Underway>,
+    began: Instant,
     /// Until when it is waited for awake.
     awake: Option<Instant>,
 }
@@ -216,7 +217,8 @@ impl<'a> Flight<'a> {
         let Begun { member, finish: answer } = begun;
         // What makes a member ready has use for every processor.
         let awake = if member.kind == Kind::Direct { None } else { engine.awake.begin() };
-        let mut flight = Flight { engine, member, ear: None, answer, underway: Some(underway), awake };
+        let began = Instant::now();
+        let mut flight = Flight { engine, member, ear: None, answer, underway: Some(underway), began, awake };
         let ear = flight.member.talk().map(hear);
         match ear {
             Some(Ok(ear)) => flight.ear = Some(ear),
@@ -287,6 +289,7 @@ impl<'a> Flight<'a> {
                 return (Err(stop), Ok(Vec::new()));
             }
         }
+        self.engine.awake.took(self.began.elapsed());
         let removed = match self.underway.take() {
             Some(underway) => underway.end().await,
             None => Ok(Vec::new()),

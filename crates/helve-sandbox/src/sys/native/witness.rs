@@ -44,9 +44,8 @@ use look::Sight;
 pub(super) struct Witness {
     filter: Filter,
     asking: Asking,
-    /// Whether commands ask so often that they and their init are best on one processor. One that asks now and then is better
-    /// left on its own.
-    takes_turns: bool,
+    /// Whether commands ask so often that they and their init are best on one processor.
+    asks_often: bool,
     /// Whether the network is one of its own, in which nobody is reached.
     own_network: bool,
     /// The device of the template's root, in which nothing of the outside lies.
@@ -69,7 +68,7 @@ impl Witness {
         Some(Witness {
             filter: seccomp::watching(&setup.system_calls, Watching { explain, environment }),
             asking,
-            takes_turns: explain == Explain::Full,
+            asks_often: explain == Explain::Full,
             own_network: setup.own_network,
             root: rustix::fs::fstat(&template.root).ok()?.st_dev,
             hidden: hidden.filter_map(|(path, _)| Some(place(path)?.0)).collect(),
@@ -123,6 +122,7 @@ pub(super) struct Ear<'a> {
     world: &'a World,
     listener: c_int,
     talk: c_int,
+    takes_turns: bool,
     sight: Sight<'a>,
     log: Log<'a>,
 }
@@ -141,13 +141,24 @@ impl<'a> Ear<'a> {
         if listener == NO_LISTENER {
             return None;
         }
-        if witness.takes_turns {
-            // SAFETY: plain numbers. A kernel that does not know this answers all the same.
-            let _ = unsafe { syscall!(libc::SYS_ioctl, listener, SET_FLAGS, SYNC_WAKE_UP) };
-        }
         // SAFETY: this is the init, and it asks here alone.
         let memory = unsafe { Slot::log(slot) };
-        Some(Ear { world, listener, talk, sight: Sight { witness, private }, log: Log::new(memory) })
+        let sight = Sight { witness, private };
+        let mut ear = Ear { world, listener, talk, takes_turns: false, sight, log: Log::new(memory) };
+        ear.take_turns(true);
+        Some(ear)
+    }
+
+    /// Who asks and this process are to take turns on one processor, or not. Most commands ask once, when they start the
+    /// one program that they are about, and that stays where it is then; for one that starts program after program it is
+    /// better that this process stays where it is.
+    fn take_turns(&mut self, wanted: bool) {
+        if self.takes_turns != wanted {
+            let flags = if wanted { SYNC_WAKE_UP } else { 0 };
+            // SAFETY: plain numbers. A kernel that does not know this answers all the same.
+            let _ = unsafe { syscall!(libc::SYS_ioctl, self.listener, SET_FLAGS, flags) };
+            self.takes_turns = wanted;
+        }
     }
 
     /// What is polled for: a descriptor, or -1 when there is nobody left who could ask.
@@ -195,6 +206,7 @@ impl<'a> Ear<'a> {
         let response = Response { id: notice.id, value: 0, error, flags };
         // SAFETY: the structure has the kernel's layout and lives through the call.
         let sent = unsafe { syscall!(libc::SYS_ioctl, self.listener, SEND, &raw const response) };
+        self.take_turns(self.sight.witness.asks_often);
         // Where the call was still there to be answered, so was its process: what was read is its own.
         if let (Ok(_), Some(body)) = (sent, found) {
             self.log.add(&body);

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Instant;
 
 use helve_core::OutputSink;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -41,8 +42,11 @@ impl Engine {
         sink: Option<Box<dyn OutputSink>>,
     ) -> Result<Begun, NotBegun> {
         let (answer, finish) = oneshot::channel();
-        if let Some(member) = pooled.then(|| self.take(zygote, order)).flatten() {
-            member.occupy(sink, answer);
+        let now = Instant::now();
+        let taken = pooled.then(|| self.take(zygote, order, now)).flatten();
+        self.stock().sizing.began(now);
+        if let Some(member) = taken {
+            member.occupy(now, sink, answer);
             // The reactor may have forgotten it in the moment between.
             self.members().insert(member.id, Arc::clone(&member));
             // The call hears it from now on.
@@ -56,7 +60,7 @@ impl Engine {
             Ok(wires) => self.new_member(zygote, Kind::Direct, wires),
             Err(errno) => return Err(NotBegun { errno, sink }),
         };
-        member.occupy(sink, answer);
+        member.occupy(now, sink, answer);
         let outputs = ends.outputs.as_deref().map(|[stdout, stderr]| [stdout.as_fd(), stderr.as_fd()]);
         let outputs = outputs.or(streams.map(|[_, stdout, stderr]| [stdout, stderr]));
         let sent = outputs
@@ -81,7 +85,7 @@ impl Engine {
     }
 
     /// Takes a member that stands ready for such an order, or will soon.
-    fn take(&self, zygote: &Zygote, order: &Order) -> Option<Arc<Member>> {
+    fn take(&self, zygote: &Zygote, order: &Order, now: Instant) -> Option<Arc<Member>> {
         let mut stock = self.stock();
         let Stock { warm, parked, sizing, .. } = &mut *stock;
         let mut dead = Vec::new();
@@ -98,7 +102,7 @@ impl Engine {
             }
             None
         };
-        let mut taken = None;
+        let (mut taken, mut crowd) = (None, false);
         if order.fits_warm() && zygote.keeps_warm() {
             taken = find(warm, Readiness::Ready);
             if taken.is_none() {
@@ -109,11 +113,16 @@ impl Engine {
             taken = find(parked, Readiness::Ready);
             if taken.is_none() {
                 sizing.missed_parked();
+                crowd = sizing.found_nothing(now);
                 let warm = order.fits_warm().then(|| find(warm, Readiness::Preparing)).flatten();
                 taken = warm.or_else(|| find(parked, Readiness::Preparing));
             }
         }
         drop(stock);
+        if crowd {
+            // The pool is tended when it is over.
+            self.wake();
+        }
         for member in dead {
             member.failed_idle();
             self.forget(member.id);

@@ -207,7 +207,6 @@ struct Flight<'a> {
     ear: Option<AsyncFd<Arc<OwnedFd>>>,
     answer: oneshot::Receiver<Finish>,
     underway: Option<Underway>,
-    began: Instant,
     /// Until when it is waited for awake.
     awake: Option<Instant>,
 }
@@ -217,8 +216,7 @@ impl<'a> Flight<'a> {
         let Begun { member, finish: answer } = begun;
         // What makes a member ready has use for every processor.
         let awake = if member.kind == Kind::Direct { None } else { engine.awake.begin() };
-        let began = Instant::now();
-        let mut flight = Flight { engine, member, ear: None, answer, underway: Some(underway), began, awake };
+        let mut flight = Flight { engine, member, ear: None, answer, underway: Some(underway), awake };
         let ear = flight.member.talk().map(hear);
         match ear {
             Some(Ok(ear)) => flight.ear = Some(ear),
@@ -289,7 +287,9 @@ impl<'a> Flight<'a> {
                 return (Err(stop), Ok(Vec::new()));
             }
         }
-        self.engine.awake.took(self.began.elapsed());
+        if let Some(began) = self.member.began() {
+            self.engine.awake.took(began.elapsed());
+        }
         let removed = match self.underway.take() {
             Some(underway) => underway.end().await,
             None => Ok(Vec::new()),
@@ -335,8 +335,7 @@ impl Engine {
             return false;
         }
         let drained = member.try_outlet().is_some_and(|mut outlet| outlet.drain_little());
-        if drained {
-            self.finish(member);
+        if drained && self.finish(member) {
             // The pool is filled again.
             self.wake();
         }

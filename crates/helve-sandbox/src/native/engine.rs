@@ -214,17 +214,19 @@ impl Engine {
         self.graveyard.empty();
     }
 
-    /// Answers a member's call, and forgets the member. Its output is in the sink. Whoever comes first does it.
-    pub(super) fn finish(&self, member: &Arc<Member>) {
+    /// Answers a member's call, and forgets the member. Its output is in the sink. Whoever comes first does it. Whether the
+    /// pool is to be tended now.
+    pub(super) fn finish(&self, member: &Arc<Member>) -> bool {
         if !self.forget(member.id) {
-            return;
+            return false;
         }
         if !member.answer() {
             // Nobody waits, so nobody else looks at what the command left: dropping the mark does.
             drop(member.abandoned());
         }
-        self.ended();
+        let tend = self.ended(member.began());
         self.left().answered.push(Arc::clone(member));
+        tend
     }
 
     /// Has the reactor see to a call from now on.

@@ -92,6 +92,8 @@ struct Doors {
 #[derive(Default)]
 struct Flow {
     answer: Option<oneshot::Sender<Finish>>,
+    /// When its call began.
+    began: Option<Instant>,
     report: Option<Report>,
     refused: Option<(u32, i32)>,
     /// What was refused to its command.
@@ -188,9 +190,21 @@ impl Member {
     }
 
     /// Gives it a call: where its output goes, and who waits for its end. Before its request is sent.
-    pub(super) fn occupy(&self, sink: Option<Box<dyn OutputSink>>, answer: oneshot::Sender<Finish>) {
+    pub(super) fn occupy(
+        &self,
+        began: Instant,
+        sink: Option<Box<dyn OutputSink>>,
+        answer: oneshot::Sender<Finish>,
+    ) {
         self.outlet().set_sink(sink);
-        self.flow().answer = Some(answer);
+        let mut flow = self.flow();
+        flow.began = Some(began);
+        flow.answer = Some(answer);
+    }
+
+    /// When its call began, if it has had one.
+    pub(super) fn began(&self) -> Option<Instant> {
+        self.flow().began
     }
 
     /// Takes the sink back from a call that did not begin.

@@ -2,7 +2,8 @@
 //!
 //! Nothing is made for a first call, and nothing after it until the process has lived on for a moment: a program that
 //! runs one command and ends pays for no pool. Then the pool has its ordinary size, grows while calls find it empty,
-//! shrinks when they pause, and is given up when they stop.
+//! shrinks when they pause, and is given up when they stop. In a crowd, where calls come side by side and find it empty,
+//! nothing is made beforehand: there is no time that nobody needs, and to make a member for a call takes less of it.
 
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,10 @@ impl PoolSize {
 
 /// The most that stand ready of one kind, however many calls come.
 const MOST: usize = 6;
+/// A call that began within this time, and is still under way, makes a crowd with one that finds nothing ready.
+const YOUNG: Duration = Duration::from_millis(5);
+/// For so long after it found nothing ready nothing is made.
+const CROWD: Duration = Duration::from_millis(10);
 /// How long after a first call nothing is made yet.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// After this long without a call the pool has its ordinary size again.
@@ -42,6 +47,8 @@ const CLOSE_AFTER: Duration = Duration::from_secs(300);
 pub(super) struct Wanted {
     /// So many members.
     pub(super) size: PoolSize,
+    /// Whether none is made, however few there are.
+    pub(super) crowded: bool,
     /// Whether the zygote is kept.
     pub(super) zygote: bool,
     /// Whether more commands are to be expected, so that what takes a while pays.
@@ -50,6 +57,10 @@ pub(super) struct Wanted {
     pub(super) again: Option<Instant>,
 }
 
+/// No member, but a zygote.
+const NOTHING: Wanted =
+    Wanted { size: PoolSize::NONE, crowded: false, zygote: true, more: false, again: None };
+
 /// The pool's size over time.
 #[derive(Debug)]
 pub(super) struct Sizing {
@@ -57,17 +68,43 @@ pub(super) struct Sizing {
     grown: PoolSize,
     calls: u64,
     last: Instant,
+    /// When calls began that are under way: the young ones are among them, and perhaps older ones.
+    under_way: Vec<Instant>,
+    crowded_until: Instant,
 }
 
 impl Sizing {
     pub(super) fn new(base: PoolSize, now: Instant) -> Sizing {
-        Sizing { base, grown: base, calls: 0, last: now }
+        Sizing { base, grown: base, calls: 0, last: now, under_way: Vec::new(), crowded_until: now }
     }
 
-    /// A call has ended.
-    pub(super) fn ended(&mut self, now: Instant) {
+    /// A call has begun.
+    pub(super) fn began(&mut self, now: Instant) {
+        self.under_way.retain(|began| now.saturating_duration_since(*began) < YOUNG);
+        self.under_way.push(now);
+    }
+
+    /// A call has ended that began then.
+    pub(super) fn ended(&mut self, began: Option<Instant>, now: Instant) {
+        self.under_way.retain(|other| Some(*other) != began);
         self.calls = self.calls.saturating_add(1);
         self.last = now;
+    }
+
+    /// A call that is about to begin found nothing ready. Whether that began a crowd.
+    pub(super) fn found_nothing(&mut self, now: Instant) -> bool {
+        let is_young = |began: &Instant| now.saturating_duration_since(*began) < YOUNG;
+        if !self.under_way.iter().any(is_young) {
+            return false;
+        }
+        let was = self.is_crowded(now);
+        self.crowded_until = now + CROWD;
+        !was
+    }
+
+    /// Whether nothing is made beforehand.
+    pub(super) fn is_crowded(&self, now: Instant) -> bool {
+        now < self.crowded_until
     }
 
     /// A call wanted a warm shell and none was ready.
@@ -88,28 +125,32 @@ impl Sizing {
     pub(super) fn wanted(&mut self, now: Instant, running: bool) -> Wanted {
         let again = |after: Duration| Some(self.last + after);
         let quiet = now.saturating_duration_since(self.last);
-        let nothing = Wanted { size: PoolSize::NONE, zygote: true, more: false, again: None };
         if self.calls == 0 {
-            return nothing;
+            return NOTHING;
         }
         if self.calls == 1 && quiet < FIRST_PAUSE {
-            return Wanted { again: again(FIRST_PAUSE), ..nothing };
+            return Wanted { again: again(FIRST_PAUSE), ..NOTHING };
         }
         if running || quiet < SHRINK_AFTER {
-            let again = if running { Some(now + SHRINK_AFTER) } else { again(SHRINK_AFTER) };
-            return Wanted { size: self.grown, zygote: true, more: true, again };
+            let crowded = self.is_crowded(now);
+            let again = match (crowded, running) {
+                (true, _) => Some(self.crowded_until),
+                (false, true) => Some(now + SHRINK_AFTER),
+                (false, false) => again(SHRINK_AFTER),
+            };
+            return Wanted { size: self.grown, crowded, more: true, again, ..NOTHING };
         }
         if quiet < EMPTY_AFTER {
             let again = again(EMPTY_AFTER);
             self.grown = self.base;
-            return Wanted { size: self.base, zygote: true, more: true, again };
+            return Wanted { size: self.base, more: true, again, ..NOTHING };
         }
         if quiet < CLOSE_AFTER {
-            return Wanted { again: again(CLOSE_AFTER), ..nothing };
+            return Wanted { again: again(CLOSE_AFTER), ..NOTHING };
         }
         // The next zygote begins as the first one did.
         self.calls = 0;
-        Wanted { zygote: false, ..nothing }
+        Wanted { zygote: false, ..NOTHING }
     }
 }
 
@@ -130,14 +171,11 @@ mod tests {
         let start = Instant::now();
         let mut sizing = Sizing::new(PoolSize::default(), start);
         assert_eq!(sizing.wanted(start, true).size, PoolSize::NONE);
-        sizing.ended(start);
+        sizing.ended(None, start);
         let wanted = sizing.wanted(start + MILLI, false);
-        assert_eq!(
-            wanted,
-            Wanted { size: PoolSize::NONE, zygote: true, more: false, again: Some(start + FIRST_PAUSE) }
-        );
+        assert_eq!(wanted, Wanted { again: Some(start + FIRST_PAUSE), ..NOTHING });
         assert_eq!(sizing.wanted(start + FIRST_PAUSE, false).size, PoolSize::default());
-        sizing.ended(start + MILLI);
+        sizing.ended(None, start + MILLI);
         assert_eq!(sizing.wanted(start + MILLI, false).size, PoolSize::default());
     }
 
@@ -145,8 +183,8 @@ mod tests {
     fn it_grows_to_a_bound_while_calls_miss_and_shrinks_when_they_pause() {
         let start = Instant::now();
         let mut sizing = Sizing::new(PoolSize::default(), start);
-        sizing.ended(start);
-        sizing.ended(start);
+        sizing.ended(None, start);
+        sizing.ended(None, start);
         for _ in 0..20 {
             sizing.missed_warm();
         }
@@ -155,27 +193,51 @@ mod tests {
         let wanted = sizing.wanted(start + SHRINK_AFTER, false);
         assert_eq!(
             wanted,
-            Wanted { size: PoolSize::default(), zygote: true, more: true, again: Some(start + EMPTY_AFTER) }
+            Wanted { size: PoolSize::default(), more: true, again: Some(start + EMPTY_AFTER), ..NOTHING }
         );
         let wanted = sizing.wanted(start + EMPTY_AFTER, false);
-        assert_eq!(
-            wanted,
-            Wanted { size: PoolSize::NONE, zygote: true, more: false, again: Some(start + CLOSE_AFTER) }
-        );
+        assert_eq!(wanted, Wanted { again: Some(start + CLOSE_AFTER), ..NOTHING });
         let wanted = sizing.wanted(start + CLOSE_AFTER, false);
-        assert_eq!(wanted, Wanted { size: PoolSize::NONE, zygote: false, more: false, again: None });
+        assert_eq!(wanted, Wanted { zygote: false, ..NOTHING });
         assert_eq!(sizing.wanted(start + CLOSE_AFTER, false).again, None);
+    }
+
+    #[test]
+    fn in_a_crowd_nothing_is_made_beforehand() {
+        let start = Instant::now();
+        let mut sizing = Sizing::new(PoolSize::default(), start);
+        sizing.ended(None, start);
+        sizing.ended(None, start);
+        // One after the other is no crowd, nor is one beside a call that takes long.
+        assert!(!sizing.found_nothing(start));
+        sizing.began(start);
+        assert!(!sizing.found_nothing(start + YOUNG));
+        sizing.ended(Some(start), start + YOUNG);
+        sizing.began(start + YOUNG);
+        sizing.ended(Some(start + YOUNG), start + YOUNG + MILLI);
+        assert!(!sizing.found_nothing(start + YOUNG + MILLI));
+        assert!(!sizing.wanted(start + YOUNG + MILLI, false).crowded);
+        // One beside another that has just begun is.
+        let crowd = start + YOUNG * 2;
+        sizing.began(crowd);
+        assert!(sizing.found_nothing(crowd + MILLI));
+        assert!(!sizing.found_nothing(crowd + MILLI), "it began already");
+        let until = crowd + MILLI + CROWD;
+        let wanted = sizing.wanted(until - MILLI, true);
+        assert_eq!((wanted.crowded, wanted.again), (true, Some(until)));
+        assert_eq!(wanted.size, PoolSize::default(), "what stands ready stays");
+        assert!(!sizing.wanted(until, true).crowded);
     }
 
     #[test]
     fn a_long_call_is_no_pause() {
         let start = Instant::now();
         let mut sizing = Sizing::new(PoolSize::default(), start);
-        sizing.ended(start);
-        sizing.ended(start);
+        sizing.ended(None, start);
+        sizing.ended(None, start);
         let wanted = sizing.wanted(start + EMPTY_AFTER * 2, true);
         let again = Some(start + EMPTY_AFTER * 2 + SHRINK_AFTER);
-        assert_eq!(wanted, Wanted { size: PoolSize::default(), zygote: true, more: true, again });
+        assert_eq!(wanted, Wanted { size: PoolSize::default(), more: true, again, ..NOTHING });
     }
 
     #[test]
@@ -186,8 +248,8 @@ mod tests {
             (PoolSize { warm: 9, parked: 0 }, PoolSize { warm: 9, parked: 0 }),
         ] {
             let mut sizing = Sizing::new(base, start);
-            sizing.ended(start);
-            sizing.ended(start);
+            sizing.ended(None, start);
+            sizing.ended(None, start);
             sizing.missed_warm();
             sizing.missed_parked();
             assert_eq!(sizing.wanted(start, false).size, grown);

@@ -106,7 +106,8 @@ impl Reactor<'_> {
         if member.missing() == Missing::End && self.engine.follow(member).is_err() {
             // Nothing would ever be seen of it.
             self.engine.kill(member);
-            return self.engine.finish(member);
+            self.engine.finish(member);
+            return;
         }
         self.settle(member);
     }

@@ -73,7 +73,7 @@ impl Stock {
     }
 
     fn missing(&mut self, wanted: &Wanted, zygote: &Zygote) -> Vec<Kind> {
-        if self.ailing {
+        if self.ailing || wanted.crowded {
             return Vec::new();
         }
         let mut missing = Vec::new();
@@ -86,11 +86,14 @@ impl Stock {
 }
 
 impl Engine {
-    /// A call has been answered.
-    pub(super) fn ended(&self) {
+    /// A call has been answered that began then. Whether the pool is to be tended; in a crowd that has time, and the reactor
+    /// was told when to look at it.
+    pub(super) fn ended(&self, began: Option<Instant>) -> bool {
+        let now = Instant::now();
         let mut stock = self.stock();
         stock.ailing = false;
-        stock.sizing.ended(Instant::now());
+        stock.sizing.ended(began, now);
+        !stock.sizing.is_crowded(now)
     }
 
     /// A member that stood ready, or was being made, is no more. No other is made before the next call: whatever went

@@ -33,7 +33,7 @@ fn member(zygote: &Arc<Zygote>, kind: Kind) -> (Member, OwnedFd, oneshot::Receiv
     let (talk, theirs) = socket::pair().unwrap();
     let member = Member::new(2, kind, Arc::clone(zygote), Wall::None, talk, [None, None], None);
     let (answer, finish) = oneshot::channel();
-    member.occupy(None, answer);
+    member.occupy(Instant::now(), None, answer);
     (member, theirs, finish)
 }
 

@@ -8,6 +8,7 @@
 //!            ├ opening         negotiation of the era, signing in
 //!            ├ connection      one connection: listing, calls with their questions
 //!            │   ├ process ─ frame     a process in the sandbox, one bounded line a message
+//!            │   │   └ inlet ─ straight    read by whoever waits; calls that need nothing of the loop
 //!            │   ├ http ─ oauth        Streamable HTTP with bounded bodies; signing in
 //!            │   ├ sse                 the older HTTP with two addresses
 //!            │   ├ gate                floods held back, over any of them
@@ -30,6 +31,7 @@ mod fleet;
 mod frame;
 mod gate;
 mod http;
+mod inlet;
 mod keep;
 mod look;
 mod more;

@@ -20,14 +20,15 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Mutex;
 
 use super::failure::Broken;
-use super::straight::{Straight, Way};
+use super::inlet::Inlet;
+use super::straight::{Straight, Waiting, Way};
 
 /// How much is read at once.
 const CHUNK: usize = 64 << 10;
 /// The key that says why a tool of a list could not be read.
 pub(crate) const UNREADABLE: &str = "unreadable";
 /// How many lines in a row may be no message. Some servers greet on standard output.
-const NO_MESSAGES: u32 = 256;
+pub(crate) const NO_MESSAGES: u32 = 256;
 
 /// Splits a stream into lines.
 pub(crate) struct Lines<R> {
@@ -54,6 +55,11 @@ pub(crate) enum Next<'a> {
 impl<R: AsyncRead + Unpin> Lines<R> {
     pub(crate) fn new(read: R, cap: usize) -> Lines<R> {
         Lines { read, held: Vec::new(), from: 0, looked: 0, cap }
+    }
+
+    /// What a line may have.
+    pub(crate) fn cap(&self) -> usize {
+        self.cap
     }
 
     /// The next line. Loses nothing when it is dropped while it waits.
@@ -290,24 +296,24 @@ impl Ending {
 }
 
 /// A server on two streams.
-pub(crate) struct Streams<R> {
-    lines: Lines<R>,
+pub(crate) struct Streams {
+    inlet: Arc<Inlet>,
     write: Way,
     straight: Straight,
-    ending: Ending,
-    garbage: u32,
 }
 
-impl<R: AsyncRead + Unpin> Streams<R> {
+impl Streams {
     pub(crate) fn new(
-        read: R,
+        read: impl AsyncRead + Send + Unpin + 'static,
         write: impl AsyncWrite + Send + Unpin + 'static,
         cap: usize,
         ending: Ending,
-    ) -> Streams<R> {
+    ) -> Streams {
         let write: Way = Arc::new(Mutex::new(Some(Box::new(write))));
-        let straight = Straight::new(Arc::clone(&write));
-        Streams { lines: Lines::new(read, cap), write, straight, ending, garbage: 0 }
+        let waiting = Arc::<Waiting>::default();
+        let inlet = Arc::new(Inlet::new(read, cap, ending, Arc::clone(&waiting)));
+        let straight = Straight::new(Arc::clone(&write), Arc::clone(&inlet), waiting);
+        Streams { inlet, write, straight }
     }
 
     /// The straight way to the server.
@@ -316,16 +322,13 @@ impl<R: AsyncRead + Unpin> Streams<R> {
     }
 }
 
-impl<R> Drop for Streams<R> {
+impl Drop for Streams {
     fn drop(&mut self) {
-        self.straight.end();
+        self.inlet.close();
     }
 }
 
-impl<R> Transport<RoleClient> for Streams<R>
-where
-    R: AsyncRead + Unpin + Send + 'static,
-{
+impl Transport<RoleClient> for Streams {
     type Error = std::io::Error;
 
     fn send(
@@ -349,38 +352,7 @@ where
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
-        loop {
-            let said = match self.lines.next().await {
-                Next::Line(line) => read(line),
-                Next::TooLong => {
-                    self.ending.because(Broken::FrameTooLong(self.lines.cap));
-                    self.straight.end();
-                    return None;
-                }
-                Next::End => {
-                    self.ending.because(Broken::Ended);
-                    self.straight.end();
-                    return None;
-                }
-            };
-            match said {
-                Said::Message(message) => {
-                    self.garbage = 0;
-                    if let Some(message) = self.straight.answered(*message) {
-                        return Some(message);
-                    }
-                }
-                Said::Nothing => {}
-                Said::Garbage(why) => {
-                    self.garbage += 1;
-                    if self.garbage > NO_MESSAGES {
-                        self.ending.because(Broken::Garbage(why));
-                        self.straight.end();
-                        return None;
-                    }
-                }
-            }
-        }
+        std::future::poll_fn(|poller| self.inlet.poll_next(poller)).await
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use helve_core::servers::StdioServer;
@@ -29,6 +29,8 @@ pub(crate) struct Process {
     cancel: CancelHandle,
     ended: watch::Receiver<Option<Result<Ended, ToolError>>>,
     backend: Arc<dyn ShellBackend>,
+    /// What the sandbox says of itself, once somebody has asked.
+    report: OnceLock<SandboxReport>,
     tail: Arc<Mutex<VecDeque<u8>>>,
     /// Closed once standard error was read to its end.
     heard: watch::Receiver<()>,
@@ -65,7 +67,8 @@ pub(crate) fn start(
     });
     let (hearing, heard) = watch::channel(());
     tokio::spawn(keep_complaints(complaints, name.to_owned(), log, Arc::clone(&tail), hearing));
-    Ok((Process { cancel: handle, ended, backend, tail, heard }, from_server, to_server))
+    let process = Process { cancel: handle, ended, backend, report: OnceLock::new(), tail, heard };
+    Ok((process, from_server, to_server))
 }
 
 /// A pipe, one end of which the server gets.
@@ -110,9 +113,9 @@ async fn keep_complaints(
 }
 
 impl Process {
-    /// The sandbox that it runs in.
+    /// The sandbox that it runs in. Asked of a process that runs: what confines it stays as it is.
     pub(crate) fn sandbox(&self) -> SandboxReport {
-        self.backend.report()
+        self.report.get_or_init(|| self.backend.report()).clone()
     }
 
     /// Why it ended, if it did or does so soon: an error of the sandbox, or how it ended and what it said last.

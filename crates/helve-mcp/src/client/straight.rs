@@ -1,14 +1,15 @@
 //! Calls of tools, sent to a server on standard streams straight and answered straight.
 //!
 //! The protocol's loop hands every request from task to task: into its line, to one that writes it, and back. A call is written
-//! here by whoever makes it, and its answer goes from whoever reads the server's lines to who waits for it. Numbers of these
+//! here by whoever makes it, and its answer read by who waits for it ([`Inlet`]). Numbers of these
 //! requests begin where those of the loop never come to. Everything else about a call (its progress, the server's questions,
 //! taking it back) is the loop's, as ever.
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use helve_core::ServerCall;
 use rmcp::ServiceError;
@@ -19,6 +20,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::oneshot;
+
+use super::inlet::Inlet;
 
 /// The first number. The loop counts from nothing, and has little else to ask than to list; some servers take 32 bits.
 const FIRST: i64 = 1 << 30;
@@ -33,15 +36,30 @@ pub(crate) type Answered = Result<ServerResult, ServiceError>;
 #[derive(Clone)]
 pub(crate) struct Straight {
     way: Way,
-    waiting: Arc<Mutex<Waiting>>,
+    waiting: Arc<Waiting>,
+    inlet: Arc<Inlet>,
     next: Arc<AtomicI64>,
 }
 
+/// The calls that wait for their answers.
 #[derive(Default)]
-struct Waiting {
-    calls: HashMap<i64, oneshot::Sender<Answered>>,
+pub(super) struct Waiting(Mutex<Calls>);
+
+#[derive(Default)]
+struct Calls {
+    by_number: HashMap<i64, oneshot::Sender<Answered>>,
     /// Nothing is read any more.
     is_over: bool,
+}
+
+/// What became of a message.
+pub(super) enum Handed {
+    /// It is the answer that its reader waits for.
+    Own(Box<Answered>),
+    /// Somebody else waits for it, or did.
+    Over,
+    /// It is no answer to a call.
+    Back(Box<ServerJsonRpcMessage>),
 }
 
 #[derive(Serialize)]
@@ -72,16 +90,13 @@ struct Meta {
 pub(crate) struct Asked {
     number: i64,
     answer: oneshot::Receiver<Answered>,
-    waiting: Arc<Mutex<Waiting>>,
-}
-
-fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
-    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    waiting: Arc<Waiting>,
+    inlet: Arc<Inlet>,
 }
 
 impl Straight {
-    pub(crate) fn new(way: Way) -> Straight {
-        Straight { way, waiting: Arc::default(), next: Arc::new(AtomicI64::new(FIRST)) }
+    pub(super) fn new(way: Way, inlet: Arc<Inlet>, waiting: Arc<Waiting>) -> Straight {
+        Straight { way, waiting, inlet, next: Arc::new(AtomicI64::new(FIRST)) }
     }
 
     /// Sends a call. `begin` hears under which number and token before anything can come back.
@@ -100,13 +115,10 @@ impl Straight {
         let mut line = serde_json::to_vec(&frame).map_err(|_| ServiceError::UnexpectedResponse)?;
         line.push(b'\n');
         let (to, answer) = oneshot::channel();
-        let asked = Asked { number, answer, waiting: Arc::clone(&self.waiting) };
-        {
-            let mut waiting = lock(&self.waiting);
-            if waiting.is_over {
-                return Err(ServiceError::TransportClosed);
-            }
-            waiting.calls.insert(number, to);
+        let (waiting, inlet) = (Arc::clone(&self.waiting), Arc::clone(&self.inlet));
+        let asked = Asked { number, answer, waiting, inlet };
+        if !self.waiting.add(number, to) {
+            return Err(ServiceError::TransportClosed);
         }
         begin(&asked.token(), &asked.id());
         self.write(number, line);
@@ -125,7 +137,7 @@ impl Straight {
             };
             if !written {
                 // Nobody will answer.
-                lock(&waiting).calls.remove(&number);
+                waiting.forget(number);
             }
         });
         let mut poller = Context::from_waker(Waker::noop());
@@ -133,39 +145,62 @@ impl Straight {
             tokio::spawn(writing);
         }
     }
+}
 
-    /// Hands an answer to who waits for it; gives back what is something else.
-    pub(crate) fn answered(&self, message: ServerJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
+impl Waiting {
+    fn calls(&self) -> MutexGuard<'_, Calls> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One more, unless nothing is read any more.
+    fn add(&self, number: i64, to: oneshot::Sender<Answered>) -> bool {
+        let mut calls = self.calls();
+        if !calls.is_over {
+            calls.by_number.insert(number, to);
+        }
+        !calls.is_over
+    }
+
+    fn forget(&self, number: i64) {
+        self.calls().by_number.remove(&number);
+    }
+
+    /// Hands an answer to who waits for it; gives back what is something else, and what the call `own` waits for.
+    pub(super) fn hand(&self, message: ServerJsonRpcMessage, own: Option<i64>) -> Handed {
         let id = match &message {
             JsonRpcMessage::Response(response) => Some(&response.id),
             JsonRpcMessage::Error(error) => error.id.as_ref(),
             _ => None,
         };
         let number = match id {
-            Some(NumberOrString::Number(number)) if *number >= FIRST => *number,
+            Some(NumberOrString::Number(number)) => Some(*number),
             // Some servers answer with the number as text.
-            Some(NumberOrString::String(text)) => match text.parse() {
-                Ok(number @ FIRST..) => number,
-                _ => return Some(message),
-            },
-            _ => return Some(message),
+            Some(NumberOrString::String(text)) => text.parse().ok(),
+            None => None,
         };
-        let Some(waits) = lock(&self.waiting).calls.remove(&number) else { return Some(message) };
+        let waits = number.filter(|number| *number >= FIRST).and_then(|number| {
+            let waits = self.calls().by_number.remove(&number);
+            waits.map(|waits| (waits, own == Some(number)))
+        });
+        let Some((waits, is_own)) = waits else { return Handed::Back(Box::new(message)) };
         let answer = match message {
             JsonRpcMessage::Response(response) => Ok(response.result),
             JsonRpcMessage::Error(error) => Err(ServiceError::McpError(error.error)),
-            other => return Some(other),
+            other => return Handed::Back(Box::new(other)),
         };
+        if is_own {
+            return Handed::Own(Box::new(answer));
+        }
         // Who gave up meanwhile has told the server so.
         let _ = waits.send(answer);
-        None
+        Handed::Over
     }
 
     /// Nothing is read any more: whoever waits hears that, and so does who comes later.
-    pub(crate) fn end(&self) {
-        let mut waiting = lock(&self.waiting);
-        waiting.is_over = true;
-        waiting.calls.clear();
+    pub(super) fn end(&self) {
+        let mut calls = self.calls();
+        calls.is_over = true;
+        calls.by_number.clear();
     }
 }
 
@@ -178,15 +213,24 @@ impl Asked {
         ProgressToken(NumberOrString::Number(self.number))
     }
 
+    fn poll_answer(&mut self, poller: &mut Context<'_>) -> Poll<Answered> {
+        if let Some(answer) = self.inlet.read_for(self.number, poller) {
+            return Poll::Ready(answer);
+        }
+        let answer = ready!(Pin::new(&mut self.answer).poll(poller));
+        self.inlet.leave(self.number);
+        Poll::Ready(answer.unwrap_or(Err(ServiceError::TransportClosed)))
+    }
+
     /// The answer; waits for it.
     pub(crate) async fn answer(&mut self) -> Answered {
-        let answer = (&mut self.answer).await;
-        answer.unwrap_or(Err(ServiceError::TransportClosed))
+        std::future::poll_fn(|poller| self.poll_answer(poller)).await
     }
 }
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        lock(&self.waiting).calls.remove(&self.number);
+        self.waiting.forget(self.number);
+        self.inlet.leave(self.number);
     }
 }

@@ -1,0 +1,330 @@
+//! What a server on standard streams says, read by whoever waits for it.
+//!
+//! That is the protocol's loop, or a call that waits for its answer: the answer then goes nowhere else first, where the loop
+//! would be woken to read it only to wake the call. One reads for all. A call reads answers to calls alone; at anything else it
+//! leaves the rest to the loop, so that nothing overtakes what was said before it.
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker, ready};
+
+use rmcp::model::ServerJsonRpcMessage;
+use tokio::io::AsyncRead;
+
+use super::failure::Broken;
+use super::frame::{Ending, Lines, NO_MESSAGES, Next, Said, read};
+use super::straight::{Answered, Handed, Waiting};
+
+/// The stream of what a server says.
+pub(super) struct Inlet {
+    reading: Mutex<Reading>,
+    readers: Arc<Readers>,
+    /// Wakes whoever reads.
+    wakes: Waker,
+    waiting: Arc<Waiting>,
+}
+
+struct Reading {
+    lines: Lines<Box<dyn AsyncRead + Send + Unpin>>,
+    /// Read by a call, and the loop's.
+    kept: Option<ServerJsonRpcMessage>,
+    /// Lines in a row that were no message.
+    garbage: u32,
+    is_over: bool,
+    ending: Ending,
+}
+
+/// Who reads: a call, if there is one that does, else the loop.
+#[derive(Default)]
+struct Readers(Mutex<Wakers>);
+
+#[derive(Default)]
+struct Wakers {
+    of_loop: Option<Waker>,
+    /// The call, and its waker until that was used.
+    of_call: Option<(i64, Option<Waker>)>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Wake for Readers {
+    fn wake(self: Arc<Self>) {
+        let waker = {
+            let mut wakers = lock(&self.0);
+            let of_call = wakers.of_call.as_mut().and_then(|(_, waker)| waker.take());
+            // Where a call that was woken has not come yet, the loop need not wait for it.
+            of_call.or_else(|| wakers.of_loop.take())
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl Readers {
+    fn wake_loop(&self) {
+        let waker = lock(&self.0).of_loop.take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Makes a call the one that reads, if there is none yet.
+    fn enter(&self, number: i64, waker: &Waker) -> bool {
+        let mut wakers = lock(&self.0);
+        match &mut wakers.of_call {
+            Some((other, _)) if *other != number => false,
+            of_call => {
+                *of_call = Some((number, Some(waker.clone())));
+                true
+            }
+        }
+    }
+
+    /// A call does not read any more. If there may be something to read, the loop does.
+    fn leave(&self, number: i64, may_be_more: bool) {
+        let mut wakers = lock(&self.0);
+        if let Some((_, waker)) = wakers.of_call.take_if(|(reader, _)| *reader == number)
+            && (may_be_more || waker.is_none())
+        {
+            drop(wakers);
+            self.wake_loop();
+        }
+    }
+}
+
+impl Reading {
+    /// The next message; none at the end.
+    fn poll_message(&mut self, poller: &mut Context<'_>) -> Poll<Option<ServerJsonRpcMessage>> {
+        let cap = self.lines.cap();
+        let broken = loop {
+            if self.is_over {
+                return Poll::Ready(None);
+            }
+            match ready!(pin!(self.lines.next()).poll(poller)) {
+                Next::Line(line) => match read(line) {
+                    Said::Message(message) => {
+                        self.garbage = 0;
+                        return Poll::Ready(Some(*message));
+                    }
+                    Said::Nothing => {}
+                    Said::Garbage(why) => {
+                        self.garbage += 1;
+                        if self.garbage > NO_MESSAGES {
+                            break Broken::Garbage(why);
+                        }
+                    }
+                },
+                Next::TooLong => break Broken::FrameTooLong(cap),
+                Next::End => break Broken::Ended,
+            }
+        };
+        self.is_over = true;
+        self.ending.because(broken);
+        Poll::Ready(None)
+    }
+}
+
+impl Inlet {
+    pub(super) fn new(
+        read: impl AsyncRead + Send + Unpin + 'static,
+        cap: usize,
+        ending: Ending,
+        waiting: Arc<Waiting>,
+    ) -> Inlet {
+        let lines = Lines::new(Box::new(read) as Box<dyn AsyncRead + Send + Unpin>, cap);
+        let reading = Mutex::new(Reading { lines, kept: None, garbage: 0, is_over: false, ending });
+        let readers = Arc::new(Readers::default());
+        let wakes = Waker::from(Arc::clone(&readers));
+        Inlet { reading, readers, wakes, waiting }
+    }
+
+    /// The next message for the loop; answers to calls go to whoever waits for them. None at the end.
+    pub(super) fn poll_next(&self, poller: &Context<'_>) -> Poll<Option<ServerJsonRpcMessage>> {
+        lock(&self.readers.0).of_loop = Some(poller.waker().clone());
+        let mut reading = lock(&self.reading);
+        if let Some(kept) = reading.kept.take() {
+            return Poll::Ready(Some(kept));
+        }
+        let mut by_reader = Context::from_waker(&self.wakes);
+        loop {
+            match ready!(reading.poll_message(&mut by_reader)) {
+                None => {
+                    self.waiting.end();
+                    return Poll::Ready(None);
+                }
+                Some(message) => {
+                    if let Handed::Back(message) = self.waiting.hand(message, None) {
+                        return Poll::Ready(Some(*message));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads for a call, unless somebody does; its answer, if that was there.
+    pub(super) fn read_for(&self, number: i64, poller: &Context<'_>) -> Option<Answered> {
+        if !self.readers.enter(number, poller.waker()) {
+            return None;
+        }
+        let mut own = None;
+        let is_the_loops = {
+            let mut reading = lock(&self.reading);
+            let mut by_reader = Context::from_waker(&self.wakes);
+            loop {
+                if reading.kept.is_some() {
+                    break true;
+                }
+                match reading.poll_message(&mut by_reader) {
+                    Poll::Pending => break false,
+                    Poll::Ready(None) => break true,
+                    Poll::Ready(Some(message)) => match self.waiting.hand(message, Some(number)) {
+                        Handed::Own(answer) => own = Some(*answer),
+                        Handed::Over => {}
+                        Handed::Back(message) => reading.kept = Some(*message),
+                    },
+                }
+            }
+        };
+        if is_the_loops || own.is_some() {
+            self.readers.leave(number, is_the_loops);
+        }
+        own
+    }
+
+    /// A call waits no longer.
+    pub(super) fn leave(&self, number: i64) {
+        self.readers.leave(number, false);
+    }
+
+    /// Nobody reads any more, and whoever waits hears that.
+    pub(super) fn close(&self) {
+        let mut reading = lock(&self.reading);
+        reading.is_over = true;
+        reading.lines = Lines::new(Box::new(tokio::io::empty()), 0);
+        self.waiting.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake::{call, text};
+    use super::super::frame::Streams;
+    use super::super::straight::{Asked, Straight};
+    use super::*;
+    use pretty_assertions::assert_eq;
+    use rmcp::transport::Transport as _;
+    use serde_json::{Value, json};
+    use std::time::Duration;
+    use tokio::io::{AsyncWriteExt as _, DuplexStream};
+
+    struct Rig {
+        server: DuplexStream,
+        streams: Streams,
+        straight: Straight,
+    }
+
+    fn rig() -> Rig {
+        let (server, ours) = tokio::io::duplex(1 << 16);
+        let streams = Streams::new(ours, tokio::io::sink(), 1 << 20, Ending::default());
+        let straight = streams.straight();
+        Rig { server, streams, straight }
+    }
+
+    impl Rig {
+        fn ask(&self) -> Asked {
+            self.straight.send(&call("s", "echo", json!({})), |_, _| ()).unwrap()
+        }
+
+        async fn say(&mut self, messages: &[Value]) {
+            let lines: String = messages.iter().map(|message| format!("{message}\n")).collect();
+            self.server.write_all(lines.as_bytes()).await.unwrap();
+        }
+    }
+
+    fn answer(to: &Asked, said: &str) -> Value {
+        json!({"jsonrpc": "2.0", "id": to.id(), "result": text(said)})
+    }
+
+    fn note(text: &str) -> Value {
+        json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": text}})
+    }
+
+    async fn soon<T>(what: impl Future<Output = T>) -> T {
+        tokio::time::timeout(Duration::from_secs(10), what).await.expect("nobody was woken")
+    }
+
+    async fn is_pending(what: impl Future) -> bool {
+        tokio::time::timeout(Duration::from_millis(20), what).await.is_err()
+    }
+
+    async fn said(asked: &mut Asked) -> String {
+        let answer = soon(asked.answer()).await.unwrap();
+        serde_json::to_value(answer).unwrap()["content"][0]["text"].as_str().unwrap().to_owned()
+    }
+
+    #[tokio::test]
+    async fn one_call_reads_for_all_and_needs_no_loop() {
+        let mut rig = rig();
+        let (mut one, mut two) = (rig.ask(), rig.ask());
+        rig.say(&[answer(&two, "two"), answer(&one, "one")]).await;
+        assert_eq!([said(&mut one).await, said(&mut two).await], ["one", "two"]);
+        let mut three = rig.ask();
+        assert!(is_pending(three.answer()).await);
+        rig.say(&[answer(&three, "three")]).await;
+        assert_eq!(said(&mut three).await, "three");
+    }
+
+    #[tokio::test]
+    async fn no_answer_overtakes_what_was_said_before_it() {
+        let mut rig = rig();
+        let mut asked = rig.ask();
+        rig.say(&[note("a"), note("b"), answer(&asked, "c"), note("d")]).await;
+        for before in ["a", "b"] {
+            assert!(is_pending(asked.answer()).await, "it waits for the loop");
+            let heard = soon(rig.streams.receive()).await.unwrap();
+            assert_eq!(serde_json::to_value(heard).unwrap(), note(before));
+        }
+        assert_eq!(said(&mut asked).await, "c");
+        let heard = soon(rig.streams.receive()).await.unwrap();
+        assert_eq!(serde_json::to_value(heard).unwrap(), note("d"));
+    }
+
+    /// What a call leaves unread wakes the loop, however the call ends.
+    #[tokio::test]
+    async fn the_loop_reads_on_where_a_call_ends() {
+        for woken in [false, true] {
+            let Rig { mut server, mut streams, straight } = rig();
+            let mut asked = straight.send(&call("s", "echo", json!({})), |_, _| ()).unwrap();
+            let in_loop = tokio::spawn(async move { streams.receive().await });
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            assert!(is_pending(asked.answer()).await);
+            let line = format!("{}\n", note("n"));
+            if woken {
+                // The wake goes to the call, which never comes to read.
+                server.write_all(line.as_bytes()).await.unwrap();
+                drop(asked);
+            } else {
+                drop(asked);
+                server.write_all(line.as_bytes()).await.unwrap();
+            }
+            let heard = soon(in_loop).await.unwrap().unwrap();
+            assert_eq!(serde_json::to_value(heard).unwrap(), note("n"), "{woken}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_end_is_heard_by_whoever_waits() {
+        let Rig { server, mut streams, straight } = rig();
+        let ask = || straight.send(&call("s", "echo", json!({})), |_, _| ());
+        let mut asked = ask().unwrap();
+        let in_loop = tokio::spawn(async move { streams.receive().await.is_none() });
+        assert!(is_pending(asked.answer()).await);
+        drop(server);
+        assert!(soon(asked.answer()).await.is_err());
+        assert!(soon(in_loop).await.unwrap());
+        assert!(ask().is_err());
+    }
+}

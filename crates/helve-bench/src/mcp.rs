@@ -10,9 +10,6 @@
 //! is a server that does nothing but answer. Likewise a relay that does nothing but pass on stands beside the gateway: what it
 //! takes, every process between a client and a server takes.
 //!
-//! Calls of a server that the owner does not trust run one after the other, because each may change something. So calls under
-//! way are measured of a trusted server as well, whose word that `echo` only reads is taken.
-//!
 //! server-everything is named with `--everything 'node /…/server-everything/dist/index.js stdio'`. Without it a small server
 //! of this program's own stands in: its rows are shown and promise nothing, because a server that does nothing makes
 //! everything around it look dear.
@@ -172,19 +169,6 @@ fn gateway(asked: &Asked<'_>, place: &Place, server: &Server) -> Measured<Vec<Ro
         || through.stream(tool, calls, UNDER_WAY),
         || direct.stream("echo", calls, UNDER_WAY),
     )?;
-    drop(through);
-    let trusting = Place::new(asked.helve, &format!("{}trusted = true\n", server.configuration()))?;
-    let mut trusted = Talk::open(trusting.helve(&["mcp", "--gateway"]))?;
-    trusted.wait_for_tool(tool, Duration::from_secs(30))?;
-    // As often called as the other.
-    in_turns(rounds, calls, || repeat(&mut trusted, tool, calls), || Ok(()))?;
-    let beside = in_turns(
-        rounds,
-        calls,
-        || trusted.stream(tool, calls, UNDER_WAY),
-        || direct.stream("echo", calls, UNDER_WAY),
-    )?;
-    drop(trusted);
     // Both are as new as the two above were: a server is quicker the more it was called.
     let (mut relayed, mut direct) = (Talk::open(server.behind_a_relay()?)?, Talk::open(server.command())?);
     let relay = in_turns(
@@ -203,7 +187,6 @@ fn gateway(asked: &Asked<'_>, place: &Place, server: &Server) -> Measured<Vec<Ro
     Ok(vec![
         row("a call through helve mcp --gateway", one, beside_real(asked, Promise::Ratio(1.5))),
         row("the same, 32 calls under way", many, Promise::None),
-        row("the same, 32 calls under way, trusted", beside, Promise::None),
         row("a call through a relay that only passes on", relay, Promise::None),
     ])
 }

@@ -108,7 +108,5 @@ fn listed(tools: usize) -> Vec<Value> {
     });
     let tool = |name: String| json!({"name": name, "description": "Says a text back, as it came.", "inputSchema": schema});
     let more = (1..tools).map(|number| tool(format!("tool_{number}")));
-    let mut echo = tool("echo".to_owned());
-    echo["annotations"] = json!({"readOnlyHint": true});
-    std::iter::once(echo).chain(more).collect()
+    std::iter::once(tool("echo".to_owned())).chain(more).collect()
 }

@@ -8,10 +8,8 @@ use std::pin::pin;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
-/// For so long it is looked again whether the client says something.
+/// For so long it is looked again.
 const MOMENT: Duration = Duration::from_micros(100);
-/// For so long where it is known that something comes: the answer to a call.
-const CALL: Duration = Duration::from_micros(400);
 /// Whoever was kept from looking for so long is not alone here.
 const KEPT_OFF: Duration = Duration::from_millis(1);
 /// For so long nobody tries again then.
@@ -37,12 +35,12 @@ impl Awake {
     }
 
     /// Has the task that waits polled again soon, if that is worth it. Before that the runtime has looked for what came.
-    pub(super) fn poll(&mut self, has_calls: bool, poller: &mut Context<'_>) {
+    pub(super) fn poll(&mut self, poller: &mut Context<'_>) {
         if !self.can {
             return;
         }
-        let (now, moment) = (Instant::now(), if has_calls { CALL } else { MOMENT });
-        if self.rests.is_some_and(|rests| now < rests) || now >= *self.until.get_or_insert(now + moment) {
+        let now = Instant::now();
+        if self.rests.is_some_and(|rests| now < rests) || now >= *self.until.get_or_insert(now + MOMENT) {
             return;
         }
         std::thread::yield_now();
@@ -68,7 +66,7 @@ mod tests {
         let counts = Arc::clone(&count);
         let waits = tokio::spawn(std::future::poll_fn(move |poller| {
             counts.fetch_add(1, Ordering::Relaxed);
-            awake.poll(false, poller);
+            awake.poll(poller);
             Poll::<()>::Pending
         }));
         tokio::time::sleep(Duration::from_millis(50)).await;

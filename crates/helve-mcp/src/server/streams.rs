@@ -88,7 +88,7 @@ where
             }
             if is_full || self.lines.poll_more(poller).is_pending() {
                 if !is_full {
-                    self.awake.poll(!self.calls.is_empty(), poller);
+                    self.awake.poll(poller);
                 }
                 return Poll::Pending;
             }

@@ -224,9 +224,8 @@ impl Engine {
             // Nobody waits, so nobody else looks at what the command left: dropping the mark does.
             drop(member.abandoned());
         }
-        let tend = self.ended(member.began());
         self.left().answered.push(Arc::clone(member));
-        tend
+        self.ended(member.began())
     }
 
     /// Has the reactor see to a call from now on.

@@ -4,6 +4,8 @@
 //! what a call leaves behind that nobody waits for any more; none is held for long.
 //! `outlet` is held while a sink takes bytes: by the call's task, the reactor, or the thread that a slow sink has.
 
+mod states;
+
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
@@ -24,30 +26,7 @@ use super::turn::Underway;
 use super::wire::{self, Kind, Report, Step};
 use super::zygote::{Wall, Zygote};
 
-/// How a call was seen to end.
-pub(super) enum Finish {
-    /// The member said how.
-    Reported(Report),
-    /// Everything in the member is gone, and it said nothing.
-    Lost,
-    /// The request never reached a living member, so it may be made again; its sink comes back.
-    NotDelivered(Option<Box<dyn OutputSink>>),
-    /// The member could not be made: a step, an `errno`, and the sink.
-    Refused(u32, i32, Option<Box<dyn OutputSink>>),
-    /// The sink failed, and the command was ended.
-    SinkFailed,
-}
-
-/// Whether a member can take a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Readiness {
-    /// It waits for one.
-    Ready,
-    /// It is still being made; a request waits with it.
-    Preparing,
-    /// It has ended.
-    Dead,
-}
+pub(super) use states::{Finish, Missing, Readiness};
 
 /// One member.
 pub(super) struct Member {
@@ -104,21 +83,6 @@ struct Flow {
     unread: bool,
     /// Its process has ended, and every other in it.
     gone: bool,
-}
-
-/// What is needed to know how a call ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Missing {
-    /// Nothing: it can be answered.
-    Nothing,
-    /// It still runs.
-    End,
-    /// What the zygote says of it.
-    Word,
-    /// The end of its process.
-    Death,
-    /// The end of its zygote's: nothing else can show its own.
-    ZygotesDeath,
 }
 
 impl Member {

@@ -123,6 +123,16 @@ impl Sizing {
 
     /// What should stand ready now. `running` says whether a call is under way.
     pub(super) fn wanted(&mut self, now: Instant, running: bool) -> Wanted {
+        let wanted = self.wanted_without_a_crowd(now, running);
+        if !self.is_crowded(now) {
+            return wanted;
+        }
+        // Calls that end in a crowd leave it at that, so whatever is wanted otherwise, it is asked again when it is over.
+        let again = wanted.again.map_or(self.crowded_until, |again| again.min(self.crowded_until));
+        Wanted { crowded: true, again: Some(again), ..wanted }
+    }
+
+    fn wanted_without_a_crowd(&mut self, now: Instant, running: bool) -> Wanted {
         let again = |after: Duration| Some(self.last + after);
         let quiet = now.saturating_duration_since(self.last);
         if self.calls == 0 {
@@ -132,13 +142,8 @@ impl Sizing {
             return Wanted { again: again(FIRST_PAUSE), ..NOTHING };
         }
         if running || quiet < SHRINK_AFTER {
-            let crowded = self.is_crowded(now);
-            let again = match (crowded, running) {
-                (true, _) => Some(self.crowded_until),
-                (false, true) => Some(now + SHRINK_AFTER),
-                (false, false) => again(SHRINK_AFTER),
-            };
-            return Wanted { size: self.grown, crowded, more: true, again, ..NOTHING };
+            let again = if running { Some(now + SHRINK_AFTER) } else { again(SHRINK_AFTER) };
+            return Wanted { size: self.grown, more: true, again, ..NOTHING };
         }
         if quiet < EMPTY_AFTER {
             let again = again(EMPTY_AFTER);
@@ -227,6 +232,22 @@ mod tests {
         assert_eq!((wanted.crowded, wanted.again), (true, Some(until)));
         assert_eq!(wanted.size, PoolSize::default(), "what stands ready stays");
         assert!(!sizing.wanted(until, true).crowded);
+    }
+
+    /// Nobody else asks: the calls that end meanwhile do not.
+    #[test]
+    fn a_crowd_of_first_calls_is_asked_about_again_too() {
+        let start = Instant::now();
+        let mut sizing = Sizing::new(PoolSize::default(), start);
+        sizing.began(start);
+        assert!(sizing.found_nothing(start + MILLI));
+        let until = start + MILLI + CROWD;
+        assert_eq!(
+            sizing.wanted(start + MILLI, true),
+            Wanted { crowded: true, again: Some(until), ..NOTHING }
+        );
+        sizing.ended(Some(start), start + MILLI);
+        assert_eq!(sizing.wanted(start + MILLI, true).again, Some(until));
     }
 
     #[test]

@@ -124,7 +124,9 @@ impl Engine {
         let running = self.is_running();
         let mut stock = self.stock();
         let wanted = stock.sizing.wanted(Instant::now(), running);
-        let zygote = stock.zygote.clone()?;
+        let Some(zygote) = stock.zygote.clone() else {
+            return wanted.again.filter(|_| wanted.crowded);
+        };
         if !wanted.zygote {
             drop(stock);
             self.discard(&zygote);

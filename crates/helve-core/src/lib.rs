@@ -33,6 +33,8 @@ pub mod explained;
 pub mod export;
 pub mod files;
 pub mod harmless;
+#[doc(hidden)]
+pub mod json_text;
 pub mod lane;
 pub mod limits;
 pub mod output;

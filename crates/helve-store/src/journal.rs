@@ -20,10 +20,11 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::{FlockOperation, OFlags};
 use serde::Serialize;
 
+use crate::batch::Batch;
 use crate::files::{self, Lock};
 use crate::head::{Head, read_witness, witness_path, write_witness};
 use crate::home::check_session;
-use crate::line::{Entry, Prepared};
+use crate::line::Entry;
 use crate::{Home, StoreError, recover};
 
 pub(crate) const JOURNAL: &str = "journal.jsonl";
@@ -73,7 +74,7 @@ impl Journal {
 
     /// Appends one entry. When this returns, the entry survives the death of the process.
     pub fn append<B: Serialize>(&self, entry: &Entry<B>) -> Result<Appended, StoreError> {
-        let (seq, hash) = self.append_prepared(vec![Prepared::new(entry)?], |_, _| {})?;
+        let (seq, hash) = self.append_batch(&Batch::of(entry)?, |_, _| {})?;
         Ok(Appended { seq, hash: hash.to_hex().to_string() })
     }
 
@@ -82,26 +83,25 @@ impl Journal {
     pub fn append_all<B: Serialize>(&self, entries: &[Entry<B>]) -> Result<Vec<Appended>, StoreError> {
         let mut places = Vec::with_capacity(entries.len());
         if !entries.is_empty() {
-            let prepared = entries.iter().map(Prepared::new).collect::<Result<Vec<_>, _>>()?;
             let placed = |seq, hash: blake3::Hash| {
                 places.push(Appended { seq, hash: hash.to_hex().to_string() });
             };
-            self.append_prepared(prepared, placed)?;
+            self.append_batch(&Batch::all(entries)?, placed)?;
         }
         Ok(places)
     }
 
     /// The same for whoever does not ask where the entries stand.
     pub fn record<B: Serialize>(&self, entries: &[Entry<B>]) -> Result<(), StoreError> {
-        self.record_prepared(entries.iter().map(Prepared::new).collect::<Result<Vec<_>, _>>()?)
+        self.record_batch(&Batch::all(entries)?)
     }
 
     /// The same for whoever has made the entries ready.
-    pub fn record_prepared(&self, entries: Vec<Prepared>) -> Result<(), StoreError> {
+    pub fn record_batch(&self, entries: &Batch) -> Result<(), StoreError> {
         if entries.is_empty() {
             return Ok(());
         }
-        self.append_prepared(entries, |_, _| {}).map(|_| ())
+        self.append_batch(entries, |_, _| {}).map(|_| ())
     }
 
     /// The session this journal belongs to.
@@ -109,9 +109,9 @@ impl Journal {
         &self.session
     }
 
-    fn append_prepared(
+    fn append_batch(
         &self,
-        entries: Vec<Prepared>,
+        entries: &Batch,
         mut placed: impl FnMut(u64, blake3::Hash),
     ) -> Result<(u64, blake3::Hash), StoreError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -129,21 +129,17 @@ impl Journal {
             }
             let length = u64::try_from(stat.st_size).unwrap_or(0);
             // A journal only ever grows, so one that is as long as this handle left it is as it left it.
-            let mut head = match open.last {
+            let before = match open.last {
                 Some(last) if last.bytes == length => last,
                 last => {
                     self.check_past(&open.journal, last)?;
                     recover::settle(&open.journal, &open.head, length, &self.session)?
                 }
             };
-            let before = head.bytes;
             lines.clear();
-            for entry in entries {
-                let hash = entry.seal(head.count + 1, head.hash, &mut lines);
-                head = Head { count: head.count + 1, bytes: before + lines.len() as u64, hash };
-                placed(head.count, hash);
-            }
-            write_lines(&open.journal, &lines, before).map_err(|error| self.failed(error))?;
+            let (count, hash) = entries.seal(before.count, before.hash, &mut lines, &mut placed);
+            let head = Head { count, bytes: before.bytes + lines.len() as u64, hash };
+            write_lines(&open.journal, &lines, before.bytes).map_err(|error| self.failed(error))?;
             if self.options.fsync {
                 open.journal.sync_data().map_err(|error| self.failed(error))?;
             }

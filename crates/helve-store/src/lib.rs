@@ -56,6 +56,7 @@
 //! ```
 
 mod approvals;
+mod batch;
 mod blobs;
 mod body;
 mod canonical;
@@ -78,6 +79,7 @@ mod undo;
 mod verify;
 
 pub use approvals::{ApprovalScope, Approvals, BoundScript, NewApproval, StoredApproval, Within};
+pub use batch::{Batch, Members};
 pub use blobs::{BlobRef, BlobWriter, Blobs};
 pub use canonical::{MAX_DEPTH, canonical_json};
 pub use error::StoreError;
@@ -85,7 +87,7 @@ pub use gc::{GcOptions, GcReport, Removed, gc};
 pub use home::{Home, check_session};
 pub use index::{CallRow, CallState, CallStory, Filter, Index, read_call};
 pub use journal::{Appended, Journal, JournalOptions};
-pub use line::{Entry, EntryKind, MAX_LINE_BYTES, Prepared, Record};
+pub use line::{Entry, EntryKind, MAX_LINE_BYTES, Record};
 pub use seen::{SeenLog, SeenState};
 pub use servers::{NewPin, Pin, Pins, ServerEvent, ServerLogs, Tokens};
 pub use tail::Tail;

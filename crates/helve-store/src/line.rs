@@ -1,4 +1,4 @@
-//! One journal line: how an entry is written, hashed and read back.
+//! One journal line: what stands in it, and how it is read back. How it is written: `batch`.
 //!
 //! A line is the canonical JSON of
 //! `{"at_us":…,"body":…,"call":"…","hash":"…","prev":"…","seq":…,"type":"…","v":1}` (`call` absent when the entry
@@ -13,8 +13,7 @@ use blake3::Hash;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::StoreError;
-use crate::canonical::{MAX_DEPTH, write_canonical, write_u64};
+use crate::canonical::MAX_DEPTH;
 
 /// The longest line that is written or read, its line end not counted.
 pub const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
@@ -22,10 +21,8 @@ pub const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
 /// The longest name of a call.
 pub(crate) const MOST_CALL_BYTES: usize = 128;
 
-const HEX: usize = 64;
-
-/// Room for most lines, small enough for the allocator's quick way.
-const USUAL_LINE_BYTES: usize = 960;
+/// The digits of a hash.
+pub(crate) const HEX: usize = 64;
 
 /// What stands behind a line's body and call takes less than this, line end included.
 pub(crate) const ENDING_BYTES: usize = 300;
@@ -104,59 +101,6 @@ pub(crate) fn genesis(session: &str) -> Hash {
     hasher.finalize()
 }
 
-/// An entry that is ready to be appended: the part of its line that does not depend on its place in the chain, made before any
-/// lock is taken.
-#[derive(Debug)]
-pub struct Prepared {
-    start: Vec<u8>,
-    kind: EntryKind,
-}
-
-impl Prepared {
-    /// Fails when the entry is no JSON, or too long for a line.
-    pub fn new<B: Serialize>(entry: &Entry<B>) -> Result<Prepared, StoreError> {
-        let mut start = Vec::with_capacity(USUAL_LINE_BYTES);
-        start.extend_from_slice(b"{\"at_us\":");
-        write_u64(&mut start, entry.at_us);
-        start.extend_from_slice(b",\"body\":");
-        write_canonical(&mut start, &entry.body)?;
-        if let Some(call) = &entry.call {
-            if call.is_empty() || call.len() > MOST_CALL_BYTES || !call.bytes().all(is_call_byte) {
-                return Err(StoreError::BadCall(call.chars().take(140).collect()));
-            }
-            start.extend_from_slice(b",\"call\":\"");
-            start.extend_from_slice(call.as_bytes());
-            start.push(b'"');
-        }
-        let bytes = start.len() + ENDING_BYTES;
-        if bytes > MAX_LINE_BYTES {
-            return Err(StoreError::TooLarge { bytes, limit: MAX_LINE_BYTES });
-        }
-        Ok(Prepared { start, kind: entry.kind })
-    }
-
-    /// Appends the finished line, line end included, and returns its hash.
-    pub(crate) fn seal(mut self, seq: u64, prev: Hash, out: &mut Vec<u8>) -> Hash {
-        let middle = self.start.len();
-        let whole = &mut self.start;
-        whole.extend_from_slice(b",\"prev\":\"");
-        whole.extend_from_slice(&hex(&prev));
-        whole.extend_from_slice(b"\",\"seq\":");
-        write_u64(whole, seq);
-        whole.extend_from_slice(b",\"type\":\"");
-        whole.extend_from_slice(self.kind.as_str().as_bytes());
-        whole.extend_from_slice(b"\",\"v\":1}");
-        let hash = blake3::hash(whole);
-        out.extend_from_slice(&whole[..middle]);
-        out.extend_from_slice(b",\"hash\":\"");
-        out.extend_from_slice(&hex(&hash));
-        out.push(b'"');
-        out.extend_from_slice(&whole[middle..]);
-        out.push(b'\n');
-        hash
-    }
-}
-
 /// The two digits of each byte.
 const PAIRS: [[u8; 2]; 256] = {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -172,8 +116,10 @@ const PAIRS: [[u8; 2]; 256] = {
 /// The digits of a hash. By a table, because every append writes several.
 pub(crate) fn hex(hash: &Hash) -> [u8; HEX] {
     let mut digits = [0; HEX];
-    for (pair, byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(hash.as_bytes()) {
-        *pair = PAIRS[usize::from(*byte)];
+    for (at, byte) in hash.as_bytes().iter().enumerate() {
+        let [high, low] = PAIRS[usize::from(*byte)];
+        digits[2 * at] = high;
+        digits[2 * at + 1] = low;
     }
     digits
 }

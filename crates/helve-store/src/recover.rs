@@ -10,9 +10,10 @@ use std::os::unix::fs::FileExt;
 
 use serde_json::json;
 
+use crate::batch::Batch;
 use crate::head::Head;
 use crate::journal::write_lines;
-use crate::line::{Entry, EntryKind, Line, Prepared};
+use crate::line::{Entry, EntryKind, Line};
 use crate::reader::{LineReader, Piece};
 use crate::{StoreError, files};
 
@@ -94,12 +95,12 @@ fn take_out(journal: &File, head: Head, torn: u64) -> io::Result<Head> {
             "preview": preview,
         }),
     };
-    let prepared = Prepared::new(&entry).map_err(io::Error::other)?;
+    let batch = Batch::of(&entry).map_err(io::Error::other)?;
     let mut line = Vec::new();
-    let hash = prepared.seal(head.count + 1, head.hash, &mut line);
+    let (count, hash) = batch.seal(head.count, head.hash, &mut line, |_, _| {});
     journal.set_len(head.bytes)?;
     write_lines(journal, &line, head.bytes)?;
-    Ok(Head { count: head.count + 1, bytes: head.bytes + line.len() as u64, hash })
+    Ok(Head { count, bytes: head.bytes + line.len() as u64, hash })
 }
 
 fn hash_range(file: &File, from: u64, bytes: u64) -> io::Result<blake3::Hash> {

@@ -1,6 +1,7 @@
 //! Record: the call's whole story into the journal, planned before, outcome after. No secret enters it. Entries of calls that
 //! run beside each other are written `together`.
 
+mod bodies;
 mod together;
 
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use helve_core::{
     CallId, CallResult, Content, Cost, Decision, SandboxReport, ToolError, Truncated, WireError,
 };
 use helve_policy::HookEvent;
-use helve_store::{Entry, EntryKind, Home, Journal, JournalOptions, Prepared, StoreError};
+use helve_store::{Batch, EntryKind, Home, Journal, JournalOptions, Members, StoreError};
 use serde::Serialize;
 
 use serde_json::Value;
@@ -34,32 +35,21 @@ pub(crate) struct Recorder {
     together: Together,
 }
 
-/// What is written before a call runs. The members of both bodies stand in the order of canonical JSON, so that writing
-/// them needs no sorting.
-#[derive(Serialize)]
+/// What is written before a call runs. How both bodies are written: `bodies`.
 pub(crate) struct Planned<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) approval: Option<&'a ApprovalNote>,
     pub(crate) args: &'a Value,
-    #[serde(skip)]
     pub(crate) call: &'a CallId,
     /// The name by which the tool was called in a dialect.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) called: Option<&'a str>,
     pub(crate) caller: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) decision: Option<&'a Decision>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) effects: Option<&'a EffectSummary>,
     /// What the owner's hooks said before it.
-    #[serde(skip_serializing_if = "<[HookNote]>::is_empty")]
     pub(crate) hooks: &'a [HookNote],
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<&'a Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lane: Option<&'a str>,
     /// Who else wrote what led to the call.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tainted: Option<&'a str>,
     pub(crate) tool: &'a str,
     /// The same for all calls of a runtime.
@@ -67,37 +57,25 @@ pub(crate) struct Planned<'a> {
 }
 
 /// What is written after it: the result as the wire has it, and what only the journal keeps.
-#[derive(Serialize)]
 struct Outcome<'a> {
     call: &'a CallId,
     /// What it changed in files.
-    #[serde(skip_serializing_if = "<[FileChanged]>::is_empty")]
     changes: &'a [FileChanged],
     content: &'a [Content],
     cost: &'a Option<Cost>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     decision: &'a Option<Decision>,
-    #[serde(skip_serializing_if = "Value::is_null")]
     details: &'a Value,
     duration_us: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
     error: &'a Option<WireError>,
     /// What the owner's hooks said after it.
-    #[serde(skip_serializing_if = "<[HookNote]>::is_empty")]
     hooks: &'a [HookNote],
-    #[serde(skip_serializing_if = "Option::is_none")]
     id: &'a Option<Value>,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
     notes: &'a [String],
     ok: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     raw: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     sandbox: &'a Option<SandboxReport>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     tainted: &'a Option<String>,
     tool: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     truncated: &'a Option<Truncated>,
 }
 
@@ -154,15 +132,12 @@ impl<'a> Outcome<'a> {
     }
 }
 
+/// What hooks said of the session.
 #[derive(Serialize)]
-#[serde(untagged)]
-enum Body<'a> {
-    Planned(Planned<'a>),
-    Outcome(Outcome<'a>),
-    Session { hooks: SessionHooks<'a> },
+struct Session<'a> {
+    hooks: SessionHooks<'a>,
 }
 
-/// What hooks said of the session.
 #[derive(Serialize)]
 struct SessionHooks<'a> {
     event: HookEvent,
@@ -177,24 +152,28 @@ impl Recorder {
 
     /// Before the call. `alone` says that no other call is under way whose entry could go with it.
     pub(crate) fn planned(&self, planned: Planned<'_>, alone: bool) -> Recorded<'_> {
-        Recorded::new(self, prepared(&planned_entry(planned)), alone)
+        Recorded::new(self, |batch| put_planned(batch, planned), alone)
     }
 
     /// After the call.
     pub(crate) fn outcome(&self, result: &CallResult, beside: Beside<'_>, alone: bool) -> Recorded<'_> {
-        Recorded::new(self, prepared(&outcome_entry(result, beside)), alone)
+        Recorded::new(self, |batch| put_outcome(batch, result, beside), alone)
     }
 
     /// What hooks said of the session.
     pub(crate) fn session(&self, event: HookEvent, said: &[HookNote]) -> Result<(), ToolError> {
-        let body = Body::Session { hooks: SessionHooks { event, said } };
-        self.append(vec![prepared(&entry(EntryKind::Note, None, body))?])
+        let mut batch = Batch::default();
+        let body = Session { hooks: SessionHooks { event, said } };
+        batch.put(EntryKind::Note, None, now_us(), &body).map_err(|error| unrecorded(&error))?;
+        self.append(&batch)
     }
 
     /// Both at once, for a call that was refused before it could run.
     pub(crate) fn refused(&self, planned: Planned<'_>, result: &CallResult) -> Result<(), ToolError> {
-        let entries = [planned_entry(planned), outcome_entry(result, Beside::default())];
-        self.append(entries.iter().map(prepared).collect::<Result<_, _>>()?)
+        let mut batch = Batch::default();
+        put_planned(&mut batch, planned)?;
+        put_outcome(&mut batch, result, Beside::default())?;
+        self.append(&batch)
     }
 
     /// The workspace, as the journal names it.
@@ -202,8 +181,8 @@ impl Recorder {
         &self.workspace
     }
 
-    fn append(&self, entries: Vec<Prepared>) -> Result<(), ToolError> {
-        let write = || self.open()?.record_prepared(entries).map_err(|error| unrecorded(&error));
+    fn append(&self, entries: &Batch) -> Result<(), ToolError> {
+        let write = || self.open()?.record_batch(entries).map_err(|error| unrecorded(&error));
         if self.fsync { off_async(write) } else { write() }
     }
 
@@ -230,79 +209,26 @@ fn unrecorded(error: &StoreError) -> ToolError {
         .hint(format!("Nothing runs unrecorded.{remedy}"))
 }
 
-fn prepared(entry: &Entry<Body<'_>>) -> Result<Prepared, ToolError> {
-    Prepared::new(entry).map_err(|error| unrecorded(&error))
+fn put_planned(batch: &mut Batch, planned: Planned<'_>) -> Result<(), ToolError> {
+    put(batch, EntryKind::Planned, planned.call, |members| planned.write(members))
 }
 
-fn planned_entry(planned: Planned<'_>) -> Entry<Body<'_>> {
-    entry(EntryKind::Planned, Some(planned.call), Body::Planned(planned))
+fn put_outcome(batch: &mut Batch, result: &CallResult, beside: Beside<'_>) -> Result<(), ToolError> {
+    put(batch, EntryKind::Outcome, &result.call, |members| Outcome::new(result, beside).write(members))
 }
 
-fn outcome_entry<'a>(result: &'a CallResult, beside: Beside<'a>) -> Entry<Body<'a>> {
-    entry(EntryKind::Outcome, Some(&result.call), Body::Outcome(Outcome::new(result, beside)))
+/// Puts an entry of this moment behind the others.
+fn put(
+    batch: &mut Batch,
+    kind: EntryKind,
+    call: &CallId,
+    write: impl FnOnce(&mut Members<'_>) -> Result<(), StoreError>,
+) -> Result<(), ToolError> {
+    let put = batch.put_members(kind, Some(call.as_str()), now_us(), write);
+    put.map_err(|error| unrecorded(&error))
 }
 
-fn entry<'a>(kind: EntryKind, call: Option<&CallId>, body: Body<'a>) -> Entry<Body<'a>> {
+fn now_us() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let at_us = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
-    Entry { kind, call: call.map(|call| call.as_str().to_owned()), at_us, body }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use helve_core::ErrorKind;
-    use pretty_assertions::assert_eq;
-    use serde_json::json;
-
-    #[test]
-    fn the_journal_has_the_result_as_the_wire_has_it() {
-        let full = CallResult {
-            id: Some(json!(1)),
-            call: CallId::from_parts(1, 2),
-            tool: "t".into(),
-            ok: false,
-            content: vec![Content::text("x")],
-            details: json!({"b": 1, "a": 2}),
-            error: Some(WireError {
-                kind: ErrorKind::ToolFailed,
-                message: "m".into(),
-                hint: Some("h".into()),
-                problems: Vec::new(),
-            }),
-            notes: vec!["n".into()],
-            decision: Some(Decision::allow("r")),
-            sandbox: Some(SandboxReport::default()),
-            tainted: Some("mcp:a".into()),
-            truncated: Some(Truncated::default()),
-            cost: Some(Cost { micros: 1, currency: "EUR".into() }),
-            duration_us: 3,
-        };
-        let bare = CallResult {
-            id: None,
-            details: Value::Null,
-            error: None,
-            notes: Vec::new(),
-            decision: None,
-            sandbox: None,
-            tainted: None,
-            truncated: None,
-            cost: None,
-            ..full.clone()
-        };
-        for result in [full, bare] {
-            let entry = outcome_entry(&result, Beside::default());
-            assert_eq!(
-                helve_store::canonical_json(&entry.body).unwrap(),
-                helve_store::canonical_json(&result).unwrap()
-            );
-            let written = serde_json::to_string(&entry.body).unwrap();
-            let keys: Vec<String> = serde_json::from_str::<serde_json::Map<String, Value>>(&written)
-                .unwrap()
-                .keys()
-                .cloned()
-                .collect();
-            assert!(keys.is_sorted(), "{keys:?}");
-        }
-    }
+    u64::try_from(now.as_micros()).unwrap_or(u64::MAX)
 }

@@ -12,12 +12,38 @@ use serde::ser::{
     SerializeTuple, SerializeTupleStruct, SerializeTupleVariant, Serializer,
 };
 
-use super::{MAX_DEPTH, utf16_order, write_f64, write_i64, write_string, write_u64};
+use helve_core::json_text::{write_string, write_u64};
+
+use super::{MAX_DEPTH, utf16_order, write_f64, write_i64};
 use crate::StoreError;
 
-impl serde::ser::Error for StoreError {
+/// Why a value cannot be written. Small, because each part of a value hands on whether it was.
+#[derive(Debug)]
+pub(super) struct Fault(Box<StoreError>);
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        Fault(Box::new(error))
+    }
+}
+
+impl From<Fault> for StoreError {
+    fn from(fault: Fault) -> Self {
+        *fault.0
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(out)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl serde::ser::Error for Fault {
     fn custom<T: std::fmt::Display>(message: T) -> Self {
-        StoreError::NotJson(message.to_string())
+        StoreError::NotJson(message.to_string()).into()
     }
 }
 
@@ -30,27 +56,31 @@ pub(super) struct Writer<'o> {
 }
 
 impl<'o> Writer<'o> {
-    pub(super) fn new(out: &'o mut Vec<u8>, members: &'o mut Vec<Member>) -> Self {
-        Writer { out, members, depth_left: MAX_DEPTH }
+    pub(super) fn new(out: &'o mut Vec<u8>, members: &'o mut Vec<Member>, depth_left: usize) -> Self {
+        Writer { out, members, depth_left }
     }
 
-    fn deeper(self) -> Result<Self, StoreError> {
-        let depth_left = self.depth_left.checked_sub(1).ok_or(StoreError::TooDeep(MAX_DEPTH))?;
+    #[inline]
+    fn deeper(self) -> Result<Self, Fault> {
+        let depth_left =
+            self.depth_left.checked_sub(1).ok_or_else(|| Fault::from(StoreError::TooDeep(MAX_DEPTH)))?;
         Ok(Writer { depth_left, ..self })
     }
 
     /// The same for a value inside.
+    #[inline]
     fn inner(&mut self) -> Writer<'_> {
         Writer { out: self.out, members: self.members, depth_left: self.depth_left }
     }
 
-    fn literal(self, text: &[u8]) -> Result<(), StoreError> {
+    #[inline]
+    fn literal(self, text: &[u8]) -> Result<(), Fault> {
         self.out.extend_from_slice(text);
         Ok(())
     }
 
     /// `{"variant":` — closed by whoever writes the inside.
-    fn variant(self, name: &str) -> Result<Self, StoreError> {
+    fn variant(self, name: &str) -> Result<Self, Fault> {
         let writer = self.deeper()?;
         writer.out.push(b'{');
         let _ = write_string(writer.out, name);
@@ -58,13 +88,15 @@ impl<'o> Writer<'o> {
         Ok(writer)
     }
 
-    fn array(self, close: &'static [u8]) -> Result<Array<'o>, StoreError> {
+    #[inline]
+    fn array(self, close: &'static [u8]) -> Result<Array<'o>, Fault> {
         let writer = self.deeper()?;
         writer.out.push(b'[');
         Ok(Array { writer, first: true, close })
     }
 
-    fn object(self, close: &'static [u8]) -> Result<Object<'o>, StoreError> {
+    #[inline]
+    fn object(self, close: &'static [u8]) -> Result<Object<'o>, Fault> {
         let writer = self.deeper()?;
         writer.out.push(b'{');
         let first = writer.members.len();
@@ -74,7 +106,7 @@ impl<'o> Writer<'o> {
 
 impl<'o> Serializer for Writer<'o> {
     type Ok = ();
-    type Error = StoreError;
+    type Error = Fault;
     type SerializeSeq = Array<'o>;
     type SerializeTuple = Array<'o>;
     type SerializeTupleStruct = Array<'o>;
@@ -83,91 +115,88 @@ impl<'o> Serializer for Writer<'o> {
     type SerializeStruct = Object<'o>;
     type SerializeStructVariant = Object<'o>;
 
-    fn serialize_bool(self, value: bool) -> Result<(), StoreError> {
+    fn serialize_bool(self, value: bool) -> Result<(), Fault> {
         self.literal(if value { b"true" } else { b"false" })
     }
 
-    fn serialize_i8(self, value: i8) -> Result<(), StoreError> {
+    fn serialize_i8(self, value: i8) -> Result<(), Fault> {
         self.serialize_i64(value.into())
     }
 
-    fn serialize_i16(self, value: i16) -> Result<(), StoreError> {
+    fn serialize_i16(self, value: i16) -> Result<(), Fault> {
         self.serialize_i64(value.into())
     }
 
-    fn serialize_i32(self, value: i32) -> Result<(), StoreError> {
+    fn serialize_i32(self, value: i32) -> Result<(), Fault> {
         self.serialize_i64(value.into())
     }
 
-    fn serialize_i64(self, value: i64) -> Result<(), StoreError> {
+    fn serialize_i64(self, value: i64) -> Result<(), Fault> {
         write_i64(self.out, value);
         Ok(())
     }
 
-    fn serialize_u8(self, value: u8) -> Result<(), StoreError> {
+    fn serialize_u8(self, value: u8) -> Result<(), Fault> {
         self.serialize_u64(value.into())
     }
 
-    fn serialize_u16(self, value: u16) -> Result<(), StoreError> {
+    fn serialize_u16(self, value: u16) -> Result<(), Fault> {
         self.serialize_u64(value.into())
     }
 
-    fn serialize_u32(self, value: u32) -> Result<(), StoreError> {
+    fn serialize_u32(self, value: u32) -> Result<(), Fault> {
         self.serialize_u64(value.into())
     }
 
-    fn serialize_u64(self, value: u64) -> Result<(), StoreError> {
+    #[inline]
+    fn serialize_u64(self, value: u64) -> Result<(), Fault> {
         write_u64(self.out, value);
         Ok(())
     }
 
-    fn serialize_f32(self, value: f32) -> Result<(), StoreError> {
+    fn serialize_f32(self, value: f32) -> Result<(), Fault> {
         self.serialize_f64(value.into())
     }
 
-    fn serialize_f64(self, value: f64) -> Result<(), StoreError> {
+    fn serialize_f64(self, value: f64) -> Result<(), Fault> {
         if !value.is_finite() {
-            return Err(StoreError::custom("a number that is not finite has no place in JSON"));
+            return Err(Fault::custom("a number that is not finite has no place in JSON"));
         }
         write_f64(self.out, value);
         Ok(())
     }
 
-    fn serialize_char(self, value: char) -> Result<(), StoreError> {
+    fn serialize_char(self, value: char) -> Result<(), Fault> {
         self.serialize_str(value.encode_utf8(&mut [0; 4]))
     }
 
-    fn serialize_str(self, value: &str) -> Result<(), StoreError> {
+    #[inline]
+    fn serialize_str(self, value: &str) -> Result<(), Fault> {
         let _ = write_string(self.out, value);
         Ok(())
     }
 
-    fn serialize_bytes(self, value: &[u8]) -> Result<(), StoreError> {
+    fn serialize_bytes(self, value: &[u8]) -> Result<(), Fault> {
         self.collect_seq(value)
     }
 
-    fn serialize_none(self) -> Result<(), StoreError> {
+    fn serialize_none(self) -> Result<(), Fault> {
         self.literal(b"null")
     }
 
-    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), StoreError> {
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), Fault> {
         value.serialize(self)
     }
 
-    fn serialize_unit(self) -> Result<(), StoreError> {
+    fn serialize_unit(self) -> Result<(), Fault> {
         self.literal(b"null")
     }
 
-    fn serialize_unit_struct(self, _name: &'static str) -> Result<(), StoreError> {
+    fn serialize_unit_struct(self, _name: &'static str) -> Result<(), Fault> {
         self.literal(b"null")
     }
 
-    fn serialize_unit_variant(
-        self,
-        _: &'static str,
-        _: u32,
-        variant: &'static str,
-    ) -> Result<(), StoreError> {
+    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<(), Fault> {
         self.serialize_str(variant)
     }
 
@@ -175,7 +204,7 @@ impl<'o> Serializer for Writer<'o> {
         self,
         _: &'static str,
         value: &T,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), Fault> {
         value.serialize(self)
     }
 
@@ -185,21 +214,21 @@ impl<'o> Serializer for Writer<'o> {
         _index: u32,
         variant: &'static str,
         value: &T,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), Fault> {
         let mut writer = self.variant(variant)?;
         value.serialize(writer.inner())?;
         writer.literal(b"}")
     }
 
-    fn serialize_seq(self, _len: Option<usize>) -> Result<Array<'o>, StoreError> {
+    fn serialize_seq(self, _len: Option<usize>) -> Result<Array<'o>, Fault> {
         self.array(b"]")
     }
 
-    fn serialize_tuple(self, _len: usize) -> Result<Array<'o>, StoreError> {
+    fn serialize_tuple(self, _len: usize) -> Result<Array<'o>, Fault> {
         self.array(b"]")
     }
 
-    fn serialize_tuple_struct(self, _name: &'static str, _len: usize) -> Result<Array<'o>, StoreError> {
+    fn serialize_tuple_struct(self, _name: &'static str, _len: usize) -> Result<Array<'o>, Fault> {
         self.array(b"]")
     }
 
@@ -209,15 +238,15 @@ impl<'o> Serializer for Writer<'o> {
         _index: u32,
         variant: &'static str,
         _len: usize,
-    ) -> Result<Array<'o>, StoreError> {
+    ) -> Result<Array<'o>, Fault> {
         self.variant(variant)?.array(b"]}")
     }
 
-    fn serialize_map(self, _len: Option<usize>) -> Result<Object<'o>, StoreError> {
+    fn serialize_map(self, _len: Option<usize>) -> Result<Object<'o>, Fault> {
         self.object(b"}")
     }
 
-    fn serialize_struct(self, _name: &'static str, _len: usize) -> Result<Object<'o>, StoreError> {
+    fn serialize_struct(self, _name: &'static str, _len: usize) -> Result<Object<'o>, Fault> {
         self.object(b"}")
     }
 
@@ -227,7 +256,7 @@ impl<'o> Serializer for Writer<'o> {
         _index: u32,
         variant: &'static str,
         _len: usize,
-    ) -> Result<Object<'o>, StoreError> {
+    ) -> Result<Object<'o>, Fault> {
         self.variant(variant)?.object(b"}}")
     }
 }
@@ -240,14 +269,14 @@ pub(super) struct Array<'o> {
 }
 
 impl Array<'_> {
-    fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), StoreError> {
+    fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Fault> {
         if !std::mem::take(&mut self.first) {
             self.writer.out.push(b',');
         }
         value.serialize(self.writer.inner())
     }
 
-    fn close(self) -> Result<(), StoreError> {
+    fn close(self) -> Result<(), Fault> {
         self.writer.literal(self.close)
     }
 }
@@ -272,6 +301,7 @@ pub(super) struct Member {
 
 impl Member {
     /// The key as it is written in `out`, which begins with the byte `from` of the output.
+    #[inline]
     fn written<'k>(&self, out: &'k [u8], from: usize) -> &'k [u8] {
         out.get(self.start + 1 - from..self.key_end - 1 - from).unwrap_or_default()
     }
@@ -286,6 +316,7 @@ impl Member {
 }
 
 /// The order of two members in `out`, which begins with the byte `from` of the output.
+#[inline]
 fn order(one: &Member, other: &Member, out: &[u8], from: usize) -> Ordering {
     if one.plain && other.plain {
         return utf16_order(one.written(out, from), other.written(out, from));
@@ -295,25 +326,34 @@ fn order(one: &Member, other: &Member, out: &[u8], from: usize) -> Ordering {
 
 impl Object<'_> {
     /// Says that a key stands from `start` on.
+    #[inline]
     fn has_key(&mut self, start: usize, plain: bool) {
         let Writer { out, members, .. } = &mut self.writer;
         let member = Member { start, key_end: out.len(), plain };
         if members.len() > self.first
             && let Some(before) = members.last()
         {
-            self.is_sorted &= order(before, &member, out, 0).is_le();
+            self.is_sorted = self.is_sorted && order(before, &member, out, 0).is_le();
         }
         members.push(member);
         out.push(b':');
     }
 
-    fn has_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), StoreError> {
+    fn field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), Fault> {
+        let start = self.writer.out.len();
+        let plain = write_string(self.writer.out, key);
+        self.has_key(start, plain);
+        self.has_value(value)
+    }
+
+    #[inline]
+    fn has_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Fault> {
         value.serialize(self.writer.inner())?;
         self.writer.out.push(b',');
         Ok(())
     }
 
-    fn close(self) -> Result<(), StoreError> {
+    fn close(self) -> Result<(), Fault> {
         let Writer { out, members, .. } = self.writer;
         let own = members.get_mut(self.first..).unwrap_or_default();
         if !self.is_sorted {
@@ -377,13 +417,13 @@ macro_rules! alike {
     ($($kind:ident::$method:ident for Array;)+) => {$(
         impl $kind for Array<'_> {
             type Ok = ();
-            type Error = StoreError;
+            type Error = Fault;
 
-            fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), StoreError> {
+            fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Fault> {
                 self.item(value)
             }
 
-            fn end(self) -> Result<(), StoreError> {
+            fn end(self) -> Result<(), Fault> {
                 self.close()
             }
         }
@@ -391,16 +431,13 @@ macro_rules! alike {
     ($($kind:ident::$method:ident for Object;)+) => {$(
         impl $kind for Object<'_> {
             type Ok = ();
-            type Error = StoreError;
+            type Error = Fault;
 
-            fn $method<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), StoreError> {
-                let start = self.writer.out.len();
-                let plain = write_string(self.writer.out, key);
-                self.has_key(start, plain);
-                self.has_value(value)
+            fn $method<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), Fault> {
+                self.field(key, value)
             }
 
-            fn end(self) -> Result<(), StoreError> {
+            fn end(self) -> Result<(), Fault> {
                 self.close()
             }
         }
@@ -421,9 +458,9 @@ alike! {
 
 impl SerializeMap for Object<'_> {
     type Ok = ();
-    type Error = StoreError;
+    type Error = Fault;
 
-    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), StoreError> {
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Fault> {
         let start = self.writer.out.len();
         key.serialize(self.writer.inner())?;
         let written = self.writer.out.get(start..).unwrap_or_default();
@@ -433,18 +470,18 @@ impl SerializeMap for Object<'_> {
                 self.writer.out.insert(start, b'"');
                 self.writer.out.push(b'"');
             }
-            _ => return Err(StoreError::custom("a key of an object must be text, a number or a boolean")),
+            _ => return Err(Fault::custom("a key of an object must be text, a number or a boolean")),
         }
         let plain = !self.writer.out.get(start..).unwrap_or_default().contains(&b'\\');
         self.has_key(start, plain);
         Ok(())
     }
 
-    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), StoreError> {
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Fault> {
         self.has_value(value)
     }
 
-    fn end(self) -> Result<(), StoreError> {
+    fn end(self) -> Result<(), Fault> {
         self.close()
     }
 }

@@ -88,14 +88,6 @@ proptest! {
     }
 
     #[test]
-    fn what_needs_no_escape_is_seen_whole(bytes in prop::collection::vec(
-        prop_oneof![any::<u8>(), prop::sample::select(vec![0x1f, 0x20, 0x21, 0x22, 0x23, 0x5b, 0x5c, 0x5d, 0xa2, 0xdc])],
-        0..40,
-    )) {
-        prop_assert_eq!(is_plain(&bytes), !bytes.iter().any(|byte| needs_escape(*byte)));
-    }
-
-    #[test]
     fn keys_are_ordered_by_utf16_units(a in any::<String>(), b in any::<String>()) {
         let expected = a.encode_utf16().cmp(b.encode_utf16());
         prop_assert_eq!(utf16_order(a.as_bytes(), b.as_bytes()), expected);

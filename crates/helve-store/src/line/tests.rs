@@ -3,11 +3,11 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::canonical_json;
+use crate::{Batch, StoreError, canonical_json};
 
 fn sealed(entry: &Entry) -> Vec<u8> {
     let mut out = Vec::new();
-    Prepared::new(entry).unwrap().seal(7, genesis("s"), &mut out);
+    Batch::of(entry).unwrap().seal(6, genesis("s"), &mut out, |_, _| {});
     assert_eq!(out.pop(), Some(b'\n'));
     out
 }
@@ -63,11 +63,11 @@ fn every_changed_byte_is_seen() {
 #[test]
 fn what_cannot_be_a_line_is_refused_before_it_is_written() {
     for id in ["", "a b", "ü", "\"", &"x".repeat(129)] {
-        let refused = Prepared::new(&entry(Some(id), json!(1)));
+        let refused = Batch::of(&entry(Some(id), json!(1)));
         assert!(matches!(refused, Err(StoreError::BadCall(_))), "{id:?}");
     }
     let huge = entry(None, json!("x".repeat(MAX_LINE_BYTES)));
-    assert!(matches!(Prepared::new(&huge), Err(StoreError::TooLarge { .. })));
+    assert!(matches!(Batch::of(&huge), Err(StoreError::TooLarge { .. })));
 }
 
 #[test]

@@ -2,15 +2,17 @@
 //!
 //! In: an entry. Out: a future that is ready once the entry is in the journal. The first of a round leads: it lets the others
 //! that are ready come first, then writes what all of them brought in one append. To lock, write and move the head costs as
-//! much for one entry as for many. Where no other call is under way, nobody is waited for.
+//! much for one entry as for many. Where no other call is under way, nobody is waited for. An entry is made ready before
+//! anything is locked, in room that is used again.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use helve_core::ToolError;
-use helve_store::Prepared;
+use helve_store::Batch;
 
 use super::Recorder;
 
@@ -20,7 +22,9 @@ pub(super) struct Together(Mutex<Waiting>);
 
 #[derive(Default)]
 struct Waiting {
-    entries: Vec<Prepared>,
+    entries: Batch,
+    /// Room for those of the next round.
+    spare: Batch,
     /// The round that they are written in; none before its first entry.
     round: Option<Arc<Round>>,
 }
@@ -71,25 +75,61 @@ pub(crate) struct Recorded<'r> {
 
 enum Stand {
     /// Nobody is there whom it could wait for.
-    Alone(Prepared),
+    Alone(Batch),
     /// It can never be written.
     Unfit(ToolError),
-    /// Not with the others yet.
-    New(Prepared),
+    /// The first of its round, which nobody was asked to come to yet.
+    Begins(Arc<Round>),
     /// The first of its round: it writes.
     Leads(Arc<Round>),
     Follows(Arc<Round>),
     Done,
 }
 
+thread_local! {
+    /// Room for an entry that is made ready.
+    static ROOM: Cell<Batch> = Cell::default();
+}
+
+/// Gives room back for the next entry.
+fn keep_room(mut room: Batch) {
+    room.clear();
+    ROOM.set(room);
+}
+
 impl<'r> Recorded<'r> {
-    pub(super) fn new(recorder: &'r Recorder, entry: Result<Prepared, ToolError>, alone: bool) -> Self {
-        let stand = match entry {
+    /// An entry that `put` makes ready.
+    pub(super) fn new(
+        recorder: &'r Recorder,
+        put: impl FnOnce(&mut Batch) -> Result<(), ToolError>,
+        alone: bool,
+    ) -> Self {
+        let mut entry = ROOM.take();
+        let stand = match put(&mut entry) {
             Err(error) => Stand::Unfit(error),
-            Ok(entry) if alone => Stand::Alone(entry),
-            Ok(entry) => Stand::New(entry),
+            Ok(()) if alone => Stand::Alone(entry),
+            Ok(()) => {
+                let stand = recorder.together.waiting().join(&mut entry);
+                keep_room(entry);
+                stand
+            }
         };
         Recorded { recorder, stand }
+    }
+}
+
+impl Waiting {
+    /// Takes an entry to the others.
+    fn join(&mut self, entry: &mut Batch) -> Stand {
+        self.entries.append(entry);
+        match &self.round {
+            Some(round) => Stand::Follows(Arc::clone(round)),
+            None => {
+                let round = Arc::new(Round::default());
+                self.round = Some(Arc::clone(&round));
+                Stand::Begins(round)
+            }
+        }
     }
 }
 
@@ -99,21 +139,13 @@ impl Future for Recorded<'_> {
     fn poll(mut self: Pin<&mut Self>, poller: &mut Context<'_>) -> Poll<Result<(), ToolError>> {
         let recorder = self.recorder;
         match std::mem::replace(&mut self.stand, Stand::Done) {
-            Stand::Alone(entry) => Poll::Ready(recorder.append(vec![entry])),
+            Stand::Alone(entry) => {
+                let written = recorder.append(&entry);
+                keep_room(entry);
+                Poll::Ready(written)
+            }
             Stand::Unfit(error) => Poll::Ready(Err(error)),
-            Stand::New(entry) => {
-                let mut waiting = recorder.together.waiting();
-                waiting.entries.push(entry);
-                if let Some(round) = &waiting.round {
-                    let round = Arc::clone(round);
-                    drop(waiting);
-                    let stands = round.poll(poller);
-                    self.stand = Stand::Follows(round);
-                    return stands;
-                }
-                let round = Arc::new(Round::default());
-                waiting.round = Some(Arc::clone(&round));
-                drop(waiting);
+            Stand::Begins(round) => {
                 self.stand = Stand::Leads(round);
                 // Whoever is ready to run now comes first.
                 poller.waker().wake_by_ref();
@@ -133,7 +165,7 @@ impl Future for Recorded<'_> {
 /// A call that is dropped while it leads still writes what the others brought: they wait for it.
 impl Drop for Recorded<'_> {
     fn drop(&mut self) {
-        if let Stand::Leads(round) = &self.stand {
+        if let Stand::Begins(round) | Stand::Leads(round) = &self.stand {
             let _ = self.recorder.write_round(round);
         }
     }
@@ -141,13 +173,16 @@ impl Drop for Recorded<'_> {
 
 impl Recorder {
     fn write_round(&self, round: &Round) -> Result<(), ToolError> {
-        let entries = {
+        let mut entries = {
             let mut waiting = self.together.waiting();
             waiting.round = None;
-            std::mem::take(&mut waiting.entries)
+            let room = std::mem::take(&mut waiting.spare);
+            std::mem::replace(&mut waiting.entries, room)
         };
-        let written = self.append(entries);
+        let written = self.append(&entries);
         round.end(written.clone());
+        entries.clear();
+        self.together.waiting().spare = entries;
         written
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use helve_core::CallId;
-use helve_store::{Entry, EntryKind, Home, Tail};
+use helve_store::{EntryKind, Home, Tail};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
@@ -13,14 +13,18 @@ fn recorder(home: &Path) -> Recorder {
     Recorder::new(home.to_owned(), "s".into(), Path::new("/w"), false)
 }
 
-fn entry(number: u128) -> Prepared {
-    let call = Some(CallId::from_parts(1, number).to_string());
-    Prepared::new(&Entry { kind: EntryKind::Note, call, at_us: 1, body: json!(number as u64) }).unwrap()
+fn entry(recorder: &Recorder, number: u128, alone: bool) -> Recorded<'_> {
+    let call = CallId::from_parts(1, number);
+    let put = |batch: &mut Batch| {
+        batch.put(EntryKind::Note, Some(call.as_str()), 1, &json!(number as u64)).unwrap();
+        Ok(())
+    };
+    Recorded::new(recorder, put, alone)
 }
 
 /// An entry of a call that is not the only one.
 fn call(recorder: &Recorder, number: u128) -> Recorded<'_> {
-    Recorded::new(recorder, Ok(entry(number)), false)
+    entry(recorder, number, false)
 }
 
 /// Looks at it once.
@@ -60,7 +64,7 @@ fn the_first_waits_for_who_is_ready_and_writes_for_all() {
     for other in &mut others {
         assert_eq!(look(other), Some(Ok(())));
     }
-    let mut alone = Recorded::new(&recorder, Ok(entry(9)), true);
+    let mut alone = entry(&recorder, 9, true);
     assert_eq!(look(&mut alone), Some(Ok(())), "alone it waits for nobody");
     assert_eq!(written(home.path()), [0, 1, 2, 9]);
 }
@@ -72,6 +76,17 @@ fn who_leads_and_is_dropped_leaves_nobody_waiting() {
     let mut leads = call(&recorder, 0);
     let mut follows = call(&recorder, 1);
     assert_eq!((look(&mut leads), look(&mut follows)), (None, None));
+    drop(leads);
+    assert_eq!(look(&mut follows), Some(Ok(())));
+    assert_eq!(written(home.path()), [0, 1]);
+}
+
+#[test]
+fn who_is_dropped_before_anybody_looked_leaves_nobody_waiting() {
+    let home = tempfile::tempdir().unwrap();
+    let recorder = recorder(home.path());
+    let leads = call(&recorder, 0);
+    let mut follows = call(&recorder, 1);
     drop(leads);
     assert_eq!(look(&mut follows), Some(Ok(())));
     assert_eq!(written(home.path()), [0, 1]);

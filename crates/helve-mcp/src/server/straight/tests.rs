@@ -1,12 +1,16 @@
 //! The straight way against the general one: what it reads and what it writes come to the same.
 
 use helve_core::output::About;
-use helve_core::{CallId, Cost, Decision, EmbeddedResource, SandboxReport, Truncated, WireError};
+use helve_core::{
+    CallId, CallResult, Content, Cost, Decision, EmbeddedResource, ErrorKind, SandboxReport, Truncated,
+    WireError,
+};
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetMeta as _, JsonRpcMessage};
 use serde_json::json;
 
+use super::super::shown;
 use super::*;
 
 /// What the protocol's loop reads in a line, where that is a call of the older era that brings no answers along.

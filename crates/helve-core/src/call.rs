@@ -1,16 +1,29 @@
 //! A call as it comes in, and its result as it goes out on every wire.
 
-use serde::{Deserialize, Serialize, Serializer};
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::error::{ErrorKind, Problem, ToolError};
 use crate::output::{Content, Cost, Truncated, join_text};
 use crate::verdict::Decision;
 
-/// The name of one call: `c_` and 26 letters that sort by time.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct CallId(String);
+/// The name of one call: `c_` and 26 letters that sort by time. Cheap to clone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CallId(Arc<str>);
+
+impl Serialize for CallId {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for CallId {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        String::deserialize(input).map(|text| CallId(text.into()))
+    }
+}
 
 const CROCKFORD: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
@@ -24,7 +37,8 @@ impl CallId {
             *letter = CROCKFORD[(left & 31) as usize];
             left >>= 5;
         }
-        CallId(text.iter().map(|letter| char::from(*letter)).collect())
+        // All of them are ASCII.
+        CallId(std::str::from_utf8(&text).unwrap_or_default().into())
     }
 
     /// The id as text.

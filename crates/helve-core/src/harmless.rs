@@ -91,6 +91,13 @@ impl Harmless {
     }
 }
 
+/// Makes a text harmless where it stands. Most is.
+pub fn make_harmless(text: &mut String) {
+    if !is_plain(text.as_bytes()) {
+        *text = harmless(text);
+    }
+}
+
 /// A whole text, made harmless.
 pub fn harmless(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

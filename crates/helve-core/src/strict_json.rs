@@ -97,16 +97,12 @@ fn loses_digits(literal: &str) -> bool {
 
 /// Whether an already parsed value nests deeper than `limit` levels.
 pub fn deeper_than(value: &Value, limit: usize) -> bool {
-    let children: Box<dyn Iterator<Item = &Value>> = match value {
-        Value::Array(items) => Box::new(items.iter()),
-        Value::Object(members) => Box::new(members.values()),
-        _ => return false,
-    };
-    if limit == 0 {
-        return true;
+    let Some(below) = limit.checked_sub(1) else { return value.is_array() || value.is_object() };
+    match value {
+        Value::Array(items) => items.iter().any(|item| deeper_than(item, below)),
+        Value::Object(members) => members.values().any(|member| deeper_than(member, below)),
+        _ => false,
     }
-    let mut children = children;
-    children.any(|child| deeper_than(child, limit - 1))
 }
 
 #[derive(Clone, Copy)]

@@ -338,7 +338,8 @@ impl RuntimeBuilder {
         let given = self.secrets.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let secrets = Secrets::new(marked.chain(given));
         let governor = Arc::new(Governor { secrets, limits: Arc::new(policy.limits().clone()) });
-        let executor = Executor { lanes: Arc::clone(&lanes), governor: Arc::clone(&governor) };
+        let outputs = lanes.earlier_outputs();
+        let executor = Executor { lanes: Arc::clone(&lanes), governor: Arc::clone(&governor), outputs };
         let hook = match policy.approval_hook() {
             Some(words) => {
                 outside("`approval.hook`", words, &workspace)?;

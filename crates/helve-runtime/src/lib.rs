@@ -88,20 +88,29 @@ impl Runtime {
 
     /// Takes one call through the pipeline.
     pub async fn call(&self, call: Call) -> CallResult {
-        self.call_by(call, Arc::clone(&self.pipeline.side)).await
+        *self.begin_by(call, Arc::clone(&self.pipeline.side)).await
     }
 
     /// The same with what is particular to this call. It ends when its own cancellation fires or the runtime's.
     pub async fn call_in(&self, call: Call, scope: CallScope) -> CallResult {
-        let side = self.pipeline.side.within(scope, self.pipeline.hook.as_ref());
-        self.call_by(call, Arc::new(side)).await
+        *self.begin(call, scope).await
     }
 
-    async fn call_by(&self, call: Call, side: Arc<Side>) -> CallResult {
-        match self.pipeline.admit_one(call, &side).await {
-            // Boxed: what holds this is copied each time that it is handed on, and the work itself is large.
-            Admitted::Ready(ready) => Box::pin(self.pipeline.finish(ready)).await,
-            Admitted::Refused(result) => *result,
+    /// The same for who will surely wait for it: the policy decides on the call at once, so that nothing of what it came with
+    /// has to be kept until then.
+    pub fn begin(&self, call: Call, scope: CallScope) -> impl Future<Output = Box<CallResult>> + Send {
+        let side = self.pipeline.side.within(scope, self.pipeline.hook.as_ref());
+        self.begin_by(call, Arc::new(side))
+    }
+
+    fn begin_by(&self, call: Call, side: Arc<Side>) -> impl Future<Output = Box<CallResult>> + Send {
+        let looked = self.pipeline.look_at(call, &side);
+        async move {
+            match self.pipeline.admit_one(looked, &side).await {
+                // Boxed: what holds this is copied each time that it is handed on, and the work itself is large.
+                Admitted::Ready(ready) => Box::pin(self.pipeline.finish(ready)).await,
+                Admitted::Refused(result) => result,
+            }
         }
     }
 
@@ -309,7 +318,7 @@ impl Pending {
         let Pending { pipeline, mut admitted } = self;
         if admitted.len() == 1 {
             match admitted.pop() {
-                Some(Admitted::Ready(ready)) => done(0, Box::pin(pipeline.finish(ready)).await),
+                Some(Admitted::Ready(ready)) => done(0, *Box::pin(pipeline.finish(ready)).await),
                 Some(Admitted::Refused(result)) => done(0, *result),
                 None => {}
             }
@@ -323,7 +332,7 @@ impl Pending {
                 Admitted::Refused(result) => done(at, *result),
                 Admitted::Ready(ready) => {
                     let pipeline = Arc::clone(&pipeline);
-                    running.spawn(async move { (at, Box::pin(pipeline.finish(ready)).await) });
+                    running.spawn(async move { (at, *Box::pin(pipeline.finish(ready)).await) });
                 }
             }
         }

@@ -168,17 +168,23 @@ impl Talk {
 }
 
 /// Ends a talk that nobody listens to any more, however that came.
-struct Listening(Arc<Talk>);
+struct Listening(Arc<Client>);
+
+impl Listening {
+    fn talk(&self) -> &Talk {
+        &self.0.talk
+    }
+}
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        self.0.end();
+        self.talk().end();
     }
 }
 
 /// The client as a tool sees it.
 struct Client {
-    talk: Arc<Talk>,
+    talk: Talk,
     takes: Takes,
     least: Option<LogLevel>,
     waits: bool,
@@ -245,74 +251,77 @@ pub(super) fn method(kind: QuestionKind) -> &'static str {
 }
 
 /// Runs the work of a request beside all that it has to say to the client meanwhile. `cancel` takes the work back, and
-/// `taken_back` is when the client does.
-pub(super) async fn converse<T, W: Future<Output = T>>(
-    with: With<'_>,
+/// `taken_back` is when the client does. The work is begun at once, so that nothing of what it came with has to be kept until
+/// somebody waits for it.
+pub(super) fn converse<'c, T, W: Future<Output = T>>(
+    with: With<'c>,
     way: Way,
     (handle, cancel): (CancelHandle, Cancel),
-    taken_back: impl Future<Output = ()>,
+    taken_back: impl Future<Output = ()> + 'c,
     work: impl FnOnce(Line) -> W,
-) -> (T, Left) {
+) -> impl Future<Output = (T, Left)> {
     let With { peer, token, takes, least } = with;
     let waits = matches!(way, Way::Session);
     let mut talk = Talk::default();
     if let (Way::Rounds(answers), Ok(kept)) = (way, talk.kept.get_mut()) {
         kept.left.answers = answers;
     }
-    let talk = Listening(Arc::new(talk));
-    let client = Client { talk: Arc::clone(&talk.0), takes, least, waits };
+    let client = Listening(Arc::new(Client { talk, takes, least, waits }));
     // Only who listens to progress pays for a way to tell it.
-    let (progress, mut notes) = match &token {
+    let (progress, notes) = match &token {
         Some(_) => {
             let (note, notes) = mpsc::channel(WAITING);
             (Some(note), Some(notes))
         }
         None => (None, None),
     };
-    let mut work = pin!(work(Line { cancel: cancel.clone(), progress, peer: Arc::new(client) }));
-    let mut taken_back = pin!(taken_back);
-    let mut reporter = Reporter { peer, token, last: None, sending: None };
-    // Few requests ask anything.
-    let mut answering: Option<FuturesUnordered<BoxFuture<'_, ()>>> = None;
-    let done = loop {
-        tokio::select! {
-            // Most work is done at the first look.
-            biased;
-            done = &mut work => break done,
-            () = &mut taken_back, if !cancel.is_cancelled() => handle.cancel(),
-            () = reporter.sent() => {}
-            Some(note) = next_note(&mut notes), if reporter.is_free() => reporter.report(&note),
-            said = talk.0.heard(), if reporter.is_free() => match said {
-                Said::Logged { level, logger, data } => reporter.log(level, logger, data),
-                Said::Asked { kind, params, answer } => {
-                    answering.get_or_insert_default().push(Box::pin(async move {
-                        let _ = answer.send(ask(peer, kind, params).await);
-                    }));
-                }
-            },
-            Some(()) = next_answer(&mut answering) => {}
-        }
-    };
-    let has_last_words =
-        !reporter.is_free() || notes.as_ref().is_some_and(|notes| !notes.is_empty()) || talk.0.has_more();
-    if has_last_words && !cancel.is_cancelled() {
-        // What was said before the end is told before it. Boxed, as few requests need it.
-        let last_words = Box::pin(async {
-            reporter.sent_last().await;
-            while let Some(note) = notes.as_mut().and_then(|notes| notes.try_recv().ok()) {
-                reporter.report(&note);
-                reporter.sent_last().await;
+    let work = work(Line { cancel: cancel.clone(), progress, peer: Arc::clone(&client.0) as Arc<dyn Peer> });
+    async move {
+        let (mut work, mut taken_back, mut notes) = (pin!(work), pin!(taken_back), notes);
+        let mut reporter = Reporter { peer, token, last: None, sending: None };
+        // Few requests ask anything.
+        let mut answering: Option<FuturesUnordered<BoxFuture<'_, ()>>> = None;
+        let done = loop {
+            tokio::select! {
+                // Most work is done at the first look.
+                biased;
+                done = &mut work => break done,
+                () = &mut taken_back, if !cancel.is_cancelled() => handle.cancel(),
+                () = reporter.sent() => {}
+                Some(note) = next_note(&mut notes), if reporter.is_free() => reporter.report(&note),
+                said = client.talk().heard(), if reporter.is_free() => match said {
+                    Said::Logged { level, logger, data } => reporter.log(level, logger, data),
+                    Said::Asked { kind, params, answer } => {
+                        answering.get_or_insert_default().push(Box::pin(async move {
+                            let _ = answer.send(ask(peer, kind, params).await);
+                        }));
+                    }
+                },
+                Some(()) = next_answer(&mut answering) => {}
             }
-            while let Some(said) = talk.0.left_to_say() {
-                if let Said::Logged { level, logger, data } = said {
-                    reporter.log(level, logger, data);
+        };
+        let has_last_words = !reporter.is_free()
+            || notes.as_ref().is_some_and(|notes| !notes.is_empty())
+            || client.talk().has_more();
+        if has_last_words && !cancel.is_cancelled() {
+            // What was said before the end is told before it. Boxed, as few requests need it.
+            let last_words = Box::pin(async {
+                reporter.sent_last().await;
+                while let Some(note) = notes.as_mut().and_then(|notes| notes.try_recv().ok()) {
+                    reporter.report(&note);
                     reporter.sent_last().await;
                 }
-            }
-        });
-        let _ = Box::pin(tokio::time::timeout(LAST_WORDS, last_words)).await;
+                while let Some(said) = client.talk().left_to_say() {
+                    if let Said::Logged { level, logger, data } = said {
+                        reporter.log(level, logger, data);
+                        reporter.sent_last().await;
+                    }
+                }
+            });
+            let _ = Box::pin(tokio::time::timeout(LAST_WORDS, last_words)).await;
+        }
+        (done, client.talk().end())
     }
-    (done, talk.0.end())
 }
 
 /// The next note of progress; waits for it.

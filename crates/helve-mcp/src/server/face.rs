@@ -100,22 +100,25 @@ impl Served {
     }
 
     /// Runs a call beside its talk with the client; tells too whether the tool publishes a schema of its results.
-    pub(super) async fn call(
-        &self,
+    pub(super) fn call<'c>(
+        &'c self,
         call: Call,
         (client, beside): (String, bool),
-        with: exchange::With<'_>,
+        with: exchange::With<'c>,
         way: Way,
         cancel: (CancelHandle, Cancel),
-        taken_back: impl Future<Output = ()>,
-    ) -> (Box<CallResult>, Left, bool) {
+        taken_back: impl Future<Output = ()> + 'c,
+    ) -> impl Future<Output = (Box<CallResult>, Left, bool)> {
         let declared = self.listing().get(&call.tool).is_some_and(|tool| tool.output_schema.is_some());
-        let work = |line: exchange::Line| {
+        let work = move |line: exchange::Line| {
             let exchange::Line { cancel, progress, peer } = line;
             self.host.call(HostCall { call, client, cancel, progress, peer, beside })
         };
-        let (result, left) = converse(with, way, cancel, taken_back, work).await;
-        (result, left, declared)
+        let talk = converse(with, way, cancel, taken_back, work);
+        async move {
+            let (result, left) = talk.await;
+            (result, left, declared)
+        }
     }
 }
 
@@ -129,12 +132,12 @@ impl Face {
     pub(super) fn served(&self, extensions: &Extensions, stateless: bool) -> Result<Arc<Served>, ErrorData> {
         let client = client_of(extensions);
         if self.http && stateless {
-            return self.shared.standing(&client);
+            return self.shared.standing(client);
         }
         if self.own.get().is_none() {
-            let host = self.shared.hosts.session(&client).map_err(|error| shown::refused(&error))?;
+            let host = self.shared.hosts.session(client).map_err(|error| shown::refused(&error))?;
             let served = Arc::new(Served::new(host));
-            let _ = self.own.set((client.clone(), served));
+            let _ = self.own.set((client.to_owned(), served));
         }
         match self.own.get() {
             Some((owner, served)) if *owner == client => Ok(Arc::clone(served)),
@@ -194,10 +197,10 @@ pub(super) fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
 }
 
 /// The client that a request comes from, as its token says.
-fn client_of(extensions: &Extensions) -> String {
+fn client_of(extensions: &Extensions) -> &str {
     let parts = extensions.get::<http::request::Parts>();
     let name = parts.and_then(|parts| parts.extensions.get::<ClientName>());
-    name.map_or_else(|| LOCAL.to_owned(), |name| name.0.clone())
+    name.map_or(LOCAL, |name| &name.0)
 }
 
 /// What a client calls itself, short and plain.
@@ -284,7 +287,7 @@ impl ServerHandler for Face {
         let served = self.for_request(&context)?;
         let CallToolRequestParams { name, arguments, input_responses, request_state, .. } = request;
         let args = Value::Object(arguments.unwrap_or_default());
-        let bound = Bound::new(&client_of(&context.extensions), "tools/call", &name, Some(&args));
+        let bound = Bound::new(client_of(&context.extensions), "tools/call", &name, Some(&args));
         let way = self.way(&context, &bound, request_state.as_deref(), input_responses)?;
         let call = Call { id: Some(json!(context.id)), ..Call::new(name, args) };
         let capabilities = context.client_capabilities().unwrap_or_default();
@@ -376,7 +379,7 @@ impl ServerHandler for Face {
         let served = self.for_request(&context)?;
         let GetPromptRequestParams { name, arguments, input_responses, request_state, .. } = request;
         let args = Value::Object(arguments.unwrap_or_default());
-        let bound = Bound::new(&client_of(&context.extensions), "prompts/get", &name, Some(&args));
+        let bound = Bound::new(client_of(&context.extensions), "prompts/get", &name, Some(&args));
         let way = self.way(&context, &bound, request_state.as_deref(), input_responses)?;
         let work = |line: exchange::Line| served.host.prompt(&name, args, line.peer);
         let capabilities = context.client_capabilities().unwrap_or_default();

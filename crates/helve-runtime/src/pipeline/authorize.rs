@@ -61,7 +61,8 @@ const OWNER: &str = "owner";
 /// The proof that a call may happen. Its fields are private to this module.
 pub(crate) struct Permit {
     entry: Arc<Entry>,
-    args: Value,
+    /// None once they went to the tool.
+    args: Option<Arc<Value>>,
     access: Access,
     decision: Decision,
     ticket: Option<Ticket>,
@@ -87,7 +88,7 @@ impl Permit {
     }
 
     pub(crate) fn args(&self) -> &Value {
-        &self.args
+        self.args.as_deref().unwrap_or(&Value::Null)
     }
 
     pub(crate) fn access(&self) -> &Access {
@@ -96,6 +97,11 @@ impl Permit {
 
     pub(crate) fn decision(&self) -> &Decision {
         &self.decision
+    }
+
+    /// The decision, for whoever tells of it from here on.
+    pub(crate) fn take_decision(&mut self) -> Decision {
+        std::mem::replace(&mut self.decision, Decision::allow(String::new()))
     }
 
     pub(crate) fn effects(&self) -> Option<&EffectSummary> {
@@ -125,7 +131,7 @@ impl Permit {
     /// The lane is entered: the call counts from here on, and its arguments go to the tool.
     pub(crate) fn enter(mut self: Box<Self>) -> Value {
         self.ticket = None;
-        std::mem::take(&mut self.args)
+        self.args.take().map(Arc::unwrap_or_clone).unwrap_or_default()
     }
 }
 
@@ -208,7 +214,7 @@ impl Authority {
         call: &CallId,
         side: &Side,
         entry: &Arc<Entry>,
-        args: Value,
+        args: Arc<Value>,
         shown: &Shown<'_>,
         shell: impl FnOnce() -> Result<Arc<dyn ShellBackend>, ToolError>,
     ) -> Result<Authorized, Refusal> {
@@ -235,7 +241,7 @@ impl Authority {
         let (approval, held, own, notes) = (None, None, None, Vec::new());
         let permit = Permit {
             entry,
-            args,
+            args: Some(args),
             access,
             decision,
             ticket,
@@ -264,6 +270,7 @@ impl Authority {
     pub(crate) fn own(&self, entry: Arc<Entry>, act: OwnAct) -> Permit {
         let args = Value::Object(serde_json::Map::new());
         let access = entry.tool.access(&args);
+        let args = Some(Arc::new(args));
         let agreed = access.writes.iter().filter_map(|resource| match resource {
             Resource::Path(path) => Some(path.clone()),
             Resource::Host(_) | Resource::Key(_) => None,

@@ -1,5 +1,7 @@
 //! What the journal, a prompt or a model sees of arguments and errors: nothing secret, nothing too long.
 
+use std::sync::Arc;
+
 use helve_core::{Args, ToolError, ToolSpec};
 use serde_json::Value;
 
@@ -71,6 +73,14 @@ impl Pipeline {
         }
         self.governor.clean_value(&mut shown);
         shown
+    }
+
+    /// The same, and no copy where there is nothing to hide.
+    pub(super) fn shown(&self, spec: &ToolSpec, args: &Arc<Value>) -> Arc<Value> {
+        if spec.sensitive.is_empty() && !self.governor.has_secret(args) {
+            return Arc::clone(args);
+        }
+        Arc::new(self.shown_args(spec, args))
     }
 
     /// Arguments that no stage could read: kept as text, short, so that a refusal can be understood later. Read as JSON

@@ -80,6 +80,8 @@ impl Notes {
 pub(crate) struct Executor {
     pub(crate) lanes: Arc<Lanes>,
     pub(crate) governor: Arc<Governor>,
+    /// The handle on outputs of earlier calls, which all calls share.
+    pub(crate) outputs: Arc<dyn helve_core::Blobs>,
 }
 
 impl Executor {
@@ -162,7 +164,7 @@ impl Executor {
             net: matches!(spec.lane, Lane::Files | Lane::Wasm | Lane::Mcp)
                 .then(|| self.lanes.net())
                 .flatten(),
-            blobs: Some(self.lanes.earlier_outputs()),
+            blobs: Some(Arc::clone(&self.outputs)),
             servers: self.servers(spec, cancel, notes),
             peer: side.peer.as_ref().map(|peer| {
                 let (peer, governor) = (Arc::clone(peer), Arc::clone(&self.governor));

@@ -124,7 +124,7 @@ impl Pipeline {
             }
             if let Some(args) = args.filter(|args| self.are_others(permit, args)) {
                 record.said = "rewrite";
-                record.args = Some(story.args.clone());
+                record.args = story.args.as_deref().cloned();
                 story.hooks.push(record);
                 return self.rewritten(story, permit, name, args, rewritten_by);
             }
@@ -172,7 +172,7 @@ impl Pipeline {
             return refused(message, "arguments are changed once at most");
         }
         // It was shown a mark in the place of the secret, and would put that into the call.
-        if story.args != *permit.args() {
+        if story.args.as_deref() != Some(permit.args()) {
             let message = format!(
                 "The call is refused: the owner's hook '{name}' changed arguments that hold a secret, which it was not shown."
             );
@@ -261,7 +261,7 @@ impl Pipeline {
             call: &story.call,
             id: story.id.as_ref(),
             tool: &story.tool,
-            args: &story.args,
+            args: story.args.as_deref().unwrap_or(&Value::Null),
             decision: story.decision.as_ref(),
             effects: None,
             tainted: story.side.tainted.as_deref(),

@@ -20,24 +20,18 @@ mod preview;
 mod record;
 mod resolve;
 pub(crate) mod schedule;
+mod story;
 pub(crate) mod validate;
 
 use std::sync::Arc;
-use std::time::Instant;
 
-use helve_core::{
-    Args, Call, CallId, CallResult, Content, Decision, ErrorKind, Lane, Output, SandboxReport, Tool,
-    ToolError, WireError,
-};
+use helve_core::{Args, Call, CallId, CallResult, ErrorKind, Lane, Output, Tool, ToolError, WireError};
 use helve_policy::{ExecMode, HookEvent};
 use serde_json::Value;
 
 use crate::Caller;
 use crate::approval::Approver;
-use crate::approval::EffectSummary;
-use crate::approval::note::ApprovalNote;
-use crate::call_id;
-use crate::hooks::{HookNote, Hooks};
+use crate::hooks::Hooks;
 use crate::lanes::Lanes;
 use crate::off_async;
 use crate::registry::{Entry, Live};
@@ -52,6 +46,7 @@ pub(crate) use record::Recorder;
 use record::{Beside, Planned};
 use resolve::Found;
 use schedule::{Claim, Place, Scheduler};
+use story::{Ended, Story};
 
 /// So much of an unknown tool's name is kept.
 const MAX_NAME_CHARS: usize = 64;
@@ -79,90 +74,13 @@ pub(crate) enum Admitted {
     Refused(Box<CallResult>),
 }
 
+/// A call with what authorize says of it.
+pub(crate) struct Looked(Box<Story>, Result<Authorized, Refusal>);
+
 pub(crate) struct Ready {
     story: Box<Story>,
     permit: Box<Permit>,
     place: Place,
-}
-
-/// What is known of a call on its way.
-#[derive(Clone)]
-struct Story {
-    id: Option<Value>,
-    call: CallId,
-    tool: String,
-    /// The dialect's name, if the tool was called by that.
-    called: Option<String>,
-    lane: Option<Lane>,
-    side: Arc<Side>,
-    /// Who else may have written the output.
-    tainted: Option<String>,
-    started: Instant,
-    notes: Vec<String>,
-    decision: Option<Decision>,
-    /// What the owner's hooks said before it, for the journal, and what of that the reader of the result is told.
-    hooks: Vec<HookNote>,
-    said: Vec<String>,
-    /// What the commands of the call do.
-    effects: Option<EffectSummary>,
-    /// What the owner answered, where that was needed.
-    approval: Option<ApprovalNote>,
-    sandbox: Option<SandboxReport>,
-    /// The arguments as the journal may show them.
-    args: Value,
-}
-
-impl Story {
-    fn new(id: Option<Value>, tool: String, side: &Arc<Side>) -> Box<Self> {
-        Box::new(Story {
-            id,
-            call: call_id::fresh(),
-            tool,
-            called: None,
-            lane: None,
-            side: Arc::clone(side),
-            tainted: None,
-            started: Instant::now(),
-            notes: Vec::new(),
-            decision: None,
-            hooks: Vec::new(),
-            said: Vec::new(),
-            effects: None,
-            approval: None,
-            sandbox: None,
-            args: Value::Null,
-        })
-    }
-
-    /// The result, and the unshaped answer that only the journal keeps.
-    fn result(self: Box<Self>, outcome: Result<Output, ToolError>) -> (CallResult, Option<String>) {
-        let (ok, output, error) = match outcome {
-            Ok(output) => (true, output, None),
-            Err(mut error) => {
-                let output = error.output.take().map_or_else(|| explained(&error), |output| *output);
-                (false, output, Some(WireError::from(error)))
-            }
-        };
-        let mut content = output.content;
-        content.extend(self.said.into_iter().map(Content::text));
-        let result = CallResult {
-            id: self.id,
-            call: self.call,
-            tool: self.tool,
-            ok,
-            content,
-            details: output.details,
-            error,
-            notes: self.notes,
-            decision: self.decision,
-            sandbox: self.sandbox,
-            tainted: self.tainted,
-            truncated: output.truncated,
-            cost: output.cost,
-            duration_us: u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX),
-        };
-        (result, output.raw)
-    }
 }
 
 impl Admitted {
@@ -203,9 +121,9 @@ impl Pipeline {
         settled.collect()
     }
 
-    /// The same for one call.
-    pub(crate) async fn admit_one(&self, call: Call, side: &Arc<Side>) -> Admitted {
-        let (story, look) = self.look(call, side);
+    /// Schedule, for one call that was looked at.
+    pub(crate) async fn admit_one(&self, looked: Looked, side: &Arc<Side>) -> Admitted {
+        let Looked(story, look) = looked;
         let (story, look) = match self.hooks.are_deaf(HookEvent::BeforeCall, &story.tool) {
             true => (story, look),
             // Boxed, as few calls need it: a large future is copied each time that it is handed on.
@@ -221,6 +139,12 @@ impl Pipeline {
             Err(refusal) => Err(refusal),
         };
         self.place(story, result)
+    }
+
+    /// Resolve to authorize for one call, up to the question where there is one.
+    pub(crate) fn look_at(&self, call: Call, side: &Arc<Side>) -> Looked {
+        let (story, look) = self.look(call, side);
+        Looked(story, look)
     }
 
     /// Resolve to authorize, up to the question where there is one.
@@ -239,7 +163,7 @@ impl Pipeline {
         match result {
             Ok(mut permit) => {
                 story.notes.extend(permit.take_notes().iter().map(|note| self.governor.clean(note)));
-                story.decision = Some(permit.decision().clone());
+                story.decision = Some(permit.take_decision());
                 story.effects = permit.effects().cloned();
                 story.approval = permit.approval().cloned();
                 if story.lane == Some(Lane::Sandbox) {
@@ -263,10 +187,10 @@ impl Pipeline {
         let entry = Arc::new(Entry::new(Arc::new(tool)));
         let mut story = Story::new(None, entry.spec().name.clone(), &self.side);
         story.lane = Some(entry.spec().lane);
-        story.args = serde_json::json!({ "call": act.call() });
+        story.args = Some(Arc::new(serde_json::json!({ "call": act.call() })));
         let permit = Box::new(self.authority.own(entry, act));
         match self.place(story, Ok(permit)) {
-            Admitted::Ready(ready) => self.finish(ready).await,
+            Admitted::Ready(ready) => *self.finish(ready).await,
             Admitted::Refused(result) => *result,
         }
     }
@@ -292,7 +216,7 @@ impl Pipeline {
                 let missing = self.lanes.servers().and_then(|servers| servers.missing(&story.tool));
                 // A name that no tool has came from outside like the arguments, and may hold anything.
                 story.tool = self.governor.clean_short(&story.tool, MAX_NAME_CHARS);
-                story.args = self.unread_args(&args);
+                story.args = Some(Arc::new(self.unread_args(&args)));
                 return Err(missing.unwrap_or(error).into());
             }
         };
@@ -305,7 +229,7 @@ impl Pipeline {
     }
 
     /// Authorize.
-    fn permitted(&self, story: &Story, entry: &Arc<Entry>, valid: Value) -> Result<Authorized, Refusal> {
+    fn permitted(&self, story: &Story, entry: &Arc<Entry>, valid: Arc<Value>) -> Result<Authorized, Refusal> {
         let spec = entry.spec();
         // It makes ready while the guard reads the command.
         if spec.lane == Lane::Sandbox
@@ -326,34 +250,36 @@ impl Pipeline {
 
     /// Normalize and validate. What a refusal shows of the arguments is taken from a copy without secrets, because an
     /// error shortens what it shows, and half a secret would not be found any more.
-    fn valid(&self, found: Found<'_>, args: Args, story: &mut Story) -> Result<Value, ToolError> {
+    fn valid(&self, found: Found<'_>, args: Args, story: &mut Story) -> Result<Arc<Value>, ToolError> {
         let spec = found.entry.spec();
         let args = match args {
             // Most arguments need no copy of which something could be told.
             Args::Value(value) if normalize::goes_on(found, &value, &self.governor.limits) => {
-                story.args = self.shown_args(spec, &value);
+                let value = Arc::new(value);
+                story.args = Some(self.shown(spec, &value));
                 return Ok(value);
             }
             args => args,
         };
         match self.checked(found, &args) {
             Ok(normalized) => {
-                story.args = self.shown_args(spec, &normalized.args);
+                let valid = Arc::new(normalized.args);
+                story.args = Some(self.shown(spec, &valid));
                 story.notes = normalized.notes.iter().map(|note| self.governor.clean(note)).collect();
                 if !spec.sensitive.is_empty() {
                     story.notes.retain(|note| {
                         !spec.sensitive.iter().any(|name| note.starts_with(&format!("/{name}")))
                     });
                 }
-                Ok(normalized.args)
+                Ok(valid)
             }
             Err(error) => {
                 let unread = self.redacted(&args);
-                story.args = match &unread {
+                story.args = Some(Arc::new(match &unread {
                     _ if !spec.sensitive.is_empty() => Value::String(REDACTED.to_owned()),
                     Some(unread) => self.unread_args(unread),
                     None => Value::Null,
-                };
+                }));
                 let told = unread.and_then(|unread| self.checked(found, &unread).err());
                 Err(self.without_sensitive(spec, told.unwrap_or_else(|| hidden(error))))
             }
@@ -378,26 +304,57 @@ impl Pipeline {
     }
 
     /// Schedule to record.
-    pub(crate) async fn finish(&self, ready: Ready) -> CallResult {
+    pub(crate) async fn finish(&self, ready: Ready) -> Box<CallResult> {
         let Ready { mut story, permit, place } = ready;
-        let _worker = place.turn().await;
-        // A call before this one may have changed what was approved.
+        // It has its worker before it is planned in the journal: what only waited when Helve was killed was never begun.
+        let worker = place.turn().await;
+        // A call before this one may have changed it.
         if let Err(error) = self.authority.still_holds(&permit) {
-            return self.refuse(story, error);
+            return Box::new(self.refuse(story, error));
         }
         let alone = !story.side.beside && self.scheduler.is_alone();
         if let Err(error) = self.recorder.planned(self.planned(&story), alone).await {
-            return story.result(Err(error)).0;
+            return Box::new(story.result(Err(error)).0);
         }
         let entry = Arc::clone(permit.entry());
         let notes = Notes::default();
         // What the owner does by hand is no call that anybody hears of.
         let by_owner = permit.own().is_some();
+        let is_heard = !by_owner && !self.hooks.are_deaf(HookEvent::AfterCall, &story.tool);
+        if !is_heard {
+            // Nobody wants to know them any more, so that the tool gets them without a copy.
+            story.args = None;
+        }
         let (brings, reads) =
             (permit.brings().map(str::to_owned), self.authority.may_read_elsewhere(&permit));
         let outcome = self.executor.execute(&story.call, &story.side, permit, &notes).await;
+        // The next call is planned while this one tells of itself, so that both entries are written together.
+        drop(worker);
         story.tainted =
             brings.or_else(|| self.authority.brought(&reads).map(|from| self.governor.clean(&from)));
+        let alone = !story.side.beside && self.scheduler.is_alone();
+        let mut ended = self.ended(story, outcome, &entry, &notes, is_heard);
+        let hooks = match ended.heard.take() {
+            Some(story) => Box::pin(self.heard_after(&story, &mut ended.result)).await,
+            None => Vec::new(),
+        };
+        let beside = Beside { raw: ended.raw.as_deref(), changes: &ended.changed, hooks: &hooks };
+        if let Err(error) = self.recorder.outcome(&ended.result, beside, alone).await {
+            ended.result.ok = false;
+            ended.result.error = Some(WireError::from(error));
+        }
+        ended.result
+    }
+
+    /// Govern, and all that is to be told of a call that has run.
+    fn ended(
+        &self,
+        mut story: Box<Story>,
+        outcome: Result<Output, ToolError>,
+        entry: &Entry,
+        notes: &Notes,
+        is_heard: bool,
+    ) -> Ended {
         let outcome = outcome.map_err(|error| match error.kind {
             ErrorKind::InvalidParams => self.without_sensitive(entry.spec(), error),
             _ => error,
@@ -410,22 +367,11 @@ impl Pipeline {
         story.notes.extend(told.notes.iter().map(|note| self.governor.clean(note)));
         // Before the run it was only known which sandbox was meant.
         story.sandbox = told.sandbox.or(story.sandbox);
-        let (outcome, notes) = self.govern(&story.call, outcome, &entry);
+        let (outcome, notes) = self.govern(&story.call, outcome, entry);
         story.notes.extend(notes);
-        let alone = !story.side.beside && self.scheduler.is_alone();
-        let heard =
-            (!by_owner && !self.hooks.are_deaf(HookEvent::AfterCall, &story.tool)).then(|| story.clone());
-        let (mut result, raw) = story.result(outcome);
-        let hooks = match heard {
-            Some(story) => Box::pin(self.heard_after(&story, &mut result)).await,
-            None => Vec::new(),
-        };
-        let beside = Beside { raw: raw.as_deref(), changes: &told.changed, hooks: &hooks };
-        if let Err(error) = self.recorder.outcome(&result, beside, alone).await {
-            result.ok = false;
-            result.error = Some(WireError::from(error));
-        }
-        result
+        let heard = is_heard.then(|| story.clone());
+        let (result, raw) = story.result(outcome);
+        Ended { result: Box::new(result), raw, changed: told.changed, heard }
     }
 
     fn refuse(&self, story: Box<Story>, error: ToolError) -> CallResult {
@@ -445,7 +391,7 @@ impl Pipeline {
             called: story.called.as_deref(),
             caller: story.side.caller.name(),
             tainted: story.side.tainted.as_deref(),
-            args: &story.args,
+            args: story.args.as_deref().unwrap_or(&Value::Null),
             approval: story.approval.as_ref(),
             decision: story.decision.as_ref(),
             effects: story.effects.as_ref(),
@@ -484,17 +430,4 @@ impl Pipeline {
 /// Each question has its answer; one without is no yes.
 fn unanswered() -> Result<Box<Permit>, Refusal> {
     Err(ToolError::internal("The answer to the question about the call was lost.").into())
-}
-
-/// An error as the model reads it.
-fn explained(error: &ToolError) -> Output {
-    let mut text = error.message.clone();
-    if !text.starts_with("Error:") {
-        text.insert_str(0, "Error: ");
-    }
-    if let Some(hint) = &error.hint {
-        text.push_str("\n\n");
-        text.push_str(hint);
-    }
-    Output { content: vec![Content::text(text)], ..Output::default() }
 }

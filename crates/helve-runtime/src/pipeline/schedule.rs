@@ -42,14 +42,14 @@ struct Waiting {
     number: u64,
     started: bool,
     claim: Claim,
-    moved: Arc<Notify>,
+    /// Wakes the call; none before it has to wait.
+    moved: Option<Arc<Notify>>,
 }
 
 /// A place in the line. Dropping it gives the place up.
 pub(crate) struct Place {
     scheduler: Arc<Scheduler>,
     number: u64,
-    moved: Arc<Notify>,
 }
 
 impl Scheduler {
@@ -65,11 +65,10 @@ impl Scheduler {
 
     /// Joins the end of the line.
     pub(crate) fn join(self: &Arc<Self>, claim: Claim) -> Place {
-        let moved = Arc::new(Notify::new());
         let mut line = self.line();
         let number = self.next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        line.push(Waiting { number, started: false, claim, moved: Arc::clone(&moved) });
-        Place { scheduler: Arc::clone(self), number, moved }
+        line.push(Waiting { number, started: false, claim, moved: None });
+        Place { scheduler: Arc::clone(self), number }
     }
 
     /// Whether there is at most one call in the line.
@@ -81,12 +80,13 @@ impl Scheduler {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn may_start(&self, number: u64) -> bool {
+    /// Starts a call if it may; otherwise gives what wakes it when that has changed.
+    fn start(&self, number: u64) -> Result<(), Arc<Notify>> {
         let mut line = self.line();
-        let Some(at) = line.iter().position(|w| w.number == number) else { return true };
+        let Some(at) = line.iter().position(|w| w.number == number) else { return Ok(()) };
         let free = self.is_free(&line, at);
         line[at].started |= free;
-        free
+        if free { Ok(()) } else { Err(Arc::clone(line[at].moved.get_or_insert_default())) }
     }
 
     /// Whether nothing before the place `at` conflicts with it.
@@ -101,12 +101,9 @@ impl Scheduler {
 impl Place {
     /// Waits until the call may run. The returned guard counts against the workers; hold both while it runs.
     pub(crate) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
-        loop {
-            let moved = self.moved.notified();
-            if self.scheduler.may_start(self.number) {
-                break;
-            }
-            moved.await;
+        // A wake that comes before it is waited for is kept.
+        while let Err(moved) = self.scheduler.start(self.number) {
+            moved.notified().await;
         }
         // A closed semaphore cannot happen: nothing closes it.
         self.scheduler.workers.acquire().await.ok()
@@ -119,8 +116,10 @@ impl Drop for Place {
         line.retain(|waiting| waiting.number != self.number);
         // Only who may start now is woken: waking everybody would make a long line pay for each of its calls.
         for at in 0..line.len() {
-            if !line[at].started && self.scheduler.is_free(&line, at) {
-                line[at].moved.notify_one();
+            if let (false, Some(moved)) = (line[at].started, &line[at].moved)
+                && self.scheduler.is_free(&line, at)
+            {
+                moved.notify_one();
             }
             if line[at].claim.alone && !line[at].started {
                 break;
@@ -156,7 +155,7 @@ mod tests {
 
     /// Which of the places may start now, without waiting.
     fn ready(places: &[&Place]) -> Vec<bool> {
-        places.iter().map(|place| place.scheduler.may_start(place.number)).collect()
+        places.iter().map(|place| place.scheduler.start(place.number).is_ok()).collect()
     }
 
     #[test]

@@ -164,20 +164,20 @@ impl Host for RuntimeHost {
     }
 
     fn call(&self, call: HostCall) -> BoxFuture<'_, Box<CallResult>> {
+        let HostCall { call, client, cancel, progress, peer, beside } = call;
+        let caller = if client.is_empty() { "mcp".to_owned() } else { ["mcp:", client.as_str()].concat() };
+        let scope = CallScope {
+            cancel: Some(cancel),
+            progress,
+            approver: Some(Arc::new(PeerApprover::new(Arc::clone(&peer)))),
+            peer: Some(peer),
+            caller: Some(Caller::Named(caller)),
+            beside,
+            ..CallScope::default()
+        };
+        let begun = self.runtime.begin(call, scope);
         Box::pin(async move {
-            let HostCall { call, client, cancel, progress, peer, beside } = call;
-            let caller =
-                if client.is_empty() { "mcp".to_owned() } else { ["mcp:", client.as_str()].concat() };
-            let scope = CallScope {
-                cancel: Some(cancel),
-                progress,
-                approver: Some(Arc::new(PeerApprover::new(Arc::clone(&peer)))),
-                peer: Some(peer),
-                caller: Some(Caller::Named(caller)),
-                beside,
-                ..CallScope::default()
-            };
-            let result = Box::new(self.runtime.call_in(call, scope).await);
+            let result = begun.await;
             self.journal_grew();
             result
         })

@@ -110,7 +110,7 @@ impl Authority {
             session: self.session.clone(),
             workspace: self.workspace.clone(),
             tool,
-            args: (shown.args)(&permit.args),
+            args: (shown.args)(permit.args()),
             command: judged.map(|judged| judged.text.clone()),
             cwd: judged.map(|judged| judged.cwd.clone()),
             decision: permit.decision.clone(),

@@ -9,9 +9,10 @@ mod blocks;
 pub(crate) mod drain;
 pub(crate) mod redact;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use helve_core::harmless::harmless;
+use helve_core::harmless::{harmless, make_harmless};
 use helve_core::text::{Capture, compose, omission};
 use helve_core::{BlobRef, CallId, Content, Limits, Output, ToolError, Truncated};
 use serde_json::Value;
@@ -47,6 +48,16 @@ impl Governor {
         }
     }
 
+    /// The same where the text stands.
+    fn clean_in_place(&self, text: &mut String) {
+        if let Some(secrets) = &self.secrets
+            && let Cow::Owned(clean) = secrets.redact(text)
+        {
+            *text = clean;
+        }
+        make_harmless(text);
+    }
+
     /// A clean text of at most `chars` characters, head and tail kept. Redacted first and cut second: a cut through a
     /// secret would hide it from the search.
     pub(crate) fn clean_short(&self, text: &str, chars: usize) -> String {
@@ -60,6 +71,11 @@ impl Governor {
             Some(secrets) => secrets.redact(text).into_owned(),
             None => text.to_owned(),
         }
+    }
+
+    /// Whether there is a secret in a value.
+    pub(crate) fn has_secret(&self, value: &Value) -> bool {
+        self.secrets.as_ref().is_some_and(|secrets| secrets.are_in(value))
     }
 
     /// A value without secrets.
@@ -120,9 +136,8 @@ impl Governor {
     ) {
         let mut total = 0usize;
         for text in output.content.iter_mut().filter_map(blocks::text) {
-            let clean = self.clean(text);
-            total = total.saturating_add(clean.chars().count());
-            *text = clean;
+            self.clean_in_place(text);
+            total = total.saturating_add(text.chars().count());
         }
         let limit = if output.paged { self.limits.page_chars } else { self.limits.output_chars };
         let budget = usize::try_from(limit).unwrap_or(usize::MAX);

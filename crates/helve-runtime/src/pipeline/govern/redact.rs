@@ -76,6 +76,18 @@ impl Secrets {
         Cow::Owned(out)
     }
 
+    /// Whether one is in any string of a value, keys included.
+    pub(crate) fn are_in(&self, value: &Value) -> bool {
+        match value {
+            Value::String(text) => self.search.is_match(text),
+            Value::Array(items) => items.iter().any(|item| self.are_in(item)),
+            Value::Object(members) => {
+                members.iter().any(|(key, member)| self.search.is_match(key) || self.are_in(member))
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        }
+    }
+
     /// Every string of a value without secrets, keys included.
     pub(crate) fn redact_value(&self, value: &mut Value) {
         match value {
@@ -325,8 +337,13 @@ mod tests {
     #[test]
     fn values_are_redacted_in_keys_and_depth() {
         let mut value = json!({"a": [{SECRET: format!("x{SECRET}")}], "n": 1});
+        assert!(secrets().are_in(&value));
         secrets().redact_value(&mut value);
         assert_eq!(value, json!({"a": [{"[REDACTED:TOKEN]": "x[REDACTED:TOKEN]"}], "n": 1}));
+        assert!(!secrets().are_in(&value));
+        for value in [json!(SECRET), json!([[SECRET]]), json!({"a": {SECRET: 1}}), json!({"a": SECRET})] {
+            assert!(secrets().are_in(&value), "{value}");
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ use helve_core::{Args, ErrorKind, Limits, Problem, ToolError, schema, strict_jso
 use serde_json::{Map, Value};
 
 use super::resolve::Found;
-use super::validate::{MAX_PROBLEMS, Validator, child, push_step, refusal, shown, validate};
+use super::validate::{MAX_PROBLEMS, Validator, child, has_nul, push_step, refusal, shown};
 
 /// Keys that models add to any call out of habit and that carry nothing.
 const HABITS: &[&str] = &["description", "title", "reason"];
@@ -85,9 +85,8 @@ fn is_normal(validator: &Validator, value: &Value, limits: &Limits) -> bool {
 /// Whether arguments are normal and valid as they came. Those in a dialect have to become ours first.
 pub(crate) fn goes_on(found: Found<'_>, value: &Value, limits: &Limits) -> bool {
     let Found { entry, spoken } = found;
-    spoken.is_none()
-        && is_normal(&entry.arguments, value, limits)
-        && validate(&entry.spec().name, &entry.arguments, value).is_ok()
+    // What is normal as it came fits the schema.
+    spoken.is_none() && is_normal(&entry.arguments, value, limits) && !has_nul(value)
 }
 
 /// Unknown keys are found here, everything else by validate: say both at once.

@@ -118,6 +118,17 @@ pub(crate) fn refusal(tool: &str, schema: &Value, problems: Vec<Problem>) -> Too
     ToolError::invalid(tool, problems).hint(hint)
 }
 
+/// Whether a NUL character stands anywhere.
+pub(crate) fn has_nul(value: &Value) -> bool {
+    let in_text = |text: &str| text.as_bytes().contains(&0);
+    match value {
+        Value::String(text) => in_text(text),
+        Value::Array(items) => items.iter().any(has_nul),
+        Value::Object(members) => members.iter().any(|(key, member)| in_text(key) || has_nul(member)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
 /// NUL cannot stand in a path, a command or an environment variable; in any other text it is a mistake as well.
 fn nul_bytes(value: &Value, pointer: &mut String, problems: &mut Vec<Problem>) {
     if problems.len() >= MAX_PROBLEMS {

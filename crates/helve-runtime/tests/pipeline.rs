@@ -147,6 +147,24 @@ async fn every_call_is_recorded_planned_before_outcome_after_refusals_too() {
     assert!(report.is_ok(), "{report:?}");
 }
 
+/// What only waited when Helve was killed was never begun, so it must not look as if it had been cut.
+#[tokio::test]
+async fn a_call_that_waits_for_a_worker_is_not_planned_yet() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().to_owned();
+    let looks = fake(ToolSpec::new("looks", "", open_schema()).read_only(), move |_, _| {
+        let state = state.clone();
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            Ok(Output::text(journal(&state).matches(r#""type":"planned""#).count().to_string()))
+        })
+    });
+    let runtime = builder(dir.path(), "limits.workers = 1").register(looks).build().unwrap();
+    let results = runtime.batch((0..3).map(|_| Call::new("looks", json!({}))).collect()).await;
+    let planned: Vec<String> = results.iter().map(helve_core::CallResult::text).collect();
+    assert_eq!(planned, ["1", "2", "3"]);
+}
+
 #[tokio::test]
 async fn nothing_runs_unrecorded() {
     let dir = tempfile::tempdir().unwrap();

@@ -21,6 +21,7 @@ use crate::common::{
 
 mod changes;
 mod deaths;
+mod landlock;
 mod layer;
 #[cfg(target_arch = "x86_64")]
 mod ready;

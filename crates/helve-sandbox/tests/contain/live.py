@@ -67,6 +67,8 @@ print(json.dumps({
     # The last is this listing's own.
     "descriptors": sorted(int(name) for name in os.listdir("/proc/self/fd")),
     "environ_of_init": read("/proc/1/environ"),
+    # What may not be looked at belongs to the machine's root, who is nobody here. Nobody himself cannot tell that apart.
+    "init_is_ours": os.getuid() != 65534 and os.stat("/proc/1/environ").st_uid == os.getuid(),
     "foreign_processes": len([pid for pid in pids if pid > 100]),
     "own_session": os.getsid(0) != 0,
     "groups": len(os.getgroups()),

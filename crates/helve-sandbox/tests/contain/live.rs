@@ -86,6 +86,10 @@ fn role_looks() {
     drop(held);
     assert_eq!(seen.len(), 3);
     for mut seen in seen {
+        if name != "native" {
+            // Another's init, which has nothing to hide.
+            seen.as_object_mut().unwrap().remove("init_is_ours");
+        }
         if name == "landlock" {
             // Without namespaces these are the machine's.
             for key in ["foreign_processes", "mounts_with_setuid", "mounts_with_devices", "mapped_users"] {
@@ -93,6 +97,9 @@ fn role_looks() {
             }
         }
         let mut expected = expected(&name);
+        if name == "native" {
+            expected["init_is_ours"] = false.into();
+        }
         if name == "landlock" && !is_root() {
             // Only root can empty it; without new privileges it gives nothing.
             expected["bounding_set"] = seen["bounding_set"].clone();

@@ -262,3 +262,21 @@ fn with_a_container_chosen_the_doctor_says_whether_there_is_an_engine() {
     let (code, answer) = of_container(&place, &socket, engine::TOOLS);
     assert_eq!((code, &answer["exec"]["ok"]), (5, &json!(false)), "{answer}");
 }
+
+/// It remembers its answer only where nobody else could change it.
+#[test]
+fn the_doctor_leaves_a_state_directory_that_others_can_reach_as_it_is() {
+    let place = place();
+    let home = place.home();
+    std::fs::create_dir_all(&home).unwrap();
+    let count = || std::fs::read_dir(&home).unwrap().count();
+    for mode in [0o777, 0o755] {
+        std::fs::set_permissions(&home, std::fs::Permissions::from_mode(mode)).unwrap();
+        doctor(&place, World::Here, "auto");
+        assert_eq!(count(), 0, "{mode:o}");
+    }
+    // The first call closes it.
+    let (code, answer) = ask(&place, World::Here, &["run", "true"]);
+    assert_eq!((code, &answer["ok"]), (0, &json!(true)), "{answer}");
+    assert_eq!(std::fs::metadata(&home).unwrap().permissions().mode() & 0o777, 0o700);
+}

@@ -52,8 +52,13 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// In this directory, for this machine as it is now; none where it cannot be told from another.
+    /// In this directory, for this machine as it is now; none where it cannot be told from another, and none in a directory
+    /// that others can reach: who writes there could have a lesser sandbox chosen.
     pub(crate) fn of(directory: &Path) -> Option<Memory> {
+        let found = std::fs::metadata(directory).ok()?;
+        if found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o077 != 0 {
+            return None;
+        }
         Some(Memory { file: directory.join(FILE), key: key(&Switches::read())? })
     }
 
@@ -112,6 +117,8 @@ fn key(switches: &Switches) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use pretty_assertions::assert_eq;
 
     use super::*;
@@ -137,6 +144,17 @@ mod tests {
         assert_eq!(memory.recall(), Some(Rung::Landlock));
         memory.forget();
         assert_eq!(memory.recall(), None);
+    }
+
+    #[test]
+    fn where_others_could_write_nothing_is_kept_or_believed() {
+        let directory = tempfile::tempdir().unwrap();
+        Memory::of(directory.path()).unwrap().keep(Rung::Landlock);
+        for (mode, used) in [(0o700, true), (0o500, true), (0o750, false), (0o702, false), (0o777, false)] {
+            std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+            let recalled = Memory::of(directory.path()).and_then(|memory| memory.recall());
+            assert_eq!(recalled, used.then_some(Rung::Landlock), "{mode:o}");
+        }
     }
 
     #[test]

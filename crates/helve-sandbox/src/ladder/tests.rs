@@ -5,6 +5,7 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::probe::Lack;
+use crate::probe::answer::tests::own_directory;
 
 const LIMITS: ProcessLimits = ProcessLimits {
     open_files: 64,
@@ -58,7 +59,7 @@ fn name(taken: Result<Arc<dyn ShellBackend>, ToolError>) -> Result<String, Error
 
 #[test]
 fn a_shortage_fails_one_call_and_is_asked_about_again() {
-    let state = tempfile::tempdir().unwrap();
+    let state = own_directory();
     let (steps, asked) = steps(state.path(), vec![short(), short(), Climbed::Holds(Rung::Native)]);
     for _ in 0..2 {
         assert_eq!(name(steps.take()), Err(ErrorKind::SandboxUnavailable));
@@ -74,7 +75,7 @@ fn a_shortage_fails_one_call_and_is_asked_about_again() {
 
 #[test]
 fn a_rung_that_fails_for_a_shortage_stays_the_rung() {
-    let state = tempfile::tempdir().unwrap();
+    let state = own_directory();
     let (steps, asked) =
         steps(state.path(), vec![Climbed::Holds(Rung::Native), Climbed::Holds(Rung::Landlock)]);
     assert_eq!(name(steps.take()).unwrap(), "native");
@@ -94,7 +95,7 @@ fn a_rung_that_fails_for_a_shortage_stays_the_rung() {
 
 #[test]
 fn a_lesser_rung_is_not_used_for_ever() {
-    let state = tempfile::tempdir().unwrap();
+    let state = own_directory();
     let lesser = Climbed::Holds(Rung::Landlock);
     let (mut steps, asked) = steps(state.path(), vec![lesser.clone(), lesser, Climbed::Holds(Rung::Native)]);
     steps.remember_in = None;

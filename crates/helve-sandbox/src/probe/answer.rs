@@ -116,12 +116,18 @@ fn key(switches: &Switches) -> Option<Value> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use pretty_assertions::assert_eq;
 
     use super::*;
+
+    /// A directory that is the caller's alone.
+    pub(crate) fn own_directory() -> tempfile::TempDir {
+        let own = std::fs::Permissions::from_mode(0o700);
+        tempfile::Builder::new().permissions(own).tempdir().unwrap()
+    }
 
     fn edit(directory: &Path, change: impl Fn(&mut Value)) {
         let file = directory.join(FILE);
@@ -132,7 +138,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_kept_for_this_machine_only() {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = own_directory();
         let memory = Memory::of(directory.path()).unwrap();
         assert_eq!(memory.recall(), None);
         memory.keep(Rung::Native);
@@ -148,7 +154,7 @@ mod tests {
 
     #[test]
     fn where_others_could_write_nothing_is_kept_or_believed() {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = own_directory();
         Memory::of(directory.path()).unwrap().keep(Rung::Landlock);
         for (mode, used) in [(0o700, true), (0o500, true), (0o750, false), (0o702, false), (0o777, false)] {
             std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(mode)).unwrap();
@@ -159,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_lesser_answer_is_not_believed_for_long() {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = own_directory();
         let memory = Memory::of(directory.path()).unwrap();
         for (rung, at, believed) in [
             (Rung::Native, 0, true),
@@ -175,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_broken_file_counts_as_none() {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = own_directory();
         let memory = Memory::of(directory.path()).unwrap();
         for text in ["", "{", "[]", "{\"rung\":\"none\"}", "{\"rung\":\"native\",\"at\":1}"] {
             std::fs::write(directory.path().join(FILE), text).unwrap();

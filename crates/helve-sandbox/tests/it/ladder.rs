@@ -1,5 +1,6 @@
 //! The choice `auto`: it becomes one of Helve's own sandboxes, says which, and remembers it.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +15,12 @@ fn ladder(workspace: &Path, state: &Path) -> Arc<dyn ShellBackend> {
 
 fn run(backend: &dyn ShellBackend, command: &str) -> Result<Ended, ToolError> {
     block_on(backend.run(job(command), Box::new(Collector::default()), Cancel::never()))
+}
+
+/// A directory that is the caller's alone: nothing is remembered elsewhere.
+fn own_directory() -> tempfile::TempDir {
+    let own = std::fs::Permissions::from_mode(0o700);
+    tempfile::Builder::new().permissions(own).tempdir().unwrap()
 }
 
 fn kept(state: &Path) -> PathBuf {
@@ -35,7 +42,7 @@ fn some_rung_holds(workspace: &Path, state: &Path) -> bool {
 
 #[test]
 fn it_is_the_rung_that_holds_and_says_so() {
-    let (workspace, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (workspace, state) = (tempfile::tempdir().unwrap(), own_directory());
     let (workspace, state) = (workspace.path(), state.path());
     if !some_rung_holds(workspace, state) {
         return;
@@ -61,7 +68,7 @@ fn it_is_the_rung_that_holds_and_says_so() {
 
 #[test]
 fn what_cannot_be_had_after_all_is_forgotten() {
-    let (workspace, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (workspace, state) = (tempfile::tempdir().unwrap(), own_directory());
     if !some_rung_holds(workspace.path(), state.path()) {
         return;
     }
@@ -80,7 +87,7 @@ fn what_cannot_be_had_after_all_is_forgotten() {
 #[test]
 fn without_a_place_to_remember_it_works_too() {
     let workspace = tempfile::tempdir().unwrap();
-    let state = tempfile::tempdir().unwrap();
+    let state = own_directory();
     if !some_rung_holds(workspace.path(), state.path()) {
         return;
     }

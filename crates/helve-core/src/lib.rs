@@ -14,6 +14,7 @@
 //! | [`denied`], [`explained`] | what a sandbox refused while a command ran; the same in words, with the rule and the grant |
 //! | [`text`], [`harmless`] | bounded text with an exact count of the rest; text that can do nothing to a terminal |
 //! | [`limits`] | every limit with its default and what happens at it |
+//! | [`json_text`] | JSON written by hand, as serde would write it |
 //! | [`strict_json`] | JSON from outside: no duplicate keys, no lost digits, bounded depth |
 //! | [`schema`], [`export`] | schema annotations, and specs in the shapes that model APIs want |
 //! | [`servers`], [`peer`] | MCP servers behind Helve; the program at the other end of a call |

@@ -93,7 +93,8 @@ pub fn native_unseen(
 }
 
 /// The best of Helve's own sandboxes that this machine gives, as [`backend`] for [`SandboxChoice::Auto`]; what it gives is
-/// found out at the first use and remembered in `remember_in`, a directory that no command can write.
+/// found out at the first use and remembered in `remember_in`, a directory that no command can write, if it is the caller's
+/// alone.
 pub fn ladder(
     view: View,
     limits: ProcessLimits,

@@ -133,7 +133,7 @@ impl ActFinding {
 }
 
 /// Tries every layer and every sandbox for real, in processes of its own; takes some tenths of a second. What the ladder
-/// would choose is kept in `remember_in`, in place of what was known there.
+/// would choose is kept in `remember_in`, in place of what was known there, if that directory is the caller's alone.
 pub fn probe(remember_in: Option<&Path>) -> Result<Findings, ToolError> {
     let probe = Probe::start()?;
     let sandboxes: Vec<SandboxFinding> =

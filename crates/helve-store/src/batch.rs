@@ -108,7 +108,7 @@ impl Batch {
     }
 
     /// Appends the finished lines, line ends included, to `out`. `count` entries stand before them, the last of which has the
-    /// hash `prev`. Tells of each line its place, its hash and where it ends in `out`, and gives the last hash.
+    /// hash `prev`. Tells of each line its place and its hash, and gives how many entries there are then and the last hash.
     pub(crate) fn seal(
         &self,
         mut count: u64,

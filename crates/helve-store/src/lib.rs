@@ -21,7 +21,8 @@
 //! |---|---|
 //! | [`home`](Home) | finds and guards the state directory |
 //! | `canonical` | RFC 8785 JSON, the bytes that are hashed |
-//! | `line` | one journal line: write, parse, hash |
+//! | `line` | one journal line: parse, hash |
+//! | [`batch`](Batch) | lines that are written together, made by hand in room that is used again |
 //! | `journal`, `recover` | append under a lock; put right what an interrupted writer left |
 //! | `verify`, `chain` | find what was changed, removed, moved, cut or put back |
 //! | `tail` | follow a journal while it grows |

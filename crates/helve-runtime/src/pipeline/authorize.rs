@@ -99,11 +99,6 @@ impl Permit {
         &self.decision
     }
 
-    /// The decision, for whoever tells of it from here on.
-    pub(crate) fn take_decision(&mut self) -> Decision {
-        std::mem::replace(&mut self.decision, Decision::allow(String::new()))
-    }
-
     pub(crate) fn effects(&self) -> Option<&EffectSummary> {
         self.effects.as_ref()
     }

@@ -7,7 +7,8 @@
 //! One stage is one module. [`Pipeline::admit`] takes a batch through authorize and into the line, in call order;
 //! [`Pipeline::finish`] runs one of them to its result. What is refused on the way is recorded like what ran. `clean` is no
 //! stage: it keeps secrets out of what is shown on the way. Nor is `hooked`: what the owner's hooks say of a call that was
-//! authorized, before it takes its place, and of one that ended, before that is recorded. `preview` goes the same way up to the decision,
+//! authorized, before it takes its place, and of one that ended, before that is recorded. `story` is what a call is told by
+//! from there on. `preview` goes the same way up to the decision,
 //! for whoever only wants to know.
 
 pub(crate) mod authorize;
@@ -163,7 +164,7 @@ impl Pipeline {
         match result {
             Ok(mut permit) => {
                 story.notes.extend(permit.take_notes().iter().map(|note| self.governor.clean(note)));
-                story.decision = Some(permit.take_decision());
+                story.decision = Some(permit.decision().clone());
                 story.effects = permit.effects().cloned();
                 story.approval = permit.approval().cloned();
                 if story.lane == Some(Lane::Sandbox) {
@@ -308,7 +309,7 @@ impl Pipeline {
         let Ready { mut story, permit, place } = ready;
         // It has its worker before it is planned in the journal: what only waited when Helve was killed was never begun.
         let worker = place.turn().await;
-        // A call before this one may have changed it.
+        // A call before this one may have changed what was approved.
         if let Err(error) = self.authority.still_holds(&permit) {
             return Box::new(self.refuse(story, error));
         }

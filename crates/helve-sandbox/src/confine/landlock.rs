@@ -76,7 +76,8 @@ impl Handled {
     }
 
     /// What is held with it behind mounts that show nothing but the view: everything except reading a file and emptying it.
-    /// Whatever has a name there may be read, and what may not be changed is mounted read-only. The kernel asks for these
+    /// Whatever has a name there may be read, and what may not be changed is mounted read-only, as long as no file of the
+    /// outside is open (every descriptor has a name in `/proc`). The kernel asks for these
     /// two whenever a file is opened, along its whole path: a twentieth of the time of a command that opens many.
     pub(crate) fn behind_mounts(version: Version, network: Network) -> Handled {
         let everything = Handled::everything(version, network);

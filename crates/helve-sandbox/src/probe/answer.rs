@@ -5,7 +5,7 @@
 //! missing may be mended meanwhile. "None holds" is never kept. The file lies in Helve's state, which no command can
 //! write; a file that is broken, old or of another kind counts as none.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -55,8 +55,7 @@ impl Memory {
     /// In this directory, for this machine as it is now; none where it cannot be told from another, and none in a directory
     /// that others can reach: who writes there could have a lesser sandbox chosen.
     pub(crate) fn of(directory: &Path) -> Option<Memory> {
-        let found = std::fs::metadata(directory).ok()?;
-        if found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o077 != 0 {
+        if !is_own(&std::fs::metadata(directory).ok()?, 0o077) {
             return None;
         }
         Some(Memory { file: directory.join(FILE), key: key(&Switches::read())? })
@@ -64,11 +63,17 @@ impl Memory {
 
     /// The rung that held, if that is known.
     pub(crate) fn recall(&self) -> Option<Rung> {
-        let size = self.file.symlink_metadata().ok().filter(|file| file.is_file())?.len();
-        if size > FILE_BYTES {
+        let mut options = std::fs::OpenOptions::new();
+        // What stood there before the directory was closed may be another's.
+        let file =
+            options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&self.file).ok()?;
+        let found = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+        if !is_own(&found, 0o022) || found.len() > FILE_BYTES {
             return None;
         }
-        let kept: Value = serde_json::from_slice(&std::fs::read(&self.file).ok()?).ok()?;
+        let mut text = Vec::new();
+        file.take(FILE_BYTES).read_to_end(&mut text).ok()?;
+        let kept: Value = serde_json::from_slice(&text).ok()?;
         let rung = Rung::ALL.into_iter().find(|rung| kept["rung"] == rung.name())?;
         let at = UNIX_EPOCH.checked_add(Duration::from_secs(kept["at"].as_u64()?))?;
         // A time to come is no age.
@@ -97,6 +102,11 @@ impl Memory {
     pub(crate) fn forget(&self) {
         let _ = std::fs::remove_file(&self.file);
     }
+}
+
+/// Whether it is this user's, and nobody else has one of these rights.
+fn is_own(found: &std::fs::Metadata, rights: u32) -> bool {
+    found.uid() == rustix::process::geteuid().as_raw() && found.mode() & rights == 0
 }
 
 /// What an answer holds for.
@@ -161,6 +171,23 @@ pub(crate) mod tests {
             let recalled = Memory::of(directory.path()).and_then(|memory| memory.recall());
             assert_eq!(recalled, used.then_some(Rung::Landlock), "{mode:o}");
         }
+        std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+        let memory = Memory::of(directory.path()).unwrap();
+        for (mode, used) in [(0o600, true), (0o644, true), (0o620, false), (0o602, false)] {
+            std::fs::set_permissions(directory.path().join(FILE), std::fs::Permissions::from_mode(mode))
+                .unwrap();
+            assert_eq!(memory.recall(), used.then_some(Rung::Landlock), "{mode:o}");
+        }
+        if rustix::process::geteuid().is_root() {
+            memory.keep(Rung::Landlock);
+            std::os::unix::fs::chown(directory.path().join(FILE), Some(65534), None).unwrap();
+            assert_eq!(memory.recall(), None, "another's");
+        }
+        let aside = directory.path().join("aside");
+        memory.keep(Rung::Landlock);
+        std::fs::rename(directory.path().join(FILE), &aside).unwrap();
+        std::os::unix::fs::symlink(&aside, directory.path().join(FILE)).unwrap();
+        assert_eq!(memory.recall(), None, "a link");
     }
 
     #[test]

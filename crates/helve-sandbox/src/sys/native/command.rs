@@ -17,7 +17,7 @@ use super::slot::{Given, NO_LISTENER, Own, PATH_BYTES, Slot, Stage};
 use super::talk::{receive, wind_up};
 use super::warm;
 use super::world::World;
-use crate::confine::landlock::Access;
+use crate::confine::landlock::{Access, Handled};
 use crate::native::wire::{Kind, Request, Step};
 use crate::sys::confine::{self, Ruleset};
 
@@ -81,13 +81,13 @@ fn try_to_become_program(slot: *const Slot) -> Result<Never, Failure> {
     Slot::wait_for(slot, Stage::Private);
     // SAFETY: the path ends with NUL.
     unsafe { syscall!(libc::SYS_chdir, world.template.workspace_path.as_ptr()) }.at(Step::Directory)?;
-    match (member.kit, terminal(own, member)) {
+    match (member.kit, streams_of_caller(own, member)) {
         (Some(kit), None) => {
             confine::drop_capabilities().at(Step::Capabilities)?;
             confine::restrict_self(kit.rules).at(Step::Landlock)?;
         }
-        (_, terminal) => {
-            let rules = ruleset(world, terminal)?;
+        (_, streams) => {
+            let rules = ruleset(world, streams)?;
             confine::drop_capabilities().at(Step::Capabilities)?;
             rules.restrict_self().at(Step::Landlock)?;
         }
@@ -143,35 +143,44 @@ fn try_to_become_program(slot: *const Slot) -> Result<Never, Failure> {
     Err(look_up(program, arguments, &mut own.candidate, world))
 }
 
-/// The terminal that a command gets, if that is known before it starts.
-fn terminal(own: &Own, member: &Given) -> Option<c_int> {
+/// The streams of whoever called, on which a command runs.
+#[derive(Clone, Copy)]
+struct Streams {
+    /// The one that is a terminal.
+    terminal: Option<c_int>,
+}
+
+/// The streams of whoever called, if the command gets them. That is known before it starts.
+fn streams_of_caller(own: &Own, member: &Given) -> Option<Streams> {
     if member.kind != Kind::Direct as u32 {
         return None;
     }
     // SAFETY: the zygote put a whole request there.
     let request = unsafe { own.request.as_ptr().cast::<Request>().read_unaligned() };
-    (request.terminal == 1).then_some(member.streams[0])
+    let terminal = (request.terminal == 1).then_some(member.streams[0]);
+    (request.streams == 3).then_some(Streams { terminal })
 }
 
 /// What the command may do with files, whose private directories stand.
-fn ruleset(world: &World, terminal: Option<c_int>) -> Result<Ruleset, Failure> {
-    let ruleset = Ruleset::new(world.handled).at(Step::Landlock)?;
-    grant_rights(&ruleset, world)?;
-    if let Some(terminal) = terminal {
+fn ruleset(world: &World, streams: Option<Streams>) -> Result<Ruleset, Failure> {
+    let handled = if streams.is_some() { &world.handled_on_streams } else { &world.handled };
+    let ruleset = Ruleset::new(*handled).at(Step::Landlock)?;
+    grant_rights(&ruleset, handled, world)?;
+    if let Some(terminal) = streams.and_then(|streams| streams.terminal) {
         // Also when it is opened by a name such as `/dev/stderr`.
-        ruleset.grant(terminal, world.handled.rights(Access::Device, false)).at(Step::Landlock)?;
+        ruleset.grant(terminal, handled.rights(Access::Device, false)).at(Step::Landlock)?;
     }
     for private in &world.template.private {
         let place = open_path(&private.place).at(Step::Landlock)?;
-        grant_change(&ruleset, world, place)?;
+        grant_change(&ruleset, handled, place)?;
         close(place);
     }
     Ok(ruleset)
 }
 
 /// Everything may be read and executed; devices and the workspace may be written.
-pub(super) fn grant_rights(ruleset: &Ruleset, world: &World) -> Result<(), Failure> {
-    let (template, handled) = (&world.template, &world.handled);
+pub(super) fn grant_rights(ruleset: &Ruleset, handled: &Handled, world: &World) -> Result<(), Failure> {
+    let template = &world.template;
     let grant = |place: c_int, access: Access, is_directory: bool| {
         ruleset.grant(place, handled.rights(access, is_directory)).at(Step::Landlock)
     };
@@ -184,8 +193,8 @@ pub(super) fn grant_rights(ruleset: &Ruleset, world: &World) -> Result<(), Failu
 }
 
 /// A private directory may be written.
-pub(super) fn grant_change(ruleset: &Ruleset, world: &World, place: c_int) -> Result<(), Failure> {
-    ruleset.grant(place, world.handled.rights(Access::Change, true)).at(Step::Landlock)
+pub(super) fn grant_change(ruleset: &Ruleset, handled: &Handled, place: c_int) -> Result<(), Failure> {
+    ruleset.grant(place, handled.rights(Access::Change, true)).at(Step::Landlock)
 }
 
 /// Reads the directory and the program, and points at the arguments.

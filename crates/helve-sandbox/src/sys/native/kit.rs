@@ -52,10 +52,10 @@ impl Kit {
         fill(world, root)?;
         let terminals = file_system(c"devpts", TERMINALS, nosuid | MountAttrFlags::MOUNT_ATTR_NOEXEC)?;
         let rules = Ruleset::new(world.handled).at(Step::Landlock)?;
-        grant_rights(&rules, world)?;
+        grant_rights(&rules, &world.handled, world)?;
         for name in world.template.private.iter().map(|private| &private.name) {
             let place = open_path_at(root, if name.is_empty() { c"." } else { name }).at(Step::Landlock)?;
-            let granted = super::command::grant_change(&rules, world, place);
+            let granted = super::command::grant_change(&rules, &world.handled, place);
             close(place);
             granted?;
         }

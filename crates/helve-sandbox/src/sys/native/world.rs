@@ -38,6 +38,8 @@ pub(super) struct World {
     pub(super) witness: Option<Witness>,
     /// What Landlock forbids unless it is granted.
     pub(super) handled: Handled,
+    /// The same for a command on its caller's own streams: behind their names in `/proc` may be files outside the view.
+    pub(super) handled_on_streams: Handled,
     /// The file mode mask of the caller.
     pub(super) umask: c_int,
     /// `/dev/null`.
@@ -53,7 +55,7 @@ impl World {
         template: Template,
         umask: c_int,
         null: OwnedFd,
-        handled: Handled,
+        [handled, handled_on_streams]: [Handled; 2],
     ) -> World {
         // The file system itself is the private directory where there is only one.
         let mode = match template.private.as_slice() {
@@ -105,6 +107,7 @@ impl World {
             filter,
             witness,
             handled,
+            handled_on_streams,
             umask,
             null,
             _texts: texts,

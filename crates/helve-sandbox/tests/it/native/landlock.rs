@@ -36,6 +36,64 @@ fn only_what_the_view_says_is_written() {
     });
 }
 
+/// Empties what it reads from, and reads what it writes to, by their names.
+const REOPENS: &str = r#"
+import os, sys
+def tried(act):
+    try:
+        return str(act())
+    except OSError as error:
+        return error.strerror
+sys.stderr.write(tried(lambda: os.truncate("/proc/self/fd/0", 0)) + "\n")
+sys.stderr.write(tried(lambda: os.open("/proc/self/fd/0", os.O_RDONLY | os.O_TRUNC)) + "\n")
+sys.stderr.write(tried(lambda: open("/proc/self/fd/1").read()) + "\n")
+"#;
+
+/// A program on its caller's own streams gets files of the outside, of which it may do only what they were opened for.
+#[test]
+fn a_stream_that_is_a_file_outside_is_what_it_was_opened_for() {
+    if !native_works() {
+        return;
+    }
+    let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    open_to_all(folder.path());
+    let [read, appended] = ["read", "appended"].map(|name| outside.path().join(name));
+    for file in [&read, &appended] {
+        std::fs::write(file, "kept").unwrap();
+        // Whoever the command is: only the sandbox is in its way.
+        std::fs::set_permissions(file, PermissionsExt::from_mode(0o666)).unwrap();
+    }
+    open_to_all(outside.path());
+    for pool in [PoolSize::NONE, PoolSize::default()] {
+        let backend = native(view(folder.path()), pool);
+        for round in 0..3 {
+            let (mut from_stderr, stderr) = std::io::pipe().unwrap();
+            let attached = Attach {
+                words: ["python3", "-c", REOPENS].map(Into::into).to_vec(),
+                working_dir: None,
+                streams: [
+                    File::open(&read).unwrap().into(),
+                    File::options().append(true).open(&appended).unwrap().into(),
+                    stderr.into(),
+                ],
+                terminal: false,
+                timeout: Some(Duration::from_secs(20)),
+                signals: tokio::sync::mpsc::unbounded_channel().1,
+            };
+            let ended = block_on(async {
+                let ended = backend.attach(attached, Cancel::never()).await;
+                pause().await;
+                ended
+            });
+            let mut said = String::new();
+            from_stderr.read_to_string(&mut said).unwrap();
+            assert_eq!(ended.unwrap().exit, Exit::Code(0), "{pool:?} {round}: {said}");
+            assert_eq!(said, "Permission denied\n".repeat(3), "{pool:?} {round}");
+            assert_eq!(std::fs::read(&read).unwrap(), b"kept", "{pool:?} {round}");
+        }
+    }
+}
+
 /// Says when it listens, and that it reaches itself; ends when the other has tried.
 const LISTENS: &str = r#"
 import os, socket, time

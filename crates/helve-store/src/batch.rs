@@ -63,7 +63,7 @@ impl Batch {
     ) -> Result<(), StoreError> {
         self.put_written(kind, call, at_us, |out| {
             out.push(b'{');
-            write(&mut Members { out, is_first: true })?;
+            write(&mut Members { out, last: None, depth: 1 })?;
             out.push(b'}');
             Ok(())
         })
@@ -157,12 +157,17 @@ fn splice(out: &mut Vec<u8>, middle: usize, digits: &[u8; HEX]) {
 #[derive(Debug)]
 pub struct Members<'o> {
     out: &'o mut Vec<u8>,
-    is_first: bool,
+    /// The name before: they ascend.
+    last: Option<&'static str>,
+    /// How many objects and lists it is in, its own included.
+    depth: usize,
 }
 
 impl Members<'_> {
     fn name(&mut self, name: &'static str) {
-        self.out.extend_from_slice(if std::mem::take(&mut self.is_first) { b"\"" } else { b",\"" });
+        debug_assert!(self.last < Some(name), "{name} after {:?}", self.last);
+        self.out.extend_from_slice(if self.last.is_none() { b"\"" } else { b",\"" });
+        self.last = Some(name);
         self.out.extend_from_slice(name.as_bytes());
         self.out.extend_from_slice(b"\":");
     }
@@ -189,7 +194,7 @@ impl Members<'_> {
     pub fn members(&mut self, name: &'static str, write: impl FnOnce(&mut Members<'_>)) {
         self.name(name);
         self.out.push(b'{');
-        write(&mut Members { out: self.out, is_first: true });
+        write(&mut Members { out: self.out, last: None, depth: self.depth + 1 });
         self.out.push(b'}');
     }
 
@@ -197,14 +202,14 @@ impl Members<'_> {
     pub fn list_of_one(&mut self, name: &'static str, write: impl FnOnce(&mut Members<'_>)) {
         self.name(name);
         self.out.extend_from_slice(b"[{");
-        write(&mut Members { out: self.out, is_first: true });
+        write(&mut Members { out: self.out, last: None, depth: self.depth + 2 });
         self.out.extend_from_slice(b"}]");
     }
 
-    /// Anything; only in the body itself, not in an object of it.
+    /// Anything.
     pub fn any<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), StoreError> {
         self.name(name);
-        write_inside(self.out, value, 1)
+        write_inside(self.out, value, self.depth)
     }
 
     /// The same, where there is something.

@@ -3,7 +3,7 @@
 use helve_core::output::About;
 use helve_core::{
     CallId, CallResult, Content, Cost, Decision, EmbeddedResource, ErrorKind, SandboxReport, Truncated,
-    WireError,
+    Verdict, WireError,
 };
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
@@ -144,11 +144,22 @@ fn any_content() -> impl Strategy<Value = Content> {
 }
 
 prop_compose! {
+    fn any_decision()(
+        verdict in prop::sample::select(vec![Verdict::Allow, Verdict::Ask, Verdict::Deny]),
+        (rule, reason, grant) in (".{0,8}", prop::option::of(".{0,8}"), prop::option::of(".{0,8}")),
+        span in prop::option::of(any::<(usize, usize)>()),
+    ) -> Decision {
+        Decision { verdict, rule, reason, span, grant }
+    }
+}
+
+prop_compose! {
     fn any_result()(
         (ok, kind, problem) in (any::<bool>(), prop::option::of(prop::sample::select(ErrorKind::ALL.to_vec())), ".{0,8}"),
         content in prop::collection::vec(any_content(), 0..4),
         details in any_value(),
-        (notes, rule) in (prop::collection::vec(".{0,8}", 0..3), prop::option::of(".{0,8}")),
+        notes in prop::collection::vec(".{0,8}", 0..3),
+        decision in prop::option::of(prop_oneof![".{0,8}".prop_map(Decision::allow), any_decision()]),
         (sandbox, truncated, cost) in (any::<bool>(), any::<bool>(), any::<bool>()),
         tainted in prop::option::of("mcp:[a-z]{1,4}"),
         duration_us in any::<u64>(),
@@ -162,7 +173,7 @@ prop_compose! {
             details,
             error: kind.map(|kind| WireError { kind, message: problem, hint: None, problems: Vec::new() }),
             notes,
-            decision: rule.map(Decision::allow),
+            decision,
             sandbox: sandbox.then(SandboxReport::default),
             tainted,
             truncated: truncated.then(Truncated::default),
@@ -201,8 +212,11 @@ proptest! {
     }
 
     #[test]
-    fn a_result_is_written_as_the_general_way_shows_it(result in any_result(), declared in any::<bool>()) {
-        let id = RequestId::Number(7);
+    fn a_result_is_written_as_the_general_way_shows_it(
+        id in prop_oneof![any::<i64>().prop_map(RequestId::Number), ".{0,8}".prop_map(|id| RequestId::String(id.into()))],
+        result in any_result(),
+        declared in any::<bool>(),
+    ) {
         let mut line = b"before\n".to_vec();
         answer(&mut line, &id, &result, declared);
         let line = std::str::from_utf8(&line).unwrap().strip_prefix("before\n").unwrap();
@@ -212,6 +226,6 @@ proptest! {
         shown.result_type = None;
         // Both from text: reading a number may round it.
         let shown: Value = serde_json::from_str(&serde_json::to_string(&shown).unwrap()).unwrap();
-        prop_assert_eq!(written, json!({"jsonrpc": "2.0", "id": 7, "result": shown}));
+        prop_assert_eq!(written, json!({"jsonrpc": "2.0", "id": id, "result": shown}));
     }
 }

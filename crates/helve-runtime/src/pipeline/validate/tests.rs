@@ -35,6 +35,21 @@ fn every_problem_at_once_with_pointer_expected_and_received() {
 }
 
 #[test]
+fn what_is_told_of_nul_is_found() {
+    for (value, has) in [
+        (json!("x"), false),
+        (json!("\u{0}"), true),
+        (json!({"a": ["b", {"c": "d\u{0}"}]}), true),
+        (json!({"a": {"b\u{0}": 1}}), true),
+        (json!([null, true, 0, {"": []}]), false),
+    ] {
+        let mut problems = Vec::new();
+        nul_bytes(&value, &mut String::new(), &mut problems);
+        assert_eq!((has_nul(&value), !problems.is_empty()), (has, has), "{value}");
+    }
+}
+
+#[test]
 fn nul_is_refused_wherever_it_stands() {
     let free = Validator::new(json!({"type": "object", "properties": {"data": {}}}));
     let error = validate("t", &free, &json!({"data": {"a/b": ["x\u{0}"]}})).unwrap_err();

@@ -13,6 +13,7 @@
 //!      └ outlet a call's output ── a thread of its own for what is much or slow
 //! layer         commands whose changes of the workspace are taken by a layer: an engine for each
 //! helper        this program started again, which becomes the zygote (sys::native) ── setup: what it is told
+//!                makes members, and loads a shell that is copied for those made for a call (sys::native::mould)
 //! wire          what they say to each other ── records, socket: how that travels
 //!   └ notes     what an init saw being refused ── denied: what that means for the view
 //! ```

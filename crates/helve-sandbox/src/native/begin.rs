@@ -54,6 +54,9 @@ impl Engine {
             let sent = order.send_to(&member);
             return self.begun(member, finish, sent);
         }
+        if order.fits_warm() {
+            zygote.starts_shell();
+        }
         let streams = order.streams();
         let wires = if streams.is_none() { self.piped_wires() } else { Wires::new(false) };
         let (member, ends) = match wires {
@@ -107,13 +110,16 @@ impl Engine {
             taken = find(warm, Readiness::Ready);
             if taken.is_none() {
                 sizing.missed_warm();
+                crowd = sizing.found_nothing(now);
             }
         }
-        if taken.is_none() && order.fits_parked() {
+        // In a crowd a shell is copied for the call; what is parked would have to execute it.
+        let copied = order.fits_warm() && sizing.is_crowded(now);
+        if taken.is_none() && order.fits_parked() && !copied {
             taken = find(parked, Readiness::Ready);
             if taken.is_none() {
                 sizing.missed_parked();
-                crowd = sizing.found_nothing(now);
+                crowd |= sizing.found_nothing(now);
                 let warm = order.fits_warm().then(|| find(warm, Readiness::Preparing)).flatten();
                 taken = warm.or_else(|| find(parked, Readiness::Preparing));
             }

@@ -114,6 +114,7 @@ impl Order {
                 in_file: 0,
                 terminal: 0,
                 texts: 1,
+                copied: 0,
             };
             return member.request(&[&head.to_bytes(), text], &[]);
         }
@@ -146,6 +147,7 @@ impl Order {
             in_file: u32::from(self.file.is_some()),
             terminal: u32::from(self.attached.as_ref().is_some_and(|attached| attached.terminal)),
             texts: self.count,
+            copied: u32::from(self.warm.is_some()),
         })
     }
 }
@@ -234,7 +236,7 @@ mod tests {
         let order = Order::of_job(&view(folder.path()), &shell("echo hi")).unwrap();
         assert_eq!(order.warm.as_deref(), Some(&b"echo hi\0"[..]));
         assert_eq!(order.texts, b"\0/bin/bash\0bash\0-c\0echo hi\0");
-        let head = Request { tag: 3, length: 27, streams: 0, in_file: 0, terminal: 0, texts: 5 };
+        let head = Request { tag: 3, length: 27, streams: 0, in_file: 0, terminal: 0, texts: 5, copied: 1 };
         assert_eq!(order.head().unwrap(), head);
         assert!(order.fits_warm() && order.fits_parked());
     }

@@ -3,7 +3,8 @@
 //! Nothing is made for a first call, and nothing after it until the process has lived on for a moment: a program that
 //! runs one command and ends pays for no pool. Then the pool has its ordinary size, grows while calls find it empty,
 //! shrinks when they pause, and is given up when they stop. In a crowd, where calls come side by side and find it empty,
-//! nothing is made beforehand: there is no time that nobody needs, and to make a member for a call takes less of it.
+//! nothing is made beforehand: there is no time that nobody needs, and to make a member for a call takes less of it. It
+//! lasts as long as they come so.
 
 use std::time::{Duration, Instant};
 
@@ -78,9 +79,12 @@ impl Sizing {
         Sizing { base, grown: base, calls: 0, last: now, under_way: Vec::new(), crowded_until: now }
     }
 
-    /// A call has begun.
+    /// A call has begun. One more beside others keeps a crowd together.
     pub(super) fn began(&mut self, now: Instant) {
         self.under_way.retain(|began| now.saturating_duration_since(*began) < YOUNG);
+        if self.is_crowded(now) && !self.under_way.is_empty() {
+            self.crowded_until = now + CROWD;
+        }
         self.under_way.push(now);
     }
 
@@ -232,6 +236,31 @@ mod tests {
         assert_eq!((wanted.crowded, wanted.again), (true, Some(until)));
         assert_eq!(wanted.size, PoolSize::default(), "what stands ready stays");
         assert!(!sizing.wanted(until, true).crowded);
+    }
+
+    #[test]
+    fn a_crowd_lasts_as_long_as_calls_come_side_by_side() {
+        let start = Instant::now();
+        let mut sizing = Sizing::new(PoolSize::default(), start);
+        sizing.began(start);
+        assert!(sizing.found_nothing(start));
+        let (mut now, mut last) = (start, start);
+        for _ in 0..20 {
+            now += MILLI * 2;
+            sizing.began(now);
+            sizing.ended(Some(last), now);
+            last = now;
+        }
+        assert!(sizing.is_crowded(now + CROWD - MILLI));
+        assert!(!sizing.is_crowded(now + CROWD));
+        // One after the other they are none: it ends when it would have ended.
+        sizing.ended(Some(last), now);
+        for _ in 0..4 {
+            now += MILLI * 3;
+            sizing.began(now);
+            sizing.ended(Some(now), now);
+        }
+        assert!(!sizing.is_crowded(now));
     }
 
     /// Nobody else asks: the calls that end meanwhile do not.

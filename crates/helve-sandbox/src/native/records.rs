@@ -28,9 +28,10 @@ impl Guard {
 
 impl Request {
     /// As bytes.
-    pub(super) fn to_bytes(self) -> [u8; 24] {
-        let mut out = [0; 24];
-        let numbers = [self.tag, self.length, self.streams, self.in_file, self.terminal, self.texts];
+    pub(super) fn to_bytes(self) -> [u8; 28] {
+        let mut out = [0; 28];
+        let Request { tag, length, streams, in_file, terminal, texts, copied } = self;
+        let numbers = [tag, length, streams, in_file, terminal, texts, copied];
         fill(&mut out, numbers.map(u32::to_ne_bytes).iter().flatten());
         out
     }
@@ -88,7 +89,7 @@ mod tests {
     fn every_record_lies_as_the_other_side_reads_it() {
         assert_eq!(size_of::<Make>(), 16);
         assert_eq!(size_of::<Guard>(), 8);
-        assert_eq!(size_of::<Request>(), 24);
+        assert_eq!(size_of::<Request>(), 28);
         assert_eq!(size_of::<Signal>(), 8);
         assert_eq!(
             Signal { tag: 4, number: 15 }.to_bytes().as_slice(),
@@ -98,8 +99,8 @@ mod tests {
         assert_eq!(size_of::<Report>(), RECORD_BYTES);
         let make = Make { tag: 1, kind: 2, id: 3 };
         assert_eq!(make.to_bytes().as_slice(), [1_u32, 2, 3, 0].map(u32::to_le_bytes).concat());
-        let request = Request { tag: 3, length: 4, streams: 1, in_file: 0, terminal: 1, texts: 5 };
-        assert_eq!(request.to_bytes().as_slice(), [3_u32, 4, 1, 0, 1, 5].map(u32::to_le_bytes).concat());
+        let request = Request { tag: 3, length: 4, streams: 1, in_file: 0, terminal: 1, texts: 5, copied: 6 };
+        assert_eq!(request.to_bytes().as_slice(), [3_u32, 4, 1, 0, 1, 5, 6].map(u32::to_le_bytes).concat());
         assert_eq!(
             Guard { tag: 2, in_file: 1 }.to_bytes().as_slice(),
             [2_u32, 1].map(u32::to_le_bytes).concat()

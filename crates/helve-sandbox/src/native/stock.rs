@@ -140,6 +140,9 @@ impl Engine {
         if wanted.more && zygote.is_ready() && zygote.begin_fence() {
             self.fence(&zygote);
         }
+        if wanted.more && zygote.is_settled() {
+            zygote.load();
+        }
         self.forget_all(&dropped);
         for kind in missing {
             let Ok((member, age)) = self.order_idle(&zygote, kind) else { break };

@@ -23,6 +23,10 @@ pub(crate) const SETUP: u32 = 5;
 /// writes one byte when that is done; without it the descriptor is closed.
 pub(crate) const ENCLOSE: u32 = 6;
 
+/// A word to the zygote: many commands are to be expected, so it may load the shell once and have it copied. Not before it
+/// is behind its wall.
+pub(crate) const LOAD: u32 = 7;
+
 /// The longest request that travels in a message; a longer one is a file, handed over as the last descriptor.
 pub(crate) const INLINE_BYTES: usize = 64 * 1024;
 
@@ -131,6 +135,8 @@ pub(crate) struct Request {
     pub(crate) terminal: u32,
     /// How many texts there are.
     pub(crate) texts: u32,
+    /// 1 if the program is the view's shell, and its text, the last one, may be given to a copy of one that is loaded.
+    pub(crate) copied: u32,
 }
 
 impl Request {

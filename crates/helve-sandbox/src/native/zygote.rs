@@ -19,7 +19,7 @@ use super::graveyard::Graveyard;
 use super::helper::{Process, Started};
 use super::records::RECORD_BYTES;
 use super::socket;
-use super::wire::{Guard, Guarded, INLINE_BYTES, Told, encode_guarded};
+use super::wire::{Guard, Guarded, INLINE_BYTES, LOAD, Told, encode_guarded};
 use crate::cgroup::Groups;
 use crate::drain::memory_file;
 use crate::protect::Keeper;
@@ -28,6 +28,9 @@ pub(super) use wall::Wall;
 
 /// After so many warm shells in a row that failed, no more are made.
 const MOST_FAILURES: u8 = 2;
+
+/// After so many shells that were started for a call, one is loaded and copied: the first call of all finds nothing ready.
+const LOADED_AFTER: u8 = 2;
 
 /// Which directory a path names, so that one that was removed and made again is seen to be another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +94,10 @@ pub(super) struct Zygote {
     /// The control groups around it, once that was tried.
     groups: OnceLock<Option<Groups>>,
     fencing: AtomicBool,
+    /// How many shells were started for a call, up to those after which it pays to load one.
+    started: AtomicU8,
+    /// Whether it was told to load its shell.
+    loading: AtomicBool,
     ready: AtomicBool,
     /// A [`Warm`].
     warm: AtomicU8,
@@ -127,6 +134,8 @@ impl Zygote {
             graveyard,
             groups: OnceLock::new(),
             fencing: AtomicBool::new(false),
+            started: AtomicU8::new(0),
+            loading: AtomicBool::new(false),
             ready: AtomicBool::new(false),
             warm: AtomicU8::new(Warm::Unknown as u8),
             failures: AtomicU8::new(0),
@@ -171,6 +180,21 @@ impl Zygote {
     /// Whether [`Zygote::fence`] has been done, with or without success.
     pub(super) fn is_settled(&self) -> bool {
         self.groups.get().is_some()
+    }
+
+    /// A shell is started for a call, because none stood ready.
+    pub(super) fn starts_shell(&self) {
+        let more = |count: u8| (count < LOADED_AFTER).then_some(count + 1);
+        let _ = self.started.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+    }
+
+    /// Has it load its shell, so that members can be given copies, if that pays. Said once.
+    pub(super) fn load(&self) {
+        let pays = self.started.load(Ordering::Relaxed) >= LOADED_AFTER;
+        if pays && !self.loading.swap(true, Ordering::Relaxed) {
+            // Without this, shells are executed.
+            let _ = socket::send(self.control(), &[&LOAD.to_ne_bytes()], &[]);
+        }
     }
 
     /// Its process: it can be read once that has ended.

@@ -12,6 +12,9 @@ use super::report::Stage;
 use crate::confine::landlock::{Handled, Version};
 use crate::confine::seccomp::Filter;
 
+/// How capabilities are read and written: version 3, of this process.
+const CAPABILITIES: [u32; 2] = [0x2008_0522, 0];
+
 /// `prctl` with numbers only.
 fn control(option: c_int, value: c_ulong) -> Result<(), c_int> {
     const NONE: c_ulong = 0;
@@ -65,6 +68,11 @@ impl Asking {
         [NEW_LISTENER | WAIT_KILLABLE_RECV, NEW_LISTENER].into_iter().find(|flags| knows(*flags)).map(Asking)
     }
 
+    /// With which flags such a filter is installed.
+    pub(crate) fn flags(self) -> c_ulong {
+        self.0
+    }
+
     /// Installs a filter that asks whoever has the descriptor that this gives. `EBUSY` where somebody else is asked already.
     pub(crate) fn install(self, filter: &Filter) -> Result<c_int, c_int> {
         install_with(filter, self.0).map(|listener| listener as c_int)
@@ -84,6 +92,37 @@ pub(crate) fn empty_bounding_set() -> Result<(), c_int> {
     Ok(())
 }
 
+/// Lets a program that this process executes have its capabilities, if it asks for them by [`keep_capabilities`]. To be
+/// called before the bounding set is emptied.
+pub(crate) fn offer_capabilities() -> Result<(), c_int> {
+    let mut sets = [0_u32; 6];
+    // SAFETY: the structures have the layout of version 3 (two words; two times effective, permitted, inheritable) and live
+    // through the calls.
+    unsafe {
+        syscall!(libc::SYS_capget, CAPABILITIES.as_ptr(), sets.as_mut_ptr())?;
+        let [_, permitted, inheritable, _, permitted_high, inheritable_high] = &mut sets;
+        (*inheritable, *inheritable_high) = (*permitted, *permitted_high);
+        syscall!(libc::SYS_capset, CAPABILITIES.as_ptr(), sets.as_ptr())
+    }
+    .map(drop)
+}
+
+/// Has the program that this process executes next have its capabilities. They must have been offered.
+pub(crate) fn keep_capabilities() -> Result<(), c_int> {
+    for capability in 0..64 {
+        // SAFETY: plain numbers.
+        match unsafe {
+            syscall!(libc::SYS_prctl, libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_RAISE, capability, 0, 0)
+        } {
+            Ok(_) => {}
+            // The first that the kernel does not know.
+            Err(libc::EINVAL) if capability > 0 => return Ok(()),
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
 /// Makes user 0 a user without rights of its own, for good. Needs `CAP_SETPCAP`.
 pub(crate) fn lock_securebits() -> Result<(), c_int> {
     const NO_ROOT: c_ulong = 0b11;
@@ -95,11 +134,9 @@ pub(crate) fn lock_securebits() -> Result<(), c_int> {
 
 /// Gives up every capability that this process has.
 pub(crate) fn drop_capabilities() -> Result<(), c_int> {
-    const VERSION_3: u32 = 0x2008_0522;
-    let header: [u32; 2] = [VERSION_3, 0];
     let none = [0_u32; 6];
     // SAFETY: the structures have the layout of version 3 (two words; two times three words) and live through the call.
-    unsafe { syscall!(libc::SYS_capset, header.as_ptr(), none.as_ptr()) }?;
+    unsafe { syscall!(libc::SYS_capset, CAPABILITIES.as_ptr(), none.as_ptr()) }?;
     match control(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL as c_ulong) {
         // A kernel that has none.
         Err(libc::EINVAL) => Ok(()),

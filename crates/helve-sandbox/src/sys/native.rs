@@ -11,7 +11,8 @@
 //! | `member`, `command` | a member's init, and its command until the program is executed |
 //! | `private`, `kit` | what a member mounts for itself, and the same made beforehand |
 //! | `talk`, `descriptors`, `failure` | what their processes say, keep open, and could not do |
-//! | `warm` | a shell that stands still before it reads its text |
+//! | `warm`, `mould` | a shell that stands still before it reads its text, and one that is loaded once and copied |
+//! | `trace` | how a process is followed |
 //! | `watch` | what an init looks at while its command runs |
 //! | `witness` | what an init sees being refused to its command |
 
@@ -27,11 +28,17 @@ mod identity;
 mod kit;
 mod layer;
 mod member;
+#[cfg(target_arch = "x86_64")]
+mod mould;
+#[cfg(not(target_arch = "x86_64"))]
+#[path = "native/mould/nowhere.rs"]
+mod mould;
 mod private;
 mod processors;
 mod slot;
 mod talk;
 mod template;
+mod trace;
 mod warm;
 pub(super) mod watch;
 mod witness;

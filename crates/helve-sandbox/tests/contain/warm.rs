@@ -1,6 +1,6 @@
-//! A warm shell is `bash -c` or `sh -c` byte for byte.
+//! A shell that stands ready, or is copied, is `bash -c` or `sh -c` byte for byte.
 //!
-//! Each text runs inside Helve's own sandbox, never outside: once as a text for the shell, which a warm one takes, and
+//! Each text runs inside Helve's own sandbox, never outside: once as a text for the shell, which a warm one or a copy takes, and
 //! once as a program `bash -c`, each time on a new copy of one small workspace. Where the two differ both are tried
 //! again: what a new shell does not always give is random by itself and proves nothing.
 
@@ -10,9 +10,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use helve_core::{Exit, SandboxChoice, ShellBackend, ShellJob, Work};
+use helve_sandbox::PoolSize;
 
 use crate::common::{
-    LIMITS, User, alone, backend, block_on, play, prime, role, run, shared, view, within, works,
+    LIMITS, User, alone, backend, block_on, play, prime, role, run, shared, shell, view, within, works,
 };
 
 /// Texts that a shell which does not start afresh would get wrong.
@@ -45,10 +46,13 @@ fn role_compares() {
     }
     let mut wrong = Vec::new();
     for shell in ["/bin/bash", "/bin/sh"] {
-        let texts = TRICKY.lines().map(|line| serde_json::from_str(line).unwrap());
-        wrong.extend(compare(shell, texts));
+        for lane in [Lane::Warm, Lane::Copied] {
+            let texts = TRICKY.lines().map(|line| serde_json::from_str(line).unwrap());
+            wrong.extend(compare(shell, lane, texts));
+        }
     }
-    wrong.extend(compare("/bin/bash", commands().into_iter()));
+    wrong.extend(compare("/bin/bash", Lane::Warm, commands().into_iter()));
+    wrong.extend(compare("/bin/sh", Lane::Copied, commands().into_iter()));
     assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
 }
 
@@ -76,18 +80,45 @@ impl Given {
     }
 }
 
-/// The differences between a warm shell and a new one over all texts.
-fn compare(shell: &str, texts: impl Iterator<Item = String>) -> Vec<String> {
+/// Which shell takes a text.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Lane {
+    /// One that stands ready.
+    Warm,
+    /// A copy of one that is loaded.
+    Copied,
+}
+
+/// Waits until shells are copied: the room that is kept for a text shows it.
+async fn load(backend: &dyn ShellBackend) {
+    for _ in 0..50 {
+        let done = run(backend, shell("cd /p*c/$$; cat cm*ine | wc -c")).await;
+        if String::from_utf8_lossy(&done.stdout).trim().parse::<usize>().unwrap() > 4000 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(cfg!(not(target_arch = "x86_64")), "no shell was copied");
+}
+
+/// The differences between such a shell and a new one over all texts.
+fn compare(shell: &str, lane: Lane, texts: impl Iterator<Item = String>) -> Vec<String> {
     let root = tempfile::tempdir().unwrap();
     let workspace = root.path().join("ws");
     std::fs::create_dir(&workspace).unwrap();
     let mut view = view(&workspace, Path::new("/home/user"));
     view.shell = shell.into();
     let name = shell.rsplit('/').next().unwrap_or(shell);
-    let backend = backend(&SandboxChoice::Native, view, LIMITS);
+    let backend = match lane {
+        Lane::Warm => backend(&SandboxChoice::Native, view, LIMITS),
+        Lane::Copied => helve_sandbox::native(view, LIMITS, PoolSize::NONE).unwrap(),
+    };
     let (mut same, mut random, mut wrong) = (0, 0, Vec::new());
     block_on(async {
-        prime(&*backend).await;
+        match lane {
+            Lane::Warm => prime(&*backend).await,
+            Lane::Copied => load(&*backend).await,
+        }
         for text in texts {
             let words = vec![name.to_owned(), "-c".to_owned(), text.clone()];
             let first = once(&*backend, &workspace, Work::Program(words.clone())).await;
@@ -102,7 +133,10 @@ fn compare(shell: &str, texts: impl Iterator<Item = String>) -> Vec<String> {
             }
         }
     });
-    println!("{shell}: {same} texts the same, {random} random by themselves, {} different", wrong.len());
+    println!(
+        "{shell} {lane:?}: {same} texts the same, {random} random by themselves, {} different",
+        wrong.len()
+    );
     wrong
 }
 

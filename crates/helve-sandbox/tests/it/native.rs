@@ -20,6 +20,8 @@ use crate::common::{
 };
 
 mod changes;
+#[cfg(target_arch = "x86_64")]
+mod copies;
 mod deaths;
 mod landlock;
 mod layer;

@@ -50,7 +50,7 @@ pub(super) const CALLS: &[Call] = &[
     // Its flags lie in memory, where a filter cannot see them. Without it programs use clone.
     call("clone3", 435, 435, Inner, Missing),
     call("unshare", 272, 97, Inner, Namespaces),
-    call("setns", 308, 268, Outer, Forbidden),
+    call("setns", 308, 268, Inner, Forbidden),
     call("chroot", 161, 51, Inner, Forbidden),
     call("pivot_root", 155, 41, Outer, Forbidden),
     call("mount", 165, 40, Inner, Forbidden),

@@ -145,7 +145,7 @@ fn try_to_become_program(slot: *const Slot) -> Result<Never, Failure> {
 
 /// The streams of whoever called, on which a command runs.
 #[derive(Clone, Copy)]
-struct Streams {
+pub(super) struct Streams {
     /// The one that is a terminal.
     terminal: Option<c_int>,
 }
@@ -162,7 +162,7 @@ fn streams_of_caller(own: &Own, member: &Given) -> Option<Streams> {
 }
 
 /// What the command may do with files, whose private directories stand.
-fn ruleset(world: &World, streams: Option<Streams>) -> Result<Ruleset, Failure> {
+pub(super) fn ruleset(world: &World, streams: Option<Streams>) -> Result<Ruleset, Failure> {
     let handled = if streams.is_some() { &world.handled_on_streams } else { &world.handled };
     let ruleset = Ruleset::new(*handled).at(Step::Landlock)?;
     grant_rights(&ruleset, handled, world)?;
@@ -211,7 +211,8 @@ fn split<'a>(bytes: &'a [u8], arguments: &mut [*const c_char]) -> Option<(&'a CS
     Some((directory, program))
 }
 
-fn text(bytes: &[u8]) -> Option<(&CStr, &[u8])> {
+/// The first of some texts, and the rest.
+pub(super) fn text(bytes: &[u8]) -> Option<(&CStr, &[u8])> {
     let text = CStr::from_bytes_until_nul(bytes).ok()?;
     Some((text, bytes.get(text.count_bytes() + 1..)?))
 }

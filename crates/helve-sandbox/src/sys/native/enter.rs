@@ -77,6 +77,8 @@ impl Ahead {
         // Commands may open their input again by name, so it has to be one of the devices that they see.
         let null =
             rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).at(Step::Mounts)?;
+        // A shell that is loaded to be copied enters the namespaces of members.
+        confine::offer_capabilities().at(Step::Capabilities)?;
         confine::empty_bounding_set().at(Step::Capabilities)?;
         confine::no_new_privs().at(Step::Capabilities)?;
         let version = confine::landlock_version().at(Step::Landlock)?;

@@ -18,12 +18,13 @@ use std::sync::atomic::Ordering;
 
 use libc::{c_int, pid_t};
 
-use super::command::command;
+use super::command::{command, ruleset, text};
 use super::descriptors::{close, keep_only};
 use super::failure::{At, Failure};
+use super::mould;
 use super::private::{mount_private, mount_system};
 use super::raw::{CLONE_INTO_CGROUP, CloneArgs, clone3, syscall};
-use super::slot::{Given, Slot, Stage};
+use super::slot::{Given, Own, Slot, Stage};
 use super::talk::{receive, tell, tell_ready, wind_up};
 use super::warm;
 use super::watch::Watch;
@@ -74,13 +75,19 @@ fn live(slot: *mut Slot, member: &Given, world: &World) -> Result<Report, Failur
     let warm = member.kind == Kind::Warm as u32;
     // Its process gets itself ready while this one mounts: both take about as long. A shell to be kept warm is not waited
     // for, and it may ask only a parent to follow it that has no fewer capabilities.
-    let early = if warm { None } else { Some(start(slot, member)?) };
+    // Nor is one that is loaded and only has to be copied: that takes less time than this.
+    let copied = member.mould.and_then(|mould| Some((mould, text_for_copy(slot)?)));
+    let early = if warm || copied.is_some() { None } else { Some(start(slot, member)?) };
     let private = mount_private(world, member.kit)?;
     Slot::reach(slot, Stage::Private);
     mount_system(member.kit)?;
     confine::drop_capabilities().at(Step::Capabilities)?;
     Slot::reach(slot, Stage::All);
-    let command = early.map_or_else(|| start(slot, member), Ok)?;
+    let copy = copied.and_then(|(mould, text)| start_copy(slot, member, world, (mould, text)));
+    if copy.is_some() {
+        wind_up(clock);
+    }
+    let command = early.or(copy).map_or_else(|| start(slot, member), Ok)?;
     // The rest is done while the command's process becomes its program. What fails here ends it.
     let children = child_signals()?;
     let workspace = world.template.workspace.as_raw_fd();
@@ -114,6 +121,32 @@ fn live(slot: *mut Slot, member: &Given, world: &World) -> Result<Report, Failur
     // The kernel closes it when the report is on its way.
     std::mem::forget(watch);
     Ok(report)
+}
+
+/// The text that a copy of the loaded shell is to run.
+fn text_for_copy<'a>(slot: *const Slot) -> Option<&'a [u8]> {
+    // SAFETY: there is no command's process yet, so the working memory is this process's. The zygote put a whole request
+    // there, and nobody changes it.
+    let own: &'a Own = unsafe { Slot::own(slot) };
+    let mut rest = own.request.get(size_of::<Request>()..)?;
+    // Directory, program, its name, and what says that a text follows.
+    for _ in 0..4 {
+        (_, rest) = text(rest)?;
+    }
+    text(rest).map(|(text, _)| text.to_bytes())
+}
+
+/// Gets a copy of the loaded shell as the command, once everything stands. None if there is none.
+fn start_copy(
+    slot: *const Slot,
+    member: &Given,
+    world: &World,
+    (mould, text): (mould::Given, &[u8]),
+) -> Option<pid_t> {
+    let own = if member.kit.is_none() { Some(ruleset(world, None).ok()?) } else { None };
+    let rules = own.as_ref().map(AsRawFd::as_raw_fd).or(member.kit.map(|kit| kit.rules))?;
+    Slot::hand(slot, mould.copy(member, text, rules, world.null.as_raw_fd())?);
+    Some(mould::COPY)
 }
 
 fn not_started(step: Step, errno: c_int) -> Report {

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use libc::{c_char, c_int};
 
 use super::kit;
+use super::mould;
 use super::raw::syscall;
 use super::warm::Stop;
 use super::world::World;
@@ -98,6 +99,8 @@ pub(super) struct Given {
     pub(super) stop: Option<Stop>,
     /// What was made for it beforehand.
     pub(super) kit: Option<kit::Given>,
+    /// What copies the shell, if the program is not executed.
+    pub(super) mould: Option<mould::Given>,
     /// The control group that the command is born in; -1 for that of its init.
     pub(super) group: c_int,
     /// The statistics of that group's processor time, or -1.

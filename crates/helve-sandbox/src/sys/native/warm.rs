@@ -21,10 +21,10 @@
 mod calibrate;
 #[cfg(test)]
 mod tests;
-mod trace;
 
 use libc::{c_int, pid_t};
-use trace::{Event, Idle};
+
+use super::trace::{self, Idle};
 
 pub(super) use calibrate::calibrate;
 
@@ -38,10 +38,7 @@ pub(super) static PLACEHOLDER: [u8; TEXT_BYTES] = {
     bytes
 };
 
-static NOTHING: [u8; TEXT_BYTES] = [0; TEXT_BYTES];
-
-/// The instruction that stops a followed process, one byte long.
-const BREAKPOINT: u64 = 0xcc;
+pub(super) static NOTHING: [u8; TEXT_BYTES] = [0; TEXT_BYTES];
 
 /// Where to stop a shell. Places are relative to the program's entry, so they hold wherever the kernel puts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,25 +114,7 @@ impl Standing {
 
 /// Lets a child that has just executed its program run to the stop.
 fn run_from_start(child: pid_t, start: &trace::Start, stop: &Stop, idle: Idle<'_>) -> Result<(), c_int> {
-    let place = start.entry.wrapping_add(stop.place);
-    if trace::peek(child, place)? != stop.code {
-        return Err(libc::ENOEXEC);
-    }
-    trace::poke(child, place, stop.code & !0xff | BREAKPOINT)?;
-    trace::resume(libc::PTRACE_CONT, child, 0)?;
-    loop {
-        match trace::wait(child, idle)? {
-            Event::Signal(libc::SIGTRAP) => break,
-            Event::Signal(signal) => trace::resume(libc::PTRACE_CONT, child, signal)?,
-            Event::Call => trace::resume(libc::PTRACE_CONT, child, 0)?,
-            Event::Gone(_) => return Err(trace::GONE),
-        }
-    }
-    if trace::instruction(child)? != place.wrapping_add(1) {
-        return Err(libc::ENOEXEC);
-    }
-    trace::poke(child, place, stop.code)?;
-    trace::set_instruction(child, place)
+    trace::run_to(child, start.entry.wrapping_add(stop.place), stop.code, idle)
 }
 
 impl Kept {

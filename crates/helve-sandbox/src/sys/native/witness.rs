@@ -79,6 +79,11 @@ impl Witness {
         })
     }
 
+    /// The filter that asks, and the flags with which it is installed.
+    pub(super) fn asking_filter(&self) -> (&Filter, u64) {
+        (&self.filter, self.asking.flags())
+    }
+
     /// Installs, in the command's process, the filter that asks, and gives its descriptor; the plain one, and gives
     /// [`NO_LISTENER`], where nobody can be asked.
     pub(super) fn install(&self, plain: &Filter) -> Result<c_int, c_int> {

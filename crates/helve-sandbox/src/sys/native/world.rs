@@ -6,6 +6,7 @@ use std::ptr;
 
 use libc::{c_char, c_int};
 
+use super::mould;
 use super::template::Template;
 use super::warm::PLACEHOLDER;
 use super::witness::Witness;
@@ -28,6 +29,8 @@ pub(super) struct World {
     pub(super) shell: CString,
     /// The arguments of a warm shell, ended by a null pointer.
     pub(super) shell_arguments: [*const c_char; 4],
+    /// Whether the shell may be loaded once and copied.
+    pub(super) copied: bool,
     /// Limits of each process.
     pub(super) limits: [(Resource, libc::rlimit); 6],
     /// Limits of the whole.
@@ -65,6 +68,7 @@ impl World {
         };
         let private_options = format!("mode={mode},size={},nr_inodes=200000", setup.limits.tmp_bytes);
         let filter = seccomp::inner(&setup.system_calls);
+        let copied = mould::may_be_copied(&setup);
         let environment: Vec<*const c_char> =
             setup.environment.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect();
         // Moving a list does not move what it holds.
@@ -93,6 +97,7 @@ impl World {
             path: setup.path,
             shell: setup.shell,
             shell_arguments,
+            copied,
             limits: [
                 at_most(libc::RLIMIT_CORE, 0),
                 at_most(libc::RLIMIT_NOFILE, limits.open_files),

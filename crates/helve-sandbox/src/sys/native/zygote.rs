@@ -26,6 +26,7 @@ use super::guards::Guards;
 use super::holder::Ids;
 use super::kit::{self, Kit};
 use super::member;
+use super::mould::{self, Mould};
 use super::processors::Processors;
 use super::raw::{CloneArgs, clone3};
 use super::slot::{Given, KEEP, Long, Slot};
@@ -33,8 +34,8 @@ use super::warm;
 use super::world::World;
 use crate::native::setup::Setup;
 use crate::native::wire::{
-    CONTROL, ENCLOSE, Guard, HELPER_NAME, INLINE_BYTES, Kind, MOST_TEXTS, Make, Request, SETUP, Step, Told,
-    decode_guarded,
+    CONTROL, ENCLOSE, Guard, HELPER_NAME, INLINE_BYTES, Kind, LOAD, MOST_TEXTS, Make, Request, SETUP, Step,
+    Told, decode_guarded,
 };
 use crate::sys::launch;
 use crate::sys::report::errno;
@@ -136,6 +137,8 @@ fn live(control: OwnedFd, owner: Option<Ids>, processors: Option<Processors>) ->
         made: 0,
         kit: None,
         wants_kit: true,
+        mould: None,
+        wants_mould: false,
     }
     .serve()
 }
@@ -201,6 +204,10 @@ struct Zygote {
     /// Whether a kit is to be made when there is time: at first, and whenever a member has gone. Not while one starts, in
     /// whose way it would be.
     wants_kit: bool,
+    /// The shell that is copied, if it was loaded.
+    mould: Option<Mould>,
+    /// Whether it is to be loaded when there is time; once.
+    wants_mould: bool,
 }
 
 /// The longest message: an order with a request inside.
@@ -216,10 +223,14 @@ impl Zygote {
                 libc::pollfd { fd: self.control.as_raw_fd(), events: libc::POLLIN, revents: 0 },
                 libc::pollfd { fd: ended.as_raw_fd(), events: libc::POLLIN, revents: 0 },
             ];
-            let timeout = if self.wants_kit { 0 } else { -1 };
+            let timeout = if self.wants_kit || self.wants_mould { 0 } else { -1 };
             // SAFETY: the list lives through the call and its length is given.
             match unsafe { libc::poll(watched.as_mut_ptr(), 2, timeout) } {
                 -1 if errno() != libc::EINTR => return Err(io::Error::last_os_error()),
+                0 if self.wants_mould => {
+                    self.mould = Mould::make(self.world).ok();
+                    self.wants_mould = false;
+                }
                 0 => {
                     self.kit = Kit::make(self.world).ok();
                     self.wants_kit = false;
@@ -277,6 +288,10 @@ impl Zygote {
                     }
                 };
                 tell(&self.control, told, None)
+            }
+            Some(LOAD) => {
+                self.wants_mould = self.world.copied && self.mould.is_none();
+                Ok(())
             }
             Some(ENCLOSE) => {
                 let made = unshare(libc::CLONE_NEWCGROUP);
@@ -349,6 +364,7 @@ impl Zygote {
             streams: [-1, output, error],
             stop,
             kit: None,
+            mould: None,
             group: -1,
             processor: -1,
             keep: [-1; KEEP],
@@ -367,6 +383,9 @@ impl Zygote {
             for (stream, fd) in member.streams.iter_mut().zip(given.by_ref().take(head.streams as usize)) {
                 *stream = fd;
             }
+            if head.copied == 1 {
+                member.mould = self.mould.as_ref().map(Mould::given);
+            }
             if head.in_file == 1 {
                 let file = given.next().ok_or(broken)?;
                 member.long = Some(map_request(file, &head).map_err(|errno| (Step::Order, errno))?);
@@ -384,6 +403,7 @@ impl Zygote {
         let own =
             [talk, member.group, member.processor].into_iter().chain(member.streams).filter(|fd| *fd != -1);
         let own = own.chain(member.kit.into_iter().flat_map(kit::Given::descriptors));
+        let own = own.chain(member.mould.map(mould::Given::descriptor));
         let mut keep: Vec<c_int> = own.chain(self.world.descriptors()).collect();
         keep.sort_unstable();
         keep.dedup();
@@ -437,6 +457,9 @@ impl Zygote {
     /// Takes ended members away, and their memory back.
     fn reap(&mut self) {
         while let Some(pid) = ended_child() {
+            if self.mould.as_ref().is_some_and(|mould| mould.pid() == pid) {
+                self.mould = None;
+            }
             let slot = self.slots.iter().find(|slot| Slot::pid(**slot) == pid);
             if let Some(slot) = slot {
                 // SAFETY: its init is gone, and with it everything in its pid namespace: nobody uses the slot.

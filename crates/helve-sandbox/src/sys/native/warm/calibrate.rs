@@ -19,8 +19,8 @@ use std::ffi::{CStr, c_char};
 
 use run::{Image, Lab, Run};
 
-use super::trace::{self, Event};
-use super::{BREAKPOINT, Kept, Stop, TEXT_BYTES};
+use super::super::trace::{self, BREAKPOINT, Event};
+use super::{Kept, Stop, TEXT_BYTES};
 
 /// A start-up with more system calls than this is not followed.
 const MOST_CALLS: usize = 5_000;

@@ -11,7 +11,7 @@ use std::ptr;
 use libc::{c_int, c_uint, pid_t};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::super::trace::{self, Event, GONE, Start};
+use super::super::super::trace::{self, Event, GONE, Start};
 use super::super::{NOTHING, PLACEHOLDER, Standing, Stop, TEXT_BYTES, release, run_from_start, run_to_stop};
 use crate::confine::seccomp::{self, Filter};
 use crate::sys::confine;

@@ -7,7 +7,10 @@ use std::ptr;
 
 use libc::{c_int, c_long, c_uint, pid_t};
 
-use super::super::raw::syscall;
+use super::raw::syscall;
+
+/// The instruction that stops a followed process, one byte long.
+pub(super) const BREAKPOINT: u64 = 0xcc;
 
 /// Where `struct user` keeps the instruction pointer and the stack pointer, for `PTRACE_PEEKUSER`.
 const INSTRUCTION: u64 = 16 * 8;
@@ -49,17 +52,22 @@ pub(super) fn ask() -> Result<(), c_int> {
 
 /// Waits until `child`, which asked to be followed, has executed its program. It dies with its tracer from then on.
 pub(super) fn wait_for_exec(child: pid_t, idle: Idle<'_>) -> Result<Start, c_int> {
-    loop {
-        match wait(child, idle)? {
-            Event::Signal(libc::SIGTRAP) => break,
-            Event::Signal(signal) => request(libc::PTRACE_CONT, child, 0, signal as u64)?,
-            Event::Call => request(libc::PTRACE_CONT, child, 0, 0)?,
-            Event::Gone(_) => return Err(GONE),
-        }
-    }
+    run_to_trap(child, idle)?;
     let options = libc::PTRACE_O_EXITKILL | libc::PTRACE_O_TRACESYSGOOD;
     request(libc::PTRACE_SETOPTIONS, child, 0, options as u64)?;
     read_start(child)
+}
+
+/// Lets a child run until a trap stops it; it gets every other signal.
+fn run_to_trap(child: pid_t, idle: Idle<'_>) -> Result<(), c_int> {
+    loop {
+        match wait(child, idle)? {
+            Event::Signal(libc::SIGTRAP) => return Ok(()),
+            Event::Signal(other) => resume(libc::PTRACE_CONT, child, other)?,
+            Event::Call => resume(libc::PTRACE_CONT, child, 0)?,
+            Event::Gone(_) => return Err(GONE),
+        }
+    }
 }
 
 /// Reads what the kernel put on the stack: the number of arguments, the arguments, the environment, and the vector of
@@ -152,6 +160,21 @@ pub(super) fn resume(how: c_uint, child: pid_t, signal: c_int) -> Result<(), c_i
     request(how, child, 0, signal as u64)
 }
 
+/// Lets a stopped child run to the instruction at `place`, where the word `code` lies, and stop before it.
+pub(super) fn run_to(child: pid_t, place: u64, code: u64, idle: Idle<'_>) -> Result<(), c_int> {
+    if peek(child, place)? != code {
+        return Err(libc::ENOEXEC);
+    }
+    poke(child, place, code & !0xff | BREAKPOINT)?;
+    resume(libc::PTRACE_CONT, child, 0)?;
+    run_to_trap(child, idle)?;
+    if instruction(child)? != place.wrapping_add(1) {
+        return Err(libc::ENOEXEC);
+    }
+    poke(child, place, code)?;
+    set_instruction(child, place)
+}
+
 /// Where the child's next instruction lies.
 pub(super) fn instruction(child: pid_t) -> Result<u64, c_int> {
     register(child, INSTRUCTION)
@@ -223,8 +246,8 @@ fn transfer(number: c_long, child: pid_t, own: &[Piece], theirs: &[Piece]) -> Re
     if moved as u64 == whole { Ok(()) } else { Err(libc::EFAULT) }
 }
 
-fn request(operation: c_uint, child: pid_t, address: u64, data: u64) -> Result<(), c_int> {
-    // SAFETY: only the peeking operations write to this process's memory, and their callers give a word for it; the
+pub(super) fn request(operation: c_uint, child: pid_t, address: u64, data: u64) -> Result<(), c_int> {
+    // SAFETY: only the operations that read write to this process's memory, and their callers give room for it; the
     // others change a child that asked to be followed.
     unsafe { syscall!(libc::SYS_ptrace, operation, child, address, data) }.map(drop)
 }

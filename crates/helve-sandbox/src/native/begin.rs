@@ -114,7 +114,7 @@ impl Engine {
             }
         }
         // In a crowd a shell is copied for the call; what is parked would have to execute it.
-        let copied = order.fits_warm() && sizing.is_crowded(now);
+        let copied = order.fits_warm() && zygote.copies() && sizing.is_crowded(now);
         if taken.is_none() && order.fits_parked() && !copied {
             taken = find(parked, Readiness::Ready);
             if taken.is_none() {

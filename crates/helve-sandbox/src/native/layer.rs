@@ -104,6 +104,10 @@ impl Chore {
         if let Some(engine) = self.prepared {
             std::thread::sleep(self.after);
             engine.prepare();
+            if !self.after.is_zero() {
+                // There is time before its call.
+                engine.load_for_one();
+            }
         }
         self.closed.into_iter().flatten().for_each(|engine| engine.close());
     }

@@ -140,7 +140,7 @@ impl Engine {
         if wanted.more && zygote.is_ready() && zygote.begin_fence() {
             self.fence(&zygote);
         }
-        if wanted.more && zygote.is_settled() {
+        if wanted.more && zygote.is_settled() && zygote.starts_many() {
             zygote.load();
         }
         self.forget_all(&dropped);
@@ -160,6 +160,13 @@ impl Engine {
         // Whoever was in them is about to die.
         let busy = zygote.tidy(wanted.more).then(|| Instant::now() + TIDY_AFTER);
         wanted.again.into_iter().chain(unready).chain(busy).min()
+    }
+
+    /// Has the zygote load its shell, for the only call that it will have. It is not put behind a wall: the shell would not be.
+    pub(super) fn load_for_one(&self) {
+        if let Some(zygote) = self.stock().zygote.as_ref().filter(|zygote| zygote.begin_fence()) {
+            zygote.load();
+        }
     }
 
     /// Sees which members have become ready; their end wakes the reactor from then on. When to look again if some are not

@@ -87,7 +87,7 @@ pub(crate) struct Told {
     pub(crate) step: u32,
     /// For a failure: an `errno`.
     pub(crate) errno: i32,
-    /// For [`Told::READY`]: whether the view's shell can be kept warm.
+    /// For [`Told::CALIBRATED`]: whether the view's shell can be kept warm; for [`Told::COPIES`]: whether it is copied.
     pub(crate) warm: u32,
     /// Of the order.
     pub(crate) id: u64,
@@ -111,6 +111,8 @@ impl Told {
     pub(crate) const UPPER: u32 = 7;
     /// What commands see of the workspace through its layer is the descriptor; said once, before `READY`.
     pub(crate) const MERGED: u32 = 8;
+    /// Whether members that are made from now on can be given copies of the shell (`warm`); said when that changes.
+    pub(crate) const COPIES: u32 = 9;
 }
 
 /// The head of a request to a member; `length` bytes follow, or lie in a file that is the last descriptor (only in an

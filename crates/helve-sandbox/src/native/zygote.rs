@@ -98,6 +98,8 @@ pub(super) struct Zygote {
     started: AtomicU8,
     /// Whether it was told to load its shell.
     loading: AtomicBool,
+    /// Whether it has said that it has, and members get copies.
+    copies: AtomicBool,
     ready: AtomicBool,
     /// A [`Warm`].
     warm: AtomicU8,
@@ -136,6 +138,7 @@ impl Zygote {
             fencing: AtomicBool::new(false),
             started: AtomicU8::new(0),
             loading: AtomicBool::new(false),
+            copies: AtomicBool::new(false),
             ready: AtomicBool::new(false),
             warm: AtomicU8::new(Warm::Unknown as u8),
             failures: AtomicU8::new(0),
@@ -188,10 +191,19 @@ impl Zygote {
         let _ = self.started.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     }
 
-    /// Has it load its shell, so that members can be given copies, if that pays. Said once.
+    /// Whether shells are started so often that it pays to load one.
+    pub(super) fn starts_many(&self) -> bool {
+        self.started.load(Ordering::Relaxed) >= LOADED_AFTER
+    }
+
+    /// Whether a shell that is started for a call is a copy.
+    pub(super) fn copies(&self) -> bool {
+        self.copies.load(Ordering::Relaxed)
+    }
+
+    /// Has it load its shell, so that members can be given copies. Said once.
     pub(super) fn load(&self) {
-        let pays = self.started.load(Ordering::Relaxed) >= LOADED_AFTER;
-        if pays && !self.loading.swap(true, Ordering::Relaxed) {
+        if !self.loading.swap(true, Ordering::Relaxed) {
             // Without this, shells are executed.
             let _ = socket::send(self.control(), &[&LOAD.to_ne_bytes()], &[]);
         }
@@ -338,6 +350,7 @@ impl Zygote {
                 let warm = if told.warm == 1 { Warm::Yes } else { Warm::No };
                 self.warm.store(warm as u8, Ordering::Relaxed);
             }
+            Told::COPIES => self.copies.store(told.warm == 1, Ordering::Relaxed),
             Told::BROKEN => self.fail(told),
             Told::GUARDED => drop(self.unanswered.fetch_sub(1, Ordering::Relaxed)),
             // Without its guard nothing may run in it.

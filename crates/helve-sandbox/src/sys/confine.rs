@@ -13,7 +13,7 @@ use crate::confine::landlock::{Handled, Version};
 use crate::confine::seccomp::Filter;
 
 /// How capabilities are read and written: version 3, of this process.
-const CAPABILITIES: [u32; 2] = [0x2008_0522, 0];
+pub(super) const CAPABILITIES: [u32; 2] = [0x2008_0522, 0];
 
 /// `prctl` with numbers only.
 fn control(option: c_int, value: c_ulong) -> Result<(), c_int> {
@@ -92,33 +92,31 @@ pub(crate) fn empty_bounding_set() -> Result<(), c_int> {
     Ok(())
 }
 
-/// Lets a program that this process executes have its capabilities, if it asks for them by [`keep_capabilities`]. To be
-/// called before the bounding set is emptied.
-pub(crate) fn offer_capabilities() -> Result<(), c_int> {
+/// What it takes to enter the namespaces of a process.
+const TO_ENTER: [u32; 2] = [21, 18];
+
+/// Lets a program that this process executes enter namespaces, if it asks for that by [`keep_right_to_enter`]. To be called
+/// before the bounding set is emptied.
+pub(crate) fn offer_right_to_enter() -> Result<(), c_int> {
     let mut sets = [0_u32; 6];
     // SAFETY: the structures have the layout of version 3 (two words; two times effective, permitted, inheritable) and live
     // through the calls.
     unsafe {
         syscall!(libc::SYS_capget, CAPABILITIES.as_ptr(), sets.as_mut_ptr())?;
-        let [_, permitted, inheritable, _, permitted_high, inheritable_high] = &mut sets;
-        (*inheritable, *inheritable_high) = (*permitted, *permitted_high);
+        let [_, _, inheritable, ..] = &mut sets;
+        *inheritable |= TO_ENTER.map(|capability| 1 << capability).iter().sum::<u32>();
         syscall!(libc::SYS_capset, CAPABILITIES.as_ptr(), sets.as_ptr())
     }
     .map(drop)
 }
 
-/// Has the program that this process executes next have its capabilities. They must have been offered.
-pub(crate) fn keep_capabilities() -> Result<(), c_int> {
-    for capability in 0..64 {
+/// Has the program that this process executes next be able to enter namespaces. It must have been offered.
+pub(crate) fn keep_right_to_enter() -> Result<(), c_int> {
+    for capability in TO_ENTER {
         // SAFETY: plain numbers.
-        match unsafe {
+        unsafe {
             syscall!(libc::SYS_prctl, libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_RAISE, capability, 0, 0)
-        } {
-            Ok(_) => {}
-            // The first that the kernel does not know.
-            Err(libc::EINVAL) if capability > 0 => return Ok(()),
-            Err(errno) => return Err(errno),
-        }
+        }?;
     }
     Ok(())
 }

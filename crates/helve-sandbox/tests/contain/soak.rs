@@ -4,11 +4,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use helve_core::{Exit, LimitHit, SandboxChoice, ShellBackend, ShellJob};
+use helve_sandbox::PoolSize;
 
-use crate::common::{
-    LIMITS, User, alone, backend, block_on, choice_of_role, play, role, run, shell, token, view, within,
-    works,
-};
+use crate::common::{LIMITS, User, alone, block_on, play, role, run, shell, token, view, within, works};
 use crate::survivors::{self, Holdings};
 
 /// `many` where endurance is asked for, else `few`.
@@ -22,7 +20,7 @@ fn endure(test: &str, user: User) {
     // Only the role's own temporary files are counted.
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o1777)).unwrap();
-    play(role.env("ROLE_SANDBOX", "native").env("TMPDIR", folder.path()));
+    play(role.env("TMPDIR", folder.path()));
     let left: Vec<_> = folder.path().read_dir().unwrap().collect();
     assert!(left.is_empty(), "temporary files are left: {left:?}");
 }
@@ -57,12 +55,15 @@ struct Bench {
     folder: tempfile::TempDir,
 }
 
-fn bench(choice: &SandboxChoice) -> Bench {
+/// The pools that are tried: from an ordinary one commands get shells that stand ready, without one copies of a loaded shell.
+const POOLS: [PoolSize; 2] = [PoolSize { warm: 2, parked: 1 }, PoolSize::NONE];
+
+fn bench(pool: PoolSize) -> Bench {
     let folder = tempfile::tempdir().unwrap();
     let token = token();
     let mut view = view(folder.path(), Path::new("/home/user"));
     view.env.insert("CALL_TOKEN".to_owned(), token.clone());
-    Bench { backend: backend(choice, view, LIMITS), token, folder }
+    Bench { backend: helve_sandbox::native(view, LIMITS, pool).unwrap(), token, folder }
 }
 
 /// Waits until the sandbox has nothing more to do, as far as can be seen from outside.
@@ -111,11 +112,14 @@ fn ends(bench: Bench) {
 #[test]
 #[ignore = "played as a process of its own by the tests above"]
 fn role_calls() {
-    let (_, choice) = choice_of_role();
-    if !works(&choice) {
+    if !works(&SandboxChoice::Native) {
         return;
     }
-    let bench = bench(&choice);
+    POOLS.into_iter().for_each(endure_calls);
+}
+
+fn endure_calls(pool: PoolSize) {
+    let bench = bench(pool);
     let texts =
         ["true", "echo x", "sleep 600 & echo y", "seq 1000 | tail -n 1", "exit 3", "echo z > f; mktemp"];
     let calls = |number: usize| {
@@ -129,9 +133,9 @@ fn role_calls() {
     calls(200);
     let before = settled();
     let start = Instant::now();
-    let number = number(20_000, 600);
+    let number = number(20_000, 600) / POOLS.len();
     calls(number);
-    println!("{number} calls in {:?}", start.elapsed());
+    println!("{number} calls in {:?} with {pool:?}", start.elapsed());
     compare(before, settled());
     ends(bench);
 }
@@ -139,11 +143,14 @@ fn role_calls() {
 #[test]
 #[ignore = "played as a process of its own by the tests above"]
 fn role_kills() {
-    let (_, choice) = choice_of_role();
-    if !works(&choice) {
+    if !works(&SandboxChoice::Native) {
         return;
     }
-    let bench = bench(&choice);
+    POOLS.into_iter().for_each(endure_kills);
+}
+
+fn endure_kills(pool: PoolSize) {
+    let bench = bench(pool);
     let texts = [
         "sleep 600",
         "setsid sleep 600 & setsid -f sleep 600; wait; sleep 600",
@@ -176,11 +183,14 @@ fn role_kills() {
     };
     kills(60);
     let before = settled();
-    let number = number(10_000, 200);
+    let number = number(10_000, 200) / POOLS.len();
     let mut late = kills(number);
     late.sort_unstable();
     let (median, p99) = (late[late.len() / 2], late[late.len() * 99 / 100]);
-    println!("{number} kills: latency median {median:?}, p99 {p99:?}, most {:?}", late[late.len() - 1]);
+    println!(
+        "{number} kills with {pool:?}: latency median {median:?}, p99 {p99:?}, most {:?}",
+        late[late.len() - 1]
+    );
     assert!(p99 <= within(Duration::from_secs(1)), "p99 of the kill latency is {p99:?}");
     compare(before, settled());
     ends(bench);

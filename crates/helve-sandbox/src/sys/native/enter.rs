@@ -78,7 +78,7 @@ impl Ahead {
         let null =
             rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).at(Step::Mounts)?;
         // A shell that is loaded to be copied enters the namespaces of members.
-        confine::offer_capabilities().at(Step::Capabilities)?;
+        confine::offer_right_to_enter().at(Step::Capabilities)?;
         confine::empty_bounding_set().at(Step::Capabilities)?;
         confine::no_new_privs().at(Step::Capabilities)?;
         let version = confine::landlock_version().at(Step::Landlock)?;

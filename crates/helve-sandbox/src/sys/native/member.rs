@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Both run in the zygote's memory until the command executes its program: raw system calls only, no allocation, no `errno`,
-//! and nothing is written outside their slot. The init has no capability any more when the command starts, and it cannot be
+//! and nothing is written outside their slot. Where the shell is loaded, the command is a copy of that instead (`mould`), and
+//! never in this memory. The init has no capability any more when the command starts, and it cannot be
 //! traced or read: the memory is marked as not to be looked at. When it ends, for whatever reason, the kernel ends everything
 //! in its namespace. It ends when its command does, when Helve closes its socket, and when the zygote dies.
 
@@ -83,7 +84,10 @@ fn live(slot: *mut Slot, member: &Given, world: &World) -> Result<Report, Failur
     mount_system(member.kit)?;
     confine::drop_capabilities().at(Step::Capabilities)?;
     Slot::reach(slot, Stage::All);
-    let copy = copied.and_then(|(mould, text)| start_copy(slot, member, world, (mould, text)));
+    let copy = match copied {
+        Some(copied) => start_copy(slot, member, world, copied)?,
+        None => None,
+    };
     if copy.is_some() {
         wind_up(clock);
     }
@@ -142,11 +146,22 @@ fn start_copy(
     member: &Given,
     world: &World,
     (mould, text): (mould::Given, &[u8]),
-) -> Option<pid_t> {
-    let own = if member.kit.is_none() { Some(ruleset(world, None).ok()?) } else { None };
-    let rules = own.as_ref().map(AsRawFd::as_raw_fd).or(member.kit.map(|kit| kit.rules))?;
-    Slot::hand(slot, mould.copy(member, text, rules, world.null.as_raw_fd())?);
-    Some(mould::COPY)
+) -> Result<Option<pid_t>, Failure> {
+    let null = world.null.as_raw_fd();
+    let listener = match member.kit {
+        Some(kit) => mould.copy(member, text, kit.rules, null),
+        None => mould.copy(member, text, ruleset(world, None)?.as_raw_fd(), null),
+    }
+    .at(Step::Process)?;
+    let Some(listener) = listener else {
+        Slot::got_no_copy(slot);
+        return Ok(None);
+    };
+    if member.group != NONE {
+        close(member.group);
+    }
+    Slot::hand(slot, listener);
+    Ok(Some(mould::COPY))
 }
 
 fn not_started(step: Step, errno: c_int) -> Report {

@@ -16,10 +16,10 @@
 //! then. What it shares with other copies is where things lie in its memory and the kernel's random bytes for it
 //! (`AT_RANDOM`); and as with a warm shell `/proc/PID/cmdline` has zeros after the text.
 //!
-//! The mould has the capabilities of the zygote in its user namespace, because only with them can it enter others. So it
-//! runs nothing but what the zygote would run itself: a shell and libraries that no command can have changed
-//! ([`may_be_copied`]), up to the first instruction, and then `code`. A copy that cannot do all of its steps ends, and its
-//! init starts the shell in the ordinary way, which says what is wrong.
+//! The mould may enter the namespaces of members, which is a right that no command may get. So nothing of a workspace has a
+//! say in what is loaded ([`may_be_copied`]); and whatever is loaded, it is followed all the way to the first instruction, and
+//! may map and read files there and do nothing else ([`is_harmless`]). After that the mould runs `code` alone. A copy that cannot
+//! take all of its steps ends, and its init starts the shell in the ordinary way, which says what is wrong.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -38,15 +38,16 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use helve_core::Explain;
-use libc::{c_int, pid_t};
+use libc::{c_int, c_long, pid_t};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::process::{Pid, PidfdFlags, Signal};
 
-use super::failure::{At, Failure};
 use super::trace::{self, Event};
 use super::world::World;
 use crate::native::setup::{Place, Setup};
-use crate::native::wire::Step;
 use crate::sys::confine;
+use crate::sys::report::errno;
 
 pub(super) use order::COPY;
 
@@ -84,6 +85,8 @@ fn is_read_only(path: &CStr) -> bool {
 /// The zygote's record of a mould. It ends with it.
 pub(super) struct Mould {
     pid: pid_t,
+    /// The same for good: a number is used again once its process has been waited for.
+    process: OwnedFd,
     /// Where copies are asked for.
     orders: OwnedFd,
 }
@@ -104,19 +107,26 @@ impl Given {
 
 impl Mould {
     /// Loads the shell. To be called in the zygote, whose one thread is followed by nobody.
-    pub(super) fn make(world: &World) -> Result<Mould, Failure> {
-        let (orders, theirs) =
-            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-                .at(Step::Process)?;
+    pub(super) fn make(world: &World) -> Result<Mould, c_int> {
+        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        let pair = rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None);
+        let (orders, theirs) = pair.map_err(Errno::raw_os_error)?;
+        let zygote = rustix::process::getpid();
         // SAFETY: this process has one thread; the child makes only plain system calls, see `load`.
-        let pid = match unsafe { libc::fork() } {
-            -1 => return Err((Step::Process, crate::sys::report::errno())),
-            0 => load(world, theirs.as_fd()),
+        let child = match unsafe { libc::fork() } {
+            -1 => return Err(errno()),
+            0 => load(world, theirs.as_fd(), zygote),
             pid => pid,
         };
+        let pid = Pid::from_raw(child).ok_or(libc::ESRCH)?;
+        let process = rustix::process::pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| {
+            // It has not been waited for, so the number is still its own.
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+            errno.raw_os_error()
+        })?;
         // From here on it ends with this value.
-        let mould = Mould { pid, orders };
-        mould.equip(world).at(Step::Process)?;
+        let mould = Mould { pid: child, process, orders };
+        mould.equip(world)?;
         Ok(mould)
     }
 
@@ -133,9 +143,8 @@ impl Mould {
     /// Follows it to its first instruction, gives it what it needs, and lets it go.
     fn equip(&self, world: &World) -> Result<(), c_int> {
         let start = trace::wait_for_exec(self.pid, &mut trace::standstill)?;
-        let word = trace::peek(self.pid, start.entry)?;
-        trace::run_to(self.pid, start.entry, word, &mut trace::standstill)?;
-        let hand = Hand { pid: self.pid, entry: start.entry, word };
+        let hand = Hand { pid: self.pid, entry: start.entry, word: trace::peek(self.pid, start.entry)? };
+        trace::run_to_by(self.pid, hand.entry, hand.word, || hand.load())?;
         code::install(&hand, world, &start)?;
         trace::resume(libc::PTRACE_DETACH, self.pid, 0)
     }
@@ -143,21 +152,24 @@ impl Mould {
 
 impl Drop for Mould {
     fn drop(&mut self) {
-        // SAFETY: it is an own child; the zygote reaps it with its members, and forgets it when it has.
-        let _ = unsafe { libc::kill(self.pid, libc::SIGKILL) };
+        // The zygote reaps it with its members.
+        let _ = rustix::process::pidfd_send_signal(&self.process, Signal::KILL);
     }
 }
 
 /// Becomes the shell, in a new process. Never returns; allocates nothing.
-fn load(world: &World, orders: BorrowedFd<'_>) -> ! {
+fn load(world: &World, orders: BorrowedFd<'_>, zygote: Pid) -> ! {
     let become_shell = || -> Result<(), c_int> {
         // SAFETY: plain numbers; the signal set lives through the call.
         unsafe {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            if rustix::process::getppid() != Some(zygote) {
+                return Err(libc::ESRCH);
+            }
             libc::umask(world.umask as libc::mode_t);
             let none = crate::sys::launch::empty_set();
             libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
-            // The order in which these are put in their places keeps the last one from being covered before.
+            // Out of the way of the places that they are put in.
             let orders = libc::fcntl(orders.as_raw_fd(), libc::F_DUPFD, 10);
             let null = libc::fcntl(world.null.as_raw_fd(), libc::F_DUPFD, 10);
             for (from, to) in [(null, 0), (null, 1), (null, 2), (orders, code::ORDERS)] {
@@ -169,7 +181,7 @@ fn load(world: &World, orders: BorrowedFd<'_>) -> ! {
             // A file system that does not answer must not keep the zygote.
             libc::alarm(LOADED_WITHIN);
         }
-        confine::keep_capabilities()?;
+        confine::keep_right_to_enter()?;
         trace::ask()
     };
     // SAFETY: the texts end with NUL, the lists with a null pointer. Leaves at once where that fails.
@@ -181,7 +193,51 @@ fn load(world: &World, orders: BorrowedFd<'_>) -> ! {
     }
 }
 
-/// A mould that stands before its first instruction, and can be made to make system calls there.
+/// Whether a system call, of which the arguments are given, only serves to map and read files: what a loader does, and what
+/// the C library does before the program itself begins.
+fn is_harmless(number: u64, arguments: [u64; 6]) -> bool {
+    let writes = |flags: u64| flags as c_int & (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) != 0;
+    let [_, second, third, ..] = arguments;
+    match c_long::try_from(number).unwrap_or(-1) {
+        libc::SYS_open => !writes(second),
+        libc::SYS_openat => !writes(third),
+        libc::SYS_prlimit64 => third == 0,
+        number => HARMLESS.contains(&number),
+    }
+}
+
+const HARMLESS: [c_long; 28] = [
+    libc::SYS_access,
+    libc::SYS_arch_prctl,
+    libc::SYS_brk,
+    libc::SYS_close,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_fstat,
+    libc::SYS_getegid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getpid,
+    libc::SYS_getrandom,
+    libc::SYS_getuid,
+    libc::SYS_lseek,
+    libc::SYS_madvise,
+    libc::SYS_mmap,
+    libc::SYS_mprotect,
+    libc::SYS_munmap,
+    libc::SYS_newfstatat,
+    libc::SYS_pread64,
+    libc::SYS_read,
+    libc::SYS_readlink,
+    libc::SYS_readlinkat,
+    libc::SYS_rseq,
+    libc::SYS_set_robust_list,
+    libc::SYS_set_tid_address,
+    libc::SYS_statx,
+    libc::SYS_uname,
+];
+
+/// A mould that is followed. Once it stands before its first instruction, it can be made to make system calls there.
 struct Hand {
     pid: pid_t,
     entry: u64,
@@ -190,8 +246,29 @@ struct Hand {
 }
 
 impl Hand {
+    /// Lets it be loaded until a trap stops it, and looks at every system call before it is made.
+    fn load(&self) -> Result<(), c_int> {
+        let mut begins = true;
+        loop {
+            trace::resume(libc::PTRACE_SYSCALL, self.pid, 0)?;
+            match trace::wait(self.pid, &mut trace::standstill)? {
+                Event::Signal(libc::SIGTRAP) => return Ok(()),
+                Event::Call => {
+                    let now = self.registers()?;
+                    let arguments = [now.rdi, now.rsi, now.rdx, now.r10, now.r8, now.r9];
+                    if begins && !is_harmless(now.orig_rax, arguments) {
+                        return Err(libc::EPERM);
+                    }
+                    begins = !begins;
+                }
+                Event::Signal(_) => return Err(libc::EINTR),
+                Event::Gone(_) => return Err(trace::GONE),
+            }
+        }
+    }
+
     /// Makes it make a system call.
-    fn call(&self, number: libc::c_long, arguments: [u64; 6]) -> Result<u64, c_int> {
+    fn call(&self, number: c_long, arguments: [u64; 6]) -> Result<u64, c_int> {
         const INSTRUCTION: u64 = 0x050f;
         let before = self.registers()?;
         trace::poke(self.pid, self.entry, self.word & !0xffff | INSTRUCTION)?;
@@ -287,6 +364,30 @@ mod tests {
             free.mounts.push((path.into(), Place::ReadWrite));
             assert!(!is_steered(&free), "{path}");
         }
+    }
+
+    #[test]
+    fn a_loader_may_read_and_nothing_else() {
+        let of = |number: c_long, arguments: [c_int; 3]| {
+            let [a, b, c] = arguments.map(|argument| argument as u64);
+            is_harmless(number as u64, [a, b, c, 0, 0, 0])
+        };
+        assert!(of(libc::SYS_openat, [libc::AT_FDCWD, 1, libc::O_RDONLY | libc::O_CLOEXEC]));
+        assert!(of(libc::SYS_prlimit64, [0, 3, 0]));
+        assert!(of(libc::SYS_mmap, [0, 4096, libc::PROT_READ | libc::PROT_EXEC]));
+        for flags in [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT, libc::O_RDONLY | libc::O_TRUNC] {
+            assert!(!of(libc::SYS_openat, [libc::AT_FDCWD, 1, flags]), "{flags}");
+            assert!(!of(libc::SYS_open, [1, flags, 0]), "{flags}");
+        }
+        assert!(!of(libc::SYS_prlimit64, [0, 3, 1]));
+        for number in
+            [libc::SYS_clone, libc::SYS_kill, libc::SYS_write, libc::SYS_rt_sigaction, libc::SYS_setns]
+        {
+            assert!(!of(number, [0; 3]), "{number}");
+        }
+        // Numbers of the other convention of this machine.
+        assert!(!is_harmless(0x4000_0000 | libc::SYS_read as u64, [0; 6]));
+        assert!(!is_harmless(u64::MAX, [0; 6]));
     }
 
     #[test]

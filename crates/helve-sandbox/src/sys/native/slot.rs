@@ -53,6 +53,8 @@ pub(super) struct Slot {
     listener: AtomicI32,
     /// How far the init is with the member's mounts: a [`Stage`].
     stage: AtomicU32,
+    /// 1 if a copy of the shell was asked for, and there is none.
+    uncopied: AtomicU32,
     /// Why the command could not be started: a `wire::Step`, or 0.
     pub(super) failed_step: AtomicU32,
     /// The `errno` of that.
@@ -71,8 +73,8 @@ pub(super) enum Stage {
     All = 2,
 }
 
-/// Working memory of one process at a time: the zygote's until the member is made, then the command's, or the init's
-/// where the command is a shell that stands still.
+/// Working memory of one process at a time: the zygote's until the member is made, then the init's until it makes the
+/// command's process, then that one's, or the init's where the command is a shell that stands still.
 pub(super) struct Own {
     /// A request, as it came.
     pub(super) request: [u8; size_of::<Request>() + INLINE_BYTES],
@@ -148,6 +150,18 @@ impl Slot {
         unsafe { &(*slot).pid }.load(Ordering::Relaxed)
     }
 
+    /// Says, in the init, that it got no copy.
+    pub(super) fn got_no_copy(slot: *const Slot) {
+        // SAFETY: the slot outlives its processes, and the number is atomic.
+        unsafe { &(*slot).uncopied }.store(1, Ordering::Relaxed);
+    }
+
+    /// Whether its init has said so.
+    pub(super) fn is_uncopied(slot: *const Slot) -> bool {
+        // SAFETY: slots are never given back, and the number is atomic.
+        unsafe { &(*slot).uncopied }.load(Ordering::Relaxed) == 1
+    }
+
     /// Says what its member is. Only for a free slot.
     pub(super) fn give(slot: *mut Slot, given: Given) {
         // SAFETY: nobody uses a free slot, and no reference into it exists.
@@ -155,6 +169,7 @@ impl Slot {
             (&raw mut (*slot).given).cast::<Given>().write(given);
             (*slot).failed_step.store(0, Ordering::Relaxed);
             (*slot).stage.store(0, Ordering::Relaxed);
+            (*slot).uncopied.store(0, Ordering::Relaxed);
             (*slot).listener.store(UNSAID, Ordering::Relaxed);
         }
     }

@@ -162,12 +162,24 @@ pub(super) fn resume(how: c_uint, child: pid_t, signal: c_int) -> Result<(), c_i
 
 /// Lets a stopped child run to the instruction at `place`, where the word `code` lies, and stop before it.
 pub(super) fn run_to(child: pid_t, place: u64, code: u64, idle: Idle<'_>) -> Result<(), c_int> {
+    run_to_by(child, place, code, || {
+        resume(libc::PTRACE_CONT, child, 0)?;
+        run_to_trap(child, idle)
+    })
+}
+
+/// The same, in the way of `run`: it lets the child go, and returns when a trap has stopped it.
+pub(super) fn run_to_by(
+    child: pid_t,
+    place: u64,
+    code: u64,
+    run: impl FnOnce() -> Result<(), c_int>,
+) -> Result<(), c_int> {
     if peek(child, place)? != code {
         return Err(libc::ENOEXEC);
     }
     poke(child, place, code & !0xff | BREAKPOINT)?;
-    resume(libc::PTRACE_CONT, child, 0)?;
-    run_to_trap(child, idle)?;
+    run()?;
     if instruction(child)? != place.wrapping_add(1) {
         return Err(libc::ENOEXEC);
     }

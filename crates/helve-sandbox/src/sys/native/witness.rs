@@ -25,7 +25,7 @@ mod text;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
-use helve_core::Explain;
+use helve_core::{CallGroup, Explain};
 use libc::{c_int, c_short, pid_t};
 
 use super::guards::{EMPTY_DIRECTORY, EMPTY_FILE};
@@ -44,6 +44,9 @@ use look::Sight;
 pub(super) struct Witness {
     filter: Filter,
     asking: Asking,
+    /// What that filter is made from.
+    explain: Explain,
+    granted: Vec<CallGroup>,
     /// Whether commands ask so often that they and their init are best on one processor.
     asks_often: bool,
     /// Whether the network is one of its own, in which nobody is reached.
@@ -68,6 +71,8 @@ impl Witness {
         Some(Witness {
             filter: seccomp::watching(&setup.system_calls, Watching { explain, environment }),
             asking,
+            explain,
+            granted: setup.system_calls.clone(),
             asks_often: explain == Explain::Full,
             own_network: setup.own_network,
             root: rustix::fs::fstat(&template.root).ok()?.st_dev,
@@ -79,9 +84,12 @@ impl Witness {
         })
     }
 
-    /// The filter that asks, and the flags with which it is installed.
-    pub(super) fn asking_filter(&self) -> (&Filter, u64) {
-        (&self.filter, self.asking.flags())
+    /// The filter that asks, for a copy of a shell, and the flags with which it is installed. A copy executes nothing of its
+    /// own, and its memory is not to hold an address of this process.
+    pub(super) fn filter_for_copies(&self) -> (Filter, u64) {
+        // Nobody's environment lies there.
+        let watching = Watching { explain: self.explain, environment: u64::MAX };
+        (seccomp::watching(&self.granted, watching), self.asking.flags())
     }
 
     /// Installs, in the command's process, the filter that asks, and gives its descriptor; the plain one, and gives

@@ -139,6 +139,7 @@ fn live(control: OwnedFd, owner: Option<Ids>, processors: Option<Processors>) ->
         wants_kit: true,
         mould: None,
         wants_mould: false,
+        uncopied: 0,
     }
     .serve()
 }
@@ -150,6 +151,8 @@ fn begin(control: &OwnedFd) -> io::Result<c_int> {
     let umask = unsafe {
         libc::setsid();
         libc::prctl(libc::PR_SET_NAME, c"helve-zygote".as_ptr());
+        // Whatever a shell that is copied leaves behind is waited for here.
+        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
         let mut every = launch::empty_set();
         libc::sigfillset(&mut every);
         libc::sigprocmask(libc::SIG_SETMASK, &every, ptr::null_mut());
@@ -208,7 +211,12 @@ struct Zygote {
     mould: Option<Mould>,
     /// Whether it is to be loaded when there is time; once.
     wants_mould: bool,
+    /// How many members in a row asked for a copy and got none.
+    uncopied: u32,
 }
+
+/// After so many members in a row that got no copy, none asks for one any more.
+const MOST_UNCOPIED: u32 = 2;
 
 /// The longest message: an order with a request inside.
 const MESSAGE_BYTES: usize = size_of::<Make>() + size_of::<Request>() + INLINE_BYTES;
@@ -228,8 +236,8 @@ impl Zygote {
             match unsafe { libc::poll(watched.as_mut_ptr(), 2, timeout) } {
                 -1 if errno() != libc::EINTR => return Err(io::Error::last_os_error()),
                 0 if self.wants_mould => {
-                    self.mould = Mould::make(self.world).ok();
                     self.wants_mould = false;
+                    self.set_mould(Mould::make(self.world).ok())?;
                 }
                 0 => {
                     self.kit = Kit::make(self.world).ok();
@@ -247,7 +255,7 @@ impl Zygote {
             if watched[1].revents != 0 {
                 let mut signals = [0_u8; 512];
                 while rustix::io::read(&ended, &mut signals).is_ok_and(|count| count > 0) {}
-                self.reap();
+                self.reap()?;
             }
         }
     }
@@ -454,20 +462,39 @@ impl Zygote {
         Some(slot)
     }
 
+    /// Says whether there is a shell that is copied, if that changes.
+    fn set_mould(&mut self, mould: Option<Mould>) -> io::Result<()> {
+        let (was, is) = (self.mould.is_some(), mould.is_some());
+        self.mould = mould;
+        if was == is {
+            return Ok(());
+        }
+        tell(&self.control, Told { tag: Told::COPIES, step: 0, errno: 0, warm: u32::from(is), id: 0 }, None)
+    }
+
     /// Takes ended members away, and their memory back.
-    fn reap(&mut self) {
+    fn reap(&mut self) -> io::Result<()> {
         while let Some(pid) = ended_child() {
             if self.mould.as_ref().is_some_and(|mould| mould.pid() == pid) {
-                self.mould = None;
+                self.set_mould(None)?;
             }
             let slot = self.slots.iter().find(|slot| Slot::pid(**slot) == pid);
             if let Some(slot) = slot {
                 // SAFETY: its init is gone, and with it everything in its pid namespace: nobody uses the slot.
-                unmap_request(unsafe { Slot::given(*slot) }.long);
+                let given = unsafe { Slot::given(*slot) };
+                unmap_request(given.long);
+                let uncopied = Slot::is_uncopied(*slot);
+                if given.mould.is_some() {
+                    self.uncopied = if uncopied { self.uncopied + 1 } else { 0 };
+                }
                 Slot::release(*slot);
                 self.wants_kit = self.kit.is_none();
             }
+            if self.uncopied >= MOST_UNCOPIED {
+                self.set_mould(None)?;
+            }
         }
+        Ok(())
     }
 }
 

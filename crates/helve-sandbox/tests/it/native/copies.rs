@@ -44,7 +44,7 @@ const STATE: &str = r#"
 echo $$ $PPID $0 $- $# $PWD; umask; env | sort; sh -c 'echo $$ $PPID'
 cd /p*c/$$
 grep -E '^(Uid|Gid|Groups|Cap|NoNewPrivs|Seccomp|SigIgn|SigCgt|Threads|NSpid|NSpgid|NSsid|Name|Umask)' status; grep SigBlk ../self/status
-cat limits oom_score_adj comm; readlink exe cwd root; ls fd; readlink fd/0
+cat limits oom_score_adj comm cgroup personality coredump_filter timerslack_ns; readlink exe cwd root; ls fd; readlink fd/0
 cut -d' ' -f 4-8 stat; cut -d' ' -f 4-6 mountinfo | sort
 "#;
 
@@ -70,10 +70,17 @@ fn a_copy_is_in_every_respect_what_a_new_shell_is() {
                     assert!(copy.lines().any(|seen| seen.starts_with(line)), "{line} {copy}");
                 }
             }
+            // Of the mould's own memory it has only a page of instructions, which cannot be written.
+            let [new, copy] = [program(&[name, "-c", MAPPED]), job(MAPPED)].map(|job| output(&*backend, job));
+            let ([new, copy], page) = ([new.await, copy.await], "r-xp 00000000 00:00 0\n");
+            assert_eq!(copy.replacen(page, "", 1), new, "{shell}");
             assert!(is_copied(&*backend).await);
         }
     });
 }
+
+/// What of a shell's memory is no file's, without where it lies and what the kernel keeps there.
+const MAPPED: &str = r#"grep -v '[]/]' /p*c/$$/maps | cut -d' ' -f 2-5"#;
 
 #[test]
 fn every_copy_has_namespaces_and_directories_of_its_own() {
@@ -266,16 +273,72 @@ fn many_copies_at_once_are_each_their_own() {
         let calls: Vec<_> = (0..60)
             .map(|number| {
                 let backend = Arc::clone(&backend);
-                let text = format!("echo {number}; echo error {number} >&2; exit {}", number % 7);
+                let text = format!("echo {number} $PPID; echo error {number} >&2; exit {}", number % 7);
                 tokio::spawn(async move { run(&*backend, job(&text)).await })
             })
             .collect();
         for (number, call) in calls.into_iter().enumerate() {
             let (ended, collected) = call.await.unwrap();
             assert_eq!(ended.unwrap().exit, Exit::Code(i32::try_from(number % 7).unwrap()));
-            assert_eq!(collected.stdout, format!("{number}\n").into_bytes());
+            assert_eq!(collected.stdout, format!("{number} 1\n").into_bytes());
             assert_eq!(collected.stderr, format!("error {number}\n").into_bytes());
         }
         assert!(is_copied(&*backend).await);
     });
+}
+
+/// A program in a shell's place. It says where it lies, which is the same for all copies of one that is loaded.
+const STRANGE_SHELL: &str = r#"
+#include <stdio.h>
+extern int used;
+int main(void) { printf("%p %d\n", (void *)main, used); return 0; }
+"#;
+
+/// Its library, which makes a system call when it is loaded, if it was built so.
+const STRANGE_LIBRARY: &str = r#"
+#include <signal.h>
+#include <unistd.h>
+int used;
+#ifdef ACTS
+__attribute__((constructor)) static void act(void) { kill(getppid(), 0); }
+#endif
+"#;
+
+#[test]
+fn what_does_more_than_read_while_it_is_loaded_is_not_copied() {
+    if !native_works() {
+        return;
+    }
+    let (folder, programs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    open_to_all(programs.path());
+    let path = |name: &str| programs.path().join(name).display().to_string();
+    for (name, source) in [("shell.c", STRANGE_SHELL), ("library.c", STRANGE_LIBRARY)] {
+        std::fs::write(path(name), source).unwrap();
+    }
+    for (flag, copied) in [("-DQUIET", true), ("-DACTS", false)] {
+        let (shell, library) = (path(flag), path(&format!("lib{flag}.so")));
+        let [shell_source, library_source] = ["shell.c", "library.c"].map(path);
+        let built = [
+            vec!["-shared", "-fPIC", flag, "-o", &library, &library_source],
+            vec!["-pie", "-fPIE", "-o", &shell, &shell_source, &library],
+        ]
+        .map(|words| std::process::Command::new("cc").args(words).status());
+        match built {
+            [Ok(library), Ok(shell)] => assert!(library.success() && shell.success()),
+            _ => return println!("skipped: cc does not run"),
+        }
+        let mut view = with_shell(&shell, folder.path());
+        view.read_only.push(programs.path().to_owned());
+        let backend = native(view, PoolSize::NONE);
+        block_on(async {
+            let (mut last, mut same) = (String::new(), false);
+            for _ in 0..30 {
+                let place = output(&*backend, job("true")).await;
+                same |= place == last;
+                last = place;
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            assert_eq!(same, copied, "{flag}");
+        });
+    }
 }

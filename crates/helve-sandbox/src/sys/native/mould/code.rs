@@ -151,16 +151,24 @@ global_asm!(
     "add rbx, 64",
     "cmp rbx, [r12 + {END}]",
     "jne 6b",
-    // It becomes the shell.
-    "mov rdx, [r12 + {LAST}]",
-    "mov rax, [r12 + {ENTRY}]",
+    // It lets go of the mould's own memory, and becomes the shell.
+    "mov rbx, [r12 + {LAST}]",
+    "mov rbp, [r12 + {ENTRY}]",
+    "mov rdi, r12",
+    "mov esi, {MEMORY_BYTES}",
+    "mov eax, {MUNMAP}",
+    "syscall",
+    "test rax, rax",
+    "jnz 9f",
+    "mov rdx, rbx",
+    "mov rcx, rbp",
     "xor ebx, ebx",
     "xor ebp, ebp",
     "xor r12d, r12d",
-    "jmp rax",
-    // The process between may not have ended yet; everything else must go as it should.
+    "jmp rcx",
+    // The process between may still be there; everything else must go as it should.
     "7:",
-    "cmp qword ptr [rbx], {GETPPID}",
+    "cmp qword ptr [rbx], {KILL}",
     "jne 9f",
     "mov eax, {YIELD}",
     "syscall",
@@ -203,7 +211,9 @@ global_asm!(
     CLOSE_RANGE = const libc::SYS_close_range,
     EXIT = const libc::SYS_exit,
     EXIT_GROUP = const libc::SYS_exit_group,
-    GETPPID = const libc::SYS_getppid,
+    KILL = const libc::SYS_kill,
+    MUNMAP = const libc::SYS_munmap,
+    MEMORY_BYTES = const MEMORY_BYTES,
     YIELD = const libc::SYS_sched_yield,
 );
 
@@ -222,12 +232,12 @@ fn instructions() -> &'static [u8] {
 
 /// Gives a mould its memory, its instructions and its tape, and has it go on with them.
 pub(super) fn install(hand: &Hand, world: &World, start: &Start) -> Result<(), c_int> {
-    // What it has kept so far of its own start is for it alone.
+    // It was loaded in time.
     hand.call(libc::SYS_alarm, [0; 6])?;
     let at_start = hand.registers()?;
-    let own = Own::of(hand, at_start.rsp)?;
     let code = map(hand, CODE_BYTES, libc::PROT_READ | libc::PROT_EXEC)?;
     let memory = map(hand, MEMORY_BYTES, libc::PROT_READ | libc::PROT_WRITE)?;
+    let own = Own::take(hand, memory)?;
     let mut tape = Tape::new(memory, REST);
     let pieces: Vec<u64> = [(BETWEEN_FLAGS, 8), (BETWEEN_GROUP, 8)]
         .into_iter()

@@ -2,11 +2,9 @@
 
 use libc::{c_int, pid_t};
 
-use super::failure::Failure;
 use super::slot;
 use super::world::World;
 use crate::native::setup::Setup;
-use crate::native::wire::Step;
 
 /// The number that a copy would have.
 pub(super) const COPY: pid_t = 2;
@@ -25,8 +23,8 @@ pub(super) enum Given {}
 
 impl Mould {
     /// Always an error.
-    pub(super) fn make(_: &World) -> Result<Mould, Failure> {
-        Err((Step::Process, libc::ENOSYS))
+    pub(super) fn make(_: &World) -> Result<Mould, c_int> {
+        Err(libc::ENOSYS)
     }
 
     /// Its process.
@@ -47,7 +45,7 @@ impl Given {
     }
 
     /// A copy.
-    pub(super) fn copy(self, _: &slot::Given, _: &[u8], _: c_int, _: c_int) -> Option<c_int> {
+    pub(super) fn copy(self, _: &slot::Given, _: &[u8], _: c_int, _: c_int) -> Result<Option<c_int>, c_int> {
         match self {}
     }
 }

@@ -11,7 +11,7 @@ use super::super::warm::NOTHING;
 use super::Given;
 use super::code::{GIVEN, GROUP, Head};
 
-/// The number of a copy in its pid namespace, where the init has 1: that of every command.
+/// The number of a copy in its pid namespace, where the init has 1: that of every command that is the first.
 pub(in super::super) const COPY: pid_t = 2;
 
 /// The number of the process between, while it is there.
@@ -39,19 +39,19 @@ impl<const N: usize> Descriptors<N> {
 impl Given {
     /// Has the mould make a copy of the shell that runs `text` as the command of `member`, in the namespaces of the calling
     /// init and under `rules`; `null` stands for a control group that is not there. Where the init is asked about its calls,
-    /// if it is; none if there is no copy.
+    /// if it is; none if there is no copy, and will be none. An error says nothing of that.
     pub(in super::super) fn copy(
         self,
         member: &slot::Given,
         text: &[u8],
         rules: c_int,
         null: c_int,
-    ) -> Option<c_int> {
+    ) -> Result<Option<c_int>, c_int> {
         let mut pair = [NONE; 2];
         // SAFETY: the pair lives through the call.
         unsafe {
             let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-            syscall!(libc::SYS_socketpair, libc::AF_UNIX, kind, 0, pair.as_mut_ptr()).ok()?;
+            syscall!(libc::SYS_socketpair, libc::AF_UNIX, kind, 0, pair.as_mut_ptr())?;
         }
         let [near, far] = pair;
         let [_, output, error] = member.streams;
@@ -60,9 +60,9 @@ impl Given {
         let sent = self.send(text, [far, output, error, rules, group], born_elsewhere);
         // Nobody else holds it when the copy and the mould have let go of it.
         close(far);
-        let listener = sent.and_then(|()| hear(near));
+        let listener = if sent.is_ok() { hear(near) } else { Ok(None) };
         close(near);
-        listener.ok().flatten()
+        listener
     }
 
     fn send(self, text: &[u8], given: [c_int; GIVEN - 3], born_elsewhere: bool) -> Result<(), c_int> {
@@ -77,10 +77,11 @@ impl Given {
         let first =
             libc::iovec { iov_base: (&raw const head).cast_mut().cast(), iov_len: size_of_val(&head) };
         let mut pieces = [first, piece(text), piece(rest)];
-        let own = [c"/proc/self/ns/pid", c"/proc/self/ns/mnt", c"/proc/self/ns/ipc"].map(open_namespace);
+        let own = [c"/proc/self/ns/pid", c"/proc/self/ns/mnt", c"/proc/self/ns/ipc"]
+            .map(|path| open_namespace(path).unwrap_or(NONE));
         let [processes, mounts, queues] = own;
         let [far, output, error, rules, group] = given;
-        let mut control = Descriptors::new([processes?, mounts?, queues?, far, output, error, rules, group]);
+        let mut control = Descriptors::new([processes, mounts, queues, far, output, error, rules, group]);
         // SAFETY: all zero is a valid empty message header; every pointer leads to memory that lives through the call.
         let sent = unsafe {
             let mut message: libc::msghdr = std::mem::zeroed();
@@ -90,7 +91,8 @@ impl Given {
             message.msg_controllen = size_of_val(&control);
             syscall!(libc::SYS_sendmsg, self.orders, &raw const message, libc::MSG_NOSIGNAL)
         };
-        own.into_iter().flatten().for_each(close);
+        // One that could not be opened is refused with the message.
+        own.into_iter().filter(|namespace| *namespace != NONE).for_each(close);
         sent.map(drop)
     }
 }
@@ -103,7 +105,7 @@ fn open_namespace(path: &CStr) -> Result<c_int, c_int> {
     fd.map(|fd| fd as c_int)
 }
 
-/// Waits for the copy's word. None if it has ended without one.
+/// Waits for the copy's word. None if it has ended without one, or was never made.
 fn hear(near: c_int) -> Result<Option<c_int>, c_int> {
     let mut byte = 0_u8;
     let mut piece = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };

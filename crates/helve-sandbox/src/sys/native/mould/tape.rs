@@ -7,10 +7,12 @@ use libc::{c_int, c_long};
 
 use super::super::raw::{CloneArgs, syscall};
 use super::super::trace;
+use super::super::witness::Witness;
 use super::super::world::World;
 use super::Hand;
 use super::code::{ERROR, MOUNTS, NEXT, OUTPUT, QUEUES, RULES, WORD};
 use super::order::{BETWEEN, COPY};
+use crate::sys::confine;
 
 /// Memory of the mould's that is being written.
 pub(super) struct Tape {
@@ -60,15 +62,18 @@ pub(super) struct Own {
 }
 
 impl Own {
-    /// Reads it. `stack` is where the stack ends that the mould uses.
-    pub(super) fn of(hand: &Hand, stack: u64) -> Result<Own, c_int> {
-        /// What a mould has below its stack is nobody's.
-        const BELOW: u64 = 1024;
+    /// Reads it, and has the mould forget the sequences: code of its library would be gone on with where one is interrupted.
+    /// `place` is memory of the mould's own.
+    pub(super) fn take(hand: &Hand, place: u64) -> Result<Own, c_int> {
         const GET_TID_ADDRESS: u64 = 40;
         const GET_SEQUENCES: libc::c_uint = 0x420f;
-        let place = stack - BELOW;
+        const UNREGISTER: u64 = 1;
         hand.call(libc::SYS_prctl, [GET_TID_ADDRESS, place, 0, 0, 0, 0])?;
         let number = trace::peek(hand.pid, place)?;
+        // Another C library may keep something else there.
+        if number != 0 && trace::peek(hand.pid, number)? as u32 != hand.pid.cast_unsigned() {
+            return Err(libc::ENOSYS);
+        }
         let mut locks = [0_u64; 2];
         let [head, length] = &mut locks;
         // SAFETY: the kernel writes two words, which live through the call.
@@ -77,7 +82,11 @@ impl Own {
         let mut kept = [0_u64; 3];
         trace::request(GET_SEQUENCES, hand.pid, size_of_val(&kept) as u64, &raw mut kept as u64)?;
         let [sequences, sizes, _] = kept;
-        Ok(Own { number, locks, sequences: [sequences, sizes & u64::from(u32::MAX), sizes >> 32] })
+        let sequences @ [place, size, signature] = [sequences, sizes & u64::from(u32::MAX), sizes >> 32];
+        if place != 0 {
+            hand.call(libc::SYS_rseq, [place, size, UNREGISTER, signature, 0, 0])?;
+        }
+        Ok(Own { number, locks, sequences })
     }
 }
 
@@ -127,17 +136,18 @@ pub(super) fn steps(tape: &mut Tape, world: &World, own: &Own) -> Range<u64> {
         steps.add(libc::SYS_prlimit64, [0, u64::from(*resource), limit, 0], 0);
     }
     let listener = filter(tape, &mut steps, world);
-    // The process between has ended.
-    steps.add(libc::SYS_getppid, [], 1);
+    // The process between has ended, and has been waited for.
+    steps.add(libc::SYS_kill, [word(BETWEEN), 0], word(-libc::ESRCH));
     let directory = tape.place_bytes(world.template.workspace_path.as_bytes_with_nul());
     steps.add(libc::SYS_chdir, [directory], 0);
-    give_up_capabilities(tape, &mut steps);
+    // With the permitted ones the kernel takes those that a program would be given.
+    let (head, none) =
+        (tape.place_bytes(&confine::CAPABILITIES.map(u32::to_ne_bytes).concat()), tape.place(&[0; 3]));
+    steps.add(libc::SYS_capset, [head, none], 0);
     steps.add(libc::SYS_landlock_restrict_self, [word(RULES), 0], 0);
     for (from, to) in [(OUTPUT, 1), (ERROR, 2)] {
         steps.add(libc::SYS_dup3, [word(from), word(to), 0], word(to));
     }
-    say(tape, &mut steps, listener);
-    steps.add(libc::SYS_close_range, [3, word(c_int::MAX), 0], 0);
     let [list, size] = own.locks;
     if list != 0 {
         steps.add(libc::SYS_set_robust_list, [list, size], 0);
@@ -146,6 +156,9 @@ pub(super) fn steps(tape: &mut Tape, world: &World, own: &Own) -> Range<u64> {
     if place != 0 {
         steps.add(libc::SYS_rseq, [place, size, 0, signature], 0);
     }
+    // Whoever has heard this can count on it.
+    say(tape, &mut steps, listener);
+    steps.add(libc::SYS_close_range, [3, word(c_int::MAX), 0], 0);
     let first = tape.place(&steps.0);
     first..first + size_of_val(steps.0.as_slice()) as u64
 }
@@ -153,23 +166,14 @@ pub(super) fn steps(tape: &mut Tape, world: &World, own: &Own) -> Range<u64> {
 /// The filter. Where the init is asked about the copy's calls, if it is.
 fn filter(tape: &mut Tape, steps: &mut Steps, world: &World) -> Option<c_int> {
     const SET_MODE_FILTER: u64 = 1;
-    let asking = world.witness.as_ref().map(|witness| witness.asking_filter());
-    let (filter, flags) = asking.unwrap_or((&world.filter, 0));
-    let bytes = filter.bytes();
+    let asking = world.witness.as_ref().map(Witness::filter_for_copies);
+    let listener = asking.is_some().then_some(NEXT);
+    let (bytes, flags) =
+        asking.map_or_else(|| (world.filter.bytes(), 0), |(filter, flags)| (filter.bytes(), flags));
     let instructions = tape.place_bytes(&bytes);
     let program = tape.place(&[bytes.len() as u64 / 8, instructions]);
-    let listener = asking.map(|_| NEXT);
     steps.add(libc::SYS_seccomp, [SET_MODE_FILTER, flags, program], listener.map_or(0, word));
     listener
-}
-
-fn give_up_capabilities(tape: &mut Tape, steps: &mut Steps) {
-    const VERSION_3: u64 = 0x2008_0522;
-    let head = tape.place(&[VERSION_3]);
-    let none = tape.place(&[0; 3]);
-    steps.add(libc::SYS_capset, [head, none], 0);
-    let clear = [word(libc::PR_CAP_AMBIENT), word(libc::PR_CAP_AMBIENT_CLEAR_ALL), 0, 0, 0];
-    steps.add(libc::SYS_prctl, clear, 0);
 }
 
 /// One byte to the init, and with it where it is asked.

@@ -46,13 +46,15 @@ fn role_compares() {
     }
     let mut wrong = Vec::new();
     for shell in ["/bin/bash", "/bin/sh"] {
-        for lane in [Lane::Warm, Lane::Copied] {
+        for lane in lanes() {
             let texts = TRICKY.lines().map(|line| serde_json::from_str(line).unwrap());
             wrong.extend(compare(shell, lane, texts));
         }
     }
     wrong.extend(compare("/bin/bash", Lane::Warm, commands().into_iter()));
-    wrong.extend(compare("/bin/sh", Lane::Copied, commands().into_iter()));
+    if lanes().contains(&Lane::Copied) {
+        wrong.extend(compare("/bin/sh", Lane::Copied, commands().into_iter()));
+    }
     assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
 }
 
@@ -89,6 +91,11 @@ enum Lane {
     Copied,
 }
 
+/// Those that there are on this machine.
+fn lanes() -> Vec<Lane> {
+    if cfg!(target_arch = "x86_64") { vec![Lane::Warm, Lane::Copied] } else { vec![Lane::Warm] }
+}
+
 /// Waits until shells are copied: the room that is kept for a text shows it.
 async fn load(backend: &dyn ShellBackend) {
     for _ in 0..50 {
@@ -98,7 +105,7 @@ async fn load(backend: &dyn ShellBackend) {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert!(cfg!(not(target_arch = "x86_64")), "no shell was copied");
+    panic!("no shell was copied");
 }
 
 /// The differences between such a shell and a new one over all texts.

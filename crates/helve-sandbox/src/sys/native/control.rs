@@ -1,11 +1,12 @@
-//! The zygote's end of its control socket: whole messages, and descriptors with them.
+//! What the zygote hears: its control socket, whole messages and descriptors with them; and the end of its children.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use libc::c_int;
+use libc::{c_int, pid_t};
 
 use crate::native::wire::Told;
+use crate::sys::launch;
 
 /// The most descriptors of one message: talk, two outputs, three streams, a file, two of a control group.
 const MOST_DESCRIPTORS: usize = 9;
@@ -68,4 +69,23 @@ pub(super) fn tell(control: &OwnedFd, told: Told, descriptor: Option<BorrowedFd<
         }
     }
     Ok(())
+}
+
+/// A child that has ended, if there is one.
+pub(super) fn ended_child() -> Option<pid_t> {
+    let mut status = 0;
+    // SAFETY: `status` lives through the call.
+    let pid = unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG | libc::__WALL) };
+    (pid > 0).then_some(pid)
+}
+
+/// What can be read when a child has ended.
+pub(super) fn child_signals() -> io::Result<OwnedFd> {
+    let mut set = launch::empty_set();
+    // SAFETY: the set lives through both calls; the descriptor is new.
+    unsafe {
+        libc::sigaddset(&mut set, libc::SIGCHLD);
+        let fd = libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+        if fd == -1 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(fd)) }
+    }
 }

@@ -18,6 +18,7 @@ use super::warm::Stop;
 use super::world::World;
 use crate::native::notes::LOG_BYTES;
 use crate::native::wire::{INLINE_BYTES, MOST_TEXTS, Request};
+use crate::sys::report::errno;
 
 /// One stack. Its lowest page is left out of the address space, so that an overflow ends the process.
 const STACK_BYTES: usize = 64 * 1024;
@@ -118,6 +119,41 @@ pub(super) struct Long {
     pub(super) length: usize,
     pub(super) arguments: *mut *const c_char,
     pub(super) texts: usize,
+}
+
+impl Long {
+    /// Maps a request that came as a file, and makes room for the pointers to its texts.
+    pub(super) fn map(file: c_int, head: &Request) -> Result<Long, c_int> {
+        let length = head.length as usize;
+        let pointers = (head.texts as usize + 1) * size_of::<*const c_char>();
+        // SAFETY: new private mappings at places that the kernel chooses; the file is one that Helve has sealed off by giving
+        // away its last use.
+        unsafe {
+            let bytes =
+                libc::mmap(ptr::null_mut(), length.max(1), libc::PROT_READ, libc::MAP_PRIVATE, file, 0);
+            if bytes == libc::MAP_FAILED {
+                return Err(errno());
+            }
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let arguments = libc::mmap(ptr::null_mut(), pointers, protection, flags, -1, 0);
+            if arguments == libc::MAP_FAILED {
+                let errno = errno();
+                libc::munmap(bytes, length.max(1));
+                return Err(errno);
+            }
+            Ok(Long { bytes: bytes.cast(), length, arguments: arguments.cast(), texts: head.texts as usize })
+        }
+    }
+
+    /// Gives its memory back, once no process of its member is left.
+    pub(super) fn unmap(&self) {
+        // SAFETY: both were mapped by `map` with these sizes, and no process of the member is left.
+        unsafe {
+            libc::munmap(self.bytes.cast_mut().cast(), self.length.max(1));
+            libc::munmap(self.arguments.cast(), (self.texts + 1) * size_of::<*const c_char>());
+        }
+    }
 }
 
 impl Slot {

@@ -15,10 +15,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use libc::{c_int, pid_t};
+use libc::c_int;
 use rustix::process::Pid;
 
-use super::control::{receive, tell};
+use super::control::{child_signals, ended_child, receive, tell};
 use super::descriptors::keep_only;
 use super::enter::{Ahead, unshare};
 use super::failure::Failure;
@@ -396,7 +396,7 @@ impl Zygote {
             }
             if head.in_file == 1 {
                 let file = given.next().ok_or(broken)?;
-                member.long = Some(map_request(file, &head).map_err(|errno| (Step::Order, errno))?);
+                member.long = Some(Long::map(file, &head).map_err(|errno| (Step::Order, errno))?);
             } else if head.texts > MOST_TEXTS || head.length as usize != request.len() - size_of::<Request>()
             {
                 return Err(broken);
@@ -446,7 +446,7 @@ impl Zygote {
                 Ok(unsafe { OwnedFd::from_raw_fd(pidfd) })
             }
             Err(errno) => {
-                unmap_request(member.long);
+                member.long.inspect(Long::unmap);
                 Err((Step::Process, errno))
             }
         }
@@ -482,7 +482,7 @@ impl Zygote {
             if let Some(slot) = slot {
                 // SAFETY: its init is gone, and with it everything in its pid namespace: nobody uses the slot.
                 let given = unsafe { Slot::given(*slot) };
-                unmap_request(given.long);
+                given.long.inspect(Long::unmap);
                 let uncopied = Slot::is_uncopied(*slot);
                 if given.mould.is_some() {
                     self.uncopied = if uncopied { self.uncopied + 1 } else { 0 };
@@ -495,55 +495,5 @@ impl Zygote {
             }
         }
         Ok(())
-    }
-}
-
-/// Maps a request that came as a file, and makes room for the pointers to its texts.
-fn map_request(file: c_int, head: &Request) -> Result<Long, c_int> {
-    let length = head.length as usize;
-    let pointers = (head.texts as usize + 1) * size_of::<*const libc::c_char>();
-    // SAFETY: new private mappings at places that the kernel chooses; the file is one that Helve has sealed off by giving
-    // away its last use.
-    unsafe {
-        let bytes = libc::mmap(ptr::null_mut(), length.max(1), libc::PROT_READ, libc::MAP_PRIVATE, file, 0);
-        if bytes == libc::MAP_FAILED {
-            return Err(errno());
-        }
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let arguments = libc::mmap(ptr::null_mut(), pointers, protection, flags, -1, 0);
-        if arguments == libc::MAP_FAILED {
-            let errno = errno();
-            libc::munmap(bytes, length.max(1));
-            return Err(errno);
-        }
-        Ok(Long { bytes: bytes.cast(), length, arguments: arguments.cast(), texts: head.texts as usize })
-    }
-}
-
-fn unmap_request(request: Option<Long>) {
-    if let Some(long) = request {
-        // SAFETY: both were mapped by `map_request` with these sizes, and no process of the member is left.
-        unsafe {
-            libc::munmap(long.bytes.cast_mut().cast(), long.length.max(1));
-            libc::munmap(long.arguments.cast(), (long.texts + 1) * size_of::<*const libc::c_char>());
-        }
-    }
-}
-
-fn ended_child() -> Option<pid_t> {
-    let mut status = 0;
-    // SAFETY: `status` lives through the call.
-    let pid = unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG | libc::__WALL) };
-    (pid > 0).then_some(pid)
-}
-
-fn child_signals() -> io::Result<OwnedFd> {
-    let mut set = launch::empty_set();
-    // SAFETY: the set lives through both calls; the descriptor is new.
-    unsafe {
-        libc::sigaddset(&mut set, libc::SIGCHLD);
-        let fd = libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
-        if fd == -1 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(fd)) }
     }
 }

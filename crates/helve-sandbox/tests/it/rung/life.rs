@@ -123,9 +123,8 @@ fn bounds_hold_and_are_named() {
     }
     let mut limits = LIMITS;
     limits.memory_bytes = 64 << 20;
-    // Two processes that are each below the bound and together above it.
-    let half = "head -c 40000000 /dev/zero | tail -c 40000000 | { sleep 5; cat; } >/dev/null";
-    let (exit, limit, _) = limited(limits, &format!("({half}) & ({half}) & wait"));
+    // Each is below the bound, and both together above it.
+    let (exit, limit, _) = limited(limits, &two_halves(20));
     assert_eq!((exit, limit), (Exit::Signal(libc::SIGKILL), Some(LimitHit::Memory(64 << 20))));
     let mut limits = LIMITS;
     limits.disk_bytes = 64 << 20;
@@ -136,6 +135,13 @@ fn bounds_hold_and_are_named() {
     assert!(found.is_some());
 }
 
+/// Two processes that hold 40 MB each for so many seconds: long, where the machine may be slow to fill them.
+fn two_halves(seconds: u32) -> String {
+    let half =
+        format!("head -c 40000000 /dev/zero | tail -c 40000000 | {{ sleep {seconds}; cat; }} >/dev/null");
+    format!("({half}) & ({half}) & wait")
+}
+
 #[test]
 fn the_tree_of_bwrap_is_held_to_its_bounds_too() {
     if !bwrap_works() {
@@ -144,14 +150,13 @@ fn the_tree_of_bwrap_is_held_to_its_bounds_too() {
     let folder = tempfile::tempdir().unwrap();
     let mut limits = LIMITS;
     limits.memory_bytes = 64 << 20;
-    let half = "head -c 40000000 /dev/zero | tail -c 40000000 | { sleep 5; cat; } >/dev/null";
-    let both = format!("({half}) & ({half}) & wait");
-    let run = |limits| {
+    let run = |limits, seconds| {
         let backend = helve_sandbox::backend(&SandboxChoice::Bwrap, view(folder.path()), limits).unwrap();
-        block_on(backend.run(job(&both), Box::new(Collector::default()), Cancel::never())).unwrap()
+        let job = job(&two_halves(seconds));
+        block_on(backend.run(job, Box::new(Collector::default()), Cancel::never())).unwrap()
     };
-    assert_eq!(run(limits).limit, Some(LimitHit::Memory(64 << 20)));
-    let free = run(LIMITS);
+    assert_eq!(run(limits, 20).limit, Some(LimitHit::Memory(64 << 20)));
+    let free = run(LIMITS, 1);
     assert_eq!((free.exit, free.limit), (Exit::Code(0), None));
 }
 

@@ -31,6 +31,18 @@ pub trait Tool: Send + Sync {
         (self.access(args), self.approval(args))
     }
 
+    /// The work of a tool that is done at once; none for every other tool.
+    fn instant(&self) -> Option<&dyn Instant> {
+        None
+    }
+
     /// Does the work. `args` are normalized and valid.
     fn run<'a>(&'a self, args: Value, ctx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>>;
+}
+
+/// A tool whose work is a short computation: it waits for nobody and needs no handle on anything, so that calls of it can be
+/// taken through the pipeline several at a time.
+pub trait Instant: Send + Sync {
+    /// What [`Tool::run`] does.
+    fn now(&self, args: Value) -> Result<Output, ToolError>;
 }

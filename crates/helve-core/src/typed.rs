@@ -13,7 +13,7 @@ use crate::error::{ErrorKind, ToolError};
 use crate::lane::BoxFuture;
 use crate::output::Output;
 use crate::spec::{ApprovalNeed, ToolSpec};
-use crate::tool::Tool;
+use crate::tool::{Instant, Tool};
 
 /// A tool whose arguments are a Rust type. [`typed`] turns it into a [`Tool`].
 ///
@@ -38,7 +38,7 @@ use crate::tool::Tool;
 /// let tool = typed(Greet);
 /// assert_eq!(tool.spec().parameters["properties"]["name"]["description"], "Whom to greet.");
 /// ```
-pub trait TypedTool: Send + Sync + 'static {
+pub trait TypedTool: Sized + Send + Sync + 'static {
     /// The arguments.
     type Args: DeserializeOwned + JsonSchema + Send;
 
@@ -55,9 +55,16 @@ pub trait TypedTool: Send + Sync + 'static {
         Access::default()
     }
 
+    /// The work of a tool that is done at once: a short computation that waits for nobody and needs no handle. Such a tool's
+    /// [`Self::run`] does the same.
+    const NOW: Option<Now<Self>> = None;
+
     /// Does the work.
     fn run(&self, args: Self::Args, ctx: &Context) -> impl Future<Output = Result<Output, ToolError>> + Send;
 }
+
+/// The work of a typed tool that is done at once.
+pub type Now<T> = fn(&T, <T as TypedTool>::Args) -> Result<Output, ToolError>;
 
 struct Typed<T> {
     tool: T,
@@ -156,8 +163,21 @@ impl<T: TypedTool> Tool for Typed<T> {
         }
     }
 
+    fn instant(&self) -> Option<&dyn Instant> {
+        T::NOW.map(|_| self as &dyn Instant)
+    }
+
     fn run<'a>(&'a self, args: Value, ctx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move { self.tool.run(parse(args)?, ctx).await })
+    }
+}
+
+impl<T: TypedTool> Instant for Typed<T> {
+    fn now(&self, args: Value) -> Result<Output, ToolError> {
+        match T::NOW {
+            Some(now) => now(&self.tool, parse(args)?),
+            None => Err(ToolError::internal("The tool is not done at once.")),
+        }
     }
 }
 

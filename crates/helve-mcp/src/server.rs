@@ -70,14 +70,37 @@ pub struct HostCall {
     pub call: Call,
     /// What the client calls itself; empty if it does not say.
     pub client: String,
+    /// The way to the client while it runs.
+    pub line: Line,
+    /// Whether other calls of the client came together with it.
+    pub beside: bool,
+}
+
+/// What the work of a request gets of its client.
+pub struct Line {
     /// What takes it back.
     pub cancel: Cancel,
     /// Where its progress goes; none if the client did not ask for it.
     pub progress: Option<mpsc::Sender<ProgressNote>>,
     /// The client, for questions.
     pub peer: Arc<dyn Peer>,
-    /// Whether other calls of the client came together with it.
-    pub beside: bool,
+}
+
+/// Calls of one client that are done at once, so that several of them are taken together.
+pub trait AtOnce: Send + Sync {
+    /// Whether calls of a tool are.
+    fn takes(&self, tool: &str) -> bool;
+
+    /// Takes calls of such tools as far as they go without waiting. How each of them stands comes in their order.
+    fn calls(&self, calls: Vec<Call>) -> Vec<Stand>;
+}
+
+/// How a call stands that went as far as it could without waiting.
+pub enum Stand {
+    /// It is done.
+    Done(Box<CallResult>),
+    /// It has to wait, and goes on as soon as it has a way to its client.
+    Waits(Box<dyn FnOnce(Line) -> BoxFuture<'static, Box<CallResult>> + Send>),
 }
 
 /// What is offered to one client. Everything but tools has a default of nothing.
@@ -90,6 +113,11 @@ pub trait Host: Send + Sync {
 
     /// Runs a call to its result. That is boxed, because it is handed on several times.
     fn call(&self, call: HostCall) -> BoxFuture<'_, Box<CallResult>>;
+
+    /// What takes calls of a client that are done at once, by what the client calls itself; none if all are run one by one.
+    fn at_once(&self, _client: &str) -> Option<Box<dyn AtOnce>> {
+        None
+    }
 
     /// The resources that can be listed, in the shape of MCP.
     fn resources(&self) -> BoxFuture<'_, Result<Vec<Value>, ToolError>> {

@@ -41,9 +41,9 @@ pub use builder::{register_builtin, set_builtin_tools};
 pub use files::{Contents, UndoEntry, hold_layer};
 pub use hooks::HookSaid;
 use hooks::OfSession;
-pub use pipeline::Redactor;
 use pipeline::authorize::OwnAct;
 use pipeline::{Admitted, Pipeline};
+pub use pipeline::{Redactor, Stand, Waits};
 pub use registry::{Quarantined, RegisterError};
 use side::Side;
 pub use side::{AskClock, CallScope};
@@ -73,6 +73,9 @@ impl Caller {
 pub struct Runtime {
     pipeline: Arc<Pipeline>,
 }
+
+/// The caller's side of many calls, made once.
+pub struct Standing(Arc<Side>);
 
 /// Calls that are in the line, in call order.
 pub struct Pending {
@@ -112,6 +115,28 @@ impl Runtime {
                 Admitted::Refused(result) => result,
             }
         }
+    }
+
+    /// Whether calls of a tool are done at once, so that [`Self::at_once`] takes them.
+    pub fn is_instant(&self, tool: &str) -> bool {
+        self.pipeline.is_instant(tool)
+    }
+
+    /// What all calls of one caller have in common.
+    pub fn standing(&self, scope: CallScope) -> Standing {
+        Standing(Arc::new(self.pipeline.side.within(scope, self.pipeline.hook.as_ref())))
+    }
+
+    /// Takes calls of tools that are done at once through the pipeline together, as far as they go without waiting. How each of
+    /// them stands comes in call order.
+    pub fn at_once(&self, calls: Vec<Call>, standing: &Standing) -> Vec<Stand> {
+        self.pipeline.at_once(calls, &standing.0)
+    }
+
+    /// Goes on with a call that had to wait, with what is particular to it. Its caller is the one of its [`Standing`].
+    pub async fn go_on(&self, waits: Waits, scope: CallScope) -> Box<CallResult> {
+        let side = self.pipeline.side.within(scope, self.pipeline.hook.as_ref());
+        Box::pin(self.pipeline.go_on(waits, &Arc::new(side))).await
     }
 
     /// Takes the calls of one model turn through the pipeline; results come in call order.

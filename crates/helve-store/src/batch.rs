@@ -153,72 +153,95 @@ fn splice(out: &mut Vec<u8>, middle: usize, digits: &[u8; HEX]) {
     behind.copy_from_slice(BEHIND_HASH);
 }
 
-/// The members of a body on their way. Their names need no escape, and whoever writes them knows their order.
+/// The name of a member, as it is written behind another one. [`key!`](crate::key) makes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key(&'static str);
+
+impl Key {
+    /// A name with the comma, the quotes and the colon around it.
+    #[doc(hidden)]
+    pub const fn written(text: &'static str) -> Key {
+        Key(text)
+    }
+
+    /// The name alone.
+    fn name(self) -> &'static str {
+        self.0.get(2..self.0.len() - 2).unwrap_or_default()
+    }
+}
+
+/// The name of a member: a literal that needs no escape.
+#[macro_export]
+macro_rules! key {
+    ($name:literal) => {
+        $crate::Key::written(concat!(",\"", $name, "\":"))
+    };
+}
+
+/// The members of a body on their way. Whoever writes them knows their order.
 #[derive(Debug)]
 pub struct Members<'o> {
     out: &'o mut Vec<u8>,
-    /// The name before: they ascend.
-    last: Option<&'static str>,
+    /// The one before: their names ascend.
+    last: Option<Key>,
     /// How many objects and lists it is in, its own included.
     depth: usize,
 }
 
 impl Members<'_> {
-    fn name(&mut self, name: &'static str) {
-        debug_assert!(self.last < Some(name), "{name} after {:?}", self.last);
-        self.out.extend_from_slice(if self.last.is_none() { b"\"" } else { b",\"" });
-        self.last = Some(name);
-        self.out.extend_from_slice(name.as_bytes());
-        self.out.extend_from_slice(b"\":");
+    #[inline]
+    fn name(&mut self, key: Key) {
+        debug_assert!(self.last.map(Key::name) < Some(key.name()), "{key:?} after {:?}", self.last);
+        let written = key.0.as_bytes();
+        // The first has no comma before it.
+        let from = usize::from(self.last.is_none());
+        self.out.extend_from_slice(written.get(from..).unwrap_or_default());
+        self.last = Some(key);
     }
 
     /// A text.
-    pub fn text(&mut self, name: &'static str, text: &str) {
-        self.name(name);
+    pub fn text(&mut self, key: Key, text: &str) {
+        self.name(key);
         let _ = write_string(self.out, text);
     }
 
     /// A number.
-    pub fn number(&mut self, name: &'static str, number: u64) {
-        self.name(name);
+    pub fn number(&mut self, key: Key, number: u64) {
+        self.name(key);
         write_u64(self.out, number);
     }
 
     /// What is canonical JSON already.
-    pub fn json(&mut self, name: &'static str, json: &'static str) {
-        self.name(name);
+    pub fn json(&mut self, key: Key, json: &'static str) {
+        self.name(key);
         self.out.extend_from_slice(json.as_bytes());
     }
 
     /// An object that writes its members itself.
-    pub fn members(&mut self, name: &'static str, write: impl FnOnce(&mut Members<'_>)) {
-        self.name(name);
+    pub fn members(&mut self, key: Key, write: impl FnOnce(&mut Members<'_>)) {
+        self.name(key);
         self.out.push(b'{');
         write(&mut Members { out: self.out, last: None, depth: self.depth + 1 });
         self.out.push(b'}');
     }
 
     /// A list of one such object.
-    pub fn list_of_one(&mut self, name: &'static str, write: impl FnOnce(&mut Members<'_>)) {
-        self.name(name);
+    pub fn list_of_one(&mut self, key: Key, write: impl FnOnce(&mut Members<'_>)) {
+        self.name(key);
         self.out.extend_from_slice(b"[{");
         write(&mut Members { out: self.out, last: None, depth: self.depth + 2 });
         self.out.extend_from_slice(b"}]");
     }
 
     /// Anything.
-    pub fn any<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), StoreError> {
-        self.name(name);
+    pub fn any<T: Serialize + ?Sized>(&mut self, key: Key, value: &T) -> Result<(), StoreError> {
+        self.name(key);
         write_inside(self.out, value, self.depth)
     }
 
     /// The same, where there is something.
-    pub fn some<T: Serialize + ?Sized>(
-        &mut self,
-        name: &'static str,
-        value: Option<&T>,
-    ) -> Result<(), StoreError> {
-        value.map_or(Ok(()), |value| self.any(name, value))
+    pub fn some<T: Serialize + ?Sized>(&mut self, key: Key, value: Option<&T>) -> Result<(), StoreError> {
+        value.map_or(Ok(()), |value| self.any(key, value))
     }
 }
 

@@ -80,7 +80,7 @@ mod undo;
 mod verify;
 
 pub use approvals::{ApprovalScope, Approvals, BoundScript, NewApproval, StoredApproval, Within};
-pub use batch::{Batch, Members};
+pub use batch::{Batch, Key, Members};
 pub use blobs::{BlobRef, BlobWriter, Blobs};
 pub use canonical::{MAX_DEPTH, canonical_json};
 pub use error::StoreError;

@@ -1,6 +1,6 @@
 //! `echo`: gives a text back. It proves that the whole way from call to result works.
 
-use helve_core::typed::schema_of;
+use helve_core::typed::{Now, schema_of};
 use helve_core::{Context, Output, ToolError, ToolSpec, TypedTool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,10 +34,16 @@ impl TypedTool for Echo {
         .output_schema(schema_of::<Facts>())
     }
 
+    const NOW: Option<Now<Self>> = Some(|_, args| Ok(answer(args)));
+
     async fn run(&self, args: Args, _ctx: &Context) -> Result<Output, ToolError> {
-        let facts = Facts { chars: args.message.chars().count() as u64 };
-        Ok(Output::text(args.message).with_details(crate::details(&facts)))
+        Ok(answer(args))
     }
+}
+
+fn answer(args: Args) -> Output {
+    let facts = Facts { chars: args.message.chars().count() as u64 };
+    Output::text(args.message).with_details(crate::details(&facts))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ mod read;
 
 use std::io;
 
-use helve_core::typed::schema_of;
+use helve_core::typed::{Now, schema_of};
 use helve_core::{Context, ErrorKind, Output, Problem, ToolError, ToolSpec, TypedTool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -95,6 +95,8 @@ impl TypedTool for Json {
         .read_only()
         .output_schema(schema_of::<Facts>())
     }
+
+    const NOW: Option<Now<Self>> = Some(|_, args| answer(args));
 
     async fn run(&self, args: Args, _ctx: &Context) -> Result<Output, ToolError> {
         answer(args)

@@ -9,7 +9,7 @@
 mod instant;
 mod zones;
 
-use helve_core::typed::schema_of;
+use helve_core::typed::{Now, schema_of};
 use helve_core::{Context, Output, Problem, ToolError, ToolSpec, TypedTool};
 use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
@@ -102,6 +102,8 @@ impl TypedTool for Time {
         .read_only()
         .output_schema(schema_of::<Facts>())
     }
+
+    const NOW: Option<Now<Self>> = Some(|_, args| answer(&args, Timestamp::now()));
 
     async fn run(&self, args: Args, _ctx: &Context) -> Result<Output, ToolError> {
         answer(&args, Timestamp::now())

@@ -1,18 +1,18 @@
 //! The straight way in: a call that the transport has read goes to the client's host, and its answer to the way out, past the
-//! protocol's loop.
+//! protocol's loop. Calls that are done at once are taken together.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use helve_core::{Call, Cancel, CancelHandle, ErrorKind};
-use rmcp::model::{Extensions, RequestId};
+use helve_core::{BoxFuture, Call, CallResult, Cancel, CancelHandle, ErrorKind};
+use rmcp::model::{ErrorData, Extensions, ProgressToken, RequestId};
 use rmcp::{Peer, RoleServer};
 use serde_json::{Value, json};
 
-use super::exchange::{self, Takes, Way};
-use super::face::{Face, lock, plain};
+use super::exchange::{self, Takes, Way, converse};
+use super::face::{Face, Served, lock, plain};
 use super::output::Outbox;
-use super::shown;
 use super::straight::{self, Asked};
+use super::{AtOnce, Line, Stand, shown};
 
 /// The straight way in, for a client that has introduced itself and has a session.
 pub(super) struct Door {
@@ -21,6 +21,21 @@ pub(super) struct Door {
     /// What the client calls itself.
     client: String,
     takes: Takes,
+    /// What takes calls together, once the first has come.
+    at_once: OnceLock<Option<Together>>,
+}
+
+/// What takes calls together, and the host that it comes from.
+struct Together {
+    served: Arc<Served>,
+    calls: Box<dyn AtOnce>,
+}
+
+/// A call that was taken with others and has to wait.
+pub(super) struct Waiting {
+    pub(super) id: RequestId,
+    declared: bool,
+    go_on: Box<dyn FnOnce(Line) -> BoxFuture<'static, Box<CallResult>> + Send>,
 }
 
 impl Door {
@@ -28,7 +43,43 @@ impl Door {
     pub(super) fn new(face: Arc<Face>, peer: &Peer<RoleServer>) -> Option<Door> {
         let info = peer.peer_info()?;
         let (client, takes) = (plain(&info.client_info.name), Takes::of(&info.capabilities));
-        Some(Door { face, peer: peer.clone(), client, takes })
+        Some(Door { face, peer: peer.clone(), client, takes, at_once: OnceLock::new() })
+    }
+
+    /// Whether a call is done at once. One that is to tell of its progress is taken by itself.
+    pub(super) fn is_at_once(&self, asked: &Asked) -> bool {
+        asked.token.is_none() && self.together().is_some_and(|together| together.calls.takes(&asked.tool))
+    }
+
+    fn together(&self) -> Option<&Together> {
+        let open = || {
+            let served = self.face.served(&Extensions::new(), false).ok()?;
+            let calls = served.host.at_once(&self.client)?;
+            Some(Together { served, calls })
+        };
+        self.at_once.get_or_init(open).as_ref()
+    }
+
+    /// Runs calls that are done at once and writes their answers; gives back those that have to wait.
+    pub(super) fn answer_all<W>(&self, asked: Vec<Asked>, outbox: &Outbox<W>) -> Vec<Waiting> {
+        let Some(Together { served, calls }) = self.together() else { return Vec::new() };
+        let listing = served.listing();
+        let mut of = Vec::with_capacity(asked.len());
+        let call = |Asked { id, tool, args, .. }| {
+            of.push((id.clone(), listing.declares(&tool)));
+            Call { id: Some(json!(id)), ..Call::new(tool, Value::Object(args)) }
+        };
+        let stands = calls.calls(asked.into_iter().map(call).collect());
+        let mut waiting = Vec::new();
+        outbox.put(|out| {
+            for ((id, declared), stand) in of.into_iter().zip(stands) {
+                match stand {
+                    Stand::Done(result) => straight::answer(out, &id, &result, declared),
+                    Stand::Waits(go_on) => waiting.push(Waiting { id, declared, go_on }),
+                }
+            }
+        });
+        waiting
     }
 
     /// Runs a call and writes its answer, if nobody has taken it back by then.
@@ -45,25 +96,53 @@ impl Door {
             Err(refused) => Err(refused),
             Ok(served) => {
                 let call = Call { id: Some(json!(id)), ..Call::new(tool, Value::Object(args)) };
-                let least = Some(*lock(&self.face.least));
-                let with = exchange::With { peer: &self.peer, token, takes: self.takes, least };
                 let (client, never) = ((self.client.clone(), beside), std::future::pending());
                 let (result, _, declared) =
-                    served.call(call, client, with, Way::Session, cancel, never).await;
-                match &result.error {
-                    Some(error) if error.kind == ErrorKind::UnknownTool => {
-                        Err(shown::refused(&error.clone().into()))
-                    }
-                    _ => Ok((result, declared)),
-                }
+                    served.call(call, client, self.with(token), Way::Session, cancel, never).await;
+                known(result, declared)
             }
         };
-        if !taken_back.is_cancelled() {
-            outbox.put(|out| match answer {
-                Ok((result, declared)) => straight::answer(out, &id, &result, declared),
-                Err(refused) => straight::refusal(out, &id, refused),
-            });
-        }
+        put(&outbox, &taken_back, &id, answer);
         id
+    }
+
+    /// The same for a call that was taken with others and has to wait.
+    pub(super) async fn answer_later<W>(
+        self: Arc<Self>,
+        waiting: Waiting,
+        cancel: (CancelHandle, Cancel),
+        outbox: Outbox<W>,
+    ) -> RequestId {
+        let Waiting { id, declared, go_on } = waiting;
+        let (taken_back, never) = (cancel.1.clone(), std::future::pending());
+        let (result, _) = converse(self.with(None), Way::Session, cancel, never, go_on).await;
+        put(&outbox, &taken_back, &id, known(result, declared));
+        id
+    }
+
+    /// The client of a call that wants to hear of its progress under this token.
+    fn with(&self, token: Option<ProgressToken>) -> exchange::With<'_> {
+        let least = Some(*lock(&self.face.least));
+        exchange::With { peer: &self.peer, token, takes: self.takes, least }
+    }
+}
+
+/// What is answered: a result, and whether the tool publishes a schema of it.
+type Answer = Result<(Box<CallResult>, bool), ErrorData>;
+
+/// The protocol has its own word for a tool that is not there.
+fn known(result: Box<CallResult>, declared: bool) -> Answer {
+    match &result.error {
+        Some(error) if error.kind == ErrorKind::UnknownTool => Err(shown::refused(&error.clone().into())),
+        _ => Ok((result, declared)),
+    }
+}
+
+fn put<W>(outbox: &Outbox<W>, taken_back: &Cancel, id: &RequestId, answer: Answer) {
+    if !taken_back.is_cancelled() {
+        outbox.put(|out| match answer {
+            Ok((result, declared)) => straight::answer(out, id, &result, declared),
+            Err(refused) => straight::refusal(out, id, refused),
+        });
     }
 }

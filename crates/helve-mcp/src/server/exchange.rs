@@ -27,6 +27,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::levels;
 
+use super::Line;
+
 /// So many notes wait to be sent.
 const WAITING: usize = 64;
 /// How long a client may take to answer a question: a person may have to.
@@ -35,13 +37,6 @@ const ANSWER_TIME: Duration = Duration::from_secs(10 * 60);
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// So many questions may be open in one round.
 const MOST_QUESTIONS: usize = 16;
-
-/// What the work of a request gets of its client.
-pub(super) struct Line {
-    pub(super) cancel: Cancel,
-    pub(super) progress: Option<mpsc::Sender<ProgressNote>>,
-    pub(super) peer: Arc<dyn Peer>,
-}
 
 /// How a question reaches the client.
 pub(super) enum Way {

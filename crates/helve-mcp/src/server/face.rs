@@ -25,7 +25,7 @@ use super::input;
 use super::listen::{self, MOST_SUBSCRIBED, Subscribed};
 use super::rounds::{Bound, Rounds};
 use super::shown::{self, Listing};
-use super::{Card, Host, HostCall, Hosts};
+use super::{Card, Host, HostCall, Hosts, Line};
 
 /// How long a client may take a list for fresh, in milliseconds: it is told of changes if it listens.
 const TTL_MS: u64 = 60_000;
@@ -88,7 +88,7 @@ impl Served {
     }
 
     /// The tools as they are listed now.
-    fn listing(&self) -> Arc<Listing> {
+    pub(super) fn listing(&self) -> Arc<Listing> {
         let version = *self.host.tools_version().borrow();
         let mut listing = lock(&self.listing);
         if let Some(made) = listing.as_ref().filter(|made| made.version == version) {
@@ -109,11 +109,8 @@ impl Served {
         cancel: (CancelHandle, Cancel),
         taken_back: impl Future<Output = ()> + 'c,
     ) -> impl Future<Output = (Box<CallResult>, Left, bool)> {
-        let declared = self.listing().get(&call.tool).is_some_and(|tool| tool.output_schema.is_some());
-        let work = move |line: exchange::Line| {
-            let exchange::Line { cancel, progress, peer } = line;
-            self.host.call(HostCall { call, client, cancel, progress, peer, beside })
-        };
+        let declared = self.listing().declares(&call.tool);
+        let work = move |line| self.host.call(HostCall { call, client, line, beside });
         let talk = converse(with, way, cancel, taken_back, work);
         async move {
             let (result, left) = talk.await;
@@ -381,7 +378,7 @@ impl ServerHandler for Face {
         let args = Value::Object(arguments.unwrap_or_default());
         let bound = Bound::new(client_of(&context.extensions), "prompts/get", &name, Some(&args));
         let way = self.way(&context, &bound, request_state.as_deref(), input_responses)?;
-        let work = |line: exchange::Line| served.host.prompt(&name, args, line.peer);
+        let work = |line: Line| served.host.prompt(&name, args, line.peer);
         let capabilities = context.client_capabilities().unwrap_or_default();
         let with = exchange::With {
             peer: &context.peer,

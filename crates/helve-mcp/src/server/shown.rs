@@ -168,6 +168,11 @@ impl Listing {
         let at = self.tools.binary_search_by(|tool| (*tool.name).cmp(name)).ok()?;
         self.tools.get(at)
     }
+
+    /// Whether the tool of a name publishes a schema of its results.
+    pub(super) fn declares(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|tool| tool.output_schema.is_some())
+    }
 }
 
 /// So many items has a page of a list.

@@ -3,9 +3,11 @@
 //! In comes a line, out comes the call that it asks for, or nothing where the line is anything else or has anything that a
 //! call need not have; the protocol's loop then reads it as it reads everything. What the loop does with such a line comes to
 //! the same (`tests`), but it reads it as every kind of message in turn, hands it from task to task, and builds a tree of what
-//! it answers before it writes it. How an answer is written straight: `answer`.
+//! it answers before it writes it. How an answer is written straight: `answer`. Lines
+//! as nearly all are written are read without any detour: `plain`.
 
 mod answer;
+mod plain;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -97,6 +99,10 @@ struct Name<'l>(#[serde(borrow)] Cow<'l, str>);
 
 /// The call that a line asks for.
 pub(super) fn call(line: &[u8]) -> Option<Asked> {
+    plain::call(line).or_else(|| call_in_full(line))
+}
+
+fn call_in_full(line: &[u8]) -> Option<Asked> {
     let Frame { jsonrpc, id, method, params } = serde_json::from_slice(line).ok()?;
     let Params { name, arguments, meta } = params;
     (jsonrpc == "2.0" && method == "tools/call").then(|| Asked {

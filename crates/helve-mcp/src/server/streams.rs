@@ -5,6 +5,7 @@
 //! together goes out in one write. Calls run beside each other; who waits for a question to the client holds nobody up.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
@@ -25,7 +26,7 @@ use super::awake::Awake;
 use super::door::Door;
 use super::input::{self, Lines, Next};
 use super::output::Outbox;
-use super::straight;
+use super::straight::{self, Asked};
 
 /// So many calls are begun before those under way are looked at: they are recorded and answered together, while the client
 /// reads what came before.
@@ -42,6 +43,8 @@ pub(super) struct Streams<R, W: AsyncWrite + Unpin> {
     general: AsyncRwTransport<RoleServer, Feed, Outbox<W>>,
     feed: Feed,
     door: Arc<OnceLock<Arc<Door>>>,
+    /// Calls that are done at once and have come together.
+    group: Vec<Asked>,
     calls: FuturesUnordered<BoxFuture<'static, RequestId>>,
     /// What takes back each of them.
     under_way: HashMap<RequestId, CancelHandle>,
@@ -60,9 +63,9 @@ where
         let (outbox, feed) = (Outbox::new(output), Feed::default());
         // What is fed is within the limit.
         let general = AsyncRwTransport::new(feed.clone(), outbox.clone()).with_max_line_length(usize::MAX);
-        let (calls, under_way) = (FuturesUnordered::new(), HashMap::new());
+        let (group, calls, under_way) = (Vec::new(), FuturesUnordered::new(), HashMap::new());
         let awake = Awake::new();
-        Streams { lines, outbox, general, feed, door, calls, under_way, patience: None, awake }
+        Streams { lines, outbox, general, feed, door, group, calls, under_way, patience: None, awake }
     }
 
     fn poll_receive(&mut self, poller: &mut Context<'_>) -> Poll<Option<RxJsonRpcMessage<RoleServer>>> {
@@ -98,6 +101,12 @@ where
 
     /// Begins the calls of lines that were read, and hands on what is something else. Whether there may be more.
     fn begin(&mut self) -> bool {
+        let has_more = self.begin_each();
+        self.answer_group();
+        has_more
+    }
+
+    fn begin_each(&mut self) -> bool {
         for _ in 0..TOGETHER {
             if self.feed.is_full() {
                 return true;
@@ -109,33 +118,57 @@ where
                     line.push('\n');
                     self.feed.put(line.as_bytes());
                 }
-                Some(Next::Line(at)) => {
-                    let line = self.lines.bytes(at);
-                    match self.door.get().and_then(|door| straight::call(line).map(|asked| (door, asked))) {
-                        Some((door, asked))
-                            if self.calls.len() < MOST_CALLS && !self.under_way.contains_key(&asked.id) =>
-                        {
-                            let (handle, cancel) = Cancel::pair();
-                            self.under_way.insert(asked.id.clone(), handle.clone());
-                            let beside = self.under_way.len() > 1 || self.lines.has_more();
-                            let (door, outbox) = (Arc::clone(door), self.outbox.clone());
-                            let call = door.answer(asked, (handle, cancel), beside, outbox);
-                            self.calls.push(Box::pin(call));
-                        }
-                        _ => {
-                            if !self.under_way.is_empty()
-                                && let Some(id) = straight::taken_back(line)
-                                && let Some(handle) = self.under_way.remove(&id)
-                            {
-                                handle.cancel();
-                            }
-                            self.feed.put(line);
-                        }
+                Some(Next::Line(at)) => match self.call(at.clone()) {
+                    Some((door, asked)) if door.is_at_once(&asked) => self.group.push(asked),
+                    Some((door, asked)) => {
+                        let is_first = self.under_way.is_empty() && self.group.is_empty();
+                        let beside = !is_first || self.lines.has_more();
+                        let (cancel, outbox) = (self.under_way(&asked.id), self.outbox.clone());
+                        self.calls.push(Box::pin(door.answer(asked, cancel, beside, outbox)));
                     }
-                }
+                    None => {
+                        self.answer_group();
+                        let line = self.lines.bytes(at);
+                        if !self.under_way.is_empty()
+                            && let Some(id) = straight::taken_back(line)
+                            && let Some(handle) = self.under_way.remove(&id)
+                        {
+                            handle.cancel();
+                        }
+                        self.feed.put(line);
+                    }
+                },
             }
         }
         true
+    }
+
+    /// The call that a line asks for, if it is run here.
+    fn call(&self, at: Range<usize>) -> Option<(Arc<Door>, Asked)> {
+        let door = self.door.get()?;
+        let asked = straight::call(self.lines.bytes(at))?;
+        let is_known =
+            self.under_way.contains_key(&asked.id) || self.group.iter().any(|one| one.id == asked.id);
+        (self.calls.len() < MOST_CALLS && !is_known).then(|| (Arc::clone(door), asked))
+    }
+
+    /// Runs the calls that are done at once. Those that have to wait all the same run beside the others.
+    fn answer_group(&mut self) {
+        let (false, Some(door)) = (self.group.is_empty(), self.door.get()) else { return };
+        let door = Arc::clone(door);
+        let group = std::mem::take(&mut self.group);
+        for waiting in door.answer_all(group, &self.outbox) {
+            let (cancel, outbox) = (self.under_way(&waiting.id), self.outbox.clone());
+            self.calls.push(Box::pin(Arc::clone(&door).answer_later(waiting, cancel, outbox)));
+        }
+        self.awake.happened();
+    }
+
+    /// Notes a call that runs, with what takes it back.
+    fn under_way(&mut self, id: &RequestId) -> (CancelHandle, Cancel) {
+        let (handle, cancel) = Cancel::pair();
+        self.under_way.insert(id.clone(), handle.clone());
+        (handle, cancel)
     }
 
     /// Waits for the last calls and their answers; not for ever.

@@ -115,10 +115,6 @@ impl Permit {
         self.own.as_ref()
     }
 
-    pub(crate) fn brings(&self) -> Option<&str> {
-        self.brings.as_deref()
-    }
-
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }

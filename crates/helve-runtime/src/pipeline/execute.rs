@@ -118,6 +118,20 @@ impl Executor {
         }
     }
 
+    /// The stage, for a tool that is done at once.
+    pub(crate) fn execute_now(&self, side: &Side, permit: Box<Permit>) -> Result<Output, ToolError> {
+        if side.cancel.is_cancelled() {
+            return Err(cancelled());
+        }
+        let entry = Arc::clone(permit.entry());
+        let Some(instant) = entry.tool.instant() else {
+            return Err(ToolError::internal("The tool is not done at once."));
+        };
+        let args = permit.enter();
+        let done = std::panic::catch_unwind(AssertUnwindSafe(|| instant.now(args)));
+        done.unwrap_or_else(|_panic| Err(panicked(&entry.spec().name)))
+    }
+
     fn deadline(&self, spec: &ToolSpec) -> Duration {
         let limits = &self.governor.limits;
         match (spec.timeout, spec.lane) {

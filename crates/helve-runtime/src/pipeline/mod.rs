@@ -5,12 +5,14 @@
 //! ```
 //!
 //! One stage is one module. [`Pipeline::admit`] takes a batch through authorize and into the line, in call order;
-//! [`Pipeline::finish`] runs one of them to its result. What is refused on the way is recorded like what ran. `clean` is no
+//! [`Pipeline::finish`] runs one of them to its result; `at_once` takes calls that wait for nothing the same way, several at a
+//! time. What is refused on the way is recorded like what ran. `clean` is no
 //! stage: it keeps secrets out of what is shown on the way. Nor is `hooked`: what the owner's hooks say of a call that was
 //! authorized, before it takes its place, and of one that ended, before that is recorded. `story` is what a call is told by
 //! from there on. `preview` goes the same way up to the decision,
 //! for whoever only wants to know.
 
+mod at_once;
 pub(crate) mod authorize;
 mod clean;
 mod execute;
@@ -26,7 +28,7 @@ pub(crate) mod validate;
 
 use std::sync::Arc;
 
-use helve_core::{Args, Call, CallId, CallResult, ErrorKind, Lane, Output, Tool, ToolError, WireError};
+use helve_core::{Args, Call, CallId, CallResult, ErrorKind, Lane, Output, Tool, ToolError};
 use helve_policy::{ExecMode, HookEvent};
 use serde_json::Value;
 
@@ -37,14 +39,15 @@ use crate::lanes::Lanes;
 use crate::off_async;
 use crate::registry::{Entry, Live};
 use crate::side::Side;
+pub use at_once::{Stand, Waits};
 use authorize::{Authority, Authorized, OwnAct, Permit, Refusal, Shown};
 use clean::{REDACTED, hidden};
 pub(crate) use execute::Executor;
 use execute::Notes;
 pub use govern::redact::Redactor;
 use govern::{Governor, Origin};
+use record::Planned;
 pub(crate) use record::Recorder;
-use record::{Beside, Planned};
 use resolve::Found;
 use schedule::{Claim, Place, Scheduler};
 use story::{Ended, Story};
@@ -205,7 +208,7 @@ impl Pipeline {
     }
 
     fn authorized(&self, story: &mut Story, args: Args) -> Result<Authorized, Refusal> {
-        if story.side.caller == Caller::Named(Caller::Owner.name().to_owned()) {
+        if matches!(&story.side.caller, Caller::Named(name) if name == Caller::Owner.name()) {
             let error = ToolError::internal("The caller's name 'owner' is the owner's own.");
             return Err(error.hint("The program that serves the caller has to give it another.").into());
         }
@@ -326,24 +329,19 @@ impl Pipeline {
             // Nobody wants to know them any more, so that the tool gets them without a copy.
             story.args = None;
         }
-        let (brings, reads) =
-            (permit.brings().map(str::to_owned), self.authority.may_read_elsewhere(&permit));
+        let sources = self.authority.sources(&permit);
         let outcome = self.executor.execute(&story.call, &story.side, permit, &notes).await;
         // The next call is planned while this one tells of itself, so that both entries are written together.
         drop(worker);
-        story.tainted =
-            brings.or_else(|| self.authority.brought(&reads).map(|from| self.governor.clean(&from)));
+        story.tainted = self.authority.brought(sources, &self.governor);
         let alone = !story.side.beside && self.scheduler.is_alone();
         let mut ended = self.ended(story, outcome, &entry, &notes, is_heard);
         let hooks = match ended.heard.take() {
             Some(story) => Box::pin(self.heard_after(&story, &mut ended.result)).await,
             None => Vec::new(),
         };
-        let beside = Beside { raw: ended.raw.as_deref(), changes: &ended.changed, hooks: &hooks };
-        if let Err(error) = self.recorder.outcome(&ended.result, beside, alone).await {
-            ended.result.ok = false;
-            ended.result.error = Some(WireError::from(error));
-        }
+        let recorded = self.recorder.outcome(&ended.result, ended.beside(&hooks), alone).await;
+        ended.holds_if(recorded);
         ended.result
     }
 

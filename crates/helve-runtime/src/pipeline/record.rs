@@ -160,6 +160,11 @@ impl Recorder {
         Recorded::new(self, |batch| put_outcome(batch, result, beside), alone)
     }
 
+    /// For calls that go through the pipeline together.
+    pub(crate) fn entries(&self) -> Entries<'_> {
+        Entries { recorder: self, batch: together::take_room() }
+    }
+
     /// What hooks said of the session.
     pub(crate) fn session(&self, event: HookEvent, said: &[HookNote]) -> Result<(), ToolError> {
         let mut batch = Batch::default();
@@ -196,6 +201,32 @@ impl Recorder {
             home.and_then(|home| Journal::open(&home, &self.session, JournalOptions { fsync: self.fsync }));
         let journal = journal.map_err(|error| unrecorded(&error))?;
         Ok(self.journal.get_or_init(|| journal))
+    }
+}
+
+/// Entries that are written at once.
+pub(crate) struct Entries<'r> {
+    recorder: &'r Recorder,
+    batch: Batch,
+}
+
+impl Entries<'_> {
+    /// Before a call.
+    pub(crate) fn planned(&mut self, planned: Planned<'_>) -> Result<(), ToolError> {
+        put_planned(&mut self.batch, planned)
+    }
+
+    /// After it.
+    pub(crate) fn outcome(&mut self, result: &CallResult, beside: Beside<'_>) -> Result<(), ToolError> {
+        put_outcome(&mut self.batch, result, beside)
+    }
+
+    /// Writes all of them.
+    pub(crate) fn write(self) -> Result<(), ToolError> {
+        let Entries { recorder, batch } = self;
+        let written = if batch.is_empty() { Ok(()) } else { recorder.append(&batch) };
+        together::keep_room(batch);
+        written
     }
 }
 

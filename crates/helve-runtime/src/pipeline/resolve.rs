@@ -21,12 +21,16 @@ pub(crate) struct Found<'r> {
 
 /// The stage.
 pub(crate) fn resolve<'r>(registry: &'r Registry, name: &str) -> Result<Found<'r>, ToolError> {
+    find(registry, name).ok_or_else(|| unknown(registry, name))
+}
+
+/// The same for whoever asks no more than whether there is one.
+pub(crate) fn find<'r>(registry: &'r Registry, name: &str) -> Option<Found<'r>> {
     if let Some(spoken) = registry.spoken(name) {
-        return Ok(Found { entry: spoken.entry(), spoken: Some(spoken) });
+        return Some(Found { entry: spoken.entry(), spoken: Some(spoken) });
     }
-    let entry =
-        registry.get(name).or_else(|| registry.by_alias(name)).ok_or_else(|| unknown(registry, name))?;
-    Ok(Found { entry, spoken: None })
+    let entry = registry.get(name).or_else(|| registry.by_alias(name))?;
+    Some(Found { entry, spoken: None })
 }
 
 fn unknown(registry: &Registry, name: &str) -> ToolError {

@@ -71,6 +71,11 @@ impl Scheduler {
         Place { scheduler: Arc::clone(self), number }
     }
 
+    /// A worker, if one is free.
+    pub(crate) fn worker_now(&self) -> Option<SemaphorePermit<'_>> {
+        self.workers.try_acquire().ok()
+    }
+
     /// Whether there is at most one call in the line.
     pub(crate) fn is_alone(&self) -> bool {
         self.line().len() <= 1
@@ -99,6 +104,11 @@ impl Scheduler {
 }
 
 impl Place {
+    /// Whether the call may run without waiting; it counts as running then.
+    pub(crate) fn may_start(&self) -> bool {
+        self.scheduler.start(self.number).is_ok()
+    }
+
     /// Waits until the call may run. The returned guard counts against the workers; hold both while it runs.
     pub(crate) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
         // A wake that comes before it is waited for is kept.

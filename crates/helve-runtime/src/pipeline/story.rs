@@ -13,6 +13,8 @@ use crate::files::FileChanged;
 use crate::hooks::HookNote;
 use crate::side::Side;
 
+use super::record::Beside;
+
 /// What is known of a call that has run.
 pub(super) struct Ended {
     pub(super) result: Box<CallResult>,
@@ -21,6 +23,21 @@ pub(super) struct Ended {
     pub(super) changed: Vec<FileChanged>,
     /// The story, where hooks hear it.
     pub(super) heard: Option<Box<Story>>,
+}
+
+impl Ended {
+    /// What only the journal keeps of it.
+    pub(super) fn beside<'e>(&'e self, hooks: &'e [HookNote]) -> Beside<'e> {
+        Beside { raw: self.raw.as_deref(), changes: &self.changed, hooks }
+    }
+
+    /// What could not be recorded is no success.
+    pub(super) fn holds_if(&mut self, recorded: Result<(), ToolError>) {
+        if let Err(error) = recorded {
+            self.result.ok = false;
+            self.result.error = Some(WireError::from(error));
+        }
+    }
 }
 
 /// What is known of a call on its way.

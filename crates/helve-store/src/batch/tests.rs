@@ -61,16 +61,16 @@ fn a_body_that_writes_its_members_is_the_same() {
     let (mut by_hand, mut by_serde) = (Batch::default(), Batch::default());
     let body = json!({"a": "ü\n", "b": 7, "c": null, "d": {"x": "1", "y": true}, "e": [{"x": ""}], "f": {"z": [], "a": 1.5}});
     let put = by_hand.put_members(EntryKind::Note, Some("c_1"), 5, |members| {
-        members.text("a", "ü\n");
-        members.number("b", 7);
-        members.json("c", "null");
-        members.members("d", |inner| {
-            inner.text("x", "1");
-            inner.json("y", "true");
+        members.text(key!("a"), "ü\n");
+        members.number(key!("b"), 7);
+        members.json(key!("c"), "null");
+        members.members(key!("d"), |inner| {
+            inner.text(key!("x"), "1");
+            inner.json(key!("y"), "true");
         });
-        members.list_of_one("e", |inner| inner.text("x", ""));
-        members.some("f", Some(&body["f"]))?;
-        members.some("g", None::<&Value>)
+        members.list_of_one(key!("e"), |inner| inner.text(key!("x"), ""));
+        members.some(key!("f"), Some(&body["f"]))?;
+        members.some(key!("g"), None::<&Value>)
     });
     put.unwrap();
     by_serde.put(EntryKind::Note, Some("c_1"), 5, &body).unwrap();
@@ -83,7 +83,7 @@ fn a_body_that_writes_its_members_nests_no_deeper() {
     for (levels, fits) in [(MAX_DEPTH - 1, true), (MAX_DEPTH, false)] {
         let mut batch = Batch::default();
         let value = nested(levels);
-        let put = batch.put_members(EntryKind::Note, None, 1, |members| members.any("a", &value));
+        let put = batch.put_members(EntryKind::Note, None, 1, |members| members.any(key!("a"), &value));
         assert_eq!(put.is_ok(), fits);
         assert_eq!(batch.put(EntryKind::Note, None, 1, &json!({ "a": value })).is_ok(), fits);
     }

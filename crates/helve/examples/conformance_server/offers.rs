@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use helve::mcp::serve::RuntimeHost;
-use helve::mcp::server::{Host, HostCall};
+use helve::mcp::server::{AtOnce, Host, HostCall};
 use helve::{BoxFuture, CallResult, EmbeddedResource, Peer, QuestionKind, Runtime, ToolError, ToolSpec};
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
@@ -52,6 +52,10 @@ impl Host for FixtureHost {
 
     fn call(&self, call: HostCall) -> BoxFuture<'_, Box<CallResult>> {
         self.inner.call(call)
+    }
+
+    fn at_once(&self, client: &str) -> Option<Box<dyn AtOnce>> {
+        self.inner.at_once(client)
     }
 
     fn resources(&self) -> BoxFuture<'_, Result<Vec<Value>, ToolError>> {

@@ -23,8 +23,8 @@ use helve_core::{
     ToolError, ToolSpec,
 };
 use helve_mcp::client::{Listed, asking_name, of_address};
-use helve_mcp::server::{Host, HostCall};
-use helve_runtime::{Approver, CallScope, Caller, Runtime};
+use helve_mcp::server::{self, AtOnce, Host, HostCall, Line};
+use helve_runtime::{Approver, CallScope, Caller, Runtime, Stand, Standing};
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
 
@@ -82,11 +82,8 @@ impl RuntimeHost {
         self
     }
 
-    /// Tells whoever wants to know.
     fn journal_grew(&self) {
-        if self.updates.receiver_count() > 0 {
-            let _ = self.updates.send(resources::JOURNAL.to_owned());
-        }
+        journal_grew(&self.updates);
     }
 
     /// What the servers behind the gateway have of this kind.
@@ -140,6 +137,65 @@ impl RuntimeHost {
     }
 }
 
+/// Tells whoever wants to know.
+fn journal_grew(updates: &broadcast::Sender<String>) {
+    if updates.receiver_count() > 0 {
+        let _ = updates.send(resources::JOURNAL.to_owned());
+    }
+}
+
+/// A client as the policy and the journal name it.
+fn caller(client: &str) -> Caller {
+    Caller::Named(if client.is_empty() { "mcp".to_owned() } else { ["mcp:", client].concat() })
+}
+
+/// A call of a client that can be asked.
+fn scope(caller: Caller, line: Line) -> CallScope {
+    let Line { cancel, progress, peer } = line;
+    CallScope {
+        cancel: Some(cancel),
+        progress,
+        approver: Some(Arc::new(PeerApprover::new(Arc::clone(&peer)))),
+        peer: Some(peer),
+        caller: Some(caller),
+        ..CallScope::default()
+    }
+}
+
+/// Calls of one client that are done at once.
+struct Together {
+    runtime: Runtime,
+    standing: Standing,
+    caller: Caller,
+    updates: broadcast::Sender<String>,
+}
+
+impl AtOnce for Together {
+    fn takes(&self, tool: &str) -> bool {
+        self.runtime.is_instant(tool)
+    }
+
+    fn calls(&self, calls: Vec<Call>) -> Vec<server::Stand> {
+        let stand = |stand| match stand {
+            Stand::Done(result) => server::Stand::Done(result),
+            Stand::Waits(waits) => {
+                let (runtime, caller, updates) =
+                    (self.runtime.clone(), self.caller.clone(), self.updates.clone());
+                server::Stand::Waits(Box::new(move |line| {
+                    Box::pin(async move {
+                        let result = runtime.go_on(waits, scope(caller, line)).await;
+                        journal_grew(&updates);
+                        result
+                    })
+                }))
+            }
+        };
+        let stands = self.runtime.at_once(calls, &self.standing).into_iter().map(stand).collect();
+        journal_grew(&self.updates);
+        stands
+    }
+}
+
 fn shortened(text: &str) -> String {
     text.chars().take(200).collect()
 }
@@ -164,23 +220,19 @@ impl Host for RuntimeHost {
     }
 
     fn call(&self, call: HostCall) -> BoxFuture<'_, Box<CallResult>> {
-        let HostCall { call, client, cancel, progress, peer, beside } = call;
-        let caller = if client.is_empty() { "mcp".to_owned() } else { ["mcp:", client.as_str()].concat() };
-        let scope = CallScope {
-            cancel: Some(cancel),
-            progress,
-            approver: Some(Arc::new(PeerApprover::new(Arc::clone(&peer)))),
-            peer: Some(peer),
-            caller: Some(Caller::Named(caller)),
-            beside,
-            ..CallScope::default()
-        };
-        let begun = self.runtime.begin(call, scope);
+        let HostCall { call, client, line, beside } = call;
+        let begun = self.runtime.begin(call, CallScope { beside, ..scope(caller(&client), line) });
         Box::pin(async move {
             let result = begun.await;
             self.journal_grew();
             result
         })
+    }
+
+    fn at_once(&self, client: &str) -> Option<Box<dyn AtOnce>> {
+        let (runtime, caller) = (self.runtime.clone(), caller(client));
+        let standing = runtime.standing(CallScope { caller: Some(caller.clone()), ..CallScope::default() });
+        Some(Box::new(Together { runtime, standing, caller, updates: self.updates.clone() }))
     }
 
     fn resources(&self) -> BoxFuture<'_, Result<Vec<Value>, ToolError>> {

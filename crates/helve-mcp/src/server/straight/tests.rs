@@ -87,6 +87,19 @@ fn what_is_more_or_less_than_a_call_goes_the_general_way() {
 }
 
 #[test]
+fn lines_as_clients_write_them_are_plain() {
+    for line in [
+        r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"message":"\u00fc"}}}"#,
+        r#"{"method": "tools/call", "params": {"arguments": {}, "name": "ü"}, "jsonrpc": "2.0", "id": 0}"#,
+        r#"{"jsonrpc":"2.0","id":123456789012345678,"method":"tools/call","params":{"name":"a"}}"#,
+    ] {
+        let asked = plain::call(line.as_bytes());
+        assert!(asked.is_some(), "{line}");
+        assert_eq!(asked, call_in_full(line.as_bytes()));
+    }
+}
+
+#[test]
 fn a_call_is_taken_back_by_its_id() {
     let notice =
         |params: Value| json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
@@ -96,6 +109,51 @@ fn a_call_is_taken_back_by_its_id() {
     assert_eq!(id(json!({})), None);
     let other = r#"{"jsonrpc":"2.0","method":"notifications/other","params":{"requestId":3}}"#;
     assert_eq!(taken_back(other.as_bytes()), None);
+}
+
+/// A line that is nearly a plain call: its members in any order, some twice or missing, with space here and there.
+fn nearly_plain() -> impl Strategy<Value = String> {
+    let id = prop_oneof!["0|[1-9][0-9]{0,19}", "-1|01|1.5|1e2|\"a\"|null"];
+    let name = prop_oneof!["[a-z_]{1,8}", "\\PC{0,4}", Just("a\\\\nb".to_owned())];
+    let args = prop_oneof![
+        any_value().prop_map(|value| json!({"k": value}).to_string()),
+        any_value().prop_map(|value| value.to_string()),
+        (95_usize..135).prop_map(|depth| format!("{{\"k\":{}{}}}", "[".repeat(depth), "]".repeat(depth))),
+    ];
+    let params =
+        (name, prop::option::of(args), any::<bool>(), 0..4_usize).prop_map(|(name, args, turned, more)| {
+            let mut members = vec![format!("\"name\":\"{name}\"")];
+            members.extend(args.map(|args| format!("\"arguments\":{args}")));
+            members.extend((more == 0).then(|| "\"_meta\":{\"progressToken\":1}".to_owned()));
+            if turned {
+                members.reverse();
+            }
+            format!("{{{}}}", members.join(if more == 1 { ", " } else { "," }))
+        });
+    let member = prop_oneof![
+        4 => Just("\"jsonrpc\":\"2.0\"".to_owned()),
+        4 => id.prop_map(|id| format!("\"id\":{id}")),
+        4 => Just("\"method\":\"tools/call\"".to_owned()),
+        4 => params.clone().prop_map(|params| format!("\"params\": {params}")),
+        1 => Just("\"method\":\"tools/list\"".to_owned()),
+        1 => Just("\"jsonrpc\":\"1.0\"".to_owned()),
+        1 => Just("\"more\":1".to_owned()),
+    ];
+    let right = (id_of_any_length(), params).prop_map(|(id, params)| {
+        vec![
+            "\"jsonrpc\":\"2.0\"".to_owned(),
+            format!("\"id\":{id}"),
+            "\"method\":\"tools/call\"".to_owned(),
+            format!("\"params\":{params}"),
+        ]
+    });
+    let members = prop_oneof![3 => right.prop_shuffle(), 1 => prop::collection::vec(member, 3..6)];
+    (members, prop::sample::select(vec!["", " ", "\n", " x"]))
+        .prop_map(|(members, end)| format!("{{{}}}{end}", members.join(",")))
+}
+
+fn id_of_any_length() -> impl Strategy<Value = String> {
+    "0|[1-9][0-9]{0,17}"
 }
 
 fn any_value() -> impl Strategy<Value = Value> {
@@ -208,6 +266,13 @@ proptest! {
         let line = if spaces { serde_json::to_string_pretty(&frame).unwrap() } else { frame.to_string() };
         if let Some(asked) = call(line.as_bytes()) {
             prop_assert_eq!(Some(asked), generally(line.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn a_plain_line_is_read_as_in_full(line in nearly_plain()) {
+        if let Some(asked) = plain::call(line.as_bytes()) {
+            prop_assert_eq!(Some(asked), call_in_full(line.as_bytes()));
         }
     }
 

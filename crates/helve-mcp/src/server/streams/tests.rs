@@ -10,17 +10,81 @@ use tokio::io::{
 };
 use tokio::sync::{mpsc, watch};
 
-use crate::server::{Card, Host, HostCall, Hosts, serve_streams};
+use crate::server::{AtOnce, Card, Host, HostCall, Hosts, Stand, serve_streams};
 
 use super::*;
 
 /// `say` answers at once with the text that it is given, `later` when it is looked at again, `wait` when it is taken back.
+/// `quick` is taken together with others, and has to wait all the same where its text says so.
 struct Fake {
     version: watch::Sender<u64>,
     beside: mpsc::UnboundedSender<bool>,
     ended: mpsc::UnboundedSender<()>,
     /// The texts of calls, in the order in which they began.
-    began: Mutex<Vec<String>>,
+    began: Arc<Mutex<Vec<String>>>,
+    /// How many calls were taken together, each time.
+    groups: Arc<Mutex<Vec<usize>>>,
+}
+
+/// Takes the calls of `quick`.
+struct Group {
+    began: Arc<Mutex<Vec<String>>>,
+    groups: Arc<Mutex<Vec<usize>>>,
+}
+
+impl AtOnce for Group {
+    fn takes(&self, tool: &str) -> bool {
+        tool == "quick"
+    }
+
+    fn calls(&self, calls: Vec<Call>) -> Vec<Stand> {
+        self.groups.lock().unwrap().push(calls.len());
+        let stand = |call: Call| {
+            let text = text_of(&call);
+            self.began.lock().unwrap().push(text.clone());
+            let result = said(call.id, call.tool, &text);
+            match &*text {
+                "wait" => Stand::Waits(Box::new(move |line| {
+                    Box::pin(async move {
+                        line.cancel.cancelled().await;
+                        result
+                    })
+                })),
+                "later" => Stand::Waits(Box::new(move |_| {
+                    Box::pin(async move {
+                        tokio::task::yield_now().await;
+                        result
+                    })
+                })),
+                _ => Stand::Done(result),
+            }
+        };
+        calls.into_iter().map(stand).collect()
+    }
+}
+
+fn text_of(call: &Call) -> String {
+    let helve_core::Args::Value(args) = &call.args else { panic!("text") };
+    args["text"].as_str().unwrap_or_default().to_owned()
+}
+
+fn said(id: Option<Value>, tool: String, text: &str) -> Box<CallResult> {
+    Box::new(CallResult {
+        id,
+        call: CallId::from_parts(1, 2),
+        tool,
+        ok: true,
+        content: vec![Content::text(text)],
+        details: Value::Null,
+        error: None,
+        notes: Vec::new(),
+        decision: None,
+        sandbox: None,
+        tainted: None,
+        truncated: None,
+        cost: None,
+        duration_us: 1,
+    })
 }
 
 struct Fakes(Arc<Fake>);
@@ -36,37 +100,25 @@ impl Host for Fake {
 
     fn call(&self, call: HostCall) -> BoxFuture<'_, Box<CallResult>> {
         Box::pin(async move {
-            let HostCall { call, cancel, beside, .. } = call;
+            let HostCall { call, line, beside, .. } = call;
             let _ = self.beside.send(beside);
-            let Call { id, tool, args } = call;
-            let helve_core::Args::Value(args) = args else { panic!("text") };
-            let text = args["text"].as_str().unwrap_or_default();
-            self.began.lock().unwrap().push(text.to_owned());
-            match &*tool {
+            let text = text_of(&call);
+            self.began.lock().unwrap().push(text.clone());
+            match &*call.tool {
                 "wait" => {
-                    cancel.cancelled().await;
+                    line.cancel.cancelled().await;
                     let _ = self.ended.send(());
                 }
                 "later" => tokio::task::yield_now().await,
                 _ => {}
             }
-            Box::new(CallResult {
-                id,
-                call: CallId::from_parts(1, 2),
-                tool,
-                ok: true,
-                content: vec![Content::text(text)],
-                details: Value::Null,
-                error: None,
-                notes: Vec::new(),
-                decision: None,
-                sandbox: None,
-                tainted: None,
-                truncated: None,
-                cost: None,
-                duration_us: 1,
-            })
+            said(call.id, call.tool, &text)
         })
+    }
+
+    fn at_once(&self, client: &str) -> Option<Box<dyn AtOnce>> {
+        assert_eq!(client, "c");
+        Some(Box::new(Group { began: Arc::clone(&self.began), groups: Arc::clone(&self.groups) }))
     }
 }
 
@@ -103,7 +155,8 @@ impl Client {
             version: watch::Sender::new(0),
             beside: tell_beside,
             ended: tell_ended,
-            began: Mutex::default(),
+            began: Arc::default(),
+            groups: Arc::default(),
         };
         let fake = Arc::new(fake);
         let host = Arc::clone(&fake);
@@ -234,4 +287,63 @@ async fn one_of_a_crowd_can_be_taken_back() {
     }
     client.say(&[call(json!(0), "say", "b")]).await;
     assert_eq!(client.hear().await["id"], 0, "those that were taken back have no answer");
+}
+
+/// The ids and texts of so many answers, sorted.
+async fn answers(client: &mut Client, count: usize) -> Vec<(i64, String)> {
+    let mut all = Vec::new();
+    for _ in 0..count {
+        let answer = client.hear().await;
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap_or_default();
+        all.push((answer["id"].as_i64().unwrap(), text.to_owned()));
+    }
+    all.sort();
+    all
+}
+
+#[tokio::test]
+async fn calls_that_are_done_at_once_are_taken_together() {
+    let mut client = Client::open().await;
+    let mut many: Vec<Value> = (1..=8).map(|id| call(json!(id), "quick", &id.to_string())).collect();
+    many.insert(5, call(json!(20), "later", "20"));
+    client.say(&many).await;
+    let expected: Vec<(i64, String)> = (1..=8).chain([20]).map(|id| (id, id.to_string())).collect();
+    assert_eq!(answers(&mut client, 9).await, expected);
+    assert_eq!(*client.fake.groups.lock().unwrap(), [8]);
+    assert!(client.beside.recv().await.unwrap(), "the other one knows of them");
+    // What is no call is heard in its order.
+    let ping = json!({"jsonrpc": "2.0", "id": 30, "method": "ping"});
+    client.say(&[call(json!(31), "quick", "31"), ping, call(json!(32), "quick", "32")]).await;
+    assert_eq!(client.hear().await["id"], 31);
+    assert_eq!(answers(&mut client, 2).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_call_that_wants_to_hear_of_its_progress_is_taken_by_itself() {
+    let mut client = Client::open().await;
+    let mut asks = call(json!(1), "quick", "1");
+    asks["params"]["_meta"] = json!({"progressToken": 1});
+    client.say(&[asks]).await;
+    assert_eq!(answers(&mut client, 1).await, [(1, "1".to_owned())]);
+    assert_eq!(*client.fake.groups.lock().unwrap(), [] as [usize; 0]);
+}
+
+#[tokio::test]
+async fn calls_taken_together_that_have_to_wait_hold_nobody_up_and_can_be_taken_back() {
+    let mut client = Client::open().await;
+    let texts = ["1", "wait", "later", "4"];
+    let many: Vec<Value> = (1..).zip(texts).map(|(id, text)| call(json!(id), "quick", text)).collect();
+    client.say(&many).await;
+    let expected = [(1, "1"), (3, "later"), (4, "4")].map(|(id, text)| (id, text.to_owned()));
+    assert_eq!(answers(&mut client, 3).await, expected);
+    let notice = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}});
+    client.say(&[notice, call(json!(5), "quick", "5")]).await;
+    assert_eq!(answers(&mut client, 1).await, [(5, "5".to_owned())], "what was taken back is not answered");
+}
+
+#[tokio::test]
+async fn a_request_whose_id_another_has_is_not_lost() {
+    let mut client = Client::open().await;
+    client.say(&[call(json!(1), "quick", "a"), call(json!(1), "quick", "b")]).await;
+    assert_eq!(answers(&mut client, 2).await, [(1, "a".to_owned()), (1, "b".to_owned())]);
 }

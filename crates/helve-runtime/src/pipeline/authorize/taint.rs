@@ -20,6 +20,7 @@ use helve_shell::analysis::{EffectKind, Target};
 use super::judge::{Asking, Judged, extend};
 use super::{Authority, Decided, Permit};
 use crate::off_async;
+use crate::pipeline::govern::Governor;
 use crate::side::Side;
 
 /// The rule that asks.
@@ -28,6 +29,13 @@ const TAINT: &str = "taint";
 const SYSTEM: &[&str] = &[
     "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/sbin", "/sys", "/usr",
 ];
+
+/// Who else may have written what a call brings.
+pub(crate) struct Sources {
+    brings: Option<String>,
+    /// Files outside the workspace may be behind these paths.
+    reads: Vec<PathBuf>,
+}
 
 impl Authority {
     /// Makes a question of a call that could carry something out, where the talk is tainted.
@@ -107,8 +115,13 @@ impl Authority {
         })
     }
 
+    /// Who else may have written what the call brings, as far as that is known before its tool runs.
+    pub(crate) fn sources(&self, permit: &Permit) -> Sources {
+        Sources { brings: permit.brings.clone(), reads: self.may_read_elsewhere(permit) }
+    }
+
     /// The paths that a file tool reads, where there are files outside the workspace that it could.
-    pub(crate) fn may_read_elsewhere(&self, permit: &Permit) -> Vec<PathBuf> {
+    fn may_read_elsewhere(&self, permit: &Permit) -> Vec<PathBuf> {
         if permit.entry.spec().lane != Lane::Files || !self.policy.files_reach_out() {
             return Vec::new();
         }
@@ -119,11 +132,12 @@ impl Authority {
         reads.collect()
     }
 
-    /// Who else wrote what a file tool read, when it has: where those paths lead to. It is looked up by name, because it labels
-    /// what was read and guards nothing.
-    pub(crate) fn brought(&self, reads: &[PathBuf]) -> Option<String> {
-        if reads.is_empty() {
-            return None;
+    /// Who else wrote it, when the tool has run: where the paths lead to that it read. They are looked up by name, because that
+    /// labels what was read and guards nothing.
+    pub(crate) fn brought(&self, sources: Sources, governor: &Governor) -> Option<String> {
+        let Sources { brings, reads } = sources;
+        if brings.is_some() || reads.is_empty() {
+            return brings;
         }
         let outside = |path: &PathBuf| {
             let path = self.workspace.join(path);
@@ -131,7 +145,7 @@ impl Authority {
             let plain: PathBuf = real.components().filter(|part| *part != Component::CurDir).collect();
             (!plain.starts_with(&self.workspace)).then(|| format!("file:{}", plain.display()))
         };
-        off_async(|| reads.iter().find_map(outside))
+        off_async(|| reads.iter().find_map(outside)).map(|from| governor.clean(&from))
     }
 }
 

@@ -4,7 +4,7 @@
 //! canonical form of the same things.
 
 use helve_core::{Content, Decision, Verdict};
-use helve_store::{Members, StoreError};
+use helve_store::{Key, Members, StoreError, key};
 use serde_json::Value;
 
 use super::{Outcome, Planned};
@@ -29,18 +29,18 @@ impl Planned<'_> {
             tool,
             workspace,
         } = self;
-        out.some("approval", *approval)?;
-        out.any("args", *args)?;
-        text(out, "called", *called);
-        out.text("caller", caller);
+        out.some(key!("approval"), *approval)?;
+        out.any(key!("args"), *args)?;
+        text(out, key!("called"), *called);
+        out.text(key!("caller"), caller);
         write_decision(out, *decision)?;
-        out.some("effects", *effects)?;
-        out.some("hooks", Some(*hooks).filter(|hooks| !hooks.is_empty()))?;
+        out.some(key!("effects"), *effects)?;
+        out.some(key!("hooks"), Some(*hooks).filter(|hooks| !hooks.is_empty()))?;
         write_id(out, *id)?;
-        text(out, "lane", *lane);
-        text(out, "tainted", *tainted);
-        out.text("tool", tool);
-        out.text("workspace", workspace);
+        text(out, key!("lane"), *lane);
+        text(out, key!("tainted"), *tainted);
+        out.text(key!("tool"), tool);
+        out.text(key!("workspace"), workspace);
         Ok(())
     }
 }
@@ -66,48 +66,48 @@ impl Outcome<'_> {
             tool,
             truncated,
         } = self;
-        out.text("call", call.as_str());
-        out.some("changes", Some(*changes).filter(|changes| !changes.is_empty()))?;
+        out.text(key!("call"), call.as_str());
+        out.some(key!("changes"), Some(*changes).filter(|changes| !changes.is_empty()))?;
         match content {
-            [Content::Text { text, about: None }] => out.list_of_one("content", |block| {
-                block.text("text", text);
-                block.json("type", "\"text\"");
+            [Content::Text { text, about: None }] => out.list_of_one(key!("content"), |block| {
+                block.text(key!("text"), text);
+                block.json(key!("type"), "\"text\"");
             }),
-            content => out.any("content", content)?,
+            content => out.any(key!("content"), content)?,
         }
         match cost {
-            None => out.json("cost", "null"),
-            Some(cost) => out.any("cost", cost)?,
+            None => out.json(key!("cost"), "null"),
+            Some(cost) => out.any(key!("cost"), cost)?,
         }
         write_decision(out, decision.as_ref())?;
-        out.some("details", Some(*details).filter(|details| !details.is_null()))?;
-        out.number("duration_us", *duration_us);
-        out.some("error", error.as_ref())?;
-        out.some("hooks", Some(*hooks).filter(|hooks| !hooks.is_empty()))?;
+        out.some(key!("details"), Some(*details).filter(|details| !details.is_null()))?;
+        out.number(key!("duration_us"), *duration_us);
+        out.some(key!("error"), error.as_ref())?;
+        out.some(key!("hooks"), Some(*hooks).filter(|hooks| !hooks.is_empty()))?;
         write_id(out, id.as_ref())?;
-        out.some("notes", Some(*notes).filter(|notes| !notes.is_empty()))?;
-        out.json("ok", if *ok { "true" } else { "false" });
-        text(out, "raw", *raw);
-        out.some("sandbox", sandbox.as_ref())?;
-        text(out, "tainted", tainted.as_deref());
-        out.text("tool", tool);
-        out.some("truncated", truncated.as_ref())
+        out.some(key!("notes"), Some(*notes).filter(|notes| !notes.is_empty()))?;
+        out.json(key!("ok"), if *ok { "true" } else { "false" });
+        text(out, key!("raw"), *raw);
+        out.some(key!("sandbox"), sandbox.as_ref())?;
+        text(out, key!("tainted"), tainted.as_deref());
+        out.text(key!("tool"), tool);
+        out.some(key!("truncated"), truncated.as_ref())
     }
 }
 
-fn text(out: &mut Members<'_>, name: &'static str, text: Option<&str>) {
+fn text(out: &mut Members<'_>, key: Key, text: Option<&str>) {
     if let Some(text) = text {
-        out.text(name, text);
+        out.text(key, text);
     }
 }
 
 fn write_id(out: &mut Members<'_>, id: Option<&Value>) -> Written {
     match id {
         Some(Value::Number(number)) if number.is_u64() => {
-            out.number("id", number.as_u64().unwrap_or_default());
+            out.number(key!("id"), number.as_u64().unwrap_or_default());
             Ok(())
         }
-        id => out.some("id", id),
+        id => out.some(key!("id"), id),
     }
 }
 
@@ -115,13 +115,13 @@ fn write_decision(out: &mut Members<'_>, decision: Option<&Decision>) -> Written
     match decision {
         // Most calls are allowed, and nothing more is said about that.
         Some(Decision { verdict: Verdict::Allow, rule, reason: None, span: None, grant: None }) => {
-            out.members("decision", |decision| {
-                decision.text("rule", rule);
-                decision.json("verdict", "\"allow\"");
+            out.members(key!("decision"), |decision| {
+                decision.text(key!("rule"), rule);
+                decision.json(key!("verdict"), "\"allow\"");
             });
             Ok(())
         }
-        decision => out.some("decision", decision),
+        decision => out.some(key!("decision"), decision),
     }
 }
 

@@ -91,8 +91,12 @@ thread_local! {
     static ROOM: Cell<Batch> = Cell::default();
 }
 
+pub(super) fn take_room() -> Batch {
+    ROOM.take()
+}
+
 /// Gives room back for the next entry.
-fn keep_room(mut room: Batch) {
+pub(super) fn keep_room(mut room: Batch) {
     room.clear();
     ROOM.set(room);
 }
@@ -104,7 +108,7 @@ impl<'r> Recorded<'r> {
         put: impl FnOnce(&mut Batch) -> Result<(), ToolError>,
         alone: bool,
     ) -> Self {
-        let mut entry = ROOM.take();
+        let mut entry = take_room();
         let stand = match put(&mut entry) {
             Err(error) => Stand::Unfit(error),
             Ok(()) if alone => Stand::Alone(entry),

@@ -229,6 +229,7 @@ fn split_call(text: &[u8]) -> (&[u8], Option<&str>) {
     }
 }
 
+#[inline]
 pub(crate) fn is_call_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':')
 }

@@ -49,7 +49,7 @@ enum Step {
 
 /// A call that ended before its tool ran.
 fn failed(story: Box<Story>, error: ToolError) -> Step {
-    Step::Stands(Stand::Done(Box::new(story.result(Err(error)).0)))
+    Step::Stands(Stand::Done(story.result(Err(error)).0))
 }
 
 impl Pipeline {
@@ -116,7 +116,7 @@ impl Pipeline {
             Admitted::Ready(ready) if has_worker && ready.place.may_start() => {
                 match self.authority.still_holds(&ready.permit) {
                     Ok(()) => Step::Ready(ready),
-                    Err(error) => Step::Stands(Stand::Done(Box::new(self.refuse(ready.story, error)))),
+                    Err(error) => Step::Stands(Stand::Done(self.refuse(ready.story, error))),
                 }
             }
             Admitted::Ready(ready) => Step::Stands(Stand::Waits(Waits(For::Turn(ready)))),

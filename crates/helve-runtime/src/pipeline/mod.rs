@@ -95,7 +95,7 @@ impl Admitted {
             Admitted::Ready(ready) => {
                 let error =
                     ToolError::internal("The call crashed inside Helve; the journal shows it as cut.");
-                Some(ready.story.clone().result(Err(error)).0)
+                Some(*ready.story.clone().result(Err(error)).0)
             }
         }
     }
@@ -181,7 +181,7 @@ impl Pipeline {
                 story.decision = refusal.decision.map(|decision| *decision);
                 story.effects = refusal.effects.map(|effects| *effects);
                 story.approval = refusal.approval.map(|approval| *approval);
-                Admitted::Refused(Box::new(self.refuse(story, refusal.error)))
+                Admitted::Refused(self.refuse(story, refusal.error))
             }
         }
     }
@@ -204,7 +204,7 @@ impl Pipeline {
         let story = Story::new(None, self.governor.clean_short(&call.tool, MAX_NAME_CHARS), side);
         let error = ToolError::new(ErrorKind::TooLarge, format!("A batch holds at most {limit} calls."))
             .hint("Send the rest in another batch.");
-        CallResult { id: call.id, ..story.result(Err(error)).0 }
+        CallResult { id: call.id, ..*story.result(Err(error)).0 }
     }
 
     fn authorized(&self, story: &mut Story, args: Args) -> Result<Authorized, Refusal> {
@@ -314,11 +314,11 @@ impl Pipeline {
         let worker = place.turn().await;
         // A call before this one may have changed what was approved.
         if let Err(error) = self.authority.still_holds(&permit) {
-            return Box::new(self.refuse(story, error));
+            return self.refuse(story, error);
         }
         let alone = !story.side.beside && self.scheduler.is_alone();
         if let Err(error) = self.recorder.planned(self.planned(&story), alone).await {
-            return Box::new(story.result(Err(error)).0);
+            return story.result(Err(error)).0;
         }
         let entry = Arc::clone(permit.entry());
         let notes = Notes::default();
@@ -370,10 +370,10 @@ impl Pipeline {
         story.notes.extend(notes);
         let heard = is_heard.then(|| story.clone());
         let (result, raw) = story.result(outcome);
-        Ended { result: Box::new(result), raw, changed: told.changed, heard }
+        Ended { result, raw, changed: told.changed, heard }
     }
 
-    fn refuse(&self, story: Box<Story>, error: ToolError) -> CallResult {
+    fn refuse(&self, story: Box<Story>, error: ToolError) -> Box<CallResult> {
         let (mut result, _) = story.clone().result(Err(self.clean_error(error)));
         if let Err(error) = self.recorder.refused(self.planned(&story), &result) {
             result.notes.push(error.message);

@@ -12,7 +12,7 @@ use helve_core::{
     CallId, CallResult, Content, Cost, Decision, SandboxReport, ToolError, Truncated, WireError,
 };
 use helve_policy::HookEvent;
-use helve_store::{Batch, EntryKind, Home, Journal, JournalOptions, Members, StoreError};
+use helve_store::{Batch, EntryKind, Home, Journal, JournalOptions, StoreError};
 use serde::Serialize;
 
 use serde_json::Value;
@@ -152,17 +152,17 @@ impl Recorder {
 
     /// Before the call. `alone` says that no other call is under way whose entry could go with it.
     pub(crate) fn planned(&self, planned: Planned<'_>, alone: bool) -> Recorded<'_> {
-        Recorded::new(self, |batch| put_planned(batch, planned), alone)
+        Recorded::new(self, |batch| put_planned(batch, now_us(), planned), alone)
     }
 
     /// After the call.
     pub(crate) fn outcome(&self, result: &CallResult, beside: Beside<'_>, alone: bool) -> Recorded<'_> {
-        Recorded::new(self, |batch| put_outcome(batch, result, beside), alone)
+        Recorded::new(self, |batch| put_outcome(batch, now_us(), result, beside), alone)
     }
 
     /// For calls that go through the pipeline together.
     pub(crate) fn entries(&self) -> Entries<'_> {
-        Entries { recorder: self, batch: together::take_room() }
+        Entries { recorder: self, batch: together::take_room(), at_us: now_us() }
     }
 
     /// What hooks said of the session.
@@ -176,8 +176,9 @@ impl Recorder {
     /// Both at once, for a call that was refused before it could run.
     pub(crate) fn refused(&self, planned: Planned<'_>, result: &CallResult) -> Result<(), ToolError> {
         let mut batch = Batch::default();
-        put_planned(&mut batch, planned)?;
-        put_outcome(&mut batch, result, Beside::default())?;
+        let at_us = now_us();
+        put_planned(&mut batch, at_us, planned)?;
+        put_outcome(&mut batch, at_us, result, Beside::default())?;
         self.append(&batch)
     }
 
@@ -204,26 +205,27 @@ impl Recorder {
     }
 }
 
-/// Entries that are written at once.
+/// Entries of one moment, which are written at once.
 pub(crate) struct Entries<'r> {
     recorder: &'r Recorder,
     batch: Batch,
+    at_us: u64,
 }
 
 impl Entries<'_> {
     /// Before a call.
     pub(crate) fn planned(&mut self, planned: Planned<'_>) -> Result<(), ToolError> {
-        put_planned(&mut self.batch, planned)
+        put_planned(&mut self.batch, self.at_us, planned)
     }
 
     /// After it.
     pub(crate) fn outcome(&mut self, result: &CallResult, beside: Beside<'_>) -> Result<(), ToolError> {
-        put_outcome(&mut self.batch, result, beside)
+        put_outcome(&mut self.batch, self.at_us, result, beside)
     }
 
     /// Writes all of them.
     pub(crate) fn write(self) -> Result<(), ToolError> {
-        let Entries { recorder, batch } = self;
+        let Entries { recorder, batch, .. } = self;
         let written = if batch.is_empty() { Ok(()) } else { recorder.append(&batch) };
         together::keep_room(batch);
         written
@@ -240,22 +242,20 @@ fn unrecorded(error: &StoreError) -> ToolError {
         .hint(format!("Nothing runs unrecorded.{remedy}"))
 }
 
-fn put_planned(batch: &mut Batch, planned: Planned<'_>) -> Result<(), ToolError> {
-    put(batch, EntryKind::Planned, planned.call, |members| planned.write(members))
+fn put_planned(batch: &mut Batch, at_us: u64, planned: Planned<'_>) -> Result<(), ToolError> {
+    let (kind, call) = (EntryKind::Planned, Some(planned.call.as_str()));
+    let put = batch.put_members(kind, call, at_us, |members| planned.write(members));
+    put.map_err(|error| unrecorded(&error))
 }
 
-fn put_outcome(batch: &mut Batch, result: &CallResult, beside: Beside<'_>) -> Result<(), ToolError> {
-    put(batch, EntryKind::Outcome, &result.call, |members| Outcome::new(result, beside).write(members))
-}
-
-/// Puts an entry of this moment behind the others.
-fn put(
+fn put_outcome(
     batch: &mut Batch,
-    kind: EntryKind,
-    call: &CallId,
-    write: impl FnOnce(&mut Members<'_>) -> Result<(), StoreError>,
+    at_us: u64,
+    result: &CallResult,
+    beside: Beside<'_>,
 ) -> Result<(), ToolError> {
-    let put = batch.put_members(kind, Some(call.as_str()), now_us(), write);
+    let (kind, call) = (EntryKind::Outcome, Some(result.call.as_str()));
+    let put = batch.put_members(kind, call, at_us, |members| Outcome::new(result, beside).write(members));
     put.map_err(|error| unrecorded(&error))
 }
 

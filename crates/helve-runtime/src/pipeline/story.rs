@@ -93,7 +93,7 @@ impl Story {
     pub(super) fn result(
         self: Box<Self>,
         outcome: Result<Output, ToolError>,
-    ) -> (CallResult, Option<String>) {
+    ) -> (Box<CallResult>, Option<String>) {
         let (ok, output, error) = match outcome {
             Ok(output) => (true, output, None),
             Err(mut error) => {
@@ -103,7 +103,7 @@ impl Story {
         };
         let mut content = output.content;
         content.extend(self.said.into_iter().map(Content::text));
-        let result = CallResult {
+        let result = Box::new(CallResult {
             id: self.id,
             call: self.call,
             tool: self.tool,
@@ -118,7 +118,7 @@ impl Story {
             truncated: output.truncated,
             cost: output.cost,
             duration_us: u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX),
-        };
+        });
         (result, output.raw)
     }
 }

@@ -234,13 +234,17 @@ proptest! {
     fn what_is_taken_as_it_is_has_nothing_to_repair(
         args in prop::collection::btree_map("[a-e]|text|description|arguments", any_value(), 0..4),
         required in prop::collection::vec("[a-d]", 0..2),
+        more in prop::sample::select(vec![None, Some(false), Some(true)]),
     ) {
-        let schema = json!({"type": "object", "additionalProperties": false, "required": required, "properties": {
+        let mut schema = json!({"type": "object", "required": required, "properties": {
             "a": {"type": "string", "x-aliases": ["text"]},
             "b": {"type": "integer", "minimum": -3, "maximum": 3, "x-clamp": true},
             "c": {"type": "boolean"},
             "d": {"type": "string", "enum": ["One", "two"]},
         }});
+        if let Some(more) = more {
+            schema["additionalProperties"] = json!(more);
+        }
         let (validator, args) = (Validator::new(schema), Value::Object(args.into_iter().collect()));
         if validator.takes_as_it_is(&args) {
             let repaired = repair("t", &validator, &Args::Value(args.clone()), &Limits::default()).unwrap();
@@ -274,8 +278,14 @@ fn only_a_schema_with_nothing_to_repair_is_taken_for_one() {
         json!({"type": "object", "additionalProperties": false, "properties": {"a": {"type": "string"}}});
     let takes = |schema: &Value| Validator::new(schema.clone()).takes_as_it_is(&json!({"a": "x"}));
     assert!(takes(&plain));
+    let draft = json!("http://json-schema.org/draft-07/schema#");
+    let of_server = json!({"$schema": draft, "type": "object", "properties": {"a": {"type": "string"}}});
+    assert!(takes(&of_server));
+    let other = Validator::new(of_server).takes_as_it_is(&json!({"a": "x", "b": 1}));
+    assert!(!other, "another key may be another word for one that is known");
     for (pointer, member) in [
-        ("", json!({"additionalProperties": true})),
+        ("", json!({"additionalProperties": {"type": "string"}})),
+        ("", json!({"$schema": "http://json-schema.org/draft-04/schema#"})),
         ("", json!({"anyOf": [{}]})),
         ("/properties/a", json!({"default": "y"})),
         ("/properties/a", json!({"anyOf": [{"type": "string"}]})),

@@ -74,8 +74,13 @@ impl Validator {
 
     /// Whether `value` is valid and there is nothing in it that normalize would change. A no says nothing.
     pub(crate) fn takes_as_it_is(&self, value: &Value) -> bool {
-        let fractions = || value.as_object().into_iter().flatten().any(|(_, member)| member.is_f64());
-        *self.plain.get_or_init(|| quick::is_plain(&self.schema)) && self.is_quick(value) && !fractions()
+        let Some(members) = value.as_object() else { return false };
+        // A key that the schema does not have may be another word for one that it has.
+        let known = self.schema.get("properties").and_then(Value::as_object);
+        let is_known = |name: &str| known.is_some_and(|known| known.contains_key(name));
+        *self.plain.get_or_init(|| quick::is_plain(&self.schema))
+            && members.iter().all(|(name, member)| is_known(name) && !member.is_f64())
+            && self.is_quick(value)
     }
 
     fn is_quick(&self, value: &Value) -> bool {

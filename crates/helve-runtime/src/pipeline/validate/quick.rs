@@ -136,6 +136,8 @@ impl Node {
                 // Annotations assert nothing; so does `format` unless it is asked to.
                 "title" | "description" | "default" | "examples" | "format" | "deprecated" | "readOnly"
                 | "writeOnly" | "$comment" => {}
+                // The judge goes by the newest whatever is named; a name that it does not know it refuses.
+                "$schema" if is_known(value) => {}
                 name if name.starts_with("x-") => {}
                 _ => return None,
             }
@@ -186,8 +188,18 @@ impl Node {
     }
 }
 
-/// Whether there is nothing to repair in arguments that fit: no other key is known, each value is of one kind that nothing is
-/// made into, and nothing is put in where it is absent.
+/// Whether a schema may name this one as its own.
+fn is_known(draft: &Value) -> bool {
+    const KNOWN: [&str; 3] = [
+        "http://json-schema.org/draft-07/schema",
+        "https://json-schema.org/draft/2019-09/schema",
+        "https://json-schema.org/draft/2020-12/schema",
+    ];
+    draft.as_str().is_some_and(|draft| KNOWN.contains(&draft.trim_end_matches('#')))
+}
+
+/// Whether there is nothing to repair in arguments that fit and have no other keys than those of the schema: each value is of
+/// one kind that nothing is made into, and nothing is put in where it is absent.
 pub(super) fn is_plain(schema: &Value) -> bool {
     let scalar = |name: &Value| matches!(name.as_str(), Some("string" | "boolean" | "integer"));
     let plain = |property: &Value| {
@@ -195,7 +207,7 @@ pub(super) fn is_plain(schema: &Value) -> bool {
         typed && ["default", "anyOf"].iter().all(|keyword| property.get(keyword).is_none())
     };
     schema.get("type").is_some_and(|name| name == "object")
-        && schema.get("additionalProperties") == Some(&Value::Bool(false))
+        && schema.get("additionalProperties").is_none_or(|more| more.is_boolean())
         && schema.get("anyOf").is_none()
         && schema.get("properties").and_then(Value::as_object).is_some_and(|all| all.values().all(plain))
 }

@@ -123,7 +123,15 @@ fn any_schema() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn a_quick_answer_is_the_judges_answer(schema in any_schema(), value in any_value()) {
+    fn a_quick_answer_is_the_judges_answer(
+        mut schema in any_schema(),
+        value in any_value(),
+        draft in prop::sample::select(vec![None, Some("http://json-schema.org/draft-07/schema#"),
+            Some("https://json-schema.org/draft/2019-09/schema"), Some("https://json-schema.org/draft/2020-12/schema")]),
+    ) {
+        if let (Some(draft), Some(keywords)) = (draft, schema.as_object_mut()) {
+            keywords.insert("$schema".to_owned(), json!(draft));
+        }
         let quick = Quick::compile(&schema).expect("the generator stays inside the subset");
         let judge = jsonschema::draft202012::new(&schema).unwrap();
         prop_assert_eq!(quick.accepts(&value), judge.is_valid(&value), "{} {}", schema, value);

@@ -72,7 +72,7 @@ pub use peer::{LogLevel, Peer, QuestionKind};
 pub use servers::{ServerCall, ServerReply, ServerSpec, Servers};
 pub use spec::{ApprovalNeed, Lane, RateLimit, ServerAct, ToolOrigin, ToolSpec};
 pub use text::Capture;
-pub use tool::{Instant, Tool};
+pub use tool::{InstantTool, Tool};
 pub use typed::{TypedTool, typed};
 pub use verdict::{Decision, Verdict};
 pub use view::{ContainerChoice, ContainerEngine, Network, ProcessLimits, SandboxChoice, View};

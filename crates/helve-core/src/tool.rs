@@ -32,7 +32,7 @@ pub trait Tool: Send + Sync {
     }
 
     /// The work of a tool that is done at once; none for every other tool.
-    fn instant(&self) -> Option<&dyn Instant> {
+    fn instant(&self) -> Option<&dyn InstantTool> {
         None
     }
 
@@ -42,7 +42,7 @@ pub trait Tool: Send + Sync {
 
 /// A tool whose work is a short computation: it waits for nobody and needs no handle on anything, so that calls of it can be
 /// taken through the pipeline several at a time.
-pub trait Instant: Send + Sync {
+pub trait InstantTool: Send + Sync {
     /// What [`Tool::run`] does.
     fn now(&self, args: Value) -> Result<Output, ToolError>;
 }

@@ -13,7 +13,7 @@ use crate::error::{ErrorKind, ToolError};
 use crate::lane::BoxFuture;
 use crate::output::Output;
 use crate::spec::{ApprovalNeed, ToolSpec};
-use crate::tool::{Instant, Tool};
+use crate::tool::{InstantTool, Tool};
 
 /// A tool whose arguments are a Rust type. [`typed`] turns it into a [`Tool`].
 ///
@@ -163,8 +163,8 @@ impl<T: TypedTool> Tool for Typed<T> {
         }
     }
 
-    fn instant(&self) -> Option<&dyn Instant> {
-        T::NOW.map(|_| self as &dyn Instant)
+    fn instant(&self) -> Option<&dyn InstantTool> {
+        T::NOW.map(|_| self as &dyn InstantTool)
     }
 
     fn run<'a>(&'a self, args: Value, ctx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>> {
@@ -172,7 +172,7 @@ impl<T: TypedTool> Tool for Typed<T> {
     }
 }
 
-impl<T: TypedTool> Instant for Typed<T> {
+impl<T: TypedTool> InstantTool for Typed<T> {
     fn now(&self, args: Value) -> Result<Output, ToolError> {
         match T::NOW {
             Some(now) => now(&self.tool, parse(args)?),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use common::asking::{Scripted, once};
 use common::{builder, fake, journal, says};
 use helve_core::{
-    BoxFuture, Call, CallResult, Cancel, Context, ErrorKind, Instant, Output, Tool, ToolError, ToolSpec,
+    BoxFuture, Call, CallResult, Cancel, Context, ErrorKind, InstantTool, Output, Tool, ToolError, ToolSpec,
 };
 use helve_runtime::{Approval, CallScope, Caller, Runtime, Stand, Waits};
 use pretty_assertions::assert_eq;
@@ -38,7 +38,7 @@ impl Quick {
     }
 }
 
-impl Instant for Quick {
+impl InstantTool for Quick {
     fn now(&self, args: Value) -> Result<Output, ToolError> {
         self.runs.fetch_add(1, Ordering::SeqCst);
         match args["text"].as_str().unwrap_or_default() {
@@ -58,7 +58,7 @@ impl Tool for Quick {
         &self.spec
     }
 
-    fn instant(&self) -> Option<&dyn Instant> {
+    fn instant(&self) -> Option<&dyn InstantTool> {
         Some(self)
     }
 

@@ -32,14 +32,14 @@ pub use helve_core::lane::{EgressRequest, EgressResponse};
 pub use helve_core::limits;
 pub use helve_core::strict_json;
 pub use helve_core::text::Capture;
-pub use helve_core::typed::schema_of;
+pub use helve_core::typed::{Now, schema_of};
 pub use helve_core::{
     About, Access, ApprovalNeed, Args, BlobRef, BoxFuture, Call, CallId, CallResult, Cancel, CancelHandle,
     CommandUse, Content, Context, Cost, Decision, Dialect, DialectTool, Egress, EmbeddedResource, ErrorKind,
-    Exit, Files, FilesBridge, FilesPlace, FilesScope, Lane, Limits, LogLevel, Output, OutputSink, Peer,
-    Problem, Progress, QuestionKind, RateLimit, Resource, ResourceLink, SandboxReport, ServerCall,
-    ServerReply, ServerSpec, Servers, Shell, ShellBackend, ShellJob, ShellOutput, ShellRequest, Stream, Tool,
-    ToolError, ToolOrigin, ToolSpec, Truncated, TypedTool, Verdict, WireError, typed,
+    Exit, Files, FilesBridge, FilesPlace, FilesScope, InstantTool, Lane, Limits, LogLevel, Output,
+    OutputSink, Peer, Problem, Progress, QuestionKind, RateLimit, Resource, ResourceLink, SandboxReport,
+    ServerCall, ServerReply, ServerSpec, Servers, Shell, ShellBackend, ShellJob, ShellOutput, ShellRequest,
+    Stream, Tool, ToolError, ToolOrigin, ToolSpec, Truncated, TypedTool, Verdict, WireError, typed,
 };
 pub use helve_policy::{
     AgentSettings, ApprovalLength, CaseOutcome, Change, ConfigError, ConfiguredServer, ExecMode, Hook,
@@ -50,7 +50,8 @@ pub use helve_policy::{
 pub use helve_runtime::{
     Answer, Approval, ApprovalRequest, Approver, AskClock, AskedPart, BuildError, CallScope, Caller, Channel,
     Contents, EffectSummary, Grant, Headless, HookSaid, Lasting, OpaquePart, Pending, Quarantined, Questions,
-    Redactor, RegisterError, Runtime, RuntimeBuilder, Scope, Script, UndoEntry, channel,
+    Redactor, RegisterError, Runtime, RuntimeBuilder, Scope, Script, Stand, Standing, UndoEntry, Waits,
+    channel,
 };
 pub use helve_shell::quote;
 pub use helve_tools::{DIALECTS, dialect, unified_diff};

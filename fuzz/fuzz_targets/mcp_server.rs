@@ -5,8 +5,8 @@
 use std::sync::{Arc, LazyLock};
 
 use helve_core::call::CallId;
-use helve_core::{BoxFuture, CallResult, Cancel, Content, ToolError, ToolSpec};
-use helve_mcp::server::{Card, Host, HostCall, Hosts, serve_streams};
+use helve_core::{Args, BoxFuture, Call, CallResult, Cancel, Content, ToolError, ToolSpec};
+use helve_mcp::server::{AtOnce, Card, Host, HostCall, Hosts, Stand, serve_streams};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -48,26 +48,51 @@ impl Host for One {
         self.version.subscribe()
     }
 
-    fn call(&self, call: HostCall) -> BoxFuture<'_, CallResult> {
-        Box::pin(async move {
-            CallResult {
-                id: call.call.id,
-                call: CallId::from_parts(1, 1),
-                tool: call.call.tool,
-                ok: true,
-                content: vec![Content::text("done")],
-                details: Value::Null,
-                error: None,
-                notes: Vec::new(),
-                decision: None,
-                sandbox: None,
-                tainted: None,
-                truncated: None,
-                cost: None,
-                duration_us: 1,
-            }
-        })
+    fn call(&self, call: HostCall) -> BoxFuture<'_, Box<CallResult>> {
+        Box::pin(async move { done(call.call) })
     }
+
+    fn at_once(&self, _client: &str) -> Option<Box<dyn AtOnce>> {
+        Some(Box::new(Together))
+    }
+}
+
+/// Takes every other tool, and lets calls without arguments wait.
+struct Together;
+
+impl AtOnce for Together {
+    fn takes(&self, tool: &str) -> bool {
+        tool.len() % 2 == 1
+    }
+
+    fn calls(&self, calls: Vec<Call>) -> Vec<Stand> {
+        let stand = |call: Call| match &call.args {
+            Args::Value(Value::Object(args)) if args.is_empty() => {
+                Stand::Waits(Box::new(|_| Box::pin(async { done(call) })))
+            }
+            _ => Stand::Done(done(call)),
+        };
+        calls.into_iter().map(stand).collect()
+    }
+}
+
+fn done(call: Call) -> Box<CallResult> {
+    Box::new(CallResult {
+        id: call.id,
+        call: CallId::from_parts(1, 1),
+        tool: call.tool,
+        ok: true,
+        content: vec![Content::text("done")],
+        details: Value::Null,
+        error: None,
+        notes: Vec::new(),
+        decision: None,
+        sandbox: None,
+        tainted: None,
+        truncated: None,
+        cost: None,
+        duration_us: 1,
+    })
 }
 
 fuzz_target!(|input: (bool, &[u8])| {

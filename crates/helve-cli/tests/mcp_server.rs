@@ -215,6 +215,33 @@ fn the_person_behind_the_client_is_asked_with_the_rule() {
 }
 
 #[test]
+fn calls_that_are_done_at_once_come_under_every_rule() {
+    let place = Place::new();
+    place.configure("tools.echo.approval = \"always\"\n[tools.time]\nper_minute = 3\n");
+    let mut client = bare(&place, json!({"elicitation": {}}));
+    for (answer, kind) in [("once", Value::Null), ("deny", json!("approval_denied"))] {
+        let asks = client.send("tools/call", json!({"name": "echo", "arguments": {"message": answer}}));
+        let question = client.asked("elicitation/create");
+        // Who waits for an answer holds nobody up.
+        let parsed = client.call("json", json!({"data": "[1]", "operation": "parse"}));
+        assert_eq!(parsed["isError"], false, "{parsed}");
+        client.answer(&question["id"], json!({"action": "accept", "content": {"answer": answer}}));
+        let result = &client.wait(asks)["result"];
+        assert_eq!(result["structuredContent"]["error"]["kind"], kind, "{result}");
+    }
+    let ids: Vec<u64> =
+        (0..5).map(|_| client.send("tools/call", json!({"name": "time", "arguments": {}}))).collect();
+    let refused: Vec<bool> =
+        ids.into_iter().map(|id| client.wait(id)["result"]["isError"] == json!(true)).collect();
+    assert_eq!(refused, [false, false, false, true, true]);
+    assert_eq!(client.end(), Some(0));
+    let log = place.run(&["log", "--json"]);
+    assert_eq!(log.stdout.matches("mcp:tests").count(), 9, "{}", log.stdout);
+    let verified = place.run(&["verify"]);
+    assert_eq!(verified.code, 0, "{}", verified.stdout);
+}
+
+#[test]
 fn a_client_without_a_session_is_asked_by_coming_again() {
     let place = Place::new();
     place.configure(ASKS);

@@ -133,12 +133,6 @@ impl Runtime {
         self.pipeline.at_once(calls, &standing.0)
     }
 
-    /// Goes on with a call that had to wait, with what is particular to it. Its caller is the one of its [`Standing`].
-    pub async fn go_on(&self, waits: Waits, scope: CallScope) -> Box<CallResult> {
-        let side = self.pipeline.side.within(scope, self.pipeline.hook.as_ref());
-        Box::pin(self.pipeline.go_on(waits, &Arc::new(side))).await
-    }
-
     /// Takes the calls of one model turn through the pipeline; results come in call order.
     pub async fn batch(&self, calls: Vec<Call>) -> Vec<CallResult> {
         self.admit(calls).await.results().await

@@ -212,11 +212,12 @@ async fn a_call_about_which_somebody_must_be_asked_waits_for_the_answer() {
         let waits = waits(together(&runtime, calls(&["a"])));
         assert_eq!(runs.load(Ordering::SeqCst), 0, "nobody was asked yet");
         let approver = Scripted::new(move |_| answer.clone());
-        let (asked, caller) = (Arc::clone(&approver), Some(Caller::Named("one".to_owned())));
-        let scope = CallScope { approver: Some(approver), caller, ..CallScope::default() };
-        let result = runtime.go_on(waits, scope).await;
+        let asked = Arc::clone(&approver);
+        let scope = CallScope { approver: Some(approver), ..CallScope::default() };
+        let result = waits.go_on(scope).await;
         assert_eq!((result.ok, asked.count()), (ok, 1), "{result:?}");
         assert_eq!(result.id, Some(json!(0)));
+        assert!(entries(dir.path()).iter().all(|(kind, body)| kind != "planned" || body["caller"] == "one"));
         assert_eq!(runs.load(Ordering::SeqCst), usize::from(ok));
     }
     // One that nobody goes on with never ran.
@@ -255,10 +256,7 @@ async fn a_call_waits_for_its_turn_and_for_a_worker() {
         });
         began.notified().await;
         let waits = waits(together(&runtime, calls(&["a"])));
-        let goes_on = tokio::spawn({
-            let runtime = runtime.clone();
-            async move { runtime.go_on(waits, CallScope::default()).await }
-        });
+        let goes_on = tokio::spawn(async move { waits.go_on(CallScope::default()).await });
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert!(!goes_on.is_finished() && runs.load(Ordering::SeqCst) == 0);
         may_end.notify_one();
@@ -281,7 +279,7 @@ async fn a_call_that_waits_can_be_taken_back() {
     handle.cancel();
     let approver = Some(Scripted::new(once) as Arc<dyn helve_runtime::Approver>);
     let scope = CallScope { approver, cancel: Some(cancel), ..CallScope::default() };
-    let result = runtime.go_on(waits, scope).await;
+    let result = waits.go_on(scope).await;
     assert_eq!((kind(&result), runs.load(Ordering::SeqCst)), (Some(ErrorKind::Cancelled), 0));
 }
 
@@ -309,13 +307,19 @@ async fn only_tools_of_which_nobody_hears_are_done_at_once() {
     };
     let plain = runtime("");
     assert_eq!(["quick", "slow", "nothing"].map(|tool| plain.is_instant(tool)), [true, false, false]);
+    let result =
+        waits(together(&plain, vec![Call::new("slow", json!({}))])).go_on(CallScope::default()).await;
+    assert!(result.ok, "{result:?}");
     for event in ["before_call", "after_call"] {
         let hook = |tool: &str| {
             format!(
                 "[[hooks]]\nname = \"h\"\non = \"{event}\"\nprogram = [\"/bin/true\"]\ntools = [\"{tool}\"]\n"
             )
         };
-        assert!(!runtime(&hook("quick")).is_instant("quick"), "{event}");
+        let heard = runtime(&hook("quick"));
+        assert!(!heard.is_instant("quick"), "{event}");
+        // Whoever takes it for one gets no further than to the hook.
+        assert!(matches!(together(&heard, calls(&["a"]))[..], [Stand::Waits(_)]), "{event}");
         assert!(runtime(&hook("slow")).is_instant("quick"), "{event}");
     }
 }

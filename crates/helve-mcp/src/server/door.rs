@@ -69,16 +69,16 @@ impl Door {
             of.push((id.clone(), listing.declares(&tool)));
             Call { id: Some(json!(id)), ..Call::new(tool, Value::Object(args)) }
         };
-        let stands = calls.calls(asked.into_iter().map(call).collect());
-        let mut waiting = Vec::new();
-        outbox.put(|out| {
-            for ((id, declared), stand) in of.into_iter().zip(stands) {
-                match stand {
-                    Stand::Done(result) => straight::answer(out, &id, &result, declared),
-                    Stand::Waits(go_on) => waiting.push(Waiting { id, declared, go_on }),
-                }
+        let mut stands = calls.calls(asked.into_iter().map(call).collect()).into_iter();
+        let (mut answers, mut waiting) = (Vec::with_capacity(of.len()), Vec::new());
+        for (id, declared) in of {
+            match stands.next() {
+                Some(Stand::Done(result)) => answers.push((id, known(result, declared))),
+                Some(Stand::Waits(go_on)) => waiting.push(Waiting { id, declared, go_on }),
+                None => answers.push((id, Err(ErrorData::internal_error("The call was lost.", None)))),
             }
-        });
+        }
+        outbox.put(|out| answers.into_iter().for_each(|(id, answer)| write(out, &id, answer)));
         waiting
     }
 
@@ -140,9 +140,13 @@ fn known(result: Box<CallResult>, declared: bool) -> Answer {
 
 fn put<W>(outbox: &Outbox<W>, taken_back: &Cancel, id: &RequestId, answer: Answer) {
     if !taken_back.is_cancelled() {
-        outbox.put(|out| match answer {
-            Ok((result, declared)) => straight::answer(out, id, &result, declared),
-            Err(refused) => straight::refusal(out, id, refused),
-        });
+        outbox.put(|out| write(out, id, answer));
+    }
+}
+
+fn write(out: &mut Vec<u8>, id: &RequestId, answer: Answer) {
+    match answer {
+        Ok((result, declared)) => straight::answer(out, id, &result, declared),
+        Err(refused) => straight::refusal(out, id, refused),
     }
 }

@@ -119,11 +119,14 @@ where
                     self.feed.put(line.as_bytes());
                 }
                 Some(Next::Line(at)) => match self.call(at.clone()) {
-                    Some((door, asked)) if door.is_at_once(&asked) => self.group.push(asked),
+                    // What came after a call that runs by itself does not overtake it.
+                    Some((door, asked)) if self.calls.is_empty() && door.is_at_once(&asked) => {
+                        self.group.push(asked);
+                    }
                     Some((door, asked)) => {
                         let is_first = self.under_way.is_empty() && self.group.is_empty();
                         let beside = !is_first || self.lines.has_more();
-                        let (cancel, outbox) = (self.under_way(&asked.id), self.outbox.clone());
+                        let (cancel, outbox) = (self.begins(&asked.id), self.outbox.clone());
                         self.calls.push(Box::pin(door.answer(asked, cancel, beside, outbox)));
                     }
                     None => {
@@ -158,14 +161,14 @@ where
         let door = Arc::clone(door);
         let group = std::mem::take(&mut self.group);
         for waiting in door.answer_all(group, &self.outbox) {
-            let (cancel, outbox) = (self.under_way(&waiting.id), self.outbox.clone());
+            let (cancel, outbox) = (self.begins(&waiting.id), self.outbox.clone());
             self.calls.push(Box::pin(Arc::clone(&door).answer_later(waiting, cancel, outbox)));
         }
         self.awake.happened();
     }
 
     /// Notes a call that runs, with what takes it back.
-    fn under_way(&mut self, id: &RequestId) -> (CancelHandle, Cancel) {
+    fn begins(&mut self, id: &RequestId) -> (CancelHandle, Cancel) {
         let (handle, cancel) = Cancel::pair();
         self.under_way.insert(id.clone(), handle.clone());
         (handle, cancel)

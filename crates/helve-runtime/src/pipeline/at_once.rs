@@ -1,9 +1,10 @@
 //! Calls of tools whose work is done at once, several at a time.
 //!
-//! In: calls. Out: how each of them stands. They take the stages that every call takes; all of them take one before any takes
-//! the next, and nothing is waited for in between. So the entries of all are written at once, and no call costs what it takes
-//! to put it down and take it up again. A call that has to wait after all (for an answer of the owner's, for its turn, for a
-//! worker) goes on from where it stands as any other does.
+//! In: calls. Out: how each of them stands. They take the stages that every call takes, without a future: each is looked at and
+//! takes its place, then all are recorded as planned, then each runs, then all outcomes are recorded. So two appends are enough
+//! for all that run, and no call costs what it takes to put it down and take it up again; a refusal is recorded by itself. A
+//! call that has to wait after all (for an answer of the owner's, for a hook, for its turn, for a worker) goes on from where it
+//! stands as any other does.
 
 use std::sync::Arc;
 
@@ -12,11 +13,12 @@ use helve_policy::HookEvent;
 
 use super::authorize::{Authorized, Permit};
 use super::execute::Notes;
-use super::resolve::{self, Found};
+use super::resolve;
 use super::schedule::Place;
 use super::story::{Ended, Story};
 use super::{Admitted, Looked, Pipeline, Ready};
-use crate::side::Side;
+use crate::registry::Entry;
+use crate::side::{CallScope, Side};
 
 /// How a call stands that went as far as it could without waiting.
 pub enum Stand {
@@ -27,10 +29,13 @@ pub enum Stand {
 }
 
 /// A call that has to wait. One that is dropped never ran.
-pub struct Waits(For);
+pub struct Waits {
+    pipeline: Arc<Pipeline>,
+    what: For,
+}
 
 enum For {
-    /// An answer.
+    /// An answer, or a hook.
     Answer(Looked),
     /// Its turn, or a worker.
     Turn(Ready),
@@ -44,26 +49,57 @@ enum Step {
         ended: Ended,
         _place: Place,
     },
-    Stands(Stand),
+    Done(Box<CallResult>),
+    Waits(For),
 }
 
 /// A call that ended before its tool ran.
 fn failed(story: Box<Story>, error: ToolError) -> Step {
-    Step::Stands(Stand::Done(story.result(Err(error)).0))
+    Step::Done(story.result(Err(error)).0)
+}
+
+impl Waits {
+    /// Goes on with the call, with what is particular to it. Who calls and what led to it are known.
+    pub async fn go_on(self, scope: CallScope) -> Box<CallResult> {
+        let Waits { pipeline, what } = self;
+        let with = |side: &Side| {
+            let (caller, tainted) = (Some(side.caller.clone()), side.tainted.clone());
+            let scope = CallScope { caller, tainted, ..scope };
+            Arc::new(pipeline.side.within(scope, pipeline.hook.as_ref()))
+        };
+        let admitted = match what {
+            For::Answer(Looked(mut story, look)) => {
+                let side = with(&story.side);
+                story.side = Arc::clone(&side);
+                pipeline.admit_one(Looked(story, look), &side).await
+            }
+            For::Turn(mut ready) => {
+                ready.story.side = with(&ready.story.side);
+                Admitted::Ready(ready)
+            }
+        };
+        match admitted {
+            Admitted::Ready(ready) => Box::pin(pipeline.finish(ready)).await,
+            Admitted::Refused(result) => result,
+        }
+    }
 }
 
 impl Pipeline {
-    /// Whether calls of a tool are done at once: its work is, and no hook of the owner's hears of it.
+    /// Whether calls of a tool are done at once.
     pub(crate) fn is_instant(&self, tool: &str) -> bool {
         let registry = self.registry.now();
-        let Some(Found { entry, .. }) = resolve::find(&registry, tool) else { return false };
-        let name = &entry.spec().name;
-        let is_deaf = |event| self.hooks.are_deaf(event, name);
+        resolve::find(&registry, tool).is_some_and(|found| self.is_done_at_once(found.entry))
+    }
+
+    /// Whether a tool's work is, and no hook of the owner's hears of it.
+    fn is_done_at_once(&self, entry: &Entry) -> bool {
+        let is_deaf = |event| self.hooks.are_deaf(event, &entry.spec().name);
         entry.tool.instant().is_some() && is_deaf(HookEvent::BeforeCall) && is_deaf(HookEvent::AfterCall)
     }
 
-    /// Takes calls of tools that are done at once as far as they go without waiting.
-    pub(crate) fn at_once(&self, calls: Vec<Call>, side: &Arc<Side>) -> Vec<Stand> {
+    /// Takes calls as far as they go without waiting; those of other tools go no further than to their permit.
+    pub(crate) fn at_once(self: &Arc<Self>, calls: Vec<Call>, side: &Arc<Side>) -> Vec<Stand> {
         // They run one after the other, so that one worker is enough for all.
         let worker = self.scheduler.worker_now();
         let steps = calls.into_iter().map(|call| self.step(call, side, worker.is_some())).collect();
@@ -76,51 +112,33 @@ impl Pipeline {
         let mut steps: Vec<Step> = self.plan(steps).into_iter().map(run).collect();
         drop(worker);
         self.tell(&mut steps);
+        let waits = |what| Stand::Waits(Waits { pipeline: Arc::clone(self), what });
         let stand = |step| match step {
-            Step::Ready(ready) => Stand::Waits(Waits(For::Turn(ready))),
+            Step::Ready(ready) => waits(For::Turn(ready)),
+            Step::Waits(what) => waits(what),
             Step::Ended { ended, .. } => Stand::Done(ended.result),
-            Step::Stands(stand) => stand,
+            Step::Done(result) => Stand::Done(result),
         };
         steps.into_iter().map(stand).collect()
-    }
-
-    /// Goes on with a call that had to wait, for a caller who is there to be asked and can take it back.
-    pub(crate) async fn go_on(&self, waits: Waits, side: &Arc<Side>) -> Box<CallResult> {
-        let admitted = match waits.0 {
-            For::Answer(Looked(mut story, look)) => {
-                story.side = Arc::clone(side);
-                self.admit_one(Looked(story, look), side).await
-            }
-            For::Turn(mut ready) => {
-                ready.story.side = Arc::clone(side);
-                Admitted::Ready(ready)
-            }
-        };
-        match admitted {
-            Admitted::Ready(ready) => self.finish(ready).await,
-            Admitted::Refused(result) => result,
-        }
     }
 
     /// Resolve to schedule, for one call.
     fn step(&self, call: Call, side: &Arc<Side>, has_worker: bool) -> Step {
         let (story, look) = self.look(call, side);
         let result = match look {
-            Ok(Authorized::Permit(permit)) => Ok(permit),
-            look @ Ok(Authorized::Question(_)) => {
-                return Step::Stands(Stand::Waits(Waits(For::Answer(Looked(story, look)))));
-            }
+            Ok(Authorized::Permit(permit)) if self.is_done_at_once(permit.entry()) => Ok(permit),
             Err(refusal) => Err(refusal),
+            look => return Step::Waits(For::Answer(Looked(story, look))),
         };
         match self.place(story, result) {
             Admitted::Ready(ready) if has_worker && ready.place.may_start() => {
                 match self.authority.still_holds(&ready.permit) {
                     Ok(()) => Step::Ready(ready),
-                    Err(error) => Step::Stands(Stand::Done(self.refuse(ready.story, error))),
+                    Err(error) => Step::Done(self.refuse(ready.story, error)),
                 }
             }
-            Admitted::Ready(ready) => Step::Stands(Stand::Waits(Waits(For::Turn(ready)))),
-            Admitted::Refused(result) => Step::Stands(Stand::Done(result)),
+            Admitted::Ready(ready) => Step::Waits(For::Turn(ready)),
+            Admitted::Refused(result) => Step::Done(result),
         }
     }
 

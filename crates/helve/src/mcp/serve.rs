@@ -150,14 +150,13 @@ fn caller(client: &str) -> Caller {
 }
 
 /// A call of a client that can be asked.
-fn scope(caller: Caller, line: Line) -> CallScope {
+fn scope(line: Line) -> CallScope {
     let Line { cancel, progress, peer } = line;
     CallScope {
         cancel: Some(cancel),
         progress,
         approver: Some(Arc::new(PeerApprover::new(Arc::clone(&peer)))),
         peer: Some(peer),
-        caller: Some(caller),
         ..CallScope::default()
     }
 }
@@ -166,7 +165,6 @@ fn scope(caller: Caller, line: Line) -> CallScope {
 struct Together {
     runtime: Runtime,
     standing: Standing,
-    caller: Caller,
     updates: broadcast::Sender<String>,
 }
 
@@ -179,11 +177,10 @@ impl AtOnce for Together {
         let stand = |stand| match stand {
             Stand::Done(result) => server::Stand::Done(result),
             Stand::Waits(waits) => {
-                let (runtime, caller, updates) =
-                    (self.runtime.clone(), self.caller.clone(), self.updates.clone());
+                let updates = self.updates.clone();
                 server::Stand::Waits(Box::new(move |line| {
                     Box::pin(async move {
-                        let result = runtime.go_on(waits, scope(caller, line)).await;
+                        let result = waits.go_on(scope(line)).await;
                         journal_grew(&updates);
                         result
                     })
@@ -221,7 +218,8 @@ impl Host for RuntimeHost {
 
     fn call(&self, call: HostCall) -> BoxFuture<'_, Box<CallResult>> {
         let HostCall { call, client, line, beside } = call;
-        let begun = self.runtime.begin(call, CallScope { beside, ..scope(caller(&client), line) });
+        let begun =
+            self.runtime.begin(call, CallScope { beside, caller: Some(caller(&client)), ..scope(line) });
         Box::pin(async move {
             let result = begun.await;
             self.journal_grew();
@@ -230,9 +228,9 @@ impl Host for RuntimeHost {
     }
 
     fn at_once(&self, client: &str) -> Option<Box<dyn AtOnce>> {
-        let (runtime, caller) = (self.runtime.clone(), caller(client));
-        let standing = runtime.standing(CallScope { caller: Some(caller.clone()), ..CallScope::default() });
-        Some(Box::new(Together { runtime, standing, caller, updates: self.updates.clone() }))
+        let runtime = self.runtime.clone();
+        let standing = runtime.standing(CallScope { caller: Some(caller(client)), ..CallScope::default() });
+        Some(Box::new(Together { runtime, standing, updates: self.updates.clone() }))
     }
 
     fn resources(&self) -> BoxFuture<'_, Result<Vec<Value>, ToolError>> {

@@ -92,10 +92,28 @@ fn lines_as_clients_write_them_are_plain() {
         r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"message":"\u00fc"}}}"#,
         r#"{"method": "tools/call", "params": {"arguments": {}, "name": "ü"}, "jsonrpc": "2.0", "id": 0}"#,
         r#"{"jsonrpc":"2.0","id":123456789012345678,"method":"tools/call","params":{"name":"a"}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{},"_meta":{"progressToken":4}}}"#,
+        &format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"a","arguments":{{"t":"{}"}}}}}}"#,
+            "{[".repeat(200)
+        ),
     ] {
         let asked = plain::call(line.as_bytes());
         assert!(asked.is_some(), "{line}");
         assert_eq!(asked, call_in_full(line.as_bytes()));
+    }
+}
+
+#[test]
+fn what_a_line_has_twice_is_not_chosen_from() {
+    for line in [
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","method":"tools/call","params":{"name":"a"}}"#,
+        r#"{"jsonrpc":"1.0","jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"tools/call","params":{"name":"a"}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{},"arguments":{}}}"#,
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"a\"}}\u{c}",
+    ] {
+        assert_eq!(call(line.as_bytes()), None, "{line}");
     }
 }
 
@@ -139,7 +157,7 @@ fn nearly_plain() -> impl Strategy<Value = String> {
         1 => Just("\"jsonrpc\":\"1.0\"".to_owned()),
         1 => Just("\"more\":1".to_owned()),
     ];
-    let right = (id_of_any_length(), params).prop_map(|(id, params)| {
+    let right = (plain_id(), params).prop_map(|(id, params)| {
         vec![
             "\"jsonrpc\":\"2.0\"".to_owned(),
             format!("\"id\":{id}"),
@@ -148,11 +166,11 @@ fn nearly_plain() -> impl Strategy<Value = String> {
         ]
     });
     let members = prop_oneof![3 => right.prop_shuffle(), 1 => prop::collection::vec(member, 3..6)];
-    (members, prop::sample::select(vec!["", " ", "\n", " x"]))
+    (members, prop::sample::select(vec!["", " ", "\n", "\t\r\n", "\u{c}", " x"]))
         .prop_map(|(members, end)| format!("{{{}}}{end}", members.join(",")))
 }
 
-fn id_of_any_length() -> impl Strategy<Value = String> {
+fn plain_id() -> impl Strategy<Value = String> {
     "0|[1-9][0-9]{0,17}"
 }
 

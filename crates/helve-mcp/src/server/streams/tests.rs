@@ -309,7 +309,9 @@ async fn calls_that_are_done_at_once_are_taken_together() {
     client.say(&many).await;
     let expected: Vec<(i64, String)> = (1..=8).chain([20]).map(|id| (id, id.to_string())).collect();
     assert_eq!(answers(&mut client, 9).await, expected);
-    assert_eq!(*client.fake.groups.lock().unwrap(), [8]);
+    assert_eq!(*client.fake.groups.lock().unwrap(), [5], "what came after another call goes after it");
+    let began: Vec<String> = client.fake.began.lock().unwrap().clone();
+    assert_eq!(began, ["1", "2", "3", "4", "5", "20", "6", "7", "8"]);
     assert!(client.beside.recv().await.unwrap(), "the other one knows of them");
     // What is no call is heard in its order.
     let ping = json!({"jsonrpc": "2.0", "id": 30, "method": "ping"});

@@ -286,6 +286,7 @@ fn only_a_schema_with_nothing_to_repair_is_taken_for_one() {
     for (pointer, member) in [
         ("", json!({"additionalProperties": {"type": "string"}})),
         ("", json!({"$schema": "http://json-schema.org/draft-04/schema#"})),
+        ("/properties/a", json!({"$schema": "http://json-schema.org/draft-07/schema#"})),
         ("", json!({"anyOf": [{}]})),
         ("/properties/a", json!({"default": "y"})),
         ("/properties/a", json!({"anyOf": [{"type": "string"}]})),

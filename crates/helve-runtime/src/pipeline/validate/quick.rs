@@ -86,11 +86,23 @@ fn whole(n: Option<f64>) -> bool {
 }
 
 impl Quick {
+    /// A whole schema.
     pub(super) fn compile(schema: &Value) -> Option<Quick> {
+        Quick::compile_at(schema, true)
+    }
+
+    /// A schema within another.
+    fn part(schema: &Value) -> Option<Quick> {
+        Quick::compile_at(schema, false)
+    }
+
+    fn compile_at(schema: &Value, at_root: bool) -> Option<Quick> {
         match schema {
             Value::Bool(true) => Some(Quick::Anything),
             Value::Bool(false) => Some(Quick::Nothing),
-            Value::Object(keywords) => Node::compile(keywords).map(|node| Quick::Node(Box::new(node))),
+            Value::Object(keywords) => {
+                Node::compile(keywords, at_root).map(|node| Quick::Node(Box::new(node)))
+            }
             _ => None,
         }
     }
@@ -105,7 +117,7 @@ impl Quick {
 }
 
 impl Node {
-    fn compile(keywords: &Map<String, Value>) -> Option<Node> {
+    fn compile(keywords: &Map<String, Value>, at_root: bool) -> Option<Node> {
         let mut node = Node::default();
         for (keyword, value) in keywords {
             match keyword.as_str() {
@@ -113,7 +125,7 @@ impl Node {
                 "enum" => node.options = Some(comparable(value.as_array()?)?),
                 "const" => node.options = Some(comparable(std::slice::from_ref(value))?),
                 "anyOf" => {
-                    node.any_of = Some(value.as_array()?.iter().map(Quick::compile).collect::<Option<_>>()?)
+                    node.any_of = Some(value.as_array()?.iter().map(Quick::part).collect::<Option<_>>()?)
                 }
                 "minimum" => node.minimum = Some(exact(value)?),
                 "maximum" => node.maximum = Some(exact(value)?),
@@ -121,11 +133,11 @@ impl Node {
                 "maxLength" => node.max_length = Some(value.as_u64()?),
                 "minItems" => node.min_items = Some(value.as_u64()?),
                 "maxItems" => node.max_items = Some(value.as_u64()?),
-                "items" => node.items = Some(Quick::compile(value)?),
-                "additionalProperties" => node.additional = Some(Quick::compile(value)?),
+                "items" => node.items = Some(Quick::part(value)?),
+                "additionalProperties" => node.additional = Some(Quick::part(value)?),
                 "properties" => {
                     for (name, property) in value.as_object()? {
-                        node.properties.push((name.clone(), Quick::compile(property)?));
+                        node.properties.push((name.clone(), Quick::part(property)?));
                     }
                 }
                 "required" => {
@@ -136,8 +148,8 @@ impl Node {
                 // Annotations assert nothing; so does `format` unless it is asked to.
                 "title" | "description" | "default" | "examples" | "format" | "deprecated" | "readOnly"
                 | "writeOnly" | "$comment" => {}
-                // The judge goes by the newest whatever is named; a name that it does not know it refuses.
-                "$schema" if is_known(value) => {}
+                // The judge goes by the newest whatever a whole schema names; within one it follows the name.
+                "$schema" if at_root && is_known(value) => {}
                 name if name.starts_with("x-") => {}
                 _ => return None,
             }
@@ -188,7 +200,7 @@ impl Node {
     }
 }
 
-/// Whether a schema may name this one as its own.
+/// Drafts in which what is understood here means the same.
 fn is_known(draft: &Value) -> bool {
     const KNOWN: [&str; 3] = [
         "http://json-schema.org/draft-07/schema",

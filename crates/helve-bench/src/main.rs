@@ -73,6 +73,7 @@ fn main() -> ExitCode {
     let served = match &words[..] {
         [word, tools] if word == mcp::SERVER => Some(mcp::serve(tools.parse().unwrap_or(1))),
         [word, command @ ..] if word == mcp::RELAY => Some(mcp::relay(command)),
+        [word, state, command @ ..] if word == mcp::RECORDER => Some(mcp::recorder(state, command)),
         _ => None,
     };
     match served {
@@ -134,7 +135,12 @@ fn options() -> Result<Options, String> {
             "--peers" => options.peers = true,
             "--only" => options.only = Some(args.next().ok_or("--only wants a part of a row's name")?),
             "--quick" => options.quick = true,
-            "--helve" => options.helve = args.next().ok_or("--helve wants the path of the program")?.into(),
+            "--helve" => {
+                let path = args.next().ok_or("--helve wants the path of the program")?;
+                // It is started in other directories.
+                options.helve =
+                    std::path::absolute(&path).map_err(|error| format!("--helve {path}: {error}"))?;
+            }
             other => {
                 return Err(format!(
                     "unknown option {other}\nusage: helve-bench [sandbox|files|mcp|agent] [--json] [--quick] [--check] [--peers] [--only TEXT] [--helve PATH] [--rg PATH] [--everything CMD]"

@@ -7,8 +7,12 @@
 //!
 //! Calls are measured in two ways. One at a time is how long one takes: most of it is two processes that wake each other.
 //! With several under way is how many a server answers in a second; there the client must not be what is measured, so one row
-//! is a server that does nothing but answer. Likewise a relay that does nothing but pass on stands beside the gateway: what it
-//! takes, every process between a client and a server takes.
+//! is a server that does nothing but answer. Likewise a relay that does nothing but pass on stands beside the gateway, and one that
+//! also records what passes: what the first takes, every process between a client and a server takes, and what the second
+//! takes, every one that lets nothing pass unrecorded.
+//!
+//! A server that compiles itself while it runs is quicker the more it was called, and takes every processor meanwhile, so that
+//! whoever stands before it is slow as well. So each is called often before a call through the gateway is timed.
 //!
 //! server-everything is named with `--everything 'node /…/server-everything/dist/index.js stdio'`. Without it a small server
 //! of this program's own stands in: its rows are shown and promise nothing, because a server that does nothing makes
@@ -30,18 +34,22 @@ use crate::sample::{Pair, in_turns, median};
 
 type Measured<T> = Result<T, Box<dyn std::error::Error>>;
 
-pub(crate) use server::{relay, serve};
+pub(crate) use server::{recorder, relay, serve};
 
 /// The word with which this program is its own small server.
 pub(crate) const SERVER: &str = "mcp-server";
 /// The word with which it passes on what is said to and by another server.
 pub(crate) const RELAY: &str = "mcp-relay";
+/// The word with which it does so and records it.
+pub(crate) const RECORDER: &str = "mcp-recorder";
 /// How many tools the small server has when it is asked for many.
 const MANY: usize = 1000;
 /// How many calls are sent at once.
 const AT_ONCE: usize = 100;
 /// How many calls are under way where many a second are counted.
 const UNDER_WAY: usize = 32;
+/// How often a server is called before its calls are timed.
+const WARM_CALLS: u32 = 20_000;
 
 /// What is asked of the run.
 pub(crate) struct Asked<'a> {
@@ -86,10 +94,10 @@ impl Server {
         command
     }
 
-    /// The same with a relay before it.
-    fn behind_a_relay(&self) -> Measured<Command> {
+    /// The same with a program of these words before it, which is this one.
+    fn behind(&self, before: &[&str]) -> Measured<Command> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg(RELAY).args(&self.words);
+        command.args(before).args(&self.words);
         Ok(command)
     }
 
@@ -157,9 +165,19 @@ fn peer(asked: &Asked<'_>) -> &'static str {
 /// Calls of the same server with and without Helve between.
 fn gateway(asked: &Asked<'_>, place: &Place, server: &Server) -> Measured<Vec<Row>> {
     let tool = "mcp__peer__echo";
+    let warm = if asked.quick { WARM_CALLS / 100 } else { WARM_CALLS };
     let mut through = Talk::open(place.helve(&["mcp", "--gateway"]))?;
     through.wait_for_tool(tool, Duration::from_secs(30))?;
-    let mut direct = Talk::open(server.command())?;
+    through.stream(tool, warm, UNDER_WAY)?;
+    let state = place.root.path().join("recorded").display().to_string();
+    let opened = |command: Command| -> Measured<Talk> {
+        let mut talk = Talk::open(command)?;
+        talk.stream("echo", warm, UNDER_WAY)?;
+        Ok(talk)
+    };
+    let mut direct = opened(server.command())?;
+    let mut relayed = opened(server.behind(&[RELAY])?)?;
+    let mut recorded = opened(server.behind(&[RECORDER, &state])?)?;
     let (rounds, calls) = if asked.quick { (5, 50) } else { (15, 200) };
     let one =
         in_turns(rounds, calls, || repeat(&mut through, tool, calls), || repeat(&mut direct, "echo", calls))?;
@@ -169,14 +187,10 @@ fn gateway(asked: &Asked<'_>, place: &Place, server: &Server) -> Measured<Vec<Ro
         || through.stream(tool, calls, UNDER_WAY),
         || direct.stream("echo", calls, UNDER_WAY),
     )?;
-    // Both are as new as the two above were: a server is quicker the more it was called.
-    let (mut relayed, mut direct) = (Talk::open(server.behind_a_relay()?)?, Talk::open(server.command())?);
-    let relay = in_turns(
-        rounds,
-        calls,
-        || repeat(&mut relayed, "echo", calls),
-        || repeat(&mut direct, "echo", calls),
-    )?;
+    let mut beside = |talk: &mut Talk| {
+        in_turns(rounds, calls, || repeat(talk, "echo", calls), || repeat(&mut direct, "echo", calls))
+    };
+    let (relay, recorder) = (beside(&mut relayed)?, beside(&mut recorded)?);
     let row = |name, pair: Pair, promise| Row {
         name,
         subject: pair.subject,
@@ -188,6 +202,7 @@ fn gateway(asked: &Asked<'_>, place: &Place, server: &Server) -> Measured<Vec<Ro
         row("a call through helve mcp --gateway", one, beside_real(asked, Promise::Ratio(1.5))),
         row("the same, 32 calls under way", many, Promise::None),
         row("a call through a relay that only passes on", relay, Promise::None),
+        row("a call through a relay that records", recorder, Promise::None),
     ])
 }
 

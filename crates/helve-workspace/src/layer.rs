@@ -86,6 +86,27 @@ pub trait KeepContent {
     fn wants_old(&self, _path: &str, _bytes: u64) -> bool {
         false
     }
+
+    /// Whether what was in a file of so many bytes is to be shown beside what is in it now.
+    fn compares(&self, _bytes: u64) -> bool {
+        false
+    }
+
+    /// What was in a file that the command changed.
+    fn compare(&mut self, _id: &ContentId, _content: Vec<u8>) {}
+}
+
+/// What was at a path.
+struct Was {
+    is: Is,
+    /// What was in a file, where that is to be shown.
+    content: Option<Vec<u8>>,
+}
+
+impl From<Is> for Was {
+    fn from(is: Is) -> Was {
+        Was { is, content: None }
+    }
 }
 
 /// Reads a layer over a workspace.
@@ -227,7 +248,7 @@ impl Reader<'_> {
         }
         let was = match &below {
             Some(below) => self.below(below, &path)?,
-            None => Some(Is::Absent),
+            None => Some(Is::Absent.into()),
         };
         // Of a directory below of which nothing can be said there may be something to say of what is in it.
         let Some(was) = was else {
@@ -238,8 +259,8 @@ impl Reader<'_> {
         match entry.kind() {
             FileType::Directory => {
                 // Before it is opened: that may change a list.
-                let is =
-                    Is::Folder { mode: entry.mode(), attributes: self.attributes_above(&entry, &was, &path) };
+                let attributes = self.attributes_above(&entry, &was.is, &path);
+                let is = Is::Folder { mode: entry.mode(), attributes };
                 let inner = entry.open(true).map_err(&failed)?;
                 self.change(&path, was, is, &entry, below.as_ref());
                 self.check_bounds()?;
@@ -255,7 +276,7 @@ impl Reader<'_> {
                 }
             }
             FileType::RegularFile => {
-                let attributes = self.attributes_above(&entry, &was, &path);
+                let attributes = self.attributes_above(&entry, &was.is, &path);
                 let mut file = Watched { reader: &entry.open(true).map_err(&failed)?, cancel: self.cancel };
                 let is = Is::File { id: self.keep.keep(&mut file)?, mode: entry.mode(), attributes };
                 self.change(&path, was, is, &entry, below.as_ref());
@@ -266,17 +287,17 @@ impl Reader<'_> {
     }
 
     /// What is at a path below; none where that cannot be said, and the path is left out.
-    fn below(&mut self, below: &Entry, path: &[u8]) -> Result<Option<Is>, ToolError> {
+    fn below(&mut self, below: &Entry, path: &[u8]) -> Result<Option<Was>, ToolError> {
         let failed = failed(path);
         Ok(Some(match below.kind() {
             FileType::Directory => match self.attributes_below(below, path) {
-                Some(attributes) => Is::Folder { mode: below.mode(), attributes },
+                Some(attributes) => Is::Folder { mode: below.mode(), attributes }.into(),
                 None => return Ok(None),
             },
             FileType::Symlink => {
                 let target = rustix::fs::readlinkat(&below.place, "", Vec::new()).map_err(&failed)?;
                 match target.into_string() {
-                    Ok(target) => Is::Link { target },
+                    Ok(target) => Is::Link { target }.into(),
                     Err(_) => {
                         self.leave_out(path, "it was a link to a name that is not UTF-8");
                         return Ok(None);
@@ -292,18 +313,36 @@ impl Reader<'_> {
                     }
                     Err(error) => return Err(failed(error)),
                 };
-                let mut hasher = blake3::Hasher::new();
-                let mut reader = Watched { reader: &file, cancel: self.cancel };
-                let hashed = hasher.update_reader(&mut reader);
-                hashed.map_err(|error| failed(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
+                let old = self.old(below, &file);
+                let (id, content) =
+                    old.map_err(|error| failed(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
                 let Some(attributes) = self.attributes_below(below, path) else { return Ok(None) };
-                Is::File { id: content_id(&hasher), mode: below.mode(), attributes }
+                Was { is: Is::File { id, mode: below.mode(), attributes }, content }
             }
             _ => {
                 self.leave_out(path, "it was neither a file, a directory nor a link");
                 return Ok(None);
             }
         }))
+    }
+
+    /// The name of what is in a file below, and that itself where it is to be shown.
+    fn old(&self, below: &Entry, file: &File) -> std::io::Result<(ContentId, Option<Vec<u8>>)> {
+        let mut reader = Watched { reader: file, cancel: self.cancel };
+        let mut hasher = blake3::Hasher::new();
+        let bytes = u64::try_from(below.stat.st_size).unwrap_or(u64::MAX);
+        let mut content = None;
+        if self.keep.compares(bytes) {
+            let mut first = Vec::with_capacity(usize::try_from(bytes).unwrap_or_default().saturating_add(1));
+            reader.by_ref().take(bytes.saturating_add(1)).read_to_end(&mut first)?;
+            hasher.update(&first);
+            // One that has grown meanwhile is not what was there.
+            content = Some(first).filter(|first| first.len() as u64 <= bytes);
+        }
+        if content.is_none() {
+            hasher.update_reader(&mut reader)?;
+        }
+        Ok((content_id(&hasher), content))
     }
 
     /// A path below is gone, with everything in it.
@@ -371,7 +410,8 @@ impl Reader<'_> {
     }
 
     /// Notes a change, unless it is none.
-    fn change(&mut self, path: &[u8], was: Is, is: Is, entry: &Entry, below: Option<&Entry>) {
+    fn change(&mut self, path: &[u8], was: Was, is: Is, entry: &Entry, below: Option<&Entry>) {
+        let Was { is: was, content } = was;
         let Ok(path) = String::from_utf8(path.to_vec()) else {
             if was != is {
                 self.leave_out(path, "its name is not UTF-8");
@@ -392,6 +432,9 @@ impl Reader<'_> {
                 time(below.stat.st_ctime, i64::try_from(below.stat.st_ctime_nsec).unwrap_or_default());
             changed.is_some_and(|changed| changed > self.since) && !matches!(was, Is::Folder { .. })
         });
+        if let (Is::File { id, .. }, Some(content)) = (&was, content) {
+            self.keep.compare(id, content);
+        }
         self.attribute_bytes += was.attributes().bytes() + is.attributes().bytes();
         let (same_as, was_same_as) = (None, None);
         let (apart, was_kept) = (false, false);

@@ -96,10 +96,10 @@ impl Over {
         let (mut keep, workspace) = (Keep::new(&self.undo, self.preview), self.workspace.clone());
         let read = tokio::task::spawn_blocking(move || {
             let read = read_layer(&workspace, &layer, &mut keep, &Cancel::never())?;
-            Ok((read, keep.small))
+            Ok((read, keep.small, keep.old))
         });
         let read = read.await.unwrap_or_else(|_| Err(ToolError::internal("Reading a layer crashed.")));
-        let (read, small) = read?;
+        let (read, small, old) = read?;
         let record = self.of.record(changes(&read));
         let outcome = match self.preview {
             true if record.changes.is_empty() => LayerOutcome::Done,
@@ -118,8 +118,8 @@ impl Over {
                 Err(error) => return Err(error),
             },
         };
-        let after = |id: &str| after(&self.undo, &small, id);
-        Ok(report(&self.workspace, outcome, &record, read, self.preview.then_some(&after)))
+        let new = |id: &str| after(&self.undo, &small, id);
+        Ok(report(outcome, &record, read, self.preview.then_some(Compared { old, new: &new })))
     }
 
     async fn commit(&self, record: &UndoRecord) -> Result<(), ToolError> {
@@ -136,7 +136,7 @@ pub fn hold_layer(undo: &Undo, workspace: &Path, layer: &Layer) -> Result<(CallI
     let call = call_id::fresh();
     let mut keep = Keep::new(undo, true);
     let read = read_layer(workspace, layer, &mut keep, &Cancel::never())?;
-    let small = keep.small;
+    let Keep { small, old, .. } = keep;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let of = OfCall {
         call: call.to_string(),
@@ -155,8 +155,8 @@ pub fn hold_layer(undo: &Undo, workspace: &Path, layer: &Layer) -> Result<(CallI
         undo.hold(&record, &small).map_err(|error| not_held(&error))?;
         LayerOutcome::Pending
     };
-    let after = |id: &str| after(undo, &small, id);
-    Ok((call, report(workspace, outcome, &record, read, Some(&after))))
+    let new = |id: &str| after(undo, &small, id);
+    Ok((call, report(outcome, &record, read, Some(Compared { old, new: &new }))))
 }
 
 /// A new content that is not too long to be compared.
@@ -170,13 +170,18 @@ struct Keep {
     /// What may be taken as it is.
     room: usize,
     small: SmallContents,
+    /// How much of what was there may be taken to be shown.
+    old_room: u64,
+    old: SmallContents,
 }
 
 impl Keep {
-    /// With `waits`, for changes that are held. What is committed at once needs its contents in the store.
+    /// With `waits`, for changes that are held. What is committed at once needs its contents in the store, and nobody
+    /// compares it.
     fn new(undo: &Undo, waits: bool) -> Keep {
-        let room = if waits { SMALL_TOGETHER } else { 0 };
-        Keep { undo: undo.clone(), room, small: SmallContents::new() }
+        let (room, old_room) = if waits { (SMALL_TOGETHER, REPORT_BYTES) } else { (0, 0) };
+        let (small, old) = (SmallContents::new(), SmallContents::new());
+        Keep { undo: undo.clone(), room, small, old_room, old }
     }
 }
 
@@ -184,6 +189,15 @@ impl KeepContent for Keep {
     /// Of git's index counts what it says, which its id does not tell.
     fn wants_old(&self, path: &str, bytes: u64) -> bool {
         git_index::is_index(path) && bytes <= git_index::WAITING_BYTES
+    }
+
+    fn compares(&self, bytes: u64) -> bool {
+        self.old_room > 0 && bytes <= COMPARED_BYTES.min(self.old_room)
+    }
+
+    fn compare(&mut self, id: &ContentId, content: Vec<u8>) {
+        self.old_room = self.old_room.saturating_sub(content.len() as u64);
+        self.old.insert(id.0.clone(), content);
     }
 
     fn keep(&mut self, content: &mut dyn Read) -> Result<ContentId, ToolError> {
@@ -284,18 +298,18 @@ impl Contents for Store {
     }
 }
 
-/// Gives the content of an id.
-type NewContent<'a> = &'a dyn Fn(&str) -> Option<Vec<u8>>;
+/// The contents that are compared in a report, by their ids.
+struct Compared<'a> {
+    old: SmallContents,
+    new: &'a dyn Fn(&str) -> Option<Vec<u8>>,
+}
 
 /// What the reader of a result is told.
-///
-/// `compared` gives the new contents that are to be compared, if any are.
 fn report(
-    workspace: &Path,
     outcome: LayerOutcome,
     record: &UndoRecord,
     read: LayerRead,
-    compared: Option<NewContent<'_>>,
+    compared: Option<Compared<'_>>,
 ) -> LayerReport {
     let mut room = REPORT_BYTES;
     let mut held = |content: Option<Vec<u8>>| {
@@ -305,9 +319,9 @@ fn report(
     };
     let entry = |change: &UndoChange| {
         let (mut before, mut after) = (None, None);
-        if let Some(new) = compared {
-            if let FileState::File { .. } = change.was {
-                before = held(below(workspace, &change.path));
+        if let Some(Compared { old, new }) = &compared {
+            if let FileState::File { id, .. } = &change.was {
+                before = held(old.get(id).cloned());
             }
             if let FileState::File { id, .. } = &change.is {
                 after = held(new(id));
@@ -323,18 +337,6 @@ fn report(
     };
     let changes = record.changes.iter().map(entry).collect();
     LayerReport { outcome, changes, left_out: read.left_out, linked: read.linked }
-}
-
-/// A file of the workspace, if it is one and not long. It is shown, never used.
-fn below(workspace: &Path, path: &str) -> Option<Vec<u8>> {
-    let path = workspace.join(path);
-    let data = path.symlink_metadata().ok()?;
-    if !data.is_file() || data.len() > COMPARED_BYTES {
-        return None;
-    }
-    let mut bytes = Vec::with_capacity(usize::try_from(data.len()).ok()? + 1);
-    std::fs::File::open(path).ok()?.take(COMPARED_BYTES).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
 }
 
 /// Whether a state is the same as what is at a path.

@@ -2,9 +2,10 @@
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
+use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use rustix::fs::{Dir, FileType, Mode, OFlags, Stat};
+use rustix::fs::{FileType, Mode, OFlags, RawDir, Stat};
 use rustix::io::Errno;
 
 use crate::attributes;
@@ -68,10 +69,12 @@ impl Entry {
     }
 }
 
-/// The names in a directory, sorted.
+/// The names in a directory that was just opened, sorted.
 pub(super) fn names(dir: &File) -> Result<Vec<CString>, Errno> {
     let mut names = Vec::new();
-    for entry in Dir::read_from(dir)? {
+    let mut room = [MaybeUninit::uninit(); 4 << 10];
+    let mut entries = RawDir::new(dir, &mut room);
+    while let Some(entry) = entries.next() {
         let entry = entry?;
         if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
             names.push(entry.file_name().to_owned());

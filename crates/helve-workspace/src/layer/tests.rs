@@ -86,14 +86,17 @@ impl Scene {
         set.is_ok()
     }
 
-    fn read(&mut self) -> LayerRead {
+    fn layer(&self) -> Layer {
         let upper = rustix::fs::open(self.folder.path().join("upper"), OFlags::PATH, Mode::empty()).unwrap();
-        let layer = Layer {
+        Layer {
             parts: vec![LayerPart { path: PathBuf::new(), upper }],
             since: SystemTime::now() + Duration::from_secs(60),
             links: LayerLinks::default(),
-        };
-        read_layer(&self.lower(), &layer, &mut self.held, &Cancel::never()).unwrap()
+        }
+    }
+
+    fn read(&mut self) -> LayerRead {
+        read_layer(&self.lower(), &self.layer(), &mut self.held, &Cancel::never()).unwrap()
     }
 
     fn turn(&mut self, turns: Vec<Turn>) -> Result<(), ToolError> {
@@ -263,6 +266,54 @@ fn what_a_layer_says_is_what_becomes_of_the_workspace_and_can_be_taken_back() {
     assert_eq!(scene.tree(), after);
     scene.turn(back(&read)).unwrap();
     assert_eq!(scene.tree(), before);
+}
+
+/// Takes what was in files to show it.
+#[derive(Default)]
+struct Shown(BTreeMap<String, Vec<u8>>);
+
+impl KeepContent for Shown {
+    fn keep(&mut self, content: &mut dyn Read) -> Result<ContentId, ToolError> {
+        Held::default().keep(content)
+    }
+
+    fn compares(&self, bytes: u64) -> bool {
+        bytes <= 8
+    }
+
+    fn compare(&mut self, id: &ContentId, content: Vec<u8>) {
+        self.0.insert(id.0.clone(), content);
+    }
+}
+
+#[test]
+fn what_was_in_files_that_changed_is_given_as_it_was_read_and_no_other() {
+    let scene = Scene::new();
+    for (path, text) in [
+        ("lower/edited", "was here"),
+        ("lower/gone", "gone"),
+        ("lower/same", "same"),
+        ("lower/long", "more than eight"),
+        ("lower/untouched", "rest"),
+        ("upper/edited", "is here"),
+        ("upper/same", "same"),
+        ("upper/long", "other"),
+    ] {
+        scene.put(path, text, 0o644);
+    }
+    scene.whiteout("gone");
+    let mut shown = Shown::default();
+    let read = read_layer(&scene.lower(), &scene.layer(), &mut shown, &Cancel::never()).unwrap();
+    let given: Vec<_> = read
+        .changes
+        .iter()
+        .map(|change| match &change.was {
+            Is::File { id, .. } => (change.path.as_str(), shown.0.get(&id.0).map(Vec::as_slice)),
+            _ => panic!("{change:?}"),
+        })
+        .collect();
+    assert_eq!(given, [("edited", Some(&b"was here"[..])), ("gone", Some(b"gone")), ("long", None)]);
+    assert_eq!(shown.0.len(), 2, "what is as it was is not shown");
 }
 
 #[test]

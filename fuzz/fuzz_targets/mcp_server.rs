@@ -5,7 +5,7 @@
 use std::sync::{Arc, LazyLock};
 
 use helve_core::call::CallId;
-use helve_core::{Args, BoxFuture, Call, CallResult, Cancel, Content, ToolError, ToolSpec};
+use helve_core::{Args, BoxFuture, Call, CallResult, Cancel, ToolError, ToolSpec};
 use helve_mcp::server::{AtOnce, Card, Host, HostCall, Hosts, Stand, serve_streams};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
@@ -77,22 +77,7 @@ impl AtOnce for Together {
 }
 
 fn done(call: Call) -> Box<CallResult> {
-    Box::new(CallResult {
-        id: call.id,
-        call: CallId::from_parts(1, 1),
-        tool: call.tool,
-        ok: true,
-        content: vec![Content::text("done")],
-        details: Value::Null,
-        error: None,
-        notes: Vec::new(),
-        decision: None,
-        sandbox: None,
-        tainted: None,
-        truncated: None,
-        cost: None,
-        duration_us: 1,
-    })
+    Box::new(CallResult { id: call.id, ..CallResult::saying(CallId::from_parts(1, 1), call.tool, "done") })
 }
 
 fuzz_target!(|input: (bool, &[u8])| {

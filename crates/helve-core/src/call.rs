@@ -171,6 +171,26 @@ fn cost_or_null<S: Serializer>(cost: &Option<Cost>, out: S) -> Result<S::Ok, S::
 }
 
 impl CallResult {
+    /// The result of a call that worked and says no more than a text.
+    pub fn saying(call: CallId, tool: impl Into<String>, text: impl Into<String>) -> CallResult {
+        CallResult {
+            id: None,
+            call,
+            tool: tool.into(),
+            ok: true,
+            content: vec![Content::text(text)],
+            details: Value::Null,
+            error: None,
+            notes: Vec::new(),
+            decision: None,
+            sandbox: None,
+            tainted: None,
+            truncated: None,
+            cost: None,
+            duration_us: 0,
+        }
+    }
+
     /// The text that the model reads.
     pub fn text(&self) -> String {
         join_text(&self.content)

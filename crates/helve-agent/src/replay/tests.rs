@@ -1,6 +1,6 @@
 //! Results that are the same, and results that differ.
 
-use helve::{CallId, Content, ErrorKind, WireError};
+use helve::{CallId, ErrorKind, WireError};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
@@ -15,20 +15,11 @@ fn past(outcome: Option<Value>) -> PastCall {
 fn now(ok: bool, text: &str, details: Value) -> CallResult {
     let error = WireError { kind: ErrorKind::ToolFailed, message: "m".into(), hint: None, problems: vec![] };
     CallResult {
-        id: None,
-        call: CallId::from_parts(1, 2),
-        tool: "t".into(),
         ok,
-        content: vec![Content::text(text)],
         details,
         error: (!ok).then_some(error),
-        notes: Vec::new(),
-        decision: None,
-        sandbox: None,
-        tainted: None,
-        truncated: None,
-        cost: None,
         duration_us: 77,
+        ..CallResult::saying(CallId::from_parts(1, 2), "t", text)
     }
 }
 

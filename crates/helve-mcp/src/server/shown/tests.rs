@@ -6,22 +6,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 
 fn called(ok: bool, details: Value) -> CallResult {
-    CallResult {
-        id: None,
-        call: CallId::from_parts(1, 2),
-        tool: "t".into(),
-        ok,
-        content: vec![Content::text("said")],
-        details,
-        error: None,
-        notes: Vec::new(),
-        decision: None,
-        sandbox: None,
-        tainted: None,
-        truncated: None,
-        cost: None,
-        duration_us: 1,
-    }
+    CallResult { ok, details, ..CallResult::saying(CallId::from_parts(1, 2), "t", "said") }
 }
 
 fn wire(shown: CallToolResult) -> Value {

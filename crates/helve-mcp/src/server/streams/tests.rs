@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use helve_core::{Call, CallId, CallResult, Content, ToolError, ToolSpec};
+use helve_core::{Call, CallId, CallResult, ToolError, ToolSpec};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use tokio::io::{
@@ -69,22 +69,7 @@ fn text_of(call: &Call) -> String {
 }
 
 fn said(id: Option<Value>, tool: String, text: &str) -> Box<CallResult> {
-    Box::new(CallResult {
-        id,
-        call: CallId::from_parts(1, 2),
-        tool,
-        ok: true,
-        content: vec![Content::text(text)],
-        details: Value::Null,
-        error: None,
-        notes: Vec::new(),
-        decision: None,
-        sandbox: None,
-        tainted: None,
-        truncated: None,
-        cost: None,
-        duration_us: 1,
-    })
+    Box::new(CallResult { id, ..CallResult::saying(CallId::from_parts(1, 2), tool, text) })
 }
 
 struct Fakes(Arc<Fake>);

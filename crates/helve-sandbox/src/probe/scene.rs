@@ -50,8 +50,8 @@ pub(super) struct Scene {
 impl Scene {
     /// Sets everything up; `program` is one that calls the hook for helpers first.
     pub(super) fn set(program: &Path) -> io::Result<Scene> {
-        let mark =
-            format!("helve-probe-{}-{:016x}", std::process::id(), RandomState::new().build_hasher().finish());
+        let random = RandomState::new().build_hasher().finish();
+        let mark = format!("{}{}-{random:016x}", scratch::NAME, std::process::id());
         Scene::set_in(Scratch::make(&mark)?, mark, program)
     }
 

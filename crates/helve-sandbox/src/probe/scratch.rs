@@ -2,18 +2,25 @@
 //!
 //! Root's probe writes files and has them written again later, in a directory where every user may make names. So the
 //! scratch is made where nobody else can move it away, it is for its owner alone while it is furnished, everything in it is
-//! made anew by descriptor, and afterwards one group may pass through it and no more.
+//! made anew by descriptor, and afterwards one group may pass through it and no more. A process that ends in the middle of it
+//! leaves its scratch behind: a later one takes that away.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{CWD, Mode, OFlags};
 
 /// Where it may be made, in this order, after the place that the environment names.
 const PLACES: [&str; 2] = ["/tmp", "/var/tmp"];
+
+/// How the name of every scratch begins.
+pub(super) const NAME: &str = "helve-probe-";
+/// No probe takes so long: whoever made a scratch that is older has ended.
+const LEFT_BEHIND: Duration = Duration::from_secs(3600);
 
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -45,6 +52,7 @@ impl Scratch {
             let why = format!("other users can move things in {}", place.display());
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
+        remove_left_behind(place, SystemTime::now());
         let parent = rustix::fs::openat(CWD, place, DIRECTORY, Mode::empty())?;
         // Fails if the name is taken, also by a link.
         let own = make_directory(&parent, name)?;
@@ -73,6 +81,22 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Removes what this user's earlier probes left in a place where nobody else can move it. What cannot be removed stays.
+fn remove_left_behind(place: &Path, now: SystemTime) {
+    let own = rustix::process::geteuid().as_raw();
+    let is_left = |path: &Path| {
+        path.symlink_metadata().is_ok_and(|found| {
+            let age = found.modified().ok().and_then(|then| now.duration_since(then).ok());
+            found.is_dir() && found.uid() == own && age.is_some_and(|age| age > LEFT_BEHIND)
+        })
+    };
+    for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
+        if entry.file_name().as_encoded_bytes().starts_with(NAME.as_bytes()) && is_left(&entry.path()) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
     }
 }
 
@@ -149,6 +173,30 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(std::fs::read_to_string(&target).unwrap(), "as it was");
         assert_eq!(target.metadata().unwrap().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn what_a_probe_left_behind_is_removed_and_nothing_else() {
+        let place = tempfile::tempdir().unwrap();
+        let victim = tempfile::tempdir().unwrap();
+        std::fs::write(victim.path().join("file"), "stays").unwrap();
+        for name in ["helve-probe-1-a/hidden", "helve-probe-2-b", "other", "helve-probe-3-c"] {
+            std::fs::create_dir_all(place.path().join(name)).unwrap();
+        }
+        std::fs::write(place.path().join("helve-probe-file"), "").unwrap();
+        std::fs::remove_dir(place.path().join("helve-probe-3-c")).unwrap();
+        symlink(victim.path(), place.path().join("helve-probe-3-c")).unwrap();
+        let there = || {
+            let names = std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name());
+            let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+            names.sort_unstable();
+            names
+        };
+        remove_left_behind(place.path(), SystemTime::now());
+        assert_eq!(there().len(), 5, "somebody may still need them");
+        remove_left_behind(place.path(), SystemTime::now() + LEFT_BEHIND + Duration::from_secs(60));
+        assert_eq!(there(), ["helve-probe-3-c", "helve-probe-file", "other"]);
+        assert_eq!(std::fs::read_to_string(victim.path().join("file")).unwrap(), "stays");
     }
 
     #[test]

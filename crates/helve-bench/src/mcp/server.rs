@@ -1,15 +1,17 @@
 //! A small MCP server: `echo`, and as many more tools as it is told. It does nothing that costs time. With no tools at all it
 //! only gives back what stands in a call, for measuring clients. As a relay it passes on what a client and another server say,
-//! and looks at none of it: the least that can stand between the two. As a recorder it also writes each line into a journal before
+//! and looks at none of it: the least that can stand between the two. As a recorder it also writes all of it into a journal before
 //! it passes it on: the least that a gateway can do which nothing passes unrecorded.
 
-use std::io::{BufRead as _, Read, Write};
+use std::io::{BufRead as _, Write};
+use std::os::fd::AsFd;
 use std::path::Path;
-use std::process::{ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use helve::store::{Batch, EntryKind, Home, Journal, JournalOptions};
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use super::Measured;
@@ -79,80 +81,82 @@ fn mirror() -> Measured<()> {
     }
 }
 
-/// Passes bytes on between standard streams and a command, each way on a thread of its own.
+/// What is done with bytes before they are passed on; the first of them came from the client.
+type Before<'b> = &'b mut dyn FnMut(EntryKind, &[u8]) -> Measured<()>;
+
+/// Passes on what standard streams and a command say to each other.
 pub(crate) fn relay(words: &[String]) -> Measured<()> {
-    between(words, pass, pass)
+    between(words, &mut |_, _| Ok(()))
 }
 
-/// The same line by line, each in a journal in `state` first: what a client says as planned, what comes back as the outcome.
+/// The same, and writes it into a journal in `state` first: what a client says as planned, what comes back as the outcome.
 pub(crate) fn recorder(state: &str, words: &[String]) -> Measured<()> {
     let home = Home::open(Path::new(state))?;
-    let journal = Arc::new(Journal::open(&home, "recorded", JournalOptions { fsync: false })?);
-    let back = Arc::clone(&journal);
-    between(
-        words,
-        move |from, to| record(&journal, EntryKind::Planned, from, to),
-        move |from, to| record(&back, EntryKind::Outcome, from, to),
-    )
+    let journal = Journal::open(&home, "recorded", JournalOptions { fsync: false })?;
+    let mut batch = Batch::default();
+    between(words, &mut |kind, bytes| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
+        let said = String::from_utf8_lossy(bytes);
+        batch.put(kind, Some("c_1"), u64::try_from(now.as_micros())?, &json!({"said": said}))?;
+        journal.record_batch(&batch)?;
+        batch.clear();
+        Ok(())
+    })
 }
 
-fn between(
-    words: &[String],
-    there: impl FnOnce(std::io::StdinLock<'static>, ChildStdin) -> std::io::Result<()>,
-    back: impl FnOnce(ChildStdout, std::io::StdoutLock<'static>) -> std::io::Result<()> + Send + 'static,
-) -> Measured<()> {
+/// One thread looks at both sides, and for a moment after something has come it does not sleep: the least that takes.
+fn between(words: &[String], before: Before<'_>) -> Measured<()> {
+    const MOMENT: Duration = Duration::from_micros(100);
     let (program, args) = words.split_first().ok_or("the relay wants a command")?;
     let mut child = Command::new(program).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-    let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
+    let (Some(mut to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
         return Err("a started server has no streams".into());
     };
-    let back = std::thread::spawn(move || back(from, std::io::stdout().lock()));
-    there(std::io::stdin().lock(), to)?;
-    // Its input is closed by now, so that it ends.
+    let (input, mut out) = (std::io::stdin(), std::io::stdout().lock());
+    rustix::io::ioctl_fionbio(&input, true)?;
+    rustix::io::ioctl_fionbio(&from, true)?;
+    let mut held = vec![0; 64 << 10];
+    let mut last = Instant::now();
+    loop {
+        let mut is_quiet = true;
+        if let Some(said) = read(&input, &mut held)? {
+            if said.is_empty() {
+                break;
+            }
+            before(EntryKind::Planned, said)?;
+            to.write_all(said)?;
+            is_quiet = false;
+        }
+        if let Some(said) = read(&from, &mut held)? {
+            if said.is_empty() {
+                break;
+            }
+            before(EntryKind::Outcome, said)?;
+            out.write_all(said)?;
+            out.flush()?;
+            is_quiet = false;
+        }
+        if !is_quiet {
+            last = Instant::now();
+        } else if last.elapsed() < MOMENT {
+            std::thread::yield_now();
+        } else {
+            let mut both = [PollFd::new(&input, PollFlags::IN), PollFd::new(&from, PollFlags::IN)];
+            rustix::event::poll(&mut both, None)?;
+        }
+    }
+    // Its input is closed, so that it ends.
+    drop(to);
     child.wait()?;
-    let _ = back.join();
     Ok(())
 }
 
-fn record(
-    journal: &Journal,
-    kind: EntryKind,
-    mut from: impl Read,
-    mut to: impl Write,
-) -> std::io::Result<()> {
-    let (mut held, mut batch, mut lines) = (vec![0; 64 << 10], Batch::default(), Vec::new());
-    loop {
-        let count = from.read(&mut held)?;
-        if count == 0 {
-            return Ok(());
-        }
-        lines.extend_from_slice(&held[..count]);
-        let whole = lines.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let at_us = u64::try_from(now.as_micros()).unwrap_or_default();
-        for line in lines[..whole].split_inclusive(|byte| *byte == b'\n') {
-            let said = String::from_utf8_lossy(line);
-            batch.put(kind, Some("c_1"), at_us, &json!({"said": said})).map_err(std::io::Error::other)?;
-        }
-        if !batch.is_empty() {
-            journal.record_batch(&batch).map_err(std::io::Error::other)?;
-            batch.clear();
-        }
-        to.write_all(&lines[..whole])?;
-        to.flush()?;
-        lines.drain(..whole);
-    }
-}
-
-fn pass(mut from: impl Read, mut to: impl Write) -> std::io::Result<()> {
-    let mut held = vec![0; 64 << 10];
-    loop {
-        let count = from.read(&mut held)?;
-        if count == 0 {
-            return Ok(());
-        }
-        to.write_all(&held[..count])?;
-        to.flush()?;
+/// What there is to read; none if there is nothing yet, and nothing at the end.
+fn read(from: impl AsFd, held: &mut [u8]) -> Measured<Option<&[u8]>> {
+    match rustix::io::read(from, &mut *held) {
+        Ok(count) => Ok(held.get(..count)),
+        Err(Errno::AGAIN) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -1,8 +1,8 @@
 //! What is a member's alone, made before there is an order for it: its private file system, its terminals, and the rules of
 //! Landlock that go with them.
 //!
-//! The zygote makes a kit when it has nothing else to do, and gives it to one member. A member that gets none makes all
-//! of it while it starts, which takes longer than everything else that it does.
+//! The zygote makes a kit when it has nothing else to do, and gives it to one member for which a call waits. A member that gets
+//! none makes all of it while it starts, which takes longer than everything else that it does.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -75,6 +75,8 @@ impl Kit {
 /// A new file system, attached nowhere. The options are written as for `mount`.
 fn file_system(kind: &CStr, options: &CStr, attributes: MountAttrFlags) -> Result<OwnedFd, Failure> {
     let system = rustix::mount::fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC).at(Step::Private)?;
+    // As it is named where a member mounts it.
+    rustix::mount::fsconfig_set_string(system.as_fd(), "source", kind).at(Step::Private)?;
     for option in options.to_bytes().split(|byte| *byte == b',') {
         let mut parts = option.splitn(2, |byte| *byte == b'=');
         let set = match (parts.next().unwrap_or_default(), parts.next()) {

@@ -73,3 +73,42 @@ fn output_of_every_size_arrives_whole_whoever_takes_it() {
         }
     });
 }
+
+/// Most of what is mounted for the first was made beforehand, and nothing for the others.
+#[test]
+fn all_have_the_same_mounts() {
+    if !native_works() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    block_on(async {
+        let backend = native(view(folder.path()), PoolSize::NONE);
+        let text = "cut -d' ' -f1-4 /proc/mounts | sort";
+        output(&*backend, job("true")).await;
+        pause().await;
+        let first = output(&*backend, job(text)).await;
+        for other in at_once(&backend, text).await {
+            assert_eq!(other, first);
+        }
+    });
+}
+
+/// What stands ready, for a shell or for a program, lists them in one order.
+#[test]
+fn what_stands_ready_sees_one_table_of_mounts() {
+    if !native_works() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    block_on(async {
+        let backend = native(view(folder.path()), PoolSize { warm: 1, parked: 1 });
+        let text = "cd /p*c; cut -d' ' -f1-4 mounts";
+        let mut tables = BTreeSet::new();
+        for _ in 0..6 {
+            pause().await;
+            tables.insert(output(&*backend, program(&["sh", "-c", text])).await);
+            tables.insert(output(&*backend, job(text)).await);
+        }
+        assert_eq!(tables.len(), 1, "{tables:?}");
+    });
+}

@@ -81,7 +81,7 @@ fn mirror() -> Measured<()> {
     }
 }
 
-/// What is done with bytes before they are passed on; the first of them came from the client.
+/// What is done with bytes before they are passed on: what the client says is planned, what the server says an outcome.
 type Before<'b> = &'b mut dyn FnMut(EntryKind, &[u8]) -> Measured<()>;
 
 /// Passes on what standard streams and a command say to each other.

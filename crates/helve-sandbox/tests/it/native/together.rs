@@ -92,23 +92,3 @@ fn all_have_the_same_mounts() {
         }
     });
 }
-
-/// What stands ready, for a shell or for a program, lists them in one order.
-#[test]
-fn what_stands_ready_sees_one_table_of_mounts() {
-    if !native_works() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    block_on(async {
-        let backend = native(view(folder.path()), PoolSize { warm: 1, parked: 1 });
-        let text = "cd /p*c; cut -d' ' -f1-4 mounts";
-        let mut tables = BTreeSet::new();
-        for _ in 0..6 {
-            pause().await;
-            tables.insert(output(&*backend, program(&["sh", "-c", text])).await);
-            tables.insert(output(&*backend, job(text)).await);
-        }
-        assert_eq!(tables.len(), 1, "{tables:?}");
-    });
-}

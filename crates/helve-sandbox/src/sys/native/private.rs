@@ -22,12 +22,14 @@ pub(super) fn mount_system(kit: Option<Given>) -> Result<(), Failure> {
     let flags = libc::MS_NOSUID | libc::MS_NOEXEC;
     mount(c"proc", c"/proc", c"proc", flags | libc::MS_NODEV, c"").at(Step::Proc)?;
     let place = c"/dev/pts";
-    match kit {
-        Some(kit) => move_mount(kit.terminals, place),
-        None => mount(c"devpts", place, c"devpts", flags, TERMINALS),
+    let Some(kit) = kit else {
+        return mount(c"devpts", place, c"devpts", flags, TERMINALS).at(Step::Private).map(drop);
+    };
+    let attached = attach(kit.terminals, place).at(Step::Private)?;
+    if attached != kit.terminals {
+        close(attached);
     }
-    .at(Step::Private)
-    .map(drop)
+    Ok(())
 }
 
 /// Mounts this member's private directories. A descriptor on their file system.
@@ -41,8 +43,7 @@ pub(super) fn mount_private(world: &World, kit: Option<Given>) -> Result<c_int, 
         *fd = open_tree(libc::AT_FDCWD, place, libc::AT_RECURSIVE).at(Step::Private)?;
     }
     let root = if let Some(kit) = kit {
-        move_mount(kit.private, &first.place).at(Step::Private)?;
-        kit.private
+        attach(kit.private, &first.place).at(Step::Private)?
     } else {
         mount(c"tmpfs", &first.place, c"tmpfs", flags, &world.private_options).at(Step::Private)?;
         let root = open_path(&first.place).at(Step::Private)?;
@@ -90,6 +91,14 @@ fn open_tree(at: c_int, path: &CStr, flags: c_int) -> Result<c_int, c_int> {
     // SAFETY: the path ends with NUL and lives through the call.
     let fd = unsafe { syscall!(libc::SYS_open_tree, at, path.as_ptr(), CLONE | libc::O_CLOEXEC | flags) };
     fd.map(|fd| fd as c_int)
+}
+
+/// Attaches what a kit has, as a mount of this moment: the kernel lists mounts by their age, and all members are to see one list.
+/// The descriptor on it, which is the tree itself before Linux 6.15: a mount that is attached nowhere cannot be copied there.
+fn attach(tree: c_int, target: &CStr) -> Result<c_int, c_int> {
+    let copy = open_tree(tree, c"", libc::AT_EMPTY_PATH).unwrap_or(tree);
+    move_mount(copy, target)?;
+    Ok(copy)
 }
 
 fn move_mount(tree: c_int, target: &CStr) -> Result<usize, c_int> {

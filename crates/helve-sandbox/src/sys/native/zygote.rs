@@ -404,9 +404,8 @@ impl Zygote {
         }
         member.group = given.next().unwrap_or(-1);
         member.processor = given.next().unwrap_or(-1);
-        // For who is waited for. What stands ready is made in good time without, and all of it sees the same table of mounts:
-        // the kernel lists them by their age, and a kit is older than its member. Its own from here on, whatever becomes of it.
-        let kit = if order.kind == Kind::Direct as u32 { self.kit.take() } else { None };
+        // Its own from here on, whatever becomes of it.
+        let kit = self.kit.take();
         self.wants_kit = false;
         member.kit = kit.as_ref().map(Kit::given);
         let own =

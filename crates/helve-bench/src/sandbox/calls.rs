@@ -254,8 +254,12 @@ impl OutputSink for Kept {
 /// Runs a program that has to succeed; its time from start to exit status, with its output captured.
 pub(crate) fn spawned(command: &mut Command) -> Measured<Answer> {
     let start = Instant::now();
-    let output = command.stdin(Stdio::null()).output()?;
+    let output = command.stdin(Stdio::null()).output();
     let took = start.elapsed();
+    let output = output.map_err(|error| {
+        let program = command.get_program().display();
+        format!("{program} does not start: {error}. `scripts/setup --test` installs what is measured beside Helve.")
+    })?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         return Err(format!("{command:?} ended with {}: {said}", output.status).into());

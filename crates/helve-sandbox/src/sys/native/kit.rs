@@ -1,8 +1,8 @@
 //! What is a member's alone, made before there is an order for it: its private file system, its terminals, and the rules of
 //! Landlock that go with them.
 //!
-//! The zygote makes a kit when it has nothing else to do, and gives it to one member. A member that gets none makes all
-//! of it while it starts, which takes longer than everything else that it does.
+//! The zygote makes a kit when it has nothing else to do, and gives it to one member for which a call waits. A member that gets
+//! none makes all of it while it starts, which takes longer than everything else that it does.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};

@@ -404,8 +404,8 @@ impl Zygote {
         }
         member.group = given.next().unwrap_or(-1);
         member.processor = given.next().unwrap_or(-1);
-        // Its own from here on, whatever becomes of it.
-        let kit = self.kit.take();
+        // For who is waited for; what stands ready is made in good time without. Its own from here on, whatever becomes of it.
+        let kit = if order.kind == Kind::Direct as u32 { self.kit.take() } else { None };
         self.wants_kit = false;
         member.kit = kit.as_ref().map(Kit::given);
         let own =

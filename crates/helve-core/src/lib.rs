@@ -69,10 +69,10 @@ pub use lane::{
 pub use limits::Limits;
 pub use output::{About, Content, Cost, EmbeddedResource, Output, ResourceLink, Truncated};
 pub use peer::{LogLevel, Peer, QuestionKind};
-pub use servers::{ServerCall, ServerReply, ServerSpec, Servers};
+pub use servers::{SentCall, ServerCall, ServerReply, ServerSpec, Servers};
 pub use spec::{ApprovalNeed, Lane, RateLimit, ServerAct, ToolOrigin, ToolSpec};
 pub use text::Capture;
-pub use tool::{InstantTool, Tool};
+pub use tool::{InstantTool, RelayTool, Tool};
 pub use typed::{TypedTool, typed};
 pub use verdict::{Decision, Verdict};
 pub use view::{ContainerChoice, ContainerEngine, Network, ProcessLimits, SandboxChoice, View};

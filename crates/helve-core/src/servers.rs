@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -209,9 +210,43 @@ pub trait Servers: Send + Sync {
     /// Calls a tool of a server, which is started or connected if it is not yet.
     fn call(&self, call: ServerCall) -> BoxFuture<'_, Result<ServerReply, ToolError>>;
 
+    /// The same, begun: a server that is there has been sent the call when this returns.
+    fn send(self: Arc<Self>, call: ServerCall) -> Box<dyn SentCall>
+    where
+        Self: 'static,
+    {
+        called(Box::pin(async move { self.call(call).await }))
+    }
+
     /// Why there is no tool that a model sees under this name, where that has to do with a server: it is off, or its server is
     /// not there. Starts nothing.
     fn missing(&self, _shown: &str) -> Option<ToolError> {
+        None
+    }
+}
+
+/// A call that was sent to a server. Dropped, it is taken back.
+pub trait SentCall: Send {
+    /// The answer, or that its time is up.
+    fn poll_reply(&mut self, poller: &mut Context<'_>) -> Poll<Result<ServerReply, ToolError>>;
+
+    /// How much of its time is left, where nothing wakes who waits for it when that is up: it has to be polled again then.
+    fn left(&self) -> Option<Duration>;
+}
+
+/// A call that looks after its time itself.
+pub fn called(call: BoxFuture<'static, Result<ServerReply, ToolError>>) -> Box<dyn SentCall> {
+    Box::new(Called(call))
+}
+
+struct Called(BoxFuture<'static, Result<ServerReply, ToolError>>);
+
+impl SentCall for Called {
+    fn poll_reply(&mut self, poller: &mut Context<'_>) -> Poll<Result<ServerReply, ToolError>> {
+        self.0.as_mut().poll(poller)
+    }
+
+    fn left(&self) -> Option<Duration> {
         None
     }
 }

@@ -7,6 +7,7 @@ use crate::context::Context;
 use crate::error::ToolError;
 use crate::lane::BoxFuture;
 use crate::output::Output;
+use crate::servers::ServerReply;
 use crate::spec::{ApprovalNeed, ToolSpec};
 
 /// A tool. Only the pipeline can run one: a [`Context`] cannot be made elsewhere.
@@ -36,6 +37,12 @@ pub trait Tool: Send + Sync {
         None
     }
 
+    /// What becomes of a server's answer, for a tool whose whole work is to ask the one that its origin names; none for every
+    /// other tool.
+    fn relay(&self) -> Option<&dyn RelayTool> {
+        None
+    }
+
     /// Does the work. `args` are normalized and valid.
     fn run<'a>(&'a self, args: Value, ctx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>>;
 }
@@ -45,4 +52,11 @@ pub trait Tool: Send + Sync {
 pub trait InstantTool: Send + Sync {
     /// What [`Tool::run`] does.
     fn now(&self, args: Value) -> Result<Output, ToolError>;
+}
+
+/// A tool that hands its arguments to a server and its answer on, so that calls of it can be sent together and need nobody who
+/// waits for each.
+pub trait RelayTool: Send + Sync {
+    /// What [`Tool::run`] makes of the answer.
+    fn told(&self, reply: ServerReply) -> Result<Output, ToolError>;
 }

@@ -44,6 +44,7 @@ mod process;
 mod questions;
 mod rate;
 mod search;
+mod sent;
 mod slot;
 mod sse;
 mod straight;

@@ -20,6 +20,7 @@
 
 #![expect(deprecated, reason = "the older era has logging and sampling, which the newer one only tolerates")]
 
+mod aside;
 mod awake;
 mod crowd;
 mod door;
@@ -36,6 +37,7 @@ mod straight;
 mod streams;
 
 use std::sync::Arc;
+use std::task::Context;
 
 use helve_core::context::ProgressNote;
 use helve_core::{
@@ -86,19 +88,27 @@ pub struct Line {
     pub peer: Arc<dyn Peer>,
 }
 
-/// Calls of one client that are done at once, so that several of them are taken together.
-pub trait AtOnce: Send + Sync {
-    /// Whether calls of a tool are.
+/// Takes calls of one client together whose work is done at once, or is sent to somebody.
+pub trait AtOnce: Send {
+    /// Whether calls of a tool are taken.
     fn takes(&self, tool: &str) -> bool;
 
     /// Takes calls of such tools as far as they go without waiting. How each of them stands comes in their order.
-    fn calls(&self, calls: Vec<Call>) -> Vec<Stand>;
+    fn calls(&mut self, calls: Vec<Call>) -> Vec<Stand>;
+
+    /// The results of calls that were sent, by their numbers. Who polls is woken when there may be more.
+    fn poll(&mut self, poller: &mut Context<'_>) -> Vec<(u64, Box<CallResult>)>;
+
+    /// Takes a call back that was sent; it has no result any more.
+    fn take_back(&mut self, number: u64);
 }
 
 /// How a call stands that went as far as it could without waiting.
 pub enum Stand {
     /// It is done.
     Done(Box<CallResult>),
+    /// It was sent, and its result comes under this number.
+    Sent(u64),
     /// It has to wait, and goes on as soon as it has a way to its client.
     Waits(Box<dyn FnOnce(Line) -> BoxFuture<'static, Box<CallResult>> + Send>),
 }
@@ -114,8 +124,9 @@ pub trait Host: Send + Sync {
     /// Runs a call to its result. That is boxed, because it is handed on several times.
     fn call(&self, call: HostCall) -> BoxFuture<'_, Box<CallResult>>;
 
-    /// What takes calls of a client that are done at once, by what the client calls itself; none if all are run one by one.
-    fn at_once(&self, _client: &str) -> Option<Box<dyn AtOnce>> {
+    /// What takes calls of a client together, by what the client calls itself; none if all are run one by one. Questions that
+    /// belong to a call that was sent go to `peer`.
+    fn at_once(&self, _client: &str, _peer: Arc<dyn Peer>) -> Option<Box<dyn AtOnce>> {
         None
     }
 

@@ -43,7 +43,7 @@ pub use hooks::HookSaid;
 use hooks::OfSession;
 use pipeline::authorize::OwnAct;
 use pipeline::{Admitted, Pipeline};
-pub use pipeline::{Redactor, Stand, Waits};
+pub use pipeline::{AtOnce, Redactor, Stand, Waits};
 pub use registry::{Quarantined, RegisterError};
 use side::Side;
 pub use side::{AskClock, CallScope};
@@ -73,9 +73,6 @@ impl Caller {
 pub struct Runtime {
     pipeline: Arc<Pipeline>,
 }
-
-/// The caller's side of many calls, made once.
-pub struct Standing(Arc<Side>);
 
 /// Calls that are in the line, in call order.
 pub struct Pending {
@@ -117,20 +114,9 @@ impl Runtime {
         }
     }
 
-    /// Whether calls of a tool are done at once, so that [`Self::at_once`] takes them.
-    pub fn is_instant(&self, tool: &str) -> bool {
-        self.pipeline.is_instant(tool)
-    }
-
-    /// What all calls of one caller have in common.
-    pub fn standing(&self, scope: CallScope) -> Standing {
-        Standing(Arc::new(self.pipeline.side.within(scope, self.pipeline.hook.as_ref())))
-    }
-
-    /// Takes calls of tools that are done at once through the pipeline together, as far as they go without waiting. How each of
-    /// them stands comes in call order.
-    pub fn at_once(&self, calls: Vec<Call>, standing: &Standing) -> Vec<Stand> {
-        self.pipeline.at_once(calls, &standing.0)
+    /// What takes calls of one caller together whose work is done at once, or a server's.
+    pub fn at_once(&self, scope: CallScope) -> AtOnce {
+        AtOnce::new(Arc::clone(&self.pipeline), self.pipeline.side.within(scope, self.pipeline.hook.as_ref()))
     }
 
     /// Takes the calls of one model turn through the pipeline; results come in call order.

@@ -85,13 +85,13 @@ fn calls(texts: &[&str]) -> Vec<Call> {
 /// Takes calls together, as a caller of that name.
 fn together(runtime: &Runtime, calls: Vec<Call>) -> Vec<Stand> {
     let caller = Some(Caller::Named("one".to_owned()));
-    runtime.at_once(calls, &runtime.standing(CallScope { caller, ..CallScope::default() }))
+    runtime.at_once(CallScope { caller, ..CallScope::default() }).calls(calls)
 }
 
 fn done(stand: Stand) -> CallResult {
     match stand {
         Stand::Done(result) => *result,
-        Stand::Waits(_) => unreachable!("it waits"),
+        Stand::Sent(_) | Stand::Waits(_) => unreachable!("it waits"),
     }
 }
 
@@ -99,7 +99,7 @@ fn waits(stands: Vec<Stand>) -> Waits {
     match stands.into_iter().next() {
         Some(Stand::Waits(waits)) => waits,
         Some(Stand::Done(result)) => unreachable!("{result:?}"),
-        None => unreachable!("no call"),
+        Some(Stand::Sent(_)) | None => unreachable!("no call that waits"),
     }
 }
 
@@ -305,8 +305,9 @@ async fn only_tools_of_which_nobody_hears_are_done_at_once() {
             .build()
             .unwrap()
     };
+    let takes = |runtime: &Runtime, tool: &str| runtime.at_once(CallScope::default()).takes(tool);
     let plain = runtime("");
-    assert_eq!(["quick", "slow", "nothing"].map(|tool| plain.is_instant(tool)), [true, false, false]);
+    assert_eq!(["quick", "slow", "nothing"].map(|tool| takes(&plain, tool)), [true, false, false]);
     let result =
         waits(together(&plain, vec![Call::new("slow", json!({}))])).go_on(CallScope::default()).await;
     assert!(result.ok, "{result:?}");
@@ -317,9 +318,9 @@ async fn only_tools_of_which_nobody_hears_are_done_at_once() {
             )
         };
         let heard = runtime(&hook("quick"));
-        assert!(!heard.is_instant("quick"), "{event}");
+        assert!(!takes(&heard, "quick"), "{event}");
         // Whoever takes it for one gets no further than to the hook.
         assert!(matches!(together(&heard, calls(&["a"]))[..], [Stand::Waits(_)]), "{event}");
-        assert!(runtime(&hook("slow")).is_instant("quick"), "{event}");
+        assert!(takes(&runtime(&hook("slow")), "quick"), "{event}");
     }
 }

@@ -37,9 +37,10 @@ pub use helve_core::{
     About, Access, ApprovalNeed, Args, BlobRef, BoxFuture, Call, CallId, CallResult, Cancel, CancelHandle,
     CommandUse, Content, Context, Cost, Decision, Dialect, DialectTool, Egress, EmbeddedResource, ErrorKind,
     Exit, Files, FilesBridge, FilesPlace, FilesScope, InstantTool, Lane, Limits, LogLevel, Output,
-    OutputSink, Peer, Problem, Progress, QuestionKind, RateLimit, Resource, ResourceLink, SandboxReport,
-    ServerCall, ServerReply, ServerSpec, Servers, Shell, ShellBackend, ShellJob, ShellOutput, ShellRequest,
-    Stream, Tool, ToolError, ToolOrigin, ToolSpec, Truncated, TypedTool, Verdict, WireError, typed,
+    OutputSink, Peer, Problem, Progress, QuestionKind, RateLimit, RelayTool, Resource, ResourceLink,
+    SandboxReport, SentCall, ServerCall, ServerReply, ServerSpec, Servers, Shell, ShellBackend, ShellJob,
+    ShellOutput, ShellRequest, Stream, Tool, ToolError, ToolOrigin, ToolSpec, Truncated, TypedTool, Verdict,
+    WireError, typed,
 };
 pub use helve_policy::{
     AgentSettings, ApprovalLength, CaseOutcome, Change, ConfigError, ConfiguredServer, ExecMode, Hook,
@@ -48,9 +49,9 @@ pub use helve_policy::{
     starter,
 };
 pub use helve_runtime::{
-    Answer, Approval, ApprovalRequest, Approver, AskClock, AskedPart, BuildError, CallScope, Caller, Channel,
-    Contents, EffectSummary, Grant, Headless, HookSaid, Lasting, OpaquePart, Pending, Quarantined, Questions,
-    Redactor, RegisterError, Runtime, RuntimeBuilder, Scope, Script, Stand, Standing, UndoEntry, Waits,
+    Answer, Approval, ApprovalRequest, Approver, AskClock, AskedPart, AtOnce, BuildError, CallScope, Caller,
+    Channel, Contents, EffectSummary, Grant, Headless, HookSaid, Lasting, OpaquePart, Pending, Quarantined,
+    Questions, Redactor, RegisterError, Runtime, RuntimeBuilder, Scope, Script, Stand, UndoEntry, Waits,
     channel,
 };
 pub use helve_shell::quote;

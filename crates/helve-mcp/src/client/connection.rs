@@ -1,6 +1,6 @@
 //! One open connection: listing a server's tools, calling them, and answering what it asks meanwhile.
 
-use std::sync::Arc;
+use std::ops::Deref;
 use std::time::{Duration, Instant};
 
 use helve_core::{ErrorKind, QuestionKind, SandboxReport, ServerCall, ServerReply, ToolError};
@@ -21,7 +21,7 @@ use super::look::Era;
 use super::more::{self, Listed};
 use super::process::Process;
 use super::questions::Underway;
-use super::straight::{Answered, Straight};
+use super::straight::{Answered, Asked, Straight};
 
 /// How often a server of the newer era may ask back within one call.
 const ROUNDS: u32 = 16;
@@ -150,8 +150,7 @@ impl Connection {
     /// Calls a tool, or asks for something else. `within` is the server's time: while somebody is asked on its behalf, it does not
     /// pass.
     pub(crate) async fn call(&self, call: &ServerCall, within: Duration) -> Result<ServerReply, CallFailure> {
-        let underway =
-            Underway { progress: call.progress.clone(), peer: call.peer.clone(), asking: Arc::default() };
+        let underway = Underway::of(call);
         let from = Instant::now();
         if let Some((request, what)) = more::request(call) {
             let answer = Box::pin(self.once(call, request, &underway, from, within)).await?;
@@ -160,7 +159,7 @@ impl Connection {
         }
         if let Some(straight) = &self.straight {
             let answer = Box::pin(self.once_straight(straight, call, &underway, from, within)).await?;
-            return self.reply(call, answer);
+            return self.reply(&call.tool, answer);
         }
         let mut params = CallToolRequestParams::new(call.tool.clone());
         params.arguments = call.args.as_object().cloned();
@@ -171,7 +170,7 @@ impl Connection {
                     ServerResult::InputRequiredResult(wanted) => {
                         Box::pin(self.answers(wanted, &underway)).await?
                     }
-                    answer => return self.reply(call, answer),
+                    answer => return self.reply(&call.tool, answer),
                 };
             params.input_responses = Some(result).filter(|answers| !answers.is_empty());
             params.request_state = request_state;
@@ -181,7 +180,7 @@ impl Connection {
     }
 
     /// What a call comes to when nothing more is asked.
-    fn reply(&self, call: &ServerCall, answer: ServerResult) -> Result<ServerReply, CallFailure> {
+    pub(super) fn reply(&self, tool: &str, answer: ServerResult) -> Result<ServerReply, CallFailure> {
         match answer {
             ServerResult::CallToolResult(result) => Ok(content::reply(result, self.sandbox())),
             // A result without content is one of the oldest protocol.
@@ -189,7 +188,7 @@ impl Connection {
                 let (content, sandbox) = (Vec::new(), self.sandbox());
                 Ok(ServerReply { content, structured: None, is_error: false, sandbox })
             }
-            _ => Err(CallFailure::Plain(self.strange(&call.tool))),
+            _ => Err(CallFailure::Plain(self.strange(tool))),
         }
     }
 
@@ -202,15 +201,26 @@ impl Connection {
         from: Instant,
         within: Duration,
     ) -> Result<ServerResult, CallFailure> {
-        let begin = |token: &ProgressToken, id: &RequestId| {
-            self.face().calls().begin(token.clone(), id.clone(), underway.clone());
-        };
-        let mut asked = match straight.send(call, begin) {
+        let (mut asked, pending) = match Connection::ask(self, straight, call, underway) {
             Ok(asked) => asked,
             Err(error) => return Err(self.call_failure(&call.tool, &error).await),
         };
-        let pending = Pending { of: self, id: asked.id(), token: asked.token(), is_done: false };
         self.awaited(call, pending, asked.answer(), underway, from, within).await
+    }
+
+    /// Sends a call straight to the server.
+    pub(super) fn ask<C: Deref<Target = Connection>>(
+        of: C,
+        straight: &Straight,
+        call: &ServerCall,
+        underway: &Underway,
+    ) -> Result<(Asked, Pending<C>), ServiceError> {
+        let begin = |token: &ProgressToken, id: &RequestId| {
+            of.face().calls().begin(token.clone(), id.clone(), underway.clone());
+        };
+        let asked = straight.send(call, begin)?;
+        let (id, token) = (asked.id(), asked.token());
+        Ok((asked, Pending { of, id, token, is_done: false }))
     }
 
     /// One request of a call.
@@ -239,7 +249,7 @@ impl Connection {
     async fn awaited(
         &self,
         call: &ServerCall,
-        mut pending: Pending<'_>,
+        mut pending: Pending<&Connection>,
         answer: impl Future<Output = Answered>,
         underway: &Underway,
         from: Instant,
@@ -265,7 +275,7 @@ impl Connection {
         }
     }
 
-    async fn call_failure(&self, tool: &str, error: &ServiceError) -> CallFailure {
+    pub(super) async fn call_failure(&self, tool: &str, error: &ServiceError) -> CallFailure {
         if let Some(challenge) = challenge_of(error) {
             return CallFailure::SignIn(challenge);
         }
@@ -340,14 +350,14 @@ fn challenge_of(error: &ServiceError) -> Option<String> {
 }
 
 /// A request that waits for its answer. Where nobody waits any more, the server is told.
-struct Pending<'a> {
-    of: &'a Connection,
+pub(super) struct Pending<C: Deref<Target = Connection>> {
+    of: C,
     id: RequestId,
     token: ProgressToken,
-    is_done: bool,
+    pub(super) is_done: bool,
 }
 
-impl Pending<'_> {
+impl<C: Deref<Target = Connection>> Pending<C> {
     async fn take_back(&mut self, reason: &str) {
         self.is_done = true;
         let told = self.of.service.peer().notify_cancelled(self.notice(reason));
@@ -355,21 +365,27 @@ impl Pending<'_> {
         let _ = tokio::time::timeout(Duration::from_millis(200), told).await;
     }
 
+    /// The same without waiting at all.
+    pub(super) fn give_up(&mut self, reason: &str) {
+        self.is_done = true;
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let (peer, notice) = (self.of.service.peer().clone(), self.notice(reason));
+            runtime.spawn(async move {
+                let _ = tokio::time::timeout(Duration::from_secs(1), peer.notify_cancelled(notice)).await;
+            });
+        }
+    }
+
     fn notice(&self, reason: &str) -> CancelledNotificationParam {
         CancelledNotificationParam::new(Some(self.id.clone()), Some(reason.to_owned()))
     }
 }
 
-impl Drop for Pending<'_> {
+impl<C: Deref<Target = Connection>> Drop for Pending<C> {
     fn drop(&mut self) {
         self.of.face().calls().end(&self.token, &self.id);
-        if !self.is_done
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            let (peer, notice) = (self.of.service.peer().clone(), self.notice("the call was given up"));
-            runtime.spawn(async move {
-                let _ = tokio::time::timeout(Duration::from_secs(1), peer.notify_cancelled(notice)).await;
-            });
+        if !self.is_done {
+            self.give_up("the call was given up");
         }
     }
 }

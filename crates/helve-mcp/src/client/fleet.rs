@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use helve_core::servers::StdioServer;
+use helve_core::servers::{StdioServer, called};
 use helve_core::{
-    BoxFuture, ServerAct, ServerCall, ServerReply, ServerSpec, Servers, ShellBackend, Tool, ToolError,
-    ToolSpec,
+    BoxFuture, SentCall, ServerAct, ServerCall, ServerReply, ServerSpec, Servers, ShellBackend, Tool,
+    ToolError, ToolSpec,
 };
 use serde_json::Value;
 use tokio::sync::watch;
@@ -237,6 +237,15 @@ impl Fleet {
 impl Servers for Fleet {
     fn call(&self, call: ServerCall) -> BoxFuture<'_, Result<ServerReply, ToolError>> {
         Box::pin(async move { self.slot(&call.server)?.call(call).await })
+    }
+
+    fn send(self: Arc<Self>, call: ServerCall) -> Box<dyn SentCall> {
+        let sent = self.slot(&call.server).ok().and_then(|slot| slot.send(&call));
+        match sent {
+            Some(sent) => Box::new(sent),
+            // It has to be started first, or has an address, or says why not.
+            None => called(Box::pin(async move { self.call(call).await })),
+        }
     }
 
     fn missing(&self, shown: &str) -> Option<ToolError> {

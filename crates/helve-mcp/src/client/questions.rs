@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use helve_core::servers::ServerMay;
-use helve_core::{Peer, Progress, QuestionKind, ToolError};
+use helve_core::{Peer, Progress, QuestionKind, ServerCall, ToolError};
 use rmcp::model::{ErrorCode, ErrorData, ProgressToken, RequestId};
 use serde_json::{Value, json};
 
@@ -27,6 +27,10 @@ pub(crate) struct Underway {
 }
 
 impl Underway {
+    pub(crate) fn of(call: &ServerCall) -> Underway {
+        Underway { progress: call.progress.clone(), peer: call.peer.clone(), asking: Arc::default() }
+    }
+
     /// The key of its next question. Questions are counted, so that a call that runs again asks under the same keys.
     pub(crate) fn next_key(&self) -> String {
         let mut waited = self.asking.waited();

@@ -25,6 +25,7 @@ use super::oauth::off_loop;
 use super::offered::Offered;
 use super::opening::Opening;
 use super::pins::{self, Standing};
+use super::sent::Sent;
 
 /// The first pause after a failure; each further one is twice as long, up to the last.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -292,6 +293,28 @@ impl Slot {
         ServerState { name: self.spec.name.clone(), state, error, tools: (on, catalog.tools.len()) }
     }
 
+    /// Sends one call to the server, if it is there and that can be done straight.
+    pub(crate) fn send(self: &Arc<Self>, call: &ServerCall) -> Option<Sent> {
+        let connection = match &*lock(&self.state) {
+            State::Up(connection, _) if !connection.is_closed() => Arc::clone(connection),
+            _ => return None,
+        };
+        self.may_call(&call.tool).ok()?;
+        Sent::new(self, connection, call)
+    }
+
+    /// Why a call failed that nobody can do anything about.
+    pub(super) fn failed(&self, failure: CallFailure) -> ToolError {
+        match failure {
+            CallFailure::Plain(error) => error,
+            CallFailure::Gone(error) => {
+                self.parts.log.event(&self.spec.name, "ended", &error.message);
+                error
+            }
+            CallFailure::SignIn(_) => self.wants_more(),
+        }
+    }
+
     /// Carries one call to the server.
     pub(crate) async fn call(self: &Arc<Self>, call: ServerCall) -> Result<ServerReply, ToolError> {
         let mut sign_ins = 0;
@@ -307,16 +330,8 @@ impl Slot {
             // Boxed, as what is seldom needed is: the size of a call is copied each time that it is handed on.
             match Box::pin(connection.call(&call, self.spec.call_timeout)).await {
                 Ok(reply) => return Ok(reply),
-                Err(CallFailure::Plain(error)) => return Err(error),
-                Err(CallFailure::Gone(error)) => {
-                    self.parts.log.event(&self.spec.name, "ended", &error.message);
-                    return Err(error);
-                }
-                Err(CallFailure::SignIn(challenge)) => {
+                Err(CallFailure::SignIn(challenge)) if sign_ins < SIGN_INS => {
                     sign_ins += 1;
-                    if sign_ins > SIGN_INS {
-                        return Err(self.wants_more());
-                    }
                     let news = News { tools: Arc::default(), more: Arc::clone(&self.more_version) };
                     let opening = Opening { spec: &self.spec, parts: &self.parts, era: None, news };
                     Box::pin(opening.sign_in(Some(&challenge))).await?;
@@ -326,6 +341,7 @@ impl Slot {
                         *state = State::Idle;
                     }
                 }
+                Err(failure) => return Err(self.failed(failure)),
             }
         }
     }

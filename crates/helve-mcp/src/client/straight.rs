@@ -213,7 +213,8 @@ impl Asked {
         ProgressToken(NumberOrString::Number(self.number))
     }
 
-    fn poll_answer(&mut self, poller: &mut Context<'_>) -> Poll<Answered> {
+    /// The answer, if it is there.
+    pub(crate) fn poll_answer(&mut self, poller: &mut Context<'_>) -> Poll<Answered> {
         if let Some(answer) = self.inlet.read_for(self.number, poller) {
             return Poll::Ready(answer);
         }

@@ -2,7 +2,10 @@
 
 use helve_core::access::Resource;
 use helve_core::output::join_text;
-use helve_core::{Access, BoxFuture, Content, Context, Output, ServerCall, Tool, ToolError, ToolSpec};
+use helve_core::{
+    Access, BoxFuture, Content, Context, Output, RelayTool, ServerCall, ServerReply, Tool, ToolError,
+    ToolSpec,
+};
 use serde_json::Value;
 
 /// A tool of an MCP server.
@@ -32,6 +35,10 @@ impl Tool for RemoteTool {
         access
     }
 
+    fn relay(&self) -> Option<&dyn RelayTool> {
+        Some(self)
+    }
+
     fn run<'a>(&'a self, args: Value, ctx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let origin = self.spec.origin.as_ref();
@@ -46,23 +53,30 @@ impl Tool for RemoteTool {
                 cancel: ctx.cancelled().clone(),
                 peer: ctx.peer().cloned(),
             };
-            let reply = ctx.servers()?.call(call).await?;
-            let output = Output {
-                content: shown(reply.content, reply.structured.as_ref()),
-                details: reply.structured.unwrap_or(Value::Null),
-                ..Output::default()
-            };
-            if !reply.is_error {
-                return Ok(output);
-            }
-            let said = join_text(&output.content);
-            let message = match said.is_empty() {
-                true => format!("The MCP server '{}' says that the call failed.", origin.server),
-                false => said,
-            };
-            // Details of a failure need not fit the schema of a success.
-            Err(ToolError::failed(message).with_output(Output { details: Value::Null, ..output }))
+            self.told(ctx.servers()?.call(call).await?)
         })
+    }
+}
+
+impl RelayTool for RemoteTool {
+    fn told(&self, reply: ServerReply) -> Result<Output, ToolError> {
+        let output = Output {
+            content: shown(reply.content, reply.structured.as_ref()),
+            details: reply.structured.unwrap_or(Value::Null),
+            ..Output::default()
+        };
+        if !reply.is_error {
+            return Ok(output);
+        }
+        let said = join_text(&output.content);
+        let message = match (said.is_empty(), &self.spec.origin) {
+            (true, Some(origin)) => {
+                format!("The MCP server '{}' says that the call failed.", origin.server)
+            }
+            _ => said,
+        };
+        // Details of a failure need not fit the schema of a success.
+        Err(ToolError::failed(message).with_output(Output { details: Value::Null, ..output }))
     }
 }
 

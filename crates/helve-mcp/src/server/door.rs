@@ -1,13 +1,15 @@
 //! The straight way in: a call that the transport has read goes to the client's host, and its answer to the way out, past the
 //! protocol's loop. Calls that are done at once are taken together.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::task::Context;
 
 use helve_core::{BoxFuture, Call, CallResult, Cancel, CancelHandle, ErrorKind};
 use rmcp::model::{ErrorData, Extensions, ProgressToken, RequestId};
 use rmcp::{Peer, RoleServer};
 use serde_json::{Value, json};
 
+use super::aside::Aside;
 use super::exchange::{self, Takes, Way, converse};
 use super::face::{Face, Served, lock, plain};
 use super::output::Outbox;
@@ -21,6 +23,8 @@ pub(super) struct Door {
     /// What the client calls itself.
     client: String,
     takes: Takes,
+    /// The client, for calls that were sent.
+    aside: Arc<Aside>,
     /// What takes calls together, once the first has come.
     at_once: OnceLock<Option<Together>>,
 }
@@ -28,7 +32,14 @@ pub(super) struct Door {
 /// What takes calls together, and the host that it comes from.
 struct Together {
     served: Arc<Served>,
-    calls: Box<dyn AtOnce>,
+    calls: Mutex<Box<dyn AtOnce>>,
+}
+
+/// A call that was sent.
+pub(super) struct Sent {
+    pub(super) id: RequestId,
+    declared: bool,
+    number: u64,
 }
 
 /// A call that was taken with others and has to wait.
@@ -43,43 +54,76 @@ impl Door {
     pub(super) fn new(face: Arc<Face>, peer: &Peer<RoleServer>) -> Option<Door> {
         let info = peer.peer_info()?;
         let (client, takes) = (plain(&info.client_info.name), Takes::of(&info.capabilities));
-        Some(Door { face, peer: peer.clone(), client, takes, at_once: OnceLock::new() })
+        let aside = Arc::new(Aside::new(Arc::clone(&face), peer.clone(), takes));
+        Some(Door { face, peer: peer.clone(), client, takes, aside, at_once: OnceLock::new() })
     }
 
-    /// Whether a call is done at once. One that is to tell of its progress is taken by itself.
+    /// Whether a call is taken with others. One that is to tell of its progress is taken by itself.
     pub(super) fn is_at_once(&self, asked: &Asked) -> bool {
-        asked.token.is_none() && self.together().is_some_and(|together| together.calls.takes(&asked.tool))
+        asked.token.is_none()
+            && self.together().is_some_and(|together| lock(&together.calls).takes(&asked.tool))
     }
 
     fn together(&self) -> Option<&Together> {
         let open = || {
             let served = self.face.served(&Extensions::new(), false).ok()?;
-            let calls = served.host.at_once(&self.client)?;
+            let aside = Arc::clone(&self.aside) as Arc<dyn helve_core::Peer>;
+            let calls = Mutex::new(served.host.at_once(&self.client, aside)?);
             Some(Together { served, calls })
         };
         self.at_once.get_or_init(open).as_ref()
     }
 
-    /// Runs calls that are done at once and writes their answers; gives back those that have to wait.
-    pub(super) fn answer_all<W>(&self, asked: Vec<Asked>, outbox: &Outbox<W>) -> Vec<Waiting> {
-        let Some(Together { served, calls }) = self.together() else { return Vec::new() };
+    /// Runs calls that are taken together and writes the answers of those that are done; gives back those that were sent, and
+    /// those that have to wait.
+    pub(super) fn answer_all<W>(&self, asked: Vec<Asked>, outbox: &Outbox<W>) -> (Vec<Sent>, Vec<Waiting>) {
+        let Some(Together { served, calls }) = self.together() else { return Default::default() };
         let listing = served.listing();
         let mut of = Vec::with_capacity(asked.len());
         let call = |Asked { id, tool, args, .. }| {
             of.push((id.clone(), listing.declares(&tool)));
             Call { id: Some(json!(id)), ..Call::new(tool, Value::Object(args)) }
         };
-        let mut stands = calls.calls(asked.into_iter().map(call).collect()).into_iter();
-        let (mut answers, mut waiting) = (Vec::with_capacity(of.len()), Vec::new());
+        let mut stands = lock(calls).calls(asked.into_iter().map(call).collect()).into_iter();
+        let (mut answers, mut sent, mut waiting) = (Vec::with_capacity(of.len()), Vec::new(), Vec::new());
         for (id, declared) in of {
             match stands.next() {
                 Some(Stand::Done(result)) => answers.push((id, known(result, declared))),
+                Some(Stand::Sent(number)) => sent.push(Sent { id, declared, number }),
                 Some(Stand::Waits(go_on)) => waiting.push(Waiting { id, declared, go_on }),
                 None => answers.push((id, Err(ErrorData::internal_error("The call was lost.", None)))),
             }
         }
         outbox.put(|out| answers.into_iter().for_each(|(id, answer)| write(out, &id, answer)));
-        waiting
+        (sent, waiting)
+    }
+
+    /// Writes the answers of calls that were sent and are done; those are sent no longer. Whether there were any.
+    pub(super) fn poll_sent<W>(
+        &self,
+        sent: &mut Vec<Sent>,
+        outbox: &Outbox<W>,
+        poller: &mut Context<'_>,
+    ) -> bool {
+        let Some(together) = self.together().filter(|_| !sent.is_empty()) else { return false };
+        let results = lock(&together.calls).poll(poller);
+        // What a server logged goes before its answer.
+        self.aside.tell(outbox, poller);
+        let any = !results.is_empty();
+        for (number, result) in results {
+            if let Some(at) = sent.iter().position(|sent| sent.number == number) {
+                let Sent { id, declared, .. } = sent.remove(at);
+                outbox.put(|out| write(out, &id, known(result, declared)));
+            }
+        }
+        any
+    }
+
+    /// Takes a call back that was sent.
+    pub(super) fn take_back(&self, sent: &Sent) {
+        if let Some(together) = self.together() {
+            lock(&together.calls).take_back(sent.number);
+        }
     }
 
     /// Runs a call and writes its answer, if nobody has taken it back by then.

@@ -30,7 +30,7 @@ use crate::levels;
 use super::Line;
 
 /// So many notes wait to be sent.
-const WAITING: usize = 64;
+pub(super) const WAITING: usize = 64;
 /// How long a client may take to answer a question: a person may have to.
 const ANSWER_TIME: Duration = Duration::from_secs(10 * 60);
 /// How long the last notes may take before the result is sent without them.
@@ -83,7 +83,7 @@ impl Takes {
         }
     }
 
-    fn takes(self, kind: QuestionKind) -> bool {
+    pub(super) fn takes(self, kind: QuestionKind) -> bool {
         match kind {
             QuestionKind::Form => self.form,
             QuestionKind::Url => self.url,
@@ -199,9 +199,7 @@ impl Peer for Client {
         Box::pin(async move {
             if !self.takes(kind) {
                 self.talk.kept().left.missing = Some(kind);
-                let message = format!("The client takes no questions of the kind '{}'.", method(kind));
-                return Err(ToolError::new(ErrorKind::ApprovalRequired, message)
-                    .hint("Use a client that declares this capability."));
+                return Err(not_taken(kind));
             }
             if !self.waits {
                 return self.ask_by_ending(key, kind, params);
@@ -234,6 +232,11 @@ impl Client {
         let message = "The client is asked first; it comes again with the answer.";
         Err(ToolError::new(ErrorKind::ApprovalRequired, message))
     }
+}
+
+pub(super) fn not_taken(kind: QuestionKind) -> ToolError {
+    let message = format!("The client takes no questions of the kind '{}'.", method(kind));
+    ToolError::new(ErrorKind::ApprovalRequired, message).hint("Use a client that declares this capability.")
 }
 
 /// The method of a question.
@@ -336,7 +339,11 @@ async fn next_answer(answering: &mut Option<FuturesUnordered<BoxFuture<'_, ()>>>
 }
 
 /// Asks a client that has a session, and waits for the answer.
-async fn ask(peer: &rmcp::Peer<RoleServer>, kind: QuestionKind, params: Value) -> Result<Value, ToolError> {
+pub(super) async fn ask(
+    peer: &rmcp::Peer<RoleServer>,
+    kind: QuestionKind,
+    params: Value,
+) -> Result<Value, ToolError> {
     let request = json!({"method": method(kind), "params": params});
     let request: ServerRequest = serde_json::from_value(request)
         .map_err(|error| ToolError::failed(format!("The question does not fit the protocol: {error}.")))?;
@@ -348,6 +355,17 @@ async fn ask(peer: &rmcp::Peer<RoleServer>, kind: QuestionKind, params: Value) -
     let asked = peer.send_request_with_option(request, options).await.map_err(unanswered)?;
     let answer = asked.await_response().await.map_err(unanswered)?;
     serde_json::to_value(answer).map_err(|error| ToolError::failed(error.to_string()))
+}
+
+/// What a client is told of something that was logged.
+pub(super) fn message(
+    level: LogLevel,
+    logger: Option<String>,
+    data: Value,
+) -> LoggingMessageNotificationParam {
+    let mut param = LoggingMessageNotificationParam::new(levels::theirs(level), data);
+    param.logger = logger;
+    param
 }
 
 /// Sends notifications, one after the other.
@@ -399,8 +417,7 @@ impl Reporter<'_> {
     }
 
     fn log(&mut self, level: LogLevel, logger: Option<String>, data: Value) {
-        let mut param = LoggingMessageNotificationParam::new(levels::theirs(level), data);
-        param.logger = logger;
+        let param = message(level, logger, data);
         let peer = self.peer;
         self.sending = Some(Box::pin(async move {
             let _ = peer.notify_logging_message(param).await;

@@ -23,7 +23,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
 use super::awake::Awake;
-use super::door::Door;
+use super::door::{Door, Sent};
 use super::input::{self, Lines, Next};
 use super::output::Outbox;
 use super::straight::{self, Asked};
@@ -43,8 +43,10 @@ pub(super) struct Streams<R, W: AsyncWrite + Unpin> {
     general: AsyncRwTransport<RoleServer, Feed, Outbox<W>>,
     feed: Feed,
     door: Arc<OnceLock<Arc<Door>>>,
-    /// Calls that are done at once and have come together.
+    /// Calls that are taken together and have come together.
     group: Vec<Asked>,
+    /// Those of them that were sent to somebody.
+    sent: Vec<Sent>,
     calls: FuturesUnordered<BoxFuture<'static, RequestId>>,
     /// What takes back each of them.
     under_way: HashMap<RequestId, CancelHandle>,
@@ -63,9 +65,10 @@ where
         let (outbox, feed) = (Outbox::new(output), Feed::default());
         // What is fed is within the limit.
         let general = AsyncRwTransport::new(feed.clone(), outbox.clone()).with_max_line_length(usize::MAX);
-        let (group, calls, under_way) = (Vec::new(), FuturesUnordered::new(), HashMap::new());
-        let awake = Awake::new();
-        Streams { lines, outbox, general, feed, door, group, calls, under_way, patience: None, awake }
+        let (group, sent) = (Vec::new(), Vec::new());
+        let (calls, under_way) = (FuturesUnordered::new(), HashMap::new());
+        let (patience, awake) = (None, Awake::new());
+        Streams { lines, outbox, general, feed, door, group, sent, calls, under_way, patience, awake }
     }
 
     fn poll_receive(&mut self, poller: &mut Context<'_>) -> Poll<Option<RxJsonRpcMessage<RoleServer>>> {
@@ -79,6 +82,11 @@ where
             let has_more = was_full || self.begin();
             while let Poll::Ready(Some(id)) = self.calls.poll_next_unpin(poller) {
                 self.under_way.remove(&id);
+                self.awake.happened();
+            }
+            if let Some(door) = self.door.get()
+                && door.poll_sent(&mut self.sent, &self.outbox, poller)
+            {
                 self.awake.happened();
             }
             let sent = self.outbox.poll_send(poller);
@@ -132,13 +140,12 @@ where
                     None => {
                         self.answer_group();
                         let line = self.lines.bytes(at);
-                        if !self.under_way.is_empty()
-                            && let Some(id) = straight::taken_back(line)
-                            && let Some(handle) = self.under_way.remove(&id)
-                        {
-                            handle.cancel();
-                        }
+                        let has_calls = !(self.under_way.is_empty() && self.sent.is_empty());
+                        let taken_back = if has_calls { straight::taken_back(line) } else { None };
                         self.feed.put(line);
+                        if let Some(id) = taken_back {
+                            self.take_back(&id);
+                        }
                     }
                 },
             }
@@ -150,17 +157,31 @@ where
     fn call(&self, at: Range<usize>) -> Option<(Arc<Door>, Asked)> {
         let door = self.door.get()?;
         let asked = straight::call(self.lines.bytes(at))?;
-        let is_known =
-            self.under_way.contains_key(&asked.id) || self.group.iter().any(|one| one.id == asked.id);
-        (self.calls.len() < MOST_CALLS && !is_known).then(|| (Arc::clone(door), asked))
+        let is_known = self.under_way.contains_key(&asked.id)
+            || self.group.iter().any(|one| one.id == asked.id)
+            || self.sent.iter().any(|one| one.id == asked.id);
+        (self.calls.len() + self.sent.len() < MOST_CALLS && !is_known).then(|| (Arc::clone(door), asked))
     }
 
-    /// Runs the calls that are done at once. Those that have to wait all the same run beside the others.
+    /// The client wants no answer to a call any more.
+    fn take_back(&mut self, id: &RequestId) {
+        if let Some(handle) = self.under_way.remove(id) {
+            handle.cancel();
+        } else if let (Some(at), Some(door)) =
+            (self.sent.iter().position(|one| one.id == *id), self.door.get())
+        {
+            door.take_back(&self.sent.remove(at));
+        }
+    }
+
+    /// Runs the calls that are taken together. Those that have to wait all the same run beside the others.
     fn answer_group(&mut self) {
         let (false, Some(door)) = (self.group.is_empty(), self.door.get()) else { return };
         let door = Arc::clone(door);
         let group = std::mem::take(&mut self.group);
-        for waiting in door.answer_all(group, &self.outbox) {
+        let (sent, waiting) = door.answer_all(group, &self.outbox);
+        self.sent.extend(sent);
+        for waiting in waiting {
             let (cancel, outbox) = (self.begins(&waiting.id), self.outbox.clone());
             self.calls.push(Box::pin(Arc::clone(&door).answer_later(waiting, cancel, outbox)));
         }
@@ -180,7 +201,7 @@ where
         all_is_sent: bool,
         poller: &mut Context<'_>,
     ) -> Poll<Option<RxJsonRpcMessage<RoleServer>>> {
-        if !(self.calls.is_empty() && all_is_sent) {
+        if !(self.calls.is_empty() && self.sent.is_empty() && all_is_sent) {
             let patience = self.patience.get_or_insert_with(|| Box::pin(tokio::time::sleep(LAST_CALLS)));
             if patience.as_mut().poll(poller).is_pending() {
                 return Poll::Pending;
@@ -218,6 +239,9 @@ where
 impl<R, W: AsyncWrite + Unpin> Drop for Streams<R, W> {
     fn drop(&mut self) {
         self.under_way.values().for_each(CancelHandle::cancel);
+        if let Some(door) = self.door.get() {
+            self.sent.iter().for_each(|sent| door.take_back(sent));
+        }
         let mut calls = std::mem::take(&mut self.calls);
         if let (false, Ok(runtime)) = (calls.is_empty(), tokio::runtime::Handle::try_current()) {
             runtime.spawn(async move { while calls.next().await.is_some() {} });

@@ -1,29 +1,44 @@
-//! Calls of tools whose work is done at once, several at a time.
+//! Calls of tools whose work is done at once, or is a server's, several at a time.
 //!
 //! In: calls. Out: how each of them stands. They take the stages that every call takes, without a future: each is looked at and
 //! takes its place, then all are recorded as planned, then each runs, then all outcomes are recorded. So two appends are enough
-//! for all that run, and no call costs what it takes to put it down and take it up again; a refusal is recorded by itself. A
+//! for all that run, and no call costs what it takes to put it down and take it up again; a refusal is recorded by itself. What
+//! a server does is sent, and taken up where its answer comes (`sent`). A
 //! call that has to wait after all (for an answer of the owner's, for a hook, for its turn, for a worker) goes on from where it
 //! stands as any other does.
 
+mod sent;
+
 use std::sync::Arc;
 
-use helve_core::{Call, CallResult, ToolError};
+use helve_core::{Call, CallResult, Peer, ToolError};
 use helve_policy::HookEvent;
 
 use super::authorize::{Authorized, Permit};
 use super::execute::Notes;
 use super::resolve;
-use super::schedule::Place;
+use super::schedule::{Place, Worker};
 use super::story::{Ended, Story};
 use super::{Admitted, Looked, Pipeline, Ready};
 use crate::registry::Entry;
 use crate::side::{CallScope, Side};
+use sent::{Sent, SentCalls};
+
+/// Takes calls of one caller together.
+pub struct AtOnce {
+    pipeline: Arc<Pipeline>,
+    side: Arc<Side>,
+    /// The other end, as tools see it.
+    peer: Option<Arc<dyn Peer>>,
+    sent: SentCalls,
+}
 
 /// How a call stands that went as far as it could without waiting.
 pub enum Stand {
     /// It is done.
     Done(Box<CallResult>),
+    /// A server works on it. Its result comes under this number, from who took the call.
+    Sent(u64),
     /// It has to wait.
     Waits(Waits),
 }
@@ -43,7 +58,9 @@ enum For {
 
 /// A call on its way through.
 enum Step {
-    Ready(Ready),
+    Ready(Ready, Work),
+    /// A server works on it.
+    Sent(Box<Sent>),
     /// Its tool has run. Its place is kept until that is recorded.
     Ended {
         ended: Ended,
@@ -51,6 +68,14 @@ enum Step {
     },
     Done(Box<CallResult>),
     Waits(For),
+}
+
+/// Who does the work of a call.
+enum Work {
+    /// Its tool, at once.
+    Tool,
+    /// A server. The worker is the call's until that has answered.
+    Server(Worker),
 }
 
 /// A call that ended before its tool ran.
@@ -86,59 +111,37 @@ impl Waits {
 }
 
 impl Pipeline {
-    /// Whether calls of a tool are done at once.
-    pub(crate) fn is_instant(&self, tool: &str) -> bool {
-        let registry = self.registry.now();
-        resolve::find(&registry, tool).is_some_and(|found| self.is_done_at_once(found.entry))
-    }
-
-    /// Whether a tool's work is, and no hook of the owner's hears of it.
-    fn is_done_at_once(&self, entry: &Entry) -> bool {
+    /// Whether a tool's work is done at once or a server's, and no hook of the owner's hears of it.
+    fn is_taken_at_once(&self, entry: &Entry) -> bool {
         let is_deaf = |event| self.hooks.are_deaf(event, &entry.spec().name);
-        entry.tool.instant().is_some() && is_deaf(HookEvent::BeforeCall) && is_deaf(HookEvent::AfterCall)
+        (entry.tool.instant().is_some() || is_relay(entry))
+            && is_deaf(HookEvent::BeforeCall)
+            && is_deaf(HookEvent::AfterCall)
     }
 
-    /// Takes calls as far as they go without waiting; those of other tools go no further than to their permit.
-    pub(crate) fn at_once(self: &Arc<Self>, calls: Vec<Call>, side: &Arc<Side>) -> Vec<Stand> {
-        // They run one after the other, so that one worker is enough for all.
-        let worker = self.scheduler.worker_now();
-        let steps = calls.into_iter().map(|call| self.step(call, side, worker.is_some())).collect();
-        let run = |step| match step {
-            Step::Ready(Ready { story, permit, place }) => {
-                Step::Ended { ended: self.run(story, permit), _place: place }
-            }
-            step => step,
-        };
-        let mut steps: Vec<Step> = self.plan(steps).into_iter().map(run).collect();
-        drop(worker);
-        self.tell(&mut steps);
-        let waits = |what| Stand::Waits(Waits { pipeline: Arc::clone(self), what });
-        let stand = |step| match step {
-            Step::Ready(ready) => waits(For::Turn(ready)),
-            Step::Waits(what) => waits(what),
-            Step::Ended { ended, .. } => Stand::Done(ended.result),
-            Step::Done(result) => Stand::Done(result),
-        };
-        steps.into_iter().map(stand).collect()
-    }
-
-    /// Resolve to schedule, for one call.
-    fn step(&self, call: Call, side: &Arc<Side>, has_worker: bool) -> Step {
+    /// Resolve to schedule, for one call. `has_worker` is asked where its tool does the work.
+    fn step(&self, call: Call, side: &Arc<Side>, has_worker: &mut impl FnMut() -> bool) -> Step {
         let (story, look) = self.look(call, side);
         let result = match look {
-            Ok(Authorized::Permit(permit)) if self.is_done_at_once(permit.entry()) => Ok(permit),
+            Ok(Authorized::Permit(permit)) if self.is_taken_at_once(permit.entry()) => Ok(permit),
             Err(refusal) => Err(refusal),
             look => return Step::Waits(For::Answer(Looked(story, look))),
         };
-        match self.place(story, result) {
-            Admitted::Ready(ready) if has_worker && ready.place.may_start() => {
-                match self.authority.still_holds(&ready.permit) {
-                    Ok(()) => Step::Ready(ready),
-                    Err(error) => Step::Done(self.refuse(ready.story, error)),
-                }
-            }
-            Admitted::Ready(ready) => Step::Waits(For::Turn(ready)),
-            Admitted::Refused(result) => Step::Done(result),
+        let ready = match self.place(story, result) {
+            Admitted::Ready(ready) => ready,
+            Admitted::Refused(result) => return Step::Done(result),
+        };
+        if !ready.place.may_start() {
+            return Step::Waits(For::Turn(ready));
+        }
+        let work = match is_relay(ready.permit.entry()) {
+            true => self.scheduler.take_worker().map(Work::Server),
+            false => has_worker().then_some(Work::Tool),
+        };
+        let Some(work) = work else { return Step::Waits(For::Turn(ready)) };
+        match self.authority.still_holds(&ready.permit) {
+            Ok(()) => Step::Ready(ready, work),
+            Err(error) => Step::Done(self.refuse(ready.story, error)),
         }
     }
 
@@ -146,8 +149,8 @@ impl Pipeline {
     fn plan(&self, steps: Vec<Step>) -> Vec<Step> {
         let mut entries = self.recorder.entries();
         let plan = |step| match step {
-            Step::Ready(ready) => match entries.planned(self.planned(&ready.story)) {
-                Ok(()) => Step::Ready(ready),
+            Step::Ready(ready, work) => match entries.planned(self.planned(&ready.story)) {
+                Ok(()) => Step::Ready(ready, work),
                 Err(error) => failed(ready.story, error),
             },
             step => step,
@@ -155,7 +158,7 @@ impl Pipeline {
         let planned: Vec<Step> = steps.into_iter().map(plan).collect();
         let Err(error) = entries.write() else { return planned };
         let fail = |step| match step {
-            Step::Ready(ready) => failed(ready.story, error.clone()),
+            Step::Ready(ready, _) => failed(ready.story, error.clone()),
             step => step,
         };
         planned.into_iter().map(fail).collect()
@@ -172,20 +175,69 @@ impl Pipeline {
     }
 
     /// Records how they ended.
-    fn tell(&self, steps: &mut [Step]) {
+    fn tell<'e>(&self, all: impl Iterator<Item = &'e mut Ended>) {
         let mut entries = self.recorder.entries();
-        for step in &mut *steps {
-            if let Step::Ended { ended, .. } = step {
+        let told: Vec<&mut Ended> = all
+            .map(|ended| {
                 let told = entries.outcome(&ended.result, ended.beside(&[]));
                 ended.holds_if(told);
-            }
-        }
+                ended
+            })
+            .collect();
         if let Err(error) = entries.write() {
-            for step in steps {
-                if let Step::Ended { ended, .. } = step {
-                    ended.holds_if(Err(error.clone()));
-                }
-            }
+            told.into_iter().for_each(|ended| ended.holds_if(Err(error.clone())));
         }
+    }
+}
+
+/// Whether a server does a tool's work.
+fn is_relay(entry: &Entry) -> bool {
+    let asks = |origin: &helve_core::ToolOrigin| origin.act.is_call();
+    entry.tool.relay().is_some() && entry.spec().origin.as_ref().is_some_and(asks)
+}
+
+impl AtOnce {
+    pub(crate) fn new(pipeline: Arc<Pipeline>, side: Side) -> AtOnce {
+        let peer = side.peer.as_ref().map(|peer| pipeline.executor.governed(peer));
+        let sent = SentCalls::new(&side.cancel);
+        AtOnce { pipeline, side: Arc::new(side), peer, sent }
+    }
+
+    /// Whether calls of a tool are taken.
+    pub fn takes(&self, tool: &str) -> bool {
+        let registry = self.pipeline.registry.now();
+        resolve::find(&registry, tool).is_some_and(|found| self.pipeline.is_taken_at_once(found.entry))
+    }
+
+    /// Takes calls as far as they go without waiting; those of other tools go no further than to their permit. How each of them
+    /// stands comes in call order.
+    pub fn calls(&mut self, calls: Vec<Call>) -> Vec<Stand> {
+        let pipeline = Arc::clone(&self.pipeline);
+        // What tools do themselves is done one after the other, so that one worker is enough for all.
+        let mut worker = None;
+        let mut has_worker = || worker.get_or_insert_with(|| pipeline.scheduler.worker_now()).is_some();
+        let steps = calls.into_iter().map(|call| pipeline.step(call, &self.side, &mut has_worker)).collect();
+        let run = |step| match step {
+            Step::Ready(Ready { story, permit, place }, Work::Tool) => {
+                Step::Ended { ended: pipeline.run(story, permit), _place: place }
+            }
+            Step::Ready(ready, Work::Server(worker)) => pipeline.send(ready, worker, self.peer.clone()),
+            step => step,
+        };
+        let mut steps: Vec<Step> = pipeline.plan(steps).into_iter().map(run).collect();
+        drop(worker);
+        pipeline.tell(steps.iter_mut().filter_map(|step| match step {
+            Step::Ended { ended, .. } => Some(ended),
+            _ => None,
+        }));
+        let waits = |what| Stand::Waits(Waits { pipeline: Arc::clone(&pipeline), what });
+        let stand = |step| match step {
+            Step::Ready(ready, _) => waits(For::Turn(ready)),
+            Step::Waits(what) => waits(what),
+            Step::Sent(sent) => Stand::Sent(self.sent.add(*sent)),
+            Step::Ended { ended, .. } => Stand::Done(ended.result),
+            Step::Done(result) => Stand::Done(result),
+        };
+        steps.into_iter().map(stand).collect()
     }
 }

@@ -21,7 +21,7 @@ mod own_act;
 mod preview;
 mod refuse;
 mod shown;
-mod taint;
+pub(super) mod taint;
 
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;

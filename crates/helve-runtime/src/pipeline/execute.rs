@@ -15,8 +15,8 @@ use helve_core::context::{Parts, assemble};
 use helve_core::files::{SeenFiles, UndoSink};
 use helve_core::{
     BoxFuture, CallId, Cancel, CancelHandle, CommandUse, Context, ErrorKind, Files, FilesScope, Lane, Output,
-    Peer, Progress, Removed, SandboxReport, Servers, Shell, ShellBackend, ShellJob, ShellOutput,
-    ShellRequest, TakenOut, ToolError, ToolSpec, Work,
+    Peer, Progress, Removed, SandboxReport, SentCall, ServerCall, Servers, Shell, ShellBackend, ShellJob,
+    ShellOutput, ShellRequest, TakenOut, ToolError, ToolOrigin, ToolSpec, Work,
 };
 use helve_policy::ExecMode;
 use helve_store::Blobs;
@@ -62,7 +62,7 @@ impl Notes {
         self.told().notes.push(note);
     }
 
-    fn ran_in(&self, sandbox: SandboxReport) {
+    pub(crate) fn ran_in(&self, sandbox: SandboxReport) {
         self.told().sandbox = Some(sandbox);
     }
 
@@ -132,7 +132,37 @@ impl Executor {
         done.unwrap_or_else(|_panic| Err(panicked(&entry.spec().name)))
     }
 
-    fn deadline(&self, spec: &ToolSpec) -> Duration {
+    /// The first half of the stage, for a tool that hands its arguments to a server: they are on their way, and nobody waits.
+    pub(crate) fn send(
+        &self,
+        call: &CallId,
+        side: &Side,
+        peer: Option<Arc<dyn Peer>>,
+        permit: Box<Permit>,
+    ) -> Result<Box<dyn SentCall>, ToolError> {
+        if side.cancel.is_cancelled() {
+            return Err(cancelled());
+        }
+        let entry = Arc::clone(permit.entry());
+        let (Some(origin), Some(servers)) = (entry.spec().origin.clone(), self.lanes.servers()) else {
+            return Err(ToolError::internal("The tool names no server, or there are none."));
+        };
+        let ToolOrigin { server, tool, act } = origin;
+        let (args, cancel) = (permit.enter(), side.cancel.clone());
+        let progress = Progress::new(call.clone(), None);
+        let call = ServerCall { server, act, tool, args, progress, cancel, peer };
+        std::panic::catch_unwind(AssertUnwindSafe(|| servers.send(call)))
+            .map_err(|_panic| panicked(&entry.spec().name))
+    }
+
+    /// The other end as tools see it.
+    pub(crate) fn governed(&self, peer: &Arc<dyn Peer>) -> Arc<dyn Peer> {
+        let (peer, governor) = (Arc::clone(peer), Arc::clone(&self.governor));
+        Arc::new(GovernedPeer { peer, governor })
+    }
+
+    /// How long a tool may take.
+    pub(crate) fn deadline(&self, spec: &ToolSpec) -> Duration {
         let limits = &self.governor.limits;
         match (spec.timeout, spec.lane) {
             (Some(own), _) => own,
@@ -180,10 +210,7 @@ impl Executor {
                 .flatten(),
             blobs: Some(Arc::clone(&self.outputs)),
             servers: self.servers(spec, cancel, notes),
-            peer: side.peer.as_ref().map(|peer| {
-                let (peer, governor) = (Arc::clone(peer), Arc::clone(&self.governor));
-                Arc::new(GovernedPeer { peer, governor }) as Arc<dyn Peer>
-            }),
+            peer: side.peer.as_ref().map(|peer| self.governed(peer)),
             progress: match side.progress {
                 Some(_) => {
                     let governor = Arc::clone(&self.governor);
@@ -304,12 +331,12 @@ async fn given_up(cancel: &Cancel) {
     tokio::time::sleep(GRACE).await;
 }
 
-fn panicked(tool: &str) -> ToolError {
+pub(super) fn panicked(tool: &str) -> ToolError {
     ToolError::internal(format!("Tool '{tool}' crashed. Other calls are not affected."))
         .hint("This is a fault in the tool, not in the arguments; try another way.")
 }
 
-fn timed_out(tool: &str, deadline: Duration) -> ToolError {
+pub(super) fn timed_out(tool: &str, deadline: Duration) -> ToolError {
     ToolError::new(
         ErrorKind::Timeout,
         format!("Tool '{tool}' timed out after {} seconds", deadline.as_secs()),
@@ -317,7 +344,7 @@ fn timed_out(tool: &str, deadline: Duration) -> ToolError {
     .hint("Ask for less in one call.")
 }
 
-fn cancelled() -> ToolError {
+pub(super) fn cancelled() -> ToolError {
     ToolError::new(ErrorKind::Cancelled, "The call was cancelled.")
 }
 

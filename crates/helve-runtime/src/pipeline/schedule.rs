@@ -52,6 +52,15 @@ pub(crate) struct Place {
     number: u64,
 }
 
+/// A worker of a call that nobody waits for in one place.
+pub(crate) struct Worker(Arc<Scheduler>);
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.0.workers.add_permits(1);
+    }
+}
+
 impl Scheduler {
     pub(crate) fn new(parallel: bool, workers: u64) -> Arc<Self> {
         let workers = if parallel { workers.clamp(1, 1024) as usize } else { 1 };
@@ -74,6 +83,12 @@ impl Scheduler {
     /// A worker, if one is free.
     pub(crate) fn worker_now(&self) -> Option<SemaphorePermit<'_>> {
         self.workers.try_acquire().ok()
+    }
+
+    /// The same, for as long as what it gives lives.
+    pub(crate) fn take_worker(self: &Arc<Self>) -> Option<Worker> {
+        self.workers.try_acquire().ok()?.forget();
+        Some(Worker(Arc::clone(self)))
     }
 
     /// Whether there is at most one call in the line.

@@ -54,8 +54,8 @@ impl Host for FixtureHost {
         self.inner.call(call)
     }
 
-    fn at_once(&self, client: &str) -> Option<Box<dyn AtOnce>> {
-        self.inner.at_once(client)
+    fn at_once(&self, client: &str, peer: Arc<dyn Peer>) -> Option<Box<dyn AtOnce>> {
+        self.inner.at_once(client, peer)
     }
 
     fn resources(&self) -> BoxFuture<'_, Result<Vec<Value>, ToolError>> {

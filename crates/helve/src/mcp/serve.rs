@@ -16,6 +16,7 @@ mod resources;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::task::Context;
 use std::time::Duration;
 
 use helve_core::{
@@ -24,7 +25,7 @@ use helve_core::{
 };
 use helve_mcp::client::{Listed, asking_name, of_address};
 use helve_mcp::server::{self, AtOnce, Host, HostCall, Line};
-use helve_runtime::{Approver, CallScope, Caller, Runtime, Stand, Standing};
+use helve_runtime::{Approver, CallScope, Caller, Runtime, Stand};
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
 
@@ -161,21 +162,21 @@ fn scope(line: Line) -> CallScope {
     }
 }
 
-/// Calls of one client that are done at once.
+/// Calls of one client that are taken together.
 struct Together {
-    runtime: Runtime,
-    standing: Standing,
+    calls: helve_runtime::AtOnce,
     updates: broadcast::Sender<String>,
 }
 
 impl AtOnce for Together {
     fn takes(&self, tool: &str) -> bool {
-        self.runtime.is_instant(tool)
+        self.calls.takes(tool)
     }
 
-    fn calls(&self, calls: Vec<Call>) -> Vec<server::Stand> {
+    fn calls(&mut self, calls: Vec<Call>) -> Vec<server::Stand> {
         let stand = |stand| match stand {
             Stand::Done(result) => server::Stand::Done(result),
+            Stand::Sent(number) => server::Stand::Sent(number),
             Stand::Waits(waits) => {
                 let updates = self.updates.clone();
                 server::Stand::Waits(Box::new(move |line| {
@@ -187,9 +188,22 @@ impl AtOnce for Together {
                 }))
             }
         };
-        let stands = self.runtime.at_once(calls, &self.standing).into_iter().map(stand).collect();
+        let stands = self.calls.calls(calls).into_iter().map(stand).collect();
         journal_grew(&self.updates);
         stands
+    }
+
+    fn poll(&mut self, poller: &mut Context<'_>) -> Vec<(u64, Box<CallResult>)> {
+        let results = self.calls.poll(poller);
+        if !results.is_empty() {
+            journal_grew(&self.updates);
+        }
+        results
+    }
+
+    fn take_back(&mut self, number: u64) {
+        self.calls.take_back(number);
+        journal_grew(&self.updates);
     }
 }
 
@@ -227,10 +241,10 @@ impl Host for RuntimeHost {
         })
     }
 
-    fn at_once(&self, client: &str) -> Option<Box<dyn AtOnce>> {
-        let runtime = self.runtime.clone();
-        let standing = runtime.standing(CallScope { caller: Some(caller(client)), ..CallScope::default() });
-        Some(Box::new(Together { runtime, standing, updates: self.updates.clone() }))
+    fn at_once(&self, client: &str, peer: Arc<dyn Peer>) -> Option<Box<dyn AtOnce>> {
+        let (caller, peer) = (Some(caller(client)), Some(peer));
+        let calls = self.runtime.at_once(CallScope { caller, peer, ..CallScope::default() });
+        Some(Box::new(Together { calls, updates: self.updates.clone() }))
     }
 
     fn resources(&self) -> BoxFuture<'_, Result<Vec<Value>, ToolError>> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use helve_core::{Call, CallId, CallResult, ToolError, ToolSpec};
+use helve_core::{Call, CallId, CallResult, LogLevel, Peer, ToolError, ToolSpec};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use tokio::io::{
@@ -30,6 +30,11 @@ struct Fake {
 struct Group {
     began: Arc<Mutex<Vec<String>>>,
     groups: Arc<Mutex<Vec<usize>>>,
+    peer: Arc<dyn Peer>,
+    /// Calls that were sent, by their numbers. Those that say `log` log something and are done when they are polled.
+    sent: Vec<(u64, Box<CallResult>)>,
+    next: u64,
+    taken_back: mpsc::UnboundedSender<()>,
 }
 
 impl AtOnce for Group {
@@ -37,7 +42,7 @@ impl AtOnce for Group {
         tool == "quick"
     }
 
-    fn calls(&self, calls: Vec<Call>) -> Vec<Stand> {
+    fn calls(&mut self, calls: Vec<Call>) -> Vec<Stand> {
         self.groups.lock().unwrap().push(calls.len());
         let stand = |call: Call| {
             let text = text_of(&call);
@@ -56,10 +61,32 @@ impl AtOnce for Group {
                         result
                     })
                 })),
+                "sent" | "log" => {
+                    self.next += 1;
+                    self.sent.push((self.next, result));
+                    Stand::Sent(self.next)
+                }
                 _ => Stand::Done(result),
             }
         };
         calls.into_iter().map(stand).collect()
+    }
+
+    fn poll(&mut self, _poller: &mut Context<'_>) -> Vec<(u64, Box<CallResult>)> {
+        let is_done = |(_, result): &mut (u64, Box<CallResult>)| result.text() == "log";
+        let mut all = Vec::new();
+        // The last comes first: answers come in any order.
+        while let Some(at) = self.sent.iter_mut().rposition(is_done) {
+            self.peer.log(LogLevel::Warning, Some("server"), json!("before"));
+            self.peer.log(LogLevel::Info, Some("server"), json!("too little"));
+            all.push(self.sent.remove(at));
+        }
+        all
+    }
+
+    fn take_back(&mut self, number: u64) {
+        self.sent.retain(|(own, _)| *own != number);
+        let _ = self.taken_back.send(());
     }
 }
 
@@ -101,9 +128,16 @@ impl Host for Fake {
         })
     }
 
-    fn at_once(&self, client: &str) -> Option<Box<dyn AtOnce>> {
+    fn at_once(&self, client: &str, peer: Arc<dyn Peer>) -> Option<Box<dyn AtOnce>> {
         assert_eq!(client, "c");
-        Some(Box::new(Group { began: Arc::clone(&self.began), groups: Arc::clone(&self.groups) }))
+        Some(Box::new(Group {
+            began: Arc::clone(&self.began),
+            groups: Arc::clone(&self.groups),
+            peer,
+            sent: Vec::new(),
+            next: 0,
+            taken_back: self.ended.clone(),
+        }))
     }
 }
 
@@ -168,6 +202,14 @@ impl Client {
     /// Waits until a call that was taken back has ended.
     async fn hear_of_an_end(&mut self) {
         tokio::time::timeout(Duration::from_secs(60), self.ended.recv()).await.unwrap().unwrap();
+    }
+
+    /// Wants to hear of nothing less.
+    async fn hears_warnings(&mut self) {
+        let params = json!({"level": "warning"});
+        self.say(&[json!({"jsonrpc": "2.0", "id": "l", "method": "logging/setLevel", "params": params})])
+            .await;
+        assert_eq!(self.hear().await["id"], "l");
     }
 
     async fn hear(&mut self) -> Value {
@@ -333,4 +375,49 @@ async fn a_request_whose_id_another_has_is_not_lost() {
     let mut client = Client::open().await;
     client.say(&[call(json!(1), "quick", "a"), call(json!(1), "quick", "b")]).await;
     assert_eq!(answers(&mut client, 2).await, [(1, "a".to_owned()), (1, "b".to_owned())]);
+}
+
+#[tokio::test]
+async fn calls_that_were_sent_hold_nobody_up_and_what_is_logged_goes_before_the_answer() {
+    let mut client = Client::open().await;
+    client.hears_warnings().await;
+    let texts = ["sent", "log", "3", "log"];
+    let many: Vec<Value> = (1..).zip(texts).map(|(id, text)| call(json!(id), "quick", text)).collect();
+    client.say(&many).await;
+    assert_eq!(client.hear().await["id"], 3);
+    for _ in 0..2 {
+        let logged = client.hear().await;
+        let params = json!({"level": "warning", "logger": "server", "data": "before"});
+        assert_eq!((&logged["method"], &logged["params"]), (&json!("notifications/message"), &params));
+    }
+    let logs = ["log", "log"].map(str::to_owned);
+    assert_eq!(answers(&mut client, 2).await, [2, 4].into_iter().zip(logs).collect::<Vec<_>>());
+    // An id that is still in use is another's call, which the loop reads.
+    client.say(&[call(json!(1), "quick", "again"), call(json!(5), "quick", "5")]).await;
+    assert_eq!(answers(&mut client, 2).await, [(1, "again".to_owned()), (5, "5".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_call_that_was_sent_can_be_taken_back() {
+    let mut client = Client::open().await;
+    client.say(&[call(json!(1), "quick", "sent"), call(json!(2), "quick", "sent")]).await;
+    let notice = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}});
+    client.say(&[notice, call(json!(3), "quick", "3")]).await;
+    client.hear_of_an_end().await;
+    assert_eq!(answers(&mut client, 1).await, [(3, "3".to_owned())], "what was taken back is not answered");
+    // So is every other when the client goes.
+    client.served.abort();
+    client.hear_of_an_end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_were_sent_are_waited_for_at_the_end_of_input_and_not_for_ever() {
+    let mut client = Client::open().await;
+    client.hears_warnings().await;
+    client.say(&[call(json!(1), "quick", "sent"), call(json!(2), "quick", "log")]).await;
+    client.to.shutdown().await.unwrap();
+    assert_eq!(client.hear().await["params"]["data"], "before");
+    assert_eq!(client.hear().await["id"], 2);
+    client.hear_of_an_end().await;
+    client.served.await.unwrap().unwrap();
 }

@@ -1,0 +1,83 @@
+//! A call that was sent to a server and that nobody waits for by itself.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use helve_core::{BoxFuture, SentCall, ServerCall, ServerReply, ToolError};
+use rmcp::ServiceError;
+
+use super::connection::{Connection, Pending};
+use super::failure::timed_out;
+use super::questions::Underway;
+use super::slot::Slot;
+use super::straight::Asked;
+
+/// A call that went straight to a server.
+pub(super) struct Sent {
+    slot: Arc<Slot>,
+    connection: Arc<Connection>,
+    tool: String,
+    asked: Asked,
+    pending: Pending<Arc<Connection>>,
+    underway: Underway,
+    from: Instant,
+    within: Duration,
+    /// Why there is no answer, once that is being found out.
+    failing: Option<BoxFuture<'static, ToolError>>,
+}
+
+impl Sent {
+    /// Sends a call, if that can be done straight. `within` is the server's time.
+    pub(super) fn new(slot: &Arc<Slot>, connection: Arc<Connection>, call: &ServerCall) -> Option<Sent> {
+        let straight = connection.straight.as_ref().filter(|_| call.act.is_call())?;
+        let (underway, from) = (Underway::of(call), Instant::now());
+        let (asked, pending) = Connection::ask(Arc::clone(&connection), straight, call, &underway).ok()?;
+        let (slot, within) = (Arc::clone(slot), slot.spec.call_timeout);
+        let tool = call.tool.clone();
+        Some(Sent { slot, connection, tool, asked, pending, underway, from, within, failing: None })
+    }
+
+    /// Finds out why there is no answer.
+    fn fails(&self, error: ServiceError) -> BoxFuture<'static, ToolError> {
+        let (slot, connection) = (Arc::clone(&self.slot), Arc::clone(&self.connection));
+        let tool = self.tool.clone();
+        Box::pin(async move {
+            let failure = connection.call_failure(&tool, &error).await;
+            slot.failed(failure)
+        })
+    }
+}
+
+impl SentCall for Sent {
+    fn poll_reply(&mut self, poller: &mut Context<'_>) -> Poll<Result<ServerReply, ToolError>> {
+        if let Some(failing) = &mut self.failing {
+            return failing.as_mut().poll(poller).map(Err);
+        }
+        match self.asked.poll_answer(poller) {
+            Poll::Ready(Ok(answer)) => {
+                self.pending.is_done = true;
+                let reply = self.connection.reply(&self.tool, answer);
+                Poll::Ready(reply.map_err(|failure| self.slot.failed(failure)))
+            }
+            Poll::Ready(Err(error)) => {
+                self.pending.is_done = true;
+                let failing = self.failing.insert(self.fails(error));
+                failing.as_mut().poll(poller).map(Err)
+            }
+            Poll::Pending if self.left() == Some(Duration::ZERO) => {
+                self.pending.give_up("the time for the call is up");
+                Poll::Ready(Err(timed_out(&self.slot.spec.name, "answer", self.within)))
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// While somebody is asked on the server's behalf, its time does not pass.
+    fn left(&self) -> Option<Duration> {
+        if self.failing.is_some() {
+            return None;
+        }
+        Some((self.within + self.underway.asking.so_far()).saturating_sub(self.from.elapsed()))
+    }
+}

@@ -1,0 +1,205 @@
+//! Calls that servers work on: sent, and not waited for one by one.
+//!
+//! Whoever serves the caller polls all of them together. Those whose answers have come are governed and recorded together, as
+//! those are that were done at once. One alarm is set for all, to the first whose time is up.
+
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use helve_core::{BoxFuture, CallResult, Cancel, Output, Peer, SentCall, ServerReply, ToolError};
+use tokio::time::{Instant, Sleep};
+
+use super::{AtOnce, Step};
+use crate::pipeline::authorize::taint::Sources;
+use crate::pipeline::execute::{Notes, cancelled, panicked, timed_out};
+use crate::pipeline::schedule::{Place, Worker};
+use crate::pipeline::story::{Ended, Story};
+use crate::pipeline::{Pipeline, Ready};
+use crate::registry::Entry;
+
+/// A call that a server works on.
+pub(super) struct Sent {
+    story: Box<Story>,
+    entry: Arc<Entry>,
+    sources: Sources,
+    call: Box<dyn SentCall>,
+    /// How long it may take, and until when that is.
+    deadline: (Duration, Instant),
+    /// Kept until its end is recorded.
+    place: Place,
+    worker: Worker,
+}
+
+/// Those of one caller.
+pub(super) struct SentCalls {
+    calls: Vec<(u64, Sent)>,
+    next: u64,
+    alarm: Option<Pin<Box<Sleep>>>,
+    /// What takes all of them back, and what wakes who polls then.
+    cancel: Cancel,
+    stop: BoxFuture<'static, ()>,
+}
+
+impl Sent {
+    /// What has become of it.
+    fn poll(&mut self, poller: &mut Context<'_>) -> Poll<Result<ServerReply, ToolError>> {
+        let (call, name) = (&mut self.call, &self.entry.spec().name);
+        match std::panic::catch_unwind(AssertUnwindSafe(|| call.poll_reply(poller))) {
+            Err(_panic) => Poll::Ready(Err(panicked(name))),
+            Ok(Poll::Pending) if Instant::now() >= self.deadline.1 => {
+                Poll::Ready(Err(timed_out(name, self.deadline.0)))
+            }
+            Ok(poll) => poll,
+        }
+    }
+
+    /// When it has to be polled, whatever happens.
+    fn due(&self) -> Instant {
+        let own = self.call.left().and_then(|left| Instant::now().checked_add(left));
+        own.map_or(self.deadline.1, |own| own.min(self.deadline.1))
+    }
+}
+
+impl SentCalls {
+    pub(super) fn new(cancel: &Cancel) -> SentCalls {
+        let fires = cancel.clone();
+        let stop = Box::pin(async move { fires.cancelled().await });
+        SentCalls { calls: Vec::new(), next: 0, alarm: None, cancel: cancel.clone(), stop }
+    }
+
+    /// One more; its number.
+    pub(super) fn add(&mut self, sent: Sent) -> u64 {
+        // Most are due later than those before them.
+        self.alarm.take_if(|alarm| sent.due() < alarm.deadline());
+        self.next += 1;
+        self.calls.push((self.next, sent));
+        self.next
+    }
+
+    /// Those that have ended, and how.
+    fn poll(&mut self, poller: &mut Context<'_>) -> Vec<(u64, Sent, Result<ServerReply, ToolError>)> {
+        let mut ended = Vec::new();
+        let mut is_over = false;
+        loop {
+            let mut at = 0;
+            while let Some((_, sent)) = self.calls.get_mut(at) {
+                match sent.poll(poller) {
+                    Poll::Pending if !is_over => at += 1,
+                    poll => {
+                        let reply = match poll {
+                            Poll::Ready(reply) => reply,
+                            Poll::Pending => Err(cancelled()),
+                        };
+                        let (number, sent) = self.calls.remove(at);
+                        ended.push((number, sent, reply));
+                    }
+                }
+            }
+            if self.calls.is_empty() {
+                return ended;
+            }
+            is_over = self.cancel.is_cancelled() || self.stop.as_mut().poll(poller).is_ready();
+            if !is_over && self.poll_alarm(poller).is_pending() {
+                return ended;
+            }
+        }
+    }
+
+    /// Whether the time of one of them may be up.
+    fn poll_alarm(&mut self, poller: &mut Context<'_>) -> Poll<()> {
+        let soonest = || self.calls.iter().map(|(_, sent)| sent.due()).min().unwrap_or_else(Instant::now);
+        let alarm = self.alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(soonest())));
+        let rung = alarm.as_mut().poll(poller);
+        if rung.is_ready() {
+            self.alarm = None;
+        }
+        rung
+    }
+}
+
+impl Pipeline {
+    /// Execute, for one call that a server works on: sends it.
+    pub(super) fn send(&self, ready: Ready, worker: Worker, peer: Option<Arc<dyn Peer>>) -> Step {
+        let Ready { mut story, permit, place } = ready;
+        let (entry, sources) = (Arc::clone(permit.entry()), self.authority.sources(&permit));
+        // Nobody wants to know them any more, so that the server's line is written without a copy.
+        story.args = None;
+        let within = self.executor.deadline(entry.spec());
+        let now = Instant::now();
+        let deadline = (within, now.checked_add(within).unwrap_or(now));
+        match self.executor.send(&story.call, &story.side, peer, permit) {
+            Ok(call) => Step::Sent(Box::new(Sent { story, entry, sources, call, deadline, place, worker })),
+            Err(error) => {
+                let ended = self.ended(story, Err(error), &entry, &Notes::default(), false);
+                Step::Ended { ended, _place: place }
+            }
+        }
+    }
+
+    /// Govern, for one call whose answer has come.
+    fn answered(&self, sent: Sent, reply: Result<ServerReply, ToolError>) -> (Ended, Place) {
+        let Sent { mut story, entry, sources, call, place, worker, .. } = sent;
+        // A call that is not over is taken back.
+        drop((call, worker));
+        let notes = Notes::default();
+        let outcome = reply.and_then(|mut reply| {
+            if let Some(sandbox) = reply.sandbox.take() {
+                notes.ran_in(sandbox);
+            }
+            told(&entry, reply)
+        });
+        story.tainted = self.authority.brought(sources, &self.governor);
+        (self.ended(story, outcome, &entry, &notes, false), place)
+    }
+}
+
+fn told(entry: &Entry, reply: ServerReply) -> Result<Output, ToolError> {
+    let Some(relay) = entry.tool.relay() else {
+        return Err(ToolError::internal("The tool hands nothing on."));
+    };
+    let told = std::panic::catch_unwind(AssertUnwindSafe(|| relay.told(reply)));
+    told.unwrap_or_else(|_panic| Err(panicked(&entry.spec().name)))
+}
+
+impl AtOnce {
+    /// The results of calls that were sent, by their numbers. Who polls is woken when there may be more.
+    pub fn poll(&mut self, poller: &mut Context<'_>) -> Vec<(u64, Box<CallResult>)> {
+        if self.sent.calls.is_empty() {
+            return Vec::new();
+        }
+        let ended = self.sent.poll(poller);
+        self.results(ended)
+    }
+
+    /// Takes a call back that was sent. It is recorded, and has no result any more.
+    pub fn take_back(&mut self, number: u64) {
+        if let Some(at) = self.sent.calls.iter().position(|(own, _)| *own == number) {
+            let (number, sent) = self.sent.calls.remove(at);
+            self.results(vec![(number, sent, Err(cancelled()))]);
+        }
+    }
+
+    fn results(
+        &self,
+        ended: Vec<(u64, Sent, Result<ServerReply, ToolError>)>,
+    ) -> Vec<(u64, Box<CallResult>)> {
+        if ended.is_empty() {
+            return Vec::new();
+        }
+        let answered = |(number, sent, reply)| (number, self.pipeline.answered(sent, reply));
+        let mut ended: Vec<(u64, (Ended, Place))> = ended.into_iter().map(answered).collect();
+        self.pipeline.tell(ended.iter_mut().map(|(_, (ended, _))| ended));
+        ended.into_iter().map(|(number, (ended, _))| (number, ended.result)).collect()
+    }
+}
+
+/// Calls whose results nobody will want are taken back.
+impl Drop for AtOnce {
+    fn drop(&mut self) {
+        let left = std::mem::take(&mut self.sent.calls);
+        self.results(left.into_iter().map(|(number, sent)| (number, sent, Err(cancelled()))).collect());
+    }
+}

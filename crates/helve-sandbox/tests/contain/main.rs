@@ -29,6 +29,9 @@ mod everyday;
 #[cfg(test)]
 mod groups;
 #[cfg(test)]
+#[path = "../support/kernel.rs"]
+mod kernel;
+#[cfg(test)]
 mod live;
 #[cfg(test)]
 mod resource;

@@ -11,6 +11,9 @@ mod deny_read;
 #[cfg(test)]
 mod endings;
 #[cfg(test)]
+#[path = "../support/kernel.rs"]
+mod kernel;
+#[cfg(test)]
 mod ladder;
 #[cfg(test)]
 mod limits;

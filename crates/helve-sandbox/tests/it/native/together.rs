@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use pretty_assertions::assert_eq;
 
 use super::*;
+use crate::kernel::kernel;
 
 /// How many run at once.
 const MANY: usize = 6;
@@ -74,17 +75,11 @@ fn output_of_every_size_arrives_whole_whoever_takes_it() {
     });
 }
 
-/// Linux lists mounts by their age. Before 6.15 it cannot copy one that is attached nowhere, so what was made beforehand keeps its age.
-fn copies_loose_mounts() -> bool {
-    let kernel = rustix::system::uname();
-    let release = kernel.release().to_string_lossy().into_owned();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
-    (numbers.next(), numbers.next()) >= (Some(6), Some(15))
-}
-
+/// Linux lists mounts by their age. Before 6.15 it cannot copy one that is attached nowhere, so what was made beforehand keeps
+/// its age.
 fn table(text: &str) -> Vec<String> {
     let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
-    if !copies_loose_mounts() {
+    if kernel() < (6, 15) {
         lines.sort();
     }
     lines

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use libc::{c_int, pid_t};
+use libc::{c_int, c_ulong, pid_t};
 
 use super::super::descriptors::close;
 use super::super::raw::{CLONE_INTO_CGROUP, syscall};
@@ -77,8 +77,7 @@ impl Given {
         let first =
             libc::iovec { iov_base: (&raw const head).cast_mut().cast(), iov_len: size_of_val(&head) };
         let mut pieces = [first, piece(text), piece(rest)];
-        let own = [c"/proc/self/ns/pid", c"/proc/self/ns/mnt", c"/proc/self/ns/ipc"]
-            .map(|path| open_namespace(path).unwrap_or(NONE));
+        let own = own_namespaces();
         let [processes, mounts, queues] = own;
         let [far, output, error, rules, group] = given;
         let mut control = Descriptors::new([processes, mounts, queues, far, output, error, rules, group]);
@@ -95,6 +94,28 @@ impl Given {
         own.into_iter().filter(|namespace| *namespace != NONE).for_each(close);
         sent.map(drop)
     }
+}
+
+/// Its namespaces: of processes, of mounts, of queues. Asked for by a descriptor on itself: looked up in `/proc`, they would have
+/// been seen there before the command looks. Before Linux 6.11 there is no other way.
+fn own_namespaces() -> [c_int; 3] {
+    const ASK: [c_ulong; 3] = [0xff05, 0xff03, 0xff02];
+    const PATHS: [&CStr; 3] = [c"/proc/self/ns/pid", c"/proc/self/ns/mnt", c"/proc/self/ns/ipc"];
+    // SAFETY: plain numbers.
+    let own = unsafe {
+        let own = syscall!(libc::SYS_getpid).and_then(|own| syscall!(libc::SYS_pidfd_open, own, 0));
+        own.map_or(NONE, |own| own as c_int)
+    };
+    let mut all = [NONE; 3];
+    for ((namespace, ask), path) in all.iter_mut().zip(ASK).zip(PATHS) {
+        // SAFETY: plain numbers. Without a descriptor on itself it is refused.
+        let asked = unsafe { syscall!(libc::SYS_ioctl, own, ask, 0) };
+        *namespace = asked.map(|fd| fd as c_int).or_else(|_| open_namespace(path)).unwrap_or(NONE);
+    }
+    if own != NONE {
+        close(own);
+    }
+    all
 }
 
 fn open_namespace(path: &CStr) -> Result<c_int, c_int> {

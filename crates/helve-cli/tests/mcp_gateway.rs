@@ -235,6 +235,45 @@ fn progress_comes_through_and_a_call_that_is_taken_back_ends_at_its_server() {
 }
 
 #[test]
+fn what_a_server_logs_and_asks_meanwhile_reaches_the_client() {
+    let Some(place) = place("", "may_elicit = true", "") else { return };
+    let mut client = open(&place, &[], json!({"elicitation": {}}));
+    assert_eq!(text(&client.call("mcp__one__log", json!({}))), "one log");
+    let logged = client.notifications("notifications/message");
+    let expected = json!({"level": "warning", "logger": "test", "data": "half way\\x1b[2J"});
+    assert_eq!(
+        logged.iter().map(|note| &note["params"]).collect::<Vec<_>>(),
+        [&expected],
+        "before the answer"
+    );
+    let id = client.send("tools/call", json!({"name": "mcp__one__ask", "arguments": {}}));
+    let asked = client.asked("elicitation/create");
+    // Whoever is asked holds nobody else up.
+    assert_eq!(text(&client.call("mcp__two__echo", json!({"say": "b"}))), "two echo b");
+    client.answer(&asked["id"], json!({"action": "accept", "content": {"p": "x"}}));
+    assert_eq!(text(&client.wait(id)["result"]), r#"one hears {"p": "x"}"#);
+    // The owner has not let this one ask.
+    let refused = client.call("mcp__two__ask", json!({}));
+    assert!(text(&refused).contains("two hears") && !text(&refused).contains("\"p\""), "{refused}");
+}
+
+#[test]
+fn the_time_of_a_server_is_up_but_does_not_pass_while_somebody_is_asked() {
+    let Some(place) = place("", "may_elicit = true\ncall_timeout = 2", "call_timeout = 2") else { return };
+    let mut client = open(&place, &[], json!({"elicitation": {}}));
+    let waits = client.send("tools/call", json!({"name": "mcp__two__wait", "arguments": {}}));
+    let asks = client.send("tools/call", json!({"name": "mcp__one__ask", "arguments": {}}));
+    let asked = client.asked("elicitation/create");
+    let late = client.wait(waits);
+    assert_eq!(kind(&late["result"]), "timeout", "{late}");
+    let logs = || place.run(&["mcp", "logs", "two", "--json"]).stdout;
+    assert!(wait_for(Duration::from_secs(10), || logs().contains("was cancelled")), "{}", logs());
+    std::thread::sleep(Duration::from_secs(1));
+    client.answer(&asked["id"], json!({"action": "accept", "content": {"p": "y"}}));
+    assert_eq!(text(&client.wait(asks)["result"]), r#"one hears {"p": "y"}"#);
+}
+
+#[test]
 fn a_server_that_dies_comes_back_and_the_others_go_on() {
     let Some(place) = place("", "per_minute = 1000", "per_minute = 1000") else { return };
     let mut client = open(&place, &[], json!({}));

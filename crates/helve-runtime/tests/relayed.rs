@@ -403,3 +403,38 @@ async fn a_call_that_is_taken_back_is_recorded_and_the_server_is_told() {
     drop(gone);
     assert_eq!((server.given_up(), outcomes()), (4, vec![json!("cancelled"); 4]));
 }
+
+#[tokio::test]
+async fn what_every_call_is_held_to_holds_for_those_that_are_sent() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("token"), "hunter2-correct-horse\n").unwrap();
+    let secret = format!("[[secrets]]\nfile = {:?}\n", dir.path().join("token").to_str().unwrap());
+    let hook = "[[hooks]]\nname = 'h'\non = 'before_call'\nprogram = ['/bin/true']\ntools = ['mcp__a__t']\n";
+    // A hook hears of it, somebody has to be asked, only one runs at a time: each goes the way of every other call.
+    for (policy, takes, first) in [
+        (hook, false, false),
+        ("[tools.mcp__a__t]\napproval = 'always'\n", true, false),
+        ("parallel = false\n", true, true),
+    ] {
+        let (runtime, server) = runtime(dir.path(), policy, Relay::read_only());
+        let mut at_once = runtime.at_once(by_one());
+        assert_eq!(at_once.takes("mcp__a__t"), takes, "{policy}");
+        let stands = at_once.calls(calls(&["hold", "hold"]));
+        assert_eq!(matches!(stands[0], Stand::Sent(_)), first, "{policy}");
+        assert!(matches!(stands[1], Stand::Waits(_)), "{policy}");
+        assert_eq!(server.texts().len(), usize::from(first), "{policy}");
+    }
+    let limited = "[tools.mcp__a__t]\nper_minute = 1\n";
+    let (runtime, server) = self::runtime(dir.path(), limited, Relay::read_only());
+    let mut at_once = runtime.at_once(by_one());
+    let stands = at_once.calls(calls(&["a", "b"]));
+    let Stand::Done(refused) = &stands[1] else { unreachable!("it is sent") };
+    assert_eq!((kind(refused), server.texts().len()), (Some(ErrorKind::RateLimited), 1));
+    // What a server says is governed.
+    let (runtime, _) = self::runtime(dir.path(), &secret, Relay::read_only());
+    let mut at_once = runtime.at_once(by_one());
+    numbers(at_once.calls(calls(&["it is hunter2-correct-horse"])));
+    let (_, result) = results(&mut at_once, 1).await.remove(0);
+    assert!(result.ok && !result.text().contains("hunter2"), "{result:?}");
+    assert!(!journal(dir.path()).contains("hunter2"));
+}

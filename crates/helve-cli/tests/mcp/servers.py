@@ -114,7 +114,7 @@ class Useful(Plain):
         self.waiting = {}
 
     def tools(self):
-        names = ["echo", "count", "wait", "grow", "die", *(["late"] if self.grown else [])]
+        names = ["echo", "count", "wait", "ask", "log", "grow", "die", *(["late"] if self.grown else [])]
         return [tool(name, f"Does {name}.") for name in names]
 
     def call(self, name, args, message):
@@ -124,6 +124,13 @@ class Useful(Plain):
             self.waiting[message["id"]] = True
             print("waits", file=sys.stderr, flush=True)
             return None
+        if name == "ask":
+            self.asking = message
+            say({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": QUESTIONS["elicitation/create"]})
+            return None
+        if name == "log":
+            note("notifications/message", level="warning", logger="test", data="half way\x1b[2J")
+            time.sleep(0.2)
         if name == "count":
             token = token_of(message)
             for number in range(1, 4):
@@ -138,6 +145,9 @@ class Useful(Plain):
     def heard(self, message):
         if message.get("method") == "notifications/cancelled" and self.waiting.pop(message["params"]["requestId"], None):
             print("was cancelled", file=sys.stderr, flush=True)
+        if message.get("id") == "q":
+            answered = message.get("result", {}).get("content") or message.get("error", {}).get("message")
+            answer(self.asking, text(f"{WORDS[0]} hears {json.dumps(answered)}"))
 
     def other(self, message):
         method, params = message["method"], message.get("params") or {}

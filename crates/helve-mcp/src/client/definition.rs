@@ -239,9 +239,8 @@ impl Definition {
         spec.open_world = if server.trusted { self.hints.open_world } else { raised(self.hints.open_world) };
         spec.idempotent = self.hints.idempotent.filter(|_| server.trusted);
         spec.output_schema.clone_from(&self.output);
-        // Servers answer several calls at a time: the protocol is made for it. The deadline is the lane's own, and this
-        // one only for a lane that does not answer; questions to a person take their time.
-        spec.concurrency_safe = Some(read_only);
+        // The deadline is the lane's own, and this one only for a lane that does not answer; questions to a person take
+        // their time.
         spec.timeout = Some(patience(server));
         spec
     }

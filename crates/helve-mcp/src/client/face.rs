@@ -141,7 +141,7 @@ impl ClientHandler for Face {
         message: LoggingMessageNotificationParam,
         _context: NotificationContext<RoleClient>,
     ) {
-        let call = self.calls().of_question(None);
+        let call = self.calls().of_all();
         let text = match &message.data {
             Value::String(text) => text.clone(),
             other => other.to_string(),

@@ -10,6 +10,7 @@ use helve_core::servers::ServerMay;
 use helve_core::{Peer, Progress, QuestionKind, ServerCall, ToolError};
 use rmcp::model::{ErrorCode, ErrorData, ProgressToken, RequestId};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use super::keep::ServerLog;
 use super::rate::Bucket;
@@ -41,7 +42,11 @@ impl Underway {
 
 /// How long a call has waited for answers to the server's questions. That time is not the server's.
 #[derive(Debug, Default)]
-pub(crate) struct Asking(Mutex<Waited>);
+pub(crate) struct Asking {
+    waited: Mutex<Waited>,
+    /// Wakes who asks on behalf of a call that is over.
+    ends: Notify,
+}
 
 #[derive(Debug, Default)]
 struct Waited {
@@ -49,11 +54,30 @@ struct Waited {
     asked: u32,
     open: u32,
     since: Option<Instant>,
+    /// The call is over: what is answered now is nobody's.
+    is_over: bool,
 }
 
 impl Asking {
     fn waited(&self) -> MutexGuard<'_, Waited> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waited.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The call is over.
+    pub(crate) fn end(&self) {
+        self.waited().is_over = true;
+        self.ends.notify_waiters();
+    }
+
+    /// Waits until the call is over.
+    async fn over(&self) {
+        loop {
+            let ends = self.ends.notified();
+            if self.waited().is_over {
+                return;
+            }
+            ends.await;
+        }
     }
 
     /// A question is open until what this gives is dropped.
@@ -108,12 +132,17 @@ impl Calls {
         self.by_token.get(token).cloned()
     }
 
-    /// The call that a question belongs to: the one that is named, or the only one. Where several callers have calls
-    /// under way and none is named, nobody is asked: one caller's question is not another's.
+    /// The call that a question belongs to: the one that is named, or the only one. Where several calls of somebody are under
+    /// way and none is named, nobody is asked: one caller's question is not another's, nor is one call's time.
     pub(crate) fn of_question(&self, named: Option<&RequestId>) -> Option<Underway> {
-        if let Some(named) = named {
-            return self.by_request.get(named).cloned();
+        match named {
+            Some(named) => self.by_request.get(named).cloned(),
+            None => self.of_all().filter(|call| call.peer.is_none() || self.by_request.len() == 1),
         }
+    }
+
+    /// A call of the one who makes all of them.
+    pub(crate) fn of_all(&self) -> Option<Underway> {
         let mut calls = self.by_request.values();
         let first = calls.next()?;
         let same = |other: &Underway| match (&first.peer, &other.peer) {
@@ -190,7 +219,13 @@ impl Questions {
         };
         let _open = call.asking.ask();
         let key = format!("mcp/{}/{key}", self.server);
-        peer.ask(&key, kind, params).await.map_err(|error| unanswered(method, &error))
+        tokio::select! {
+            biased;
+            () = call.asking.over() => {
+                Err(ErrorData::invalid_request(format!("{method}: the call is over"), None))
+            }
+            answer = peer.ask(&key, kind, params) => answer.map_err(|error| unanswered(method, &error)),
+        }
     }
 
     /// The workspace as the one root.

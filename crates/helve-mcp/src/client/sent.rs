@@ -81,3 +81,10 @@ impl SentCall for Sent {
         Some((self.within + self.underway.asking.so_far()).saturating_sub(self.from.elapsed()))
     }
 }
+
+/// What is asked on behalf of a call that is over is not answered any more.
+impl Drop for Sent {
+    fn drop(&mut self) {
+        self.underway.asking.end();
+    }
+}

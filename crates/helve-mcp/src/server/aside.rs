@@ -38,10 +38,12 @@ impl Aside {
         Aside { face, peer, takes, logged: Mutex::default(), waits: AtomicWaker::new() }
     }
 
-    /// Writes what was logged. Who polls is woken when there is more.
+    /// Writes what was logged, as far as there is room. Who polls is woken when there is more.
     pub(super) fn tell<W>(&self, outbox: &Outbox<W>, poller: &Context<'_>) {
         self.waits.register(poller.waker());
-        while let Some(params) = lock(&self.logged).pop_front() {
+        while !outbox.is_behind()
+            && let Some(params) = lock(&self.logged).pop_front()
+        {
             let notice = Notice { jsonrpc: "2.0", method: "notifications/message", params };
             if let Ok(line) = serde_json::to_vec(&notice) {
                 outbox.put(|out| {

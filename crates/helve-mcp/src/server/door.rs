@@ -1,5 +1,5 @@
 //! The straight way in: a call that the transport has read goes to the client's host, and its answer to the way out, past the
-//! protocol's loop. Calls that are done at once are taken together.
+//! protocol's loop. Calls that are done at once, or sent to a server, are taken together.
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Context;
@@ -105,9 +105,12 @@ impl Door {
         outbox: &Outbox<W>,
         poller: &mut Context<'_>,
     ) -> bool {
-        let Some(together) = self.together().filter(|_| !sent.is_empty()) else { return false };
-        let results = lock(&together.calls).poll(poller);
-        // What a server logged goes before its answer.
+        let together = self.at_once.get().and_then(Option::as_ref);
+        let results = match together.filter(|_| !sent.is_empty()) {
+            Some(together) => lock(&together.calls).poll(poller),
+            None => Vec::new(),
+        };
+        // What a server has logged so far goes before its answer.
         self.aside.tell(outbox, poller);
         let any = !results.is_empty();
         for (number, result) in results {

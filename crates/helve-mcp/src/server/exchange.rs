@@ -2,7 +2,8 @@
 //! back.
 //!
 //! Everything that goes out goes through the task that answers the request, so that a transport with several streams knows
-//! to which of them it belongs. A client that does not listen holds nothing up: notes that find no room are dropped.
+//! to which of them it belongs; only calls that were sent on two streams have nobody who answers for them (`aside`). A client
+//! that does not listen holds nothing up: notes that find no room are dropped.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;

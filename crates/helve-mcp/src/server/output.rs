@@ -83,6 +83,11 @@ impl<W> Outbox<W> {
         self.pen().waits() > MOST_HELD
     }
 
+    /// Whether enough waits that what nobody asked for is better left out: it must not fill the room of answers.
+    pub(super) fn is_behind(&self) -> bool {
+        self.pen().waits() > USUAL
+    }
+
     /// Ends it; what was not written goes.
     pub(super) fn close(&self) {
         self.pen().close();
@@ -119,7 +124,14 @@ impl<W: AsyncWrite + Unpin> Pen<W> {
         let mut waker = Context::from_waker(&wakes);
         while let (Some(pipe), Some(rest @ [_, ..])) = (&mut self.pipe, self.held.get(self.from..)) {
             match ready!(Pin::new(pipe).poll_write(&mut waker, rest)) {
-                Ok(count @ 1..) => self.from += count,
+                Ok(count @ 1..) => {
+                    self.from += count;
+                    // A client that never catches up does not make it grow.
+                    if self.from > MOST_HELD {
+                        self.held.drain(..self.from);
+                        self.from = 0;
+                    }
+                }
                 Ok(0) | Err(_) => self.close(),
             }
         }
@@ -225,5 +237,21 @@ mod tests {
         assert!(outbox.write_all(b"y").await.is_err());
         outbox.put(|out| out.push(b'z'));
         assert_eq!((outbox.is_full(), outbox.pen().held.len()), (false, 0));
+    }
+
+    #[tokio::test]
+    async fn a_client_that_never_catches_up_makes_nothing_grow() {
+        let (mut client, pipe) = tokio::io::duplex(64 << 10);
+        let outbox = Outbox::new(pipe);
+        let (some, mut read) = (vec![b'x'; 64 << 10], vec![0; 64 << 10]);
+        outbox.put(|out| out.extend_from_slice(&some));
+        for _ in 0..200 {
+            outbox.put(|out| out.extend_from_slice(&some));
+            let sent = std::future::poll_fn(|poller| Poll::Ready(outbox.poll_send(poller))).await;
+            assert!(sent.is_pending(), "something is left each time");
+            client.read_exact(&mut read).await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        assert!(outbox.pen().held.capacity() < 4 * MOST_HELD, "{}", outbox.pen().held.capacity());
     }
 }

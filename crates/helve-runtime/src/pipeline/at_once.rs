@@ -11,7 +11,7 @@ mod sent;
 
 use std::sync::Arc;
 
-use helve_core::{Call, CallResult, Peer, ToolError};
+use helve_core::{Call, CallResult, Lane, Peer, ToolError, ToolOrigin};
 use helve_policy::HookEvent;
 
 use super::authorize::{Authorized, Permit};
@@ -192,8 +192,8 @@ impl Pipeline {
 
 /// Whether a server does a tool's work.
 fn is_relay(entry: &Entry) -> bool {
-    let asks = |origin: &helve_core::ToolOrigin| origin.act.is_call();
-    entry.tool.relay().is_some() && entry.spec().origin.as_ref().is_some_and(asks)
+    let (spec, asks) = (entry.spec(), |origin: &ToolOrigin| origin.act.is_call());
+    spec.lane == Lane::Mcp && spec.origin.as_ref().is_some_and(asks) && entry.tool.relay().is_some()
 }
 
 impl AtOnce {

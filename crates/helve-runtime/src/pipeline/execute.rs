@@ -149,8 +149,7 @@ impl Executor {
         };
         let ToolOrigin { server, tool, act } = origin;
         let (args, cancel) = (permit.enter(), side.cancel.clone());
-        let progress = Progress::new(call.clone(), None);
-        let call = ServerCall { server, act, tool, args, progress, cancel, peer };
+        let call = ServerCall { server, act, tool, args, progress: self.progress(call, side), cancel, peer };
         std::panic::catch_unwind(AssertUnwindSafe(|| servers.send(call)))
             .map_err(|_panic| panicked(&entry.spec().name))
     }
@@ -159,6 +158,16 @@ impl Executor {
     pub(crate) fn governed(&self, peer: &Arc<dyn Peer>) -> Arc<dyn Peer> {
         let (peer, governor) = (Arc::clone(peer), Arc::clone(&self.governor));
         Arc::new(GovernedPeer { peer, governor })
+    }
+
+    /// Where a tool's progress goes, without secrets.
+    fn progress(&self, call: &CallId, side: &Side) -> Progress {
+        let progress = Progress::new(call.clone(), side.progress.clone());
+        if side.progress.is_none() {
+            return progress;
+        }
+        let governor = Arc::clone(&self.governor);
+        progress.cleaned_by(Arc::new(move |text| governor.clean_short(text, MAX_NOTE_CHARS)))
     }
 
     /// How long a tool may take.
@@ -211,13 +220,7 @@ impl Executor {
             blobs: Some(Arc::clone(&self.outputs)),
             servers: self.servers(spec, cancel, notes),
             peer: side.peer.as_ref().map(|peer| self.governed(peer)),
-            progress: match side.progress {
-                Some(_) => {
-                    let governor = Arc::clone(&self.governor);
-                    progress.cleaned_by(Arc::new(move |text| governor.clean_short(text, MAX_NOTE_CHARS)))
-                }
-                None => progress,
-            },
+            progress: self.progress(call, side),
             cancel: cancel.clone(),
         }))
     }

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! One stage is one module. [`Pipeline::admit`] takes a batch through authorize and into the line, in call order;
-//! [`Pipeline::finish`] runs one of them to its result; `at_once` takes calls that wait for nothing the same way, several at a
-//! time. What is refused on the way is recorded like what ran. `clean` is no
+//! [`Pipeline::finish`] runs one of them to its result; `at_once` takes calls that wait for nothing, or for a server alone, the same
+//! way, several at a time. What is refused on the way is recorded like what ran. `clean` is no
 //! stage: it keeps secrets out of what is shown on the way. Nor is `hooked`: what the owner's hooks say of a call that was
 //! authorized, before it takes its place, and of one that ended, before that is recorded. `story` is what a call is told by
 //! from there on. `preview` goes the same way up to the decision,

@@ -100,13 +100,51 @@ fn one_callers_question_is_not_anothers() {
     let mut calls = Calls::default();
     assert!(calls.of_question(None).is_none());
     calls.begin(token(1), id(1), call(Some(Arc::clone(&one))));
-    calls.begin(token(2), id(2), call(Some(Arc::clone(&one))));
     assert!(calls.of_question(None).is_some());
+    calls.begin(token(2), id(2), call(Some(Arc::clone(&one))));
+    assert!(calls.of_question(None).is_none(), "whose time would not pass?");
+    assert!(calls.of_all().is_some());
     calls.begin(token(3), id(3), call(Some(Arc::clone(&two))));
-    assert!(calls.of_question(None).is_none());
+    assert!(calls.of_question(None).is_none() && calls.of_all().is_none());
     let named = calls.of_question(Some(&id(3))).unwrap();
     assert!(Arc::ptr_eq(&named.peer.unwrap(), &two));
     calls.end(&token(3), &id(3));
-    assert!(calls.of_question(None).is_some());
+    assert!(calls.of_all().is_some());
     assert!(calls.of_token(&token(3)).is_none());
+}
+
+/// A person who does not answer.
+struct Thinks;
+
+impl Peer for Thinks {
+    fn takes(&self, _kind: QuestionKind) -> bool {
+        true
+    }
+
+    fn ask<'a>(
+        &'a self,
+        _key: &'a str,
+        _kind: QuestionKind,
+        _params: Value,
+    ) -> BoxFuture<'a, Result<Value, ToolError>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn log(&self, _level: LogLevel, _logger: Option<&str>, _data: Value) {}
+}
+
+#[tokio::test]
+async fn nobody_is_asked_any_longer_for_a_call_that_is_over() {
+    let log = Arc::new(Told::default());
+    let questions = questions(ServerMay { sample: true, roots: true, elicit: true }, &log);
+    let call = call(Some(Arc::new(Thinks)));
+    let asking = Arc::clone(&call.asking);
+    let asked =
+        tokio::spawn(
+            async move { questions.answer("1", QuestionKind::Form, Value::Null, Some(&call)).await },
+        );
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    asking.end();
+    let answer = tokio::time::timeout(std::time::Duration::from_secs(10), asked).await.unwrap().unwrap();
+    assert!(answer.unwrap_err().message.contains("is over"));
 }

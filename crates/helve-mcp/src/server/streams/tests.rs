@@ -61,7 +61,7 @@ impl AtOnce for Group {
                         result
                     })
                 })),
-                "sent" | "log" => {
+                "sent" | "log" | "chatter" => {
                     self.next += 1;
                     self.sent.push((self.next, result));
                     Stand::Sent(self.next)
@@ -72,7 +72,13 @@ impl AtOnce for Group {
         calls.into_iter().map(stand).collect()
     }
 
-    fn poll(&mut self, _poller: &mut Context<'_>) -> Vec<(u64, Box<CallResult>)> {
+    fn poll(&mut self, poller: &mut Context<'_>) -> Vec<(u64, Box<CallResult>)> {
+        if self.sent.iter().any(|(_, result)| result.text() == "chatter") {
+            for _ in 0..64 {
+                self.peer.log(LogLevel::Error, None, json!("x".repeat(2_000)));
+            }
+            poller.waker().wake_by_ref();
+        }
         let is_done = |(_, result): &mut (u64, Box<CallResult>)| result.text() == "log";
         let mut all = Vec::new();
         // The last comes first: answers come in any order.
@@ -420,4 +426,23 @@ async fn calls_that_were_sent_are_waited_for_at_the_end_of_input_and_not_for_eve
     assert_eq!(client.hear().await["id"], 2);
     client.hear_of_an_end().await;
     client.served.await.unwrap().unwrap();
+}
+
+/// What a server logs is held up to a limit; what finds no room is dropped.
+#[tokio::test]
+async fn a_server_that_logs_without_end_fills_nothing_where_the_client_does_not_read() {
+    let mut client = Client::open().await;
+    client.say(&[call(json!(1), "quick", "chatter")]).await;
+    let polls = || *client.fake.groups.lock().unwrap().first().unwrap_or(&0);
+    let from = std::time::Instant::now();
+    while polls() == 0 || from.elapsed() < Duration::from_millis(300) {
+        tokio::task::yield_now().await;
+    }
+    let notice = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+    client.say(&[notice, call(json!(2), "quick", "2")]).await;
+    let mut logged = 0;
+    while client.hear().await["id"] != 2 {
+        logged += 1;
+    }
+    assert!((1..5_000).contains(&logged), "{logged}");
 }

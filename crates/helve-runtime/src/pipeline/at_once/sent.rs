@@ -20,14 +20,17 @@ use crate::pipeline::story::{Ended, Story};
 use crate::pipeline::{Pipeline, Ready};
 use crate::registry::Entry;
 
+/// How often a call is looked at that has no deadline.
+const SELDOM: Duration = Duration::from_secs(3_600);
+
 /// A call that a server works on.
 pub(super) struct Sent {
     story: Box<Story>,
     entry: Arc<Entry>,
     sources: Sources,
     call: Box<dyn SentCall>,
-    /// How long it may take, and until when that is.
-    deadline: (Duration, Instant),
+    /// How long it may take, and until when that is; none where that is for ever.
+    deadline: (Duration, Option<Instant>),
     /// Kept until its end is recorded.
     place: Place,
     worker: Worker,
@@ -49,7 +52,7 @@ impl Sent {
         let (call, name) = (&mut self.call, &self.entry.spec().name);
         match std::panic::catch_unwind(AssertUnwindSafe(|| call.poll_reply(poller))) {
             Err(_panic) => Poll::Ready(Err(panicked(name))),
-            Ok(Poll::Pending) if Instant::now() >= self.deadline.1 => {
+            Ok(Poll::Pending) if self.deadline.1.is_some_and(|deadline| Instant::now() >= deadline) => {
                 Poll::Ready(Err(timed_out(name, self.deadline.0)))
             }
             Ok(poll) => poll,
@@ -58,8 +61,9 @@ impl Sent {
 
     /// When it has to be polled, whatever happens.
     fn due(&self) -> Instant {
-        let own = self.call.left().and_then(|left| Instant::now().checked_add(left));
-        own.map_or(self.deadline.1, |own| own.min(self.deadline.1))
+        let left = std::panic::catch_unwind(AssertUnwindSafe(|| self.call.left())).unwrap_or(None);
+        let own = left.and_then(|left| Instant::now().checked_add(left));
+        [own, self.deadline.1].into_iter().flatten().min().unwrap_or_else(|| Instant::now() + SELDOM)
     }
 }
 
@@ -128,11 +132,11 @@ impl Pipeline {
         // Nobody wants to know them any more, so that the server's line is written without a copy.
         story.args = None;
         let within = self.executor.deadline(entry.spec());
-        let now = Instant::now();
-        let deadline = (within, now.checked_add(within).unwrap_or(now));
+        let deadline = (within, Instant::now().checked_add(within));
         match self.executor.send(&story.call, &story.side, peer, permit) {
             Ok(call) => Step::Sent(Box::new(Sent { story, entry, sources, call, deadline, place, worker })),
             Err(error) => {
+                story.tainted = self.authority.brought(sources, &self.governor);
                 let ended = self.ended(story, Err(error), &entry, &Notes::default(), false);
                 Step::Ended { ended, _place: place }
             }
@@ -143,7 +147,8 @@ impl Pipeline {
     fn answered(&self, sent: Sent, reply: Result<ServerReply, ToolError>) -> (Ended, Place) {
         let Sent { mut story, entry, sources, call, place, worker, .. } = sent;
         // A call that is not over is taken back.
-        drop((call, worker));
+        let _ = std::panic::catch_unwind(AssertUnwindSafe(|| drop(call)));
+        drop(worker);
         let notes = Notes::default();
         let outcome = reply.and_then(|mut reply| {
             if let Some(sandbox) = reply.sandbox.take() {

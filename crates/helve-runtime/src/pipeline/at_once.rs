@@ -70,6 +70,12 @@ enum Step {
     Waits(For),
 }
 
+impl Step {
+    fn ended(&mut self) -> Option<&mut Ended> {
+        if let Step::Ended { ended, .. } = self { Some(ended) } else { None }
+    }
+}
+
 /// Who does the work of a call.
 enum Work {
     /// Its tool, at once.
@@ -175,17 +181,14 @@ impl Pipeline {
     }
 
     /// Records how they ended.
-    fn tell<'e>(&self, all: impl Iterator<Item = &'e mut Ended>) {
+    fn tell(&self, mut all: Vec<&mut Ended>) {
         let mut entries = self.recorder.entries();
-        let told: Vec<&mut Ended> = all
-            .map(|ended| {
-                let told = entries.outcome(&ended.result, ended.beside(&[]));
-                ended.holds_if(told);
-                ended
-            })
-            .collect();
+        for ended in &mut all {
+            let told = entries.outcome(&ended.result, ended.beside(&[]));
+            ended.holds_if(told);
+        }
         if let Err(error) = entries.write() {
-            told.into_iter().for_each(|ended| ended.holds_if(Err(error.clone())));
+            all.into_iter().for_each(|ended| ended.holds_if(Err(error.clone())));
         }
     }
 }
@@ -226,10 +229,7 @@ impl AtOnce {
         };
         let mut steps: Vec<Step> = pipeline.plan(steps).into_iter().map(run).collect();
         drop(worker);
-        pipeline.tell(steps.iter_mut().filter_map(|step| match step {
-            Step::Ended { ended, .. } => Some(ended),
-            _ => None,
-        }));
+        pipeline.tell(steps.iter_mut().filter_map(Step::ended).collect());
         let waits = |what| Stand::Waits(Waits { pipeline: Arc::clone(&pipeline), what });
         let stand = |step| match step {
             Step::Ready(ready, _) => waits(For::Turn(ready)),

@@ -143,8 +143,8 @@ async fn nobody_is_asked_any_longer_for_a_call_that_is_over() {
         tokio::spawn(
             async move { questions.answer("1", QuestionKind::Form, Value::Null, Some(&call)).await },
         );
-    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
     asking.end();
-    let answer = tokio::time::timeout(std::time::Duration::from_secs(10), asked).await.unwrap().unwrap();
+    let answer = tokio::time::timeout(Duration::from_secs(10), asked).await.unwrap().unwrap();
     assert!(answer.unwrap_err().message.contains("is over"));
 }

@@ -196,7 +196,7 @@ impl AtOnce {
         }
         let answered = |(number, sent, reply)| (number, self.pipeline.answered(sent, reply));
         let mut ended: Vec<(u64, (Ended, Place))> = ended.into_iter().map(answered).collect();
-        self.pipeline.tell(ended.iter_mut().map(|(_, (ended, _))| ended));
+        self.pipeline.tell(ended.iter_mut().map(|(_, (ended, _))| ended).collect());
         ended.into_iter().map(|(number, (ended, _))| (number, ended.result)).collect()
     }
 }

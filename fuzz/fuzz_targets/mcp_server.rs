@@ -3,9 +3,10 @@
 #![no_main]
 
 use std::sync::{Arc, LazyLock};
+use std::task::Context;
 
 use helve_core::call::CallId;
-use helve_core::{Args, BoxFuture, Call, CallResult, Cancel, ToolError, ToolSpec};
+use helve_core::{Args, BoxFuture, Call, CallResult, Cancel, LogLevel, Peer, ToolError, ToolSpec};
 use helve_mcp::server::{AtOnce, Card, Host, HostCall, Hosts, Stand, serve_streams};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
@@ -23,7 +24,13 @@ struct One {
 
 impl Hosts for One {
     fn card(&self) -> Card {
-        Card { name: "s".to_owned(), version: "1".to_owned(), prompts: true, completions: true, ..Card::default() }
+        Card {
+            name: "s".to_owned(),
+            version: "1".to_owned(),
+            prompts: true,
+            completions: true,
+            ..Card::default()
+        }
     }
 
     fn session(&self, _client: &str) -> Result<Arc<dyn Host>, ToolError> {
@@ -52,27 +59,47 @@ impl Host for One {
         Box::pin(async move { done(call.call) })
     }
 
-    fn at_once(&self, _client: &str) -> Option<Box<dyn AtOnce>> {
-        Some(Box::new(Together))
+    fn at_once(&self, _client: &str, peer: Arc<dyn Peer>) -> Option<Box<dyn AtOnce>> {
+        Some(Box::new(Together { peer, sent: Vec::new(), next: 0 }))
     }
 }
 
-/// Takes every other tool, and lets calls without arguments wait.
-struct Together;
+/// Takes every other tool, lets calls without arguments wait, and sends those with one, which are done when they are polled.
+struct Together {
+    peer: Arc<dyn Peer>,
+    sent: Vec<(u64, Box<CallResult>)>,
+    next: u64,
+}
 
 impl AtOnce for Together {
     fn takes(&self, tool: &str) -> bool {
         tool.len() % 2 == 1
     }
 
-    fn calls(&self, calls: Vec<Call>) -> Vec<Stand> {
+    fn calls(&mut self, calls: Vec<Call>) -> Vec<Stand> {
         let stand = |call: Call| match &call.args {
             Args::Value(Value::Object(args)) if args.is_empty() => {
                 Stand::Waits(Box::new(|_| Box::pin(async { done(call) })))
             }
+            Args::Value(Value::Object(args)) if args.len() == 1 => {
+                self.next += 1;
+                self.sent.push((self.next, done(call)));
+                Stand::Sent(self.next)
+            }
             _ => Stand::Done(done(call)),
         };
         calls.into_iter().map(stand).collect()
+    }
+
+    fn poll(&mut self, _poller: &mut Context<'_>) -> Vec<(u64, Box<CallResult>)> {
+        if !self.sent.is_empty() {
+            self.peer.log(LogLevel::Info, None, json!("done"));
+        }
+        std::mem::take(&mut self.sent)
+    }
+
+    fn take_back(&mut self, number: u64) {
+        self.sent.retain(|(own, _)| *own != number);
     }
 }
 

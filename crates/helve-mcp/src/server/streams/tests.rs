@@ -443,6 +443,7 @@ async fn a_server_that_logs_without_end_fills_nothing_where_the_client_does_not_
     let mut logged = 0;
     while client.hear().await["id"] != 2 {
         logged += 1;
+        assert!(logged < 5_000, "the client is held up by what nobody asked for");
     }
-    assert!((1..5_000).contains(&logged), "{logged}");
+    assert!(logged > 0);
 }

@@ -10,5 +10,6 @@
 //! to it by whoever puts the parts together.
 
 pub mod client;
+mod ends;
 mod levels;
 pub mod server;

@@ -121,6 +121,16 @@ impl<'f, F: AsFd> Lock<'f, F> {
         }
     }
 
+    /// Keeps it, until it is [given back](Lock::give_back) or the file is closed.
+    pub(crate) fn keep(self) {
+        std::mem::forget(self);
+    }
+
+    /// Gives a lock back that was kept.
+    pub(crate) fn give_back(file: &'f F) {
+        drop(Lock(file));
+    }
+
     fn take(file: &'f F, operation: FlockOperation) -> io::Result<Self> {
         rustix::io::retry_on_intr(|| rustix::fs::flock(file, operation))?;
         Ok(Lock(file))

@@ -5,6 +5,9 @@
 //! comes first, so after a `kill -9` the head may lag behind whole lines or the file may end in part of one; the next
 //! append puts that right (`recover`). An append never overwrites and never follows a symbolic link.
 //!
+//! Who appends again in a moment may [stay](After::Stay): the lock is kept, so that nobody has to be looked for before the next
+//! append, and the head is written when the lock is given back ([`Journal::rest`]).
+//!
 //! A journal that no longer contains what was seen in it was tampered with, and nothing is added to it. What was seen
 //! is what this handle wrote last or, at its first append, what the witness says; the witness is moved forward at the
 //! first append, after every [`WITNESS_EVERY`] entries and when the handle is dropped, so that most appends do not
@@ -15,7 +18,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FlockOperation, OFlags};
 use serde::Serialize;
@@ -46,6 +49,16 @@ pub struct JournalOptions {
     pub fsync: bool,
 }
 
+/// What becomes of the lock after an append.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum After {
+    /// It is given back.
+    Rest,
+    /// It is kept until [`Journal::rest`]. Every other process that wants to append waits that long, and so does every other
+    /// handle of this one: whoever stays does nothing else meanwhile that could take long or want the journal.
+    Stay,
+}
+
 /// Where an appended entry stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Appended {
@@ -74,7 +87,7 @@ impl Journal {
 
     /// Appends one entry. When this returns, the entry survives the death of the process.
     pub fn append<B: Serialize>(&self, entry: &Entry<B>) -> Result<Appended, StoreError> {
-        let (seq, hash) = self.append_batch(&Batch::of(entry)?, |_, _| {})?;
+        let (seq, hash) = self.append_batch(&Batch::of(entry)?, After::Rest, |_, _| {})?;
         Ok(Appended { seq, hash: hash.to_hex().to_string() })
     }
 
@@ -86,22 +99,27 @@ impl Journal {
             let placed = |seq, hash: blake3::Hash| {
                 places.push(Appended { seq, hash: hash.to_hex().to_string() });
             };
-            self.append_batch(&Batch::all(entries)?, placed)?;
+            self.append_batch(&Batch::all(entries)?, After::Rest, placed)?;
         }
         Ok(places)
     }
 
     /// The same for whoever does not ask where the entries stand.
     pub fn record<B: Serialize>(&self, entries: &[Entry<B>]) -> Result<(), StoreError> {
-        self.record_batch(&Batch::all(entries)?)
+        self.record_batch(&Batch::all(entries)?, After::Rest)
     }
 
     /// The same for whoever has made the entries ready.
-    pub fn record_batch(&self, entries: &Batch) -> Result<(), StoreError> {
+    pub fn record_batch(&self, entries: &Batch, after: After) -> Result<(), StoreError> {
         if entries.is_empty() {
             return Ok(());
         }
-        self.append_batch(entries, |_, _| {}).map(|_| ())
+        self.append_batch(entries, after, |_, _| {}).map(|_| ())
+    }
+
+    /// Gives back the lock that was kept.
+    pub fn rest(&self) -> Result<(), StoreError> {
+        self.let_go(&mut self.files())
     }
 
     /// The session this journal belongs to.
@@ -109,13 +127,51 @@ impl Journal {
         &self.session
     }
 
+    fn files(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn append_batch(
         &self,
         entries: &Batch,
+        after: After,
         mut placed: impl FnMut(u64, blake3::Hash),
     ) -> Result<(u64, blake3::Hash), StoreError> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.files();
+        let before = self.take_hold(&mut open)?;
         let mut lines = std::mem::take(&mut open.lines);
+        lines.clear();
+        let (count, hash) = entries.seal(before.count, before.hash, &mut lines, &mut placed);
+        let head = Head { count, bytes: before.bytes + lines.len() as u64, hash };
+        let written =
+            write_lines(&open.journal, &lines, before.bytes).and_then(|()| match self.options.fsync {
+                true => open.journal.sync_data(),
+                false => Ok(()),
+            });
+        if lines.capacity() <= MOST_KEPT {
+            open.lines = lines;
+        }
+        if let Err(error) = written {
+            // What was written before stands; of this nothing does, or a part that the next append puts right.
+            let _ = self.let_go(&mut open);
+            return Err(self.failed(error));
+        }
+        open.last = Some(head);
+        open.head_lags = true;
+        if after == After::Rest {
+            self.let_go(&mut open)?;
+        }
+        if open.witnessed.is_none_or(|count| head.count.saturating_sub(count) >= WITNESS_EVERY) {
+            self.bear_witness(&mut open);
+        }
+        Ok((head.count, head.hash))
+    }
+
+    /// Takes the lock, unless it was kept; what the journal holds then.
+    fn take_hold(&self, open: &mut Open) -> Result<Head, StoreError> {
+        if let (true, Some(last)) = (open.is_held, open.last) {
+            return Ok(last);
+        }
         for _ in 0..REOPENINGS {
             let lock = Lock::exclusive(&open.journal).map_err(|error| self.failed(error))?;
             let stat = rustix::fs::fstat(&open.journal).map_err(|error| self.failed(error.into()))?;
@@ -123,39 +179,39 @@ impl Journal {
                 // The session was removed or replaced since it was opened: go on with what has its name now, if that
                 // may be.
                 drop(lock);
-                self.bear_witness(&mut open);
+                self.bear_witness(open);
                 *open = Open::new(&self.home, &self.session, self.options)?;
                 continue;
             }
             let length = u64::try_from(stat.st_size).unwrap_or(0);
             // A journal only ever grows, so one that is as long as this handle left it is as it left it.
             let before = match open.last {
-                Some(last) if last.bytes == length => last,
+                Some(last) if last.bytes == length && !open.head_lags => last,
                 last => {
                     self.check_past(&open.journal, last)?;
                     recover::settle(&open.journal, &open.head, length, &self.session)?
                 }
             };
-            lines.clear();
-            let (count, hash) = entries.seal(before.count, before.hash, &mut lines, &mut placed);
-            let head = Head { count, bytes: before.bytes + lines.len() as u64, hash };
-            write_lines(&open.journal, &lines, before.bytes).map_err(|error| self.failed(error))?;
-            if self.options.fsync {
-                open.journal.sync_data().map_err(|error| self.failed(error))?;
-            }
-            head.write(&open.head).map_err(|error| self.failed(error))?;
-            drop(lock);
-            open.last = Some(head);
-            if lines.capacity() <= MOST_KEPT {
-                open.lines = lines;
-            }
-            if open.witnessed.is_none_or(|count| head.count.saturating_sub(count) >= WITNESS_EVERY) {
-                self.bear_witness(&mut open);
-            }
-            return Ok((head.count, head.hash));
+            lock.keep();
+            (open.is_held, open.head_lags, open.last) = (true, false, Some(before));
+            return Ok(before);
         }
         let error = io::Error::other("the session is being removed over and over while it is in use");
         Err(self.failed(error))
+    }
+
+    /// Writes the head, if it is behind, and gives the lock back. A head that could not be written is put right by the next append.
+    fn let_go(&self, open: &mut Open) -> Result<(), StoreError> {
+        if !std::mem::take(&mut open.is_held) {
+            return Ok(());
+        }
+        let written = match open.last.filter(|_| open.head_lags) {
+            Some(last) => last.write(&open.head),
+            None => Ok(()),
+        };
+        open.head_lags &= written.is_err();
+        Lock::give_back(&open.journal);
+        written.map_err(|error| self.failed(error))
     }
 
     /// Refuses a journal that does not contain what was seen in it before.
@@ -192,7 +248,9 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.files();
+        // What the head does not say the next append finds out.
+        let _ = self.let_go(&mut open);
         self.bear_witness(&mut open);
     }
 }
@@ -211,8 +269,12 @@ pub(crate) fn write_lines(mut journal: &File, lines: &[u8], length_before: u64) 
 struct Open {
     journal: File,
     head: File,
-    /// The head that this handle wrote last.
+    /// What this handle wrote last.
     last: Option<Head>,
+    /// Whether the lock on the journal is held.
+    is_held: bool,
+    /// Whether the head does not say yet what was written last.
+    head_lags: bool,
     /// How many entries the witness knows of from this handle.
     witnessed: Option<u64>,
     /// Room for the lines of the next append, so that not each of them has to ask for it.
@@ -247,7 +309,8 @@ impl Open {
                     rustix::fs::fsync(&sessions)?;
                     rustix::fs::fsync(home.dir())?;
                 }
-                return Ok(Open { journal, head, last: None, witnessed: None, lines: Vec::new() });
+                let (is_held, head_lags, lines) = (false, false, Vec::new());
+                return Ok(Open { journal, head, last: None, is_held, head_lags, witnessed: None, lines });
             }
         };
         open().map_err(|error: io::Error| StoreError::io("cannot open the journal", session, error))

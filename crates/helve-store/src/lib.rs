@@ -87,7 +87,7 @@ pub use error::StoreError;
 pub use gc::{GcOptions, GcReport, Removed, gc};
 pub use home::{Home, check_session};
 pub use index::{CallRow, CallState, CallStory, Filter, Index, read_call};
-pub use journal::{Appended, Journal, JournalOptions};
+pub use journal::{After, Appended, Journal, JournalOptions};
 pub use line::{Entry, EntryKind, MAX_LINE_BYTES, Record};
 pub use seen::{SeenLog, SeenState};
 pub use servers::{NewPin, Pin, Pins, ServerEvent, ServerLogs, Tokens};

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use helve::store::{Batch, EntryKind, Home, Journal, JournalOptions};
+use helve::store::{After, Batch, EntryKind, Home, Journal, JournalOptions};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use serde_json::{Value, json};
@@ -98,7 +98,7 @@ pub(crate) fn recorder(state: &str, words: &[String]) -> Measured<()> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
         let said = String::from_utf8_lossy(bytes);
         batch.put(kind, Some("c_1"), u64::try_from(now.as_micros())?, &json!({"said": said}))?;
-        journal.record_batch(&batch)?;
+        journal.record_batch(&batch, After::Rest)?;
         batch.clear();
         Ok(())
     })

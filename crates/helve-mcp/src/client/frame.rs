@@ -5,6 +5,7 @@
 //! the request that it answers, so that nobody waits for it.
 
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
 
 use rmcp::RoleClient;
 use rmcp::model::{
@@ -16,12 +17,13 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Mutex;
 
 use super::failure::Broken;
 use super::inlet::Inlet;
 use super::straight::{Straight, Waiting, Way};
+use crate::ends::Source;
 
 /// How much is read at once.
 const CHUNK: usize = 64 << 10;
@@ -52,7 +54,7 @@ pub(crate) enum Next<'a> {
     End,
 }
 
-impl<R: AsyncRead + Unpin> Lines<R> {
+impl<R: Source> Lines<R> {
     pub(crate) fn new(read: R, cap: usize) -> Lines<R> {
         Lines { read, held: Vec::new(), from: 0, looked: 0, cap }
     }
@@ -62,8 +64,8 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         self.cap
     }
 
-    /// The next line. Loses nothing when it is dropped while it waits.
-    pub(crate) async fn next(&mut self) -> Next<'_> {
+    /// The next line.
+    pub(crate) fn poll_next(&mut self, poller: &mut Context<'_>) -> Poll<Next<'_>> {
         let end = loop {
             if let Some(at) = memchr::memchr(b'\n', self.held.get(self.looked..).unwrap_or_default()) {
                 break self.looked + at;
@@ -72,11 +74,11 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             if self.looked - self.from > self.cap {
                 self.held = Vec::new();
                 (self.from, self.looked) = (0, 0);
-                return Next::TooLong;
+                return Poll::Ready(Next::TooLong);
             }
             self.make_room();
-            match self.read.read_buf(&mut self.held).await {
-                Ok(0) | Err(_) => return Next::End,
+            match ready!(self.read.poll_into(&mut self.held, poller)) {
+                Ok(0) | Err(_) => return Poll::Ready(Next::End),
                 Ok(_) => {}
             }
         };
@@ -84,10 +86,10 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         self.from = end + 1;
         self.looked = self.from;
         if line.len() > self.cap {
-            return Next::TooLong;
+            return Poll::Ready(Next::TooLong);
         }
         let line = self.held.get(line).unwrap_or_default();
-        Next::Line(line.strip_suffix(b"\r").unwrap_or(line))
+        Poll::Ready(Next::Line(line.strip_suffix(b"\r").unwrap_or(line)))
     }
 
     /// Room for a chunk behind what is held. What was handed out goes; a large buffer that is empty goes too.
@@ -304,7 +306,7 @@ pub(crate) struct Streams {
 
 impl Streams {
     pub(crate) fn new(
-        read: impl AsyncRead + Send + Unpin + 'static,
+        read: impl Source + 'static,
         write: impl AsyncWrite + Send + Unpin + 'static,
         cap: usize,
         ending: Ending,

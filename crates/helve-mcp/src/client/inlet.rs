@@ -4,16 +4,15 @@
 //! would be woken to read it only to wake the call. One reads for all. A call reads answers to calls alone; at anything else it
 //! leaves the rest to the loop, so that nothing overtakes what was said before it.
 
-use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker, ready};
 
 use rmcp::model::ServerJsonRpcMessage;
-use tokio::io::AsyncRead;
 
 use super::failure::Broken;
 use super::frame::{Ending, Lines, NO_MESSAGES, Next, Said, read};
 use super::straight::{Answered, Handed, Waiting};
+use crate::ends::Source;
 
 /// The stream of what a server says.
 pub(super) struct Inlet {
@@ -25,7 +24,7 @@ pub(super) struct Inlet {
 }
 
 struct Reading {
-    lines: Lines<Box<dyn AsyncRead + Send + Unpin>>,
+    lines: Lines<Box<dyn Source>>,
     /// Read by a call, and the loop's.
     kept: Option<ServerJsonRpcMessage>,
     /// Lines in a row that were no message.
@@ -103,7 +102,7 @@ impl Reading {
             if self.is_over {
                 return Poll::Ready(None);
             }
-            match ready!(pin!(self.lines.next()).poll(poller)) {
+            match ready!(self.lines.poll_next(poller)) {
                 Next::Line(line) => match read(line) {
                     Said::Message(message) => {
                         self.garbage = 0;
@@ -129,12 +128,12 @@ impl Reading {
 
 impl Inlet {
     pub(super) fn new(
-        read: impl AsyncRead + Send + Unpin + 'static,
+        read: impl Source + 'static,
         cap: usize,
         ending: Ending,
         waiting: Arc<Waiting>,
     ) -> Inlet {
-        let lines = Lines::new(Box::new(read) as Box<dyn AsyncRead + Send + Unpin>, cap);
+        let lines = Lines::new(Box::new(read) as Box<dyn Source>, cap);
         let reading = Mutex::new(Reading { lines, kept: None, garbage: 0, is_over: false, ending });
         let readers = Arc::new(Readers::default());
         let wakes = Waker::from(Arc::clone(&readers));

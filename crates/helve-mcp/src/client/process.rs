@@ -18,6 +18,7 @@ use super::failure::words;
 use super::fleet::Launched;
 use super::keep::ServerLog;
 use super::rate::Bucket;
+use crate::ends::ReadEnd;
 
 /// How much of standard error is kept for error messages.
 const TAIL: usize = 2_000;
@@ -42,9 +43,10 @@ pub(crate) fn start(
     name: &str,
     server: &StdioServer,
     log: Arc<dyn ServerLog>,
-) -> Result<(Process, Receiver, Sender), ToolError> {
+) -> Result<(Process, ReadEnd, Sender), ToolError> {
     let (to_server, stdin) = end(name, |(near, far)| Ok((near, far.into_blocking_fd()?)))?;
-    let (stdout, from_server) = end(name, |(far, near)| Ok((far.into_blocking_fd()?, near)))?;
+    let near = |near: Receiver| near.into_nonblocking_fd().and_then(ReadEnd::of_pipe);
+    let (stdout, from_server) = end(name, |(far, end)| Ok((far.into_blocking_fd()?, near(end)?)))?;
     let (stderr, complaints) = end(name, |(far, near)| Ok((far.into_blocking_fd()?, near)))?;
     let words = std::iter::once(&server.command).chain(&server.args).map(OsString::from).collect();
     let (_no_signals, signals) = mpsc::unbounded_channel();

@@ -122,6 +122,14 @@ impl Door {
         any
     }
 
+    /// Whether only the next call or answer is looked for from here on.
+    pub(super) fn stays(&self, stays: bool) {
+        if let Some(together) = self.at_once.get().and_then(Option::as_ref) {
+            let mut calls = lock(&together.calls);
+            if stays { calls.stay() } else { calls.rest() }
+        }
+    }
+
     /// Takes a call back that was sent.
     pub(super) fn take_back(&self, sent: &Sent) {
         if let Some(together) = self.together() {

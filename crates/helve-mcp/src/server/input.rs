@@ -6,14 +6,14 @@
 //! cannot come.
 
 use std::ops::Range;
-use std::pin::pin;
 use std::task::{Context, Poll, ready};
 
 use helve_core::CancelHandle;
 use rmcp::ErrorData;
 use rmcp::model::ProtocolVersion;
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+use crate::ends::Source;
 
 /// The method of the request that stands for one that was too long.
 pub(super) const TOO_LONG: &str = "helve/too_long";
@@ -116,7 +116,7 @@ impl<P> Lines<P> {
     }
 }
 
-impl<P: AsyncRead + Unpin> Lines<P> {
+impl<P: Source> Lines<P> {
     /// Reads on; ready when there is more, or no more.
     pub(super) fn poll_more(&mut self, poller: &mut Context<'_>) -> Poll<()> {
         if self.is_over {
@@ -134,7 +134,7 @@ impl<P: AsyncRead + Unpin> Lines<P> {
         if self.held.capacity() - self.held.len() < CHUNK / 4 {
             self.held.reserve(CHUNK);
         }
-        let read = ready!(pin!(self.pipe.read_buf(&mut self.held)).poll(poller));
+        let read = ready!(self.pipe.poll_into(&mut self.held, poller));
         if !matches!(read, Ok(1..)) {
             self.is_over = true;
             self.ended.cancel();
@@ -251,14 +251,11 @@ mod tests {
     /// Gives a text piece by piece.
     struct Pieces<'t>(std::slice::Chunks<'t, u8>);
 
-    impl AsyncRead for Pieces<'_> {
-        fn poll_read(
-            mut self: std::pin::Pin<&mut Self>,
-            _: &mut Context<'_>,
-            buffer: &mut tokio::io::ReadBuf<'_>,
-        ) -> Poll<std::io::Result<()>> {
-            buffer.put_slice(self.0.next().unwrap_or_default());
-            Poll::Ready(Ok(()))
+    impl Source for Pieces<'_> {
+        fn poll_into(&mut self, held: &mut Vec<u8>, _: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
+            let piece = self.0.next().unwrap_or_default();
+            held.extend_from_slice(piece);
+            Poll::Ready(Ok(piece.len()))
         }
     }
 

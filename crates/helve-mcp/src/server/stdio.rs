@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use helve_core::Cancel;
 use rmcp::service;
-use rmcp::transport::io::stdio_pipes;
+use rmcp::transport::io::stdio;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Hosts;
@@ -12,18 +12,34 @@ use super::door::Door;
 use super::face::{Face, Shared};
 use super::input::Lines;
 use super::streams::Streams;
+use crate::ends::{ReadEnd, Source, WriteEnd};
 
 /// Serves the client at the other end of standard input and output until that ends or `cancel` fires. A message of more than
 /// `frame_bytes` bytes is answered with an error. Nothing but the protocol is written to standard output.
 pub async fn serve_stdio(hosts: Arc<dyn Hosts>, frame_bytes: usize, cancel: &Cancel) -> std::io::Result<()> {
-    let (input, output) = stdio_pipes();
-    serve_streams(hosts, input, output, frame_bytes, cancel).await
+    match (ReadEnd::standard(), WriteEnd::standard()) {
+        (Some(input), Some(output)) => serve(hosts, input, output, frame_bytes, cancel).await,
+        _ => {
+            let (input, output) = stdio();
+            serve(hosts, input, output, frame_bytes, cancel).await
+        }
+    }
 }
 
 /// The same for the client at the other end of any two streams.
 pub async fn serve_streams(
     hosts: Arc<dyn Hosts>,
     input: impl AsyncRead + Send + Unpin + 'static,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+    frame_bytes: usize,
+    cancel: &Cancel,
+) -> std::io::Result<()> {
+    serve(hosts, input, output, frame_bytes, cancel).await
+}
+
+async fn serve(
+    hosts: Arc<dyn Hosts>,
+    input: impl Source + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
     frame_bytes: usize,
     cancel: &Cancel,

@@ -27,6 +27,7 @@ use super::door::{Door, Sent};
 use super::input::{self, Lines, Next};
 use super::output::Outbox;
 use super::straight::{self, Asked};
+use crate::ends::Source;
 
 /// So many calls are begun before those under way are looked at: they are recorded and answered together, while the client
 /// reads what came before.
@@ -57,7 +58,7 @@ pub(super) struct Streams<R, W: AsyncWrite + Unpin> {
 
 impl<R, W> Streams<R, W>
 where
-    R: AsyncRead + Send + Unpin,
+    R: Source,
     W: AsyncWrite + Send + Unpin + 'static,
 {
     /// `door` is opened by whoever knows that the client has introduced itself, and that it has a session.
@@ -72,6 +73,20 @@ where
     }
 
     fn poll_receive(&mut self, poller: &mut Context<'_>) -> Poll<Option<RxJsonRpcMessage<RoleServer>>> {
+        self.stays(true);
+        let polled = self.poll_next(poller);
+        self.stays(false);
+        polled
+    }
+
+    /// What calls need may stay at hand while nothing is done but to look for them and for answers.
+    fn stays(&self, stays: bool) {
+        if let Some(door) = self.door.get() {
+            door.stays(stays && self.calls.is_empty());
+        }
+    }
+
+    fn poll_next(&mut self, poller: &mut Context<'_>) -> Poll<Option<RxJsonRpcMessage<RoleServer>>> {
         loop {
             if self.feed.is_full()
                 && let Poll::Ready(message) = pin!(self.general.receive()).poll(poller)
@@ -80,6 +95,9 @@ where
             }
             let was_full = self.outbox.is_full();
             let has_more = was_full || self.begin();
+            if !self.calls.is_empty() {
+                self.stays(false);
+            }
             while let Poll::Ready(Some(id)) = self.calls.poll_next_unpin(poller) {
                 self.under_way.remove(&id);
                 self.awake.happened();
@@ -98,8 +116,8 @@ where
                 return self.poll_end(sent.is_ready(), poller);
             }
             if is_full || self.lines.poll_more(poller).is_pending() {
-                if !is_full {
-                    self.awake.poll(poller);
+                if !is_full && self.awake.looks_again(poller) {
+                    continue;
                 }
                 return Poll::Pending;
             }
@@ -213,7 +231,7 @@ where
 
 impl<R, W> Transport<RoleServer> for Streams<R, W>
 where
-    R: AsyncRead + Send + Unpin + 'static,
+    R: Source + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
     type Error = std::io::Error;

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use helve_core::{Call, CallResult, Lane, Peer, ToolError, ToolOrigin};
 use helve_policy::HookEvent;
+use helve_store::After;
 
 use super::authorize::{Authorized, Permit};
 use super::execute::Notes;
@@ -31,6 +32,8 @@ pub struct AtOnce {
     /// The other end, as tools see it.
     peer: Option<Arc<dyn Peer>>,
     sent: SentCalls,
+    /// Whether the journal is kept after an append.
+    stays: bool,
 }
 
 /// How a call stands that went as far as it could without waiting.
@@ -152,7 +155,10 @@ impl Pipeline {
     }
 
     /// Records that they are about to run; what cannot be recorded does not run.
-    fn plan(&self, steps: Vec<Step>) -> Vec<Step> {
+    fn plan(&self, steps: Vec<Step>, stays: bool) -> Vec<Step> {
+        // A tool that does its work itself may want the journal.
+        let is_tools = |step: &Step| matches!(step, Step::Ready(_, Work::Tool));
+        let after = after(stays && !steps.iter().any(is_tools));
         let mut entries = self.recorder.entries();
         let plan = |step| match step {
             Step::Ready(ready, work) => match entries.planned(self.planned(&ready.story)) {
@@ -162,7 +168,7 @@ impl Pipeline {
             step => step,
         };
         let planned: Vec<Step> = steps.into_iter().map(plan).collect();
-        let Err(error) = entries.write() else { return planned };
+        let Err(error) = entries.write(after) else { return planned };
         let fail = |step| match step {
             Step::Ready(ready, _) => failed(ready.story, error.clone()),
             step => step,
@@ -181,16 +187,20 @@ impl Pipeline {
     }
 
     /// Records how they ended.
-    fn tell(&self, mut all: Vec<&mut Ended>) {
+    fn tell(&self, mut all: Vec<&mut Ended>, stays: bool) {
         let mut entries = self.recorder.entries();
         for ended in &mut all {
             let told = entries.outcome(&ended.result, ended.beside(&[]));
             ended.holds_if(told);
         }
-        if let Err(error) = entries.write() {
+        if let Err(error) = entries.write(after(stays)) {
             all.into_iter().for_each(|ended| ended.holds_if(Err(error.clone())));
         }
     }
+}
+
+fn after(stays: bool) -> After {
+    if stays { After::Stay } else { After::Rest }
 }
 
 /// Whether a server does a tool's work.
@@ -203,7 +213,20 @@ impl AtOnce {
     pub(crate) fn new(pipeline: Arc<Pipeline>, side: Side) -> AtOnce {
         let peer = side.peer.as_ref().map(|peer| pipeline.executor.governed(peer));
         let sent = SentCalls::new(&side.cancel);
-        AtOnce { pipeline, side: Arc::new(side), peer, sent }
+        AtOnce { pipeline, side: Arc::new(side), peer, sent, stays: false }
+    }
+
+    /// From here on the journal is kept after an append, until [`rest`](AtOnce::rest): for whoever looks for the next call or
+    /// answer meanwhile and does nothing else. Every other process that records in the session waits that long.
+    pub fn stay(&mut self) {
+        self.stays = true;
+    }
+
+    /// Gives the journal back.
+    pub fn rest(&mut self) {
+        if std::mem::take(&mut self.stays) {
+            self.pipeline.recorder.rest();
+        }
     }
 
     /// Whether calls of a tool are taken.
@@ -227,9 +250,9 @@ impl AtOnce {
             Step::Ready(ready, Work::Server(worker)) => pipeline.send(ready, worker, self.peer.clone()),
             step => step,
         };
-        let mut steps: Vec<Step> = pipeline.plan(steps).into_iter().map(run).collect();
+        let mut steps: Vec<Step> = pipeline.plan(steps, self.stays).into_iter().map(run).collect();
         drop(worker);
-        pipeline.tell(steps.iter_mut().filter_map(Step::ended).collect());
+        pipeline.tell(steps.iter_mut().filter_map(Step::ended).collect(), self.stays);
         let waits = |what| Stand::Waits(Waits { pipeline: Arc::clone(&pipeline), what });
         let stand = |step| match step {
             Step::Ready(ready, _) => waits(For::Turn(ready)),

@@ -12,7 +12,7 @@ use helve_core::{
     CallId, CallResult, Content, Cost, Decision, SandboxReport, ToolError, Truncated, WireError,
 };
 use helve_policy::HookEvent;
-use helve_store::{Batch, EntryKind, Home, Journal, JournalOptions, StoreError};
+use helve_store::{After, Batch, EntryKind, Home, Journal, JournalOptions, StoreError};
 use serde::Serialize;
 
 use serde_json::Value;
@@ -170,7 +170,7 @@ impl Recorder {
         let mut batch = Batch::default();
         let body = Session { hooks: SessionHooks { event, said } };
         batch.put(EntryKind::Note, None, now_us(), &body).map_err(|error| unrecorded(&error))?;
-        self.append(&batch)
+        self.append(&batch, After::Rest)
     }
 
     /// Both at once, for a call that was refused before it could run.
@@ -179,7 +179,7 @@ impl Recorder {
         let at_us = now_us();
         put_planned(&mut batch, at_us, planned)?;
         put_outcome(&mut batch, at_us, result, Beside::default())?;
-        self.append(&batch)
+        self.append(&batch, After::Rest)
     }
 
     /// The workspace, as the journal names it.
@@ -187,8 +187,16 @@ impl Recorder {
         &self.workspace
     }
 
-    fn append(&self, entries: &Batch) -> Result<(), ToolError> {
-        let write = || self.open()?.record_batch(entries).map_err(|error| unrecorded(&error));
+    /// Gives the journal back to others after entries that were written [to stay](After::Stay).
+    pub(crate) fn rest(&self) {
+        if let Some(journal) = self.journal.get() {
+            // What could not be done now is done by the next append, or that says why not.
+            let _ = journal.rest();
+        }
+    }
+
+    fn append(&self, entries: &Batch, after: After) -> Result<(), ToolError> {
+        let write = || self.open()?.record_batch(entries, after).map_err(|error| unrecorded(&error));
         if self.fsync { off_async(write) } else { write() }
     }
 
@@ -224,9 +232,9 @@ impl Entries<'_> {
     }
 
     /// Writes all of them.
-    pub(crate) fn write(self) -> Result<(), ToolError> {
+    pub(crate) fn write(self, after: After) -> Result<(), ToolError> {
         let Entries { recorder, batch, .. } = self;
-        let written = if batch.is_empty() { Ok(()) } else { recorder.append(&batch) };
+        let written = if batch.is_empty() { Ok(()) } else { recorder.append(&batch, after) };
         together::keep_room(batch);
         written
     }

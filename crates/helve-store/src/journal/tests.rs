@@ -247,6 +247,73 @@ fn whole_lines_beyond_the_head_are_adopted() {
     assert_eq!((report.problems, report.notes, report.entries), (vec![], vec![], 4));
 }
 
+/// Appends and keeps the lock.
+fn append_and_stay(journal: &Journal, number: u64) {
+    journal.record_batch(&Batch::of(&note(number)).unwrap(), After::Stay).unwrap();
+}
+
+fn is_locked(place: &Place) -> bool {
+    Lock::try_exclusive(&File::open(place.path(JOURNAL)).unwrap()).unwrap().is_none()
+}
+
+fn count_in_head(place: &Place) -> Option<u64> {
+    Head::read(&File::open(place.path(HEAD)).unwrap()).unwrap().map(|head| head.count)
+}
+
+#[test]
+fn who_stays_has_others_wait_until_it_rests() {
+    let place = Place::new();
+    let journal = place.journal();
+    (1..=3).for_each(|number| append_and_stay(&journal, number));
+    assert_eq!((is_locked(&place), count_in_head(&place), place.records().len()), (true, Some(0), 3));
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| place.journal().append(&note(4)).unwrap().seq);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert!(!other.is_finished(), "it waits");
+        journal.rest().unwrap();
+        assert_eq!(other.join().unwrap(), 4);
+    });
+    journal.rest().unwrap();
+    append_and_stay(&journal, 5);
+    assert_eq!(journal.append(&note(6)).unwrap().seq, 6);
+    assert_eq!((is_locked(&place), count_in_head(&place)), (false, Some(6)));
+    append_and_stay(&journal, 7);
+    drop(journal);
+    assert_eq!((is_locked(&place), count_in_head(&place), witnessed(&place)), (false, Some(7), Some(7)));
+    let report = verify(&place.home, "s", None).unwrap();
+    assert_eq!((report.entries, report.is_ok()), (7, true));
+}
+
+#[test]
+fn what_one_wrote_who_stayed_and_was_killed_is_found() {
+    let (place, after) = (Place::new(), Place::new());
+    let journal = place.journal();
+    (1..=3).for_each(|number| append_and_stay(&journal, number));
+    // Killed, it leaves its files as they are now.
+    fs::create_dir_all(after.path("")).unwrap();
+    for file in [JOURNAL, HEAD] {
+        fs::copy(place.path(file), after.path(file)).unwrap();
+    }
+    assert_eq!(after.journal().append(&note(4)).unwrap().seq, 4);
+    assert_eq!(verify(&after.home, "s", None).unwrap().entries, 4);
+}
+
+#[test]
+fn a_head_that_could_not_be_written_is_put_right() {
+    let place = Place::new();
+    let journal = place.journal();
+    journal.append(&note(1)).unwrap();
+    append_and_stay(&journal, 2);
+    // No file that is open for reading alone can be written.
+    let head = std::mem::replace(&mut journal.files().head, File::open(place.path(HEAD)).unwrap());
+    assert!(journal.rest().is_err());
+    assert_eq!((is_locked(&place), count_in_head(&place)), (false, Some(1)));
+    assert!(journal.append(&note(3)).is_err(), "it cannot be put right yet");
+    journal.files().head = head;
+    assert_eq!(journal.append(&note(3)).unwrap().seq, 3);
+    assert_eq!((count_in_head(&place), verify(&place.home, "s", None).unwrap().is_ok()), (Some(3), true));
+}
+
 #[test]
 fn a_line_torn_at_any_byte_is_taken_out_and_remembered() {
     let place = Place::new();

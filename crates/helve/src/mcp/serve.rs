@@ -205,6 +205,14 @@ impl AtOnce for Together {
         self.calls.take_back(number);
         journal_grew(&self.updates);
     }
+
+    fn stay(&mut self) {
+        self.calls.stay();
+    }
+
+    fn rest(&mut self) {
+        self.calls.rest();
+    }
 }
 
 fn shortened(text: &str) -> String {

@@ -1,5 +1,6 @@
 //! A client on two streams: calls beside each other, taken back, and at the end of input.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use helve_core::{Call, CallId, CallResult, LogLevel, Peer, ToolError, ToolSpec};
@@ -24,12 +25,18 @@ struct Fake {
     began: Arc<Mutex<Vec<String>>>,
     /// How many calls were taken together, each time.
     groups: Arc<Mutex<Vec<usize>>>,
+    /// Whether something is kept at hand for the next call.
+    stays: Arc<AtomicBool>,
+    /// Whether something was when a call came.
+    stayed: Arc<AtomicBool>,
 }
 
 /// Takes the calls of `quick`.
 struct Group {
     began: Arc<Mutex<Vec<String>>>,
     groups: Arc<Mutex<Vec<usize>>>,
+    stays: Arc<AtomicBool>,
+    stayed: Arc<AtomicBool>,
     peer: Arc<dyn Peer>,
     /// Calls that were sent, by their numbers. Those that say `log` log something and are done when they are polled.
     sent: Vec<(u64, Box<CallResult>)>,
@@ -43,6 +50,7 @@ impl AtOnce for Group {
     }
 
     fn calls(&mut self, calls: Vec<Call>) -> Vec<Stand> {
+        self.stayed.fetch_or(self.stays.load(Ordering::Relaxed), Ordering::Relaxed);
         self.groups.lock().unwrap().push(calls.len());
         let stand = |call: Call| {
             let text = text_of(&call);
@@ -94,6 +102,14 @@ impl AtOnce for Group {
         self.sent.retain(|(own, _)| *own != number);
         let _ = self.taken_back.send(());
     }
+
+    fn stay(&mut self) {
+        self.stays.store(true, Ordering::Relaxed);
+    }
+
+    fn rest(&mut self) {
+        self.stays.store(false, Ordering::Relaxed);
+    }
 }
 
 fn text_of(call: &Call) -> String {
@@ -122,6 +138,7 @@ impl Host for Fake {
             let _ = self.beside.send(beside);
             let text = text_of(&call);
             self.began.lock().unwrap().push(text.clone());
+            assert!(!self.stays.load(Ordering::Relaxed), "a call that runs by itself may want it");
             match &*call.tool {
                 "wait" => {
                     line.cancel.cancelled().await;
@@ -139,6 +156,8 @@ impl Host for Fake {
         Some(Box::new(Group {
             began: Arc::clone(&self.began),
             groups: Arc::clone(&self.groups),
+            stays: Arc::clone(&self.stays),
+            stayed: Arc::clone(&self.stayed),
             peer,
             sent: Vec::new(),
             next: 0,
@@ -182,6 +201,8 @@ impl Client {
             ended: tell_ended,
             began: Arc::default(),
             groups: Arc::default(),
+            stays: Arc::default(),
+            stayed: Arc::default(),
         };
         let fake = Arc::new(fake);
         let host = Arc::clone(&fake);
@@ -246,6 +267,20 @@ async fn calls_that_come_together_are_all_answered_and_know_of_each_other() {
     client.say(&[call(json!(40), "say", "alone")]).await;
     client.hear().await;
     assert_eq!(client.beside.recv().await, Some(false));
+}
+
+#[tokio::test]
+async fn what_is_kept_for_the_next_call_is_given_back_before_anything_else_runs() {
+    let mut client = Client::open().await;
+    let stays = Arc::clone(&client.fake.stays);
+    for (id, tool) in ["quick", "say", "quick", "later", "quick"].into_iter().enumerate() {
+        client.say(&[call(json!(id), tool, "text")]).await;
+        client.hear().await;
+        // The test and the server take turns on one thread.
+        assert!(!stays.load(Ordering::Relaxed), "{tool}");
+    }
+    assert_eq!(client.fake.groups.lock().unwrap().len(), 3);
+    assert!(client.fake.stayed.load(Ordering::Relaxed));
 }
 
 #[tokio::test]

@@ -196,7 +196,7 @@ impl AtOnce {
         }
         let answered = |(number, sent, reply)| (number, self.pipeline.answered(sent, reply));
         let mut ended: Vec<(u64, (Ended, Place))> = ended.into_iter().map(answered).collect();
-        self.pipeline.tell(ended.iter_mut().map(|(_, (ended, _))| ended).collect());
+        self.pipeline.tell(ended.iter_mut().map(|(_, (ended, _))| ended).collect(), self.stays);
         ended.into_iter().map(|(number, (ended, _))| (number, ended.result)).collect()
     }
 }
@@ -204,6 +204,7 @@ impl AtOnce {
 /// Calls whose results nobody will want are taken back.
 impl Drop for AtOnce {
     fn drop(&mut self) {
+        self.rest();
         let left = std::mem::take(&mut self.sent.calls);
         self.results(left.into_iter().map(|(number, sent)| (number, sent, Err(cancelled()))).collect());
     }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use helve_core::ToolError;
-use helve_store::Batch;
+use helve_store::{After, Batch};
 
 use super::Recorder;
 
@@ -144,7 +144,7 @@ impl Future for Recorded<'_> {
         let recorder = self.recorder;
         match std::mem::replace(&mut self.stand, Stand::Done) {
             Stand::Alone(entry) => {
-                let written = recorder.append(&entry);
+                let written = recorder.append(&entry, After::Rest);
                 keep_room(entry);
                 Poll::Ready(written)
             }
@@ -183,7 +183,7 @@ impl Recorder {
             let room = std::mem::take(&mut waiting.spare);
             std::mem::replace(&mut waiting.entries, room)
         };
-        let written = self.append(&entries);
+        let written = self.append(&entries, After::Rest);
         round.end(written.clone());
         entries.clear();
         self.together.waiting().spare = entries;

@@ -141,14 +141,11 @@ impl State {
 
 /// How long until fewer than `limit` calls lie in the window that ends then; none if that is so now.
 fn wait(log: &VecDeque<Entry>, limit: u32, window: Duration, now: Instant) -> Option<Duration> {
-    let recent = log.len() - log.partition_point(|entry| now.duration_since(entry.at) >= window);
     let limit = limit as usize;
-    if recent < limit {
-        return None;
-    }
     // The call that has to leave the window; with a limit of zero no call ever does.
-    let blocking = if limit == 0 { None } else { log.get(log.len() - limit) };
-    Some(blocking.map_or(window, |entry| (entry.at + window).duration_since(now)))
+    let Some(blocking) = log.get(log.len().checked_sub(limit)?) else { return Some(window) };
+    let left = (blocking.at + window).saturating_duration_since(now);
+    (!left.is_zero()).then_some(left)
 }
 
 fn forget_old(log: &mut VecDeque<Entry>, now: Instant) {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// For so long it is looked again.
 const MOMENT: Duration = Duration::from_micros(100);
 /// So long it is looked at a stretch.
-const STRETCH: Duration = Duration::from_micros(50);
+const STRETCH: Duration = Duration::from_micros(250);
 /// Whoever was kept from looking for so long is not alone here.
 const KEPT_OFF: Duration = Duration::from_millis(1);
 /// For so long nobody tries again then: at first, and each time twice as long, up to the longest.
@@ -45,15 +45,15 @@ impl Awake {
         self.until = None;
     }
 
-    /// Whether whoever has found nothing looks again right away. Where it does not, its task is polled again soon if that is worth
-    /// it; before that the runtime has looked for what came.
-    pub(super) fn looks_again(&mut self, poller: &mut Context<'_>) -> bool {
+    /// Whether whoever has found nothing looks again right away, as is of use where all that may come is `seen` by that. Where it
+    /// does not, its task is polled again soon if that is worth it; before that the runtime has looked for what came.
+    pub(super) fn looks_again(&mut self, seen: bool, poller: &mut Context<'_>) -> bool {
         if !self.can {
             return false;
         }
         let now = Instant::now();
         let turn = *self.turn.get_or_insert(now + STRETCH);
-        let is_over = now >= turn;
+        let is_over = !seen || now >= turn;
         self.turn.take_if(|_| is_over);
         if self.rests.is_some_and(|rests| now < rests) || now >= *self.until.get_or_insert(now + MOMENT) {
             self.turn = None;
@@ -90,7 +90,7 @@ mod tests {
         let counts = Arc::clone(&count);
         let waits = tokio::spawn(std::future::poll_fn(move |poller| {
             counts.fetch_add(1, Ordering::Relaxed);
-            while awake.looks_again(poller) {}
+            while awake.looks_again(true, poller) {}
             Poll::<()>::Pending
         }));
         tokio::time::sleep(Duration::from_millis(50)).await;

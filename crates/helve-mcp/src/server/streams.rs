@@ -116,7 +116,8 @@ where
                 return self.poll_end(sent.is_ready(), poller);
             }
             if is_full || self.lines.poll_more(poller).is_pending() {
-                if !is_full && self.awake.looks_again(poller) {
+                // Calls that run by themselves wait for what only the runtime sees.
+                if !is_full && self.awake.looks_again(self.calls.is_empty(), poller) {
                     continue;
                 }
                 return Poll::Pending;

@@ -101,10 +101,6 @@ impl AtOnce for Together {
     fn take_back(&mut self, number: u64) {
         self.sent.retain(|(own, _)| *own != number);
     }
-
-    fn stay(&mut self) {}
-
-    fn rest(&mut self) {}
 }
 
 fn done(call: Call) -> Box<CallResult> {

@@ -11,6 +11,11 @@ mod http;
 mod serve;
 mod support;
 
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use client::{Client, MODERN};
@@ -101,6 +106,67 @@ fn a_hundred_calls_at_once_all_have_their_answers() {
     for (n, id) in sent.into_iter().enumerate() {
         assert_eq!(text(&client.wait(id)["result"]), format!("m{n}"));
     }
+}
+
+/// A session's first words, and so many calls.
+fn words(calls: u64) -> String {
+    let who = json!({"name": "tests", "version": "1"});
+    let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": who});
+    let mut lines = vec![
+        json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+    ];
+    lines.extend((1..=calls).map(|id| {
+        let params = json!({"name": "echo", "arguments": {"message": format!("text {id}")}});
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+    }));
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+fn check(answer: &str, calls: u64) -> u64 {
+    let answer: Value = serde_json::from_str(answer).unwrap();
+    let id = answer["id"].as_u64().unwrap();
+    assert!(id == 0 || text(&answer["result"]) == format!("text {id}"), "{answer}");
+    assert!(id <= calls);
+    id
+}
+
+/// Programs on Node give sockets to those whom they start. One for both ways is the most that can be asked.
+#[test]
+fn a_client_may_give_its_server_a_socket() {
+    let place = Place::new();
+    let (mut ours, theirs) = UnixStream::pair().unwrap();
+    let end = || OwnedFd::from(theirs.try_clone().unwrap());
+    let mut child = place.helve().arg("mcp").stdin(end()).stdout(end()).spawn().unwrap();
+    ours.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut answers = BufReader::new(ours.try_clone().unwrap()).lines();
+    let mut ids: Vec<u64> = Vec::new();
+    ours.write_all(words(0).as_bytes()).unwrap();
+    ids.push(check(&answers.next().unwrap().unwrap(), 0));
+    // Once the first is answered, so that all are of a session.
+    let calls = words(2_000);
+    let calls: String = calls.lines().skip(2).map(|line| format!("{line}\n")).collect();
+    let writer = std::thread::spawn(move || ours.write_all(calls.as_bytes()).map(|()| ours));
+    ids.extend((0..2_000).map(|_| check(&answers.next().unwrap().unwrap(), 2_000)));
+    ids.sort_unstable();
+    assert_eq!(ids, (0..=2_000).collect::<Vec<u64>>());
+    let flags = rustix::fs::fcntl_getfl(&theirs).unwrap();
+    assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK), "it is not ours alone");
+    writer.join().unwrap().unwrap().shutdown(Shutdown::Write).unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_client_may_give_its_server_files() {
+    let place = Place::new();
+    place.put("words", &words(20));
+    let path = |name: &str| place.workspace().join(name);
+    let (input, output) = (File::open(path("words")).unwrap(), File::create(path("answers")).unwrap());
+    assert!(place.helve().arg("mcp").stdin(input).stdout(output).status().unwrap().success());
+    let answers = std::fs::read_to_string(path("answers")).unwrap();
+    let mut ids: Vec<u64> = answers.lines().map(|line| check(line, 20)).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, (0..=20).collect::<Vec<u64>>());
 }
 
 #[test]

@@ -232,6 +232,12 @@ pub trait SentCall: Send {
 
     /// How much of its time is left, where nothing wakes who waits for it when that is up: it has to be polled again then.
     fn left(&self) -> Option<Duration>;
+
+    /// Whether who polls sees the answer as soon as it has come, without anybody else's doing: who waits may then poll again and
+    /// again for a moment.
+    fn is_seen(&self) -> bool {
+        false
+    }
 }
 
 /// A call that looks after its time itself.

@@ -24,6 +24,11 @@ use tokio::task::coop;
 pub(crate) trait Source: Send {
     /// Reads into the room behind what is held; how much, nothing at the end.
     fn poll_into(&mut self, held: &mut Vec<u8>, poller: &mut Context<'_>) -> Poll<io::Result<usize>>;
+
+    /// Whether that sees what has come without anybody else's doing.
+    fn is_seen(&self) -> bool {
+        false
+    }
 }
 
 impl<R: AsyncRead + Send + Unpin> Source for R {
@@ -35,6 +40,10 @@ impl<R: AsyncRead + Send + Unpin> Source for R {
 impl Source for Box<dyn Source> {
     fn poll_into(&mut self, held: &mut Vec<u8>, poller: &mut Context<'_>) -> Poll<io::Result<usize>> {
         (**self).poll_into(held, poller)
+    }
+
+    fn is_seen(&self) -> bool {
+        (**self).is_seen()
     }
 }
 
@@ -140,6 +149,10 @@ impl Source for ReadEnd {
         }
         turn.made_progress();
         Poll::Ready(read)
+    }
+
+    fn is_seen(&self) -> bool {
+        true
     }
 }
 

@@ -102,12 +102,17 @@ pub trait AtOnce: Send {
     /// Takes a call back that was sent; it has no result any more.
     fn take_back(&mut self, number: u64);
 
+    /// Whether polling sees every answer as soon as it has come, so that who waits may poll again and again for a moment.
+    fn sees(&self) -> bool {
+        false
+    }
+
     /// Whoever calls only looks for the next call or answer from here on, until [`rest`](AtOnce::rest): what is needed for that may
     /// be kept at hand, though others wait for it.
-    fn stay(&mut self);
+    fn stay(&mut self) {}
 
     /// Gives back what was kept.
-    fn rest(&mut self);
+    fn rest(&mut self) {}
 }
 
 /// How a call stands that went as far as it could without waiting.

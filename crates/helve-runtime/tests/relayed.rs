@@ -143,6 +143,11 @@ impl SentCall for Sent {
                 Poll::Ready(Err(ToolError::new(ErrorKind::Timeout, "the server is slow")))
             }
             "slow" | "never" => Poll::Pending,
+            "look" => {
+                self.is_done = true;
+                let journal = kept.home.join("state/sessions/test/journal.jsonl");
+                Poll::Ready(reply(&Looks::is_free(&journal).to_string()))
+            }
             "hold" if !kept.is_let_go => {
                 kept.waker = Some(poller.waker().clone());
                 Poll::Pending
@@ -349,7 +354,9 @@ async fn the_journal_stays_where_that_was_asked_and_never_with_a_tool() {
     let file = dir.path().join("state/sessions/test/journal.jsonl");
     let looks = ToolSpec::new("looks", "Looks.", json!({"type": "object", "properties": {}})).read_only();
     let builder = builder(dir.path(), "").register(Relay::read_only()).register(Looks(looks, file.clone()));
-    let runtime = builder.servers(Arc::new(Server::default())).build().unwrap();
+    let server = Server::default();
+    server.0.lock().unwrap().home = dir.path().to_owned();
+    let runtime = builder.servers(Arc::new(server)).build().unwrap();
     let mut at_once = runtime.at_once(by_one());
     numbers(at_once.calls(calls(&["a"])));
     results(&mut at_once, 1).await;
@@ -359,6 +366,9 @@ async fn the_journal_stays_where_that_was_asked_and_never_with_a_tool() {
     assert!(!Looks::is_free(&file), "from when it is planned");
     results(&mut at_once, 1).await;
     assert!(!Looks::is_free(&file));
+    numbers(at_once.calls(calls(&["look"])));
+    let (_, looked) = results(&mut at_once, 1).await.remove(0);
+    assert_eq!(looked.text(), "true", "while somebody may do the work of the call by being polled");
     let mut both = calls(&["a"]);
     both.push(Call::new("looks", json!({})));
     match &at_once.calls(both)[..] {
@@ -373,7 +383,7 @@ async fn the_journal_stays_where_that_was_asked_and_never_with_a_tool() {
     numbers(at_once.calls(calls(&["hold"])));
     drop(at_once);
     assert!(Looks::is_free(&file), "it is gone");
-    assert_eq!(journal(dir.path()).lines().count(), 10);
+    assert_eq!(journal(dir.path()).lines().count(), 12);
 }
 
 #[tokio::test]

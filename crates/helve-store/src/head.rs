@@ -1,7 +1,7 @@
 //! A journal's record of itself: how many entries, how many bytes, the newest hash.
 //!
-//! The same small text stands in two places. `sessions/<name>/head` is rewritten by every append and shows a cut
-//! tail. `heads/<name>`, the *witness*, lies outside the session's directory and shows that journal and head were
+//! The same small text stands in two places. `sessions/<name>/head` is rewritten by every append, or by whoever stays when it rests, and shows a
+//! cut tail. `heads/<name>`, the *witness*, lies outside the session's directory and shows that journal and head were
 //! put back or removed together. It is moved forward by whoever appends (at the first entry, now and then, and at the
 //! end), by a check and by an index sync, and only while the journal still contains what it has seen before.
 

@@ -1,7 +1,7 @@
 //! Appending to a session's journal.
 //!
 //! In: entries. Out: their place in the chain. Several processes may append to one session: each append takes the
-//! file lock, reads the head, writes the line with one `write(2)`, then rewrites the head in place. The line always
+//! file lock, finds the head, writes the line with one `write(2)`, then rewrites the head in place. The line always
 //! comes first, so after a `kill -9` the head may lag behind whole lines or the file may end in part of one; the next
 //! append puts that right (`recover`). An append never overwrites and never follows a symbolic link.
 //!
@@ -54,8 +54,9 @@ pub struct JournalOptions {
 pub enum After {
     /// It is given back.
     Rest,
-    /// It is kept until [`Journal::rest`]. Every other process that wants to append waits that long, and so does every other
-    /// handle of this one: whoever stays does nothing else meanwhile that could take long or want the journal.
+    /// It is kept until [`Journal::rest`]. Every other process that wants to append waits at least that long, and so does every
+    /// other handle of this one: whoever stays does nothing else meanwhile that could take long or want the journal, and does not
+    /// stay all the time, because a lock that is free for an instant is seldom got by who waits for it.
     Stay,
 }
 
@@ -158,10 +159,11 @@ impl Journal {
         }
         open.last = Some(head);
         open.head_lags = true;
-        if after == After::Rest {
+        let is_due = open.witnessed.is_none_or(|count| head.count.saturating_sub(count) >= WITNESS_EVERY);
+        if after == After::Rest || is_due {
             self.let_go(&mut open)?;
         }
-        if open.witnessed.is_none_or(|count| head.count.saturating_sub(count) >= WITNESS_EVERY) {
+        if is_due {
             self.bear_witness(&mut open);
         }
         Ok((head.count, head.hash))

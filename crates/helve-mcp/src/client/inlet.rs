@@ -193,6 +193,11 @@ impl Inlet {
         own
     }
 
+    /// Whether nothing is the loop's to take before calls can read on.
+    pub(super) fn is_free(&self) -> bool {
+        lock(&self.reading).kept.is_none()
+    }
+
     /// A call waits no longer.
     pub(super) fn leave(&self, number: i64) {
         self.readers.leave(number, false);

@@ -80,6 +80,10 @@ impl SentCall for Sent {
         }
         Some((self.within + self.underway.asking.so_far()).saturating_sub(self.from.elapsed()))
     }
+
+    fn is_seen(&self) -> bool {
+        self.failing.is_none() && self.asked.is_seen()
+    }
 }
 
 /// What is asked on behalf of a call that is over is not answered any more.

@@ -223,6 +223,11 @@ impl Asked {
         Poll::Ready(answer.unwrap_or(Err(ServiceError::TransportClosed)))
     }
 
+    /// Whether polling sees the answer as soon as it has come.
+    pub(crate) fn is_seen(&self) -> bool {
+        self.inlet.is_free()
+    }
+
     /// The answer; waits for it.
     pub(crate) async fn answer(&mut self) -> Answered {
         std::future::poll_fn(|poller| self.poll_answer(poller)).await

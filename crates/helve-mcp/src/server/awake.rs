@@ -45,6 +45,11 @@ impl Awake {
         self.until = None;
     }
 
+    fn kept_off(&mut self, now: Instant) {
+        self.rest = (2 * self.rest).clamp(REST, LONGEST_REST);
+        (self.turn, self.rests, self.looks) = (None, Some(now + self.rest), 0);
+    }
+
     /// Whether whoever has found nothing looks again right away, as is of use where all that may come is `seen` by that. Where it
     /// does not, its task is polled again soon if that is worth it; before that the runtime has looked for what came.
     pub(super) fn looks_again(&mut self, seen: bool, poller: &mut Context<'_>) -> bool {
@@ -53,7 +58,7 @@ impl Awake {
         }
         let now = Instant::now();
         let turn = *self.turn.get_or_insert(now + STRETCH);
-        let is_over = !seen || now >= turn;
+        let is_over = !seen || now >= turn || !tokio::task::coop::has_budget_remaining();
         self.turn.take_if(|_| is_over);
         if self.rests.is_some_and(|rests| now < rests) || now >= *self.until.get_or_insert(now + MOMENT) {
             self.turn = None;
@@ -61,8 +66,7 @@ impl Awake {
         }
         std::thread::yield_now();
         if now.elapsed() > KEPT_OFF {
-            let rest = (2 * self.rest).clamp(REST, LONGEST_REST);
-            (self.turn, self.rests, self.rest, self.looks) = (None, Some(now + KEPT_OFF + rest), rest, 0);
+            self.kept_off(Instant::now());
             return false;
         }
         self.looks += 1;
@@ -84,41 +88,86 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::task::Poll;
 
-    /// How often a task that waits is polled until it sleeps, and how often after that.
-    async fn polls(mut awake: Awake) -> (u32, u32) {
-        let count = Arc::new(AtomicU32::new(0));
+    /// How often a task that waits looks until it sleeps, how often it is polled for that, and whether that goes on.
+    async fn looks(mut awake: Awake, seen: bool) -> (u32, u32, bool) {
+        let count = Arc::new((AtomicU32::new(0), AtomicU32::new(0)));
         let counts = Arc::clone(&count);
         let waits = tokio::spawn(std::future::poll_fn(move |poller| {
-            counts.fetch_add(1, Ordering::Relaxed);
-            while awake.looks_again(true, poller) {}
-            Poll::<()>::Pending
+            counts.1.fetch_add(1, Ordering::Relaxed);
+            loop {
+                counts.0.fetch_add(1, Ordering::Relaxed);
+                if !awake.looks_again(seen, poller) {
+                    return Poll::<()>::Pending;
+                }
+            }
         }));
+        let now = || (count.0.load(Ordering::Relaxed), count.1.load(Ordering::Relaxed));
         tokio::time::sleep(Duration::from_millis(50)).await;
-        let before = count.load(Ordering::Relaxed);
+        let before = now();
         tokio::time::sleep(Duration::from_millis(50)).await;
         waits.abort();
-        (before, count.load(Ordering::Relaxed) - before)
+        (before.0, before.1, now() != before)
+    }
+
+    fn able() -> Awake {
+        Awake { can: true, ..Awake::new() }
     }
 
     #[tokio::test]
     async fn who_waits_looks_again_for_a_moment_and_then_sleeps() {
-        let mut most = 0;
-        // On a busy machine one that begins may be kept off at once.
-        for _ in 0..100 {
-            let (before, after) = polls(Awake { can: true, ..Awake::new() }).await;
-            assert_eq!(after, 0, "it sleeps");
-            most = most.max(before);
-            if most > 1 {
-                break;
+        for seen in [false, true] {
+            let (mut most, mut polls) = (0, 0);
+            // On a busy machine one that begins may be kept off at once.
+            for _ in 0..100 {
+                let (looked, polled, goes_on) = looks(able(), seen).await;
+                assert!(!goes_on, "it sleeps");
+                (most, polls) = (most.max(looked), polls.max(polled));
+                if most > 2 {
+                    break;
+                }
             }
+            assert!(most > 2, "it looked {most} times");
+            assert_eq!(
+                polls == most,
+                !seen,
+                "where not all is seen, the runtime looks each time: {polls} of {most}"
+            );
         }
-        assert!(most > 1, "it looked once");
     }
 
     #[tokio::test]
     async fn nobody_is_in_the_way_of_whom_it_waits_for() {
-        assert_eq!(polls(Awake { can: false, ..Awake::new() }).await, (1, 0));
+        assert_eq!(looks(Awake { can: false, ..able() }, true).await, (1, 1, false));
         let rests = Some(Instant::now() + Duration::from_secs(60));
-        assert_eq!(polls(Awake { rests, can: true, ..Awake::new() }).await, (1, 0));
+        assert_eq!(looks(Awake { rests, ..able() }, true).await, (1, 1, false));
+    }
+
+    #[tokio::test]
+    async fn the_rest_of_the_program_has_its_turn_whatever_happens() {
+        let stretch = std::future::poll_fn(|poller| {
+            let (mut awake, from) = (able(), Instant::now());
+            while awake.looks_again(true, poller) {
+                awake.happened();
+                assert!(from.elapsed() < Duration::from_secs(10), "it never ends");
+            }
+            Poll::Ready(())
+        });
+        stretch.await;
+    }
+
+    #[tokio::test]
+    async fn who_is_kept_off_again_and_again_rests_longer_each_time() {
+        let mut awake = able();
+        let mut rests = Vec::new();
+        for _ in 0..12 {
+            awake.kept_off(Instant::now());
+            rests.push(awake.rest);
+        }
+        assert_eq!(rests[..3], [REST, 2 * REST, 4 * REST]);
+        assert_eq!(rests[11], LONGEST_REST);
+        (awake.rests, awake.looks) = (None, ALONE - 1);
+        let looked = std::future::poll_fn(|poller| Poll::Ready(awake.looks_again(true, poller)));
+        // It is alone after all, unless it was kept off this very time.
+        assert!(!looked.await || awake.rest.is_zero());
     }
 }

@@ -122,6 +122,12 @@ impl Door {
         any
     }
 
+    /// Whether polling sees every answer to a call that was sent as soon as it has come.
+    pub(super) fn sees(&self) -> bool {
+        let together = self.at_once.get().and_then(Option::as_ref);
+        together.is_some_and(|together| lock(&together.calls).sees())
+    }
+
     /// Whether only the next call or answer is looked for from here on.
     pub(super) fn stays(&self, stays: bool) {
         if let Some(together) = self.at_once.get().and_then(Option::as_ref) {

@@ -117,6 +117,11 @@ impl<P> Lines<P> {
 }
 
 impl<P: Source> Lines<P> {
+    /// Whether reading on sees what the client says as soon as it has said it.
+    pub(super) fn is_seen(&self) -> bool {
+        self.pipe.is_seen()
+    }
+
     /// Reads on; ready when there is more, or no more.
     pub(super) fn poll_more(&mut self, poller: &mut Context<'_>) -> Poll<()> {
         if self.is_over {

@@ -37,6 +37,18 @@ const MOST_CALLS: usize = 256;
 /// How long calls may go on once the client says nothing more: as long as the loop lets those that it runs.
 const LAST_CALLS: Duration = Duration::from_secs(5);
 
+/// Each time that it was polled so often, nothing is kept at hand.
+const OPEN_HANDED: u8 = 8;
+
+/// Keeps at hand what calls need, for as long as it lives.
+struct Staying(Arc<Door>);
+
+impl Drop for Staying {
+    fn drop(&mut self) {
+        self.0.stays(false);
+    }
+}
+
 /// The two streams of a client.
 pub(super) struct Streams<R, W: AsyncWrite + Unpin> {
     lines: Lines<R>,
@@ -54,6 +66,10 @@ pub(super) struct Streams<R, W: AsyncWrite + Unpin> {
     /// Until when the last calls may go on.
     patience: Option<Pin<Box<Sleep>>>,
     awake: Awake,
+    /// Whether the loop has something to do, as far as is known.
+    handed_on: bool,
+    /// How often this was polled.
+    polls: u8,
 }
 
 impl<R, W> Streams<R, W>
@@ -69,21 +85,49 @@ where
         let (group, sent) = (Vec::new(), Vec::new());
         let (calls, under_way) = (FuturesUnordered::new(), HashMap::new());
         let (patience, awake) = (None, Awake::new());
-        Streams { lines, outbox, general, feed, door, group, sent, calls, under_way, patience, awake }
+        let (handed_on, polls) = (false, 0);
+        Streams {
+            lines,
+            outbox,
+            general,
+            feed,
+            door,
+            group,
+            sent,
+            calls,
+            under_way,
+            patience,
+            awake,
+            handed_on,
+            polls,
+        }
     }
 
     fn poll_receive(&mut self, poller: &mut Context<'_>) -> Poll<Option<RxJsonRpcMessage<RoleServer>>> {
-        self.stays(true);
-        let polled = self.poll_next(poller);
-        self.stays(false);
-        polled
+        let _given_back = self.stay();
+        self.poll_next(poller)
     }
 
-    /// What calls need may stay at hand while nothing is done but to look for them and for answers.
-    fn stays(&self, stays: bool) {
+    /// What calls need may stay at hand while nothing is done but to look for them and for answers. Now and then it does not, so
+    /// that others get it who wait for it.
+    fn stay(&mut self) -> Option<Staying> {
+        self.polls = self.polls.wrapping_add(1);
+        let may = self.calls.is_empty() && !self.polls.is_multiple_of(OPEN_HANDED);
+        let door = self.door.get().filter(|_| may)?;
+        door.stays(true);
+        Some(Staying(Arc::clone(door)))
+    }
+
+    fn rest(&self) {
         if let Some(door) = self.door.get() {
-            door.stays(stays && self.calls.is_empty());
+            door.stays(false);
         }
+    }
+
+    /// Whether looking sees all that may come, without the runtime and whoever it would run.
+    fn sees(&self) -> bool {
+        let sees_answers = || self.sent.is_empty() || self.door.get().is_some_and(|door| door.sees());
+        self.calls.is_empty() && !self.handed_on && self.lines.is_seen() && sees_answers()
     }
 
     fn poll_next(&mut self, poller: &mut Context<'_>) -> Poll<Option<RxJsonRpcMessage<RoleServer>>> {
@@ -91,12 +135,13 @@ where
             if self.feed.is_full()
                 && let Poll::Ready(message) = pin!(self.general.receive()).poll(poller)
             {
+                self.handed_on = true;
                 return Poll::Ready(message);
             }
             let was_full = self.outbox.is_full();
             let has_more = was_full || self.begin();
             if !self.calls.is_empty() {
-                self.stays(false);
+                self.rest();
             }
             while let Poll::Ready(Some(id)) = self.calls.poll_next_unpin(poller) {
                 self.under_way.remove(&id);
@@ -116,8 +161,8 @@ where
                 return self.poll_end(sent.is_ready(), poller);
             }
             if is_full || self.lines.poll_more(poller).is_pending() {
-                // Calls that run by themselves wait for what only the runtime sees.
-                if !is_full && self.awake.looks_again(self.calls.is_empty(), poller) {
+                let seen = sent.is_ready() && self.sees();
+                if !is_full && self.awake.looks_again(seen, poller) {
                     continue;
                 }
                 return Poll::Pending;
@@ -204,6 +249,7 @@ where
             let (cancel, outbox) = (self.begins(&waiting.id), self.outbox.clone());
             self.calls.push(Box::pin(Arc::clone(&door).answer_later(waiting, cancel, outbox)));
         }
+        self.handed_on = false;
         self.awake.happened();
     }
 

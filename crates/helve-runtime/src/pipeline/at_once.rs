@@ -217,7 +217,8 @@ impl AtOnce {
     }
 
     /// From here on the journal is kept after an append, until [`rest`](AtOnce::rest): for whoever looks for the next call or
-    /// answer meanwhile and does nothing else. Every other process that records in the session waits that long.
+    /// answer meanwhile and does nothing else. Who else records in the session, in this process or another, waits at least that
+    /// long.
     pub fn stay(&mut self) {
         self.stays = true;
     }

@@ -406,7 +406,11 @@ impl Pipeline {
         entry: &Entry,
     ) -> (Result<Output, ToolError>, Vec<String>) {
         let by = Origin { schema: entry.details(), foreign: entry.spec().lane == Lane::Mcp };
-        let keep = |whole: &str| off_async(|| self.lanes.keep(whole));
+        let keep = |whole: &str| {
+            // That takes longer than anybody should have to wait for the journal.
+            self.recorder.rest();
+            off_async(|| self.lanes.keep(whole))
+        };
         match outcome {
             Ok(mut output) => {
                 let notes = self.governor.govern(call, &mut output, &by, keep);

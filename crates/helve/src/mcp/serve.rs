@@ -206,6 +206,10 @@ impl AtOnce for Together {
         journal_grew(&self.updates);
     }
 
+    fn sees(&self) -> bool {
+        self.calls.sees()
+    }
+
     fn stay(&mut self) {
         self.calls.stay();
     }

@@ -175,8 +175,17 @@ impl AtOnce {
         if self.sent.calls.is_empty() {
             return Vec::new();
         }
+        if self.stays && !self.sees() {
+            // Whoever does the work of such a call when it is polled may want the journal.
+            self.pipeline.recorder.rest();
+        }
         let ended = self.sent.poll(poller);
         self.results(ended)
+    }
+
+    /// Whether polling sees every answer as soon as it has come, so that who waits may poll again and again for a moment.
+    pub fn sees(&self) -> bool {
+        self.sent.calls.iter().all(|(_, sent)| sent.call.is_seen())
     }
 
     /// Takes a call back that was sent. It is recorded, and has no result any more.

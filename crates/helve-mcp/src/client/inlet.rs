@@ -4,6 +4,7 @@
 //! would be woken to read it only to wake the call. One reads for all. A call reads answers to calls alone; at anything else it
 //! leaves the rest to the loop, so that nothing overtakes what was said before it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker, ready};
 
@@ -21,6 +22,8 @@ pub(super) struct Inlet {
     /// Wakes whoever reads.
     wakes: Waker,
     waiting: Arc<Waiting>,
+    /// How many messages the loop was told.
+    told: AtomicU64,
 }
 
 struct Reading {
@@ -137,7 +140,7 @@ impl Inlet {
         let reading = Mutex::new(Reading { lines, kept: None, garbage: 0, is_over: false, ending });
         let readers = Arc::new(Readers::default());
         let wakes = Waker::from(Arc::clone(&readers));
-        Inlet { reading, readers, wakes, waiting }
+        Inlet { reading, readers, wakes, waiting, told: AtomicU64::new(0) }
     }
 
     /// The next message for the loop; answers to calls go to whoever waits for them. None at the end.
@@ -145,6 +148,7 @@ impl Inlet {
         lock(&self.readers.0).of_loop = Some(poller.waker().clone());
         let mut reading = lock(&self.reading);
         if let Some(kept) = reading.kept.take() {
+            self.told.fetch_add(1, Ordering::Relaxed);
             return Poll::Ready(Some(kept));
         }
         let mut by_reader = Context::from_waker(&self.wakes);
@@ -156,6 +160,7 @@ impl Inlet {
                 }
                 Some(message) => {
                     if let Handed::Back(message) = self.waiting.hand(message, None) {
+                        self.told.fetch_add(1, Ordering::Relaxed);
                         return Poll::Ready(Some(*message));
                     }
                 }
@@ -196,6 +201,11 @@ impl Inlet {
     /// Whether nothing is the loop's to take before calls can read on.
     pub(super) fn is_free(&self) -> bool {
         lock(&self.reading).kept.is_none()
+    }
+
+    /// How many messages the loop was told so far.
+    pub(super) fn told(&self) -> u64 {
+        self.told.load(Ordering::Relaxed)
     }
 
     /// A call waits no longer.

@@ -20,11 +20,15 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use super::inlet::Inlet;
 
 /// The first number. The loop counts from nothing, and has little else to ask than to list; some servers take 32 bits.
 const FIRST: i64 = 1 << 30;
+
+/// So often everybody else has a turn before an answer goes out that is not all the server has said.
+const TURNS: usize = 2;
 
 /// The way to a server's standard input, which the loop writes to as well; none once it is closed.
 pub(crate) type Way = Arc<tokio::sync::Mutex<Option<Box<dyn AsyncWrite + Send + Unpin>>>>;
@@ -92,6 +96,10 @@ pub(crate) struct Asked {
     answer: oneshot::Receiver<Answered>,
     waiting: Arc<Waiting>,
     inlet: Arc<Inlet>,
+    /// How much the loop had been told when it was sent.
+    told: u64,
+    /// An answer before which the loop was told something, and who waits until that is being heard.
+    late: Option<(Answered, JoinHandle<()>)>,
 }
 
 impl Straight {
@@ -116,7 +124,8 @@ impl Straight {
         line.push(b'\n');
         let (to, answer) = oneshot::channel();
         let (waiting, inlet) = (Arc::clone(&self.waiting), Arc::clone(&self.inlet));
-        let asked = Asked { number, answer, waiting, inlet };
+        let told = inlet.told();
+        let asked = Asked { number, answer, waiting, inlet, told, late: None };
         if !self.waiting.add(number, to) {
             return Err(ServiceError::TransportClosed);
         }
@@ -213,8 +222,28 @@ impl Asked {
         ProgressToken(NumberOrString::Number(self.number))
     }
 
-    /// The answer, if it is there.
+    /// The answer, if it is there. What the server said before it on behalf of the call comes first: the loop hands each of that to
+    /// a task, and those have their turn before the answer is given out.
     pub(crate) fn poll_answer(&mut self, poller: &mut Context<'_>) -> Poll<Answered> {
+        if self.late.is_none() {
+            let answer = ready!(self.poll_line(poller));
+            if self.inlet.told() == self.told {
+                return Poll::Ready(answer);
+            }
+            let turns = async {
+                for _ in 0..TURNS {
+                    tokio::task::yield_now().await;
+                }
+            };
+            self.late = Some((answer, tokio::spawn(turns)));
+        }
+        if let Some((_, turns)) = &mut self.late {
+            let _ = ready!(Pin::new(turns).poll(poller));
+        }
+        Poll::Ready(self.late.take().map_or(Err(ServiceError::TransportClosed), |(answer, _)| answer))
+    }
+
+    fn poll_line(&mut self, poller: &mut Context<'_>) -> Poll<Answered> {
         if let Some(answer) = self.inlet.read_for(self.number, poller) {
             return Poll::Ready(answer);
         }
@@ -225,7 +254,7 @@ impl Asked {
 
     /// Whether polling sees the answer as soon as it has come.
     pub(crate) fn is_seen(&self) -> bool {
-        self.inlet.is_free()
+        self.late.is_none() && self.inlet.is_free()
     }
 
     /// The answer; waits for it.

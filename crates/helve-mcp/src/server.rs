@@ -133,6 +133,12 @@ pub trait Host: Send + Sync {
     /// Counts the changes of the tools.
     fn tools_version(&self) -> watch::Receiver<u64>;
 
+    /// How often the tools have changed: what was changed before this is asked is counted. What [`tools_version`](Host::tools_version)
+    /// says may come a little later.
+    fn tools_changes(&self) -> u64 {
+        *self.tools_version().borrow()
+    }
+
     /// Runs a call to its result. That is boxed, because it is handed on several times.
     fn call(&self, call: HostCall) -> BoxFuture<'_, Box<CallResult>>;
 

@@ -89,7 +89,7 @@ impl Served {
 
     /// The tools as they are listed now.
     pub(super) fn listing(&self) -> Arc<Listing> {
-        let version = *self.host.tools_version().borrow();
+        let version = self.host.tools_changes();
         let mut listing = lock(&self.listing);
         if let Some(made) = listing.as_ref().filter(|made| made.version == version) {
             return Arc::clone(made);

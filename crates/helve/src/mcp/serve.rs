@@ -242,6 +242,11 @@ impl Host for RuntimeHost {
         self.version.clone()
     }
 
+    fn tools_changes(&self) -> u64 {
+        let shown = self.gateway.as_ref().map_or(0, |gateway| *gateway.shelf().version().borrow());
+        *self.runtime.tools_version().borrow() + shown
+    }
+
     fn call(&self, call: HostCall) -> BoxFuture<'_, Box<CallResult>> {
         let HostCall { call, client, line, beside } = call;
         let begun =

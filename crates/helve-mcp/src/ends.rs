@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 
 use rustix::buffer::spare_capacity;
 use rustix::fs::{FileType, Mode, OFlags};
-use rustix::io::Errno;
+use rustix::io::retry_on_intr;
 use rustix::net::{RecvFlags, SendFlags};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, Interest};
@@ -78,7 +78,7 @@ impl End {
                 rustix::net::recv(socket, spare_capacity(held), RecvFlags::DONTWAIT).map(|(count, _)| count)
             }
         };
-        Ok(retry(read)?)
+        Ok(retry_on_intr(read)?)
     }
 
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
@@ -88,16 +88,7 @@ impl End {
                 rustix::net::send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
             }
         };
-        Ok(retry(write)?)
-    }
-}
-
-fn retry<T>(mut work: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
-    loop {
-        match work() {
-            Err(Errno::INTR) => {}
-            done => return done,
-        }
+        Ok(retry_on_intr(write)?)
     }
 }
 

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`client`] | the lane `mcp`: starts and connects servers, offers their tools, carries calls to them |
 //! | [`server`] | the face: offers Helve's tools to an MCP client, over standard streams or HTTP |
+//! | `ends` | pipes and sockets, as both read and write them |
+//! | `levels` | how bad what is logged is, in the words of both sides |
 //!
 //! Both speak two eras of the protocol: with state (2025-11-25 and before) and without (2026-07-28). This crate knows the
 //! contract (`helve-core`) and the protocol, no configuration, no sandbox and no pipeline: what it needs of them is given

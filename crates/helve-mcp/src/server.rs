@@ -14,6 +14,8 @@
 //! | `shown` | declarations and results as MCP has them |
 //! | `stdio`, `http` | the two transports |
 //! | `streams` | what the first is made of: `input` and `output`, and calls that are answered `straight`, through the `door` |
+//! | `awake` | whether who serves a stream looks again or sleeps |
+//! | `aside` | what a server logs and asks on behalf of a call that was sent |
 //! | `crowd` | many clients at one door |
 //!
 //! Deliberately not here: who may call what (the pipeline), where a token is kept, what a resource is made of.

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up must fail loudly")]
 
 mod common;
+#[path = "relayed/queue.rs"]
+mod queue;
 #[path = "relayed/stay.rs"]
 mod stay;
 
@@ -335,35 +337,6 @@ async fn who_waits_is_woken_and_a_crash_touches_no_other_call() {
     assert!(late.await.unwrap()[0].1.ok);
 }
 
-#[tokio::test]
-async fn a_call_of_a_server_that_may_change_something_waits_for_the_one_before_it() {
-    let dir = tempfile::tempdir().unwrap();
-    let (runtime, server) = runtime(dir.path(), "", Relay::new());
-    let mut at_once = runtime.at_once(by_one());
-    let mut stands = at_once.calls(calls(&["hold", "b"])).into_iter();
-    assert!(matches!(stands.next(), Some(Stand::Sent(_))));
-    let Some(Stand::Waits(waits)) = stands.next() else { unreachable!("it overtakes the other") };
-    let goes_on = tokio::spawn(async move { waits.go_on(CallScope::default()).await });
-    tokio::time::sleep(Duration::from_millis(20)).await;
-    assert_eq!((goes_on.is_finished(), server.texts()), (false, vec!["hold".to_owned()]));
-    server.let_go();
-    assert!(results(&mut at_once, 1).await[0].1.ok);
-    assert!(goes_on.await.unwrap().ok);
-}
-
-#[tokio::test]
-async fn no_more_are_sent_than_there_are_workers() {
-    let dir = tempfile::tempdir().unwrap();
-    let (runtime, server) = runtime(dir.path(), "limits.workers = 2\n", Relay::read_only());
-    let mut at_once = runtime.at_once(by_one());
-    let stands = at_once.calls(calls(&["hold", "hold", "c"]));
-    assert!(matches!(stands[..], [Stand::Sent(_), Stand::Sent(_), Stand::Waits(_)]));
-    drop(stands);
-    server.let_go();
-    results(&mut at_once, 2).await;
-    assert_eq!(numbers(at_once.calls(calls(&["d", "e"]))).len(), 2, "no worker is kept");
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_call_ends_when_its_time_is_up() {
     for (text, policy, after) in [("slow", "", 5), ("never", "limits.tool_timeout = 7\n", 7)] {
@@ -417,19 +390,14 @@ async fn what_every_call_is_held_to_holds_for_those_that_are_sent() {
     std::fs::write(dir.path().join("token"), "hunter2-correct-horse\n").unwrap();
     let secret = format!("[[secrets]]\nfile = {:?}\n", dir.path().join("token").to_str().unwrap());
     let hook = "[[hooks]]\nname = 'h'\non = 'before_call'\nprogram = ['/bin/true']\ntools = ['mcp__a__t']\n";
-    // A hook hears of it, somebody has to be asked, only one runs at a time: each goes the way of every other call.
-    for (policy, takes, first) in [
-        (hook, false, false),
-        ("[tools.mcp__a__t]\napproval = 'always'\n", true, false),
-        ("parallel = false\n", true, true),
-    ] {
+    // A hook hears of it, or somebody has to be asked: each goes the way of every other call.
+    for (policy, takes) in [(hook, false), ("[tools.mcp__a__t]\napproval = 'always'\n", true)] {
         let (runtime, server) = runtime(dir.path(), policy, Relay::read_only());
         let mut at_once = runtime.at_once(by_one());
         assert_eq!(at_once.takes("mcp__a__t"), takes, "{policy}");
-        let stands = at_once.calls(calls(&["hold", "hold"]));
-        assert_eq!(matches!(stands[0], Stand::Sent(_)), first, "{policy}");
-        assert!(matches!(stands[1], Stand::Waits(_)), "{policy}");
-        assert_eq!(server.texts().len(), usize::from(first), "{policy}");
+        let stands = at_once.calls(calls(&["a", "b"]));
+        assert!(stands.iter().all(|stand| matches!(stand, Stand::Waits(_))), "{policy}");
+        assert_eq!(server.texts().len(), 0, "{policy}");
     }
     let limited = "[tools.mcp__a__t]\nper_minute = 1\n";
     let (limits, server) = runtime(dir.path(), limited, Relay::read_only());

@@ -306,6 +306,28 @@ mod tests {
         assert_eq!(serde_json::to_value(heard).unwrap(), note("d"));
     }
 
+    /// The loop hands what it is told to tasks, as the SDK does with questions and what is logged.
+    #[tokio::test]
+    async fn what_was_said_before_an_answer_is_heard_before_it() {
+        let Rig { server, mut streams, straight } = rig();
+        let mut rig = Rig { server, streams: rig().streams, straight };
+        let heard = Arc::new(AtomicU64::new(0));
+        let hears = Arc::clone(&heard);
+        tokio::spawn(async move {
+            while streams.receive().await.is_some() {
+                let hears = Arc::clone(&hears);
+                tokio::spawn(async move { hears.fetch_add(1, Ordering::Relaxed) });
+            }
+        });
+        for count in 1..=3 {
+            let mut asked = rig.ask();
+            let notes = (0..count).map(|_| note("n")).chain([answer(&asked, "a")]).collect::<Vec<_>>();
+            rig.say(&notes).await;
+            assert_eq!(said(&mut asked).await, "a");
+            assert_eq!(heard.swap(0, Ordering::Relaxed), count, "of {count}");
+        }
+    }
+
     /// What a call leaves unread wakes the loop, however the call ends.
     #[tokio::test]
     async fn the_loop_reads_on_where_a_call_ends() {

@@ -3,10 +3,11 @@
 //! In: calls. Out: how each of them stands. They take the stages that every call takes, without a future: each is looked at and
 //! takes its place, then all are recorded as planned, then each runs, then all outcomes are recorded. So two appends are enough
 //! for all that run, and no call costs what it takes to put it down and take it up again; a refusal is recorded by itself. What
-//! a server does is sent, and taken up where its answer comes (`sent`). A
+//! a server does is sent when its turn has come (`queued`), and taken up where its answer comes (`sent`). A
 //! call that has to wait after all (for an answer of the owner's, for a hook, for its turn, for a worker) goes on from where it
 //! stands as any other does.
 
+mod queued;
 mod sent;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use super::story::{Ended, Story};
 use super::{Admitted, Looked, Pipeline, Ready};
 use crate::registry::Entry;
 use crate::side::{CallScope, Side};
+use queued::Queue;
 use sent::{Sent, SentCalls};
 
 /// Takes calls of one caller together.
@@ -32,6 +34,7 @@ pub struct AtOnce {
     /// The other end, as tools see it.
     peer: Option<Arc<dyn Peer>>,
     sent: SentCalls,
+    queue: Queue,
     /// Whether the journal is kept after an append.
     stays: bool,
 }
@@ -40,7 +43,7 @@ pub struct AtOnce {
 pub enum Stand {
     /// It is done.
     Done(Box<CallResult>),
-    /// A server works on it. Its result comes under this number, from who took the call.
+    /// A server works on it, or will when its turn has come. Its result comes under this number, from who took the call.
     Sent(u64),
     /// It has to wait.
     Waits(Waits),
@@ -62,6 +65,8 @@ enum For {
 /// A call on its way through.
 enum Step {
     Ready(Ready, Work),
+    /// A server will work on it.
+    Queued(Ready),
     /// A server works on it.
     Sent(Box<Sent>),
     /// Its tool has run. Its place is kept until that is recorded.
@@ -140,14 +145,21 @@ impl Pipeline {
             Admitted::Ready(ready) => ready,
             Admitted::Refused(result) => return Step::Done(result),
         };
-        if !ready.place.may_start() {
-            return Step::Waits(For::Turn(ready));
-        }
-        let work = match is_relay(ready.permit.entry()) {
-            true => self.scheduler.take_worker().map(Work::Server),
-            false => has_worker().then_some(Work::Tool),
+        let is_relay = is_relay(ready.permit.entry());
+        let work = match (ready.place.may_start(), is_relay) {
+            (false, _) => None,
+            (true, true) => self.scheduler.take_worker().map(Work::Server),
+            (true, false) => has_worker().then_some(Work::Tool),
         };
-        let Some(work) = work else { return Step::Waits(For::Turn(ready)) };
+        match work {
+            Some(work) => self.start(ready, work),
+            None if is_relay => Step::Queued(ready),
+            None => Step::Waits(For::Turn(ready)),
+        }
+    }
+
+    /// A call whose turn has come. One before it may have changed what was approved.
+    fn start(&self, ready: Ready, work: Work) -> Step {
         match self.authority.still_holds(&ready.permit) {
             Ok(()) => Step::Ready(ready, work),
             Err(error) => Step::Done(self.refuse(ready.story, error)),
@@ -213,7 +225,7 @@ impl AtOnce {
     pub(crate) fn new(pipeline: Arc<Pipeline>, side: Side) -> AtOnce {
         let peer = side.peer.as_ref().map(|peer| pipeline.executor.governed(peer));
         let sent = SentCalls::new(&side.cancel);
-        AtOnce { pipeline, side: Arc::new(side), peer, sent, stays: false }
+        AtOnce { pipeline, side: Arc::new(side), peer, sent, queue: Queue::default(), stays: false }
     }
 
     /// From here on the journal is kept after an append, until [`rest`](AtOnce::rest): for whoever looks for the next call or
@@ -244,24 +256,35 @@ impl AtOnce {
         let mut worker = None;
         let mut has_worker = || worker.get_or_insert_with(|| pipeline.scheduler.worker_now()).is_some();
         let steps = calls.into_iter().map(|call| pipeline.step(call, &self.side, &mut has_worker)).collect();
-        let run = |step| match step {
-            Step::Ready(Ready { story, permit, place }, Work::Tool) => {
-                Step::Ended { ended: pipeline.run(story, permit), _place: place }
-            }
-            Step::Ready(ready, Work::Server(worker)) => pipeline.send(ready, worker, self.peer.clone()),
-            step => step,
-        };
-        let mut steps: Vec<Step> = pipeline.plan(steps, self.stays).into_iter().map(run).collect();
+        let steps = self.go(steps);
         drop(worker);
-        pipeline.tell(steps.iter_mut().filter_map(Step::ended).collect(), self.stays);
         let waits = |what| Stand::Waits(Waits { pipeline: Arc::clone(&pipeline), what });
         let stand = |step| match step {
             Step::Ready(ready, _) => waits(For::Turn(ready)),
             Step::Waits(what) => waits(what),
             Step::Sent(sent) => Stand::Sent(self.sent.add(*sent)),
+            Step::Queued(ready) => {
+                let number = self.sent.number();
+                self.queue.add(number, ready);
+                Stand::Sent(number)
+            }
             Step::Ended { ended, .. } => Stand::Done(ended.result),
             Step::Done(result) => Stand::Done(result),
         };
         steps.into_iter().map(stand).collect()
+    }
+
+    /// Plans those that are ready and lets them run.
+    fn go(&self, steps: Vec<Step>) -> Vec<Step> {
+        let run = |step| match step {
+            Step::Ready(Ready { story, permit, place }, Work::Tool) => {
+                Step::Ended { ended: self.pipeline.run(story, permit), _place: place }
+            }
+            Step::Ready(ready, Work::Server(worker)) => self.pipeline.send(ready, worker, self.peer.clone()),
+            step => step,
+        };
+        let mut steps: Vec<Step> = self.pipeline.plan(steps, self.stays).into_iter().map(run).collect();
+        self.pipeline.tell(steps.iter_mut().filter_map(Step::ended).collect(), self.stays);
+        steps
     }
 }

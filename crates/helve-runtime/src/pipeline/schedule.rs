@@ -5,9 +5,10 @@
 //! conflict. A bounded number runs at once.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use helve_core::{Access, ToolSpec};
-use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// What a call claims while it waits and runs.
 #[derive(Clone, Debug)]
@@ -42,8 +43,8 @@ struct Waiting {
     number: u64,
     started: bool,
     claim: Claim,
-    /// Wakes the call; none before it has to wait.
-    moved: Option<Arc<Notify>>,
+    /// Wakes the call; none while it does not wait.
+    waker: Option<Waker>,
 }
 
 /// A place in the line. Dropping it gives the place up.
@@ -76,7 +77,7 @@ impl Scheduler {
     pub(crate) fn join(self: &Arc<Self>, claim: Claim) -> Place {
         let mut line = self.line();
         let number = self.next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        line.push(Waiting { number, started: false, claim, moved: None });
+        line.push(Waiting { number, started: false, claim, waker: None });
         Place { scheduler: Arc::clone(self), number }
     }
 
@@ -91,6 +92,14 @@ impl Scheduler {
         Some(Worker(Arc::clone(self)))
     }
 
+    /// The same, once one is free.
+    pub(crate) async fn worker(self: Arc<Self>) -> Worker {
+        if let Ok(permit) = self.workers.acquire().await {
+            permit.forget();
+        }
+        Worker(self)
+    }
+
     /// Whether there is at most one call in the line.
     pub(crate) fn is_alone(&self) -> bool {
         self.line().len() <= 1
@@ -100,13 +109,16 @@ impl Scheduler {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a call if it may; otherwise gives what wakes it when that has changed.
-    fn start(&self, number: u64) -> Result<(), Arc<Notify>> {
+    /// Starts a call if it may; otherwise it is woken when it may.
+    fn start(&self, number: u64, waker: Option<&Waker>) -> bool {
         let mut line = self.line();
-        let Some(at) = line.iter().position(|w| w.number == number) else { return Ok(()) };
+        let Some(at) = line.iter().position(|w| w.number == number) else { return true };
         let free = self.is_free(&line, at);
         line[at].started |= free;
-        if free { Ok(()) } else { Err(Arc::clone(line[at].moved.get_or_insert_default())) }
+        if let (false, Some(waker)) = (free, waker) {
+            line[at].waker = Some(waker.clone());
+        }
+        free
     }
 
     /// Whether nothing before the place `at` conflicts with it.
@@ -121,15 +133,18 @@ impl Scheduler {
 impl Place {
     /// Whether the call may run without waiting; it counts as running then.
     pub(crate) fn may_start(&self) -> bool {
-        self.scheduler.start(self.number).is_ok()
+        self.scheduler.start(self.number, None)
+    }
+
+    /// Whether its turn has come. Who polls is woken when it does.
+    pub(crate) fn poll_turn(&self, poller: &Context<'_>) -> Poll<()> {
+        let may_start = self.scheduler.start(self.number, Some(poller.waker()));
+        if may_start { Poll::Ready(()) } else { Poll::Pending }
     }
 
     /// Waits until the call may run. The returned guard counts against the workers; hold both while it runs.
     pub(crate) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
-        // A wake that comes before it is waited for is kept.
-        while let Err(moved) = self.scheduler.start(self.number) {
-            moved.notified().await;
-        }
+        std::future::poll_fn(|poller| self.poll_turn(poller)).await;
         // A closed semaphore cannot happen: nothing closes it.
         self.scheduler.workers.acquire().await.ok()
     }
@@ -137,19 +152,20 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        let mut wakers = Vec::new();
         let mut line = self.scheduler.line();
         line.retain(|waiting| waiting.number != self.number);
         // Only who may start now is woken: waking everybody would make a long line pay for each of its calls.
         for at in 0..line.len() {
-            if let (false, Some(moved)) = (line[at].started, &line[at].moved)
-                && self.scheduler.is_free(&line, at)
-            {
-                moved.notify_one();
+            if line[at].waker.is_some() && self.scheduler.is_free(&line, at) {
+                wakers.extend(line[at].waker.take());
             }
             if line[at].claim.alone && !line[at].started {
                 break;
             }
         }
+        drop(line);
+        wakers.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -180,7 +196,7 @@ mod tests {
 
     /// Which of the places may start now, without waiting.
     fn ready(places: &[&Place]) -> Vec<bool> {
-        places.iter().map(|place| place.scheduler.start(place.number).is_ok()).collect()
+        places.iter().map(|place| place.may_start()).collect()
     }
 
     #[test]

@@ -12,12 +12,12 @@ use std::time::Duration;
 use helve_core::{BoxFuture, CallResult, Cancel, Output, Peer, SentCall, ServerReply, ToolError};
 use tokio::time::{Instant, Sleep};
 
-use super::{AtOnce, Step};
+use super::{AtOnce, For, Step, Work};
 use crate::pipeline::authorize::taint::Sources;
 use crate::pipeline::execute::{Notes, cancelled, panicked, timed_out};
 use crate::pipeline::schedule::{Place, Worker};
 use crate::pipeline::story::{Ended, Story};
-use crate::pipeline::{Pipeline, Ready};
+use crate::pipeline::{Looked, Pipeline, Ready};
 use crate::registry::Entry;
 
 /// How often a call is looked at that has no deadline.
@@ -74,13 +74,28 @@ impl SentCalls {
         SentCalls { calls: Vec::new(), next: 0, alarm: None, cancel: cancel.clone(), stop }
     }
 
+    /// A number that no call had before.
+    pub(super) fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
     /// One more; its number.
     pub(super) fn add(&mut self, sent: Sent) -> u64 {
+        let number = self.number();
+        self.add_as(number, sent);
+        number
+    }
+
+    fn add_as(&mut self, number: u64, sent: Sent) {
         // Most are due later than those before them.
         self.alarm.take_if(|alarm| sent.due() < alarm.deadline());
-        self.next += 1;
-        self.calls.push((self.next, sent));
-        self.next
+        self.calls.push((number, sent));
+    }
+
+    /// Whether all are taken back. Who polls is woken when they are.
+    fn poll_over(&mut self, poller: &mut Context<'_>) -> bool {
+        self.cancel.is_cancelled() || self.stop.as_mut().poll(poller).is_ready()
     }
 
     /// Those that have ended, and how.
@@ -105,7 +120,7 @@ impl SentCalls {
             if self.calls.is_empty() {
                 return ended;
             }
-            is_over = self.cancel.is_cancelled() || self.stop.as_mut().poll(poller).is_ready();
+            is_over = self.poll_over(poller);
             if !is_over && self.poll_alarm(poller).is_pending() {
                 return ended;
             }
@@ -172,27 +187,68 @@ fn told(entry: &Entry, reply: ServerReply) -> Result<Output, ToolError> {
 impl AtOnce {
     /// The results of calls that were sent, by their numbers. Who polls is woken when there may be more.
     pub fn poll(&mut self, poller: &mut Context<'_>) -> Vec<(u64, Box<CallResult>)> {
-        if self.sent.calls.is_empty() {
-            return Vec::new();
+        let mut results = Vec::new();
+        while !(self.sent.calls.is_empty() && self.queue.is_empty()) {
+            if self.stays && !self.sees() {
+                // Whoever does the work of such a call when it is polled may want the journal.
+                self.pipeline.recorder.rest();
+            }
+            let ended = self.sent.poll(poller);
+            results.append(&mut self.results(ended));
+            if !self.queue.is_empty() && self.sent.poll_over(poller) {
+                results.append(&mut self.give_up_queued());
+            }
+            // The ends of those before them are recorded.
+            let due = self.queue.poll(&self.pipeline.scheduler, poller);
+            if due.is_empty() {
+                break;
+            }
+            results.append(&mut self.send_due(due));
         }
-        if self.stays && !self.sees() {
-            // Whoever does the work of such a call when it is polled may want the journal.
-            self.pipeline.recorder.rest();
+        results
+    }
+
+    /// Sends calls whose turn has come; the results of those for which that failed.
+    fn send_due(&mut self, due: Vec<(u64, Ready, Worker)>) -> Vec<(u64, Box<CallResult>)> {
+        let start = |(number, ready, worker)| (number, self.pipeline.start(ready, Work::Server(worker)));
+        let (numbers, steps): (Vec<u64>, Vec<Step>) = due.into_iter().map(start).unzip();
+        let mut results = Vec::new();
+        for (number, step) in numbers.into_iter().zip(self.go(steps)) {
+            match step {
+                Step::Sent(sent) => self.sent.add_as(number, *sent),
+                Step::Ended { ended, .. } => results.push((number, ended.result)),
+                Step::Done(result) => results.push((number, result)),
+                Step::Queued(ready) | Step::Ready(ready, _) | Step::Waits(For::Turn(ready)) => {
+                    self.queue.add(number, ready);
+                }
+                // Nobody is asked a second time.
+                Step::Waits(For::Answer(Looked(story, _))) => {
+                    results.push((number, self.pipeline.refuse(story, cancelled())));
+                }
+            }
         }
-        let ended = self.sent.poll(poller);
-        self.results(ended)
+        results
+    }
+
+    /// Records that calls were taken back before they were sent.
+    fn give_up_queued(&mut self) -> Vec<(u64, Box<CallResult>)> {
+        let give_up = |(number, ready): (u64, Ready)| (number, self.pipeline.refuse(ready.story, cancelled()));
+        self.queue.take().into_iter().map(give_up).collect()
     }
 
     /// Whether polling sees every answer as soon as it has come, so that who waits may poll again and again for a moment.
     pub fn sees(&self) -> bool {
-        self.sent.calls.iter().all(|(_, sent)| sent.call.is_seen())
+        let waits_for_others = self.sent.calls.is_empty() && !self.queue.is_empty();
+        !waits_for_others && self.sent.calls.iter().all(|(_, sent)| sent.call.is_seen())
     }
 
-    /// Takes a call back that was sent. It is recorded, and has no result any more.
+    /// Takes a call back that was sent, or would have been. It is recorded, and has no result any more.
     pub fn take_back(&mut self, number: u64) {
         if let Some(at) = self.sent.calls.iter().position(|(own, _)| *own == number) {
             let (number, sent) = self.sent.calls.remove(at);
             self.results(vec![(number, sent, Err(cancelled()))]);
+        } else if let Some(ready) = self.queue.remove(number) {
+            self.pipeline.refuse(ready.story, cancelled());
         }
     }
 
@@ -214,6 +270,7 @@ impl AtOnce {
 impl Drop for AtOnce {
     fn drop(&mut self) {
         self.rest();
+        self.give_up_queued();
         let left = std::mem::take(&mut self.sent.calls);
         self.results(left.into_iter().map(|(number, sent)| (number, sent, Err(cancelled()))).collect());
     }

@@ -307,6 +307,26 @@ fn a_hundred_calls_at_once_reach_their_servers_in_order() {
     }
 }
 
+#[test]
+fn calls_of_one_server_run_beside_each_other_where_the_owner_says_so() {
+    let Some(place) = place("", "parallel = true", "") else { return };
+    let mut client = open(&place, &[], json!({}));
+    let ask = |client: &mut Client, server: &str, tool: &str| {
+        let params = json!({"name": format!("mcp__{server}__{tool}"), "arguments": {"say": "x"}});
+        client.send("tools/call", params)
+    };
+    let (first, _second) = (ask(&mut client, "two", "wait"), ask(&mut client, "one", "wait"));
+    let (waits, echo) = (ask(&mut client, "two", "echo"), ask(&mut client, "one", "echo"));
+    assert_eq!(text(&client.wait(echo)["result"]), "one echo x");
+    let logs = || place.run(&["mcp", "logs", "two", "--json"]).stdout;
+    assert!(wait_for(Duration::from_secs(10), || logs().contains("waits")), "{}", logs());
+    let of_two = || calls(&place).iter().filter(|call| call["tool"] == "mcp__two__echo").count();
+    assert_eq!(of_two(), 0, "it has not begun");
+    client.notify("notifications/cancelled", json!({"requestId": first}));
+    assert_eq!(text(&client.wait(waits)["result"]), "two echo x");
+    assert_eq!(of_two(), 1);
+}
+
 /// A model has the tools of servers as it has Helve's own: shown at once, or found by a search where they are too many.
 #[test]
 fn a_model_calls_the_tools_of_servers() {

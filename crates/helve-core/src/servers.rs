@@ -34,6 +34,8 @@ pub struct ServerSpec {
     pub call_timeout: Duration,
     /// The owner vouches for what it says of itself: only then does `readOnlyHint` count.
     pub trusted: bool,
+    /// Its calls may run beside each other, also those that may change something.
+    pub parallel: bool,
     /// The tools that are offered, as globs of the server's own names; all if empty.
     pub allow: Vec<String>,
     /// The tools that are not, whatever `allow` says.

@@ -121,7 +121,7 @@ pub trait AtOnce: Send {
 pub enum Stand {
     /// It is done.
     Done(Box<CallResult>),
-    /// It was sent, and its result comes under this number.
+    /// It was sent, or will be when its turn has come; its result comes under this number.
     Sent(u64),
     /// It has to wait, and goes on as soon as it has a way to its client.
     Waits(Box<dyn FnOnce(Line) -> BoxFuture<'static, Box<CallResult>> + Send>),

@@ -193,6 +193,7 @@ fn server(url: &str, context: &Value) -> ServerSpec {
         start_timeout: PATIENCE,
         call_timeout: PATIENCE,
         trusted: true,
+        parallel: false,
         allow: Vec::new(),
         deny: Vec::new(),
         approval: Some(ApprovalNeed::Never),

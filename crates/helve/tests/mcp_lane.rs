@@ -57,6 +57,7 @@ fn server(name: &str, stdio: StdioServer) -> ServerSpec {
         start_timeout: Duration::from_secs(60),
         call_timeout: Duration::from_secs(60),
         trusted: false,
+        parallel: false,
         allow: Vec::new(),
         deny: Vec::new(),
         approval: Some(ApprovalNeed::Never),

@@ -231,6 +231,7 @@ impl Definition {
         if read_only {
             spec = spec.read_only();
         }
+        spec.concurrency_safe = server.parallel.then_some(true);
         spec.rate_limit = server.rate_limit.or(spec.rate_limit);
         spec.title.clone_from(&self.title);
         spec.icons.clone_from(&self.icons);

@@ -184,6 +184,7 @@ pub(super) fn spec(name: &str) -> ServerSpec {
         start_timeout: Duration::from_secs(5),
         call_timeout: Duration::from_secs(5),
         trusted: false,
+        parallel: false,
         allow: Vec::new(),
         deny: Vec::new(),
         approval: None,

@@ -25,12 +25,14 @@ impl Tool for RemoteTool {
         &self.spec
     }
 
-    /// What a server touches cannot be known from here: calls of one server that may change something keep their order.
+    /// What a server touches cannot be known from here: calls of one server that may change something keep their order, unless
+    /// the owner says that they need not.
     fn access(&self, _args: &Value) -> Access {
         let mut access = Access::default();
         if let Some(origin) = &self.spec.origin {
             let key = Resource::Key(format!("mcp:{}", origin.server));
-            if self.spec.read_only { access.reads.push(key) } else { access.writes.push(key) }
+            let beside = self.spec.is_concurrency_safe();
+            if beside { access.reads.push(key) } else { access.writes.push(key) }
         }
         access
     }

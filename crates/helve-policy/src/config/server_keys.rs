@@ -121,6 +121,12 @@ pub(crate) fn keys() -> Vec<Key> {
             "Whether you vouch for what it says of itself: only then does a tool that it calls read-only count as one, and are tools that it adds later offered without `helve mcp trust`.",
         ),
         key(
+            "parallel",
+            Kind::Bool,
+            flag(false),
+            "Whether its calls may run beside each other. If not, calls of tools that may change something wait for those before them; tools that count as read-only never do.",
+        ),
+        key(
             "allow",
             Kind::ToolPatterns,
             empty(),

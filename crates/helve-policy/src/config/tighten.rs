@@ -176,7 +176,7 @@ fn of_server(settings: &Settings, name: &str, value: &Value) -> Outcome {
     let has = |key: &str| settings.written(&format!("{}{server}.{key}", server_keys::SERVERS)).is_some();
     let outcome = match (key, value) {
         (
-            "enabled" | "trusted" | "may_sample" | "may_elicit" | "may_read_roots" | "oauth",
+            "enabled" | "trusted" | "parallel" | "may_sample" | "may_elicit" | "may_read_roots" | "oauth",
             Value::Bool(false),
         ) => Outcome::Set(value.clone()),
         ("deny", Value::List(names)) => {

@@ -376,6 +376,7 @@ impl<'p> Server<'p> {
             start_timeout: self.seconds("start_timeout", server_keys::START_TIMEOUT),
             call_timeout: self.seconds("call_timeout", server_keys::CALL_TIMEOUT),
             trusted: self.flag("trusted"),
+            parallel: self.flag("parallel"),
             allow: self.list("allow").to_vec(),
             deny: self.list("deny").iter().cloned().chain(off).collect(),
             approval: self.text("approval").and_then(server::need),

@@ -257,6 +257,7 @@ mod tests {
             start_timeout: Duration::from_secs(1),
             call_timeout: Duration::from_secs(1),
             trusted: false,
+            parallel: false,
             allow: Vec::new(),
             deny: Vec::new(),
             approval: None,

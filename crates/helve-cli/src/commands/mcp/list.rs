@@ -87,8 +87,10 @@ pub(in crate::commands) fn told(
         one_line(&reach(server), 200)
     );
     let mut more = vec![opened(server)];
-    if spec.trusted {
-        more.push("trusted".to_owned());
+    for (is_set, word) in [(spec.trusted, "trusted"), (spec.parallel, "parallel")] {
+        if is_set {
+            more.push(word.to_owned());
+        }
     }
     for (what, event) in [("last start", &standing.last_start), ("last error", &standing.last_error)] {
         if let Some(event) = event {
@@ -132,7 +134,7 @@ pub(in crate::commands) fn as_json(server: &ConfiguredServer, standing: &Standin
         }),
     };
     json!({
-        "name": spec.name, "enabled": server.enabled, "trusted": spec.trusted, "reach": reach,
+        "name": spec.name, "enabled": server.enabled, "trusted": spec.trusted, "parallel": spec.parallel, "reach": reach,
         "origin": server.origin, "unset": server.unset, "pinned": standing.pinned,
         "last_start": standing.last_start, "last_error": standing.last_error, "problem": standing.problem,
     })

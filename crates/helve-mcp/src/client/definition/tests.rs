@@ -34,6 +34,7 @@ fn server(trusted: bool, http: bool) -> ServerSpec {
         start_timeout: Duration::from_secs(1),
         call_timeout: Duration::from_secs(1),
         trusted,
+        parallel: false,
         allow: Vec::new(),
         deny: Vec::new(),
         approval: None,
@@ -76,6 +77,9 @@ fn what_the_owner_set_wins() {
     server.tool_approval.insert("t".to_owned(), ApprovalNeed::Never);
     let definition = read("s", &raw(json!({"readOnlyHint": true}))).unwrap();
     assert_eq!(definition.spec(&server, true).approval, ApprovalNeed::Never);
+    assert!(!definition.spec(&ServerSpec { trusted: false, ..server.clone() }, true).is_concurrency_safe());
+    server.parallel = true;
+    assert!(definition.spec(&ServerSpec { trusted: false, ..server.clone() }, true).is_concurrency_safe());
     server.tool_approval.clear();
     assert_eq!(definition.spec(&server, true).approval, ApprovalNeed::Always);
 }

@@ -63,6 +63,7 @@ fn a_process_with_everything() {
         network = "host"
         start_timeout = 5
         trusted = true
+        parallel = true
         allow = ["read_*"]
         deny = ["read_secret"]
         approval = "always"
@@ -99,7 +100,7 @@ fn a_process_with_everything() {
     assert_eq!(spec.approval, Some(ApprovalNeed::Always));
     assert_eq!(spec.tool_approval.get("dir.list"), Some(&ApprovalNeed::Never));
     assert_eq!(spec.rate_limit.unwrap().per_minute, 10);
-    assert!(spec.trusted && spec.may.elicit && !spec.may.sample && !spec.may.roots);
+    assert!(spec.trusted && spec.parallel && spec.may.elicit && !spec.may.sample && !spec.may.roots);
     assert!(!format!("{spec:?}").contains("tok-12345678"));
 }
 
@@ -245,10 +246,10 @@ fn tables_of_layers_add_up_and_the_command_line_comes_last() {
 /// A repository cannot bring a server, nor give one of the owner's more.
 #[test]
 fn a_workspaces_file_only_tightens() {
-    let owner = "[mcp.servers.a]\ncommand = 'x'\nworkspace = 'write'\nnetwork = 'host'\ndeny = ['one']\nper_minute = 5\nmay_sample = true";
+    let owner = "[mcp.servers.a]\ncommand = 'x'\nworkspace = 'write'\nnetwork = 'host'\ndeny = ['one']\nper_minute = 5\nmay_sample = true\nparallel = true";
     let tightened = |text: &str| load("", owner, Some(text));
     let policy = tightened(
-        "[mcp.servers.a]\nworkspace = 'read'\nnetwork = 'none'\ndeny = ['two']\nper_minute = 9\nmay_sample = false\n\
+        "[mcp.servers.a]\nworkspace = 'read'\nnetwork = 'none'\ndeny = ['two']\nper_minute = 9\nmay_sample = false\nparallel = false\n\
          approval = 'always'\ncall_timeout = 3\ntools.t = { enabled = false }",
     )
     .unwrap();
@@ -258,7 +259,7 @@ fn a_workspaces_file_only_tightens() {
     assert_eq!(server.spec.rate_limit.unwrap().per_minute, 5);
     assert_eq!(server.spec.call_timeout, Duration::from_secs(3));
     assert_eq!(server.spec.approval, Some(ApprovalNeed::Always));
-    assert!(!server.spec.may.sample);
+    assert!(!server.spec.may.sample && !server.spec.parallel);
     assert_eq!(tightened("mcp.servers.a.enabled = false").unwrap().mcp_servers(), []);
     for looser in [
         "mcp.servers.new.command = 'evil'",
@@ -279,6 +280,8 @@ fn a_workspaces_file_only_tightens() {
         let error = tightened(looser).unwrap_err();
         assert!(error.contains("may only tighten"), "{looser}: {error}");
     }
+    let error = load("", "mcp.servers.a.command = 'x'", Some("mcp.servers.a.parallel = true")).unwrap_err();
+    assert!(error.contains("may only tighten"), "{error}");
     // What it says of a server that the owner does not have is of no use, and no harm.
     let policy = tightened("mcp.servers.other.enabled = false").unwrap();
     assert_eq!(policy.mcp_configured().len(), 1);

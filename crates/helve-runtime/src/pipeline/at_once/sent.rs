@@ -232,7 +232,8 @@ impl AtOnce {
 
     /// Records that calls were taken back before they were sent.
     fn give_up_queued(&mut self) -> Vec<(u64, Box<CallResult>)> {
-        let give_up = |(number, ready): (u64, Ready)| (number, self.pipeline.refuse(ready.story, cancelled()));
+        let give_up =
+            |(number, ready): (u64, Ready)| (number, self.pipeline.refuse(ready.story, cancelled()));
         self.queue.take().into_iter().map(give_up).collect()
     }
 

@@ -98,10 +98,11 @@ pub trait AtOnce: Send {
     /// Takes calls of such tools as far as they go without waiting. How each of them stands comes in their order.
     fn calls(&mut self, calls: Vec<Call>) -> Vec<Stand>;
 
-    /// The results of calls that were sent, by their numbers. Who polls is woken when there may be more.
+    /// The results of calls that were sent, by their numbers; sends those whose turn has come. Who polls is woken when there may be
+    /// more.
     fn poll(&mut self, poller: &mut Context<'_>) -> Vec<(u64, Box<CallResult>)>;
 
-    /// Takes a call back that was sent; it has no result any more.
+    /// Takes a call back that was sent or would have been; it has no result any more.
     fn take_back(&mut self, number: u64);
 
     /// Whether polling sees every answer as soon as it has come, so that who waits may poll again and again for a moment.

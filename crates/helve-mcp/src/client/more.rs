@@ -232,7 +232,7 @@ pub(super) fn asking_spec(server: &ServerSpec, act: ServerAct, contained: bool) 
         spec = spec.read_only();
     }
     spec.rate_limit = server.rate_limit.or(spec.rate_limit);
-    spec.concurrency_safe = Some(true);
+    spec.concurrency_safe = server.parallel.then_some(true);
     spec.timeout = Some(definition::patience(server));
     spec
 }

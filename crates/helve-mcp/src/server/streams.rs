@@ -58,7 +58,7 @@ pub(super) struct Streams<R, W: AsyncWrite + Unpin> {
     door: Arc<OnceLock<Arc<Door>>>,
     /// Calls that are taken together and have come together.
     group: Vec<Asked>,
-    /// Those of them that were sent to somebody.
+    /// Those of them that were sent to somebody, or will be when their turn has come.
     sent: Vec<Sent>,
     calls: FuturesUnordered<BoxFuture<'static, RequestId>>,
     /// What takes back each of them.

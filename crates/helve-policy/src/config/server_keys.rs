@@ -124,7 +124,7 @@ pub(crate) fn keys() -> Vec<Key> {
             "parallel",
             Kind::Bool,
             flag(false),
-            "Whether its calls may run beside each other. If not, calls of tools that may change something wait for those before them; tools that count as read-only never do.",
+            "Whether its calls may run beside each other. If not, one that may change something waits for all before it, and all others wait for that one. A server cannot say which of several calls a question is about, so while more than one is under way its questions are refused.",
         ),
         key(
             "allow",

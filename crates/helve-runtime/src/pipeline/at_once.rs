@@ -4,8 +4,8 @@
 //! takes its place, then all are recorded as planned, then each runs, then all outcomes are recorded. So two appends are enough
 //! for all that run, and no call costs what it takes to put it down and take it up again; a refusal is recorded by itself. What
 //! a server does is sent when its turn has come (`queued`), and taken up where its answer comes (`sent`). A
-//! call that has to wait after all (for an answer of the owner's, for a hook, for its turn, for a worker) goes on from where it
-//! stands as any other does.
+//! call that has to wait after all (for an answer of the owner's, for a hook; a tool also for its turn and for a worker) goes on
+//! from where it stands as any other does.
 
 mod queued;
 mod sent;

@@ -109,10 +109,11 @@ impl Scheduler {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a call if it may; otherwise it is woken when it may.
+    /// Starts a call if it may; otherwise the waker, if there is one, wakes it when it may.
     fn start(&self, number: u64, waker: Option<&Waker>) -> bool {
         let mut line = self.line();
-        let Some(at) = line.iter().position(|w| w.number == number) else { return true };
+        // Who joined later has a higher number.
+        let Ok(at) = line.binary_search_by_key(&number, |waiting| waiting.number) else { return true };
         let free = self.is_free(&line, at);
         line[at].started |= free;
         if let (false, Some(waker)) = (free, waker) {

@@ -84,6 +84,31 @@ async fn no_more_are_sent_than_there_are_workers() {
     assert_eq!(server.texts().len(), 5, "no worker is kept");
 }
 
+/// A worker that becomes free goes to who waits for one first, whether anybody still wants that or not.
+#[tokio::test]
+async fn one_that_is_taken_back_keeps_no_worker() {
+    for also_waits in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let (runtime, server) = runtime(dir.path(), "limits.workers = 1\n", Relay::read_only());
+        let (mut first, mut second) = (runtime.at_once(by_one()), runtime.at_once(by_one()));
+        numbers(first.calls(calls(&["hold"])));
+        let waiting = numbers(second.calls(calls(&["b", "c"])));
+        assert!(second.poll(&mut Poller::from_waker(Waker::noop())).is_empty());
+        second.take_back(waiting[0]);
+        if !also_waits {
+            second.take_back(waiting[1]);
+        }
+        server.let_go();
+        results(&mut first, 1).await;
+        if also_waits {
+            assert!(results(&mut second, 1).await[0].1.ok, "who came behind it");
+        }
+        numbers(first.calls(calls(&["d"])));
+        assert_eq!(server.texts().last().unwrap(), "d", "the worker is free");
+        assert!(results(&mut first, 1).await[0].1.ok);
+    }
+}
+
 #[tokio::test]
 async fn one_that_is_taken_back_while_it_waits_is_never_sent_and_is_recorded() {
     let cancelled = |root: &Path| {

@@ -64,7 +64,11 @@ impl Queue {
     /// Takes a call out that was not sent.
     pub(super) fn remove(&mut self, number: u64) -> Option<Ready> {
         let at = self.calls.iter().position(|(own, _)| *own == number)?;
-        Some(self.calls.remove(at).1)
+        let (_, ready) = self.calls.remove(at);
+        // It may have been the one that a worker was waited for; who comes behind it asks anew.
+        self.worker = None;
+        Waker::from(Arc::clone(&self.moved)).wake();
+        Some(ready)
     }
 
     /// Takes all of them out.
@@ -85,30 +89,26 @@ impl Queue {
         }
         let waker = Waker::from(Arc::clone(&self.moved));
         let mut moved = Context::from_waker(&waker);
+        let mut waits = self.worker.take();
         let mut at = 0;
         while let Some((_, ready)) = self.calls.get(at) {
             if ready.place.poll_turn(&moved).is_pending() {
                 at += 1;
                 continue;
             }
-            let Poll::Ready(worker) = poll_worker(&mut self.worker, scheduler, &mut moved) else { break };
-            let (number, ready) = self.calls.remove(at);
-            due.push((number, ready, worker));
+            let mut worker = waits.take().unwrap_or_else(|| Box::pin(Arc::clone(scheduler).worker()));
+            match worker.as_mut().poll(&mut moved) {
+                Poll::Ready(worker) => {
+                    let (number, ready) = self.calls.remove(at);
+                    due.push((number, ready, worker));
+                }
+                // Those behind it have none either. Kept only here: whoever waits for a worker owns the next that is free.
+                Poll::Pending => {
+                    self.worker = Some(worker);
+                    break;
+                }
+            }
         }
         due
     }
-}
-
-fn poll_worker(
-    waits: &mut Option<BoxFuture<'static, Worker>>,
-    scheduler: &Arc<Scheduler>,
-    poller: &mut Context<'_>,
-) -> Poll<Worker> {
-    if let (None, Some(worker)) = (&waits, scheduler.take_worker()) {
-        return Poll::Ready(worker);
-    }
-    let future = waits.get_or_insert_with(|| Box::pin(Arc::clone(scheduler).worker()));
-    let worker = future.as_mut().poll(poller);
-    waits.take_if(|_| worker.is_ready());
-    worker
 }

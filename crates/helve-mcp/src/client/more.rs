@@ -239,8 +239,19 @@ pub(super) fn asking_spec(server: &ServerSpec, act: ServerAct, contained: bool) 
 
 #[cfg(test)]
 mod tests {
+    use super::super::fake::spec;
     use super::*;
     use pretty_assertions::assert_eq;
+
+    /// They wait for their turn as calls of the server's tools do.
+    #[test]
+    fn what_is_asked_of_a_server_runs_beside_its_calls_where_the_owner_says_so() {
+        for (trusted, parallel) in [(false, false), (false, true), (true, false)] {
+            let server = ServerSpec { trusted, parallel, ..spec("s") };
+            let asks = asking_spec(&server, ServerAct::ReadResource, true);
+            assert_eq!(asks.is_concurrency_safe(), trusted || parallel);
+        }
+    }
 
     #[test]
     fn addresses_go_there_and_back() {

@@ -1,5 +1,6 @@
 //! A call as it comes in, and its result as it goes out on every wire.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -95,6 +96,45 @@ pub struct SandboxReport {
     pub layers: Vec<String>,
 }
 
+/// A report that many results carry: all calls of a server have the same. Written once, and cheap to clone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedReport(Arc<(SandboxReport, String)>);
+
+impl SharedReport {
+    /// The report as JSON, canonical as it stands.
+    pub fn json(&self) -> &str {
+        &self.0.1
+    }
+}
+
+impl From<SandboxReport> for SharedReport {
+    fn from(report: SandboxReport) -> Self {
+        // Texts alone: that cannot fail.
+        let json = serde_json::to_string(&report).unwrap_or_default();
+        SharedReport(Arc::new((report, json)))
+    }
+}
+
+impl Deref for SharedReport {
+    type Target = SandboxReport;
+
+    fn deref(&self) -> &SandboxReport {
+        &self.0.0
+    }
+}
+
+impl Serialize for SharedReport {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        (**self).serialize(out)
+    }
+}
+
+impl<'de> Deserialize<'de> for SharedReport {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        SandboxReport::deserialize(input).map(SharedReport::from)
+    }
+}
+
 /// The error part of a result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WireError {
@@ -152,7 +192,7 @@ pub struct CallResult {
     pub decision: Option<Decision>,
     /// Where it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub sandbox: Option<SandboxReport>,
+    pub sandbox: Option<SharedReport>,
     /// Who else wrote what the model reads: a source that the owner does not vouch for, such as `mcp:NAME`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tainted: Option<String>,

@@ -52,7 +52,7 @@ pub mod verdict;
 pub mod view;
 
 pub use access::{Access, CommandUse, Resource};
-pub use call::{Args, Call, CallId, CallResult, SandboxReport, WireError};
+pub use call::{Args, Call, CallId, CallResult, SandboxReport, SharedReport, WireError};
 pub use cancel::{Cancel, CancelHandle};
 pub use context::{Context, Progress};
 pub use denied::{Act, CallGroup, Cause, Denied, Explain};

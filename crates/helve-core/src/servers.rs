@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::call::SandboxReport;
+use crate::call::SharedReport;
 use crate::cancel::Cancel;
 use crate::context::Progress;
 use crate::error::ToolError;
@@ -204,7 +204,7 @@ pub struct ServerReply {
     /// The server says that the call failed.
     pub is_error: bool,
     /// The sandbox that the server runs in; none for an address.
-    pub sandbox: Option<SandboxReport>,
+    pub sandbox: Option<SharedReport>,
 }
 
 /// Reaches servers. The runtime wraps what is plugged in, so that a tool reaches what its permit names and nothing else.

@@ -102,6 +102,9 @@ pub trait AtOnce: Send {
     /// more.
     fn poll(&mut self, poller: &mut Context<'_>) -> Vec<(u64, Box<CallResult>)>;
 
+    /// Lets go of calls whose results were given out. Asked when those are on their way, so that nobody waits for it.
+    fn settle(&mut self);
+
     /// Takes a call back that was sent or would have been; it has no result any more.
     fn take_back(&mut self, number: u64);
 

@@ -35,12 +35,22 @@ pub struct RateLimiter {
 
 #[derive(Debug, Default)]
 struct State {
-    logs: HashMap<Pair, VecDeque<Entry>>,
+    /// Where the log of a tool is, by caller and tool: a call that is counted already finds it without a copy of either name.
+    places: HashMap<String, HashMap<String, usize>>,
+    logs: Vec<Log>,
+    /// Places of `logs` that are nobody's.
+    free: Vec<usize>,
     next: u64,
     swept: Option<Instant>,
 }
 
-type Pair = (String, String);
+/// The calls of one pair, oldest first.
+#[derive(Debug, Default)]
+struct Log {
+    caller: String,
+    tool: String,
+    calls: VecDeque<Entry>,
+}
 
 #[derive(Debug)]
 struct Entry {
@@ -53,7 +63,8 @@ struct Entry {
 #[must_use = "a ticket that is not refunded stays counted; bind it until the lane is entered"]
 pub struct Ticket {
     state: Arc<Mutex<State>>,
-    pair: Pair,
+    /// Where its log is. Where that has become another pair's, no call there has this number.
+    place: usize,
     number: u64,
 }
 
@@ -73,33 +84,33 @@ impl RateLimiter {
     ) -> Result<Ticket, RetryAfter> {
         let mut state = lock(&self.state);
         state.sweep(now);
-        let pair = (caller.to_owned(), tool.to_owned());
-        if !state.logs.contains_key(&pair) && state.logs.len() >= MAX_LOGS {
-            return Err(RetryAfter(state.first_quiet(now)));
-        }
+        let known = state.places.get(caller).and_then(|tools| tools.get(tool));
+        let place = match known {
+            Some(place) => *place,
+            None if state.counted() >= MAX_LOGS => return Err(RetryAfter(state.first_quiet(now))),
+            None => state.add(caller, tool),
+        };
         let number = state.next;
-        let log = state.logs.entry(pair.clone()).or_default();
-        forget_old(log, now);
+        let Some(Log { calls, .. }) = state.logs.get_mut(place) else { return Err(RetryAfter(MINUTE)) };
+        forget_old(calls, now);
         // Threads take the time before the lock, so it may run backwards a little here; the log stays sorted.
-        let now = log.back().map_or(now, |last| last.at.max(now));
+        let now = calls.back().map_or(now, |last| last.at.max(now));
         let hourly = limit.per_hour.min(MAX_CALLS_PER_HOUR);
-        let wait = wait(log, limit.per_minute, MINUTE, now).max(wait(log, hourly, HOUR, now));
+        let wait = wait(calls, limit.per_minute, MINUTE, now).max(wait(calls, hourly, HOUR, now));
         if let Some(wait) = wait {
-            if log.is_empty() {
-                state.logs.remove(&pair);
-            }
+            state.remove_if_empty(place);
             return Err(RetryAfter(wait));
         }
-        log.push_back(Entry { at: now, number });
+        calls.push_back(Entry { at: now, number });
         state.next += 1;
         drop(state);
-        Ok(Ticket { state: Arc::clone(&self.state), pair, number })
+        Ok(Ticket { state: Arc::clone(&self.state), place, number })
     }
 
     /// How many (caller, tool) pairs are counted at the moment.
     #[cfg(test)]
     fn counted_pairs(&self) -> usize {
-        lock(&self.state).logs.len()
+        lock(&self.state).counted()
     }
 }
 
@@ -107,35 +118,67 @@ impl Ticket {
     /// Gives the place back: the call never entered its lane.
     pub fn refund(self) {
         let mut state = lock(&self.state);
-        let Some(log) = state.logs.get_mut(&self.pair) else { return };
-        if let Ok(at) = log.binary_search_by_key(&self.number, |entry| entry.number) {
-            log.remove(at);
-        }
-        if log.is_empty() {
-            state.logs.remove(&self.pair);
+        let Some(Log { calls, .. }) = state.logs.get_mut(self.place) else { return };
+        if let Ok(at) = calls.binary_search_by_key(&self.number, |entry| entry.number) {
+            calls.remove(at);
+            state.remove_if_empty(self.place);
         }
     }
 }
 
 impl State {
+    /// How many pairs have a log.
+    fn counted(&self) -> usize {
+        self.logs.len() - self.free.len()
+    }
+
+    /// A log for a pair that has none; its place.
+    fn add(&mut self, caller: &str, tool: &str) -> usize {
+        let log = Log { caller: caller.to_owned(), tool: tool.to_owned(), calls: VecDeque::new() };
+        let place = self.free.pop().unwrap_or(self.logs.len());
+        match self.logs.get_mut(place) {
+            Some(free) => *free = log,
+            None => self.logs.push(log),
+        }
+        self.places.entry(caller.to_owned()).or_default().insert(tool.to_owned(), place);
+        place
+    }
+
+    /// Gives a log's place back if no call is in it.
+    fn remove_if_empty(&mut self, place: usize) {
+        let Some(log) = self.logs.get_mut(place).filter(|log| log.calls.is_empty()) else { return };
+        let Log { caller, tool, .. } = std::mem::take(log);
+        if let Some(tools) = self.places.get_mut(&caller)
+            && tools.get(&tool) == Some(&place)
+        {
+            tools.remove(&tool);
+            self.free.push(place);
+            if tools.is_empty() {
+                self.places.remove(&caller);
+            }
+        }
+    }
+
     /// Drops quiet logs, at most once a minute so that a call stays cheap.
     fn sweep(&mut self, now: Instant) {
         if self.swept.is_some_and(|last| now.saturating_duration_since(last) < MINUTE) {
             return;
         }
         self.swept = Some(now);
-        self.logs.retain(|_, log| {
-            forget_old(log, now);
-            !log.is_empty()
-        });
+        for place in 0..self.logs.len() {
+            if let Some(log) = self.logs.get_mut(place) {
+                forget_old(&mut log.calls, now);
+            }
+            self.remove_if_empty(place);
+        }
     }
 
     /// After how long the first of the logs will have been quiet for an hour.
     fn first_quiet(&self, now: Instant) -> Duration {
         let quiet =
-            |log: &VecDeque<Entry>| log.back().map(|last| (last.at + HOUR).saturating_duration_since(now));
+            |log: &Log| log.calls.back().map(|last| (last.at + HOUR).saturating_duration_since(now));
         // A log may have gone quiet since the last sweep; the next one comes within a minute.
-        self.logs.values().filter_map(quiet).min().unwrap_or(MINUTE).max(Duration::from_secs(1))
+        self.logs.iter().filter_map(quiet).min().unwrap_or(MINUTE).max(Duration::from_secs(1))
     }
 }
 

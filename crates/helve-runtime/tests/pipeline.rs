@@ -294,7 +294,7 @@ async fn a_result_names_the_sandbox_that_the_command_really_ran_in() {
     assert_eq!(runtime.sandbox().unwrap().layers, Vec::<String>::new());
     let result = runtime.call(Call::new("sh", json!({"command": "ls"}))).await;
     let really = SandboxReport { backend: "printer".into(), layers: vec!["ink".into()] };
-    assert_eq!(result.sandbox, Some(really));
+    assert_eq!(result.sandbox, Some(really.into()));
     assert!(journal(dir.path()).contains(r#""layers":["ink"]"#));
 }
 

@@ -96,6 +96,8 @@ struct Kept {
     /// What was sent, with what the journal had by then.
     sent: Vec<(String, usize)>,
     given_up: usize,
+    /// How many calls somebody holds.
+    held: usize,
     is_let_go: bool,
     waker: Option<Waker>,
     home: std::path::PathBuf,
@@ -116,7 +118,7 @@ fn reply(text: &str) -> Result<ServerReply, ToolError> {
         content: vec![Content::text(text)],
         structured: None,
         is_error: text == "fail",
-        sandbox: Some(SandboxReport { backend: "test".to_owned(), ..SandboxReport::default() }),
+        sandbox: Some(SandboxReport { backend: "test".to_owned(), ..SandboxReport::default() }.into()),
     })
 }
 
@@ -131,6 +133,7 @@ impl Servers for Server {
         let mut kept = self.0.lock().unwrap();
         let lines = if kept.home.as_os_str().is_empty() { 0 } else { journal(&kept.home).lines().count() };
         kept.sent.push((text.clone(), lines));
+        kept.held += 1;
         drop(kept);
         let until = (text == "slow").then(|| Instant::now() + Duration::from_secs(5));
         Box::new(Sent { of: (*self).clone(), text, until, is_done: false })
@@ -170,10 +173,9 @@ impl SentCall for Sent {
 
 impl Drop for Sent {
     fn drop(&mut self) {
-        if !self.is_done
-            && let Ok(mut kept) = self.of.0.lock()
-        {
-            kept.given_up += 1;
+        if let Ok(mut kept) = self.of.0.lock() {
+            kept.given_up += usize::from(!self.is_done);
+            kept.held -= 1;
         }
     }
 }
@@ -185,6 +187,10 @@ impl Server {
 
     fn given_up(&self) -> usize {
         self.0.lock().unwrap().given_up
+    }
+
+    fn held(&self) -> usize {
+        self.0.lock().unwrap().held
     }
 
     fn let_go(&self) {
@@ -382,6 +388,30 @@ async fn a_call_that_is_taken_back_is_recorded_and_the_server_is_told() {
     assert_eq!(gone.calls(calls(&["never"])).len(), 1);
     drop(gone);
     assert_eq!((server.given_up(), outcomes()), (4, vec![json!("cancelled"); 4]));
+}
+
+/// That takes a moment, which nobody should have to wait for who waits for a result.
+#[tokio::test]
+async fn a_call_is_let_go_of_once_its_result_was_passed_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (runtime, server) = runtime(dir.path(), "", Relay::read_only());
+    let mut at_once = runtime.at_once(by_one());
+    let mut one = || {
+        numbers(at_once.calls(calls(&["a"])));
+        assert_eq!(at_once.poll(&mut Poller::from_waker(Waker::noop())).len(), 1);
+        assert_eq!(server.held(), 1, "those before it are let go of");
+    };
+    one();
+    one();
+    at_once.settle();
+    assert_eq!(server.held(), 0);
+    numbers(at_once.calls(calls(&["gone"])));
+    assert_eq!(at_once.poll(&mut Poller::from_waker(Waker::noop())).len(), 1);
+    assert_eq!(server.held(), 0, "what did not come to its end is taken back at once");
+    numbers(at_once.calls(calls(&["a"])));
+    at_once.poll(&mut Poller::from_waker(Waker::noop()));
+    drop(at_once);
+    assert_eq!(server.held(), 0);
 }
 
 #[tokio::test]

@@ -178,7 +178,7 @@ async fn a_tool_reaches_the_server_that_its_permit_names_and_no_other() {
         content: vec![Content::text("from \x1b[31mthere"), Content::audio("AAAA", "audio/wav")],
         structured: Some(json!({"n": 1, "s": "a\u{202e}b"})),
         is_error: false,
-        sandbox: Some(SandboxReport { backend: "test".to_owned(), ..SandboxReport::default() }),
+        sandbox: Some(SandboxReport { backend: "test".to_owned(), ..SandboxReport::default() }.into()),
     };
     let run = async |tool: common::Fake| {
         let servers = Arc::new(Told(reply.clone()));

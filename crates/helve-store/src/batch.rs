@@ -212,7 +212,7 @@ impl Members<'_> {
     }
 
     /// What is canonical JSON already.
-    pub fn json(&mut self, key: Key, json: &'static str) {
+    pub fn json(&mut self, key: Key, json: &str) {
         self.name(key);
         self.out.extend_from_slice(json.as_bytes());
     }

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
-use helve_core::{ErrorKind, QuestionKind, SandboxReport, ServerCall, ServerReply, ToolError};
+use helve_core::{ErrorKind, QuestionKind, SharedReport, ServerCall, ServerReply, ToolError};
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest, InputRequest,
     InputRequiredResult, InputResponses, PaginatedRequestParams, ProgressToken, RequestId, ServerResult,
@@ -55,7 +55,7 @@ pub(crate) enum CallFailure {
 
 impl Connection {
     /// The sandbox that its process runs in.
-    pub(crate) fn sandbox(&self) -> Option<SandboxReport> {
+    pub(crate) fn sandbox(&self) -> Option<SharedReport> {
         self.process.as_ref().map(Process::sandbox)
     }
 
@@ -215,12 +215,12 @@ impl Connection {
         call: &ServerCall,
         underway: &Underway,
     ) -> Result<(Asked, Pending<C>), ServiceError> {
-        let begin = |token: &ProgressToken, id: &RequestId| {
-            of.face().calls().begin(token.clone(), id.clone(), underway.clone());
+        let begin = |token: ProgressToken, id: RequestId| {
+            of.face().calls().begin(token, id, underway.clone());
         };
         let asked = straight.send(call, begin)?;
-        let (id, token) = (asked.id(), asked.token());
-        Ok((asked, Pending { of, id, token, is_done: false }))
+        let id = asked.id();
+        Ok((asked, Pending { of, id, is_done: false }))
     }
 
     /// One request of a call.
@@ -239,8 +239,8 @@ impl Connection {
             Err(error) => return Err(self.call_failure(&call.tool, &error).await),
         };
         let (id, token) = (handle.id.clone(), handle.progress_token.clone());
-        self.face().calls().begin(token.clone(), id.clone(), underway.clone());
-        let pending = Pending { of: self, id, token, is_done: false };
+        self.face().calls().begin(token, id.clone(), underway.clone());
+        let pending = Pending { of: self, id, is_done: false };
         let answer = async { (&mut handle.rx).await.unwrap_or(Err(ServiceError::TransportClosed)) };
         self.awaited(call, pending, answer, underway, from, within).await
     }
@@ -353,7 +353,6 @@ fn challenge_of(error: &ServiceError) -> Option<String> {
 pub(super) struct Pending<C: Deref<Target = Connection>> {
     of: C,
     id: RequestId,
-    token: ProgressToken,
     pub(super) is_done: bool,
 }
 
@@ -383,7 +382,7 @@ impl<C: Deref<Target = Connection>> Pending<C> {
 
 impl<C: Deref<Target = Connection>> Drop for Pending<C> {
     fn drop(&mut self) {
-        self.of.face().calls().end(&self.token, &self.id);
+        self.of.face().calls().end(&self.id);
         if !self.is_done {
             self.give_up("the call was given up");
         }

@@ -1,13 +1,13 @@
 //! A server's result as blocks of ours. Nothing is dropped: a block that has no counterpart becomes text.
 
 use helve_core::output::About;
-use helve_core::{Content, SandboxReport, ServerReply};
+use helve_core::{Content, SharedReport, ServerReply};
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde::Serialize;
 use serde_json::Value;
 
 /// A whole result, from a server in this sandbox.
-pub(crate) fn reply(result: CallToolResult, sandbox: Option<SandboxReport>) -> ServerReply {
+pub(crate) fn reply(result: CallToolResult, sandbox: Option<SharedReport>) -> ServerReply {
     ServerReply {
         content: result.content.into_iter().map(block).collect(),
         structured: result.structured_content,

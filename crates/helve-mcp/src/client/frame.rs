@@ -24,6 +24,7 @@ use super::failure::Broken;
 use super::inlet::Inlet;
 use super::straight::{Straight, Waiting, Way};
 use crate::ends::Source;
+use crate::scan::Scan;
 
 /// How much is read at once.
 const CHUNK: usize = 64 << 10;
@@ -62,6 +63,11 @@ impl<R: Source> Lines<R> {
     /// What a line may have.
     pub(crate) fn cap(&self) -> usize {
         self.cap
+    }
+
+    /// Whether the next line is held already.
+    pub(crate) fn has_line(&self) -> bool {
+        memchr::memchr(b'\n', self.held.get(self.looked..).unwrap_or_default()).is_some()
     }
 
     /// The next line.
@@ -139,42 +145,65 @@ pub(crate) fn read(line: &[u8]) -> Said {
     }
 }
 
-/// An answer with texts alone, read in one go.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct OnlyText<'t> {
-    jsonrpc: &'t str,
-    id: RequestId,
-    #[serde(borrow)]
-    result: Texts<'t>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Texts<'t> {
-    #[serde(borrow)]
-    content: Vec<Text<'t>>,
-    is_error: Option<bool>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Text<'t> {
-    r#type: &'t str,
-    text: String,
-}
-
-impl OnlyText<'_> {
-    fn message(self) -> Option<ServerJsonRpcMessage> {
-        let OnlyText { jsonrpc, id, result } = self;
-        if jsonrpc != "2.0" || result.content.iter().any(|block| block.r#type != "text") {
-            return None;
+/// An answer with texts alone, as nearly all are written.
+fn only_texts(line: &[u8]) -> Option<ServerJsonRpcMessage> {
+    let mut scan = Scan::new(line);
+    let (mut id, mut version, mut read) = (None, None, None);
+    scan.byte(b'{')?;
+    loop {
+        match scan.name()? {
+            b"jsonrpc" if version.is_none() => version = Some(scan.text()?),
+            b"id" if id.is_none() => id = Some(scan.number()?),
+            b"result" if read.is_none() => read = Some(texts(&mut scan)?),
+            _ => return None,
         }
-        let mut read = CallToolResult::default();
-        read.result_type = None;
-        read.content = result.content.into_iter().map(|block| ContentBlock::text(block.text)).collect();
-        read.is_error = result.is_error;
-        Some(ServerJsonRpcMessage::response(ServerResult::CallToolResult(read), id))
+        if scan.is_last()? {
+            break;
+        }
+    }
+    let is_answer = version == Some(b"2.0".as_slice()) && scan.is_over();
+    let result = ServerResult::CallToolResult(read.filter(|_| is_answer)?);
+    Some(ServerJsonRpcMessage::response(result, RequestId::Number(id?)))
+}
+
+fn texts(scan: &mut Scan<'_>) -> Option<CallToolResult> {
+    let (mut content, mut is_error) = (None, None);
+    scan.byte(b'{')?;
+    loop {
+        match scan.name()? {
+            b"content" if content.is_none() => content = Some(blocks(scan)?),
+            b"isError" if is_error.is_none() => is_error = Some(scan.bool()?),
+            _ => return None,
+        }
+        if scan.is_last()? {
+            break;
+        }
+    }
+    let mut read = CallToolResult::default();
+    (read.result_type, read.content, read.is_error) = (None, content?, is_error);
+    Some(read)
+}
+
+fn blocks(scan: &mut Scan<'_>) -> Option<Vec<ContentBlock>> {
+    let mut blocks = Vec::new();
+    scan.byte(b'[')?;
+    loop {
+        scan.byte(b'{')?;
+        let (mut kind, mut text) = (None, None);
+        loop {
+            match scan.name()? {
+                b"type" if kind.is_none() => kind = Some(scan.text()?),
+                b"text" if text.is_none() => text = Some(scan.string()?),
+                _ => return None,
+            }
+            if scan.is_last()? {
+                break;
+            }
+        }
+        blocks.push(ContentBlock::text(text.filter(|_| kind == Some(b"text".as_slice()))?));
+        if scan.is_last_item()? {
+            return Some(blocks);
+        }
     }
 }
 
@@ -205,7 +234,7 @@ struct OfACall {
 /// The result of a call, which most lines are, read straight. The general way reads a line into a copy and tries it as every
 /// other kind of result first, which takes several times as long and comes to the same.
 fn of_a_call(text: &str) -> Option<ServerJsonRpcMessage> {
-    if let Some(answer) = serde_json::from_str::<OnlyText<'_>>(text).ok().and_then(OnlyText::message) {
+    if let Some(answer) = only_texts(text.as_bytes()) {
         return Some(answer);
     }
     let Plain { jsonrpc, id, result } = serde_json::from_str(text).ok()?;

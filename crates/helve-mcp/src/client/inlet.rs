@@ -85,6 +85,11 @@ impl Readers {
         }
     }
 
+    /// Whether a call is the one that reads.
+    fn reads(&self, number: i64) -> bool {
+        matches!(lock(&self.0).of_call, Some((reader, _)) if reader == number)
+    }
+
     /// A call does not read any more. If there may be something to read, the loop does.
     fn leave(&self, number: i64, may_be_more: bool) {
         let mut wakers = lock(&self.0);
@@ -168,34 +173,41 @@ impl Inlet {
         }
     }
 
-    /// Reads for a call, unless somebody does; its answer, if that was there.
+    /// Reads for a call, unless somebody does; its answer, if that was there. The call reads for all until it [leaves](Inlet::leave).
     pub(super) fn read_for(&self, number: i64, poller: &Context<'_>) -> Option<Answered> {
         if !self.readers.enter(number, poller.waker()) {
             return None;
         }
-        let mut own = None;
-        let is_the_loops = {
-            let mut reading = lock(&self.reading);
-            let mut by_reader = Context::from_waker(&self.wakes);
-            loop {
-                if reading.kept.is_some() {
-                    break true;
-                }
-                match reading.poll_message(&mut by_reader) {
-                    Poll::Pending => break false,
-                    Poll::Ready(None) => break true,
-                    Poll::Ready(Some(message)) => match self.waiting.hand(message, Some(number)) {
-                        Handed::Own(answer) => own = Some(*answer),
-                        Handed::Over => {}
-                        Handed::Back(message) => reading.kept = Some(*message),
-                    },
-                }
-            }
-        };
-        if is_the_loops || own.is_some() {
-            self.readers.leave(number, is_the_loops);
+        let (own, is_the_loops) = self.read_on(number);
+        if is_the_loops {
+            self.readers.leave(number, true);
         }
         own
+    }
+
+    /// Reads what is there: the answer of the call that reads, and whether what comes next is the loop's. What may stand behind an
+    /// answer can wait until the answer is on its way.
+    fn read_on(&self, number: i64) -> (Option<Answered>, bool) {
+        let mut own = None;
+        let mut reading = lock(&self.reading);
+        let mut by_reader = Context::from_waker(&self.wakes);
+        loop {
+            if reading.kept.is_some() {
+                return (own, true);
+            }
+            if own.is_some() && !reading.lines.has_line() {
+                return (own, false);
+            }
+            match reading.poll_message(&mut by_reader) {
+                Poll::Pending => return (own, false),
+                Poll::Ready(None) => return (own, true),
+                Poll::Ready(Some(message)) => match self.waiting.hand(message, Some(number)) {
+                    Handed::Own(answer) => own = Some(*answer),
+                    Handed::Over => {}
+                    Handed::Back(message) => reading.kept = Some(*message),
+                },
+            }
+        }
     }
 
     /// Whether nothing is the loop's to take before calls can read on.
@@ -208,9 +220,12 @@ impl Inlet {
         self.told.load(Ordering::Relaxed)
     }
 
-    /// A call waits no longer.
+    /// A call waits no longer. If it read for all, it sees to what has come meanwhile, and whoever comes next is woken by more.
     pub(super) fn leave(&self, number: i64) {
-        self.readers.leave(number, false);
+        if self.readers.reads(number) {
+            let (_, is_the_loops) = self.read_on(number);
+            self.readers.leave(number, is_the_loops);
+        }
     }
 
     /// Nobody reads any more, and whoever waits hears that.
@@ -340,6 +355,31 @@ mod tests {
                 drop(asked);
                 server.write_all(line.as_bytes()).await.unwrap();
             }
+            let heard = soon(in_loop).await.unwrap().unwrap();
+            assert_eq!(serde_json::to_value(heard).unwrap(), note("n"), "{woken}");
+        }
+    }
+
+    /// Whoever polls a call has its answer before what comes behind it is read, and holds nobody up once the call is dropped.
+    #[tokio::test]
+    async fn what_comes_behind_an_answer_is_read_when_its_call_is_dropped() {
+        for woken in [false, true] {
+            let mut rig = rig();
+            let (mut one, mut two) = (rig.ask(), rig.ask());
+            let mut streams = rig.streams;
+            let in_loop = tokio::spawn(async move { streams.receive().await });
+            let lines = [answer(&one, "one"), answer(&two, "two"), note("n")].map(|line| format!("{line}\n"));
+            rig.server.write_all(lines[0].as_bytes()).await.unwrap();
+            soon(std::future::poll_fn(|poller| one.poll_answer(poller))).await.unwrap();
+            if woken {
+                rig.server.write_all(lines[1..].concat().as_bytes()).await.unwrap();
+                assert!(is_pending(std::future::poll_fn(|poller| two.poll_answer(poller))).await);
+                drop(one);
+            } else {
+                drop(one);
+                rig.server.write_all(lines[1..].concat().as_bytes()).await.unwrap();
+            }
+            assert_eq!(said(&mut two).await, "two", "{woken}");
             let heard = soon(in_loop).await.unwrap().unwrap();
             assert_eq!(serde_json::to_value(heard).unwrap(), note("n"), "{woken}");
         }

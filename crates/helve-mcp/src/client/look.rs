@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use helve_core::{SandboxReport, ToolError};
+use helve_core::{SharedReport, ToolError};
 use serde_json::Value;
 
 use super::definition::{Definition, Rejected};
@@ -68,7 +68,7 @@ pub struct ServerLook {
     /// How long it took to start.
     pub opened_in: Duration,
     /// The sandbox that it runs in; none for an address.
-    pub sandbox: Option<SandboxReport>,
+    pub sandbox: Option<SharedReport>,
     /// Its tools.
     pub tools: Vec<ToolLook>,
     /// Those that are left out.

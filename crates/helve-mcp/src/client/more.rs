@@ -5,7 +5,7 @@
 
 use helve_core::harmless::is_harmless;
 use helve_core::{
-    Content, EmbeddedResource, SandboxReport, ServerAct, ServerCall, ServerReply, ServerSpec, ToolSpec,
+    Content, EmbeddedResource, SharedReport, ServerAct, ServerCall, ServerReply, ServerSpec, ToolSpec,
 };
 use rmcp::model::{
     ClientRequest, GetPromptRequest, GetPromptRequestParams, ListPromptsRequest,
@@ -115,7 +115,7 @@ pub(super) fn request(call: &ServerCall) -> Option<(ClientRequest, Asked)> {
 pub(super) fn reply(
     asked: Asked,
     answer: ServerResult,
-    sandbox: Option<SandboxReport>,
+    sandbox: Option<SharedReport>,
 ) -> Option<ServerReply> {
     let mut answer = match answer {
         ServerResult::CustomResult(answer) => answer.0,

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use helve_core::servers::StdioServer;
-use helve_core::{Attach, Cancel, CancelHandle, Ended, Exit, SandboxReport, ShellBackend, ToolError};
+use helve_core::{Attach, Cancel, CancelHandle, Ended, Exit, SharedReport, ShellBackend, ToolError};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::{self, Receiver, Sender};
 use tokio::sync::{mpsc, watch};
@@ -31,7 +31,7 @@ pub(crate) struct Process {
     ended: watch::Receiver<Option<Result<Ended, ToolError>>>,
     backend: Arc<dyn ShellBackend>,
     /// What the sandbox says of itself, once somebody has asked.
-    report: OnceLock<SandboxReport>,
+    report: OnceLock<SharedReport>,
     tail: Arc<Mutex<VecDeque<u8>>>,
     /// Closed once standard error was read to its end.
     heard: watch::Receiver<()>,
@@ -116,8 +116,8 @@ async fn keep_complaints(
 
 impl Process {
     /// The sandbox that it runs in. Asked of a process that runs: what confines it stays as it is.
-    pub(crate) fn sandbox(&self) -> SandboxReport {
-        self.report.get_or_init(|| self.backend.report()).clone()
+    pub(crate) fn sandbox(&self) -> SharedReport {
+        self.report.get_or_init(|| self.backend.report().into()).clone()
     }
 
     /// Why it ended, if it did or does so soon: an error of the sandbox, or how it ended and what it said last.

@@ -1,7 +1,6 @@
 //! What a server asks of this end: words of a model, a person's answer, the roots. Each only if the owner lets this server
 //! ask it, at a rate, and of the one who made the call that it belongs to.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -110,40 +109,45 @@ impl Drop for Open<'_> {
     }
 }
 
-/// The calls under way at one connection, by what a message of the server can name them with.
+/// The calls under way at one connection, with what a message of the server can name them with. They are few: no more than there
+/// are workers.
 #[derive(Default)]
-pub(crate) struct Calls {
-    by_token: HashMap<ProgressToken, Underway>,
-    by_request: HashMap<RequestId, Underway>,
+pub(crate) struct Calls(Vec<Named>);
+
+struct Named {
+    token: ProgressToken,
+    request: RequestId,
+    call: Underway,
 }
 
 impl Calls {
     pub(crate) fn begin(&mut self, token: ProgressToken, request: RequestId, call: Underway) {
-        self.by_token.insert(token, call.clone());
-        self.by_request.insert(request, call);
+        self.0.push(Named { token, request, call });
     }
 
-    pub(crate) fn end(&mut self, token: &ProgressToken, request: &RequestId) {
-        self.by_token.remove(token);
-        self.by_request.remove(request);
+    pub(crate) fn end(&mut self, request: &RequestId) {
+        self.0.retain(|named| named.request != *request);
     }
 
     pub(crate) fn of_token(&self, token: &ProgressToken) -> Option<Underway> {
-        self.by_token.get(token).cloned()
+        self.0.iter().find(|named| named.token == *token).map(|named| named.call.clone())
     }
 
     /// The call that a question belongs to: the one that is named, or the only one. Where several calls of somebody are under
     /// way and none is named, nobody is asked: one caller's question is not another's, nor is one call's time.
     pub(crate) fn of_question(&self, named: Option<&RequestId>) -> Option<Underway> {
         match named {
-            Some(named) => self.by_request.get(named).cloned(),
-            None => self.of_all().filter(|call| call.peer.is_none() || self.by_request.len() == 1),
+            Some(request) => {
+                let of_request = self.0.iter().find(|named| named.request == *request);
+                of_request.map(|named| named.call.clone())
+            }
+            None => self.of_all().filter(|call| call.peer.is_none() || self.0.len() == 1),
         }
     }
 
     /// A call of the one who makes all of them.
     pub(crate) fn of_all(&self) -> Option<Underway> {
-        let mut calls = self.by_request.values();
+        let mut calls = self.0.iter().map(|named| &named.call);
         let first = calls.next()?;
         let same = |other: &Underway| match (&first.peer, &other.peer) {
             (Some(one), Some(two)) => Arc::ptr_eq(one, two),

@@ -5,19 +5,17 @@
 //! requests begin where those of the loop never come to. Everything else about a call (its progress, the server's questions,
 //! taking it back) is the loop's, as ever.
 
-use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
 use helve_core::ServerCall;
+use helve_core::json_text::{write_string, write_u64};
 use rmcp::ServiceError;
 use rmcp::model::{
     JsonRpcMessage, NumberOrString, ProgressToken, RequestId, ServerJsonRpcMessage, ServerResult,
 };
-use serde::Serialize;
-use serde_json::{Map, Value};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -26,6 +24,9 @@ use super::inlet::Inlet;
 
 /// The first number. The loop counts from nothing, and has little else to ask than to list; some servers take 32 bits.
 const FIRST: i64 = 1 << 30;
+
+/// Room for the request of most calls.
+const USUAL_LINE: usize = 256;
 
 /// So often everybody else has a turn before an answer goes out that is not all the server has said.
 const TURNS: usize = 2;
@@ -51,7 +52,8 @@ pub(super) struct Waiting(Mutex<Calls>);
 
 #[derive(Default)]
 struct Calls {
-    by_number: HashMap<i64, oneshot::Sender<Answered>>,
+    /// By the numbers of their requests. They are few.
+    by_number: Vec<(i64, oneshot::Sender<Answered>)>,
     /// Nothing is read any more.
     is_over: bool,
 }
@@ -64,30 +66,6 @@ pub(super) enum Handed {
     Over,
     /// It is no answer to a call.
     Back(Box<ServerJsonRpcMessage>),
-}
-
-#[derive(Serialize)]
-struct Frame<'c> {
-    jsonrpc: &'static str,
-    id: i64,
-    method: &'static str,
-    params: Params<'c>,
-}
-
-#[derive(Serialize)]
-struct Params<'c> {
-    /// Only for who listens: a server has the less to read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    _meta: Option<Meta>,
-    name: &'c str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    arguments: Option<&'c Map<String, Value>>,
-}
-
-#[derive(Serialize)]
-struct Meta {
-    #[serde(rename = "progressToken")]
-    progress_token: i64,
 }
 
 /// A call that was sent. Dropped, nobody waits for its answer any more.
@@ -111,17 +89,10 @@ impl Straight {
     pub(crate) fn send(
         &self,
         call: &ServerCall,
-        begin: impl FnOnce(&ProgressToken, &RequestId),
+        begin: impl FnOnce(ProgressToken, RequestId),
     ) -> Result<Asked, ServiceError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let params = Params {
-            _meta: call.progress.is_heard().then_some(Meta { progress_token: number }),
-            name: &call.tool,
-            arguments: call.args.as_object(),
-        };
-        let frame = Frame { jsonrpc: "2.0", id: number, method: "tools/call", params };
-        let mut line = serde_json::to_vec(&frame).map_err(|_| ServiceError::UnexpectedResponse)?;
-        line.push(b'\n');
+        let line = line(number, call).map_err(|_| ServiceError::UnexpectedResponse)?;
         let (to, answer) = oneshot::channel();
         let (waiting, inlet) = (Arc::clone(&self.waiting), Arc::clone(&self.inlet));
         let told = inlet.told();
@@ -129,7 +100,7 @@ impl Straight {
         if !self.waiting.add(number, to) {
             return Err(ServiceError::TransportClosed);
         }
-        begin(&asked.token(), &asked.id());
+        begin(asked.token(), asked.id());
         self.write(number, line);
         Ok(asked)
     }
@@ -137,11 +108,26 @@ impl Straight {
     /// Writes a line, at once where the server reads. Where it does not, the rest is written by a task of its own: whoever calls
     /// may give up, and half a line must not stay.
     fn write(&self, number: i64, line: Vec<u8>) {
+        let mut poller = Context::from_waker(Waker::noop());
+        let mut held = Arc::clone(&self.way).try_lock_owned().ok();
+        let mut from = 0;
+        if let Some(Some(way)) = held.as_deref_mut()
+            && let Poll::Ready(Ok(count)) = Pin::new(&mut *way).poll_write(&mut poller, &line)
+        {
+            from = count;
+            if from == line.len() && matches!(Pin::new(way).poll_flush(&mut poller), Poll::Ready(Ok(()))) {
+                return;
+            }
+        }
         let (way, waiting) = (Arc::clone(&self.way), Arc::clone(&self.waiting));
         let mut writing = Box::pin(async move {
-            let mut way = way.lock().await;
+            let mut way = match held {
+                Some(way) => way,
+                None => way.lock_owned().await,
+            };
+            let rest = line.get(from..).unwrap_or_default();
             let written = match way.as_mut() {
-                Some(way) => way.write_all(&line).await.is_ok() && way.flush().await.is_ok(),
+                Some(way) => way.write_all(rest).await.is_ok() && way.flush().await.is_ok(),
                 None => false,
             };
             if !written {
@@ -149,11 +135,33 @@ impl Straight {
                 waiting.forget(number);
             }
         });
-        let mut poller = Context::from_waker(Waker::noop());
         if writing.as_mut().poll(&mut poller).is_pending() {
             tokio::spawn(writing);
         }
     }
+}
+
+/// A request, as it is written.
+fn line(number: i64, call: &ServerCall) -> serde_json::Result<Vec<u8>> {
+    let number = number.unsigned_abs();
+    let mut line = Vec::with_capacity(USUAL_LINE);
+    line.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    write_u64(&mut line, number);
+    line.extend_from_slice(br#","method":"tools/call","params":{"#);
+    // Only for who listens: a server has the less to read.
+    if call.progress.is_heard() {
+        line.extend_from_slice(br#""_meta":{"progressToken":"#);
+        write_u64(&mut line, number);
+        line.extend_from_slice(b"},");
+    }
+    line.extend_from_slice(br#""name":"#);
+    write_string(&mut line, &call.tool);
+    if let Some(arguments) = call.args.as_object() {
+        line.extend_from_slice(br#","arguments":"#);
+        serde_json::to_writer(&mut line, arguments)?;
+    }
+    line.extend_from_slice(b"}}\n");
+    Ok(line)
 }
 
 impl Waiting {
@@ -165,13 +173,19 @@ impl Waiting {
     fn add(&self, number: i64, to: oneshot::Sender<Answered>) -> bool {
         let mut calls = self.calls();
         if !calls.is_over {
-            calls.by_number.insert(number, to);
+            calls.by_number.push((number, to));
         }
         !calls.is_over
     }
 
     fn forget(&self, number: i64) {
-        self.calls().by_number.remove(&number);
+        self.take(number);
+    }
+
+    fn take(&self, number: i64) -> Option<oneshot::Sender<Answered>> {
+        let mut calls = self.calls();
+        let at = calls.by_number.iter().position(|(own, _)| *own == number)?;
+        Some(calls.by_number.swap_remove(at).1)
     }
 
     /// Hands an answer to who waits for it; gives back what is something else, and what the call `own` waits for.
@@ -188,7 +202,7 @@ impl Waiting {
             None => None,
         };
         let waits = number.filter(|number| *number >= FIRST).and_then(|number| {
-            let waits = self.calls().by_number.remove(&number);
+            let waits = self.take(number);
             waits.map(|waits| (waits, own == Some(number)))
         });
         let Some((waits, is_own)) = waits else { return Handed::Back(Box::new(message)) };
@@ -222,7 +236,8 @@ impl Asked {
         ProgressToken(NumberOrString::Number(self.number))
     }
 
-    /// The answer, if it is there. What the server said before it on behalf of the call comes first: the loop hands each of that to
+    /// The answer, if it is there; who has it drops this soon, because what comes behind it may be read by nobody else until then.
+    /// What the server said before it on behalf of the call comes first: the loop hands each of that to
     /// a task, and those have their turn before the answer is given out.
     pub(crate) fn poll_answer(&mut self, poller: &mut Context<'_>) -> Poll<Answered> {
         if self.late.is_none() {
@@ -230,6 +245,7 @@ impl Asked {
             if self.inlet.told() == self.told {
                 return Poll::Ready(answer);
             }
+            self.inlet.leave(self.number);
             let turns = async {
                 for _ in 0..TURNS {
                     tokio::task::yield_now().await;
@@ -259,7 +275,9 @@ impl Asked {
 
     /// The answer; waits for it.
     pub(crate) async fn answer(&mut self) -> Answered {
-        std::future::poll_fn(|poller| self.poll_answer(poller)).await
+        let answer = std::future::poll_fn(|poller| self.poll_answer(poller)).await;
+        self.inlet.leave(self.number);
+        answer
     }
 }
 
@@ -267,5 +285,54 @@ impl Drop for Asked {
     fn drop(&mut self) {
         self.waiting.forget(self.number);
         self.inlet.leave(self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake::call;
+    use super::super::frame::{Ending, Streams};
+    use super::*;
+    use helve_core::{CallId, Progress};
+    use pretty_assertions::assert_eq;
+    use serde_json::{Value, json};
+    use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+    #[test]
+    fn a_request_is_what_the_protocol_has() {
+        let (heard, _listens) = tokio::sync::mpsc::channel(1);
+        for (name, args) in [("t", json!({"a": [1, "\n"]})), ("q\"\u{1}", json!({})), ("none", Value::Null)] {
+            for progress in [None, Some(heard.clone())] {
+                let mut call = call("s", name, args.clone());
+                call.progress = Progress::new(CallId::from_parts(1, 1), progress);
+                let mut expected = json!({"jsonrpc": "2.0", "id": FIRST, "method": "tools/call", "params": {"name": name}});
+                if call.progress.is_heard() {
+                    expected["params"]["_meta"] = json!({"progressToken": FIRST});
+                }
+                if args.is_object() {
+                    expected["params"]["arguments"] = args.clone();
+                }
+                let line = String::from_utf8(line(FIRST, &call).unwrap()).unwrap();
+                let text = line.strip_suffix('\n').filter(|text| !text.contains('\n')).unwrap();
+                assert_eq!(serde_json::from_str::<Value>(text).unwrap(), expected);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn lines_stay_whole_and_in_their_order_where_the_server_reads_slowly() {
+        let ((_said, ours), (server, to)) = (tokio::io::duplex(64), tokio::io::duplex(7));
+        let streams = Streams::new(ours, to, 1 << 20, Ending::default());
+        let send = |number: i64| {
+            let call = call("s", "t", json!({"number": number, "text": "x".repeat(200)}));
+            streams.straight().send(&call, |_, _| ()).unwrap()
+        };
+        let _under_way: Vec<Asked> = (0..20).map(send).collect();
+        let mut lines = BufReader::new(server).lines();
+        for number in 0..20 {
+            let line = lines.next_line().await.unwrap().unwrap();
+            let said: Value = serde_json::from_str(&line).unwrap();
+            assert_eq!(said["params"]["arguments"]["number"], number);
+        }
     }
 }

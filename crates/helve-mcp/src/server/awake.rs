@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// For so long it is looked again.
 const MOMENT: Duration = Duration::from_micros(100);
 /// So long it is looked at a stretch.
-const STRETCH: Duration = Duration::from_micros(250);
+const STRETCH: Duration = Duration::from_millis(1);
 /// Whoever was kept from looking for so long is not alone here.
 const KEPT_OFF: Duration = Duration::from_millis(1);
 /// For so long nobody tries again then: at first, and each time twice as long, up to the longest.

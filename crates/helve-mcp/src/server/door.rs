@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Context;
 
 use helve_core::{BoxFuture, Call, CallResult, Cancel, CancelHandle, ErrorKind};
-use rmcp::model::{ErrorData, Extensions, ProgressToken, RequestId};
+use rmcp::model::{ErrorData, Extensions, NumberOrString, ProgressToken, RequestId};
 use rmcp::{Peer, RoleServer};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::aside::Aside;
 use super::exchange::{self, Takes, Way, converse};
@@ -82,7 +82,7 @@ impl Door {
         let mut of = Vec::with_capacity(asked.len());
         let call = |Asked { id, tool, args, .. }| {
             of.push((id.clone(), listing.declares(&tool)));
-            Call { id: Some(json!(id)), ..Call::new(tool, Value::Object(args)) }
+            Call { id: Some(value_of(&id)), ..Call::new(tool, Value::Object(args)) }
         };
         let mut stands = lock(calls).calls(asked.into_iter().map(call).collect()).into_iter();
         let (mut answers, mut sent, mut waiting) = (Vec::with_capacity(of.len()), Vec::new(), Vec::new());
@@ -122,6 +122,13 @@ impl Door {
         any
     }
 
+    /// What is left to do for calls whose answers are on their way.
+    pub(super) fn settle(&self) {
+        if let Some(together) = self.at_once.get().and_then(Option::as_ref) {
+            lock(&together.calls).settle();
+        }
+    }
+
     /// Whether polling sees every answer to a call that was sent as soon as it has come.
     pub(super) fn sees(&self) -> bool {
         let together = self.at_once.get().and_then(Option::as_ref);
@@ -156,7 +163,7 @@ impl Door {
         let answer = match self.face.served(&Extensions::new(), false) {
             Err(refused) => Err(refused),
             Ok(served) => {
-                let call = Call { id: Some(json!(id)), ..Call::new(tool, Value::Object(args)) };
+                let call = Call { id: Some(value_of(&id)), ..Call::new(tool, Value::Object(args)) };
                 let (client, never) = ((self.client.clone(), beside), std::future::pending());
                 let (result, _, declared) =
                     served.call(call, client, self.with(token), Way::Session, cancel, never).await;
@@ -185,6 +192,13 @@ impl Door {
     fn with(&self, token: Option<ProgressToken>) -> exchange::With<'_> {
         let least = Some(*lock(&self.face.least));
         exchange::With { peer: &self.peer, token, takes: self.takes, least }
+    }
+}
+
+fn value_of(id: &RequestId) -> Value {
+    match id {
+        NumberOrString::Number(number) => Value::from(*number),
+        NumberOrString::String(text) => Value::from(&**text),
     }
 }
 

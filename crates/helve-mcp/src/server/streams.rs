@@ -147,12 +147,13 @@ where
                 self.under_way.remove(&id);
                 self.awake.happened();
             }
-            if let Some(door) = self.door.get()
-                && door.poll_sent(&mut self.sent, &self.outbox, poller)
-            {
+            let door = self.door.get();
+            let answered = door.filter(|door| door.poll_sent(&mut self.sent, &self.outbox, poller));
+            let sent = self.outbox.poll_send(poller);
+            if let Some(door) = answered {
+                door.settle();
                 self.awake.happened();
             }
-            let sent = self.outbox.poll_send(poller);
             let is_full = self.outbox.is_full();
             if has_more && !is_full {
                 continue;

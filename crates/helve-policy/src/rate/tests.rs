@@ -50,6 +50,18 @@ fn a_refund_frees_the_place_and_the_memory() {
 }
 
 #[test]
+fn a_ticket_whose_place_is_anothers_by_now_gives_nothing_back() {
+    let (limiter, start) = (RateLimiter::new(), Instant::now());
+    let old = limiter.reserve("a", "x", limit(1, 1), start).unwrap();
+    let later = start + HOUR;
+    // The log of the first is forgotten, and its place taken.
+    let _kept = limiter.reserve("b", "y", limit(1, 1), later).unwrap();
+    old.refund();
+    assert!(limiter.reserve("b", "y", limit(1, 1), later).is_err());
+    assert_eq!(limiter.counted_pairs(), 1);
+}
+
+#[test]
 fn a_dropped_ticket_stays_counted() {
     let (limiter, now) = (RateLimiter::new(), Instant::now());
     drop(limiter.reserve("a", "x", limit(1, 1), now));

@@ -12,7 +12,7 @@ mod sent;
 
 use std::sync::Arc;
 
-use helve_core::{Call, CallResult, Lane, Peer, ToolError, ToolOrigin};
+use helve_core::{Call, CallResult, Lane, Peer, SentCall, ToolError, ToolOrigin};
 use helve_policy::HookEvent;
 use helve_store::After;
 
@@ -34,6 +34,8 @@ pub struct AtOnce {
     /// The other end, as tools see it.
     peer: Option<Arc<dyn Peer>>,
     sent: SentCalls,
+    /// Those that have ended, until they are let go of.
+    spent: Vec<Box<dyn SentCall>>,
     queue: Queue,
     /// Whether the journal is kept after an append.
     stays: bool,
@@ -225,7 +227,8 @@ impl AtOnce {
     pub(crate) fn new(pipeline: Arc<Pipeline>, side: Side) -> AtOnce {
         let peer = side.peer.as_ref().map(|peer| pipeline.executor.governed(peer));
         let sent = SentCalls::new(&side.cancel);
-        AtOnce { pipeline, side: Arc::new(side), peer, sent, queue: Queue::default(), stays: false }
+        let (spent, queue) = (Vec::new(), Queue::default());
+        AtOnce { pipeline, side: Arc::new(side), peer, sent, spent, queue, stays: false }
     }
 
     /// From here on the journal is kept after an append, until [`rest`](AtOnce::rest): for whoever looks for the next call or
@@ -251,6 +254,7 @@ impl AtOnce {
     /// Takes calls as far as they go without waiting; those of other tools go no further than to their permit. How each of them
     /// stands comes in call order.
     pub fn calls(&mut self, calls: Vec<Call>) -> Vec<Stand> {
+        self.settle();
         let pipeline = Arc::clone(&self.pipeline);
         // What tools do themselves is done one after the other, so that one worker is enough for all.
         let mut worker = None;

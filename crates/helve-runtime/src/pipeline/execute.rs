@@ -15,7 +15,7 @@ use helve_core::context::{Parts, assemble};
 use helve_core::files::{SeenFiles, UndoSink};
 use helve_core::{
     BoxFuture, CallId, Cancel, CancelHandle, CommandUse, Context, ErrorKind, Files, FilesScope, Lane, Output,
-    Peer, Progress, Removed, SandboxReport, SentCall, ServerCall, Servers, Shell, ShellBackend, ShellJob,
+    Peer, Progress, Removed, SharedReport, SentCall, ServerCall, Servers, Shell, ShellBackend, ShellJob,
     ShellOutput, ShellRequest, TakenOut, ToolError, ToolOrigin, ToolSpec, Work,
 };
 use helve_policy::ExecMode;
@@ -46,7 +46,7 @@ pub(crate) struct Notes(Arc<Mutex<Told>>);
 pub(crate) struct Told {
     pub(crate) notes: Vec<String>,
     /// The sandbox that the last command, or the server that answered, really ran in.
-    pub(crate) sandbox: Option<SandboxReport>,
+    pub(crate) sandbox: Option<SharedReport>,
     /// What changed in files.
     pub(crate) changed: Vec<FileChanged>,
     /// What took the changes into the store.
@@ -62,7 +62,7 @@ impl Notes {
         self.told().notes.push(note);
     }
 
-    pub(crate) fn ran_in(&self, sandbox: SandboxReport) {
+    pub(crate) fn ran_in(&self, sandbox: SharedReport) {
         self.told().sandbox = Some(sandbox);
     }
 
@@ -446,7 +446,7 @@ impl Shell for GovernedShell {
                     (ended, Some(report))
                 }
             };
-            self.notes.ran_in(ended.sandbox.clone());
+            self.notes.ran_in(ended.sandbox.clone().into());
             let drain = sink.take().ok_or_else(|| ToolError::internal("The command's output was lost."))?;
             let drained = off_async(|| drain.finish(budget));
             if drained.blob.is_some() {

@@ -171,7 +171,7 @@ impl Pipeline {
                 story.effects = permit.effects().cloned();
                 story.approval = permit.approval().cloned();
                 if story.lane == Some(Lane::Sandbox) {
-                    story.sandbox = self.lanes.shell().ok().map(|shell| shell.report());
+                    story.sandbox = self.lanes.shell().ok().map(|shell| shell.report().into());
                 }
                 let claim = Claim::new(permit.entry().spec(), permit.access());
                 let place = self.scheduler.join(claim);

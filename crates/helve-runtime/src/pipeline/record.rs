@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use helve_core::{
-    CallId, CallResult, Content, Cost, Decision, SandboxReport, ToolError, Truncated, WireError,
+    CallId, CallResult, Content, Cost, Decision, SharedReport, ToolError, Truncated, WireError,
 };
 use helve_policy::HookEvent;
 use helve_store::{After, Batch, EntryKind, Home, Journal, JournalOptions, StoreError};
@@ -73,7 +73,7 @@ struct Outcome<'a> {
     notes: &'a [String],
     ok: bool,
     raw: Option<&'a str>,
-    sandbox: &'a Option<SandboxReport>,
+    sandbox: &'a Option<SharedReport>,
     tainted: &'a Option<String>,
     tool: &'a str,
     truncated: &'a Option<Truncated>,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use helve_core::{CallId, CallResult, Content, Decision, Lane, Output, SandboxReport, ToolError, WireError};
+use helve_core::{CallId, CallResult, Content, Decision, Lane, Output, SharedReport, ToolError, WireError};
 use serde_json::Value;
 
 use crate::approval::EffectSummary;
@@ -62,7 +62,7 @@ pub(super) struct Story {
     pub(super) effects: Option<EffectSummary>,
     /// What the owner answered, where that was needed.
     pub(super) approval: Option<ApprovalNote>,
-    pub(super) sandbox: Option<SandboxReport>,
+    pub(super) sandbox: Option<SharedReport>,
     /// The arguments as the journal may show them, while somebody may want to know.
     pub(super) args: Option<Arc<Value>>,
 }

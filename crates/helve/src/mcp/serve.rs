@@ -201,6 +201,10 @@ impl AtOnce for Together {
         results
     }
 
+    fn settle(&mut self) {
+        self.calls.settle();
+    }
+
     fn take_back(&mut self, number: u64) {
         self.calls.take_back(number);
         journal_grew(&self.updates);

@@ -215,4 +215,12 @@ fn results_of_calls_take_the_straight_way() {
     {
         assert!(of_a_call(&json!({"jsonrpc": "2.0", "id": 1, "result": result}).to_string()).is_some());
     }
+    for line in [
+        r#"{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"a"},{"type":"text","text":"b\n"}]}}"#,
+        r#"{"jsonrpc": "2.0", "id": 7, "result": {"content": [{"type": "text", "text": "a"}], "isError": false}}"#,
+    ] {
+        let general = serde_json::from_str::<ServerJsonRpcMessage>(line).unwrap();
+        let straight = only_texts(line.as_bytes()).unwrap_or_else(|| panic!("{line}"));
+        assert_eq!(format!("{straight:?}"), format!("{general:?}"));
+    }
 }

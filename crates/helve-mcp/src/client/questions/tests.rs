@@ -108,7 +108,7 @@ fn one_callers_question_is_not_anothers() {
     assert!(calls.of_question(None).is_none() && calls.of_all().is_none());
     let named = calls.of_question(Some(&id(3))).unwrap();
     assert!(Arc::ptr_eq(&named.peer.unwrap(), &two));
-    calls.end(&token(3), &id(3));
+    calls.end(&id(3));
     assert!(calls.of_all().is_some());
     assert!(calls.of_token(&token(3)).is_none());
 }

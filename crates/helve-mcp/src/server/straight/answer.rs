@@ -130,7 +130,10 @@ impl Answer<'_> {
             }
             decision => self.fact(r#","decision":"#, decision.as_ref())?,
         }
-        self.fact(r#","sandbox":"#, sandbox.as_ref())?;
+        if let Some(sandbox) = sandbox {
+            self.raw(r#","sandbox":"#);
+            self.raw(sandbox.json());
+        }
         self.fact(r#","truncated":"#, truncated.as_ref())?;
         self.fact(r#","tainted":"#, tainted.as_ref())?;
         self.fact(r#","cost":"#, cost.as_ref())?;

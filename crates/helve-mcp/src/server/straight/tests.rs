@@ -236,7 +236,8 @@ prop_compose! {
         details in any_value(),
         notes in prop::collection::vec(".{0,8}", 0..3),
         decision in prop::option::of(prop_oneof![".{0,8}".prop_map(Decision::allow), any_decision()]),
-        (sandbox, truncated, cost) in (any::<bool>(), any::<bool>(), any::<bool>()),
+        sandbox in prop::option::of((".{0,8}", prop::collection::vec(".{0,8}", 0..3))),
+        (truncated, cost) in (any::<bool>(), any::<bool>()),
         tainted in prop::option::of("mcp:[a-z]{1,4}"),
         duration_us in any::<u64>(),
     ) -> CallResult {
@@ -250,7 +251,7 @@ prop_compose! {
             error: kind.map(|kind| WireError { kind, message: problem, hint: None, problems: Vec::new() }),
             notes,
             decision,
-            sandbox: sandbox.then(SandboxReport::default),
+            sandbox: sandbox.map(|(backend, layers)| SandboxReport { backend, layers }.into()),
             tainted,
             truncated: truncated.then(Truncated::default),
             cost: cost.then(|| Cost { micros: 1, currency: "EUR".into() }),

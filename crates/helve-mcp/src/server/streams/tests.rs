@@ -29,6 +29,8 @@ struct Fake {
     stays: Arc<AtomicBool>,
     /// Whether something was when a call came.
     stayed: Arc<AtomicBool>,
+    /// Whether results were given out after which nobody has settled.
+    unsettled: Arc<AtomicBool>,
 }
 
 /// Takes the calls of `quick`.
@@ -37,6 +39,7 @@ struct Group {
     groups: Arc<Mutex<Vec<usize>>>,
     stays: Arc<AtomicBool>,
     stayed: Arc<AtomicBool>,
+    unsettled: Arc<AtomicBool>,
     peer: Arc<dyn Peer>,
     /// Calls that were sent, by their numbers. Those that say `log` log something and are done when they are polled.
     sent: Vec<(u64, Box<CallResult>)>,
@@ -94,8 +97,13 @@ impl AtOnce for Group {
             self.peer.log(LogLevel::Warning, Some("server"), json!("before"));
             self.peer.log(LogLevel::Info, Some("server"), json!("too little"));
             all.push(self.sent.remove(at));
+            self.unsettled.store(true, Ordering::Relaxed);
         }
         all
+    }
+
+    fn settle(&mut self) {
+        self.unsettled.store(false, Ordering::Relaxed);
     }
 
     fn take_back(&mut self, number: u64) {
@@ -158,6 +166,7 @@ impl Host for Fake {
             groups: Arc::clone(&self.groups),
             stays: Arc::clone(&self.stays),
             stayed: Arc::clone(&self.stayed),
+            unsettled: Arc::clone(&self.unsettled),
             peer,
             sent: Vec::new(),
             next: 0,
@@ -203,6 +212,7 @@ impl Client {
             groups: Arc::default(),
             stays: Arc::default(),
             stayed: Arc::default(),
+            unsettled: Arc::default(),
         };
         let fake = Arc::new(fake);
         let host = Arc::clone(&fake);
@@ -433,6 +443,7 @@ async fn calls_that_were_sent_hold_nobody_up_and_what_is_logged_goes_before_the_
     }
     let logs = ["log", "log"].map(str::to_owned);
     assert_eq!(answers(&mut client, 2).await, [2, 4].into_iter().zip(logs).collect::<Vec<_>>());
+    assert!(!client.fake.unsettled.load(Ordering::Relaxed));
     // An id that is still in use is another's call, which the loop reads.
     client.say(&[call(json!(1), "quick", "again"), call(json!(5), "quick", "5")]).await;
     assert_eq!(answers(&mut client, 2).await, [(1, "again".to_owned()), (5, "5".to_owned())]);

@@ -159,10 +159,12 @@ impl Pipeline {
     }
 
     /// Govern, for one call whose answer has come.
-    fn answered(&self, sent: Sent, reply: Result<ServerReply, ToolError>) -> (Ended, Place) {
+    fn answered(
+        &self,
+        sent: Sent,
+        reply: Result<ServerReply, ToolError>,
+    ) -> (Ended, Place, Box<dyn SentCall>) {
         let Sent { mut story, entry, sources, call, place, worker, .. } = sent;
-        // A call that is not over is taken back.
-        let _ = std::panic::catch_unwind(AssertUnwindSafe(|| drop(call)));
         drop(worker);
         let notes = Notes::default();
         let outcome = reply.and_then(|mut reply| {
@@ -172,8 +174,13 @@ impl Pipeline {
             told(&entry, reply)
         });
         story.tainted = self.authority.brought(sources, &self.governor);
-        (self.ended(story, outcome, &entry, &notes, false), place)
+        (self.ended(story, outcome, &entry, &notes, false), place, call)
     }
+}
+
+/// Drops a call. One that is not over at its server is taken back.
+fn let_go(call: Box<dyn SentCall>) {
+    let _ = std::panic::catch_unwind(AssertUnwindSafe(|| drop(call)));
 }
 
 fn told(entry: &Entry, reply: ServerReply) -> Result<Output, ToolError> {
@@ -187,6 +194,7 @@ fn told(entry: &Entry, reply: ServerReply) -> Result<Output, ToolError> {
 impl AtOnce {
     /// The results of calls that were sent, by their numbers. Who polls is woken when there may be more.
     pub fn poll(&mut self, poller: &mut Context<'_>) -> Vec<(u64, Box<CallResult>)> {
+        self.settle();
         let mut results = Vec::new();
         while !(self.sent.calls.is_empty() && self.queue.is_empty()) {
             if self.stays && !self.sees() {
@@ -203,6 +211,7 @@ impl AtOnce {
             if due.is_empty() {
                 break;
             }
+            self.settle();
             results.append(&mut self.send_due(due));
         }
         results
@@ -254,16 +263,27 @@ impl AtOnce {
     }
 
     fn results(
-        &self,
+        &mut self,
         ended: Vec<(u64, Sent, Result<ServerReply, ToolError>)>,
     ) -> Vec<(u64, Box<CallResult>)> {
         if ended.is_empty() {
             return Vec::new();
         }
-        let answered = |(number, sent, reply)| (number, self.pipeline.answered(sent, reply));
-        let mut ended: Vec<(u64, (Ended, Place))> = ended.into_iter().map(answered).collect();
-        self.pipeline.tell(ended.iter_mut().map(|(_, (ended, _))| ended).collect(), self.stays);
-        ended.into_iter().map(|(number, (ended, _))| (number, ended.result)).collect()
+        let answered = |(number, sent, reply): (u64, Sent, Result<ServerReply, ToolError>)| {
+            let is_over = reply.is_ok();
+            let (ended, place, call) = self.pipeline.answered(sent, reply);
+            if is_over { self.spent.push(call) } else { let_go(call) }
+            (number, ended, place)
+        };
+        let mut ended: Vec<(u64, Ended, Place)> = ended.into_iter().map(answered).collect();
+        self.pipeline.tell(ended.iter_mut().map(|(_, ended, _)| ended).collect(), self.stays);
+        ended.into_iter().map(|(number, ended, _)| (number, ended.result)).collect()
+    }
+
+    /// Lets go of calls whose answers have come. Nobody who waits for a result has to wait for that too, so it is for whoever has
+    /// passed the results on; it is done at the latest when calls are taken or polled again.
+    pub fn settle(&mut self) {
+        self.spent.drain(..).for_each(let_go);
     }
 }
 
@@ -274,5 +294,6 @@ impl Drop for AtOnce {
         self.give_up_queued();
         let left = std::mem::take(&mut self.sent.calls);
         self.results(left.into_iter().map(|(number, sent)| (number, sent, Err(cancelled()))).collect());
+        self.settle();
     }
 }

@@ -88,7 +88,9 @@ impl Outcome<'_> {
         out.some(key!("notes"), Some(*notes).filter(|notes| !notes.is_empty()))?;
         out.json(key!("ok"), if *ok { "true" } else { "false" });
         text(out, key!("raw"), *raw);
-        out.some(key!("sandbox"), sandbox.as_ref())?;
+        if let Some(sandbox) = sandbox {
+            out.json(key!("sandbox"), sandbox.json());
+        }
         text(out, key!("tainted"), tainted.as_deref());
         out.text(key!("tool"), tool);
         out.some(key!("truncated"), truncated.as_ref())

@@ -73,13 +73,14 @@ prop_compose! {
         content in prop::collection::vec(any_content(), 0..3),
         decision in prop::option::of(any_decision()),
         (message, tainted) in (prop::option::of(any_text()), prop::option::of(any_text())),
-        (sandbox, truncated, cost) in (any::<bool>(), any::<bool>(), any::<bool>()),
+        sandbox in prop::option::of((any_text(), prop::collection::vec(any_text(), 0..3))),
+        (truncated, cost) in (any::<bool>(), any::<bool>()),
         duration_us in any::<u64>(),
     ) -> (CallResult, Option<String>) {
         let error = |message| WireError { kind: ErrorKind::ToolFailed, message, hint: None, problems: Vec::new() };
         let result = CallResult {
             id, call: CallId::from_parts(1, 2), tool, ok, content, details, error: message.map(error), notes, decision,
-            sandbox: sandbox.then(SandboxReport::default), tainted, truncated: truncated.then(Truncated::default),
+            sandbox: sandbox.map(|(backend, layers)| SandboxReport { backend, layers }.into()), tainted, truncated: truncated.then(Truncated::default),
             cost: cost.then(|| Cost { micros: 1, currency: "EUR".into() }), duration_us,
         };
         (result, raw)

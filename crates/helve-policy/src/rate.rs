@@ -175,8 +175,7 @@ impl State {
 
     /// After how long the first of the logs will have been quiet for an hour.
     fn first_quiet(&self, now: Instant) -> Duration {
-        let quiet =
-            |log: &Log| log.calls.back().map(|last| (last.at + HOUR).saturating_duration_since(now));
+        let quiet = |log: &Log| log.calls.back().map(|last| (last.at + HOUR).saturating_duration_since(now));
         // A log may have gone quiet since the last sweep; the next one comes within a minute.
         self.logs.iter().filter_map(quiet).min().unwrap_or(MINUTE).max(Duration::from_secs(1))
     }

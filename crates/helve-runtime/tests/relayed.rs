@@ -396,20 +396,23 @@ async fn a_call_is_let_go_of_once_its_result_was_passed_on() {
     let dir = tempfile::tempdir().unwrap();
     let (runtime, server) = runtime(dir.path(), "", Relay::read_only());
     let mut at_once = runtime.at_once(by_one());
-    let mut one = || {
-        numbers(at_once.calls(calls(&["a"])));
+    let held_after = |at_once: &mut AtOnce, text: &'static str| {
+        numbers(at_once.calls(calls(&[text])));
         assert_eq!(at_once.poll(&mut Poller::from_waker(Waker::noop())).len(), 1);
-        assert_eq!(server.held(), 1, "those before it are let go of");
+        server.held()
     };
-    one();
-    one();
+    assert_eq!(held_after(&mut at_once, "a"), 0, "who does not stay may never come back");
+    at_once.stay();
+    assert_eq!(held_after(&mut at_once, "a"), 1);
+    assert_eq!(held_after(&mut at_once, "a"), 1, "those before it are let go of");
     at_once.settle();
     assert_eq!(server.held(), 0);
-    numbers(at_once.calls(calls(&["gone"])));
-    assert_eq!(at_once.poll(&mut Poller::from_waker(Waker::noop())).len(), 1);
-    assert_eq!(server.held(), 0, "what did not come to its end is taken back at once");
-    numbers(at_once.calls(calls(&["a"])));
-    at_once.poll(&mut Poller::from_waker(Waker::noop()));
+    assert_eq!(held_after(&mut at_once, "a"), 1);
+    at_once.rest();
+    assert_eq!(server.held(), 0);
+    at_once.stay();
+    assert_eq!(held_after(&mut at_once, "gone"), 0, "what did not come to its end is taken back at once");
+    assert_eq!(held_after(&mut at_once, "a"), 1);
     drop(at_once);
     assert_eq!(server.held(), 0);
 }

@@ -38,9 +38,9 @@ pub use helve_core::{
     CommandUse, Content, Context, Cost, Decision, Dialect, DialectTool, Egress, EmbeddedResource, ErrorKind,
     Exit, Files, FilesBridge, FilesPlace, FilesScope, InstantTool, Lane, Limits, LogLevel, Output,
     OutputSink, Peer, Problem, Progress, QuestionKind, RateLimit, RelayTool, Resource, ResourceLink,
-    SandboxReport, SentCall, ServerCall, SharedReport, ServerReply, ServerSpec, Servers, Shell, ShellBackend, ShellJob,
-    ShellOutput, ShellRequest, Stream, Tool, ToolError, ToolOrigin, ToolSpec, Truncated, TypedTool, Verdict,
-    WireError, typed,
+    SandboxReport, SentCall, ServerCall, ServerReply, ServerSpec, Servers, SharedReport, Shell, ShellBackend,
+    ShellJob, ShellOutput, ShellRequest, Stream, Tool, ToolError, ToolOrigin, ToolSpec, Truncated, TypedTool,
+    Verdict, WireError, typed,
 };
 pub use helve_policy::{
     AgentSettings, ApprovalLength, CaseOutcome, Change, ConfigError, ConfiguredServer, ExecMode, Hook,

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
-use helve_core::{ErrorKind, QuestionKind, SharedReport, ServerCall, ServerReply, ToolError};
+use helve_core::{ErrorKind, QuestionKind, ServerCall, ServerReply, SharedReport, ToolError};
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest, InputRequest,
     InputRequiredResult, InputResponses, PaginatedRequestParams, ProgressToken, RequestId, ServerResult,

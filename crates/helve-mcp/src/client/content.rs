@@ -1,7 +1,7 @@
 //! A server's result as blocks of ours. Nothing is dropped: a block that has no counterpart becomes text.
 
 use helve_core::output::About;
-use helve_core::{Content, SharedReport, ServerReply};
+use helve_core::{Content, ServerReply, SharedReport};
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde::Serialize;
 use serde_json::Value;

@@ -70,6 +70,12 @@ impl<R: Source> Lines<R> {
         memchr::memchr(b'\n', self.held.get(self.looked..).unwrap_or_default()).is_some()
     }
 
+    /// Whether more was read, or has ended: what that is, the next line shows.
+    pub(crate) fn poll_more(&mut self, poller: &mut Context<'_>) -> Poll<()> {
+        self.make_room();
+        self.read.poll_into(&mut self.held, poller).map(|_| ())
+    }
+
     /// The next line.
     pub(crate) fn poll_next(&mut self, poller: &mut Context<'_>) -> Poll<Next<'_>> {
         let end = loop {

@@ -43,8 +43,26 @@ struct Readers(Mutex<Wakers>);
 #[derive(Default)]
 struct Wakers {
     of_loop: Option<Waker>,
-    /// The call, and its waker until that was used.
-    of_call: Option<(i64, Option<Waker>)>,
+    of_call: Option<Reader>,
+}
+
+/// A call that reads for all.
+struct Reader {
+    number: i64,
+    /// None once it was used.
+    waker: Option<Waker>,
+    /// It has its answer, and has not looked what stands behind that.
+    is_answered: bool,
+}
+
+/// What comes after what was read.
+enum Rest {
+    /// Nothing yet.
+    Nothing,
+    /// What nobody has looked at.
+    Unread,
+    /// Something that is the loop's.
+    OfTheLoop,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -55,7 +73,7 @@ impl Wake for Readers {
     fn wake(self: Arc<Self>) {
         let waker = {
             let mut wakers = lock(&self.0);
-            let of_call = wakers.of_call.as_mut().and_then(|(_, waker)| waker.take());
+            let of_call = wakers.of_call.as_mut().and_then(|reader| reader.waker.take());
             // Where a call that was woken has not come yet, the loop need not wait for it.
             of_call.or_else(|| wakers.of_loop.take())
         };
@@ -77,24 +95,31 @@ impl Readers {
     fn enter(&self, number: i64, waker: &Waker) -> bool {
         let mut wakers = lock(&self.0);
         match &mut wakers.of_call {
-            Some((other, _)) if *other != number => false,
+            Some(other) if other.number != number => false,
             of_call => {
-                *of_call = Some((number, Some(waker.clone())));
+                *of_call = Some(Reader { number, waker: Some(waker.clone()), is_answered: false });
                 true
             }
         }
     }
 
-    /// Whether a call is the one that reads.
-    fn reads(&self, number: i64) -> bool {
-        matches!(lock(&self.0).of_call, Some((reader, _)) if reader == number)
+    /// A call that reads has its answer.
+    fn answered(&self, number: i64) {
+        if let Some(reader) = lock(&self.0).of_call.as_mut().filter(|reader| reader.number == number) {
+            reader.is_answered = true;
+        }
+    }
+
+    /// Whether a call is the one that reads, and has left something unread.
+    fn has_unread(&self, number: i64) -> bool {
+        lock(&self.0).of_call.as_ref().is_some_and(|reader| reader.number == number && reader.is_answered)
     }
 
     /// A call does not read any more. If there may be something to read, the loop does.
     fn leave(&self, number: i64, may_be_more: bool) {
         let mut wakers = lock(&self.0);
-        if let Some((_, waker)) = wakers.of_call.take_if(|(reader, _)| *reader == number)
-            && (may_be_more || waker.is_none())
+        if let Some(reader) = wakers.of_call.take_if(|reader| reader.number == number)
+            && (may_be_more || reader.waker.is_none())
         {
             drop(wakers);
             self.wake_loop();
@@ -173,34 +198,37 @@ impl Inlet {
         }
     }
 
-    /// Reads for a call, unless somebody does; its answer, if that was there. The call reads for all until it [leaves](Inlet::leave).
+    /// Reads for a call, unless somebody does; its answer, if that was there. Where nobody else waits, what may stand behind the
+    /// answer can wait until that is on its way: the call reads on when it [leaves](Inlet::leave), which is soon.
     pub(super) fn read_for(&self, number: i64, poller: &Context<'_>) -> Option<Answered> {
         if !self.readers.enter(number, poller.waker()) {
             return None;
         }
-        let (own, is_the_loops) = self.read_on(number);
-        if is_the_loops {
-            self.readers.leave(number, true);
+        let (own, rest) = self.read_on(number);
+        match rest {
+            Rest::OfTheLoop => self.readers.leave(number, true),
+            Rest::Nothing if own.is_some() => self.readers.leave(number, false),
+            Rest::Nothing => {}
+            Rest::Unread => self.readers.answered(number),
         }
         own
     }
 
-    /// Reads what is there: the answer of the call that reads, and whether what comes next is the loop's. What may stand behind an
-    /// answer can wait until the answer is on its way.
-    fn read_on(&self, number: i64) -> (Option<Answered>, bool) {
+    /// Reads what is there: the answer of the call that reads, and what comes after that.
+    fn read_on(&self, number: i64) -> (Option<Answered>, Rest) {
         let mut own = None;
         let mut reading = lock(&self.reading);
         let mut by_reader = Context::from_waker(&self.wakes);
         loop {
             if reading.kept.is_some() {
-                return (own, true);
+                return (own, Rest::OfTheLoop);
             }
-            if own.is_some() && !reading.lines.has_line() {
-                return (own, false);
+            if own.is_some() && !reading.lines.has_line() && self.waiting.is_idle() {
+                return (own, Rest::Unread);
             }
             match reading.poll_message(&mut by_reader) {
-                Poll::Pending => return (own, false),
-                Poll::Ready(None) => return (own, true),
+                Poll::Pending => return (own, Rest::Nothing),
+                Poll::Ready(None) => return (own, Rest::OfTheLoop),
                 Poll::Ready(Some(message)) => match self.waiting.hand(message, Some(number)) {
                     Handed::Own(answer) => own = Some(*answer),
                     Handed::Over => {}
@@ -220,12 +248,15 @@ impl Inlet {
         self.told.load(Ordering::Relaxed)
     }
 
-    /// A call waits no longer. If it read for all, it sees to what has come meanwhile, and whoever comes next is woken by more.
+    /// A call waits no longer. If it left something unread, it is looked whether there is anything; what has come is the loop's, and
+    /// what comes later wakes it.
     pub(super) fn leave(&self, number: i64) {
-        if self.readers.reads(number) {
-            let (_, is_the_loops) = self.read_on(number);
-            self.readers.leave(number, is_the_loops);
+        let mut may_be_more = false;
+        if self.readers.has_unread(number) {
+            let mut by_reader = Context::from_waker(&self.wakes);
+            may_be_more = lock(&self.reading).lines.poll_more(&mut by_reader).is_ready();
         }
+        self.readers.leave(number, may_be_more);
     }
 
     /// Nobody reads any more, and whoever waits hears that.
@@ -365,24 +396,39 @@ mod tests {
     async fn what_comes_behind_an_answer_is_read_when_its_call_is_dropped() {
         for woken in [false, true] {
             let mut rig = rig();
-            let (mut one, mut two) = (rig.ask(), rig.ask());
+            let mut asked = rig.ask();
+            let line = format!("{}\n", answer(&asked, "a"));
             let mut streams = rig.streams;
-            let in_loop = tokio::spawn(async move { streams.receive().await });
-            let lines = [answer(&one, "one"), answer(&two, "two"), note("n")].map(|line| format!("{line}\n"));
-            rig.server.write_all(lines[0].as_bytes()).await.unwrap();
-            soon(std::future::poll_fn(|poller| one.poll_answer(poller))).await.unwrap();
+            let mut in_loop = tokio::spawn(async move { streams.receive().await });
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            assert!(is_pending(std::future::poll_fn(|poller| asked.poll_answer(poller))).await);
+            rig.server.write_all(line.as_bytes()).await.unwrap();
+            soon(std::future::poll_fn(|poller| asked.poll_answer(poller))).await.unwrap();
+            let line = format!("{}\n", note("n"));
             if woken {
-                rig.server.write_all(lines[1..].concat().as_bytes()).await.unwrap();
-                assert!(is_pending(std::future::poll_fn(|poller| two.poll_answer(poller))).await);
-                drop(one);
+                rig.server.write_all(line.as_bytes()).await.unwrap();
+                drop(asked);
             } else {
-                drop(one);
-                rig.server.write_all(lines[1..].concat().as_bytes()).await.unwrap();
+                drop(asked);
+                assert!(is_pending(&mut in_loop).await, "there is nothing to hear yet");
+                rig.server.write_all(line.as_bytes()).await.unwrap();
             }
-            assert_eq!(said(&mut two).await, "two", "{woken}");
             let heard = soon(in_loop).await.unwrap().unwrap();
             assert_eq!(serde_json::to_value(heard).unwrap(), note("n"), "{woken}");
         }
+    }
+
+    /// Who waits beside it does not have to wait for that.
+    #[tokio::test]
+    async fn nothing_is_left_unread_where_another_call_waits() {
+        let mut rig = rig();
+        let (mut one, mut two) = (rig.ask(), rig.ask());
+        rig.say(&[answer(&one, "one")]).await;
+        soon(std::future::poll_fn(|poller| one.poll_answer(poller))).await.unwrap();
+        rig.say(&[answer(&two, "two")]).await;
+        let answer = soon(std::future::poll_fn(|poller| two.poll_answer(poller))).await;
+        assert!(answer.is_ok());
+        drop(one);
     }
 
     #[tokio::test]

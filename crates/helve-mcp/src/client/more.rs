@@ -5,7 +5,7 @@
 
 use helve_core::harmless::is_harmless;
 use helve_core::{
-    Content, EmbeddedResource, SharedReport, ServerAct, ServerCall, ServerReply, ServerSpec, ToolSpec,
+    Content, EmbeddedResource, ServerAct, ServerCall, ServerReply, ServerSpec, SharedReport, ToolSpec,
 };
 use rmcp::model::{
     ClientRequest, GetPromptRequest, GetPromptRequestParams, ListPromptsRequest,

@@ -109,8 +109,8 @@ impl Drop for Open<'_> {
     }
 }
 
-/// The calls under way at one connection, with what a message of the server can name them with. They are few: no more than there
-/// are workers.
+/// The calls under way at one connection, with what a message of the server can name them with. They are few: each client's calls
+/// are bounded by its workers.
 #[derive(Default)]
 pub(crate) struct Calls(Vec<Named>);
 

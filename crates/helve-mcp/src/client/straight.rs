@@ -178,6 +178,11 @@ impl Waiting {
         !calls.is_over
     }
 
+    /// Whether nobody waits.
+    pub(super) fn is_idle(&self) -> bool {
+        self.calls().by_number.is_empty()
+    }
+
     fn forget(&self, number: i64) {
         self.take(number);
     }
@@ -305,7 +310,8 @@ mod tests {
             for progress in [None, Some(heard.clone())] {
                 let mut call = call("s", name, args.clone());
                 call.progress = Progress::new(CallId::from_parts(1, 1), progress);
-                let mut expected = json!({"jsonrpc": "2.0", "id": FIRST, "method": "tools/call", "params": {"name": name}});
+                let mut expected =
+                    json!({"jsonrpc": "2.0", "id": FIRST, "method": "tools/call", "params": {"name": name}});
                 if call.progress.is_heard() {
                     expected["params"]["_meta"] = json!({"progressToken": FIRST});
                 }

@@ -240,6 +240,7 @@ impl AtOnce {
 
     /// Gives the journal back.
     pub fn rest(&mut self) {
+        self.settle();
         if std::mem::take(&mut self.stays) {
             self.pipeline.recorder.rest();
         }

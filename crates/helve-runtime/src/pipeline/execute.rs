@@ -15,7 +15,7 @@ use helve_core::context::{Parts, assemble};
 use helve_core::files::{SeenFiles, UndoSink};
 use helve_core::{
     BoxFuture, CallId, Cancel, CancelHandle, CommandUse, Context, ErrorKind, Files, FilesScope, Lane, Output,
-    Peer, Progress, Removed, SharedReport, SentCall, ServerCall, Servers, Shell, ShellBackend, ShellJob,
+    Peer, Progress, Removed, SentCall, ServerCall, Servers, SharedReport, Shell, ShellBackend, ShellJob,
     ShellOutput, ShellRequest, TakenOut, ToolError, ToolOrigin, ToolSpec, Work,
 };
 use helve_policy::ExecMode;

@@ -208,6 +208,59 @@ proptest! {
     }
 }
 
+/// One of these, however strange.
+fn one_of(all: &'static [&'static str]) -> impl Strategy<Value = &'static str> {
+    prop::sample::select(all)
+}
+
+prop_compose! {
+    fn block()(
+        kind in one_of(&[r#""type":"text""#, r#""type": "text""#, r#""type":"image""#, r#""type":null"#]),
+        text in one_of(&[
+            r#""text":"a""#, r#""text": "b\n\u00e9""#, r#""text":"\ud800""#, "\"text\":\"\u{1}\"", r#""text":1"#,
+            r#""text":"\x""#, r#""text":"é","text":"e""#, r#""text":"","annotations":{}"#, r#""text":"""#,
+        ]),
+        swapped in any::<bool>(),
+    ) -> String {
+        if swapped { format!("{{{text},{kind}}}") } else { format!("{{{kind}, {text}}}") }
+    }
+}
+
+prop_compose! {
+    fn nearly_plain()(
+        members in prop::collection::vec(
+            prop_oneof![
+                4 => Just(r#""jsonrpc":"2.0""#.to_owned()),
+                4 => one_of(&[
+                    r#""id":7"#, r#""id": 7"#, r#""id":0"#, r#""id":"7""#, r#""id":07"#, r#""id":-1"#, r#""id":7.0"#,
+                    r#""id":1234567890123456789"#, r#""id":12345678901234567890"#, r#""id":null"#, r#""i\u0064":7"#,
+                ]).prop_map(str::to_owned),
+                6 => (prop::collection::vec(block(), 0..3), one_of(&[
+                    "", r#","isError":true"#, r#", "isError": false"#, r#","isError":null"#, r#","isError":truest"#, r#","_meta":{}"#,
+                    r#","content":[]"#, ",", " ",
+                ])).prop_map(|(blocks, more)| format!(r#""result":{{"content":[{}]{more}}}"#, blocks.join(","))),
+                1 => one_of(&[r#""method":"x""#, r#""error":{}"#, r#""result":{}"#, ""]).prop_map(str::to_owned),
+            ],
+            2..5,
+        ),
+        between in prop_oneof![4 => Just(","), 1 => one_of(&[", ", " ,", ",,", ""])],
+        ends in prop_oneof![4 => Just("}"), 1 => one_of(&["} ", "}\t", "}}", "} x", ""])],
+    ) -> String {
+        format!("{{{}{ends}", members.join(between))
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #[test]
+    fn nothing_is_read_as_texts_alone_that_is_anything_else(line in nearly_plain()) {
+        if let Some(texts) = only_texts(line.as_bytes()) {
+            let general = serde_json::from_str::<ServerJsonRpcMessage>(&line);
+            prop_assert_eq!(format!("Ok({texts:?})"), format!("{general:?}"), "{}", line);
+        }
+    }
+}
+
 #[test]
 fn results_of_calls_take_the_straight_way() {
     for result in

@@ -214,6 +214,9 @@ impl AtOnce {
             self.settle();
             results.append(&mut self.send_due(due));
         }
+        if !self.stays {
+            self.settle();
+        }
         results
     }
 
@@ -272,7 +275,11 @@ impl AtOnce {
         let answered = |(number, sent, reply): (u64, Sent, Result<ServerReply, ToolError>)| {
             let is_over = reply.is_ok();
             let (ended, place, call) = self.pipeline.answered(sent, reply);
-            if is_over { self.spent.push(call) } else { let_go(call) }
+            if is_over {
+                self.spent.push(call)
+            } else {
+                let_go(call)
+            }
             (number, ended, place)
         };
         let mut ended: Vec<(u64, Ended, Place)> = ended.into_iter().map(answered).collect();
@@ -280,8 +287,9 @@ impl AtOnce {
         ended.into_iter().map(|(number, ended, _)| (number, ended.result)).collect()
     }
 
-    /// Lets go of calls whose answers have come. Nobody who waits for a result has to wait for that too, so it is for whoever has
-    /// passed the results on; it is done at the latest when calls are taken or polled again.
+    /// Lets go of calls whose answers have come. Where the journal [stays](AtOnce::stay), nobody who waits for a result has to wait for
+    /// that too: it is for whoever has passed the results on, and is done at the latest when calls are taken or polled again, or the
+    /// journal is given back. Until then nobody may be listening to the server.
     pub fn settle(&mut self) {
         self.spent.drain(..).for_each(let_go);
     }

@@ -12,7 +12,10 @@
 //! takes, every one that lets nothing pass unrecorded.
 //!
 //! A server that compiles itself while it runs is quicker the more it was called, and takes every processor meanwhile, so that
-//! whoever stands before it is slow as well. So each is called often before a call through the gateway is timed.
+//! whoever stands before it is slow as well. So every server is started anew for each round, and rows stand in pairs: its first
+//! calls, and those of a long run without a pause. The gateway promises something of the long run, because its first calls share
+//! two processors with whatever the server does beside them; `echo` promises something of the first calls, which are more than a
+//! session has. The other row of each pair shows what the promise does not say.
 //!
 //! server-everything is named with `--everything 'node /…/server-everything/dist/index.js stdio'`. Without it a small server
 //! of this program's own stands in: its rows are shown and promise nothing, because a server that does nothing makes
@@ -30,7 +33,7 @@ use serde_json::{Value, json};
 
 use self::talk::Talk;
 use crate::report::{Promise, Row};
-use crate::sample::{Pair, all_in_turns, in_turns, median};
+use crate::sample::{in_turns, median};
 
 type Measured<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -48,8 +51,10 @@ const MANY: usize = 1000;
 const AT_ONCE: usize = 100;
 /// How many calls are under way where many a second are counted.
 const UNDER_WAY: usize = 32;
-/// How often a server is called before its calls are timed.
-const WARM_CALLS: u32 = 20_000;
+/// How many calls the first are, how many come before those of a long run that are timed, and how many these are.
+const FIRST: u32 = 2_000;
+const BETWEEN: u32 = 18_000;
+const LATER: u32 = 10_000;
 
 /// What is asked of the run.
 pub(crate) struct Asked<'a> {
@@ -162,79 +167,112 @@ fn peer(asked: &Asked<'_>) -> &'static str {
     if asked.everything.is_some() { "server-everything, direct" } else { "a small server, direct" }
 }
 
+/// How long one call took, of the first and of later ones.
+#[derive(Clone, Copy)]
+struct Run {
+    first: Duration,
+    later: Duration,
+}
+
+impl Run {
+    /// The medians of several.
+    fn middle(runs: &[Run]) -> Run {
+        let of = |part: fn(&Run) -> Duration| median(runs.iter().map(part).collect());
+        Run { first: of(|run| run.first), later: of(|run| run.later) }
+    }
+}
+
+/// Calls without a pause, and how long those at the beginning and at the end took.
+fn run(asked: &Asked<'_>, mut calls: impl FnMut(u32) -> Measured<()>) -> Measured<Run> {
+    let of = |calls: u32| if asked.quick { calls / 100 } else { calls };
+    let mut timed = |count: u32| -> Measured<Duration> {
+        let start = Instant::now();
+        calls(of(count))?;
+        Ok(start.elapsed() / of(count))
+    };
+    let first = timed(FIRST)?;
+    timed(BETWEEN)?;
+    Ok(Run { first, later: timed(LATER)? })
+}
+
+/// Rounds in which everything is started anew.
+fn rounds(asked: &Asked<'_>) -> usize {
+    if asked.quick { 1 } else { 5 }
+}
+
 /// Calls of the same server with and without Helve between.
 fn gateway(asked: &Asked<'_>, place: &Place, server: &Server) -> Measured<Vec<Row>> {
     let tool = "mcp__peer__echo";
-    let warm = if asked.quick { WARM_CALLS / 100 } else { WARM_CALLS };
-    let mut through = Talk::open(place.helve(&["mcp", "--gateway"]))?;
-    through.wait_for_tool(tool, Duration::from_secs(30))?;
-    through.stream(tool, warm, UNDER_WAY)?;
     let state = place.root.path().join("recorded").display().to_string();
-    let opened = |command: Command| -> Measured<Talk> {
-        let mut talk = Talk::open(command)?;
-        talk.stream("echo", warm, UNDER_WAY)?;
+    let through = || -> Measured<Talk> {
+        let mut talk = Talk::open(place.helve(&["mcp", "--gateway"]))?;
+        talk.wait_for_tool(tool, Duration::from_secs(30))?;
         Ok(talk)
     };
-    let mut direct = opened(server.command())?;
-    let mut relayed = opened(server.behind(&[RELAY])?)?;
-    let mut recorded = opened(server.behind(&[RECORDER, &state])?)?;
-    let (rounds, calls) = if asked.quick { (5, 50) } else { (15, 1000) };
-    // One reference for all of them: a server becomes quicker the longer it is measured.
-    let [one, alone, relay, recorder] = all_in_turns(
-        rounds,
-        calls,
-        [
-            &mut || repeat(&mut through, tool, calls),
-            &mut || repeat(&mut direct, "echo", calls),
-            &mut || repeat(&mut relayed, "echo", calls),
-            &mut || repeat(&mut recorded, "echo", calls),
-        ],
-    )?;
+    let (mut helve, mut direct, mut relay, mut recorder) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..rounds(asked) {
+        let one = |mut talk: Talk, tool: &str, runs: &mut Vec<Run>| -> Measured<()> {
+            runs.push(run(asked, |calls| repeat(&mut talk, tool, calls))?);
+            Ok(())
+        };
+        one(through()?, tool, &mut helve)?;
+        one(Talk::open(server.command())?, "echo", &mut direct)?;
+        one(Talk::open(server.behind(&[RELAY])?)?, "echo", &mut relay)?;
+        one(Talk::open(server.behind(&[RECORDER, &state])?)?, "echo", &mut recorder)?;
+    }
+    let [helve, direct, relay, recorder] = [helve, direct, relay, recorder].map(|runs| Run::middle(&runs));
+    let (mut through, mut alone) = (through()?, Talk::open(server.command())?);
+    let calls = if asked.quick { 50 } else { 1_000 };
     let many = in_turns(
-        rounds,
+        if asked.quick { 5 } else { 15 },
         calls,
         || through.stream(tool, calls, UNDER_WAY),
-        || direct.stream("echo", calls, UNDER_WAY),
+        || alone.stream("echo", calls, UNDER_WAY),
     )?;
-    let beside = |subject| Pair { subject, reference: alone };
-    let row = |name, pair: Pair, promise| Row {
+    let row = |name, subject, reference, promise| Row {
         name,
-        subject: pair.subject,
-        reference: Some((peer(asked), pair.reference)),
+        subject,
+        reference: Some((peer(asked), reference)),
         promise,
         mib: None,
     };
+    let promised = beside_real(asked, Promise::Ratio(1.5));
     Ok(vec![
-        row("a call through helve mcp --gateway", beside(one), beside_real(asked, Promise::Ratio(1.5))),
-        row("the same, 32 calls under way", many, Promise::None),
-        row("a call through a relay that only passes on", beside(relay), Promise::None),
-        row("a call through a relay that records", beside(recorder), Promise::None),
+        row("a call through helve mcp --gateway, in a long run", helve.later, direct.later, promised),
+        row("the same through a relay that only passes on", relay.later, direct.later, Promise::None),
+        row("the same through a relay that records", recorder.later, direct.later, Promise::None),
+        row("one of the first 2,000 calls through the gateway", helve.first, direct.first, Promise::None),
+        row("the same through a relay that only passes on", relay.first, direct.first, Promise::None),
+        row("the same through a relay that records", recorder.first, direct.first, Promise::None),
+        row("a call through the gateway, 32 calls under way", many.subject, many.reference, Promise::None),
     ])
 }
 
 /// Our own `echo` beside that of the other server.
 fn echo(asked: &Asked<'_>, place: &Place, server: &Server) -> Measured<Vec<Row>> {
-    let mut ours = Talk::open(place.helve(&["mcp"]))?;
-    let mut theirs = Talk::open(server.command())?;
-    let (rounds, calls) = if asked.quick { (5, 100) } else { (15, 1000) };
-    let one =
-        in_turns(rounds, calls, || repeat(&mut ours, "echo", calls), || repeat(&mut theirs, "echo", calls))?;
-    let many = in_turns(
-        rounds,
-        calls,
-        || ours.stream("echo", calls, UNDER_WAY),
-        || theirs.stream("echo", calls, UNDER_WAY),
-    )?;
-    let row = |name, pair: Pair, promise| Row {
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for _ in 0..rounds(asked) {
+        for (command, runs) in [(place.helve(&["mcp"]), &mut ours), (server.command(), &mut theirs)] {
+            let mut talk = Talk::open(command)?;
+            runs.push(run(asked, |calls| talk.stream("echo", calls, UNDER_WAY))?);
+        }
+    }
+    let [ours, theirs] = [ours, theirs].map(|runs| Run::middle(&runs));
+    let (mut us, mut them) = (Talk::open(place.helve(&["mcp"]))?, Talk::open(server.command())?);
+    let (turns, calls) = if asked.quick { (5, 100) } else { (15, 1_000) };
+    let one = in_turns(turns, calls, || repeat(&mut us, "echo", calls), || repeat(&mut them, "echo", calls))?;
+    let row = |name, subject, reference, promise| Row {
         name,
-        subject: pair.subject,
-        reference: Some((peer(asked), pair.reference)),
+        subject,
+        reference: Some((peer(asked), reference)),
         promise,
         mib: None,
     };
+    let promised = beside_real(asked, Promise::Ratio(0.2));
     Ok(vec![
-        row("echo of helve mcp, one at a time", one, Promise::None),
-        row("echo of helve mcp, 32 calls under way", many, beside_real(asked, Promise::Ratio(0.2))),
+        row("echo of helve mcp, first 2,000 calls, 32 under way", ours.first, theirs.first, promised),
+        row("the same in a long run", ours.later, theirs.later, Promise::None),
+        row("echo of helve mcp, one at a time", one.subject, one.reference, Promise::None),
     ])
 }
 

@@ -15,30 +15,19 @@ pub(crate) fn in_turns<E>(
     mut subject: impl FnMut() -> Result<(), E>,
     mut reference: impl FnMut() -> Result<(), E>,
 ) -> Result<Pair, E> {
-    let [subject, reference] = all_in_turns(rounds, batch, [&mut subject, &mut reference])?;
-    Ok(Pair { subject, reference })
-}
-
-/// The same for any number of things.
-pub(crate) fn all_in_turns<E, const N: usize>(
-    rounds: usize,
-    batch: u32,
-    mut acts: [&mut dyn FnMut() -> Result<(), E>; N],
-) -> Result<[Duration; N], E> {
-    let mut times = [const { Vec::new() }; N];
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     // The first round warms caches up and is not counted.
     for round in 0..=rounds {
-        for (act, times) in acts.iter_mut().zip(&mut times) {
-            let took = time(act)?;
-            if round > 0 {
-                times.push(took / batch);
-            }
+        let (a, b) = (time(&mut subject)?, time(&mut reference)?);
+        if round > 0 {
+            ours.push(a / batch);
+            theirs.push(b / batch);
         }
     }
-    Ok(times.map(median))
+    Ok(Pair { subject: median(ours), reference: median(theirs) })
 }
 
-fn time<E>(act: &mut dyn FnMut() -> Result<(), E>) -> Result<Duration, E> {
+fn time<E>(act: &mut impl FnMut() -> Result<(), E>) -> Result<Duration, E> {
     let start = Instant::now();
     act()?;
     Ok(start.elapsed())

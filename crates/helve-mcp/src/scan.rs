@@ -179,29 +179,29 @@ mod tests {
         assert_eq!(scan.value::<Value>(), Some((json!({"a": [1]}), 9)));
     }
 
+    /// Mostly the first, else one of the others, however strange.
+    fn mostly(usual: &'static str, else_: &'static [&'static str]) -> impl Strategy<Value = &'static str> {
+        prop_oneof![12 => Just(usual), 1 => prop::sample::select(else_)]
+    }
+
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
         /// None is always right: whoever gets that reads on in full.
         #[test]
         fn nothing_is_read_as_anything_else(
             members in prop::collection::vec(
                 (
-                    prop_oneof![
-                        "[a-c]?".prop_map(|name| format!("\"{name}\"")),
-                        Just(r#""\u0061""#.to_owned()), Just("a".to_owned()),
-                    ],
-                    prop::sample::select(vec![":", ": ", " :", ":  ", ""]),
-                    prop_oneof![
-                        prop::sample::select(vec![
-                            "0", "01", "1", "-1", "1.5", "1e3", "12345678901234567890", "true", "tru", "falsey", "null",
-                            "\"", "\"\\", "\"\u{1}\"", "\"\\x\"", "\"\\ud800\"", "[1]", "{}", "",
-                        ]).prop_map(str::to_owned),
-                        ".{0,6}".prop_map(|text| json!(text).to_string()),
-                    ],
+                    prop::sample::select(&[r#""a""#, r#""b""#, r#""c""#, r#""d""#, r#""""#, r#""\u0061""#, "a"][..]),
+                    mostly(":", &[": ", " :", ":  ", ""]),
+                    mostly("\"x\"", &[
+                        "0", "01", "1", "-1", "1.5", "1e3", "12345678901234567890", "true", "tru", "falsey", "null", "\"",
+                        "\"\\", "\"\u{1}\"", "\"\\x\"", "\"\\ud800\"", "\"\\n\"", "\"\u{e9}\"", "[1]", "{}", "",
+                    ]),
                 ),
                 0..4,
             ),
-            between in prop::sample::select(vec![",", ", ", ",  ", ",,", ""]),
-            ends in prop::sample::select(vec!["}", "} ", "}}", "", ",}"]),
+            between in mostly(",", &[", ", ",  ", ",,", ""]),
+            ends in mostly("}", &["} ", "}}", "", ",}"]),
         ) {
             let members: Vec<String> =
                 members.into_iter().map(|(name, colon, value)| format!("{name}{colon}{value}")).collect();

@@ -98,6 +98,8 @@ impl AtOnce for Together {
         std::mem::take(&mut self.sent)
     }
 
+    fn settle(&mut self) {}
+
     fn take_back(&mut self, number: u64) {
         self.sent.retain(|(own, _)| *own != number);
     }

@@ -30,7 +30,7 @@ impl<'l> Scan<'l> {
         }
     }
 
-    /// A text without any escape, as it stands.
+    /// A text without any escape, as it stands; where there is none, nothing is passed over.
     pub(crate) fn text(&mut self) -> Option<&'l [u8]> {
         let [b'"', inside @ ..] = self.0 else { return None };
         let end = memchr::memchr2(b'"', b'\\', inside)?;
@@ -41,13 +41,9 @@ impl<'l> Scan<'l> {
 
     /// A text.
     pub(crate) fn string(&mut self) -> Option<String> {
-        let from = self.0;
         match self.text() {
             Some(text) => std::str::from_utf8(text).ok().map(str::to_owned),
-            None => {
-                self.0 = from;
-                self.value().map(|(text, _)| text)
-            }
+            None => self.value().map(|(text, _)| text),
         }
     }
 

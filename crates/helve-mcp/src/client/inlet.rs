@@ -278,7 +278,7 @@ mod tests {
     use rmcp::transport::Transport as _;
     use serde_json::{Value, json};
     use std::time::Duration;
-    use tokio::io::{AsyncWriteExt as _, DuplexStream};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt as _, DuplexStream};
 
     struct Rig {
         server: DuplexStream,
@@ -416,6 +416,23 @@ mod tests {
             let heard = soon(in_loop).await.unwrap().unwrap();
             assert_eq!(serde_json::to_value(heard).unwrap(), note("n"), "{woken}");
         }
+    }
+
+    /// Nor does a server that never stops talking, also where no runtime gives others a turn.
+    #[test]
+    fn who_leaves_does_not_listen_for_ever() {
+        let first = json!({"jsonrpc": "2.0", "id": 1 << 30, "result": text("a")});
+        let source =
+            AsyncReadExt::chain(std::io::Cursor::new(format!("{first}\n")), tokio::io::repeat(b'\n'));
+        let streams = Streams::new(source, tokio::io::sink(), 1 << 20, Ending::default());
+        let (done, is_done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut asked = streams.straight().send(&call("s", "echo", json!({})), |_, _| ()).unwrap();
+            let answer = asked.poll_answer(&mut Context::from_waker(Waker::noop()));
+            drop(asked);
+            done.send(answer.is_ready())
+        });
+        assert_eq!(is_done.recv_timeout(Duration::from_secs(10)), Ok(true));
     }
 
     /// Who waits beside it does not have to wait for that.

@@ -12,6 +12,7 @@ mod tmux;
 mod sandbox {
     mod helper;
     mod options;
+    mod session;
     mod streams;
     mod terminal;
     mod view;

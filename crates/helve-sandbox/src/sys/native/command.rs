@@ -1,6 +1,6 @@
 //! The command's process, from its clone to its program.
 //!
-//! It runs in the zygote's memory: raw system calls only, no allocation. In this order: a session of its own, limits, the
+//! It runs in the zygote's memory: raw system calls only, no allocation. In this order: its session, limits, the
 //! filter; when the private directories stand, the workspace, no more capabilities, Landlock; then the request, the
 //! streams, the directory; then every other descriptor is closed, and when everything stands the program takes over.
 
@@ -56,10 +56,11 @@ fn try_to_become_program(slot: *const Slot) -> Result<Never, Failure> {
     let clock = unsafe { (*slot).clock.load(Ordering::Acquire) };
     let mut streams = member.streams;
     let warm = member.kind == Kind::Warm as u32;
+    let on_streams = streams_of_caller(own, member);
+    stand_apart(world, on_streams)?;
     // SAFETY: plain numbers. The init is the parent: when it dies the kernel ends this process anyway.
     unsafe {
-        syscall!(libc::SYS_setsid).at(Step::Process)?;
-        let _ = syscall!(libc::SYS_umask, world.umask);
+        let _ = syscall!(libc::SYS_umask, world.origin.umask);
     }
     if warm {
         warm::ask().at(Step::Process)?;
@@ -81,7 +82,7 @@ fn try_to_become_program(slot: *const Slot) -> Result<Never, Failure> {
     Slot::wait_for(slot, Stage::Private);
     // SAFETY: the path ends with NUL.
     unsafe { syscall!(libc::SYS_chdir, world.template.workspace_path.as_ptr()) }.at(Step::Directory)?;
-    match (member.kit, streams_of_caller(own, member)) {
+    match (member.kit, on_streams) {
         (Some(kit), None) => {
             confine::drop_capabilities().at(Step::Capabilities)?;
             confine::restrict_self(kit.rules).at(Step::Landlock)?;
@@ -159,6 +160,20 @@ fn streams_of_caller(own: &Own, member: &Given) -> Option<Streams> {
     let request = unsafe { own.request.as_ptr().cast::<Request>().read_unaligned() };
     let terminal = (request.terminal == 1).then_some(member.streams[0]);
     (request.streams == 3).then_some(Streams { terminal })
+}
+
+/// Takes a session of its own, or a process group alone.
+///
+/// Linux shares processors out among sessions first. Whoever talks with a program on its streams wakes it with each message and
+/// waits for the answer, so the two want to be weighed as one: with a session of its own a server that has just begun takes half
+/// as long again for a call. A process that is in a session and does not lead it can never give it a terminal, nor reach
+/// anybody by it, so where there is none to begin with, nothing is lost.
+fn stand_apart(world: &World, on_streams: Option<Streams>) -> Result<(), Failure> {
+    let stays = world.origin.session && on_streams.is_some_and(|streams| streams.terminal.is_none());
+    // SAFETY: plain numbers.
+    unsafe { if stays { syscall!(libc::SYS_setpgid, 0, 0) } else { syscall!(libc::SYS_setsid) } }
+        .at(Step::Process)?;
+    Ok(())
 }
 
 /// What the command may do with files, whose private directories stand.

@@ -19,7 +19,7 @@ use super::holder::{Holder, Ids, set_namespace};
 use super::identity::Identity;
 use super::layer::Laid;
 use super::template::{self, Common};
-use super::world::World;
+use super::world::{Origin, World};
 use crate::confine::landlock::Handled;
 use crate::confine::seccomp;
 use crate::native::setup::Setup;
@@ -58,7 +58,7 @@ impl Ahead {
     }
 
     /// Builds the template, enters what is left, and gives up what members must not have.
-    pub(super) fn enter(self, setup: Setup, umask: c_int) -> Result<(World, Option<Laid>), Failure> {
+    pub(super) fn enter(self, setup: Setup, origin: Origin) -> Result<(World, Option<Laid>), Failure> {
         let Ahead { mut identity, mut namespaces, common } = self;
         let laid = template::build(&setup, common, &mut identity)?;
         if identity.is_root() {
@@ -90,7 +90,7 @@ impl Ahead {
         if unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) } == -1 {
             return Err((Step::Process, errno()));
         }
-        Ok((World::new(setup, template, umask, null, handled), laid))
+        Ok((World::new(setup, template, origin, null, handled), laid))
     }
 }
 

@@ -166,7 +166,7 @@ fn load(world: &World, orders: BorrowedFd<'_>, zygote: Pid) -> ! {
             if rustix::process::getppid() != Some(zygote) {
                 return Err(libc::ESRCH);
             }
-            libc::umask(world.umask as libc::mode_t);
+            libc::umask(world.origin.umask as libc::mode_t);
             let none = crate::sys::launch::empty_set();
             libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
             // Out of the way of the places that they are put in.

@@ -15,6 +15,15 @@ use crate::confine::seccomp::{self, Filter};
 use crate::native::setup::Setup;
 use crate::sys::launch::Resource;
 
+/// What a helper has of the program that started it.
+#[derive(Clone, Copy)]
+pub(super) struct Origin {
+    /// Its file mode mask.
+    pub(super) umask: c_int,
+    /// Whether the helper is in its session; then that has no terminal.
+    pub(super) session: bool,
+}
+
 /// Everything that a member reads.
 pub(super) struct World {
     /// The template's places.
@@ -43,8 +52,8 @@ pub(super) struct World {
     pub(super) handled: Handled,
     /// The same for a command on its caller's own streams: behind their names in `/proc` may be files outside the view.
     pub(super) handled_on_streams: Handled,
-    /// The file mode mask of the caller.
-    pub(super) umask: c_int,
+    /// What there is of the program that started the helper.
+    pub(super) origin: Origin,
     /// `/dev/null`.
     pub(super) null: OwnedFd,
     /// What the pointers above lead to.
@@ -56,7 +65,7 @@ impl World {
     pub(super) fn new(
         setup: Setup,
         template: Template,
-        umask: c_int,
+        origin: Origin,
         null: OwnedFd,
         [handled, handled_on_streams]: [Handled; 2],
     ) -> World {
@@ -113,7 +122,7 @@ impl World {
             witness,
             handled,
             handled_on_streams,
-            umask,
+            origin,
             null,
             _texts: texts,
         }

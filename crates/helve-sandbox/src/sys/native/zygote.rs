@@ -16,6 +16,8 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use libc::c_int;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use rustix::process::Pid;
 
 use super::control::{child_signals, ended_child, receive, tell};
@@ -31,7 +33,7 @@ use super::processors::Processors;
 use super::raw::{CloneArgs, clone3};
 use super::slot::{Given, KEEP, Long, Slot};
 use super::warm;
-use super::world::World;
+use super::world::{Origin, World};
 use crate::native::setup::Setup;
 use crate::native::wire::{
     CONTROL, ENCLOSE, Guard, HELPER_NAME, INLINE_BYTES, Kind, LOAD, MOST_TEXTS, Make, Request, SETUP, Step,
@@ -98,10 +100,10 @@ fn live(control: OwnedFd, owner: Option<Ids>, processors: Option<Processors>) ->
     // Closed or replaced in `begin`, with everything else that is open.
     let _ = control.into_raw_fd();
     let control = own;
-    let umask = begin(&control)?;
+    let origin = begin(&control)?;
     let ahead = Ahead::make(owner);
     let Some(setup) = hear_setup(&control)? else { return Ok(()) };
-    let entered = ahead.and_then(|ahead| ahead.enter(setup, umask));
+    let entered = ahead.and_then(|ahead| ahead.enter(setup, origin));
     if let Some(processors) = processors {
         processors.restore()?;
     }
@@ -144,12 +146,17 @@ fn live(control: OwnedFd, owner: Option<Ids>, processors: Option<Processors>) ->
     .serve()
 }
 
-/// Leaves what the surrounding program left: its session, its signals, its descriptors. Gives its file mode mask.
-fn begin(control: &OwnedFd) -> io::Result<c_int> {
+/// Leaves what the surrounding program left: its terminal, its signals, its descriptors. Gives what is kept of it.
+fn begin(control: &OwnedFd) -> io::Result<Origin> {
     crate::sys::supervisor::default_dispositions();
+    let session = !may_have_terminal();
     // SAFETY: plain numbers, a name that ends with NUL, and a signal set that lives through the call.
     let umask = unsafe {
-        libc::setsid();
+        if session {
+            libc::setpgid(0, 0)
+        } else {
+            libc::setsid()
+        };
         libc::prctl(libc::PR_SET_NAME, c"helve-zygote".as_ptr());
         // Whatever a shell that is copied leaves behind is waited for here.
         libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
@@ -169,7 +176,13 @@ fn begin(control: &OwnedFd) -> io::Result<c_int> {
     }
     drop(null);
     keep_only(&[control.as_raw_fd(), -1]).map_err(|(_, errno)| io::Error::from_raw_os_error(errno))?;
-    Ok(umask)
+    Ok(Origin { umask, session })
+}
+
+/// Whether this process may have a controlling terminal. One that has none never gets one: it was forked, so it leads no session.
+fn may_have_terminal() -> bool {
+    let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::CLOEXEC;
+    !matches!(rustix::fs::open("/dev/tty", flags, Mode::empty()), Err(Errno::NXIO))
 }
 
 /// Waits for the setup; none if Helve has gone.

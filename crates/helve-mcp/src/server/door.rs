@@ -76,7 +76,11 @@ impl Door {
 
     /// Runs calls that are taken together and writes the answers of those that are done; gives back those that were sent, and
     /// those that have to wait.
-    pub(super) fn answer_all<W>(&self, asked: Vec<Asked>, outbox: &Outbox<W>) -> (Vec<Sent>, Vec<Waiting>) {
+    pub(super) fn answer_all<W>(
+        &self,
+        asked: impl ExactSizeIterator<Item = Asked>,
+        outbox: &Outbox<W>,
+    ) -> (Vec<Sent>, Vec<Waiting>) {
         let Some(Together { served, calls }) = self.together() else { return Default::default() };
         let listing = served.listing();
         let mut of = Vec::with_capacity(asked.len());
@@ -84,7 +88,7 @@ impl Door {
             of.push((id.clone(), listing.declares(&tool)));
             Call { id: Some(value_of(&id)), ..Call::new(tool, Value::Object(args)) }
         };
-        let mut stands = lock(calls).calls(asked.into_iter().map(call).collect()).into_iter();
+        let mut stands = lock(calls).calls(asked.map(call).collect()).into_iter();
         let (mut answers, mut sent, mut waiting) = (Vec::with_capacity(of.len()), Vec::new(), Vec::new());
         for (id, declared) in of {
             match stands.next() {

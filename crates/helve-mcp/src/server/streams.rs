@@ -243,8 +243,7 @@ where
     fn answer_group(&mut self) {
         let (false, Some(door)) = (self.group.is_empty(), self.door.get()) else { return };
         let door = Arc::clone(door);
-        let group = std::mem::take(&mut self.group);
-        let (sent, waiting) = door.answer_all(group, &self.outbox);
+        let (sent, waiting) = door.answer_all(self.group.drain(..), &self.outbox);
         self.sent.extend(sent);
         for waiting in waiting {
             let (cancel, outbox) = (self.begins(&waiting.id), self.outbox.clone());

@@ -17,7 +17,7 @@ use helve_policy::HookEvent;
 use helve_store::After;
 
 use super::authorize::{Authorized, Permit};
-use super::execute::Notes;
+use super::execute::Told;
 use super::resolve;
 use super::schedule::{Place, Worker};
 use super::story::{Ended, Story};
@@ -197,7 +197,7 @@ impl Pipeline {
         story.args = None;
         let outcome = self.executor.execute_now(&story.side, permit);
         story.tainted = self.authority.brought(sources, &self.governor);
-        self.ended(story, outcome, &entry, &Notes::default(), false)
+        self.ended(story, outcome, &entry, Told::default(), false)
     }
 
     /// Records how they ended.

@@ -67,7 +67,7 @@ pub(crate) struct Permit {
     decision: Decision,
     ticket: Option<Ticket>,
     /// What its commands do.
-    effects: Option<EffectSummary>,
+    effects: Option<Box<EffectSummary>>,
     /// How the owner agreed, where that was needed.
     approval: Option<Box<ApprovalNote>>,
     /// What the answer was bound to.
@@ -100,7 +100,7 @@ impl Permit {
     }
 
     pub(crate) fn effects(&self) -> Option<&EffectSummary> {
-        self.effects.as_ref()
+        self.effects.as_deref()
     }
 
     pub(crate) fn approval(&self) -> Option<&ApprovalNote> {
@@ -216,13 +216,12 @@ impl Authority {
         let contained = contained(spec, shell);
         let mut judged = self.judge(spec, &access, &contained)?;
         judged.iter_mut().for_each(|one| one.hide_secrets(shown));
-        let effects = summary(&judged, shown);
+        let effects = summary(&judged, shown).map(Box::new);
         let paths = self.judge_paths(spec, &access, shown);
         // Only a call that nobody refuses gets further, so each of these was asked about.
         let agreed = paths.iter().filter(|one| one.protected).filter_map(|one| one.path.clone()).collect();
         let decided = self.decide(spec, rule, judged, paths, declared, matches!(contained, Ok(true)));
-        let mut decided =
-            decided.map_err(|refusal| Refusal { effects: effects.clone().map(Box::new), ..refusal })?;
+        let mut decided = decided.map_err(|refusal| Refusal { effects: effects.clone(), ..refusal })?;
         let contained = contained?;
         self.ask_where_tainted(side, spec, rule, &access, contained, &mut decided);
         let ticket = self.reserve(&side.caller, spec, rule)?;

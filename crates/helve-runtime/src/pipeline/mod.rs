@@ -43,7 +43,7 @@ pub use at_once::{AtOnce, Stand, Waits};
 use authorize::{Authority, Authorized, OwnAct, Permit, Refusal, Shown};
 use clean::{REDACTED, hidden};
 pub(crate) use execute::Executor;
-use execute::Notes;
+use execute::{Notes, Told};
 pub use govern::redact::Redactor;
 use govern::{Governor, Origin};
 use record::Planned;
@@ -168,8 +168,8 @@ impl Pipeline {
             Ok(mut permit) => {
                 story.notes.extend(permit.take_notes().iter().map(|note| self.governor.clean(note)));
                 story.decision = Some(permit.decision().clone());
-                story.effects = permit.effects().cloned();
-                story.approval = permit.approval().cloned();
+                story.effects = permit.effects().cloned().map(Box::new);
+                story.approval = permit.approval().cloned().map(Box::new);
                 if story.lane == Some(Lane::Sandbox) {
                     story.sandbox = self.lanes.shell().ok().map(|shell| shell.report().into());
                 }
@@ -179,8 +179,8 @@ impl Pipeline {
             }
             Err(refusal) => {
                 story.decision = refusal.decision.map(|decision| *decision);
-                story.effects = refusal.effects.map(|effects| *effects);
-                story.approval = refusal.approval.map(|approval| *approval);
+                story.effects = refusal.effects;
+                story.approval = refusal.approval;
                 Admitted::Refused(self.refuse(story, refusal.error))
             }
         }
@@ -335,7 +335,7 @@ impl Pipeline {
         drop(worker);
         story.tainted = self.authority.brought(sources, &self.governor);
         let alone = !story.side.beside && self.scheduler.is_alone();
-        let mut ended = self.ended(story, outcome, &entry, &notes, is_heard);
+        let mut ended = self.ended(story, outcome, &entry, notes.take(), is_heard);
         let hooks = match ended.heard.take() {
             Some(story) => Box::pin(self.heard_after(&story, &mut ended.result)).await,
             None => Vec::new(),
@@ -351,14 +351,13 @@ impl Pipeline {
         mut story: Box<Story>,
         outcome: Result<Output, ToolError>,
         entry: &Entry,
-        notes: &Notes,
+        mut told: Told,
         is_heard: bool,
     ) -> Ended {
         let outcome = outcome.map_err(|error| match error.kind {
             ErrorKind::InvalidParams => self.without_sensitive(entry.spec(), error),
             _ => error,
         });
-        let mut told = notes.take();
         if !told.changed.is_empty() {
             self.lanes.blob_kept();
         }
@@ -391,9 +390,9 @@ impl Pipeline {
             caller: story.side.caller.name(),
             tainted: story.side.tainted.as_deref(),
             args: story.args.as_deref().unwrap_or(&Value::Null),
-            approval: story.approval.as_ref(),
+            approval: story.approval.as_deref(),
             decision: story.decision.as_ref(),
-            effects: story.effects.as_ref(),
+            effects: story.effects.as_deref(),
             hooks: &story.hooks,
             workspace: self.recorder.workspace(),
         }

@@ -59,9 +59,9 @@ pub(super) struct Story {
     pub(super) hooks: Vec<HookNote>,
     pub(super) said: Vec<String>,
     /// What the commands of the call do.
-    pub(super) effects: Option<EffectSummary>,
+    pub(super) effects: Option<Box<EffectSummary>>,
     /// What the owner answered, where that was needed.
-    pub(super) approval: Option<ApprovalNote>,
+    pub(super) approval: Option<Box<ApprovalNote>>,
     pub(super) sandbox: Option<SharedReport>,
     /// The arguments as the journal may show them, while somebody may want to know.
     pub(super) args: Option<Arc<Value>>,

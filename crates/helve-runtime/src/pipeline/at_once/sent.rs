@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::{AtOnce, For, Step, Work};
 use crate::pipeline::authorize::taint::Sources;
-use crate::pipeline::execute::{Notes, cancelled, panicked, timed_out};
+use crate::pipeline::execute::{Told, cancelled, panicked, timed_out};
 use crate::pipeline::schedule::{Place, Worker};
 use crate::pipeline::story::{Ended, Story};
 use crate::pipeline::{Looked, Pipeline, Ready};
@@ -152,7 +152,7 @@ impl Pipeline {
             Ok(call) => Step::Sent(Box::new(Sent { story, entry, sources, call, deadline, place, worker })),
             Err(error) => {
                 story.tainted = self.authority.brought(sources, &self.governor);
-                let ended = self.ended(story, Err(error), &entry, &Notes::default(), false);
+                let ended = self.ended(story, Err(error), &entry, Told::default(), false);
                 Step::Ended { ended, _place: place }
             }
         }
@@ -166,15 +166,13 @@ impl Pipeline {
     ) -> (Ended, Place, Box<dyn SentCall>) {
         let Sent { mut story, entry, sources, call, place, worker, .. } = sent;
         drop(worker);
-        let notes = Notes::default();
+        let mut beside = Told::default();
         let outcome = reply.and_then(|mut reply| {
-            if let Some(sandbox) = reply.sandbox.take() {
-                notes.ran_in(sandbox);
-            }
+            beside.sandbox = reply.sandbox.take();
             told(&entry, reply)
         });
         story.tainted = self.authority.brought(sources, &self.governor);
-        (self.ended(story, outcome, &entry, &notes, false), place, call)
+        (self.ended(story, outcome, &entry, beside, false), place, call)
     }
 }
 

@@ -115,7 +115,7 @@ impl Authority {
             cwd: judged.map(|judged| judged.cwd.clone()),
             decision: permit.decision.clone(),
             parts,
-            effects: permit.effects.clone(),
+            effects: permit.effects().cloned(),
             scripts: all_scripts(&bound),
             shown: String::new(),
             longest,
@@ -425,7 +425,7 @@ fn refusal(question: Question, error: ToolError) -> Refusal {
     Refusal {
         error,
         decision: Some(Box::new(permit.decision.clone())),
-        effects: permit.effects.take().map(Box::new),
+        effects: permit.effects.take(),
         approval: Some(Box::new(note)),
     }
 }

@@ -291,6 +291,16 @@ fn a_server_that_dies_comes_back_and_the_others_go_on() {
     assert_eq!(text(&client.call("mcp__one__echo", json!({"say": "again"}))), "one echo again");
 }
 
+/// Whoever runs these tests may have a terminal or none.
+#[test]
+fn a_server_stays_in_the_session_unless_that_has_a_terminal() {
+    let Some(place) = place("", "", "") else { return };
+    let mut client = open(&place, &[], json!({}));
+    let has_terminal = std::fs::File::open("/dev/tty").is_ok();
+    let expected = if has_terminal { "leads group and session" } else { "leads group" };
+    assert_eq!(text(&client.call("mcp__one__who", json!({}))), expected);
+}
+
 #[test]
 fn a_hundred_calls_at_once_reach_their_servers_in_order() {
     let Some(place) = place("", "per_minute = 1000", "per_minute = 1000") else { return };

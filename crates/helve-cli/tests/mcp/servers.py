@@ -114,12 +114,16 @@ class Useful(Plain):
         self.waiting = {}
 
     def tools(self):
-        names = ["echo", "count", "wait", "ask", "log", "grow", "die", *(["late"] if self.grown else [])]
+        names = ["echo", "count", "wait", "ask", "log", "grow", "die", "who", *(["late"] if self.grown else [])]
         return [tool(name, f"Does {name}.") for name in names]
 
     def call(self, name, args, message):
         if name == "die":
             os._exit(1)
+        if name == "who":
+            own = os.getpid()
+            told = [word for word, of in [("group", os.getpgid(0)), ("session", os.getsid(0))] if of == own]
+            return text("leads " + (" and ".join(told) or "nothing"))
         if name == "wait":
             self.waiting[message["id"]] = True
             print("waits", file=sys.stderr, flush=True)

@@ -2,7 +2,8 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `zygote`, `control` | the helper's life: its beginning, its orders, and how it hears them |
+//! | `zygote`, `control` | the helper's life, its orders, and how it hears them |
+//! | `origin` | what it leaves and keeps of the program that started it |
 //! | `enter`, `holder` | the way into namespaces and mounts, and who makes namespaces in advance |
 //! | `identity` | who commands are outside |
 //! | `template`, `builder`, `guards` | the tree of mounts, the root that it is built in, and guards on paths of the workspace |
@@ -33,6 +34,7 @@ mod mould;
 #[cfg(not(target_arch = "x86_64"))]
 #[path = "native/mould/nowhere.rs"]
 mod mould;
+mod origin;
 mod private;
 mod processors;
 mod slot;

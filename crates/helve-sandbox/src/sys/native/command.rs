@@ -166,8 +166,9 @@ fn streams_of_caller(own: &Own, member: &Given) -> Option<Streams> {
 ///
 /// Linux shares processors out among sessions first. Whoever talks with a program on its streams wakes it with each message and
 /// waits for the answer, so the two want to be weighed as one: with a session of its own a server that has just begun takes half
-/// as long again for a call. A process that is in a session and does not lead it can never give it a terminal, nor reach
-/// anybody by it, so where there is none to begin with, nothing is lost.
+/// as long again for a call. A process that is in a session and does not lead it can never get a terminal by it, nor reach
+/// anybody, so where there is none to begin with, it can do no more than before. That sessions are weighed apart protects from no
+/// program that wants more: it can begin as many sessions as it likes.
 fn stand_apart(world: &World, on_streams: Option<Streams>) -> Result<(), Failure> {
     let stays = world.origin.session && on_streams.is_some_and(|streams| streams.terminal.is_none());
     // SAFETY: plain numbers.

@@ -7,6 +7,7 @@ use std::ptr;
 use libc::{c_char, c_int};
 
 use super::mould;
+use super::origin::Origin;
 use super::template::Template;
 use super::warm::PLACEHOLDER;
 use super::witness::Witness;
@@ -14,15 +15,6 @@ use crate::confine::landlock::Handled;
 use crate::confine::seccomp::{self, Filter};
 use crate::native::setup::Setup;
 use crate::sys::launch::Resource;
-
-/// What a helper has of the program that started it.
-#[derive(Clone, Copy)]
-pub(super) struct Origin {
-    /// Its file mode mask.
-    pub(super) umask: c_int,
-    /// Whether the helper is in its session; then that has no terminal.
-    pub(super) session: bool,
-}
 
 /// Everything that a member reads.
 pub(super) struct World {

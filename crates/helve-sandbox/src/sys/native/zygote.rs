@@ -16,12 +16,9 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use libc::c_int;
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 use rustix::process::Pid;
 
 use super::control::{child_signals, ended_child, receive, tell};
-use super::descriptors::keep_only;
 use super::enter::{Ahead, unshare};
 use super::failure::Failure;
 use super::guards::Guards;
@@ -29,11 +26,12 @@ use super::holder::Ids;
 use super::kit::{self, Kit};
 use super::member;
 use super::mould::{self, Mould};
+use super::origin::Origin;
 use super::processors::Processors;
 use super::raw::{CloneArgs, clone3};
 use super::slot::{Given, KEEP, Long, Slot};
 use super::warm;
-use super::world::{Origin, World};
+use super::world::World;
 use crate::native::setup::Setup;
 use crate::native::wire::{
     CONTROL, ENCLOSE, Guard, HELPER_NAME, INLINE_BYTES, Kind, LOAD, MOST_TEXTS, Make, Request, SETUP, Step,
@@ -97,10 +95,10 @@ fn forget() -> io::Result<()> {
 
 fn live(control: OwnedFd, owner: Option<Ids>, processors: Option<Processors>) -> io::Result<()> {
     let own = rustix::io::fcntl_dupfd_cloexec(&control, 10)?;
-    // Closed or replaced in `begin`, with everything else that is open.
+    // Closed or replaced there, with everything else that is open.
     let _ = control.into_raw_fd();
     let control = own;
-    let origin = begin(&control)?;
+    let origin = Origin::begin(&control)?;
     let ahead = Ahead::make(owner);
     let Some(setup) = hear_setup(&control)? else { return Ok(()) };
     let entered = ahead.and_then(|ahead| ahead.enter(setup, origin));
@@ -144,45 +142,6 @@ fn live(control: OwnedFd, owner: Option<Ids>, processors: Option<Processors>) ->
         uncopied: 0,
     }
     .serve()
-}
-
-/// Leaves what the surrounding program left: its terminal, its signals, its descriptors. Gives what is kept of it.
-fn begin(control: &OwnedFd) -> io::Result<Origin> {
-    crate::sys::supervisor::default_dispositions();
-    let session = !may_have_terminal();
-    // SAFETY: plain numbers, a name that ends with NUL, and a signal set that lives through the call.
-    let umask = unsafe {
-        if session {
-            libc::setpgid(0, 0)
-        } else {
-            libc::setsid()
-        };
-        libc::prctl(libc::PR_SET_NAME, c"helve-zygote".as_ptr());
-        // Whatever a shell that is copied leaves behind is waited for here.
-        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
-        let mut every = launch::empty_set();
-        libc::sigfillset(&mut every);
-        libc::sigprocmask(libc::SIG_SETMASK, &every, ptr::null_mut());
-        libc::umask(0) as c_int
-    };
-    // Where the host runs out of memory, a command goes before anything else. Members share this with the zygote.
-    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
-    let null = File::options().read(true).write(true).open("/dev/null")?;
-    for stream in 0..3 {
-        // SAFETY: plain numbers; nothing uses the standard streams any more.
-        if unsafe { libc::dup2(null.as_raw_fd(), stream) } == -1 {
-            return Err(io::Error::last_os_error());
-        }
-    }
-    drop(null);
-    keep_only(&[control.as_raw_fd(), -1]).map_err(|(_, errno)| io::Error::from_raw_os_error(errno))?;
-    Ok(Origin { umask, session })
-}
-
-/// Whether this process may have a controlling terminal. One that has none never gets one: it was forked, so it leads no session.
-fn may_have_terminal() -> bool {
-    let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::CLOEXEC;
-    !matches!(rustix::fs::open("/dev/tty", flags, Mode::empty()), Err(Errno::NXIO))
 }
 
 /// Waits for the setup; none if Helve has gone.

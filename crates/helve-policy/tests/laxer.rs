@@ -137,7 +137,7 @@ fn policies() -> Vec<(Policy, bool)> {
         (Policy::builtin(), false),
         (Policy::from_toml(list).unwrap(), true),
         (Policy::from_toml("profile = \"readonly\"").unwrap(), true),
-        (Policy::from_toml("tools.exec.allow_patterns = [\"(cat|ls|rm|grep) .*\"]").unwrap(), true),
+        (Policy::from_toml("tools.exec.allow_patterns = [\"(cat|ls|rm|grep)( .*)?\"]").unwrap(), true),
         (Policy::from_toml("tools.restrict_to_workspace = true").unwrap(), true),
     ]
 }
@@ -197,6 +197,9 @@ proptest! {
         let kept = if spelled.contains('\\') { plain } else { &wrapped };
         let once = dressed(first.get::<&str>(AROUND), kept);
         let twice = dressed(second.get::<&str>(AROUND), &once);
+        // Behind a pipe `time` is a program, which knows nothing that only a shell does.
+        let by_shell = ["LC_ALL=C ", "command ", "exec "].iter().any(|word| kept.starts_with(word));
+        prop_assume!(!(by_shell && twice.contains("| time ")));
         let policies = policies();
         for dressed in [spelled, wrapped, once, twice] {
             check(&policies, plain, &dressed)?;

@@ -20,6 +20,7 @@
 
 mod agent;
 mod files;
+mod host;
 mod inside;
 mod mcp;
 mod outside;
@@ -91,9 +92,13 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    let before = host::Taken::so_far();
     match measure(&options) {
         Ok(rows) => {
             report::print(&rows, options.json);
+            if let Some(taken) = before.and_then(host::Taken::since).filter(|_| !options.json) {
+                report::remark(&taken);
+            }
             let missed = rows.iter().any(|row| !row.holds());
             if options.check && missed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
         }

@@ -91,6 +91,12 @@ pub(crate) fn print(rows: &[Row], json: bool) {
     }
 }
 
+/// Says what the table does not.
+#[expect(clippy::print_stdout, reason = "the report is this program's output")]
+pub(crate) fn remark(text: &str) {
+    println!("\n{text}");
+}
+
 /// Says what went wrong.
 #[expect(clippy::print_stderr, reason = "errors of a program go to standard error")]
 pub(crate) fn complain(message: &str) {

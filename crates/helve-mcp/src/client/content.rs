@@ -8,8 +8,10 @@ use serde_json::Value;
 
 /// A whole result, from a server in this sandbox.
 pub(crate) fn reply(result: CallToolResult, sandbox: Option<SharedReport>) -> ServerReply {
+    let mut content = Vec::with_capacity(result.content.len());
+    content.extend(result.content.into_iter().map(block));
     ServerReply {
-        content: result.content.into_iter().map(block).collect(),
+        content,
         structured: result.structured_content,
         is_error: result.is_error.unwrap_or(false),
         sandbox,

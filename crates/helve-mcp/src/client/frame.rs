@@ -4,6 +4,7 @@
 //! counted and left out, and too much of it ends the connection too. A response that cannot be read becomes an error for
 //! the request that it answers, so that nobody waits for it.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
@@ -141,7 +142,7 @@ pub(crate) fn read(line: &[u8]) -> Said {
     if line.iter().all(u8::is_ascii_whitespace) {
         return Said::Nothing;
     }
-    let text = String::from_utf8_lossy(line);
+    let text = std::str::from_utf8(line).map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed);
     if let Some(answer) = of_a_call(&text) {
         return Said::Message(Box::new(answer));
     }
@@ -191,7 +192,8 @@ fn texts(scan: &mut Scan<'_>) -> Option<CallToolResult> {
 }
 
 fn blocks(scan: &mut Scan<'_>) -> Option<Vec<ContentBlock>> {
-    let mut blocks = Vec::new();
+    // Most answers have one.
+    let mut blocks = Vec::with_capacity(1);
     scan.byte(b'[')?;
     loop {
         scan.byte(b'{')?;

@@ -12,7 +12,7 @@ use rmcp::model::ServerJsonRpcMessage;
 
 use super::failure::Broken;
 use super::frame::{Ending, Lines, NO_MESSAGES, Next, Said, read};
-use super::straight::{Answered, Handed, Waiting};
+use super::straight::{Handed, Message, Waiting};
 use crate::ends::Source;
 
 /// The stream of what a server says.
@@ -29,7 +29,7 @@ pub(super) struct Inlet {
 struct Reading {
     lines: Lines<Box<dyn Source>>,
     /// Read by a call, and the loop's.
-    kept: Option<ServerJsonRpcMessage>,
+    kept: Option<Message>,
     /// Lines in a row that were no message.
     garbage: u32,
     is_over: bool,
@@ -129,7 +129,7 @@ impl Readers {
 
 impl Reading {
     /// The next message; none at the end.
-    fn poll_message(&mut self, poller: &mut Context<'_>) -> Poll<Option<ServerJsonRpcMessage>> {
+    fn poll_message(&mut self, poller: &mut Context<'_>) -> Poll<Option<Message>> {
         let cap = self.lines.cap();
         let broken = loop {
             if self.is_over {
@@ -139,7 +139,7 @@ impl Reading {
                 Next::Line(line) => match read(line) {
                     Said::Message(message) => {
                         self.garbage = 0;
-                        return Poll::Ready(Some(*message));
+                        return Poll::Ready(Some(message));
                     }
                     Said::Nothing => {}
                     Said::Garbage(why) => {
@@ -179,7 +179,7 @@ impl Inlet {
         let mut reading = lock(&self.reading);
         if let Some(kept) = reading.kept.take() {
             self.told.fetch_add(1, Ordering::Relaxed);
-            return Poll::Ready(Some(kept));
+            return Poll::Ready(Some(*kept));
         }
         let mut by_reader = Context::from_waker(&self.wakes);
         loop {
@@ -200,7 +200,7 @@ impl Inlet {
 
     /// Reads for a call, unless somebody does; its answer, if that was there. Where nobody else waits, what may stand behind the
     /// answer can wait until that is on its way: the call reads on when it [leaves](Inlet::leave), which is soon.
-    pub(super) fn read_for(&self, number: i64, poller: &Context<'_>) -> Option<Answered> {
+    pub(super) fn read_for(&self, number: i64, poller: &Context<'_>) -> Option<Message> {
         if !self.readers.enter(number, poller.waker()) {
             return None;
         }
@@ -215,7 +215,7 @@ impl Inlet {
     }
 
     /// Reads what is there: the answer of the call that reads, and what comes after that.
-    fn read_on(&self, number: i64) -> (Option<Answered>, Rest) {
+    fn read_on(&self, number: i64) -> (Option<Message>, Rest) {
         let mut own = None;
         let mut reading = lock(&self.reading);
         let mut by_reader = Context::from_waker(&self.wakes);
@@ -230,9 +230,9 @@ impl Inlet {
                 Poll::Pending => return (own, Rest::Nothing),
                 Poll::Ready(None) => return (own, Rest::OfTheLoop),
                 Poll::Ready(Some(message)) => match self.waiting.hand(message, Some(number)) {
-                    Handed::Own(answer) => own = Some(*answer),
+                    Handed::Own(answer) => own = Some(answer),
                     Handed::Over => {}
-                    Handed::Back(message) => reading.kept = Some(*message),
+                    Handed::Back(message) => reading.kept = Some(message),
                 },
             }
         }

@@ -37,6 +37,9 @@ pub(crate) type Way = Arc<tokio::sync::Mutex<Option<Box<dyn AsyncWrite + Send + 
 /// What an answer is.
 pub(crate) type Answered = Result<ServerResult, ServiceError>;
 
+/// A message of a server. It is large, and handed from one to the next.
+pub(super) type Message = Box<ServerJsonRpcMessage>;
+
 /// The straight way to one server. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Straight {
@@ -53,7 +56,7 @@ pub(super) struct Waiting(Mutex<Calls>);
 #[derive(Default)]
 struct Calls {
     /// By the numbers of their requests. They are few.
-    by_number: Vec<(i64, oneshot::Sender<Answered>)>,
+    by_number: Vec<(i64, oneshot::Sender<Message>)>,
     /// Nothing is read any more.
     is_over: bool,
 }
@@ -61,23 +64,23 @@ struct Calls {
 /// What became of a message.
 pub(super) enum Handed {
     /// It is the answer that its reader waits for.
-    Own(Box<Answered>),
+    Own(Message),
     /// Somebody else waits for it, or did.
     Over,
     /// It is no answer to a call.
-    Back(Box<ServerJsonRpcMessage>),
+    Back(Message),
 }
 
 /// A call that was sent. Dropped, nobody waits for its answer any more.
 pub(crate) struct Asked {
     number: i64,
-    answer: oneshot::Receiver<Answered>,
+    answer: oneshot::Receiver<Message>,
     waiting: Arc<Waiting>,
     inlet: Arc<Inlet>,
     /// How much the loop had been told when it was sent.
     told: u64,
     /// An answer before which the loop was told something, and who waits until that is being heard.
-    late: Option<(Answered, JoinHandle<()>)>,
+    late: Option<(Option<Message>, JoinHandle<()>)>,
 }
 
 impl Straight {
@@ -170,7 +173,7 @@ impl Waiting {
     }
 
     /// One more, unless nothing is read any more.
-    fn add(&self, number: i64, to: oneshot::Sender<Answered>) -> bool {
+    fn add(&self, number: i64, to: oneshot::Sender<Message>) -> bool {
         let mut calls = self.calls();
         if !calls.is_over {
             calls.by_number.push((number, to));
@@ -187,15 +190,15 @@ impl Waiting {
         self.take(number);
     }
 
-    fn take(&self, number: i64) -> Option<oneshot::Sender<Answered>> {
+    fn take(&self, number: i64) -> Option<oneshot::Sender<Message>> {
         let mut calls = self.calls();
         let at = calls.by_number.iter().position(|(own, _)| *own == number)?;
         Some(calls.by_number.swap_remove(at).1)
     }
 
     /// Hands an answer to who waits for it; gives back what is something else, and what the call `own` waits for.
-    pub(super) fn hand(&self, message: ServerJsonRpcMessage, own: Option<i64>) -> Handed {
-        let id = match &message {
+    pub(super) fn hand(&self, message: Message, own: Option<i64>) -> Handed {
+        let id = match &*message {
             JsonRpcMessage::Response(response) => Some(&response.id),
             JsonRpcMessage::Error(error) => error.id.as_ref(),
             _ => None,
@@ -210,18 +213,15 @@ impl Waiting {
             let waits = self.take(number);
             waits.map(|waits| (waits, own == Some(number)))
         });
-        let Some((waits, is_own)) = waits else { return Handed::Back(Box::new(message)) };
-        let answer = match message {
-            JsonRpcMessage::Response(response) => Ok(response.result),
-            JsonRpcMessage::Error(error) => Err(ServiceError::McpError(error.error)),
-            other => return Handed::Back(Box::new(other)),
-        };
-        if is_own {
-            return Handed::Own(Box::new(answer));
+        match waits {
+            None => Handed::Back(message),
+            Some((_, true)) => Handed::Own(message),
+            Some((waits, false)) => {
+                // Who gave up meanwhile has told the server so.
+                let _ = waits.send(message);
+                Handed::Over
+            }
         }
-        // Who gave up meanwhile has told the server so.
-        let _ = waits.send(answer);
-        Handed::Over
     }
 
     /// Nothing is read any more: whoever waits hears that, and so does who comes later.
@@ -245,6 +245,11 @@ impl Asked {
     /// What the server said before it on behalf of the call comes first: the loop hands each of that to
     /// a task, and those have their turn before the answer is given out.
     pub(crate) fn poll_answer(&mut self, poller: &mut Context<'_>) -> Poll<Answered> {
+        self.poll_message(poller).map(answered)
+    }
+
+    /// None where there will not be any.
+    fn poll_message(&mut self, poller: &mut Context<'_>) -> Poll<Option<Message>> {
         if self.late.is_none() {
             let answer = ready!(self.poll_line(poller));
             if self.inlet.told() == self.told {
@@ -261,16 +266,16 @@ impl Asked {
         if let Some((_, turns)) = &mut self.late {
             let _ = ready!(Pin::new(turns).poll(poller));
         }
-        Poll::Ready(self.late.take().map_or(Err(ServiceError::TransportClosed), |(answer, _)| answer))
+        Poll::Ready(self.late.take().and_then(|(answer, _)| answer))
     }
 
-    fn poll_line(&mut self, poller: &mut Context<'_>) -> Poll<Answered> {
+    fn poll_line(&mut self, poller: &mut Context<'_>) -> Poll<Option<Message>> {
         if let Some(answer) = self.inlet.read_for(self.number, poller) {
-            return Poll::Ready(answer);
+            return Poll::Ready(Some(answer));
         }
         let answer = ready!(Pin::new(&mut self.answer).poll(poller));
         self.inlet.leave(self.number);
-        Poll::Ready(answer.unwrap_or(Err(ServiceError::TransportClosed)))
+        Poll::Ready(answer.ok())
     }
 
     /// Whether polling sees the answer as soon as it has come.
@@ -283,6 +288,15 @@ impl Asked {
         let answer = std::future::poll_fn(|poller| self.poll_answer(poller)).await;
         self.inlet.leave(self.number);
         answer
+    }
+}
+
+fn answered(message: Option<Message>) -> Answered {
+    match message.map(|message| *message) {
+        Some(JsonRpcMessage::Response(response)) => Ok(response.result),
+        Some(JsonRpcMessage::Error(error)) => Err(ServiceError::McpError(error.error)),
+        Some(_) => Err(ServiceError::UnexpectedResponse),
+        None => Err(ServiceError::TransportClosed),
     }
 }
 

@@ -30,9 +30,9 @@ impl Tool for RemoteTool {
     fn access(&self, _args: &Value) -> Access {
         let mut access = Access::default();
         if let Some(origin) = &self.spec.origin {
-            let key = Resource::Key(format!("mcp:{}", origin.server));
+            let key = Resource::Key(["mcp:", &origin.server].concat());
             let beside = self.spec.is_concurrency_safe();
-            if beside { access.reads.push(key) } else { access.writes.push(key) }
+            *if beside { &mut access.reads } else { &mut access.writes } = vec![key];
         }
         access
     }

@@ -25,7 +25,7 @@ pub(super) mod taint;
 
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use helve_core::{
@@ -63,7 +63,7 @@ pub(crate) struct Permit {
     entry: Arc<Entry>,
     /// None once they went to the tool.
     args: Option<Arc<Value>>,
-    access: Access,
+    access: Arc<Access>,
     decision: Decision,
     ticket: Option<Ticket>,
     /// What its commands do.
@@ -91,7 +91,7 @@ impl Permit {
         self.args.as_deref().unwrap_or(&Value::Null)
     }
 
-    pub(crate) fn access(&self) -> &Access {
+    pub(crate) fn access(&self) -> &Arc<Access> {
         &self.access
     }
 
@@ -103,8 +103,12 @@ impl Permit {
         self.effects.as_deref()
     }
 
-    pub(crate) fn approval(&self) -> Option<&ApprovalNote> {
-        self.approval.as_deref()
+    /// Why it was given, which is the story's to tell from here on.
+    pub(crate) fn take_reasons(
+        &mut self,
+    ) -> (Decision, Option<Box<EffectSummary>>, Option<Box<ApprovalNote>>) {
+        let decision = std::mem::replace(&mut self.decision, Decision::allow(String::new()));
+        (decision, self.effects.take(), self.approval.take())
     }
 
     pub(crate) fn agreed(&self) -> &[String] {
@@ -232,7 +236,7 @@ impl Authority {
         let permit = Permit {
             entry,
             args: Some(args),
-            access,
+            access: shared(access),
             decision,
             ticket,
             effects,
@@ -259,7 +263,7 @@ impl Authority {
     /// The permit of the owner's own act: nobody is asked, and what is protected is the owner's to change.
     pub(crate) fn own(&self, entry: Arc<Entry>, act: OwnAct) -> Permit {
         let args = Value::Object(serde_json::Map::new());
-        let access = entry.tool.access(&args);
+        let access = Arc::new(entry.tool.access(&args));
         let args = Some(Arc::new(args));
         let agreed = access.writes.iter().filter_map(|resource| match resource {
             Resource::Path(path) => Some(path.clone()),
@@ -417,6 +421,12 @@ impl Authority {
             }
         }
     }
+}
+
+/// What a call touches, for its permit and its place in the line. Many calls touch nothing, and share that.
+fn shared(access: Access) -> Arc<Access> {
+    static NOTHING: LazyLock<Arc<Access>> = LazyLock::new(Arc::default);
+    if access == Access::default() { Arc::clone(&NOTHING) } else { Arc::new(access) }
 }
 
 /// The owner's own command line has a limit only where the policy writes one.

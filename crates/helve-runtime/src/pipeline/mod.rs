@@ -167,9 +167,8 @@ impl Pipeline {
         match result {
             Ok(mut permit) => {
                 story.notes.extend(permit.take_notes().iter().map(|note| self.governor.clean(note)));
-                story.decision = Some(permit.decision().clone());
-                story.effects = permit.effects().cloned().map(Box::new);
-                story.approval = permit.approval().cloned().map(Box::new);
+                let (decision, effects, approval) = permit.take_reasons();
+                (story.decision, story.effects, story.approval) = (Some(decision), effects, approval);
                 if story.lane == Some(Lane::Sandbox) {
                     story.sandbox = self.lanes.shell().ok().map(|shell| shell.report().into());
                 }
@@ -309,7 +308,7 @@ impl Pipeline {
 
     /// Schedule to record.
     pub(crate) async fn finish(&self, ready: Ready) -> Box<CallResult> {
-        let Ready { mut story, permit, place } = ready;
+        let Ready { mut story, mut permit, place } = ready;
         // It has its worker before it is planned in the journal: what only waited when Helve was killed was never begun.
         let worker = place.turn().await;
         // A call before this one may have changed what was approved.
@@ -329,7 +328,7 @@ impl Pipeline {
             // Nobody wants to know them any more, so that the tool gets them without a copy.
             story.args = None;
         }
-        let sources = self.authority.sources(&permit);
+        let sources = self.authority.sources(&mut permit);
         let outcome = self.executor.execute(&story.call, &story.side, permit, &notes).await;
         // The next call is planned while this one tells of itself, so that both entries are written together.
         drop(worker);

@@ -14,16 +14,16 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 #[derive(Clone, Debug)]
 pub(crate) struct Claim {
     alone: bool,
-    access: Access,
+    access: Arc<Access>,
 }
 
 impl Claim {
-    pub(crate) fn new(spec: &ToolSpec, access: &Access) -> Self {
+    pub(crate) fn new(spec: &ToolSpec, access: &Arc<Access>) -> Self {
         let unknown = access.reads.is_empty() && access.writes.is_empty();
         // A tool that is not safe beside others and does not say what it touches might touch anything.
         let unsafe_beside = spec.concurrency_safe == Some(false) || (!spec.is_concurrency_safe() && unknown);
         let alone = spec.exclusive || unsafe_beside;
-        Claim { alone, access: access.clone() }
+        Claim { alone, access: Arc::clone(access) }
     }
 
     fn conflicts(&self, other: &Claim) -> bool {
@@ -183,16 +183,16 @@ mod tests {
 
     fn reads(path: &str) -> Claim {
         let access = Access { reads: vec![Resource::Path(path.into())], ..Access::default() };
-        Claim::new(&spec().read_only(), &access)
+        Claim::new(&spec().read_only(), &Arc::new(access))
     }
 
     fn writes(path: &str) -> Claim {
         let access = Access { writes: vec![Resource::Path(path.into())], ..Access::default() };
-        Claim::new(&spec(), &access)
+        Claim::new(&spec(), &Arc::new(access))
     }
 
     fn alone() -> Claim {
-        Claim::new(&spec().exclusive(), &Access::default())
+        Claim::new(&spec().exclusive(), &Arc::default())
     }
 
     /// Which of the places may start now, without waiting.
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn a_tool_that_does_not_say_what_it_touches_runs_alone() {
         let line = Scheduler::new(true, 8);
-        let a = line.join(Claim::new(&spec(), &Access::default()));
+        let a = line.join(Claim::new(&spec(), &Arc::default()));
         let b = line.join(reads("a"));
         assert_eq!(ready(&[&a, &b]), [true, false]);
     }

@@ -188,7 +188,7 @@ impl AtOnce for Together {
                 }))
             }
         };
-        let stands = self.calls.calls(calls).into_iter().map(stand).collect();
+        let stands = self.calls.calls(calls).drain(..).map(stand).collect();
         journal_grew(&self.updates);
         stands
     }

@@ -142,8 +142,8 @@ impl SentCalls {
 impl Pipeline {
     /// Execute, for one call that a server works on: sends it.
     pub(super) fn send(&self, ready: Ready, worker: Worker, peer: Option<Arc<dyn Peer>>) -> Step {
-        let Ready { mut story, permit, place } = ready;
-        let (entry, sources) = (Arc::clone(permit.entry()), self.authority.sources(&permit));
+        let Ready { mut story, mut permit, place } = ready;
+        let (entry, sources) = (Arc::clone(permit.entry()), self.authority.sources(&mut permit));
         // Nobody wants to know them any more, so that the server's line is written without a copy.
         story.args = None;
         let within = self.executor.deadline(entry.spec());
@@ -265,7 +265,7 @@ impl AtOnce {
 
     fn results(
         &mut self,
-        ended: Vec<(u64, Sent, Result<ServerReply, ToolError>)>,
+        mut ended: Vec<(u64, Sent, Result<ServerReply, ToolError>)>,
     ) -> Vec<(u64, Box<CallResult>)> {
         if ended.is_empty() {
             return Vec::new();
@@ -280,9 +280,9 @@ impl AtOnce {
             }
             (number, ended, place)
         };
-        let mut ended: Vec<(u64, Ended, Place)> = ended.into_iter().map(answered).collect();
+        let mut ended: Vec<(u64, Ended, Place)> = ended.drain(..).map(answered).collect();
         self.pipeline.tell(ended.iter_mut().map(|(_, ended, _)| ended).collect(), self.stays);
-        ended.into_iter().map(|(number, ended, _)| (number, ended.result)).collect()
+        ended.drain(..).map(|(number, ended, _)| (number, ended.result)).collect()
     }
 
     /// Lets go of calls whose answers have come. Where the journal [stays](AtOnce::stay), nobody who waits for a result has to wait for

@@ -94,7 +94,7 @@ impl Authority {
         contained: bool,
     ) -> Option<String> {
         if let Some(origin) = &spec.origin {
-            return Some(format!("mcp:{}", origin.server));
+            return Some(["mcp:", &origin.server].concat());
         }
         if spec.open_world == Some(true) || host(access).is_some() {
             return Some(web(host(access)));
@@ -116,8 +116,8 @@ impl Authority {
     }
 
     /// Who else may have written what the call brings, as far as that is known before its tool runs.
-    pub(crate) fn sources(&self, permit: &Permit) -> Sources {
-        Sources { brings: permit.brings.clone(), reads: self.may_read_elsewhere(permit) }
+    pub(crate) fn sources(&self, permit: &mut Permit) -> Sources {
+        Sources { brings: permit.brings.take(), reads: self.may_read_elsewhere(permit) }
     }
 
     /// The paths that a file tool reads, where there are files outside the workspace that it could.

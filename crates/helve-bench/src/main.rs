@@ -15,6 +15,7 @@
 //! | `files` | the file tools beside ripgrep and plain system calls |
 //! | `mcp` | calls and lists over MCP beside other servers, and through the gateway |
 //! | `sandbox` | the sandboxes and their lanes beside bare spawns and other programs |
+//! | `host` | what the host of a virtual machine took meanwhile |
 //! | `sample` | interleaved timing and medians |
 //! | `report` | the table and the JSON |
 

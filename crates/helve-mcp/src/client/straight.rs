@@ -79,7 +79,8 @@ pub(crate) struct Asked {
     inlet: Arc<Inlet>,
     /// How much the loop had been told when it was sent.
     told: u64,
-    /// An answer before which the loop was told something, and who waits until that is being heard.
+    /// An answer before which the loop was told something (none where there will not be any), and who waits until that is being
+    /// heard.
     late: Option<(Option<Message>, JoinHandle<()>)>,
 }
 

@@ -89,22 +89,16 @@ impl Door {
             Call { id: Some(value_of(&id)), ..Call::new(tool, Value::Object(args)) }
         };
         let mut stands = lock(calls).calls(asked.map(call).collect()).into_iter();
-        let (mut sent, mut waiting) = (Vec::new(), Vec::new());
+        let (mut answers, mut sent, mut waiting) = (Vec::with_capacity(of.len()), Vec::new(), Vec::new());
         for (id, declared) in of {
-            let answer = match stands.next() {
-                Some(Stand::Done(result)) => known(result, declared),
-                Some(Stand::Sent(number)) => {
-                    sent.push(Sent { id, declared, number });
-                    continue;
-                }
-                Some(Stand::Waits(go_on)) => {
-                    waiting.push(Waiting { id, declared, go_on });
-                    continue;
-                }
-                None => Err(ErrorData::internal_error("The call was lost.", None)),
-            };
-            outbox.put(|out| write(out, &id, answer));
+            match stands.next() {
+                Some(Stand::Done(result)) => answers.push((id, known(result, declared))),
+                Some(Stand::Sent(number)) => sent.push(Sent { id, declared, number }),
+                Some(Stand::Waits(go_on)) => waiting.push(Waiting { id, declared, go_on }),
+                None => answers.push((id, Err(ErrorData::internal_error("The call was lost.", None)))),
+            }
         }
+        outbox.put(|out| answers.into_iter().for_each(|(id, answer)| write(out, &id, answer)));
         (sent, waiting)
     }
 

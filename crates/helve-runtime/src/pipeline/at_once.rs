@@ -192,7 +192,7 @@ impl Pipeline {
 
     /// Execute and govern, for one call.
     fn run(&self, mut story: Box<Story>, mut permit: Box<Permit>) -> Ended {
-        let (entry, sources) = (Arc::clone(permit.entry()), self.authority.sources(&mut permit));
+        let (entry, sources) = (Arc::clone(permit.entry()), self.authority.take_sources(&mut permit));
         // Nobody wants to know them any more, so that the tool gets them without a copy.
         story.args = None;
         let outcome = self.executor.execute_now(&story.side, permit);

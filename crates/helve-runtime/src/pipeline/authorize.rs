@@ -64,11 +64,12 @@ pub(crate) struct Permit {
     /// None once they went to the tool.
     args: Option<Arc<Value>>,
     access: Arc<Access>,
+    /// Why it was given, until the story has that.
     decision: Decision,
     ticket: Option<Ticket>,
-    /// What its commands do.
+    /// What its commands do, until the story has that.
     effects: Option<Box<EffectSummary>>,
-    /// How the owner agreed, where that was needed.
+    /// How the owner agreed, where that was needed, until the story has that.
     approval: Option<Box<ApprovalNote>>,
     /// What the answer was bound to.
     held: Option<Box<Held>>,
@@ -78,7 +79,7 @@ pub(crate) struct Permit {
     own: Option<OwnAct>,
     /// What the reader of the result should know.
     notes: Vec<String>,
-    /// Who else writes what it brings, as far as that shows before it runs.
+    /// Who else writes what it brings, as far as that shows before it runs; none once that was taken.
     brings: Option<String>,
 }
 

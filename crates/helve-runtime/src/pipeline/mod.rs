@@ -328,7 +328,7 @@ impl Pipeline {
             // Nobody wants to know them any more, so that the tool gets them without a copy.
             story.args = None;
         }
-        let sources = self.authority.sources(&mut permit);
+        let sources = self.authority.take_sources(&mut permit);
         let outcome = self.executor.execute(&story.call, &story.side, permit, &notes).await;
         // The next call is planned while this one tells of itself, so that both entries are written together.
         drop(worker);

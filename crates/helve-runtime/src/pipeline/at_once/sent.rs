@@ -143,7 +143,7 @@ impl Pipeline {
     /// Execute, for one call that a server works on: sends it.
     pub(super) fn send(&self, ready: Ready, worker: Worker, peer: Option<Arc<dyn Peer>>) -> Step {
         let Ready { mut story, mut permit, place } = ready;
-        let (entry, sources) = (Arc::clone(permit.entry()), self.authority.sources(&mut permit));
+        let (entry, sources) = (Arc::clone(permit.entry()), self.authority.take_sources(&mut permit));
         // Nobody wants to know them any more, so that the server's line is written without a copy.
         story.args = None;
         let within = self.executor.deadline(entry.spec());

@@ -115,8 +115,8 @@ impl Authority {
         })
     }
 
-    /// Who else may have written what the call brings, as far as that is known before its tool runs.
-    pub(crate) fn sources(&self, permit: &mut Permit) -> Sources {
+    /// Who else may have written what the call brings, as far as that is known before its tool runs. Taken from the permit, once.
+    pub(crate) fn take_sources(&self, permit: &mut Permit) -> Sources {
         Sources { brings: permit.brings.take(), reads: self.may_read_elsewhere(permit) }
     }
 

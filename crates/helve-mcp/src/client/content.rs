@@ -8,6 +8,7 @@ use serde_json::Value;
 
 /// A whole result, from a server in this sandbox.
 pub(crate) fn reply(result: CallToolResult, sandbox: Option<SharedReport>) -> ServerReply {
+    // A list of its own: one made in the room of the server's would have to be cut to size.
     let mut content = Vec::with_capacity(result.content.len());
     content.extend(result.content.into_iter().map(block));
     ServerReply {

@@ -208,6 +208,12 @@ class OnlyGarbage(Plain):
             raw(b"\x1b[2Jstill no message\n" * 100)
 
 
+class OnlyEmpty(Plain):
+    def call(self, name, args, message):
+        while True:
+            raw(b"\n" * 65_536)
+
+
 class NoVersion(Plain):
     def call(self, name, args, message):
         say({"id": message["id"], "result": text("no version")})
@@ -229,6 +235,13 @@ class WrongIds(Plain):
         for wrong in [message["id"] + 1000, -1, 1.5, "x", None]:
             say({"jsonrpc": "2.0", "id": wrong, "result": text("not yours")})
         return text("right")
+
+
+class OnlyWrongIds(Plain):
+    def call(self, name, args, message):
+        wrong = json.dumps({"jsonrpc": "2.0", "id": message["id"] + 1000, "result": text("not yours")}).encode()
+        while True:
+            raw((wrong + b"\n") * 500)
 
 
 class Twice(Plain):

@@ -33,6 +33,8 @@ const CHUNK: usize = 64 << 10;
 pub(crate) const UNREADABLE: &str = "unreadable";
 /// How many lines in a row may be no message. Some servers greet on standard output.
 pub(crate) const NO_MESSAGES: u32 = 256;
+/// How many empty ones may: some servers send one now and then, to show that they live.
+pub(crate) const EMPTY_LINES: u32 = 65_536;
 
 /// Splits a stream into lines.
 pub(crate) struct Lines<R> {

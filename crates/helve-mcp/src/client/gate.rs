@@ -1,17 +1,19 @@
 //! A gate over any transport: a server that floods this end is held back, and one that does not know `server/discover`
 //! and does not say so is taken for one of the older era.
 //!
-//! What passes goes on unchanged. Requests of the server have a rate; over it they are left out. Notifications likewise.
-//! Far over it the connection ends.
+//! What passes goes on unchanged. Requests of the server have a rate; over it they are left out. Notifications likewise, and
+//! answers to what nobody has asked. Far over it the connection ends.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use rmcp::RoleClient;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, RequestId,
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, RequestId,
     ServerJsonRpcMessage,
 };
 use rmcp::transport::Transport;
+use tokio::task::coop;
 use tokio::time::Instant;
 
 use super::failure::Broken;
@@ -27,6 +29,10 @@ pub(crate) struct Gate<T> {
     ending: Ending,
     requests: Bucket,
     notifications: Bucket,
+    /// Answers to what was not asked, or was taken back: one may come late, many are a flood.
+    unasked: Bucket,
+    /// What was asked through this gate, and neither answered nor taken back.
+    open: HashSet<RequestId>,
     left_out: u32,
     patience: Duration,
     /// The first question whether the server knows the newer era, and until when it is waited for.
@@ -42,6 +48,8 @@ impl<T> Gate<T> {
             ending,
             requests: Bucket::new(256, 64.0),
             notifications: Bucket::new(4096, 1024.0),
+            unasked: Bucket::new(256, 64.0),
+            open: HashSet::new(),
             left_out: 0,
             patience,
             asked: None,
@@ -63,7 +71,28 @@ impl<T> Gate<T> {
         if self.asked.as_ref().is_some_and(|(asked, _)| id.is_none_or(|id| id == asked)) {
             self.asked = None;
         }
-        id.is_none() || id != self.given_up.as_ref()
+        let is_open = id.is_some_and(|id| self.open.remove(id));
+        (id.is_none() || id != self.given_up.as_ref()) && (is_open || self.unasked.take(1))
+    }
+
+    /// Notes what this end says.
+    fn says(&mut self, message: &ClientJsonRpcMessage) {
+        match message {
+            JsonRpcMessage::Request(request) => {
+                self.open.insert(request.id.clone());
+                if matches!(request.request, ClientRequest::DiscoverRequest(_)) {
+                    self.asked = Some((request.id.clone(), Instant::now() + self.patience));
+                }
+            }
+            JsonRpcMessage::Notification(told) => {
+                if let ClientNotification::CancelledNotification(taken_back) = &told.notification
+                    && let Some(id) = &taken_back.params.request_id
+                {
+                    self.open.remove(id);
+                }
+            }
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
+        }
     }
 }
 
@@ -74,11 +103,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Gate<T> {
         &mut self,
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        if let JsonRpcMessage::Request(request) = &message
-            && matches!(request.request, ClientRequest::DiscoverRequest(_))
-        {
-            self.asked = Some((request.id.clone(), Instant::now() + self.patience));
-        }
+        self.says(&message);
         self.inner.send(message)
     }
 
@@ -102,6 +127,8 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Gate<T> {
                 self.ending.because(Broken::Flood);
                 return None;
             }
+            // Others have their turn.
+            coop::consume_budget().await;
         }
     }
 
@@ -120,7 +147,10 @@ async fn until_then(until: Option<Instant>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rmcp::model::{ClientConfig, DiscoverRequest, DiscoverRequestParams};
+    use rmcp::model::{
+        CancelledNotification, CancelledNotificationParam, ClientConfig, DiscoverRequest,
+        DiscoverRequestParams,
+    };
     use std::collections::VecDeque;
 
     /// Gives what it was given, then waits for ever.
@@ -171,22 +201,64 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn what_was_asked_is_answered_whatever_else_comes() {
+        let answer = |id: i64| message(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
+        let mut gate = Gate::new(Canned(VecDeque::new()), Ending::default(), Duration::from_secs(2));
+        for id in [1, 2, 3] {
+            let ask = ClientRequest::PingRequest(Default::default());
+            gate.send(ClientJsonRpcMessage::request(ask, RequestId::Number(id))).await.unwrap();
+        }
+        let taken_back = CancelledNotificationParam::new(Some(RequestId::Number(2)), None);
+        let taken_back = ClientNotification::CancelledNotification(CancelledNotification::new(taken_back));
+        gate.send(ClientJsonRpcMessage::notification(taken_back)).await.unwrap();
+        // 256 that nobody asked for pass, then only what was asked and was neither taken back nor answered before.
+        let flood = (0..500).map(|_| answer(1_000));
+        gate.inner.0.extend(flood.chain([1, 2, 3, 1, 2, 3].map(answer)));
+        let mut heard = Vec::new();
+        while let Ok(Some(JsonRpcMessage::Response(response))) =
+            tokio::time::timeout(Duration::from_millis(1), gate.receive()).await
+        {
+            heard.push(response.id);
+        }
+        assert_eq!(heard[..256], vec![RequestId::Number(1_000); 256]);
+        assert_eq!(heard[256..], [RequestId::Number(1), RequestId::Number(3)]);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_flood_is_cut_and_then_ends_it() {
         // No time passes, so nothing fills up again.
         for (text, most) in [
             (r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, 256),
             (r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#, 4096),
+            (r#"{"jsonrpc":"2.0","id":7,"result":{}}"#, 256),
+            (r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"no"}}"#, 256),
+            (r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"no"}}"#, 256),
         ] {
             let one = message(text);
             let flood = (0..LEFT_OUT + 10_000).map(|_| one.clone()).collect();
             let ending = Ending::default();
             let mut gate = Gate::new(Canned(flood), ending.clone(), Duration::from_secs(2));
-            let mut passed = 0;
-            while gate.receive().await.is_some() {
-                passed += 1;
-            }
+            let mut turns = 0;
+            let passed = async {
+                let mut passed = 0;
+                while gate.receive().await.is_some() {
+                    passed += 1;
+                }
+                passed
+            };
+            let others = async {
+                loop {
+                    turns += 1;
+                    tokio::task::yield_now().await;
+                }
+            };
+            let passed = tokio::select! {
+                passed = passed => passed,
+                () = others => 0,
+            };
             assert_eq!(passed, most, "{text}");
             assert_eq!(ending.why(), Some(Broken::Flood));
+            assert!(turns > 100, "others had {turns} turns");
         }
     }
 }

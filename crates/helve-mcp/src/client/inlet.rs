@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Wake, Waker, ready};
 use rmcp::model::ServerJsonRpcMessage;
 
 use super::failure::Broken;
-use super::frame::{Ending, Lines, NO_MESSAGES, Next, Said, read};
+use super::frame::{EMPTY_LINES, Ending, Lines, NO_MESSAGES, Next, Said, read};
 use super::straight::{Handed, Message, Waiting};
 use crate::ends::Source;
 
@@ -30,8 +30,9 @@ struct Reading {
     lines: Lines<Box<dyn Source>>,
     /// Read by a call, and the loop's.
     kept: Option<Message>,
-    /// Lines in a row that were no message.
+    /// Lines since the last message that were none, and empty ones.
     garbage: u32,
+    empty: u32,
     is_over: bool,
     ending: Ending,
 }
@@ -138,10 +139,15 @@ impl Reading {
             match ready!(self.lines.poll_next(poller)) {
                 Next::Line(line) => match read(line) {
                     Said::Message(message) => {
-                        self.garbage = 0;
+                        (self.garbage, self.empty) = (0, 0);
                         return Poll::Ready(Some(message));
                     }
-                    Said::Nothing => {}
+                    Said::Nothing => {
+                        self.empty += 1;
+                        if self.empty > EMPTY_LINES {
+                            break Broken::Garbage("empty lines and nothing else".to_owned());
+                        }
+                    }
                     Said::Garbage(why) => {
                         self.garbage += 1;
                         if self.garbage > NO_MESSAGES {
@@ -167,7 +173,7 @@ impl Inlet {
         waiting: Arc<Waiting>,
     ) -> Inlet {
         let lines = Lines::new(Box::new(read) as Box<dyn Source>, cap);
-        let reading = Mutex::new(Reading { lines, kept: None, garbage: 0, is_over: false, ending });
+        let reading = Mutex::new(Reading { lines, kept: None, garbage: 0, empty: 0, is_over: false, ending });
         let readers = Arc::new(Readers::default());
         let wakes = Waker::from(Arc::clone(&readers));
         Inlet { reading, readers, wakes, waiting, told: AtomicU64::new(0) }

@@ -55,6 +55,10 @@ async fn only_so_many_lines_in_a_row_may_be_no_message() {
     let heard = |bytes: String| async move { try_frames(bytes.as_bytes(), 4096, 1000).await.0.len() };
     assert_eq!(heard(format!("{noise}{message}{noise}{message}")).await, 2);
     assert_eq!(heard(format!("{noise}hello\n{message}")).await, 0);
+    // Empty ones are no noise, but have an end too.
+    let empty = "\n".repeat(EMPTY_LINES as usize);
+    assert_eq!(heard(format!("{noise}{empty}{message}{empty}{noise}{message}")).await, 2);
+    assert_eq!(heard(format!("{empty}\r\n{message}")).await, 0);
 }
 
 #[tokio::test]

@@ -30,6 +30,21 @@ real_model() {
     mkdir -p "$place" && (cd "$place" && pwd)
 }
 
+# llvm_major — the LLVM that the compiler is made with, whose profiles it reads.
+llvm_major() { rustc --version --verbose | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p'; }
+
+# profdata — prints the program that joins profiles for this compiler: that of rustup, or the system's of the same LLVM.
+profdata() {
+    local host own
+    host=$(rustc --version --verbose | sed -n 's/^host: //p')
+    own=$(rustc --print sysroot)/lib/rustlib/$host/bin/llvm-profdata
+    if [ -x "$own" ]; then
+        say "$own"
+    else
+        command -v "llvm-profdata-$(llvm_major)"
+    fi
+}
+
 # version_at_least HAVE WANT — compares dotted version numbers.
 version_at_least() {
     [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]

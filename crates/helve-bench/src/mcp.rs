@@ -12,9 +12,13 @@
 //! takes, every one that lets nothing pass unrecorded.
 //!
 //! A server that compiles itself while it runs is quicker the more it was called, and takes every processor meanwhile, so that
-//! whoever stands before it is slow as well. So every server is started anew for each round, and rows stand in pairs: its first
-//! calls, and those of a long run without a pause. A promise is held against both, although they ask for opposite things: first
-//! calls are dear for whoever shares the processors with a server that compiles, and one that has done so answers quickly.
+//! whoever stands before it is slow as well. So every server is started anew for each round, and a promise is held against all
+//! calls of a run from that start, which is what a client has. What such a run is made of is shown beside it, the first calls
+//! and, further on, those of a server that has compiled what it can: first calls are dear for whoever shares the processors
+//! with it, and later it answers quickly, so that Helve's own `echo` stands at three to four times its calls a second there.
+//!
+//! A machine is slower in one minute than in the next. What stands in one row was measured next to each other, and a row shows
+//! the round whose ratio is in the middle.
 //!
 //! server-everything is named with `--everything 'node /…/server-everything/dist/index.js stdio'`. Without it a small server
 //! of this program's own stands in: its rows are shown and promise nothing, because a server that does nothing makes
@@ -50,9 +54,11 @@ const MANY: usize = 1000;
 const AT_ONCE: usize = 100;
 /// How many calls are under way where many a second are counted.
 const UNDER_WAY: usize = 32;
-/// How many calls the first are, how many come before those of a long run that are timed, and how many these are.
+/// How many calls a run is, how many of them are the first, how many come behind it before later ones are timed, and how many
+/// these are.
+const RUN: u32 = 10_000;
 const FIRST: u32 = 2_000;
-const BETWEEN: u32 = 18_000;
+const BETWEEN: u32 = 10_000;
 const LATER: u32 = 10_000;
 
 /// What is asked of the run.
@@ -166,22 +172,24 @@ fn peer(asked: &Asked<'_>) -> &'static str {
     if asked.everything.is_some() { "server-everything, direct" } else { "a small server, direct" }
 }
 
-/// How long one call took, of the first and of later ones.
+/// How long one call took: of a run from the start, of the first of these, and of those further on.
 #[derive(Clone, Copy)]
 struct Run {
+    whole: Duration,
     first: Duration,
     later: Duration,
 }
 
-impl Run {
-    /// The medians of several.
-    fn middle(runs: &[Run]) -> Run {
-        let of = |part: fn(&Run) -> Duration| median(runs.iter().map(part).collect());
-        Run { first: of(|run| run.first), later: of(|run| run.later) }
-    }
+/// Of what was measured in the same rounds the round whose ratio is in the middle: what the one took, and what the other.
+fn middle(subject: &[Run], reference: &[Run], part: Part) -> (Duration, Duration) {
+    let mut rounds: Vec<_> =
+        subject.iter().zip(reference).map(|(one, other)| (part(one), part(other))).collect();
+    let ratio = |(one, other): &(Duration, Duration)| one.as_secs_f64() / other.as_secs_f64();
+    rounds.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+    rounds.get(rounds.len() / 2).copied().unwrap_or_default()
 }
 
-/// Calls without a pause, and how long those at the beginning and at the end took. One call comes before: a gateway that has
+/// Calls without a pause, and how long parts of them took. One call comes before: a gateway that has
 /// seen a server before offers its tools at once and starts it meanwhile, and the start is not what is measured.
 fn run(asked: &Asked<'_>, mut calls: impl FnMut(u32) -> Measured<()>) -> Measured<Run> {
     let of = |calls: u32| if asked.quick { calls / 100 } else { calls };
@@ -189,11 +197,12 @@ fn run(asked: &Asked<'_>, mut calls: impl FnMut(u32) -> Measured<()>) -> Measure
     let mut timed = |count: u32| -> Measured<Duration> {
         let start = Instant::now();
         calls(of(count))?;
-        Ok(start.elapsed() / of(count))
+        Ok(start.elapsed())
     };
-    let first = timed(FIRST)?;
+    let (first, rest) = (timed(FIRST)?, timed(RUN - FIRST)?);
     timed(BETWEEN)?;
-    Ok(Run { first, later: timed(LATER)? })
+    let later = timed(LATER)?;
+    Ok(Run { whole: (first + rest) / of(RUN), first: first / of(FIRST), later: later / of(LATER) })
 }
 
 /// Rounds in which everything is started anew: where the kernel puts the processes of one start is chance, and stays.
@@ -221,7 +230,6 @@ fn gateway(asked: &Asked<'_>, place: &Place, server: &Server) -> Measured<Vec<Ro
         one(Talk::open(server.behind(&[RELAY])?)?, "echo", &mut relay)?;
         one(Talk::open(server.behind(&[RECORDER, &state])?)?, "echo", &mut recorder)?;
     }
-    let [helve, direct, relay, recorder] = [helve, direct, relay, recorder].map(|runs| Run::middle(&runs));
     let (mut through, mut alone) = (through()?, Talk::open(server.command())?);
     let calls = if asked.quick { 50 } else { 1_000 };
     let many = in_turns(
@@ -230,23 +238,34 @@ fn gateway(asked: &Asked<'_>, place: &Place, server: &Server) -> Measured<Vec<Ro
         || through.stream(tool, calls, UNDER_WAY),
         || alone.stream("echo", calls, UNDER_WAY),
     )?;
-    let row = |name, subject, reference, promise| Row {
-        name,
-        subject,
-        reference: Some((peer(asked), reference)),
-        promise,
-        mib: None,
-    };
-    let promised = || beside_real(asked, Promise::Ratio(1.5));
+    let row = |name, runs: &[Run], part, promise| compared(asked, name, middle(runs, &direct, part), promise);
+    let (whole, first, later): (Part, Part, Part) = (|run| run.whole, |run| run.first, |run| run.later);
+    let none = Promise::None;
     Ok(vec![
-        row("a call through helve mcp --gateway, in a long run", helve.later, direct.later, promised()),
-        row("the same through a relay that only passes on", relay.later, direct.later, Promise::None),
-        row("the same through a relay that records", recorder.later, direct.later, Promise::None),
-        row("one of the first 2,000 calls through the gateway", helve.first, direct.first, promised()),
-        row("the same through a relay that only passes on", relay.first, direct.first, Promise::None),
-        row("the same through a relay that records", recorder.first, direct.first, Promise::None),
-        row("a call through the gateway, 32 calls under way", many.subject, many.reference, Promise::None),
+        row(
+            "helve mcp --gateway, 10,000 calls from a start",
+            &helve,
+            whole,
+            beside_real(asked, Promise::Ratio(1.5)),
+        ),
+        row("the same through a relay that only passes on", &relay, whole, none),
+        row("the same through a relay that records", &recorder, whole, none),
+        row("the first 2,000 of them through the gateway", &helve, first, none),
+        row("the same through a relay that only passes on", &relay, first, none),
+        row("the same through a relay that records", &recorder, first, none),
+        row("through the gateway, calls 20,000 to 30,000", &helve, later, none),
+        row("the same through a relay that only passes on", &relay, later, none),
+        row("the same through a relay that records", &recorder, later, none),
+        compared(asked, "through the gateway, 32 calls under way", (many.subject, many.reference), none),
     ])
+}
+
+/// A part of a run.
+type Part = fn(&Run) -> Duration;
+
+/// What Helve takes beside what the server takes.
+fn compared(asked: &Asked<'_>, name: &'static str, times: (Duration, Duration), promise: Promise) -> Row {
+    Row { name, subject: times.0, reference: Some((peer(asked), times.1)), promise, mib: None }
 }
 
 /// Our own `echo` beside that of the other server.
@@ -258,22 +277,16 @@ fn echo(asked: &Asked<'_>, place: &Place, server: &Server) -> Measured<Vec<Row>>
             runs.push(run(asked, |calls| talk.stream("echo", calls, UNDER_WAY))?);
         }
     }
-    let [ours, theirs] = [ours, theirs].map(|runs| Run::middle(&runs));
     let (mut us, mut them) = (Talk::open(place.helve(&["mcp"]))?, Talk::open(server.command())?);
     let (turns, calls) = if asked.quick { (5, 100) } else { (15, 1_000) };
     let one = in_turns(turns, calls, || repeat(&mut us, "echo", calls), || repeat(&mut them, "echo", calls))?;
-    let row = |name, subject, reference, promise| Row {
-        name,
-        subject,
-        reference: Some((peer(asked), reference)),
-        promise,
-        mib: None,
-    };
-    let promised = || beside_real(asked, Promise::Ratio(0.2));
+    let row = |name, part, promise| compared(asked, name, middle(&ours, &theirs, part), promise);
+    let promised = beside_real(asked, Promise::Ratio(0.2));
     Ok(vec![
-        row("echo of helve mcp, first 2,000 calls, 32 under way", ours.first, theirs.first, promised()),
-        row("the same in a long run", ours.later, theirs.later, promised()),
-        row("echo of helve mcp, one at a time", one.subject, one.reference, Promise::None),
+        row("echo of helve mcp, 32 under way, 10,000 calls", |run| run.whole, promised),
+        row("the first 2,000 of them", |run| run.first, Promise::None),
+        row("the same, calls 20,000 to 30,000", |run| run.later, Promise::None),
+        compared(asked, "echo of helve mcp, one at a time", (one.subject, one.reference), Promise::None),
     ])
 }
 

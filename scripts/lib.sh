@@ -30,14 +30,60 @@ real_model() {
     mkdir -p "$place" && (cd "$place" && pwd)
 }
 
+# build_directory — makes and prints the directory that is built into.
+build_directory() {
+    local place=${CARGO_TARGET_DIR:-target}
+    mkdir -p "$place" && (cd "$place" && pwd)
+}
+
+# host — the kind of machine that the compiler builds for.
+host() { rustc --version --verbose | sed -n 's/^host: //p'; }
+
+# counted — prints the file with what Helve has counted of itself (scripts/count); nothing if that was with another compiler,
+# which would not find it again.
+counted() {
+    local kept counts
+    kept=counts/$(host)
+    rustc --version --verbose | cmp --silent - "$kept.compiler" || return 0
+    # Only where the name is another one cargo builds with other counts.
+    counts=$(build_directory)/counts-$(cksum <"$kept.gz" | tr ' ' '-').profdata
+    [ -e "$counts" ] || { gzip --decompress --stdout "$kept.gz" >"$counts.part" && mv "$counts.part" "$counts"; } || return
+    say "$counts"
+}
+
+# flags FLAG... — those for the compiler beside the ones that are wanted already, as cargo takes them whatever is in them.
+flags() {
+    local wanted
+    read -r -a wanted <<<"${RUSTFLAGS:-}"
+    (IFS=$'\x1f' && printf '%s' "${wanted[*]:+${wanted[*]}$IFS}$*")
+}
+
+# build_helve — builds the program, with what it has counted of itself where that is known. A target is named so that this
+# is for the program alone, not for what runs while it is built.
+build_helve() {
+    local counts
+    counts=$(counted) || return
+    if [ -n "$counts" ]; then
+        # Of a function that is new since then there are no counts, and that is no news.
+        CARGO_ENCODED_RUSTFLAGS=$(flags "-Cprofile-use=$counts" -Cllvm-args=-no-pgo-warn-mismatch)
+        export CARGO_ENCODED_RUSTFLAGS
+    else
+        say "Built without counts, which are not kept for this compiler: the program is somewhat slower."
+        say "scripts/count makes them, in half an hour."
+    fi
+    cargo build --release --locked --target "$(host)" --package helve-cli
+}
+
+# helve — where that program is.
+helve() { say "$(build_directory)/$(host)/release/helve"; }
+
 # llvm_major — the LLVM that the compiler is made with, whose profiles it reads.
 llvm_major() { rustc --version --verbose | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p'; }
 
 # profdata — prints the program that joins profiles for this compiler: that of rustup, or the system's of the same LLVM.
 profdata() {
-    local host own
-    host=$(rustc --version --verbose | sed -n 's/^host: //p')
-    own=$(rustc --print sysroot)/lib/rustlib/$host/bin/llvm-profdata
+    local own
+    own=$(rustc --print sysroot)/lib/rustlib/$(host)/bin/llvm-profdata
     if [ -x "$own" ]; then
         say "$own"
     else

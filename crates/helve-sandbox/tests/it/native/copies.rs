@@ -39,11 +39,15 @@ fn with_shell(shell: &str, workspace: &Path) -> View {
     View { shell: shell.into(), ..view(workspace) }
 }
 
-/// What a shell finds out about itself.
+/// What a shell finds out about itself. Which signals it catches it reads itself: bash catches another one while it waits for a
+/// program, and that program may look before it does.
 const STATE: &str = r#"
 echo $$ $PPID $0 $- $# $PWD; umask; env | sort; sh -c 'echo $$ $PPID'
 cd /p*c/$$
-grep -E '^(Uid|Gid|Groups|Cap|NoNewPrivs|Seccomp|SigIgn|SigCgt|Threads|NSpid|NSpgid|NSsid|Name|Umask)' status; grep SigBlk ../self/status
+while read -r name value; do case $name in
+    Uid:|Gid:|Groups:|Cap*|NoNewPrivs:|Seccomp*|SigIgn:|SigCgt:|Threads:|NSpid:|NSpgid:|NSsid:|Name:|Umask:) echo "$name	$value";;
+esac; done <status
+grep SigBlk ../self/status
 cat limits oom_score_adj comm cgroup personality coredump_filter timerslack_ns; readlink exe cwd root; ls fd; readlink fd/0
 cut -d' ' -f 4-8 stat; cut -d' ' -f 4-6 mountinfo | sort
 "#;

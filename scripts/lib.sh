@@ -18,23 +18,17 @@ fi
 say() { printf '%s\n' "$*"; }
 complain() { printf '%s\n' "$*" >&2; }
 
-# mcp_peers — makes and prints the directory that scripts/mcp-peers installs into.
-mcp_peers() {
-    local place=${HELVE_PEERS:-${CARGO_TARGET_DIR:-target}/mcp-peers}
-    mkdir -p "$place" && (cd "$place" && pwd)
-}
+# made DIRECTORY — makes a directory and prints where it is.
+made() { mkdir -p "$1" && (cd "$1" && pwd); }
 
-# real_model — makes and prints the directory that scripts/real-model installs into.
-real_model() {
-    local place=${HELVE_REAL_MODEL:-${CARGO_TARGET_DIR:-target}/real-model}
-    mkdir -p "$place" && (cd "$place" && pwd)
-}
+# build_directory — the directory that is built into.
+build_directory() { made "${CARGO_TARGET_DIR:-target}"; }
 
-# build_directory — makes and prints the directory that is built into.
-build_directory() {
-    local place=${CARGO_TARGET_DIR:-target}
-    mkdir -p "$place" && (cd "$place" && pwd)
-}
+# mcp_peers — the one that scripts/mcp-peers installs into.
+mcp_peers() { made "${HELVE_PEERS:-${CARGO_TARGET_DIR:-target}/mcp-peers}"; }
+
+# real_model — the one that scripts/real-model installs into.
+real_model() { made "${HELVE_REAL_MODEL:-${CARGO_TARGET_DIR:-target}/real-model}"; }
 
 # host — the kind of machine that the compiler builds for.
 host() { rustc --version --verbose | sed -n 's/^host: //p'; }

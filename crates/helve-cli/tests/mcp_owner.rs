@@ -82,7 +82,7 @@ fn nothing_is_written_without_a_yes_or_if_it_would_not_load() {
     let ran = place.run(&["mcp", "add", "a", "--", "x"]);
     assert!(ran.code == 2 && ran.stderr.contains("--yes"), "{ran:?}");
     for (words, part) in [
-        (vec!["mcp", "add", "a b", "--yes", "--", "x"], "unknown key"),
+        (vec!["mcp", "add", "a b", "--yes", "--", "x"], "no name for a server"),
         (vec!["mcp", "add", "a", "--url", "http://example.com", "--yes"], "this machine"),
         (vec!["mcp", "add", "a", "--yes"], "how the server is reached"),
         (vec!["mcp", "add", "a", "--pass-env", "HELVE_HOME", "--yes", "--", "x"], "configures Helve itself"),

@@ -22,6 +22,7 @@
 //! Deliberately not here: what a server may do (policy), how its process is confined (sandbox), and every judgement of a
 //! call (pipeline). A call comes here with its permit given.
 
+mod cause;
 mod connection;
 mod content;
 mod definition;

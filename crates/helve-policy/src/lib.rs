@@ -43,6 +43,7 @@ pub mod text {
     pub use crate::config::edit::{remove_table, set_table};
     pub use crate::config::import::{Imported, ServerDraft, import_servers};
     pub use crate::config::jsonc::plain as plain_json;
+    pub use crate::config::layers::is_plain_name;
     pub use crate::config::show::to_toml as toml_value;
 }
 

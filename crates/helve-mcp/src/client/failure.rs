@@ -7,6 +7,8 @@ use helve_core::{ErrorKind, ToolError};
 use rmcp::ServiceError;
 use rmcp::model::ErrorData;
 
+use super::cause::Cause;
+
 /// How much of a server's own words an error carries.
 const WORDS: usize = 2_000;
 
@@ -101,11 +103,24 @@ pub(crate) fn of_service(
         )),
         other => match broken {
             Some(broken) if broken != Broken::Ended => broken.error(server),
-            _ => ToolError::failed(format!(
-                "The MCP server '{server}' could not be reached: {}",
-                words(&chain(other))
-            )),
+            _ => {
+                let cause = match other {
+                    ServiceError::TransportSend(error) => Cause::of(error.error.as_ref()),
+                    other => Cause { words: chain(other), hint: None },
+                };
+                unreachable(server, cause)
+            }
         },
+    }
+}
+
+/// The server could not be reached.
+pub(super) fn unreachable(server: &str, cause: Cause) -> ToolError {
+    let Cause { words: why, hint } = cause;
+    let error = ToolError::failed(format!("The MCP server '{server}' could not be reached: {}", words(&why)));
+    match hint {
+        Some(hint) => error.hint(hint),
+        None => error,
     }
 }
 

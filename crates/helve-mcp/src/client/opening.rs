@@ -15,9 +15,10 @@ use rmcp::transport::{AuthClient, StreamableHttpClientTransport, Transport};
 use rmcp::{ClientLifecycleMode, ClientServiceExt, RoleClient};
 use serde_json::{Value, json};
 
+use super::cause::Cause;
 use super::connection::Connection;
 use super::face::{Face, News};
-use super::failure::{Broken, chain, timed_out, words};
+use super::failure::{Broken, timed_out, unreachable, words};
 use super::fleet::FleetParts;
 use super::frame::{Ending, Streams};
 use super::gate::Gate;
@@ -280,16 +281,18 @@ impl Opening<'_> {
             return OpenFailure::SignIn(error.auth_challenge().map(str::to_owned));
         }
         let name = &self.spec.name;
-        let told = match ending.why() {
-            Some(broken) if broken != Broken::Ended => return OpenFailure::Plain(broken.error(name)),
-            _ => ToolError::failed(format!(
-                "The MCP server '{name}' could not be started: {}",
-                words(&chain(error))
-            )),
+        if let Some(broken) = ending.why().filter(|broken| *broken != Broken::Ended) {
+            return OpenFailure::Plain(broken.error(name));
+        }
+        let cause = Cause::of_opening(error);
+        let told = match &self.spec.transport {
+            Where::Stdio(_) => {
+                let why = words(&cause.words);
+                ToolError::failed(format!("The MCP server '{name}' could not be started: {why}"))
+                    .hint(format!("`helve mcp logs {name}` shows what it said."))
+            }
+            Where::Http(_) => unreachable(name, cause),
         };
-        let told = told.hint(format!(
-            "`helve mcp test {name}` tries it, and `helve mcp logs {name}` shows what it said."
-        ));
         match era {
             Some(Era::Stateful) => OpenFailure::Plain(told),
             _ => OpenFailure::Era(told),

@@ -15,7 +15,8 @@ use rmcp::transport::streamable_http_client::SseError;
 use sse_stream::Sse;
 use url::Url;
 
-use super::failure::{Broken, chain, words};
+use super::cause::Cause;
+use super::failure::{Broken, chain, unreachable, words};
 use super::frame::{Ending, Said, read};
 use super::http::{Http, events};
 
@@ -50,9 +51,10 @@ pub(crate) async fn open(
     if let Some(bearer) = &bearer {
         request = request.bearer_auth(bearer);
     }
-    let response = request.send().await.map_err(|error| failed(chain(&error)))?;
+    let response = request.send().await.map_err(|error| unreachable(server, Cause::of_request(&error)))?;
     if !response.status().is_success() {
-        return Err(failed(format!("HTTP {}", response.status())));
+        let status = response.status();
+        return Err(unreachable(server, Cause::of_status(status.as_u16(), format!("HTTP {status}"))));
     }
     let mut events = events(response, cap);
     let post_to = loop {

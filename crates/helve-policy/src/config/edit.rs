@@ -51,6 +51,12 @@ pub fn remove_table(text: &str, path: &[&str]) -> Result<Option<String>, String>
     held_against(out, &wanted, path).map(Some)
 }
 
+/// A table as it is written; none where there is no such table.
+pub(super) fn table(text: &str, path: &[&str]) -> Result<Option<Map<String, Value>>, String> {
+    let found = lookup(&parsed(text)?, path).cloned();
+    Ok(found.and_then(|found| if let Value::Object(members) = found { Some(members) } else { None }))
+}
+
 fn parsed(text: &str) -> Result<Value, String> {
     if text.trim_start_matches('\u{feff}').trim_start().starts_with('{') {
         return Err("it is written in JSON, which cannot be changed here without losing its form".to_owned());

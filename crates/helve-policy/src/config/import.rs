@@ -10,6 +10,8 @@ use serde_json::{Map, Value};
 
 use super::document;
 use super::jsonc;
+use super::layers::{PLAIN_NAME, is_plain_name};
+use super::server_keys;
 use super::show;
 use super::value::{HIDDEN, is_variable_name};
 
@@ -25,6 +27,12 @@ pub struct ServerDraft {
 }
 
 impl ServerDraft {
+    /// The server of this name that a configuration has, as it is written there. Fails where the text cannot be read.
+    pub fn of(text: &str, name: &str) -> Result<Option<ServerDraft>, String> {
+        let settings = super::edit::table(text, &["mcp", "servers", name])?;
+        Ok(settings.map(|settings| ServerDraft { name: name.to_owned(), settings, notes: Vec::new() }))
+    }
+
     /// The lines below the header of its table.
     pub fn toml(&self) -> String {
         self.lines(Value::clone)
@@ -41,15 +49,16 @@ impl ServerDraft {
     }
 
     fn lines(&self, table: impl Fn(&Value) -> Value) -> String {
-        // In the order of the manual.
-        let known = super::server_keys::keys();
-        let names = known.iter().filter_map(|key| key.name.rsplit('.').next());
+        // In the order of the manual, which has keys for all servers beside those of one.
+        let known = server_keys::keys();
+        let names =
+            known.iter().filter_map(|key| key.name.strip_prefix(server_keys::SERVERS)?.split_once('.'));
         let line = |name: &str| {
             let value = self.settings.get(name)?;
             let value = if matches!(name, "env" | "headers") { table(value) } else { value.clone() };
             Some(format!("{name} = {}\n", show::to_toml(&value)))
         };
-        names.filter_map(line).collect()
+        names.filter_map(|(_, name)| line(name)).collect()
     }
 }
 
@@ -323,10 +332,7 @@ fn written_out(key: &str, value: &Value, notes: &mut Vec<String>) -> Result<Stri
 fn plain_name(name: &str) -> Result<String, String> {
     let plain = |ch: char| if ch.is_ascii_alphanumeric() || matches!(ch, '_' | '-') { ch } else { '_' };
     let out: String = name.chars().take(65).map(plain).collect();
-    if out.is_empty() || out.len() > 64 {
-        return Err("its name is empty or longer than 64 characters".to_owned());
-    }
-    Ok(out)
+    if is_plain_name(&out) { Ok(out) } else { Err(format!("its name is none of {PLAIN_NAME}")) }
 }
 
 #[cfg(test)]
@@ -405,10 +411,17 @@ mod tests {
 
     #[test]
     fn what_is_imported_is_a_configuration() {
-        let text = r#"{"mcpServers": {"a": {"command": "x", "env": {"A": "quote \" and \n"}}, "b": {"url": "https://x.test", "headers": {"X.Y": "z"}}}}"#;
-        for (name, draft) in import_servers(text).unwrap() {
-            let toml = format!("[mcp.servers.{name}]\n{}", draft.unwrap().toml());
+        let json = r#"{"mcpServers": {"a": {"command": "x", "timeout": 30000, "env": {"A": "quote \" and \n"}},
+            "b": {"url": "https://x.test", "headers": {"X.Y": "z"}, "excludeTools": ["t"]}}}"#;
+        let codex = "[mcp_servers.c]\ncommand = 'x'\nstartup_timeout_sec = 20\ntool_timeout_sec = 9.5\n";
+        for (name, draft) in [json, codex].iter().flat_map(|text| import_servers(text).unwrap()) {
+            let draft = draft.unwrap();
+            let toml = format!("[mcp.servers.{name}]\n{}", draft.toml());
             assert!(crate::Policy::from_toml(&toml).is_ok(), "{toml}");
+            let read = ServerDraft::of(&toml, &name).unwrap().unwrap();
+            assert_eq!(read, ServerDraft { notes: Vec::new(), ..draft }, "nothing is left out");
+            assert_eq!(ServerDraft::of(&toml, "other"), Ok(None));
         }
+        assert!(ServerDraft::of("a = [", "a").is_err());
     }
 }

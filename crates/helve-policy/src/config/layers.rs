@@ -352,7 +352,11 @@ fn accepts(pattern: &str, part: &str) -> bool {
     pattern == part || keys::is_any(pattern)
 }
 
-fn is_plain_name(text: &str) -> bool {
+/// What a name of the owner's may be, as the end of a sentence.
+pub(crate) const PLAIN_NAME: &str = "1 to 64 letters, digits, `_` and `-`";
+
+/// Whether the owner may call something so: a server, a profile.
+pub fn is_plain_name(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
 }
 

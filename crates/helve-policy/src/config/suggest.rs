@@ -1,7 +1,7 @@
 //! What an unknown key was probably meant to be.
 
-use super::keys::{self, keys};
-use super::layers::{camel, parts_below};
+use super::keys::{self, ANY_VARIABLE, keys};
+use super::layers::{PLAIN_NAME, camel, parts_below};
 
 /// The remedy for an unknown `written` below `path`, as the end of a sentence.
 pub(crate) fn suggestion(path: &[String], written: &str) -> String {
@@ -23,7 +23,13 @@ pub(crate) fn suggestion(path: &[String], written: &str) -> String {
     if let Some(near) = nearest(&full, keys().iter().map(|key| key.name.as_ref())) {
         return format!("did you mean `{near}`?");
     }
-    format!("the known keys here are `{}`", siblings.join("`, `"))
+    match siblings.as_slice() {
+        [] if parts_below(path).any(|part| part == ANY_VARIABLE) => {
+            "a name here is that of a variable".to_owned()
+        }
+        [] => format!("a name here is {PLAIN_NAME}, with a table below it"),
+        siblings => format!("the known keys here are `{}`", siblings.join("`, `")),
+    }
 }
 
 /// The closest of `names`, if it is close enough to be a slip of the fingers.

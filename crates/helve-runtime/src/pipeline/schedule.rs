@@ -155,7 +155,9 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut wakers = Vec::new();
         let mut line = self.scheduler.line();
-        line.retain(|waiting| waiting.number != self.number);
+        if let Ok(at) = line.binary_search_by_key(&self.number, |waiting| waiting.number) {
+            line.remove(at);
+        }
         // Only who may start now is woken: waking everybody would make a long line pay for each of its calls.
         for at in 0..line.len() {
             if line[at].waker.is_some() && self.scheduler.is_free(&line, at) {

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use super::config;
 use super::file::{self, Change, Consent};
 use crate::args::Global;
+use crate::commands::diff;
 use crate::failure::Failure;
 use crate::harmless::{harmless, one_line};
 use crate::ui;
@@ -81,9 +82,11 @@ pub(super) fn add(global: &Global, options: &Options) -> Result<(), Failure> {
     let path = config::user_file(global)?;
     let before = file::read(&path)?;
     let mut after = before.clone().unwrap_or_default();
+    let mut text =
+        format!("{}\n", ui::styled(ui::STRONG, &harmless(&format!("To be written to {}", path.display()))));
     for draft in &drafts {
-        let is_there = config::has_server(&after, &draft.name);
-        if is_there && !options.replace {
+        let old = config::draft(&path, &after, &draft.name)?;
+        if old.is_some() && !options.replace {
             return Err(Failure::usage(format!(
                 "{} has a server {} already; --replace puts the new one in its place",
                 path.display(),
@@ -97,35 +100,50 @@ pub(super) fn add(global: &Global, options: &Options) -> Result<(), Failure> {
                 shown(draft)
             ))
         })?;
+        text.push_str(&difference(old.as_ref(), draft));
+        text.push('\n');
     }
     config::check(global, &after)?;
-    let change = Change { path, before, after };
-    let text: String = drafts.iter().map(|draft| format!("{}\n", shown(draft))).collect();
-    if !global.json {
-        let heading = format!("To be added to {}", change.path.display());
-        ui::print_styled(&format!("{}\n{}", ui::styled(ui::STRONG, &harmless(&heading)), harmless(&text)))?;
+    let change = Change::new(path, before, after);
+    let consent = Consent::of(options.yes);
+    consent.show(global.json, &text)?;
+    if !global.json || consent == Consent::Ask {
         for draft in &drafts {
             for note in &draft.notes {
                 ui::note(&harmless(&format!("{}: {note}", draft.name)));
             }
         }
     }
-    let consent = Consent::of(options.yes);
     consent.can_be_had()?;
-    if !consent.is_given("Write this?") {
+    let is_agreed = consent.is_given("Write this?");
+    let backup = if is_agreed { change.write(0o600)? } else { None };
+    if global.json {
+        let added: Vec<Value> = drafts
+            .iter()
+            .map(|draft| json!({"name": draft.name, "shown": draft.shown(), "notes": draft.notes}))
+            .collect();
+        return ui::print_json(
+            &json!({"file": change.path, "written": is_agreed, "backup": backup, "added": added}),
+        );
+    }
+    if !is_agreed {
         ui::note("nothing is written");
         return Ok(());
-    }
-    let backup = change.write(0o600)?;
-    if global.json {
-        let added: Vec<Value> =
-            drafts.iter().map(|draft| json!({"name": draft.name, "notes": draft.notes})).collect();
-        return ui::print_json(&json!({"file": change.path, "backup": backup, "added": added}));
     }
     file::say_written(&change.path, backup.as_ref());
     let names: Vec<&str> = drafts.iter().map(|draft| draft.name.as_str()).collect();
     ui::note(&format!("`helve mcp test {}` starts it and shows its tools", names.first().unwrap_or(&"NAME")));
     Ok(())
+}
+
+/// What becomes of a server in the file: all of one that is new, else what changes.
+fn difference(old: Option<&ServerDraft>, new: &ServerDraft) -> String {
+    let (before, after) = (old.map(shown), shown(new));
+    let name = format!("mcp.servers.{}", new.name);
+    match before.and_then(|before| helve::unified_diff(&name, before.as_bytes(), after.as_bytes())) {
+        Some(changes) => diff::lines(&changes),
+        None => harmless(&after),
+    }
 }
 
 /// A server as it will stand in the file, without the values of variables and headers.
@@ -140,6 +158,7 @@ fn from_words(options: &Options) -> Result<ServerDraft, Failure> {
             "name one server; its program comes behind --: helve mcp add NAME -- COMMAND",
         ));
     };
+    config::check_name(name)?;
     let mut settings = Map::new();
     match (options.command.split_first(), &options.url) {
         (Some((command, args)), None) => {
@@ -221,11 +240,21 @@ fn from_file(options: &Options, path: &std::path::Path) -> Result<Vec<ServerDraf
         let known: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
         return Err(wrong(format!("there is no server {missing:?} in it; it has {}", known.join(", "))));
     }
-    let mut drafts = Vec::new();
+    let mut drafts: Vec<ServerDraft> = Vec::new();
     for (name, draft) in found.into_iter().filter(|(name, _)| wanted(name)) {
-        match draft {
+        let draft = match draft {
             Ok(mut draft) => {
                 opened(options, &mut draft)?;
+                let twin = drafts.iter().find(|other| other.name == draft.name);
+                match twin {
+                    Some(_) => Err(format!("another one of the file is called {} here too", draft.name)),
+                    None => config::check_draft(&draft).map(|()| draft),
+                }
+            }
+            Err(why) => Err(why),
+        };
+        match draft {
+            Ok(mut draft) => {
                 if draft.settings.contains_key("command") && !options.network {
                     draft.notes.push("it has no network; --network opens it".to_owned());
                 }

@@ -1,11 +1,13 @@
 //! The user's configuration, as the commands about servers read and change it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use helve::text::{ServerDraft, is_plain_name};
 use helve::{ConfiguredServer, Policy, Sources};
 
 use crate::args::Global;
 use crate::failure::Failure;
+use crate::harmless::one_line;
 use crate::setup;
 
 /// Where the user's configuration is.
@@ -15,9 +17,25 @@ pub(super) fn user_file(global: &Global) -> Result<PathBuf, Failure> {
     })
 }
 
-/// Whether a text speaks of a server.
-pub(super) fn has_server(text: &str, name: &str) -> bool {
-    matches!(helve::text::remove_table(text, &["mcp", "servers", name]), Ok(Some(_)) | Err(_))
+/// The server of a name that a file has.
+pub(super) fn draft(path: &Path, text: &str, name: &str) -> Result<Option<ServerDraft>, Failure> {
+    ServerDraft::of(text, name)
+        .map_err(|why| Failure::usage(format!("{} cannot be changed: {why}", path.display())))
+}
+
+/// Refuses a name that no server can have.
+pub(super) fn check_name(name: &str) -> Result<(), Failure> {
+    if is_plain_name(name) {
+        return Ok(());
+    }
+    let name = one_line(name, 80);
+    Err(Failure::usage(format!("{name:?} is no name for a server: use 1 to 64 letters, digits, `_` and `-`")))
+}
+
+/// Whether a server is one that loads, by itself.
+pub(super) fn check_draft(draft: &ServerDraft) -> Result<(), String> {
+    let text = format!("[mcp.servers.{}]\n{}", draft.name, draft.toml());
+    Policy::from_toml(&text).map(|_| ()).map_err(|error| error.to_string())
 }
 
 /// What would be written is a configuration that loads, with the other layers around it.

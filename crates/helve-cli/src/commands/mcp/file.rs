@@ -1,4 +1,4 @@
-//! A file of the owner's that a command changes: shown first, kept as a backup, replaced as a whole.
+//! What the owner agrees to, and a file of the owner's that a command changes: shown first, kept as a backup, replaced as a whole.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -43,6 +43,26 @@ impl Consent {
         Err(Failure::usage("nobody is at a terminal to agree to it: look at what is shown, then add --yes"))
     }
 
+    /// Shows what is to be agreed to, which carries styles: on standard output, or on the other where that is a program's. To who
+    /// has agreed already nothing has to be shown, so that it is done whoever reads on.
+    pub(super) fn show(self, json: bool, text: &str) -> Result<(), Failure> {
+        match (self, json) {
+            (Consent::Given, true) => return Ok(()),
+            (Consent::Ask, true) => {
+                ui::tell(text);
+                return Ok(());
+            }
+            (_, false) => {}
+        }
+        match (ui::print_styled(text), self) {
+            (Err(Failure::ReaderGone), Consent::Given) => Ok(()),
+            (Err(Failure::ReaderGone), Consent::Ask) => {
+                Err(Failure::usage("nobody reads what is to be agreed to; nothing is done"))
+            }
+            (shown, _) => shown,
+        }
+    }
+
     /// Asks, where that is needed.
     pub(super) fn is_given(self, question: &str) -> bool {
         self == Consent::Given || approve::confirm(&format!("{} [y/N] ", harmless(question)))
@@ -69,16 +89,30 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, Failure> {
 }
 
 impl Change {
+    /// A change to this text. Lines end as they do in the file, and a mark at its beginning stays.
+    pub(super) fn new(path: PathBuf, before: Option<String>, after: String) -> Change {
+        const MARK: char = '\u{feff}';
+        let was = before.as_deref().unwrap_or_default();
+        let mut after = after;
+        if was.contains("\r\n") && was.matches('\n').count() == was.matches("\r\n").count() {
+            after = after.replace("\r\n", "\n").replace('\n', "\r\n");
+        }
+        if was.starts_with(MARK) && !after.starts_with(MARK) {
+            after.insert(0, MARK);
+        }
+        Change { path, before, after }
+    }
+
     /// Whether there is anything to change.
     pub(super) fn is_needed(&self) -> bool {
         self.before.as_ref() != Some(&self.after)
     }
 
-    /// What changes, as a unified diff.
-    pub(super) fn diff(&self) -> String {
+    /// What changes, as a unified diff; none where that would be too much.
+    pub(super) fn diff(&self) -> Option<String> {
         let name = self.path.display().to_string();
         let before = self.before.as_deref().unwrap_or_default();
-        helve::unified_diff(&name, before.as_bytes(), self.after.as_bytes()).unwrap_or_default()
+        helve::unified_diff(name.trim_start_matches('/'), before.as_bytes(), self.after.as_bytes())
     }
 
     /// Writes it. Gives the backup of what was there.
@@ -89,7 +123,18 @@ impl Change {
 
     fn replace(&self, mode: u32) -> io::Result<Option<PathBuf>> {
         // A link stays a link: what it leads to is replaced.
-        let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+        let path = match fs::canonicalize(&self.path) {
+            Ok(path) => path,
+            Err(_) if fs::symlink_metadata(&self.path).is_ok() => {
+                let target = fs::read_link(&self.path)?;
+                let why = format!(
+                    "it is a link to {}, where nothing is; make a file there, or remove the link",
+                    target.display()
+                );
+                return Err(io::Error::other(why));
+            }
+            Err(_) => self.path.clone(),
+        };
         let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::Error::other("it has no name"));
         };

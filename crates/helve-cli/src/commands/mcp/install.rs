@@ -11,6 +11,7 @@ use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 
 use self::clients::{CLIENTS, Client, Form, Scope};
+use super::config;
 use super::file::{self, Change, Consent};
 use crate::args::Global;
 use crate::commands::diff;
@@ -53,75 +54,130 @@ pub(super) struct Options {
 }
 
 pub(super) fn install(global: &Global, options: &Options) -> Result<(), Failure> {
+    config::check_name(&options.name)?;
+    // What would not start is not written.
+    let profile = options.profile.iter().map(|profile| format!("profile={profile}"));
+    setup::policy_with(global, profile.collect())?;
+    // All of them before the first is written, so that none is if one of them cannot be.
+    let wanted = CLIENTS.iter().filter(|client| options.clients.iter().any(|name| name == client.name));
+    let plans: Vec<Plan> =
+        wanted.map(|client| Plan::new(global, options, client)).collect::<Result<_, Failure>>()?;
+    if options.print {
+        for plan in plans.iter().filter(|_| !global.json) {
+            let (title, path) = (plan.client.title, plan.change.path.display());
+            ui::note(&harmless(&format!("{title} reads {path}")));
+            ui::print(&snippet(plan.client, &options.name, &plan.entry))?;
+        }
+        return told(global, &plans.iter().map(|plan| plan.report(options)).collect::<Vec<_>>());
+    }
+    let consent = Consent::of(options.yes);
+    for plan in plans.iter().filter(|plan| plan.change.is_needed()) {
+        consent.show(global.json, &plan.shown(options))?;
+    }
+    if plans.iter().any(|plan| plan.change.is_needed()) {
+        consent.can_be_had()?;
+    }
     let mut reports = Vec::new();
-    for name in &options.clients {
-        if let Some(client) = CLIENTS.iter().find(|client| client.name == name) {
-            reports.push(one(global, options, client)?);
+    for plan in &plans {
+        match plan.carry_out(global, options, consent) {
+            Ok(report) => reports.push(report),
+            Err(failure) if reports.is_empty() => return Err(failure),
+            // What was written before is told all the same.
+            Err(failure) => {
+                told(global, &reports)?;
+                return Err(failure);
+            }
         }
     }
+    told(global, &reports)
+}
+
+/// What became of each program.
+fn told(global: &Global, reports: &[Value]) -> Result<(), Failure> {
     if global.json { ui::print_json(&reports) } else { Ok(()) }
 }
 
-fn one(global: &Global, options: &Options, client: &Client) -> Result<Value, Failure> {
-    let project = setup::workspace(global)?;
-    let scope = match (options.user, options.project) {
-        (true, _) => Scope::User,
-        (_, true) => Scope::Project,
-        _ => client.usual,
-    };
-    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let path = client.file(scope, &project, variable).ok_or_else(|| {
-        Failure::usage(match scope {
-            Scope::Project => {
-                format!("{} has no configuration of a project; leave --project out", client.title)
+/// What is to be written for one program.
+struct Plan {
+    client: &'static Client,
+    scope: Scope,
+    entry: Value,
+    change: Change,
+}
+
+impl Plan {
+    fn new(global: &Global, options: &Options, client: &'static Client) -> Result<Plan, Failure> {
+        let project = setup::workspace(global)?;
+        let scope = match (options.user, options.project) {
+            (true, _) => Scope::User,
+            (_, true) => Scope::Project,
+            _ => client.usual,
+        };
+        let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
+        let path = client.file(scope, &project, variable).ok_or_else(|| {
+            Failure::usage(match scope {
+                Scope::Project => {
+                    format!("{} has no configuration of a project; leave --project out", client.title)
+                }
+                Scope::User => "there is no home directory: set HOME".to_owned(),
+            })
+        })?;
+        let entry = entry(global, options, client, scope, &project)?;
+        let before = file::read(&path)?;
+        let cannot = |why: String| {
+            let wanted = snippet(client, &options.name, &entry);
+            Failure::usage(format!("{} is left alone: {why}. To be added:\n\n{wanted}", path.display()))
+        };
+        let after =
+            changed(client, &options.name, before.as_deref().unwrap_or_default(), &entry).map_err(cannot)?;
+        Ok(Plan { client, scope, entry, change: Change::new(path, before, after) })
+    }
+
+    /// The change, for whoever is to agree.
+    fn shown(&self, options: &Options) -> String {
+        match self.change.diff() {
+            Some(text) => diff::lines(&text),
+            None => {
+                let heading = format!("To be added to {}", self.change.path.display());
+                let wanted = snippet(self.client, &options.name, &self.entry);
+                format!("{}\n{}", ui::styled(ui::STRONG, &harmless(&heading)), harmless(&wanted))
             }
-            Scope::User => "there is no home directory: set HOME".to_owned(),
+        }
+    }
+
+    fn report(&self, options: &Options) -> Value {
+        json!({
+            "client": self.client.name, "file": self.change.path, "name": options.name, "entry": self.entry,
+            "changed": false,
         })
-    })?;
-    let entry = entry(global, options, client, scope, &project)?;
-    let before = file::read(&path)?;
-    let cannot = |why: String| {
-        let wanted = snippet(client, &options.name, &entry);
-        Failure::usage(format!("{} is left alone: {why}. To be added:\n\n{wanted}", path.display()))
-    };
-    let after =
-        changed(client, &options.name, before.as_deref().unwrap_or_default(), &entry).map_err(cannot)?;
-    let change = Change { path, before, after };
-    let mut report = json!({
-        "client": client.name, "file": change.path, "name": options.name, "entry": entry, "changed": false,
-    });
-    if options.print {
-        if !global.json {
-            ui::note(&harmless(&format!("{} reads {}", client.title, change.path.display())));
-            ui::print(&snippet(client, &options.name, &entry))?;
+    }
+
+    /// Writes it, if the owner agrees.
+    fn carry_out(&self, global: &Global, options: &Options, consent: Consent) -> Result<Value, Failure> {
+        let Plan { client, change, .. } = self;
+        let mut report = self.report(options);
+        if !change.is_needed() {
+            if !global.json {
+                let path = change.path.display();
+                ui::note(&harmless(&format!("{} has Helve already, in {path}", client.title)));
+            }
+            return Ok(report);
         }
-        return Ok(report);
-    }
-    if !change.is_needed() {
-        if !global.json {
-            ui::note(&harmless(&format!("{} has Helve already, in {}", client.title, change.path.display())));
+        if !consent.is_given(&format!("Write {}?", change.path.display())) {
+            ui::note("nothing is written");
+            return Ok(report);
         }
-        return Ok(report);
+        // What programs keep there may be secret; what lies in a project is for all.
+        let backup = change.write(if self.scope == Scope::Project { 0o644 } else { 0o600 })?;
+        report["changed"] = true.into();
+        report["backup"] = json!(backup);
+        report["diff"] = json!(change.diff());
+        if !global.json {
+            file::say_written(&change.path, backup.as_ref());
+            ui::note(&format!("start {} anew and it has Helve's tools", client.title));
+        }
+        Ok(report)
     }
-    if !global.json {
-        ui::print_styled(&diff::lines(&change.diff()))?;
-    }
-    let consent = Consent::of(options.yes);
-    consent.can_be_had()?;
-    if !consent.is_given(&format!("Write {}?", change.path.display())) {
-        ui::note("nothing is written");
-        return Ok(report);
-    }
-    // What programs keep there may be secret; what lies in a project is for all.
-    let backup = change.write(if scope == Scope::Project { 0o644 } else { 0o600 })?;
-    report["changed"] = true.into();
-    report["backup"] = json!(backup);
-    report["diff"] = change.diff().into();
-    if !global.json {
-        file::say_written(&change.path, backup.as_ref());
-        ui::note(&format!("start {} anew and it has Helve's tools", client.title));
-    }
-    Ok(report)
 }
 
 /// The server as the program starts it.
@@ -162,10 +218,14 @@ fn entry(
     for (is_given, word) in [(options.gateway, "--gateway"), (options.with_own, "--with-own")] {
         args.extend(is_given.then(|| word.to_owned()));
     }
-    // A program that does not inherit this environment would keep its journal elsewhere.
-    let state =
-        std::env::var("HELVE_HOME").ok().filter(|home| scope == Scope::User && Path::new(home).is_absolute());
-    let env: Vec<(String, String)> = state.map(|home| ("HELVE_HOME".to_owned(), home)).into_iter().collect();
+    // A program that does not inherit this environment would keep its journal elsewhere, and find another configuration or none.
+    let variable = |name: &'static str| {
+        let value = std::env::var(name).ok().filter(|value| Path::new(value).is_absolute());
+        Some((name.to_owned(), value.filter(|_| scope == Scope::User)?))
+    };
+    let state = variable("HELVE_HOME").or_else(|| variable("XDG_STATE_HOME"));
+    let configuration = variable("XDG_CONFIG_HOME").filter(|_| global.config.is_none());
+    let env: Vec<(String, String)> = state.into_iter().chain(configuration).collect();
     Ok(client.entry(&program(scope)?, &args, &env))
 }
 

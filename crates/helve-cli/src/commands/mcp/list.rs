@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use clap::Args as ClapArgs;
 use helve::ConfiguredServer;
-use helve::servers::Transport;
+use helve::servers::{Transport, WorkspaceUse};
 use serde_json::{Value, json};
 
 use super::live;
@@ -77,8 +77,15 @@ pub(in crate::commands) fn told(
     let spec = &server.spec;
     let state = match (server.enabled, standing.pinned) {
         (false, _) => ui::styled(ui::FAINT, "off"),
+        (true, None) if standing.problem.is_some() => ui::styled(ui::BAD, "unknown"),
         (true, None) => ui::styled(ui::CAREFUL, "never started"),
-        (true, Some(count)) => ui::styled(ui::GOOD, &format!("{count} tools pinned")),
+        (true, Some(count)) => {
+            let is_well = standing.waiting == 0 && standing.last_error.is_none();
+            ui::styled(
+                if is_well { ui::GOOD } else { ui::CAREFUL },
+                &format!("{} pinned", live::counted(count)),
+            )
+        }
     };
     let _ = writeln!(
         text,
@@ -97,6 +104,13 @@ pub(in crate::commands) fn told(
             more.push(format!("{what} {}: {}", moment::show(event.at_us), one_line(&event.text, 200)));
         }
     }
+    if standing.waiting > 0 {
+        more.push(format!(
+            "{} off: `helve mcp trust {}` shows why",
+            live::counted(standing.waiting),
+            spec.name
+        ));
+    }
     if let Some(problem) = &standing.problem {
         more.push(problem.clone());
     }
@@ -111,13 +125,17 @@ pub(in crate::commands) fn told(
 /// What the owner opened for a server.
 fn opened(server: &ConfiguredServer) -> String {
     let Transport::Stdio(process) = &server.spec.transport else { return String::new() };
-    let workspace = match process.workspace {
-        helve::servers::WorkspaceUse::Hidden => "does not see the workspace",
-        helve::servers::WorkspaceUse::Read => "reads the workspace",
-        helve::servers::WorkspaceUse::Write => "may change the workspace",
-    };
     let network = if process.network { "reaches the network" } else { "has no network" };
-    format!("{workspace}, {network}")
+    format!("{}, {network}", workspace_use(process.workspace).1)
+}
+
+/// What a server may do with the workspace: the word of the configuration, and for people.
+fn workspace_use(of: WorkspaceUse) -> (&'static str, &'static str) {
+    match of {
+        WorkspaceUse::Hidden => ("hidden", "does not see the workspace"),
+        WorkspaceUse::Read => ("read", "reads the workspace"),
+        WorkspaceUse::Write => ("write", "may change the workspace"),
+    }
 }
 
 /// The same for programs.
@@ -127,6 +145,7 @@ pub(in crate::commands) fn as_json(server: &ConfiguredServer, standing: &Standin
         Transport::Stdio(process) => json!({
             "transport": "stdio", "command": process.command, "args": process.args, "cwd": process.working_dir,
             "env": process.env.keys().collect::<Vec<_>>(), "network": process.network,
+            "workspace": workspace_use(process.workspace).0, "read": process.read, "write": process.write,
         }),
         Transport::Http(address) => json!({
             "transport": if address.sse { "sse" } else { "http" }, "url": address.url,
@@ -135,7 +154,7 @@ pub(in crate::commands) fn as_json(server: &ConfiguredServer, standing: &Standin
     };
     json!({
         "name": spec.name, "enabled": server.enabled, "trusted": spec.trusted, "parallel": spec.parallel, "reach": reach,
-        "origin": server.origin, "unset": server.unset, "pinned": standing.pinned,
+        "origin": server.origin, "unset": server.unset, "pinned": standing.pinned, "waiting": standing.waiting,
         "last_start": standing.last_start, "last_error": standing.last_error, "problem": standing.problem,
     })
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::future::Future;
 use std::sync::Arc;
 
-use helve::mcp::{Era, Fleet, Owner, ServerLook, Standing};
+use helve::mcp::{Era, Fleet, Owner, ServerLook, Standing, ToolLook};
 use helve::store::Home;
 use helve::{Policy, ToolError, WireError};
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ pub(in crate::commands) fn block_on<T>(work: impl Future<Output = T>) -> Result<
 
 /// An error of a server as one of this command.
 pub(super) fn told(error: &ToolError) -> Failure {
-    let hint = error.hint.as_deref().map(|hint| format!(" {hint}")).unwrap_or_default();
+    let hint = error.hint.as_deref().map(|hint| format!("\n{hint}")).unwrap_or_default();
     Failure::internal(harmless(&format!("{}{hint}", error.message))).with_code(code(error))
 }
 
@@ -124,6 +124,16 @@ pub(super) fn as_json(answer: &Answer) -> Value {
     })
 }
 
+/// So many tools, in words.
+pub(super) fn counted(count: usize) -> String {
+    if count == 1 { "1 tool".to_owned() } else { format!("{count} tools") }
+}
+
+/// Whether a tool waits for the owner's yes.
+pub(super) fn waits(tool: &ToolLook) -> bool {
+    matches!(tool.standing, Standing::Changed { .. } | Standing::New)
+}
+
 /// What came of it, on one line.
 pub(super) fn on_one_line(answer: &Answer) -> String {
     let look = match answer {
@@ -142,10 +152,10 @@ pub(super) fn on_one_line(answer: &Answer) -> String {
         format!(", {} not offered", off + look.rejected.len())
     };
     format!(
-        "{} in {} ms: {} tools{off}, protocol {} ({}){}",
+        "{} in {} ms: {}{off}, protocol {} ({}){}",
         ui::styled(ui::GOOD, "answers"),
         look.opened_in.as_millis(),
-        look.tools.len(),
+        counted(look.tools.len()),
         one_line(&look.version, 40),
         era(look),
         harmless(&place)
@@ -161,7 +171,7 @@ pub(super) fn tools(look: &ServerLook) -> String {
             Standing::Denied => ui::FAINT,
             _ => ui::CAREFUL,
         };
-        let state = ui::styled(style, &format!("{:8}", standing(&tool.standing)));
+        let state = ui::styled(style, &format!("{:9}", standing(&tool.standing)));
         let about = one_line(&tool.definition.description, 100);
         let _ = writeln!(
             text,
@@ -171,7 +181,7 @@ pub(super) fn tools(look: &ServerLook) -> String {
         );
     }
     for tool in &look.rejected {
-        let state = ui::styled(ui::BAD, "left out");
+        let state = ui::styled(ui::BAD, "left out ");
         let _ = writeln!(text, "  {state}{}  {}", one_line(&tool.tool, 100), one_line(&tool.reason, 200));
     }
     text

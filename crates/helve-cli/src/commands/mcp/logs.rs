@@ -32,13 +32,13 @@ pub(super) fn logs(global: &Global, options: &Options) -> Result<(), Failure> {
     if global.json {
         return ui::print_json(&newest);
     }
-    if newest.is_empty() {
+    if events.is_empty() {
         ui::note("nothing has happened to it yet");
     }
     let mut text = String::new();
     for event in newest {
         let style = match event.kind.as_str() {
-            "failed" | "refused" => ui::BAD,
+            "failed" | "refused" | "ended" => ui::BAD,
             "changed" => ui::CAREFUL,
             "stderr" => ui::FAINT,
             _ => ui::GOOD,

@@ -6,6 +6,7 @@ use clap::Args as ClapArgs;
 use helve::store::Pins;
 use serde_json::{Value, json};
 
+use super::config;
 use crate::args::Global;
 use crate::failure::Failure;
 use crate::harmless::one_line;
@@ -19,16 +20,34 @@ pub(super) struct Options {
 
 pub(super) fn pins(global: &Global, options: &Options) -> Result<(), Failure> {
     let pins = setup::existing_home()?.map(|home| Pins::new(&home));
-    let Some(pins) = pins else { return shown(global, Vec::new()) };
-    let servers = match &options.name {
-        Some(name) => vec![name.clone()],
-        None => pins.servers()?,
+    let servers = match (&options.name, &pins) {
+        (Some(name), _) => vec![name.clone()],
+        (None, Some(pins)) => pins.servers()?,
+        (None, None) => Vec::new(),
     };
-    let mut all = Vec::new();
+    let (mut all, mut damaged) = (Vec::new(), None);
     for server in servers {
-        all.extend(pins.of(&server)?.unwrap_or_default().into_iter().map(|pin| (server.clone(), pin)));
+        let of_server = pins.as_ref().map_or(Ok(None), |pins| pins.of(&server));
+        match of_server {
+            Ok(of_server) => {
+                all.extend(of_server.unwrap_or_default().into_iter().map(|pin| (server.clone(), pin)));
+            }
+            // What is known of the others is shown before that is said.
+            Err(error) => damaged = Some(error),
+        }
     }
-    shown(global, all)
+    if let (true, None, Some(name)) = (all.is_empty(), &damaged, &options.name) {
+        // A name that is not configured and left nothing is most likely a slip.
+        config::server(&setup::policy(global)?, name)?;
+    }
+    match damaged {
+        Some(error) if global.json => Err(error.into()),
+        Some(error) => {
+            shown(global, all)?;
+            Err(error.into())
+        }
+        None => shown(global, all),
+    }
 }
 
 fn shown(global: &Global, pins: Vec<(String, helve::store::Pin)>) -> Result<(), Failure> {

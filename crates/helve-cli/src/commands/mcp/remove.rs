@@ -34,10 +34,17 @@ pub(super) fn remove(global: &Global, options: &Options) -> Result<(), Failure> 
     let cannot = |why| Failure::usage(format!("{} cannot be changed: {why}", path.display()));
     let after = remove_table(&before, &["mcp", "servers", name]).map_err(cannot)?.ok_or_else(not_there)?;
     config::check(global, &after)?;
-    let change = Change { path: path.clone(), before: Some(before), after };
+    let gone = config::draft(&path, &before, name)?.map(|draft| draft.shown()).unwrap_or_default();
+    let change = Change::new(path.clone(), Some(before), after);
     let consent = Consent::of(options.yes);
+    let heading = ui::styled(ui::STRONG, &harmless(&format!("To be taken out of {}", path.display())));
+    consent
+        .show(global.json, &format!("{heading}\n{}\n", harmless(&format!("[mcp.servers.{name}]\n{gone}"))))?;
     consent.can_be_had()?;
     if !consent.is_given(&format!("Remove {name} from {}, with its pins, tokens and log?", path.display())) {
+        if global.json {
+            return ui::print_json(&json!({"removed": null, "file": path, "backup": null}));
+        }
         ui::note("nothing is removed");
         return Ok(());
     }

@@ -1,7 +1,9 @@
 //! How a configured server stands, by what was kept of it. Nothing is started.
 
+use std::collections::BTreeSet;
+
 use helve::ConfiguredServer;
-use helve::store::{Pins, ServerEvent, ServerLogs};
+use helve::store::{Pin, Pins, ServerEvent, ServerLogs};
 
 use crate::failure::Failure;
 use crate::setup;
@@ -11,6 +13,8 @@ use crate::setup;
 pub(in crate::commands) struct Standing {
     /// How many of its tools are pinned; none where it never started.
     pub(in crate::commands) pinned: Option<usize>,
+    /// How many of its tools are off because they have changed, or are new, since the owner agreed; by its last start.
+    pub(in crate::commands) waiting: usize,
     /// When it last started.
     pub(in crate::commands) last_start: Option<ServerEvent>,
     /// What last went wrong, if nothing went right since.
@@ -25,19 +29,36 @@ pub(in crate::commands) fn all(servers: &[ConfiguredServer]) -> Result<Vec<Stand
     let of = |server: &ConfiguredServer| {
         let Some(home) = &home else { return Standing::default() };
         let name = &server.spec.name;
-        let (pinned, problem) = match Pins::new(home).of(name) {
-            Ok(pins) => (pins.map(|pins| pins.len()), None),
+        let (pins, problem) = match Pins::new(home).of(name) {
+            Ok(pins) => (pins, None),
             Err(error) => (None, Some(error.to_string())),
         };
         let events = ServerLogs::new(home, 0).of(name).unwrap_or_default();
-        let last = |kinds: &[&str]| events.iter().rposition(|event| kinds.contains(&event.kind.as_str()));
-        let (start, error) = (last(&["started"]), last(&["failed"]));
+        let last = |events: &[ServerEvent], kinds: &[&str]| {
+            events.iter().rposition(|event| kinds.contains(&event.kind.as_str()))
+        };
+        let (start, error) = (last(&events, &["started"]), last(&events, &["failed", "ended"]));
         Standing {
-            pinned,
+            pinned: pins.as_ref().map(Vec::len),
+            waiting: waiting(&events, start, pins.as_deref().unwrap_or_default()),
             last_start: start.map(|at| events[at].clone()),
             last_error: error.filter(|at| start.is_none_or(|start| start < *at)).map(|at| events[at].clone()),
             problem,
         }
     };
     Ok(servers.iter().map(of).collect())
+}
+
+/// How many tools were off at the last start, or have been since, that the owner has not agreed to by now. What is off is noted
+/// before the start is, with its hash at the end.
+fn waiting(events: &[ServerEvent], start: Option<usize>, pins: &[Pin]) -> usize {
+    let before = start.and_then(|start| {
+        events[..start]
+            .iter()
+            .rposition(|event| matches!(event.kind.as_str(), "started" | "failed" | "ended"))
+    });
+    let since = &events[before.map_or(0, |at| at + 1)..];
+    let off: BTreeSet<&str> =
+        since.iter().filter(|event| event.kind == "changed").map(|event| event.text.as_str()).collect();
+    off.into_iter().filter(|text| !pins.iter().any(|pin| text.ends_with(&pin.hash))).count()
 }

@@ -32,17 +32,22 @@ pub(super) fn test(global: &Global, options: &Options) -> Result<u8, Failure> {
     }
     match answer {
         Ok(look) => {
-            let text = live::tools(&look);
+            let (text, waiting) =
+                (live::tools(&look), look.tools.iter().filter(|tool| live::waits(tool)).count());
             ui::print_styled(&format!(
                 "{} {}\n{text}",
                 ui::styled(ui::STRONG, &options.name),
                 live::on_one_line(&Ok(look))
             ))?;
+            if waiting > 0 {
+                ui::note(&format!(
+                    "{} off until you agree: `helve mcp trust {}` shows why",
+                    live::counted(waiting),
+                    options.name
+                ));
+            }
             Ok(0)
         }
-        Err(error) => {
-            ui::note(&format!("`helve mcp logs {}` shows what it wrote to standard error", options.name));
-            Err(live::told(&error))
-        }
+        Err(error) => Err(live::told(&error)),
     }
 }

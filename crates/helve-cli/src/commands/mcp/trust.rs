@@ -36,15 +36,16 @@ pub(super) fn trust(global: &Global, options: &Options) -> Result<(), Failure> {
     config::enabled_server(&policy, &options.name)?;
     let consent = Consent::of(options.yes);
     let home = setup::home()?;
+    let seen = || -> Result<bool, Failure> { Ok(Pins::new(&home).of(&options.name)?.is_some()) };
     if options.anew {
         consent.can_be_had()?;
         if !consent.is_given(&format!("Forget everything that you agreed to of {}?", options.name)) {
             ui::note("nothing is forgotten");
-            return Ok(());
+            return told(global, (&options.name, seen()?), false, &[]);
         }
         Pins::new(&home).forget(&options.name)?;
     }
-    let seen_before = Pins::new(&home).of(&options.name)?.is_some();
+    let seen_before = seen()?;
     let fleet = live::fleet(global, &policy)?;
     let look = live::block_on(async {
         let look = fleet.look(&options.name).await;
@@ -53,14 +54,12 @@ pub(super) fn trust(global: &Global, options: &Options) -> Result<(), Failure> {
     })?;
     let look = look.map_err(|error| live::told(&error))?;
     let open = waiting(&look, options.tool.as_deref())?;
-    if !global.json {
-        ui::print_styled(&shown(&look, &open, seen_before))?;
-    }
+    consent.show(global.json, &shown(&look, &open, seen_before))?;
     if !open.is_empty() {
         consent.can_be_had()?;
-        if !consent.is_given(&format!("Agree to {} of {}?", counted(open.len()), options.name)) {
+        if !consent.is_given(&format!("Agree to {} of {}?", live::counted(open.len()), options.name)) {
             ui::note("nothing is agreed to");
-            return Ok(());
+            return told(global, (&options.name, seen_before), false, &open);
         }
     }
     // Exactly what was shown, whatever the server says meanwhile.
@@ -69,23 +68,35 @@ pub(super) fn trust(global: &Global, options: &Options) -> Result<(), Failure> {
         NewPin { tool: tool.clone(), hash: hash.clone(), definition: pinned.clone() }
     };
     Pins::new(&home).pin(&options.name, open.iter().map(pin).collect())?;
-    if global.json {
-        let pinned: Vec<Value> = open
-            .iter()
-            .map(|tool| json!({"tool": tool.definition.tool, "hash": tool.definition.hash}))
-            .collect();
-        return ui::print_json(
-            &json!({"server": options.name, "seen_before": seen_before, "pinned": pinned}),
-        );
-    }
-    if !open.is_empty() {
-        ui::note(&format!("{} can be called now", counted(open.len())));
+    told(global, (&options.name, seen_before), true, &open)?;
+    if !open.is_empty() && !global.json {
+        ui::note(&format!("{} can be called now", live::counted(open.len())));
     }
     Ok(())
 }
 
-fn counted(count: usize) -> String {
-    if count == 1 { "1 tool".to_owned() } else { format!("{count} tools") }
+/// For programs: what was agreed to of a server, or what was not.
+fn told(
+    global: &Global,
+    (server, seen_before): (&str, bool),
+    is_agreed: bool,
+    tools: &[&ToolLook],
+) -> Result<(), Failure> {
+    if !global.json {
+        return Ok(());
+    }
+    let tools: Vec<Value> = tools
+        .iter()
+        .map(|tool| {
+            let Definition { tool: name, hash, pinned, .. } = &tool.definition;
+            let before = if let Standing::Changed { old } = &tool.standing { Some(old) } else { None };
+            json!({"tool": name, "hash": hash, "definition": pinned, "before": before})
+        })
+        .collect();
+    let (pinned, waiting) = if is_agreed { (tools, Vec::new()) } else { (Vec::new(), tools) };
+    ui::print_json(
+        &json!({"server": server, "seen_before": seen_before, "pinned": pinned, "waiting": waiting}),
+    )
 }
 
 /// The tools that wait for the owner's yes.
@@ -99,8 +110,7 @@ fn waiting<'l>(look: &'l ServerLook, only: Option<&str>) -> Result<Vec<&'l ToolL
             look.name, look.name
         )));
     }
-    let waits = |tool: &&ToolLook| matches!(tool.standing, Standing::Changed { .. } | Standing::New);
-    Ok(look.tools.iter().filter(named).filter(waits).collect())
+    Ok(look.tools.iter().filter(named).filter(|tool| live::waits(tool)).collect())
 }
 
 fn shown(look: &ServerLook, open: &[&ToolLook], seen_before: bool) -> String {

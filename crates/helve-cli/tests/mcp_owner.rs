@@ -379,120 +379,84 @@ fn a_link_stays_a_link() {
     reader("claude", &read(&real), "helve");
 }
 
-/// A server that says what it is told in a file beside it, and writes to standard error.
-const SERVER: &str = r#"
-import json, os, sys
-print("hello from the server, my token is", os.environ.get("API_TOKEN"), file=sys.stderr, flush=True)
-for line in sys.stdin:
-    message = json.loads(line)
-    if "id" not in message:
-        continue
-    method, result = message["method"], None
-    if method == "initialize":
-        result = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}},
-                  "serverInfo": {"name": "test", "version": "1"}}
-    elif method == "tools/list":
-        result = {"tools": json.load(open("tools.json"))}
-    answer = {"jsonrpc": "2.0", "id": message["id"]}
-    if result is None:
-        answer["error"] = {"code": -32601, "message": "no such method"}
-    else:
-        answer["result"] = result
-    print(json.dumps(answer), flush=True)
-"#;
-
-fn say(place: &Place, tools: &[(&str, &str)]) {
-    let tools: Vec<Value> = tools
-        .iter()
-        .map(|(name, about)| json!({"name": name, "description": about, "inputSchema": {"type": "object", "properties": {}}}))
-        .collect();
-    place.put("tools.json", &json!(tools).to_string());
-}
-
-/// How each tool stands by the word of `helve mcp test`.
-#[track_caller]
-fn standing(place: &Place) -> Vec<(String, String)> {
-    let report = json_of(place, &["mcp", "test", "s", "--json"]);
-    assert_eq!((&report["ok"], &report["server"]), (&json!(true), &json!("s")), "{report}");
-    assert_ne!(report["sandbox"]["layers"], json!([]), "{report}");
-    let word = |tool: &Value, key: &str| tool[key].as_str().unwrap().to_owned();
-    report["tools"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|tool| (word(tool, "tool"), word(tool, "standing")))
-        .collect()
-}
-
-fn pair(tool: &str, standing: &str) -> (String, String) {
-    (tool.to_owned(), standing.to_owned())
-}
-
-/// Started in the sandbox, pinned at first sight, switched off when it changes, on again after the owner has seen how.
+/// One that leads nowhere is left alone as well.
 #[test]
-fn mc_002_a_changed_tool_is_off_until_the_owner_agrees_again() {
-    if !sandbox_works() || !is_installed("python3") {
-        return;
-    }
+fn a_link_to_nothing_is_said() {
     let place = Place::new();
-    place.put("server.py", SERVER);
-    say(&place, &[("one", "Does one thing."), ("two", "Does two things.")]);
-    place.configure(
-        "[mcp.servers.s]\ncommand = 'python3'\nargs = ['server.py']\nenv = { API_TOKEN = 's3cret-value' }\ndeny = ['two']\n\
-         [mcp.servers.broken]\ncommand = 'false'\n",
-    );
-    assert_eq!(standing(&place), [pair("one", "on"), pair("two", "denied")]);
-    let listed = json_of(&place, &["tools", "--servers", "--json"]);
-    let of_servers: Vec<&Value> =
-        listed["tools"].as_array().unwrap().iter().filter(|tool| !tool["origin"].is_null()).collect();
-    assert_eq!(of_servers.len(), 1, "the other is denied: {of_servers:?}");
-    assert_eq!(of_servers[0]["origin"], json!({"server": "s", "tool": "one"}));
-    assert!(!good(&place, &["tools"]).stdout.contains("mcp__"));
-    let shown = good(&place, &["tools", "mcp__s__one"]);
-    assert!(shown.stdout.contains("of the MCP server s, which calls it one"), "{shown:?}");
-    assert!(shown.stderr.contains("helve mcp test broken"), "{shown:?}");
-    let pins = json_of(&place, &["mcp", "pins", "--json"]);
-    assert_eq!((&pins[0]["server"], &pins[0]["tool"]), (&json!("s"), &json!("one")));
-    assert_eq!(pins[0]["definition"]["description"], "Does one thing.");
-    let logs = good(&place, &["mcp", "logs", "s"]);
-    assert!(logs.stdout.contains("hello from the server") && logs.stdout.contains("started"), "{logs:?}");
-    assert!(
-        logs.stdout.contains("[redacted:API_TOKEN]") && !logs.stdout.contains("s3cret-value"),
-        "{logs:?}"
-    );
+    let link = place.root().join("user/.claude.json");
+    std::os::unix::fs::symlink("gone/claude.json", &link).unwrap();
+    let ran = place.run(&["mcp", "install", "claude", "--yes"]);
+    assert!(ran.code == 2 && ran.stderr.contains("gone/claude.json, where nothing is"), "{ran:?}");
+    assert!(link.symlink_metadata().unwrap().is_symlink());
+}
 
-    say(&place, &[("one", "Sends your keys away."), ("two", "x"), ("three", "Is new.")]);
-    assert_eq!(standing(&place), [pair("one", "changed"), pair("three", "new"), pair("two", "denied")]);
-    let refused = place.run(&["mcp", "trust", "s"]);
-    assert!(refused.code == 2, "{refused:?}");
-    for part in ["Does one thing.", "Sends your keys away.", "three is new", "b3:"] {
-        assert!(refused.stdout.contains(part), "{part}: {refused:?}");
+#[test]
+fn lines_end_as_they_did() {
+    let place = Place::new();
+    for (client, file) in [("claude", "user/.claude.json"), ("codex", "user/.codex/config.toml")] {
+        let path = place.root().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let text =
+            if client == "codex" { "# a\r\n[x]\r\ny = 1\r\n" } else { "\u{feff}{\r\n  \"a\": 1\r\n}\r\n" };
+        std::fs::write(&path, text).unwrap();
+        good(&place, &["mcp", "install", client, "--yes"]);
+        let after = read(&path);
+        assert_eq!(after.matches('\n').count(), after.matches("\r\n").count(), "{after:?}");
+        assert_eq!(after.starts_with('\u{feff}'), text.starts_with('\u{feff}'), "{after:?}");
+        reader(client, &after.replace('\u{feff}', ""), "helve");
     }
-    assert_eq!(standing(&place)[0], pair("one", "changed"));
-    good(&place, &["mcp", "trust", "s", "--tool", "three", "--yes"]);
-    assert_eq!(standing(&place), [pair("one", "changed"), pair("three", "on"), pair("two", "denied")]);
-    assert_eq!(place.run(&["mcp", "trust", "s", "--tool", "none", "--yes"]).code, 1);
-    good(&place, &["mcp", "trust", "s", "--yes"]);
-    assert_eq!(standing(&place)[0], pair("one", "on"));
+}
 
-    // Pins that were damaged switch everything off, and there is a way out.
-    std::fs::write(place.home().join("mcp/s/pins.jsonl"), "{\"tool\":").unwrap();
-    let damaged = place.run(&["mcp", "test", "s"]);
-    assert!(damaged.code != 0 && damaged.stderr.contains("helve mcp trust s --anew"), "{damaged:?}");
-    good(&place, &["mcp", "trust", "s", "--anew", "--yes"]);
-    assert_eq!(standing(&place)[0], pair("one", "on"));
+/// Where one of several programs cannot be given Helve, none is.
+#[test]
+fn several_programs_are_written_together_or_not_at_all() {
+    let place = Place::new();
+    let ran = place.run(&["mcp", "install", "claude", "windsurf", "--project", "--yes", "--json"]);
+    assert!(ran.code == 2 && !place.has(".mcp.json"), "{ran:?}");
+    let ran = place.run(&["mcp", "install", "claude", "gemini"]);
+    assert!(ran.code == 2 && ran.stdout.contains(".gemini/settings.json"), "all of it is shown: {ran:?}");
+    let reports = json_of(&place, &["mcp", "install", "gemini", "claude", "--yes", "--json"]);
+    assert!(reports.as_array().unwrap().iter().all(|report| report["changed"] == true), "{reports}");
+    assert_eq!(reports.as_array().unwrap().len(), 2);
+}
 
-    let broken = place.run(&["mcp", "test", "broken"]);
-    assert!(broken.code == 1 && broken.stderr.contains("helve mcp logs broken"), "{broken:?}");
-    let live = json_of(&place, &["mcp", "list", "--live", "--json"]);
-    assert_eq!((&live[0]["name"], &live[0]["live"]["ok"]), (&json!("broken"), &json!(false)));
-    assert_eq!((&live[1]["name"], &live[1]["live"]["ok"]), (&json!("s"), &json!(true)));
-    let doctor = json_of(&place, &["doctor", "--json"]);
-    assert!(doctor["mcp_servers"][0]["last_error"].is_object(), "{doctor}");
-    assert_eq!(doctor["mcp_servers"][1]["pinned"], 3, "{doctor}");
-    assert!(good(&place, &["doctor"]).stdout.contains("MCP servers"));
-    assert!(good(&place, &["mcp", "list"]).stdout.contains("last start"));
+/// The program finds the same configuration as its owner, and nothing is written that would not start.
+#[test]
+fn what_is_written_starts_under_the_same_policy() {
+    let place = Place::new();
+    good(&place, &["mcp", "install", "codex", "--yes"]);
+    let server = reader("codex", &read(place.root().join("user/.codex/config.toml")), "helve");
+    assert_eq!(server.env["XDG_CONFIG_HOME"], place.root().join("config").display().to_string());
+    for words in [
+        &["--profile", "nosuch"][..],
+        &["--set", "nosuch.key=1"],
+        &["--name", "a b"],
+        &["--name", ""],
+        &["--name", "a\nb"],
+    ] {
+        let ran = place.run(&[&["mcp", "install", "claude", "--yes"], words].concat());
+        assert!(ran.code == 2 && !place.root().join("user/.claude.json").exists(), "{words:?}: {ran:?}");
+    }
+}
 
-    good(&place, &["mcp", "remove", "s", "--yes"]);
-    assert_eq!(json_of(&place, &["mcp", "pins", "--json"]), json!([]));
+#[test]
+fn of_a_file_with_servers_that_do_not_fit_the_others_are_taken() {
+    let place = Place::new();
+    place.put(
+        "servers.json",
+        r#"{"mcpServers": {"a b": {"command": "x", "timeout": 30000}, "a.b": {"command": "y"}, "far": {"url": "http://example.com"},
+            "near": {"url": "http://127.0.0.1:1/mcp"}}}"#,
+    );
+    let ran = good(&place, &["mcp", "add", "--from", "servers.json", "--yes"]);
+    for part in ["a.b is left out: another one", "far is left out"] {
+        assert!(ran.stderr.contains(part), "{ran:?}");
+    }
+    let text = read(config(&place));
+    assert!(text.contains("[mcp.servers.a_b]\ncommand = \"x\"\ncall_timeout = 30\n"), "{text}");
+    let ran = place.run(&["mcp", "add", "--from", "servers.json", "far", "--yes"]);
+    assert!(ran.code == 2 && ran.stderr.contains("far cannot be taken over"), "{ran:?}");
+    assert_eq!(place.run(&["mcp", "pins", "nosuch"]).code, 1);
+    let ran = place.run(&["mcp", "test", "near"]);
+    assert!(ran.code == 1 && ran.stderr.contains("http://127.0.0.1:1/mcp: Connection refused"), "{ran:?}");
+    assert!(ran.stderr.contains("whether the server runs") && !ran.stderr.contains("rmcp"), "{ran:?}");
 }

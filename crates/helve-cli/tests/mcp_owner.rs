@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
-use support::{Place, Ran, is_installed, sandbox_works};
+use support::{Place, Ran};
 
 const MINE: &str = "# mine\nparallel = false # why\n\n[limits]\nworkers = 2\n";
 

@@ -204,6 +204,21 @@ fn a_call_that_is_taken_back_ends_with_its_processes() {
     assert_eq!(client.end(), Some(0));
 }
 
+/// What an output leaves behind can be read from then on, and whoever wants to know hears that.
+#[test]
+fn a_client_hears_of_a_new_resource() {
+    let place = Place::new();
+    let mut client = Client::start(&place, &[]);
+    client.initialize(json!({}));
+    let count = |client: &mut Client| {
+        client.request("resources/list", json!({}))["resources"].as_array().unwrap().len()
+    };
+    let before = count(&mut client);
+    client.call("echo", json!({"message": "x".repeat(1 << 20)}));
+    client.told("notifications/resources/list_changed");
+    assert_eq!(count(&mut client), before + 1);
+}
+
 /// Clients of the newer era listen for as long as they live, and wait for their server when they end.
 #[test]
 fn a_client_that_listens_is_not_waited_for() {

@@ -37,6 +37,7 @@ mod shown;
 mod stdio;
 mod straight;
 mod streams;
+mod unread;
 
 use std::sync::Arc;
 use std::task::Context;
@@ -164,9 +165,9 @@ pub trait Host: Send + Sync {
         Box::pin(async { Vec::new() })
     }
 
-    /// Counts the changes of what resources there are; none if nobody is told.
-    fn resources_version(&self) -> Option<watch::Receiver<u64>> {
-        None
+    /// Count the changes of what resources there are; none if nobody is told.
+    fn resources_versions(&self) -> Vec<watch::Receiver<u64>> {
+        Vec::new()
     }
 
     /// The content of a resource; `not_found` if there is none at this address.

@@ -108,6 +108,7 @@ impl TypedTool for ApplyPatch {
              where lines repeat. A unified diff does as well; its line numbers may be wrong.",
             parameters,
         )
+        .title("Apply a patch")
         .aliases(&["applypatch", "patch"])
         .lane(Lane::Files)
         .output_schema(schema_of::<Facts>())

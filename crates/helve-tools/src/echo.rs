@@ -30,6 +30,7 @@ impl TypedTool for Echo {
             "Returns the given text unchanged. Use it to check that tool calls work.",
             parameters,
         )
+        .title("Echo")
         .read_only()
         .output_schema(schema_of::<Facts>())
     }

@@ -116,6 +116,7 @@ impl TypedTool for EditFile {
              without line numbers. Small differences in white space and typography are forgiven where only one place fits.",
             parameters,
         )
+        .title("Edit a file")
         .aliases(&["edit", "sandboxed_edit", "str_replace"])
         .lane(Lane::Files)
         .output_schema(schema_of::<Facts>())

@@ -151,6 +151,7 @@ impl TypedTool for Exec {
              Prefer a more specific tool where there is one.",
             parameters,
         )
+        .title("Run a command")
         .aliases(&["shell", "bash"])
         .lane(Lane::Sandbox)
         .exclusive()

@@ -90,6 +90,7 @@ impl TypedTool for Glob {
              Gives paths relative to the workspace, sorted. Use grep to find files by what is in them.",
             parameters,
         )
+        .title("Find files")
         .aliases(&["find", "find_files"])
         .lane(Lane::Files)
         .read_only()

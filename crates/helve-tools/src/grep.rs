@@ -130,6 +130,7 @@ impl TypedTool for Grep {
              context shows lines around each match, mode gives files or counts instead.",
             parameters,
         )
+        .title("Search in files")
         .aliases(&["search_files"])
         .lane(Lane::Files)
         .read_only()

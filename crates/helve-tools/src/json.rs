@@ -92,6 +92,7 @@ impl TypedTool for Json {
              errors; what is wrong is told with line and column.",
             parameters,
         )
+        .title("Read JSON")
         .read_only()
         .output_schema(schema_of::<Facts>())
     }

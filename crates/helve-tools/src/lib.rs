@@ -130,6 +130,7 @@ mod tests {
     fn every_parameter_and_every_tool_is_described() {
         for tool in all() {
             let spec = tool.spec();
+            assert!(spec.title.is_some(), "{}", spec.name);
             assert!(spec.description.len() > 20, "{}", spec.name);
             assert_eq!(spec.parameters["type"], "object", "{}", spec.name);
             for (name, property) in spec.parameters["properties"].as_object().unwrap() {

@@ -91,6 +91,7 @@ impl TypedTool for ListDir {
              names is left out unless ignored is true. depth shows what is below it too. Use glob to find files by name and grep to find them by content.",
             parameters,
         )
+        .title("List a directory")
         .aliases(&["ls"])
         .lane(Lane::Files)
         .read_only()

@@ -87,6 +87,7 @@ impl TypedTool for ReadFile {
              or tail.",
             parameters,
         )
+        .title("Read a file")
         .aliases(&["read", "sandboxed_read"])
         .lane(Lane::Files)
         .read_only()

@@ -101,6 +101,7 @@ impl TypedTool for ReadOutput {
              grep. Each page says how to get the next one. Use grep first when you know what you look for.",
             parameters,
         )
+        .title("Read an earlier output")
         .read_only()
         .output_schema(schema_of::<Facts>())
     }

@@ -99,6 +99,7 @@ impl TypedTool for Time {
              difference. Use it instead of doing calendar arithmetic yourself. Days in a difference have 24 hours.",
             parameters,
         )
+        .title("Time")
         .read_only()
         .output_schema(schema_of::<Facts>())
     }

@@ -97,6 +97,7 @@ impl TypedTool for WriteFile {
              overwritten. Send content of more than 1 MB in chunks: the first with overwrite, the others with append and at.",
             parameters,
         )
+        .title("Write a file")
         .aliases(&["write", "sandboxed_write"])
         .lane(Lane::Files)
         .output_schema(schema_of::<Facts>())

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use clap::Args as ClapArgs;
 use helve::mcp::server::{Gate, Hosts, HttpFace, HttpOptions, Token};
 use helve::mcp::token;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use tokio::net::{TcpListener, TcpSocket};
 
@@ -55,8 +56,7 @@ pub(crate) fn serve(global: &Global, options: &Options) -> Result<u8, Failure> {
         hosts: names(options),
         origins: HttpOptions::default().origins.into_iter().chain(options.allow_origin.clone()).collect(),
         body_bytes: hosts.frame_bytes(),
-        connections: connections(),
-        ..HttpOptions::default()
+        ..within(files())
     };
     let token_file = token::path(hosts.home());
     let cannot = |error: std::io::Error| {
@@ -94,11 +94,31 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     socket.listen(u32::try_from(HttpOptions::default().connections).unwrap_or(u32::MAX))
 }
 
-/// How many connections may be open: at most half of the files that may be, because calls need some as well.
-fn connections() -> usize {
-    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let half = files.and_then(|files| usize::try_from(files / 2).ok()).unwrap_or(usize::MAX);
-    HttpOptions::default().connections.min(half).max(1)
+/// So many files a session may have open: those of the sandboxes that wait for its commands above all.
+const FILES_OF_SESSION: usize = 48;
+/// More files are not asked for.
+const MOST_FILES: u64 = 1 << 16;
+
+/// Lets this process open as many files as it may, and gives how many that are. Commands have a limit of their own.
+fn files() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let may = limit.maximum.unwrap_or(MOST_FILES).min(MOST_FILES);
+    let has = limit.current.unwrap_or(u64::MAX);
+    let raised = has < may && setrlimit(Resource::Nofile, Rlimit { current: Some(may), ..limit }).is_ok();
+    usize::try_from(if raised { may } else { has }).unwrap_or(usize::MAX)
+}
+
+/// How much there may be of what needs files: a quarter of them is for connections, half is for sessions, and of these one client
+/// has at most half.
+fn within(files: usize) -> HttpOptions {
+    let most = HttpOptions::default();
+    let sessions = most.sessions.min(files / 2 / FILES_OF_SESSION).max(1);
+    HttpOptions {
+        connections: most.connections.min(files / 4).max(1),
+        sessions,
+        sessions_of_one: most.sessions_of_one.min(sessions.div_ceil(2)),
+        ..most
+    }
 }
 
 /// What `Host` may name: this machine, the address that is listened on, and what the owner adds.
@@ -127,4 +147,23 @@ fn print_token(global: &Global) -> Result<u8, Failure> {
         ui::print(&first.token)?;
     }
     Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_let_in_finds_files() {
+        for files in [256, 1024, 4096, 20_000, 1 << 16, usize::MAX] {
+            let HttpOptions { connections, sessions, sessions_of_one, .. } = within(files);
+            assert!(connections + sessions * FILES_OF_SESSION <= files / 4 * 3, "{files}");
+            assert!(connections > 0 && sessions > 1 && sessions_of_one < sessions, "{files}");
+        }
+        let (all, most) = (within(1 << 16), HttpOptions::default());
+        assert_eq!(
+            (all.connections, all.sessions, all.sessions_of_one),
+            (most.connections, most.sessions, most.sessions_of_one)
+        );
+    }
 }

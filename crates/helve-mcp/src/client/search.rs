@@ -183,7 +183,10 @@ impl ToolSearch {
                 "required": ["name", "description", "parameters"]}}},
             "required": ["tools"],
         });
-        let spec = ToolSpec::new(TOOL_SEARCH, description, parameters).read_only().output_schema(output);
+        let spec = ToolSpec::new(TOOL_SEARCH, description, parameters)
+            .title("Find tools")
+            .read_only()
+            .output_schema(output);
         ToolSearch { spec, shelf }
     }
 }

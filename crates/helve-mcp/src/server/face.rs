@@ -21,10 +21,10 @@ use serde_json::{Value, json};
 use crate::levels;
 
 use super::exchange::{self, Left, Takes, Way, converse};
-use super::input;
 use super::listen::{self, MOST_SUBSCRIBED, Subscribed};
 use super::rounds::{Bound, Rounds};
 use super::shown::{self, Listing};
+use super::unread;
 use super::{Card, Host, HostCall, Hosts, Line};
 
 /// How long a client may take a list for fresh, in milliseconds: it is told of changes if it listens.
@@ -422,8 +422,12 @@ impl ServerHandler for Face {
     async fn set_level(
         &self,
         request: SetLevelRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        // There a request says itself how much it wants to hear.
+        if is_stateless(&context) {
+            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "logging/setLevel", None));
+        }
         *lock(&self.least) = levels::ours(request.level);
         Ok(())
     }
@@ -451,10 +455,7 @@ impl ServerHandler for Face {
         request: CustomRequest,
         _context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        match request.method.as_str() {
-            input::TOO_LONG => Err(input::too_long(request.params.as_ref())),
-            _ => Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None)),
-        }
+        Err(unread::refusal(request))
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {

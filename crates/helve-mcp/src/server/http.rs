@@ -5,6 +5,7 @@
 //! the same machine. One client takes only a part of what there is, and a connection that has not shown a token gives way to
 //! a new one where there is no place left.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -22,6 +23,7 @@ use hyper::body::{Body, Frame};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use serde::Deserialize;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
@@ -131,6 +133,8 @@ pub struct HttpFace {
     options: HttpOptions,
     streams: Arc<Semaphore>,
     shares: Arc<Shares>,
+    /// Sessions that begin.
+    starting: Arc<Shares>,
     strangers: Strangers,
     /// Whose a session is.
     owners: Mutex<HashMap<String, String>>,
@@ -160,6 +164,7 @@ impl HttpFace {
             options,
             streams,
             shares: Arc::default(),
+            starting: Arc::default(),
             strangers: Strangers::default(),
             owners: Mutex::default(),
             stop,
@@ -205,9 +210,11 @@ impl HttpFace {
         let (mut parts, body) = request.into_parts();
         let body = self.body(&parts.headers, body).await?;
         let is_new = session.is_none() && parts.method == Method::POST;
-        if is_new && starts_a_session(&body) && !self.has_room(&client).await {
-            return Err((StatusCode::TOO_MANY_REQUESTS, "Too many sessions are open; come again later."));
-        }
+        let full = (StatusCode::TOO_MANY_REQUESTS, "Too many sessions are open; come again later.");
+        let _starts = match is_new && may_start_a_session(&body) {
+            true => Some(self.room(&client).await.ok_or(full)?),
+            false => None,
+        };
         parts.extensions.insert(ClientName(client.clone()));
         let answer = self.service.handle(Request::from_parts(parts, Full::new(body))).await;
         if let Some(started) = answer.headers().get(SESSION_ID).and_then(|id| id.to_str().ok())
@@ -240,13 +247,15 @@ impl HttpFace {
         })
     }
 
-    /// Whether a client may begin another session; forgets whose those were that are gone.
-    async fn has_room(&self, client: &str) -> bool {
+    /// Room for another session of a client, while that begins; forgets whose those were that are gone.
+    async fn room(&self, client: &str) -> Option<Share> {
         let sessions = self.manager.sessions.read().await;
         let mut owners = lock(&self.owners);
         owners.retain(|id, _| sessions.contains_key(id.as_str()));
         let own = owners.values().filter(|owner| *owner == client).count();
-        sessions.len() < self.options.sessions && own < self.options.sessions_of_one
+        let has_room = sessions.len() + self.starting.count() < self.options.sessions;
+        let left = self.options.sessions_of_one.saturating_sub(own);
+        if has_room { self.starting.take(client, left) } else { None }
     }
 
     /// Serves connections until `cancel` fires; then nothing new is begun, and what runs has a moment to end.
@@ -318,10 +327,16 @@ impl HttpFace {
     }
 }
 
-/// Whether a body may be the request that begins a session.
-fn starts_a_session(body: &[u8]) -> bool {
-    let word = b"\"initialize\"";
-    body.windows(word.len()).any(|window| window == word)
+/// Whether a body may be the request that begins a session: it is, or cannot be read as anything else.
+fn may_start_a_session(body: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Message<'b> {
+        #[serde(borrow, default)]
+        method: Option<Cow<'b, str>>,
+    }
+
+    serde_json::from_slice(body)
+        .map_or(true, |Message { method }| method.is_some_and(|method| method == "initialize"))
 }
 
 fn refusal(status: StatusCode, why: &'static str) -> Answer {

@@ -74,7 +74,7 @@ impl Subscribed {
 struct Changes {
     tools: Option<watch::Receiver<u64>>,
     prompts: Option<watch::Receiver<u64>>,
-    resources: Option<watch::Receiver<u64>>,
+    resources: Vec<watch::Receiver<u64>>,
     updates: Option<broadcast::Receiver<String>>,
 }
 
@@ -90,7 +90,7 @@ impl Changes {
         Changes {
             tools: Some(host.tools_version()),
             prompts: host.prompts_version(),
-            resources: host.resources_version(),
+            resources: host.resources_versions(),
             updates: host.updates(),
         }
     }
@@ -100,7 +100,7 @@ impl Changes {
         tokio::select! {
             () = changed(&mut self.tools) => Change::Tools,
             () = changed(&mut self.prompts) => Change::Prompts,
-            () = changed(&mut self.resources) => Change::Resources,
+            () = any_changed(&mut self.resources) => Change::Resources,
             uri = updated(&mut self.updates) => Change::Resource(uri),
         }
     }
@@ -113,6 +113,19 @@ async fn changed(version: &mut Option<watch::Receiver<u64>>) {
         return;
     }
     *version = None;
+    std::future::pending().await
+}
+
+/// The same for whichever of them does so first.
+async fn any_changed(versions: &mut Vec<watch::Receiver<u64>>) {
+    while !versions.is_empty() {
+        let each = versions.iter_mut().map(|version| Box::pin(version.changed()));
+        let (changed, at, _) = futures::future::select_all(each).await;
+        if changed.is_ok() {
+            return;
+        }
+        versions.remove(at);
+    }
     std::future::pending().await
 }
 

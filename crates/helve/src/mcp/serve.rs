@@ -41,7 +41,7 @@ pub struct RuntimeHost {
     resources: Arc<Resources>,
     gateway: Option<Gateway>,
     version: watch::Receiver<u64>,
-    updates: broadcast::Sender<String>,
+    news: News,
 }
 
 /// So many changes of resources wait for a client that listens.
@@ -54,8 +54,8 @@ impl RuntimeHost {
     pub fn new(runtime: Runtime, home: PathBuf, session: String, canceller: CancelHandle) -> Self {
         let version = runtime.tools_version();
         let resources = Arc::new(Resources { home, session });
-        let (updates, _) = broadcast::channel(WAITING);
-        RuntimeHost { runtime, canceller, resources, gateway: None, version, updates }
+        let news = News { updates: broadcast::channel(WAITING).0, blobs: watch::channel(0).0 };
+        RuntimeHost { runtime, canceller, resources, gateway: None, version, news }
     }
 
     /// Keeps what holds the tools of MCP servers in the runtime, and shows of them what its shelf shows. Has to be called where
@@ -83,10 +83,6 @@ impl RuntimeHost {
         self
     }
 
-    fn journal_grew(&self) {
-        journal_grew(&self.updates);
-    }
-
     /// What the servers behind the gateway have of this kind.
     async fn more(&self, what: Listed) -> Vec<Value> {
         match &self.gateway {
@@ -111,7 +107,7 @@ impl RuntimeHost {
             ..CallScope::default()
         };
         let result = self.runtime.call_in(Call::new(asking_name(server, act), args), scope).await;
-        self.journal_grew();
+        self.news.recorded([&result]);
         match result.error {
             None => Ok(result),
             // A server that is not there has no resource either.
@@ -138,10 +134,25 @@ impl RuntimeHost {
     }
 }
 
-/// Tells whoever wants to know.
-fn journal_grew(updates: &broadcast::Sender<String>) {
-    if updates.receiver_count() > 0 {
-        let _ = updates.send(resources::JOURNAL.to_owned());
+/// Tells whoever wants to know what calls leave behind.
+#[derive(Clone)]
+struct News {
+    updates: broadcast::Sender<String>,
+    /// How many outputs were kept.
+    blobs: watch::Sender<u64>,
+}
+
+impl News {
+    /// Calls were recorded, with these results as far as they have ended.
+    fn recorded<'r>(&self, results: impl IntoIterator<Item = &'r CallResult>) {
+        if self.updates.receiver_count() > 0 {
+            let _ = self.updates.send(resources::JOURNAL.to_owned());
+        }
+        let has_blob =
+            |result: &CallResult| result.truncated.as_ref().is_some_and(|left_out| left_out.blob.is_some());
+        if results.into_iter().any(has_blob) {
+            self.blobs.send_modify(|count| *count += 1);
+        }
     }
 }
 
@@ -165,7 +176,7 @@ fn scope(line: Line) -> CallScope {
 /// Calls of one client that are taken together.
 struct Together {
     calls: helve_runtime::AtOnce,
-    updates: broadcast::Sender<String>,
+    news: News,
 }
 
 impl AtOnce for Together {
@@ -178,25 +189,28 @@ impl AtOnce for Together {
             Stand::Done(result) => server::Stand::Done(result),
             Stand::Sent(number) => server::Stand::Sent(number),
             Stand::Waits(waits) => {
-                let updates = self.updates.clone();
+                let news = self.news.clone();
                 server::Stand::Waits(Box::new(move |line| {
                     Box::pin(async move {
                         let result = waits.go_on(scope(line)).await;
-                        journal_grew(&updates);
+                        news.recorded([&*result]);
                         result
                     })
                 }))
             }
         };
-        let stands = self.calls.calls(calls).drain(..).map(stand).collect();
-        journal_grew(&self.updates);
+        let stands: Vec<server::Stand> = self.calls.calls(calls).drain(..).map(stand).collect();
+        self.news.recorded(stands.iter().filter_map(|stand| match stand {
+            server::Stand::Done(result) => Some(&**result),
+            _ => None,
+        }));
         stands
     }
 
     fn poll(&mut self, poller: &mut Context<'_>) -> Vec<(u64, Box<CallResult>)> {
         let results = self.calls.poll(poller);
         if !results.is_empty() {
-            journal_grew(&self.updates);
+            self.news.recorded(results.iter().map(|(_, result)| &**result));
         }
         results
     }
@@ -207,7 +221,7 @@ impl AtOnce for Together {
 
     fn take_back(&mut self, number: u64) {
         self.calls.take_back(number);
-        journal_grew(&self.updates);
+        self.news.recorded([]);
     }
 
     fn sees(&self) -> bool {
@@ -257,7 +271,7 @@ impl Host for RuntimeHost {
             self.runtime.begin(call, CallScope { beside, caller: Some(caller(&client)), ..scope(line) });
         Box::pin(async move {
             let result = begun.await;
-            self.journal_grew();
+            self.news.recorded([&*result]);
             result
         })
     }
@@ -265,7 +279,7 @@ impl Host for RuntimeHost {
     fn at_once(&self, client: &str, peer: Arc<dyn Peer>) -> Option<Box<dyn AtOnce>> {
         let (caller, peer) = (Some(caller(client)), Some(peer));
         let calls = self.runtime.at_once(CallScope { caller, peer, ..CallScope::default() });
-        Some(Box::new(Together { calls, updates: self.updates.clone() }))
+        Some(Box::new(Together { calls, news: self.news.clone() }))
     }
 
     fn resources(&self) -> BoxFuture<'_, Result<Vec<Value>, ToolError>> {
@@ -285,8 +299,9 @@ impl Host for RuntimeHost {
         })
     }
 
-    fn resources_version(&self) -> Option<watch::Receiver<u64>> {
-        self.gateway.as_ref().map(|gateway| gateway.fleet().more_version())
+    fn resources_versions(&self) -> Vec<watch::Receiver<u64>> {
+        let of_servers = self.gateway.as_ref().map(|gateway| gateway.fleet().more_version());
+        of_servers.into_iter().chain([self.news.blobs.subscribe()]).collect()
     }
 
     fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Vec<EmbeddedResource>, ToolError>> {
@@ -304,7 +319,7 @@ impl Host for RuntimeHost {
     }
 
     fn updates(&self) -> Option<broadcast::Receiver<String>> {
-        Some(self.updates.subscribe())
+        Some(self.news.updates.subscribe())
     }
 
     fn prompts(&self) -> BoxFuture<'_, Vec<Value>> {

@@ -47,13 +47,8 @@ pub fn tokens(home: &Path) -> Result<Vec<ClientToken>, TokenError> {
     let dir = Home::open(home)?;
     let path = path(dir.path());
     let failed = |why: String| TokenError::File { path: path.clone(), why };
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
-        Ok(mut file) => {
-            let first = format!("{FIRST} {}\n", fresh().map_err(|error| failed(error.to_string()))?);
-            file.write_all(first.as_bytes()).map_err(|error| failed(error.to_string()))?;
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(failed(error.to_string())),
+    if !path.exists() {
+        make(&path).map_err(|error| failed(error.to_string()))?;
     }
     let mode = std::fs::metadata(&path).map_err(|error| failed(error.to_string()))?.permissions().mode();
     if mode & 0o077 != 0 {
@@ -63,6 +58,24 @@ pub fn tokens(home: &Path) -> Result<Vec<ClientToken>, TokenError> {
     }
     let text = std::fs::read_to_string(&path).map_err(|error| failed(error.to_string()))?;
     read(&text).map_err(failed)
+}
+
+/// Makes the file as a whole, unless another process was first: nobody finds half of one, whenever this ends.
+fn make(path: &Path) -> std::io::Result<()> {
+    // No other makes one of this name.
+    let (token, new) = (fresh()?, path.with_added_extension(fresh()?));
+    let written = || {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        file.write_all(format!("{FIRST} {token}\n").as_bytes())?;
+        file.sync_all()?;
+        std::fs::hard_link(&new, path)
+    };
+    let written = written();
+    let _ = std::fs::remove_file(&new);
+    match written {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        written => written,
+    }
 }
 
 /// The clients of a file: a name and a token a line.
@@ -114,6 +127,24 @@ mod tests {
         assert_eq!(mode & 0o777, 0o600);
         std::fs::set_permissions(path(&home), std::fs::Permissions::from_mode(0o644)).unwrap();
         assert!(tokens(&home).unwrap_err().to_string().contains("chmod 600"));
+    }
+
+    #[test]
+    fn of_several_first_starts_all_find_the_same() {
+        for _ in 0..20 {
+            let dir = tempfile::tempdir().unwrap();
+            let home = dir.path().join("state");
+            Home::open(&home).unwrap();
+            let all: Vec<_> = std::thread::scope(|scope| {
+                let starts: Vec<_> = (0..6).map(|_| scope.spawn(|| tokens(&home))).collect();
+                starts.into_iter().map(|start| start.join().unwrap().unwrap()).collect()
+            });
+            assert!(all.iter().all(|one| *one == all[0]));
+            let left = std::fs::read_dir(&home)
+                .unwrap()
+                .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with(FILE));
+            assert_eq!(left.count(), 1, "nothing else is left");
+        }
     }
 
     #[test]

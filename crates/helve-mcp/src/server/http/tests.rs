@@ -122,6 +122,33 @@ async fn only_so_many_sessions_begin() {
     assert!(refused.headers().contains_key(RETRY_AFTER));
 }
 
+/// However it is written, and however many come at once.
+#[tokio::test]
+async fn no_spelling_begins_one_more_session() {
+    let face = face(|options| (options.sessions, options.sessions_of_one) = (8, 3));
+    let spelled = hello().replace("\"initialize\"", "\"\\u0069nitialize\"");
+    let many = (0..8).map(|_| face.handle(request(&[], spelled.clone())));
+    let answers = futures::future::join_all(many).await;
+    let begun = answers.iter().filter(|answer| answer.status() == StatusCode::OK).count();
+    assert_eq!((begun, face.manager.sessions.read().await.len()), (3, 3));
+    // Room that was kept for one that did not begin is there again.
+    let other = [("authorization", "Bearer second")];
+    for _ in 0..8 {
+        assert_ne!(face.handle(request(&other, "{".to_owned())).await.status(), StatusCode::OK);
+    }
+    assert_eq!(face.handle(request(&other, hello())).await.status(), StatusCode::OK);
+    for (body, may) in [
+        (r#"{"method":"initialize"}"#, true),
+        (r#"{"m\u0065thod":"initialize"}"#, true),
+        (r#"{"method":"tools/list","method":"initialize"}"#, true),
+        (r#"[{"method":"initialize"}]"#, true),
+        (r#"{"method":"tools/call","params":{"name":"initialize"}}"#, false),
+        (r#"{"id":1,"result":{}}"#, false),
+    ] {
+        assert_eq!(may_start_a_session(body.as_bytes()), may, "{body}");
+    }
+}
+
 #[tokio::test]
 async fn only_so_many_answers_are_under_way() {
     let face = face(|options| options.streams = 1);

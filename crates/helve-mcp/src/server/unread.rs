@@ -1,0 +1,72 @@
+//! Requests that the SDK could not read as any of the protocol: of a method that there is not, or with params that it does not take.
+
+use rmcp::ErrorData;
+use rmcp::model::{
+    CallToolRequestParams, CompleteRequestParams, CustomRequest, ErrorCode, GetPromptRequestParams,
+    PaginatedRequestParams, ReadResourceRequestParams, SetLevelRequestParams, SubscribeRequestParams,
+    UnsubscribeRequestParams,
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::input;
+
+/// Why a request is refused.
+pub(super) fn refusal(request: CustomRequest) -> ErrorData {
+    let CustomRequest { method, params, .. } = request;
+    if method == input::TOO_LONG {
+        return input::too_long(params.as_ref());
+    }
+    let why = match method.as_str() {
+        "tools/call" => why::<CallToolRequestParams>(params),
+        "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list" => {
+            why::<PaginatedRequestParams>(params)
+        }
+        "resources/read" => why::<ReadResourceRequestParams>(params),
+        "resources/subscribe" => why::<SubscribeRequestParams>(params),
+        "resources/unsubscribe" => why::<UnsubscribeRequestParams>(params),
+        "prompts/get" => why::<GetPromptRequestParams>(params),
+        "completion/complete" => why::<CompleteRequestParams>(params),
+        "logging/setLevel" => why::<SetLevelRequestParams>(params),
+        "initialize" | "ping" | "server/discover" | "subscriptions/listen" => "it takes others".to_owned(),
+        _ => return ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None),
+    };
+    ErrorData::invalid_params(format!("The params of {method} cannot be read: {why}."), None)
+}
+
+/// Why these are no such params.
+fn why<P: DeserializeOwned>(params: Option<Value>) -> String {
+    let Some(params) = params else { return "there are none".to_owned() };
+    let read = serde_json::from_value::<P>(params);
+    read.err().map_or_else(|| "what stands around them is unknown".to_owned(), |error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    #[test]
+    fn a_method_that_there_is_is_not_called_unknown() {
+        let refused = |method: &str, params: Value| refusal(CustomRequest::new(method, Some(params)));
+        for (method, params, part) in [
+            ("tools/call", json!({"name": 5}), "integer `5`"),
+            ("tools/call", json!({}), "missing field `name`"),
+            ("tools/call", json!({"name": "echo", "arguments": [1]}), "map"),
+            ("resources/read", json!({}), "missing field `uri`"),
+            ("logging/setLevel", json!({"level": "loud"}), "loud"),
+            ("ping", json!([1]), "it takes others"),
+        ] {
+            let error = refused(method, params);
+            assert_eq!(error.code, ErrorCode::INVALID_PARAMS, "{method}: {error:?}");
+            assert!(error.message.contains(part) && error.message.contains(method), "{error:?}");
+        }
+        let none = refusal(CustomRequest::new("tools/call", None));
+        assert!(
+            none.code == ErrorCode::INVALID_PARAMS && none.message.contains("there are none"),
+            "{none:?}"
+        );
+        assert_eq!(refused("no/such", json!({})).code, ErrorCode::METHOD_NOT_FOUND);
+    }
+}

@@ -114,8 +114,9 @@ impl Command {
         match self {
             Command::Call(_)
             | Command::Run(_)
-            // A run that does not begin has one line, which says why.
+            // What does not begin has one line, which says why.
             | Command::Agent(_)
+            | Command::Serve(_)
             | Command::Chat(_)
             | Command::WhatIf(_)
             | Command::Export(_)
@@ -137,8 +138,6 @@ impl Command {
             Command::Sandbox(_)
             | Command::Batch(_)
             | Command::Log(_)
-            // What it prints is the protocol.
-            | Command::Serve(_)
             | Command::Verify(_)
             // A line for each event or call.
             | Command::Demo(_)

@@ -456,6 +456,13 @@ fn of_a_file_with_servers_that_do_not_fit_the_others_are_taken() {
     let ran = place.run(&["mcp", "add", "--from", "servers.json", "far", "--yes"]);
     assert!(ran.code == 2 && ran.stderr.contains("far cannot be taken over"), "{ran:?}");
     assert_eq!(place.run(&["mcp", "pins", "nosuch"]).code, 1);
+    let script = place.outside().join("s.py").display().to_string();
+    std::fs::write(&script, "").unwrap();
+    let ran = good(&place, &["mcp", "add", "p", "--yes", "--", "/usr/bin/env", "python3", &script]);
+    let dir = place.outside().display().to_string();
+    assert!(ran.stderr.contains(&format!("does not see {script}; --read {dir} ")), "{ran:?}");
+    let ran = good(&place, &["mcp", "add", "o", "--read", &dir, "--yes", "--", "/usr/bin/env", &script]);
+    assert!(!ran.stderr.contains("does not see"), "{ran:?}");
     let ran = place.run(&["mcp", "test", "near"]);
     assert!(ran.code == 1 && ran.stderr.contains("http://127.0.0.1:1/mcp: Connection refused"), "{ran:?}");
     assert!(ran.stderr.contains("whether the server runs") && !ran.stderr.contains("rmcp"), "{ran:?}");

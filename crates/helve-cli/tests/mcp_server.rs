@@ -204,6 +204,16 @@ fn a_call_that_is_taken_back_ends_with_its_processes() {
     assert_eq!(client.end(), Some(0));
 }
 
+#[test]
+fn a_server_that_cannot_begin_says_so_in_the_form_that_was_asked_for() {
+    let place = Place::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let ran = place.run(&["serve", "--json", "--listen", &address]);
+    let told: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((ran.code, &told["ok"]), (2, &json!(false)), "{ran:?}");
+}
+
 /// What an output leaves behind can be read from then on, and whoever wants to know hears that.
 #[test]
 fn a_client_hears_of_a_new_resource() {

@@ -2,10 +2,11 @@
 //! Shown first; nothing is started.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
 use clap::builder::PossibleValuesParser;
+use helve::store::Home;
 use helve::text::{ServerDraft, import_servers, set_table};
 use serde_json::{Map, Value, json};
 
@@ -15,7 +16,7 @@ use crate::args::Global;
 use crate::commands::diff;
 use crate::failure::Failure;
 use crate::harmless::{harmless, one_line};
-use crate::ui;
+use crate::{setup, ui};
 
 #[derive(ClapArgs)]
 pub(super) struct Options {
@@ -75,10 +76,12 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 pub(super) fn add(global: &Global, options: &Options) -> Result<(), Failure> {
-    let drafts = match &options.from {
+    let mut drafts = match &options.from {
         Some(file) => from_file(options, file)?,
         None => vec![from_words(options)?],
     };
+    let seen = shown_to_all(global)?;
+    drafts.iter_mut().for_each(|draft| note_unseen(draft, &seen));
     let path = config::user_file(global)?;
     let before = file::read(&path)?;
     let mut after = before.clone().unwrap_or_default();
@@ -134,6 +137,33 @@ pub(super) fn add(global: &Global, options: &Options) -> Result<(), Failure> {
     let names: Vec<&str> = drafts.iter().map(|draft| draft.name.as_str()).collect();
     ui::note(&format!("`helve mcp test {}` starts it and shows its tools", names.first().unwrap_or(&"NAME")));
     Ok(())
+}
+
+/// What every server sees.
+fn shown_to_all(global: &Global) -> Result<Vec<PathBuf>, Failure> {
+    let view = setup::policy(global)?.view(&setup::workspace(global)?, &Home::default_path()?);
+    Ok(view.read_only.into_iter().chain(view.read_write).collect())
+}
+
+/// Notes files that a server is told of and does not see: to it they are not there.
+fn note_unseen(draft: &mut ServerDraft, shown: &[PathBuf]) {
+    let list = |key: &str| draft.settings.get(key).and_then(Value::as_array).into_iter().flatten();
+    let opened: Vec<&Path> =
+        list("read").chain(list("write")).filter_map(Value::as_str).map(Path::new).collect();
+    let words = draft.settings.get("command").into_iter().chain(list("args")).filter_map(Value::as_str);
+    let unseen = words.filter(|word| {
+        let real = Path::new(word).canonicalize().ok().filter(|_| word.starts_with('/'));
+        let sees = |real: &Path| {
+            shown.iter().any(|dir| real.starts_with(dir)) || opened.iter().any(|dir| real.starts_with(dir))
+        };
+        real.is_some_and(|real| !sees(&real))
+    });
+    let note = |word: &str| {
+        let dir = Path::new(word).parent().unwrap_or(Path::new("/")).display();
+        format!("it does not see {word}; --read {dir} shows it that")
+    };
+    let notes: Vec<String> = unseen.map(note).collect();
+    draft.notes.extend(notes);
 }
 
 /// What becomes of a server in the file: all of one that is new, else what changes.
@@ -222,7 +252,7 @@ fn opened(options: &Options, draft: &mut ServerDraft) -> Result<(), Failure> {
     Ok(())
 }
 
-fn absolute(dir: &std::path::Path) -> Result<Value, Failure> {
+fn absolute(dir: &Path) -> Result<Value, Failure> {
     let full = dir.canonicalize().map_err(|error| Failure::usage(format!("{}: {error}", dir.display())))?;
     match full.to_str() {
         Some(text) => Ok(text.into()),
@@ -231,7 +261,7 @@ fn absolute(dir: &std::path::Path) -> Result<Value, Failure> {
 }
 
 /// The servers of another program's file that were named, or all.
-fn from_file(options: &Options, path: &std::path::Path) -> Result<Vec<ServerDraft>, Failure> {
+fn from_file(options: &Options, path: &Path) -> Result<Vec<ServerDraft>, Failure> {
     let wrong = |why: String| Failure::usage(format!("{}: {why}", path.display()));
     let text = file::read(path)?.ok_or_else(|| wrong("there is no such file".to_owned()))?;
     let found = import_servers(&text).map_err(wrong)?;

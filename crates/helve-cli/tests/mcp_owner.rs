@@ -259,6 +259,8 @@ fn each_program_finds_helve_where_it_looks() {
     for (client, file) in CLIENTS {
         let path = place.root().join(file);
         let printed = good(&place, &["mcp", "install", client, "--print"]);
+        let is_fixed = ["windsurf", "claude-desktop"].contains(&client);
+        assert_eq!(printed.stderr.contains("always works in"), is_fixed, "{printed:?}");
         assert!(!path.exists(), "--print only shows");
         let refused = place.run(&["mcp", "install", client]);
         assert!(refused.code == 2 && !path.exists() && refused.stdout.contains("+"), "{refused:?}");
@@ -359,6 +361,7 @@ fn a_file_that_cannot_be_read_is_left_alone() {
             let ran = place.run(&["mcp", "install", client, "--yes"]);
             assert!(ran.code == 2 && ran.stderr.contains("is left alone"), "{client}: {ran:?}");
             assert!(ran.stderr.contains("helve"), "it says what to add: {ran:?}");
+            good(&place, &["mcp", "install", client, "--print"]);
             assert_eq!(read(&path), broken);
         }
     }

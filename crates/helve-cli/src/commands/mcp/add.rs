@@ -19,6 +19,12 @@ use crate::harmless::{harmless, one_line};
 use crate::{setup, ui};
 
 #[derive(ClapArgs)]
+#[command(after_help = "\
+Examples:
+  helve mcp add time -- mcp-server-time
+  helve mcp add git --read ~/src -- mcp-server-git --repository ~/src/app
+  helve mcp add docs --url https://example.com/mcp --bearer-env DOCS_TOKEN
+  helve mcp add --from .mcp.json")]
 pub(super) struct Options {
     /// What the server is to be called; with --from, the servers to take [default: all]
     #[arg(value_name = "NAME", required_unless_present = "from")]

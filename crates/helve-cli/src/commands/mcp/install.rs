@@ -20,6 +20,12 @@ use crate::harmless::harmless;
 use crate::{setup, ui};
 
 #[derive(ClapArgs)]
+#[command(after_help = "\
+Examples:
+  helve mcp install claude
+  helve mcp install codex cursor --yes
+  helve mcp install vscode --print
+  helve mcp install claude --gateway --with-own")]
 pub(super) struct Options {
     /// The program
     #[arg(value_name = "CLIENT", required = true, value_parser = PossibleValuesParser::new(CLIENTS.iter().map(|client| client.name)))]
@@ -30,7 +36,7 @@ pub(super) struct Options {
     /// Write your own configuration, which holds for every project
     #[arg(long)]
     user: bool,
-    /// Only show what would be written
+    /// Only print the entry, and write nothing
     #[arg(long)]
     print: bool,
     /// What the server is to be called there
@@ -58,18 +64,20 @@ pub(super) fn install(global: &Global, options: &Options) -> Result<(), Failure>
     // What would not start is not written.
     let profile = options.profile.iter().map(|profile| format!("profile={profile}"));
     setup::policy_with(global, profile.collect())?;
-    // All of them before the first is written, so that none is if one of them cannot be.
     let wanted = CLIENTS.iter().filter(|client| options.clients.iter().any(|name| name == client.name));
-    let plans: Vec<Plan> =
-        wanted.map(|client| Plan::new(global, options, client)).collect::<Result<_, Failure>>()?;
+    let targets: Vec<Target> =
+        wanted.map(|client| Target::new(global, options, client)).collect::<Result<_, Failure>>()?;
     if options.print {
-        for plan in plans.iter().filter(|_| !global.json) {
-            let (title, path) = (plan.client.title, plan.change.path.display());
+        for target in targets.iter().filter(|_| !global.json) {
+            let (title, path) = (target.client.title, target.path.display());
             ui::note(&harmless(&format!("{title} reads {path}")));
-            ui::print(&snippet(plan.client, &options.name, &plan.entry))?;
+            ui::print(&target.snippet(options))?;
         }
-        return told(global, &plans.iter().map(|plan| plan.report(options)).collect::<Vec<_>>());
+        return told(global, &targets.iter().map(|target| target.report(options)).collect::<Vec<_>>());
     }
+    // All of them before the first is written, so that none is if one of them cannot be.
+    let plans: Vec<Plan> =
+        targets.into_iter().map(|target| Plan::new(options, target)).collect::<Result<_, Failure>>()?;
     let consent = Consent::of(options.yes);
     for plan in plans.iter().filter(|plan| plan.change.is_needed()) {
         consent.show(global.json, &plan.shown(options))?;
@@ -97,16 +105,16 @@ fn told(global: &Global, reports: &[Value]) -> Result<(), Failure> {
     if global.json { ui::print_json(&reports) } else { Ok(()) }
 }
 
-/// What is to be written for one program.
-struct Plan {
+/// Where Helve's entry goes for one program, and how it reads.
+struct Target {
     client: &'static Client,
     scope: Scope,
+    path: PathBuf,
     entry: Value,
-    change: Change,
 }
 
-impl Plan {
-    fn new(global: &Global, options: &Options, client: &'static Client) -> Result<Plan, Failure> {
+impl Target {
+    fn new(global: &Global, options: &Options, client: &'static Client) -> Result<Target, Failure> {
         let project = setup::workspace(global)?;
         let scope = match (options.user, options.project) {
             (true, _) => Scope::User,
@@ -123,14 +131,45 @@ impl Plan {
             })
         })?;
         let entry = entry(global, options, client, scope, &project)?;
-        let before = file::read(&path)?;
+        if scope == Scope::User && global.workspace.is_none() && client.workspace(scope, &project).is_some() {
+            ui::note(&harmless(&format!(
+                "{} does not say which project it is about: there Helve always works in {}; --workspace DIR names another",
+                client.title,
+                project.display()
+            )));
+        }
+        Ok(Target { client, scope, path, entry })
+    }
+
+    /// The entry by itself, in the form of the file.
+    fn snippet(&self, options: &Options) -> String {
+        changed(self.client, &options.name, "", &self.entry).unwrap_or_default()
+    }
+
+    fn report(&self, options: &Options) -> Value {
+        json!({
+            "client": self.client.name, "file": self.path, "name": options.name, "entry": self.entry,
+            "changed": false,
+        })
+    }
+}
+
+/// What is to be written for one program.
+struct Plan {
+    target: Target,
+    change: Change,
+}
+
+impl Plan {
+    fn new(options: &Options, target: Target) -> Result<Plan, Failure> {
+        let (path, before) = (target.path.clone(), file::read(&target.path)?);
         let cannot = |why: String| {
-            let wanted = snippet(client, &options.name, &entry);
+            let wanted = target.snippet(options);
             Failure::usage(format!("{} is left alone: {why}. To be added:\n\n{wanted}", path.display()))
         };
-        let after =
-            changed(client, &options.name, before.as_deref().unwrap_or_default(), &entry).map_err(cannot)?;
-        Ok(Plan { client, scope, entry, change: Change::new(path, before, after) })
+        let text = before.as_deref().unwrap_or_default();
+        let after = changed(target.client, &options.name, text, &target.entry).map_err(cannot)?;
+        Ok(Plan { change: Change::new(path, before, after), target })
     }
 
     /// The change, for whoever is to agree.
@@ -139,23 +178,16 @@ impl Plan {
             Some(text) => diff::lines(&text),
             None => {
                 let heading = format!("To be added to {}", self.change.path.display());
-                let wanted = snippet(self.client, &options.name, &self.entry);
+                let wanted = self.target.snippet(options);
                 format!("{}\n{}", ui::styled(ui::STRONG, &harmless(&heading)), harmless(&wanted))
             }
         }
     }
 
-    fn report(&self, options: &Options) -> Value {
-        json!({
-            "client": self.client.name, "file": self.change.path, "name": options.name, "entry": self.entry,
-            "changed": false,
-        })
-    }
-
     /// Writes it, if the owner agrees.
     fn carry_out(&self, global: &Global, options: &Options, consent: Consent) -> Result<Value, Failure> {
-        let Plan { client, change, .. } = self;
-        let mut report = self.report(options);
+        let Plan { target: target @ Target { client, scope, .. }, change } = self;
+        let mut report = target.report(options);
         if !change.is_needed() {
             if !global.json {
                 let path = change.path.display();
@@ -168,7 +200,7 @@ impl Plan {
             return Ok(report);
         }
         // What programs keep there may be secret; what lies in a project is for all.
-        let backup = change.write(if self.scope == Scope::Project { 0o644 } else { 0o600 })?;
+        let backup = change.write(if *scope == Scope::Project { 0o644 } else { 0o600 })?;
         report["changed"] = true.into();
         report["backup"] = json!(backup);
         report["diff"] = json!(change.diff());
@@ -252,11 +284,6 @@ fn changed(client: &Client, name: &str, before: &str, entry: &Value) -> Result<S
         Form::Json(key) => json_text::set_member(before, &[key, name], entry),
         Form::Toml(key) => helve::text::set_table(before, &[key, name], &toml_lines(entry)),
     }
-}
-
-/// The server by itself, in the form of the file.
-fn snippet(client: &Client, name: &str, entry: &Value) -> String {
-    changed(client, name, "", entry).unwrap_or_default()
 }
 
 fn toml_lines(entry: &Value) -> String {

@@ -15,6 +15,10 @@ use crate::harmless::{harmless, one_line};
 use crate::{moment, setup, ui};
 
 #[derive(ClapArgs)]
+#[command(after_help = "\
+Examples:
+  helve mcp list
+  helve mcp list --live")]
 pub(super) struct Options {
     /// Start every server and say whether it answers
     #[arg(long)]

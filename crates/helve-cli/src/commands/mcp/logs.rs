@@ -12,6 +12,10 @@ use crate::harmless::one_line;
 use crate::{moment, setup, ui};
 
 #[derive(ClapArgs)]
+#[command(after_help = "\
+Examples:
+  helve mcp logs time
+  helve mcp logs time --lines 20")]
 pub(super) struct Options {
     /// The server
     name: String,

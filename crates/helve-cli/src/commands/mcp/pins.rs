@@ -13,6 +13,10 @@ use crate::harmless::one_line;
 use crate::{moment, setup, ui};
 
 #[derive(ClapArgs)]
+#[command(after_help = "\
+Examples:
+  helve mcp pins
+  helve mcp pins time --json")]
 pub(super) struct Options {
     /// Only those of this server
     name: Option<String>,

@@ -13,6 +13,10 @@ use crate::harmless::harmless;
 use crate::{setup, ui};
 
 #[derive(ClapArgs)]
+#[command(after_help = "\
+Examples:
+  helve mcp remove time
+  helve mcp remove time --yes --json")]
 pub(super) struct Options {
     /// The server
     name: String,

@@ -9,6 +9,10 @@ use crate::harmless::harmless;
 use crate::{setup, ui};
 
 #[derive(ClapArgs)]
+#[command(after_help = "\
+Examples:
+  helve mcp test time
+  helve mcp test time --json")]
 pub(super) struct Options {
     /// The server
     name: String,

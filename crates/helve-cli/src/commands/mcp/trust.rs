@@ -17,6 +17,11 @@ use crate::harmless::{harmless, one_line};
 use crate::{setup, ui};
 
 #[derive(ClapArgs)]
+#[command(after_help = "\
+Examples:
+  helve mcp trust time
+  helve mcp trust git --tool git_push
+  helve mcp trust git --anew")]
 pub(super) struct Options {
     /// The server
     name: String,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args as ClapArgs;
 use helve::mcp::serve::RuntimeHost;
-use helve::mcp::server::{Card, Host, Hosts};
+use helve::mcp::server::{Card, Host, Hosts, LOCAL};
 use helve::mcp::{Fleet, Gateway};
 use helve::store::Home;
 use helve::{Caller, Cancel, CancelHandle, Dialect, ErrorKind, Policy, Runtime, ToolError};
@@ -86,19 +86,24 @@ pub(crate) fn offered(global: &Global, offer: &Offer, kind: &str) -> Result<Offe
         policy,
     };
     // What is wrong with the configuration is said now and not to the first client.
-    hosts.runtime("check", Cancel::never()).map_err(|error| Failure::usage(error.message))?;
+    hosts.runtime("check", LOCAL, Cancel::never()).map_err(|error| Failure::usage(error.message))?;
     interrupt::catch()?.listen(canceller.clone());
     Ok(Offered { hosts: Arc::new(hosts), cancel, canceller })
 }
 
+/// A client as rules and journal name it: grants, limits and questions are kept by it, so no client chooses another's.
+fn caller(client: &str) -> String {
+    format!("mcp:{client}")
+}
+
 impl ClientHosts {
-    fn runtime(&self, session: &str, cancel: Cancel) -> Result<Runtime, ToolError> {
+    fn runtime(&self, session: &str, client: &str, cancel: Cancel) -> Result<Runtime, ToolError> {
         let mut builder = Runtime::builder()
             .policy(self.policy.clone())
             .workspace(&self.workspace)
             .home(&self.home)
             .session(session)
-            .caller(Caller::Named("mcp".to_owned()))
+            .caller(Caller::Named(caller(client)))
             .cancel(cancel);
         if let Some(dialect) = &self.dialect {
             builder = builder.dialect(dialect.clone());
@@ -113,10 +118,13 @@ impl ClientHosts {
         builder.build().map_err(|error| ToolError::new(ErrorKind::Internal, error.to_string()))
     }
 
-    fn host(&self, session: String) -> Result<Arc<dyn Host>, ToolError> {
+    fn host(&self, session: String, client: &str) -> Result<Arc<dyn Host>, ToolError> {
         let (canceller, cancel) = Cancel::pair();
-        let runtime = self.runtime(&session, cancel.or(&self.cancel))?;
-        let host = RuntimeHost::new(runtime.clone(), self.home.clone(), session, canceller);
+        let runtime = self.runtime(&session, client, cancel.or(&self.cancel))?;
+        let mut host = RuntimeHost::new(runtime.clone(), self.home.clone(), session, canceller);
+        if client == LOCAL {
+            host = host.introduced(caller(client));
+        }
         let Some(fleet) = &self.fleet else { return Ok(Arc::new(host)) };
         let budget = usize::try_from(self.policy.mcp_schema_budget()).unwrap_or(usize::MAX);
         Ok(Arc::new(host.gateway(Gateway::new(fleet, &runtime, budget))))
@@ -164,16 +172,16 @@ impl Hosts for ClientHosts {
 
     fn session(&self, client: &str) -> Result<Arc<dyn Host>, ToolError> {
         // A session that the owner named is the one that is meant, if there is only one client.
-        if self.named && client == "local" {
-            return self.host(self.session.clone());
+        if self.named && client == LOCAL {
+            return self.host(self.session.clone(), client);
         }
         let unlike = helve::mcp::token::fresh()
             .map_err(|error| ToolError::internal(format!("No session can be named: {error}")))?;
-        self.host(format!("{}-{client}-{}", self.session, &unlike[..8]))
+        self.host(format!("{}-{client}-{}", self.session, &unlike[..8]), client)
     }
 
     fn standing(&self, client: &str) -> Result<Arc<dyn Host>, ToolError> {
-        self.host(format!("{}-{client}", self.session))
+        self.host(format!("{}-{client}", self.session), client)
     }
 }
 

@@ -86,7 +86,7 @@ fn tools_of_all_servers_and_our_own_stand_side_by_side() {
         .into_iter()
         .map(|call| (call["tool"].clone(), call["ok"].clone(), call["caller"].clone()))
         .collect();
-    let call = |tool: &str, ok: bool| (json!(tool), json!(ok), json!("mcp:tests"));
+    let call = |tool: &str, ok: bool| (json!(tool), json!(ok), json!("mcp:local/tests"));
     let expected = [
         call("mcp__one__echo", true),
         call("mcp__two__echo", true),

@@ -5,6 +5,8 @@
 
 #[path = "mcp/client.rs"]
 mod client;
+#[path = "mcp/clients.rs"]
+mod clients;
 #[path = "mcp/http.rs"]
 mod http;
 #[path = "mcp/serve.rs"]
@@ -61,7 +63,28 @@ fn a_client_with_a_session_lists_and_calls_tools() {
     assert!(unknown["error"]["message"].as_str().unwrap().contains("Did you mean 'echo'?"), "{unknown}");
     assert_eq!(client.end(), Some(0));
     let log = place.run(&["log", "--json"]);
-    assert!(log.stdout.contains("mcp:tests"), "{}", log.stdout);
+    assert!(log.stdout.contains("\"mcp:local/tests\""), "{}", log.stdout);
+    let call = echoed["_meta"]["helve/result"]["call"].as_str().unwrap();
+    let story = place.run(&["log", call]);
+    assert!(story.stdout.contains("client"), "{}", story.stdout);
+}
+
+#[test]
+fn a_client_has_its_limit_under_all_the_names_that_it_gives_itself() {
+    let place = Place::new();
+    let mut client = Client::start(&place, &["tools.echo.per_minute=3"]);
+    let refused: Vec<Value> = ["one", "two", "three", "four", "five"]
+        .map(|name| {
+            let mut meta = client::modern_meta(json!({}));
+            meta["io.modelcontextprotocol/clientInfo"]["name"] = json!(name);
+            client.meta = Some(meta);
+            client.call("echo", json!({"message": name}))["isError"].clone()
+        })
+        .to_vec();
+    assert_eq!(refused, [false, false, false, true, true]);
+    assert_eq!(client.end(), Some(0));
+    let log = place.run(&["log", "--json"]);
+    assert_eq!(log.stdout.matches("\"mcp:local/one\"").count(), 5, "{}", log.stdout);
 }
 
 #[test]
@@ -327,7 +350,7 @@ fn calls_that_are_done_at_once_come_under_every_rule() {
     assert_eq!(refused, [false, false, false, true, true]);
     assert_eq!(client.end(), Some(0));
     let log = place.run(&["log", "--json"]);
-    assert_eq!(log.stdout.matches("mcp:tests").count(), 9, "{}", log.stdout);
+    assert_eq!(log.stdout.matches("\"mcp:local/tests\"").count(), 9, "{}", log.stdout);
     let verified = place.run(&["verify"]);
     assert_eq!(verified.code, 0, "{}", verified.stdout);
 }

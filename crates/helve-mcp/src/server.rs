@@ -49,6 +49,7 @@ use helve_core::{
 use serde_json::Value;
 use tokio::sync::{broadcast, mpsc, watch};
 
+pub use face::LOCAL;
 pub use http::{Gate, HttpFace, HttpOptions, Token};
 pub use stdio::{serve_stdio, serve_streams};
 
@@ -73,7 +74,7 @@ pub struct Card {
 pub struct HostCall {
     /// The call.
     pub call: Call,
-    /// What the client calls itself; empty if it does not say.
+    /// What the client calls itself; empty if it does not say. It can say anything: who it is, its host was made for.
     pub client: String,
     /// The way to the client while it runs.
     pub line: Line,
@@ -211,7 +212,8 @@ pub trait Hosts: Send + Sync {
     /// What the server says of itself.
     fn card(&self) -> Card;
 
-    /// A host for one session of a client, which ends with it.
+    /// A host for one session of a client, which ends with it. The client's name is that of its token, or `local` where none is
+    /// asked for, as on standard streams; it does not choose it.
     fn session(&self, client: &str) -> Result<Arc<dyn Host>, ToolError>;
 
     /// The host for what a client asks without a session: the same one each time.

@@ -46,8 +46,11 @@ pub use effects::{EffectSummary, OpaquePart};
 pub struct ApprovalRequest {
     /// The call.
     pub call: CallId,
-    /// Who calls.
+    /// Who calls: what grants are kept for.
     pub caller: String,
+    /// What the caller's program calls itself, which nobody has looked into.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
     /// The session that a session grant would hold for.
     pub session: String,
     /// The workspace that a workspace grant would hold for.

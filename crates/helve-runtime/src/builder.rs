@@ -352,6 +352,7 @@ impl RuntimeBuilder {
         }
         let side = Arc::new(Side {
             caller,
+            client: None,
             approver: side::approver(self.approver, hook.as_ref()),
             cancel: self.cancel.unwrap_or_default(),
             progress: self.progress,

@@ -27,6 +27,8 @@ pub struct CallScope {
     pub peer: Option<Arc<dyn Peer>>,
     /// Who calls.
     pub caller: Option<Caller>,
+    /// What the program at the other end calls itself: told to whoever asks, and nothing is decided by it.
+    pub client: Option<String>,
     /// What counts the time in which somebody is asked.
     pub asked: Option<AskClock>,
     /// Who else wrote what led to the call, where the owner does not vouch for it: a source such as `mcp:NAME`. What could
@@ -89,6 +91,7 @@ impl Drop for Asking {
 #[derive(Clone)]
 pub(crate) struct Side {
     pub(crate) caller: Caller,
+    pub(crate) client: Option<String>,
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) cancel: Cancel,
     pub(crate) progress: Option<mpsc::Sender<ProgressNote>>,
@@ -116,9 +119,11 @@ pub(crate) fn approver(
 impl Side {
     /// This side as a scope changes it.
     pub(crate) fn within(&self, scope: CallScope, hook: Option<&Arc<dyn Approver>>) -> Side {
-        let CallScope { cancel, progress, approver: given, peer, caller, asked, tainted, beside } = scope;
+        let CallScope { cancel, progress, approver: given, peer, caller, client, asked, tainted, beside } =
+            scope;
         Side {
             caller: caller.unwrap_or_else(|| self.caller.clone()),
+            client: client.or_else(|| self.client.clone()),
             approver: match given {
                 Some(given) => approver(Some(given), hook),
                 None => Arc::clone(&self.approver),

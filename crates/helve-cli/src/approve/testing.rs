@@ -22,6 +22,7 @@ pub(super) fn request(command: &str, offers: &[Option<&str>]) -> ApprovalRequest
     ApprovalRequest {
         call: CallId::from_parts(0, 0),
         caller: "owner".into(),
+        client: None,
         session: "tests".into(),
         workspace: "/ws".into(),
         tool: "exec".into(),

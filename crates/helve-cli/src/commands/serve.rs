@@ -21,7 +21,8 @@ use crate::{interrupt, ui};
 Offer the tools to MCP clients over HTTP (Streamable HTTP, at the path /mcp).
 
 A client brings a token in the header `Authorization: Bearer …`. The first start makes one, in a file that only you can read; \
-each further line `NAME TOKEN` of that file is a client of its own, with its own session. Only this machine can connect \
+each further line `NAME TOKEN` of that file is a client of its own, with its own session; approvals and limits are kept for it as \
+`mcp:NAME`, whatever it calls itself. Only this machine can connect \
 unless --listen says otherwise, and a request from a web page of another machine is refused unless --allow-origin names it.")]
 #[command(after_help = "\
 Examples:

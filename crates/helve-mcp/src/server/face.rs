@@ -30,7 +30,7 @@ use super::{Card, Host, HostCall, Hosts, Line};
 /// How long a client may take a list for fresh, in milliseconds: it is told of changes if it listens.
 const TTL_MS: u64 = 60_000;
 /// The client of a server that asks for no token, and of standard streams.
-pub(super) const LOCAL: &str = "local";
+pub const LOCAL: &str = "local";
 
 /// What all faces of one server share.
 pub(super) struct Shared {

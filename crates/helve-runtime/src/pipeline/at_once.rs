@@ -104,8 +104,8 @@ impl Waits {
     pub async fn go_on(self, scope: CallScope) -> Box<CallResult> {
         let Waits { pipeline, what } = self;
         let with = |side: &Side| {
-            let (caller, tainted) = (Some(side.caller.clone()), side.tainted.clone());
-            let scope = CallScope { caller, tainted, ..scope };
+            let (client, tainted) = (side.client.clone(), side.tainted.clone());
+            let scope = CallScope { caller: Some(side.caller.clone()), client, tainted, ..scope };
             Arc::new(pipeline.side.within(scope, pipeline.hook.as_ref()))
         };
         let admitted = match what {

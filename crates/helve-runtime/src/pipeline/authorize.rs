@@ -253,7 +253,7 @@ impl Authority {
         }
         // Scripts and the store of approvals are read.
         off_async(|| {
-            let question = self.question((call, &side.caller), permit, asking, only(&judged), shown);
+            let question = self.question((call, side), permit, asking, only(&judged), shown);
             Ok(match self.covered(question) {
                 Ok(permit) => Authorized::Permit(Box::new(permit)),
                 Err(question) => Authorized::Question(question),

@@ -387,6 +387,7 @@ impl Pipeline {
             lane: story.lane.map(Lane::name),
             called: story.called.as_deref(),
             caller: story.side.caller.name(),
+            client: story.side.client.as_deref(),
             tainted: story.side.tainted.as_deref(),
             args: story.args.as_deref().unwrap_or(&Value::Null),
             approval: story.approval.as_deref(),

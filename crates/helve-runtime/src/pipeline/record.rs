@@ -43,6 +43,8 @@ pub(crate) struct Planned<'a> {
     /// The name by which the tool was called in a dialect.
     pub(crate) called: Option<&'a str>,
     pub(crate) caller: &'a str,
+    /// What the caller's program calls itself.
+    pub(crate) client: Option<&'a str>,
     pub(crate) decision: Option<&'a Decision>,
     pub(crate) effects: Option<&'a EffectSummary>,
     /// What the owner's hooks said before it.

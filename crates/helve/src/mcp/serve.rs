@@ -15,7 +15,7 @@ mod ask;
 mod resources;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Context;
 use std::time::Duration;
 
@@ -42,6 +42,13 @@ pub struct RuntimeHost {
     gateway: Option<Gateway>,
     version: watch::Receiver<u64>,
     news: News,
+    introduced: Option<Introduced>,
+}
+
+/// A caller that is told apart by what it calls itself first.
+struct Introduced {
+    caller: String,
+    whole: OnceLock<Caller>,
 }
 
 /// So many changes of resources wait for a client that listens.
@@ -50,12 +57,30 @@ const WAITING: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl RuntimeHost {
-    /// A host for one client. `home` and `session` are where the runtime keeps its journal, `canceller` takes back its calls.
+    /// A host for one client, which is the runtime's caller whatever it calls itself, unless it is [`introduced`](Self::introduced).
+    /// `home` and `session` are where the runtime keeps its journal, `canceller` takes back its calls.
     pub fn new(runtime: Runtime, home: PathBuf, session: String, canceller: CancelHandle) -> Self {
         let version = runtime.tools_version();
         let resources = Arc::new(Resources { home, session });
         let news = News { updates: broadcast::channel(WAITING).0, blobs: watch::channel(0).0 };
-        RuntimeHost { runtime, canceller, resources, gateway: None, version, news }
+        RuntimeHost { runtime, canceller, resources, gateway: None, version, news, introduced: None }
+    }
+
+    /// For a client that brings no token, on standard streams: who calls is `caller/NAME`, by what the client calls itself at its
+    /// first call, so that what the owner agrees to for one program does not hold for all. No later name changes it, and a token's
+    /// client has no such name.
+    #[must_use]
+    pub fn introduced(mut self, caller: impl Into<String>) -> Self {
+        self.introduced = Some(Introduced { caller: caller.into(), whole: OnceLock::new() });
+        self
+    }
+
+    /// Who calls, where that is not the runtime's caller.
+    fn caller(&self, client: &str) -> Option<Caller> {
+        let Introduced { caller, whole } = self.introduced.as_ref()?;
+        let named =
+            || Caller::Named(if client.is_empty() { caller.clone() } else { [caller, "/", client].concat() });
+        Some(whole.get_or_init(named).clone())
     }
 
     /// Keeps what holds the tools of MCP servers in the runtime, and shows of them what its shelf shows. Has to be called where
@@ -100,12 +125,9 @@ impl RuntimeHost {
         peer: Option<Arc<dyn Peer>>,
     ) -> Result<CallResult, ToolError> {
         let asked = peer.clone().map(|peer| Arc::new(PeerApprover::new(peer)) as Arc<dyn Approver>);
-        let scope = CallScope {
-            approver: asked,
-            peer,
-            caller: Some(Caller::Named("mcp".to_owned())),
-            ..CallScope::default()
-        };
+        // Nobody needs to have called before.
+        let caller = self.introduced.as_ref().and_then(|introduced| introduced.whole.get().cloned());
+        let scope = CallScope { approver: asked, peer, caller, ..CallScope::default() };
         let result = self.runtime.call_in(Call::new(asking_name(server, act), args), scope).await;
         self.news.recorded([&result]);
         match result.error {
@@ -156,9 +178,9 @@ impl News {
     }
 }
 
-/// A client as the policy and the journal name it.
-fn caller(client: &str) -> Caller {
-    Caller::Named(if client.is_empty() { "mcp".to_owned() } else { ["mcp:", client].concat() })
+/// What a client calls itself, if it does.
+fn own_name(client: String) -> Option<String> {
+    (!client.is_empty()).then_some(client)
 }
 
 /// A call of a client that can be asked.
@@ -267,8 +289,9 @@ impl Host for RuntimeHost {
 
     fn call(&self, call: HostCall) -> BoxFuture<'_, Box<CallResult>> {
         let HostCall { call, client, line, beside } = call;
-        let begun =
-            self.runtime.begin(call, CallScope { beside, caller: Some(caller(&client)), ..scope(line) });
+        let (caller, client) = (self.caller(&client), own_name(client));
+        let scope = CallScope { beside, caller, client, ..scope(line) };
+        let begun = self.runtime.begin(call, scope);
         Box::pin(async move {
             let result = begun.await;
             self.news.recorded([&*result]);
@@ -277,8 +300,9 @@ impl Host for RuntimeHost {
     }
 
     fn at_once(&self, client: &str, peer: Arc<dyn Peer>) -> Option<Box<dyn AtOnce>> {
-        let (caller, peer) = (Some(caller(client)), Some(peer));
-        let calls = self.runtime.at_once(CallScope { caller, peer, ..CallScope::default() });
+        let (caller, client) = (self.caller(client), own_name(client.to_owned()));
+        let calls =
+            self.runtime.at_once(CallScope { caller, client, peer: Some(peer), ..CallScope::default() });
         Some(Box::new(Together { calls, news: self.news.clone() }))
     }
 

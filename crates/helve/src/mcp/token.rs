@@ -5,6 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use helve_mcp::server::LOCAL;
 use helve_store::{Home, StoreError};
 
 /// The file's name in the state directory.
@@ -93,6 +94,10 @@ fn read(text: &str) -> Result<Vec<ClientToken>, String> {
         if !is_name || client.len() > 40 {
             return Err(wrong("a client's name is at most 40 letters, digits, - and _"));
         }
+        // Else it would have what was agreed to for another.
+        if client == LOCAL {
+            return Err(wrong("'local' is the client on standard streams; choose another name"));
+        }
         if token.len() < 32 || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(wrong("a token has at least 32 visible characters"));
         }
@@ -153,6 +158,10 @@ mod tests {
             ("", "there are none"),
             ("alone\n", "line 1: write NAME TOKEN"),
             ("# note\na short\n", "line 2: a token has"),
+            (
+                "local 0123456789012345678901234567890123\n",
+                "line 1: 'local' is the client on standard streams",
+            ),
             ("a/b 0123456789012345678901234567890123\n", "line 1: a client's name"),
         ] {
             assert!(read(text).unwrap_err().contains(why), "{text:?}");

@@ -141,7 +141,7 @@ fn tell(row: &CallRow, story: &CallStory, undo: Option<&str>, pending: Option<&s
     line("time", &format!("{} UTC", moment::show(row.at_us)));
     line("tool", row.tool.as_deref().unwrap_or("?"));
     let planned = &story.planned;
-    for name in ["lane", "caller", "id", "args"] {
+    for name in ["lane", "caller", "client", "id", "args"] {
         match &planned[name] {
             Value::Null => {}
             Value::String(text) => line(name, text),

@@ -66,7 +66,7 @@ impl Authority {
     /// Puts the question together.
     pub(super) fn question(
         &self,
-        (call, caller): (&CallId, &Caller),
+        (call, side): (&CallId, &Side),
         permit: Permit,
         asking: Vec<Asking>,
         judged: Option<&Judged>,
@@ -106,7 +106,8 @@ impl Authority {
         }
         let mut request = ApprovalRequest {
             call: call.clone(),
-            caller: caller.name().to_owned(),
+            caller: side.caller.name().to_owned(),
+            client: side.client.clone(),
             session: self.session.clone(),
             workspace: self.workspace.clone(),
             tool,

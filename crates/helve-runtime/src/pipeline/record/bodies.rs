@@ -20,6 +20,7 @@ impl Planned<'_> {
             call: _,
             called,
             caller,
+            client,
             decision,
             effects,
             hooks,
@@ -33,6 +34,7 @@ impl Planned<'_> {
         out.any(key!("args"), *args)?;
         text(out, key!("called"), *called);
         out.text(key!("caller"), caller);
+        text(out, key!("client"), *client);
         write_decision(out, *decision)?;
         out.some(key!("effects"), *effects)?;
         out.some(key!("hooks"), Some(*hooks).filter(|hooks| !hooks.is_empty()))?;

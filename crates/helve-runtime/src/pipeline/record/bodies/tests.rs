@@ -92,7 +92,8 @@ proptest! {
     fn a_plan_is_canonical(
         (id, args, decision) in (prop::option::of(any_value()), any_value(), prop::option::of(any_decision())),
         (caller, tool, workspace) in (any_text(), any_text(), any_text()),
-        (called, tainted) in (prop::option::of(any_text()), prop::option::of(any_text())),
+        (called, client, tainted) in
+            (prop::option::of(any_text()), prop::option::of(any_text()), prop::option::of(any_text())),
         (hooks, more) in (any_hooks(), any::<bool>()),
     ) {
         let approval = ApprovalNote {
@@ -101,15 +102,15 @@ proptest! {
         let (approval, effects) = (more.then_some(&approval), EffectSummary::default());
         let planned = Planned {
             approval, args: &args, call: &CallId::from_parts(1, 2), called: called.as_deref(), caller: &caller,
-            decision: decision.as_ref(), effects: more.then_some(&effects), hooks: &hooks, id: id.as_ref(),
+            client: client.as_deref(), decision: decision.as_ref(), effects: more.then_some(&effects), hooks: &hooks, id: id.as_ref(),
             lane: more.then_some("host"), tainted: tainted.as_deref(), tool: &tool, workspace: &workspace,
         };
         let mut tree = json!({
             "args": args, "caller": caller, "tool": tool, "workspace": workspace, "approval": approval, "called": called,
             "decision": decision, "effects": more.then_some(&effects), "hooks": hooks, "lane": more.then_some("host"),
-            "tainted": tainted,
+            "client": client, "tainted": tainted,
         });
-        let optional = ["approval", "called", "decision", "effects", "hooks", "lane", "tainted"];
+        let optional = ["approval", "called", "client", "decision", "effects", "hooks", "lane", "tainted"];
         if let Some(id) = &id {
             tree["id"] = id.clone();
         }

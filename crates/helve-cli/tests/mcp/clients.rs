@@ -1,0 +1,136 @@
+//! Two clients before one `helve serve`, each with a token of its own: neither has what is the other's, whatever it calls itself.
+
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::ASKS;
+use crate::client::{MODERN, modern_meta};
+use crate::serve::Server;
+use crate::support::Place;
+
+/// Runs commands bare, and asks about some.
+const BARE: &str = "sandbox = \"none\"\nauto_approve = true\n";
+
+/// A server of two clients, and their tokens.
+struct Two {
+    server: Server,
+    one: String,
+    other: String,
+}
+
+impl Two {
+    fn start(place: &Place) -> Two {
+        let (one, other) = ("1".repeat(64), "2".repeat(64));
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(place.home()).unwrap();
+        let file = place.home().join("serve-tokens");
+        let mut file =
+            std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file).unwrap();
+        writeln!(file, "one {one}\nother {other}").unwrap();
+        Two { server: Server::start(place), one, other }
+    }
+
+    /// Sends a message and gives back the head of the answer, and the answer.
+    fn post(&self, token: &str, more: &[(&str, &str)], message: &Value) -> (String, Value) {
+        let bearer = format!("Bearer {token}");
+        let mut headers = vec![
+            ("Host", "localhost"),
+            ("Authorization", bearer.as_str()),
+            ("Accept", "application/json, text/event-stream"),
+            ("Content-Type", "application/json"),
+        ];
+        headers.extend_from_slice(more);
+        let (status, head, body) = self.server.request("POST", &headers, &message.to_string());
+        assert!((200..300).contains(&status), "{status} {body}");
+        // The answer is the body, or the last event of it that says something.
+        let said = |line: &str| {
+            let json = line.strip_prefix("data:").unwrap_or(line).trim().to_owned();
+            serde_json::from_str::<Value>(&json).ok().filter(Value::is_object)
+        };
+        let answer = body.lines().rev().find_map(said).unwrap_or_default();
+        (head, answer)
+    }
+
+    /// The result of a request without a session, by a client that calls itself so.
+    fn result(&self, token: &str, calls_itself: &str, method: &str, mut params: Value) -> Value {
+        let mut meta = modern_meta(json!({"elicitation": {}}));
+        meta["io.modelcontextprotocol/clientInfo"]["name"] = json!(calls_itself);
+        params["_meta"] = meta;
+        let name = params["name"].as_str().unwrap_or_default().to_owned();
+        let mut headers = vec![("MCP-Protocol-Version", MODERN), ("Mcp-Method", method)];
+        if !name.is_empty() {
+            headers.push(("Mcp-Name", &name));
+        }
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let (_, mut answer) = self.post(token, &headers, &message);
+        assert!(answer.get("result").is_some(), "{answer}");
+        answer["result"].take()
+    }
+
+    fn call(&self, token: &str, calls_itself: &str, tool: &str, args: Value) -> Value {
+        self.result(token, calls_itself, "tools/call", json!({"name": tool, "arguments": args}))
+    }
+
+    /// Calls a tool and answers the question about it.
+    fn answered(&self, token: &str, tool: &str, args: Value, answer: &str) -> Value {
+        let mut params = json!({"name": tool, "arguments": args});
+        let asked = self.result(token, "tests", "tools/call", params.clone());
+        let key = asked["inputRequests"].as_object().unwrap().keys().next().unwrap();
+        params["inputResponses"] = json!({key: {"action": "accept", "content": {"answer": answer}}});
+        params["requestState"] = asked["requestState"].clone();
+        self.result(token, "tests", "tools/call", params)
+    }
+
+    /// A session of a client that calls itself so and takes no questions.
+    fn session(&self, token: &str, calls_itself: &str) -> String {
+        let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": calls_itself, "version": "1"}}});
+        let (head, _) = self.post(token, &[], &hello);
+        let session = head.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap().to_owned();
+        let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        self.post(token, &[("Mcp-Session-Id", &session)], &ready);
+        session
+    }
+
+    /// The result of a call in a session.
+    fn call_in(&self, token: &str, session: &str, tool: &str, args: Value) -> Value {
+        let message = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
+            "params": {"name": tool, "arguments": args}});
+        let (_, mut answer) = self.post(token, &[("Mcp-Session-Id", session)], &message);
+        answer["result"].take()
+    }
+}
+
+fn kind(result: &Value) -> &Value {
+    &result["structuredContent"]["error"]["kind"]
+}
+
+#[test]
+fn what_was_granted_to_one_is_not_granted_to_who_calls_itself_the_same() {
+    let place = Place::new();
+    place.configure(&format!("{BARE}{ASKS}"));
+    let two = Two::start(&place);
+    let touch = json!({"command": "touch here"});
+    let granted = two.answered(&two.one, "exec", touch.clone(), "always");
+    assert_eq!(granted["isError"], false, "{granted}");
+    // It holds for the token, under any name and in any session.
+    let again = two.call(&two.one, "another", "exec", touch.clone());
+    assert_eq!(again["isError"], false, "{again}");
+    let session = two.session(&two.one, "third");
+    let again = two.call_in(&two.one, &session, "exec", touch.clone());
+    assert_eq!(again["isError"], false, "{again}");
+    let asked = two.call(&two.other, "tests", "exec", touch.clone());
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    for name in ["tests", "one", "mcp:one"] {
+        let session = two.session(&two.other, name);
+        let refused = two.call_in(&two.other, &session, "exec", touch.clone());
+        assert_eq!(kind(&refused), "approval_required", "{name}: {refused}");
+    }
+    let kept = place.run(&["approvals", "list"]);
+    assert!(kept.stdout.contains("mcp:one"), "{}", kept.stdout);
+    let log = place.run(&["log", "--json"]);
+    assert!(log.stdout.contains("mcp:other") && !log.stdout.contains("mcp:tests"), "{}", log.stdout);
+}

@@ -207,7 +207,7 @@ pub(crate) fn block_on<T>(clients: Clients, work: impl Future<Output = T>) -> Re
         .build()
         .map_err(|error| Failure::internal(format!("the event loop cannot start: {error}")))?;
     let done = tokio.block_on(work);
-    // Calls that were taken back have a moment to end their processes and to record that.
+    // What works on a thread of its own has a moment to end.
     tokio.shutdown_timeout(std::time::Duration::from_secs(3));
     Ok(done)
 }

@@ -7,6 +7,8 @@
 mod client;
 #[path = "mcp/clients.rs"]
 mod clients;
+#[path = "mcp/ending.rs"]
+mod ending;
 #[path = "mcp/http.rs"]
 mod http;
 #[path = "mcp/serve.rs"]

@@ -11,6 +11,7 @@
 //! | `listen` | tells the client what has changed |
 //! | `exchange` | one running request: progress, questions, log, cancellation |
 //! | `rounds` | what is kept between the rounds of a request that asks something |
+//! | `running` | how many requests are under way, and the end of all of them |
 //! | `shown` | declarations and results as MCP has them |
 //! | `stdio`, `http` | the two transports |
 //! | `streams` | what the first is made of: `input` and `output`, and calls that are answered `straight`, through the `door` |
@@ -33,6 +34,7 @@ mod input;
 mod listen;
 mod output;
 mod rounds;
+mod running;
 mod shown;
 mod stdio;
 mod straight;

@@ -83,10 +83,19 @@ impl Server {
         (status, body)
     }
 
-    pub(crate) fn stop(mut self, signal: Signal) -> Option<i32> {
+    pub(crate) fn tell(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits for the exit code.
+    pub(crate) fn ended(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
+    }
+
+    pub(crate) fn stop(self, signal: Signal) -> Option<i32> {
+        self.tell(signal);
+        self.ended()
     }
 }
 

@@ -42,6 +42,20 @@ pub(super) struct Sent {
     number: u64,
 }
 
+/// A call that ran by itself, and its answer.
+pub(super) struct Answered {
+    pub(super) id: RequestId,
+    /// Which of the calls of this id it is.
+    pub(super) serial: u64,
+    answer: Answer,
+}
+
+impl Answered {
+    pub(super) fn write<W>(self, outbox: &Outbox<W>) {
+        outbox.put(|out| write(out, &self.id, self.answer));
+    }
+}
+
 /// A call that was taken with others and has to wait.
 pub(super) struct Waiting {
     pub(super) id: RequestId,
@@ -147,6 +161,13 @@ impl Door {
         }
     }
 
+    /// Takes a call back that was sent, and answers it: not the client wants that, but the server ends.
+    pub(super) fn give_up<W>(&self, sent: &Sent, outbox: &Outbox<W>) {
+        self.take_back(sent);
+        let refused = ErrorData::internal_error("The server ends; the call was taken back.", None);
+        outbox.put(|out| straight::refusal(out, &sent.id, refused));
+    }
+
     /// Takes a call back that was sent.
     pub(super) fn take_back(&self, sent: &Sent) {
         if let Some(together) = self.together() {
@@ -154,16 +175,15 @@ impl Door {
         }
     }
 
-    /// Runs a call and writes its answer, if nobody has taken it back by then.
-    pub(super) async fn answer<W>(
+    /// Runs a call to its answer.
+    pub(super) async fn answer(
         self: Arc<Self>,
         asked: Asked,
         cancel: (CancelHandle, Cancel),
         beside: bool,
-        outbox: Outbox<W>,
-    ) -> RequestId {
+        serial: u64,
+    ) -> Answered {
         let Asked { id, tool, args, token } = asked;
-        let taken_back = cancel.1.clone();
         let answer = match self.face.served(&Extensions::new(), false) {
             Err(refused) => Err(refused),
             Ok(served) => {
@@ -174,22 +194,20 @@ impl Door {
                 known(result, declared)
             }
         };
-        put(&outbox, &taken_back, &id, answer);
-        id
+        Answered { id, serial, answer }
     }
 
     /// The same for a call that was taken with others and has to wait.
-    pub(super) async fn answer_later<W>(
+    pub(super) async fn answer_later(
         self: Arc<Self>,
         waiting: Waiting,
         cancel: (CancelHandle, Cancel),
-        outbox: Outbox<W>,
-    ) -> RequestId {
+        serial: u64,
+    ) -> Answered {
         let Waiting { id, declared, go_on } = waiting;
-        let (taken_back, never) = (cancel.1.clone(), std::future::pending());
+        let never = std::future::pending();
         let (result, _) = converse(self.with(None), Way::Session, cancel, never, go_on).await;
-        put(&outbox, &taken_back, &id, known(result, declared));
-        id
+        Answered { id, serial, answer: known(result, declared) }
     }
 
     /// The client of a call that wants to hear of its progress under this token.
@@ -214,12 +232,6 @@ fn known(result: Box<CallResult>, declared: bool) -> Answer {
     match &result.error {
         Some(error) if error.kind == ErrorKind::UnknownTool => Err(shown::refused(&error.clone().into())),
         _ => Ok((result, declared)),
-    }
-}
-
-fn put<W>(outbox: &Outbox<W>, taken_back: &Cancel, id: &RequestId, answer: Answer) {
-    if !taken_back.is_cancelled() {
-        outbox.put(|out| write(out, id, answer));
     }
 }
 

@@ -23,6 +23,7 @@ use crate::levels;
 use super::exchange::{self, Left, Takes, Way, converse};
 use super::listen::{self, MOST_SUBSCRIBED, Subscribed};
 use super::rounds::{Bound, Rounds};
+use super::running::Running;
 use super::shown::{self, Listing};
 use super::unread;
 use super::{Card, Host, HostCall, Hosts, Line};
@@ -37,6 +38,7 @@ pub(super) struct Shared {
     hosts: Arc<dyn Hosts>,
     card: Card,
     rounds: Rounds,
+    pub(super) running: Arc<Running>,
     standing: Mutex<HashMap<String, Arc<Served>>>,
 }
 
@@ -67,7 +69,8 @@ pub(super) struct Face {
 impl Shared {
     pub(super) fn new(hosts: Arc<dyn Hosts>) -> std::io::Result<Arc<Self>> {
         let card = hosts.card();
-        Ok(Arc::new(Shared { hosts, card, rounds: Rounds::new()?, standing: Mutex::default() }))
+        let (rounds, running) = (Rounds::new()?, Running::new());
+        Ok(Arc::new(Shared { hosts, card, rounds, running, standing: Mutex::default() }))
     }
 
     fn standing(&self, client: &str) -> Result<Arc<Served>, ErrorData> {
@@ -158,6 +161,17 @@ impl Face {
             return Ok(Way::Session);
         }
         self.shared.rounds.open(bound, state, responses).map(Way::Rounds)
+    }
+
+    /// Waits until a request is taken back: by the client, or because the server ends.
+    fn taken_back(&self, context: &RequestContext<RoleServer>) -> impl Future<Output = ()> + use<> {
+        let (ct, over) = (context.ct.clone(), self.shared.running.over().clone());
+        async move {
+            tokio::select! {
+                () = ct.cancelled() => {}
+                () = over.cancelled() => {}
+            }
+        }
     }
 
     /// The least grave message that the client wants.
@@ -281,6 +295,7 @@ impl ServerHandler for Face {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        let _run = self.shared.running.begin();
         let served = self.for_request(&context)?;
         let CallToolRequestParams { name, arguments, input_responses, request_state, .. } = request;
         let args = Value::Object(arguments.unwrap_or_default());
@@ -294,7 +309,7 @@ impl ServerHandler for Face {
             takes: Takes::of(&capabilities),
             least: self.least(&context),
         };
-        let (client, taken_back) = (calls_itself(&context), context.ct.cancelled());
+        let (client, taken_back) = (calls_itself(&context), self.taken_back(&context));
         // Boxed: the protocol's loop copies the future of a request several times before it is polled.
         let talk = Box::pin(served.call(call, (client, false), with, way, Cancel::pair(), taken_back));
         let (result, left, declared) = talk.await;
@@ -373,6 +388,7 @@ impl ServerHandler for Face {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
+        let _run = self.shared.running.begin();
         let served = self.for_request(&context)?;
         let GetPromptRequestParams { name, arguments, input_responses, request_state, .. } = request;
         let args = Value::Object(arguments.unwrap_or_default());
@@ -386,7 +402,7 @@ impl ServerHandler for Face {
             takes: Takes::of(&capabilities),
             least: self.least(&context),
         };
-        let (prompt, left) = converse(with, way, Cancel::pair(), context.ct.cancelled(), work).await;
+        let (prompt, left) = converse(with, way, Cancel::pair(), self.taken_back(&context), work).await;
         match prompt {
             Ok(prompt) => serde_json::from_value::<GetPromptResult>(prompt)
                 .map(|mut prompt| {

@@ -32,10 +32,11 @@ use tokio_util::sync::CancellationToken;
 use super::Hosts;
 use super::crowd::{Share, Shares, Stranger, Strangers};
 use super::face::{ClientName, Face, LOCAL, Shared, lock};
+use super::running::{Run, Running, TAKEN_BACK};
 
 const SESSION_ID: &str = "mcp-session-id";
-/// How long everything that still runs has to end when the server does.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long connections have to end when the server does, once the last requests are answered.
+const GRACE: Duration = Duration::from_secs(2);
 /// How long a connection may take to send the head of its next request.
 const HEAD_TIME: Duration = Duration::from_secs(30);
 /// How long it may take to send the body.
@@ -138,6 +139,9 @@ pub struct HttpFace {
     strangers: Strangers,
     /// Whose a session is.
     owners: Mutex<HashMap<String, String>>,
+    /// Requests that are worked on, or whose answers are under way.
+    running: Arc<Running>,
+    /// Ends every stream.
     stop: CancellationToken,
 }
 
@@ -155,7 +159,8 @@ impl HttpFace {
             .enforce_origin_validation()
             .with_max_request_body_bytes(options.body_bytes)
             .with_cancellation_token(stop.clone());
-        let make = move || Ok(Face::new(Arc::clone(&shared), true, Cancel::never()));
+        let running = Arc::clone(&shared.running);
+        let make = move || Ok(Face::new(Arc::clone(&shared), true, shared.running.over().clone()));
         let service = StreamableHttpService::new(make, Arc::clone(&manager), config);
         let streams = Arc::new(Semaphore::new(options.streams));
         Ok(Arc::new(HttpFace {
@@ -167,6 +172,7 @@ impl HttpFace {
             starting: Arc::default(),
             strangers: Strangers::default(),
             owners: Mutex::default(),
+            running,
             stop,
         }))
     }
@@ -215,6 +221,7 @@ impl HttpFace {
             true => Some(self.room(&client).await.ok_or(full)?),
             false => None,
         };
+        let run = (parts.method == Method::POST).then(|| self.running.begin());
         parts.extensions.insert(ClientName(client.clone()));
         let answer = self.service.handle(Request::from_parts(parts, Full::new(body))).await;
         if let Some(started) = answer.headers().get(SESSION_ID).and_then(|id| id.to_str().ok())
@@ -222,7 +229,7 @@ impl HttpFace {
         {
             lock(&self.owners).insert(started.to_owned(), client);
         }
-        Ok(answer.map(|body| Held { body, _permit: permit, _share: share }.boxed()))
+        Ok(answer.map(|body| Held { body, _permit: permit, _share: share, _run: run }.boxed()))
     }
 
     /// The whole body, if it comes in time and is not too long.
@@ -258,7 +265,8 @@ impl HttpFace {
         if has_room { self.starting.take(client, left) } else { None }
     }
 
-    /// Serves connections until `cancel` fires; then nothing new is begun, and what runs has a moment to end.
+    /// Serves connections until `cancel` fires; then nothing new is begun, and what runs is taken back, recorded and answered. For
+    /// that there is a moment.
     pub async fn serve(self: Arc<Self>, listener: TcpListener, cancel: &Cancel) -> std::io::Result<()> {
         let places = Arc::new(Semaphore::new(self.options.connections));
         let mut open = JoinSet::new();
@@ -275,9 +283,10 @@ impl HttpFace {
                         continue;
                     };
                     let (face, stranger) = (Arc::clone(&self), self.strangers.comes());
+                    let ends = cancel.clone();
                     open.spawn(async move {
                         let _place = place;
-                        face.connection(stream, stranger).await;
+                        face.connection(stream, stranger, ends).await;
                     });
                 }
                 // Mostly too many open files; some will be closed soon.
@@ -285,6 +294,9 @@ impl HttpFace {
             }
         }
         drop(listener);
+        self.running.take_back();
+        // Streams end once the last answers are on them.
+        let _ = tokio::time::timeout(TAKEN_BACK, self.running.none()).await;
         self.stop.cancel();
         let _ = tokio::time::timeout(GRACE, async { while open.join_next().await.is_some() {} }).await;
         Ok(())
@@ -305,7 +317,8 @@ impl HttpFace {
         }
     }
 
-    async fn connection(self: Arc<Self>, stream: TcpStream, stranger: Arc<Stranger>) {
+    /// Answers what comes on a connection; once `ends` fires no more than what has come.
+    async fn connection(self: Arc<Self>, stream: TcpStream, stranger: Arc<Stranger>, ends: Cancel) {
         let _ = stream.set_nodelay(true);
         let (face, who) = (Arc::clone(&self), Arc::clone(&stranger));
         let answer = hyper::service::service_fn(move |request: Request<hyper::body::Incoming>| {
@@ -321,7 +334,7 @@ impl HttpFace {
         tokio::select! {
             _ = connection.as_mut() => return,
             () = stranger.turned_out() => return,
-            () = self.stop.cancelled() => connection.as_mut().graceful_shutdown(),
+            () = ends.cancelled() => connection.as_mut().graceful_shutdown(),
         }
         let _ = connection.await;
     }
@@ -359,6 +372,7 @@ struct Held {
     body: BoxBody<Bytes, Infallible>,
     _permit: OwnedSemaphorePermit,
     _share: Share,
+    _run: Option<Run>,
 }
 
 impl Body for Held {

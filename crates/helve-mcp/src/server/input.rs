@@ -78,6 +78,12 @@ impl<P> Lines<P> {
         self.is_over
     }
 
+    /// Nothing more is read.
+    pub(super) fn end(&mut self) {
+        self.is_over = true;
+        self.ended.cancel();
+    }
+
     /// The next line of what was read.
     pub(super) fn next(&mut self) -> Option<Next> {
         loop {
@@ -141,8 +147,7 @@ impl<P: Source> Lines<P> {
         }
         let read = ready!(self.pipe.poll_into(&mut self.held, poller));
         if !matches!(read, Ok(1..)) {
-            self.is_over = true;
-            self.ended.cancel();
+            self.end();
         }
         Poll::Ready(())
     }

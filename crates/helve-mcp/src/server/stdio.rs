@@ -1,6 +1,8 @@
 //! The face on two streams, such as standard input and output: one client, which ends with its input.
 
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use helve_core::Cancel;
 use rmcp::service;
@@ -11,10 +13,15 @@ use super::Hosts;
 use super::door::Door;
 use super::face::{Face, Shared};
 use super::input::Lines;
+use super::running::TAKEN_BACK;
 use super::streams::Streams;
 use crate::ends::{ReadEnd, Source, WriteEnd};
 
-/// Serves the client at the other end of standard input and output until that ends or `cancel` fires. A message of more than
+/// How long the last answers may take once the server is to end.
+const ENDING: Duration = TAKEN_BACK.saturating_add(Duration::from_secs(1));
+
+/// Serves the client at the other end of standard input and output until that ends or `cancel` fires; then calls under way are
+/// taken back, recorded and answered. A message of more than
 /// `frame_bytes` bytes is answered with an error. Nothing but the protocol is written to standard output.
 pub async fn serve_stdio(hosts: Arc<dyn Hosts>, frame_bytes: usize, cancel: &Cancel) -> std::io::Result<()> {
     match (ReadEnd::standard(), WriteEnd::standard()) {
@@ -45,10 +52,12 @@ async fn serve(
     cancel: &Cancel,
 ) -> std::io::Result<()> {
     let (ended, gone) = Cancel::pair();
-    let face = Arc::new(Face::new(Shared::new(hosts)?, false, gone));
-    let door = Arc::new(OnceLock::new());
-    let streams = Streams::new(Lines::new(input, frame_bytes, ended), output, Arc::clone(&door));
-    let serving = async {
+    let shared = Shared::new(hosts)?;
+    let (running, door) = (Arc::clone(&shared.running), Arc::new(OnceLock::new()));
+    let face = Arc::new(Face::new(shared, false, gone));
+    let lines = Lines::new(input, frame_bytes, ended);
+    let streams = Streams::new(lines, output, Arc::clone(&door), Arc::clone(&running));
+    let mut serving = pin!(async {
         match service::serve_server(Arc::clone(&face), streams).await {
             Ok(running) => {
                 if let Some(open) = Door::new(face, running.peer()) {
@@ -61,9 +70,12 @@ async fn serve(
             Err(service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
             Err(error) => Err(std::io::Error::other(error.to_string())),
         }
-    };
+    });
     tokio::select! {
-        served = serving => served,
-        () = cancel.cancelled() => Ok(()),
+        served = &mut serving => served,
+        () = cancel.cancelled() => {
+            running.take_back();
+            tokio::time::timeout(ENDING, serving).await.unwrap_or(Ok(()))
+        }
     }
 }

@@ -23,9 +23,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
 use super::awake::Awake;
-use super::door::{Door, Sent};
+use super::door::{Answered, Door, Sent};
 use super::input::{self, Lines, Next};
 use super::output::Outbox;
+use super::running::{Running, TAKEN_BACK};
 use super::straight::{self, Asked};
 use crate::ends::Source;
 
@@ -34,7 +35,7 @@ use crate::ends::Source;
 const TOGETHER: usize = 16;
 /// So many calls run here at once. More go to the loop, so that there is always somebody who reads on.
 const MOST_CALLS: usize = 256;
-/// How long calls may go on once the client says nothing more: as long as the loop lets those that it runs.
+/// How long calls may go on once the client says nothing more; then they are taken back.
 const LAST_CALLS: Duration = Duration::from_secs(5);
 
 /// Each time that it was polled so often, nothing is kept at hand.
@@ -60,11 +61,17 @@ pub(super) struct Streams<R, W: AsyncWrite + Unpin> {
     group: Vec<Asked>,
     /// Those of them that were sent to somebody, or will be when their turn has come.
     sent: Vec<Sent>,
-    calls: FuturesUnordered<BoxFuture<'static, RequestId>>,
-    /// What takes back each of them.
-    under_way: HashMap<RequestId, CancelHandle>,
-    /// Until when the last calls may go on.
+    calls: FuturesUnordered<BoxFuture<'static, Answered>>,
+    /// Those of them that the client wants an answer to, each with its serial and what takes it back. A client that has taken one
+    /// back may use its id again before it has ended.
+    under_way: HashMap<RequestId, (u64, CancelHandle)>,
+    /// How many calls ran by themselves.
+    serial: u64,
+    /// The requests that the loop runs.
+    running: Arc<Running>,
+    /// Until when the last calls may go on, and then until when they may take to end.
     patience: Option<Pin<Box<Sleep>>>,
+    is_taken_back: bool,
     awake: Awake,
     /// Whether the loop has something to do, as far as is known.
     handed_on: bool,
@@ -77,14 +84,20 @@ where
     R: Source,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    /// `door` is opened by whoever knows that the client has introduced itself, and that it has a session.
-    pub(super) fn new(lines: Lines<R>, output: W, door: Arc<OnceLock<Arc<Door>>>) -> Self {
+    /// `door` is opened by whoever knows that the client has introduced itself, and that it has a session. When what is `running` is
+    /// taken back, so is every call here, and nothing more is read.
+    pub(super) fn new(
+        lines: Lines<R>,
+        output: W,
+        door: Arc<OnceLock<Arc<Door>>>,
+        running: Arc<Running>,
+    ) -> Self {
         let (outbox, feed) = (Outbox::new(output), Feed::default());
         // What is fed is within the limit.
         let general = AsyncRwTransport::new(feed.clone(), outbox.clone()).with_max_line_length(usize::MAX);
         let (group, sent) = (Vec::new(), Vec::new());
         let (calls, under_way) = (FuturesUnordered::new(), HashMap::new());
-        let (patience, awake) = (None, Awake::new());
+        let (serial, patience, is_taken_back, awake) = (0, None, false, Awake::new());
         let (handed_on, polls) = (false, 0);
         Streams {
             lines,
@@ -96,7 +109,10 @@ where
             sent,
             calls,
             under_way,
+            serial,
+            running,
             patience,
+            is_taken_back,
             awake,
             handed_on,
             polls,
@@ -143,9 +159,8 @@ where
             if !self.calls.is_empty() {
                 self.rest();
             }
-            while let Poll::Ready(Some(id)) = self.calls.poll_next_unpin(poller) {
-                self.under_way.remove(&id);
-                self.awake.happened();
+            while let Poll::Ready(Some(answered)) = self.calls.poll_next_unpin(poller) {
+                self.ended(answered);
             }
             let door = self.door.get();
             let answered = door.filter(|door| door.poll_sent(&mut self.sent, &self.outbox, poller));
@@ -164,6 +179,10 @@ where
             if is_full || self.lines.poll_more(poller).is_pending() {
                 let seen = sent.is_ready() && self.sees();
                 if !is_full && self.awake.looks_again(seen, poller) {
+                    continue;
+                }
+                if self.running.poll_over(poller) {
+                    self.lines.end();
                     continue;
                 }
                 return Poll::Pending;
@@ -199,8 +218,8 @@ where
                     Some((door, asked)) => {
                         let is_first = self.under_way.is_empty() && self.group.is_empty();
                         let beside = !is_first || self.lines.has_more();
-                        let (cancel, outbox) = (self.begins(&asked.id), self.outbox.clone());
-                        self.calls.push(Box::pin(door.answer(asked, cancel, beside, outbox)));
+                        let (serial, cancel) = self.begins(&asked.id);
+                        self.calls.push(Box::pin(door.answer(asked, cancel, beside, serial)));
                     }
                     None => {
                         self.answer_group();
@@ -230,7 +249,7 @@ where
 
     /// The client wants no answer to a call any more.
     fn take_back(&mut self, id: &RequestId) {
-        if let Some(handle) = self.under_way.remove(id) {
+        if let Some((_, handle)) = self.under_way.remove(id) {
             handle.cancel();
         } else if let (Some(at), Some(door)) =
             (self.sent.iter().position(|one| one.id == *id), self.door.get())
@@ -246,33 +265,67 @@ where
         let (sent, waiting) = door.answer_all(self.group.drain(..), &self.outbox);
         self.sent.extend(sent);
         for waiting in waiting {
-            let (cancel, outbox) = (self.begins(&waiting.id), self.outbox.clone());
-            self.calls.push(Box::pin(Arc::clone(&door).answer_later(waiting, cancel, outbox)));
+            let (serial, cancel) = self.begins(&waiting.id);
+            self.calls.push(Box::pin(Arc::clone(&door).answer_later(waiting, cancel, serial)));
         }
         self.handed_on = false;
         self.awake.happened();
     }
 
     /// Notes a call that runs, with what takes it back.
-    fn begins(&mut self, id: &RequestId) -> (CancelHandle, Cancel) {
+    fn begins(&mut self, id: &RequestId) -> (u64, (CancelHandle, Cancel)) {
         let (handle, cancel) = Cancel::pair();
-        self.under_way.insert(id.clone(), handle.clone());
-        (handle, cancel)
+        self.serial += 1;
+        self.under_way.insert(id.clone(), (self.serial, handle.clone()));
+        (self.serial, (handle, cancel))
     }
 
-    /// Waits for the last calls and their answers; not for ever.
+    /// A call that ran has ended. It is answered if the client still wants that.
+    fn ended(&mut self, answered: Answered) {
+        match self.under_way.remove(&answered.id) {
+            Some((serial, _)) if serial == answered.serial => answered.write(&self.outbox),
+            // A later call of this id.
+            Some(other) => drop(self.under_way.insert(answered.id, other)),
+            None => {}
+        }
+        self.awake.happened();
+    }
+
+    /// Waits for the last calls and their answers; not for ever. Those that go on for too long are taken back, and so are all where
+    /// the server ends.
     fn poll_end(
         &mut self,
         all_is_sent: bool,
         poller: &mut Context<'_>,
     ) -> Poll<Option<RxJsonRpcMessage<RoleServer>>> {
-        if !(self.calls.is_empty() && self.sent.is_empty() && all_is_sent) {
+        let is_idle = self.calls.is_empty() && self.sent.is_empty() && self.running.poll_none(poller);
+        if is_idle && all_is_sent {
+            return Poll::Ready(None);
+        }
+        if !self.is_taken_back && self.running.over().is_cancelled() {
+            self.take_all_back();
+        }
+        loop {
             let patience = self.patience.get_or_insert_with(|| Box::pin(tokio::time::sleep(LAST_CALLS)));
             if patience.as_mut().poll(poller).is_pending() {
                 return Poll::Pending;
             }
+            if is_idle || self.is_taken_back {
+                return Poll::Ready(None);
+            }
+            self.take_all_back();
         }
-        Poll::Ready(None)
+    }
+
+    /// Takes all calls back. They are recorded and answered, for which there is a moment.
+    fn take_all_back(&mut self) {
+        self.is_taken_back = true;
+        self.running.take_back();
+        self.under_way.values().for_each(|(_, handle)| handle.cancel());
+        if let Some(door) = self.door.get() {
+            self.sent.drain(..).for_each(|sent| door.give_up(&sent, &self.outbox));
+        }
+        self.patience = Some(Box::pin(tokio::time::sleep(TAKEN_BACK)));
     }
 }
 
@@ -303,7 +356,7 @@ where
 /// Calls that still run are taken back. They go on by themselves until they have ended what they began and recorded it.
 impl<R, W: AsyncWrite + Unpin> Drop for Streams<R, W> {
     fn drop(&mut self) {
-        self.under_way.values().for_each(CancelHandle::cancel);
+        self.under_way.values().for_each(|(_, handle)| handle.cancel());
         if let Some(door) = self.door.get() {
             self.sent.iter().for_each(|sent| door.take_back(sent));
         }

@@ -1,0 +1,84 @@
+//! The end: of input, and of the server.
+
+use helve_core::Cancel;
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+
+use super::client::{Client, call};
+
+#[tokio::test(start_paused = true)]
+async fn at_the_end_of_input_what_is_done_is_answered_and_what_goes_on_is_taken_back() {
+    let mut client = Client::open().await;
+    client.say(&[call(json!(1), "wait", ""), call(json!(2), "say", "b")]).await;
+    client.to.shutdown().await.unwrap();
+    assert_eq!(client.hear().await["id"], 2);
+    client.hear_of_an_end().await;
+    assert_eq!(client.hear().await["id"], 1, "also what was taken back is answered");
+    client.served.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_were_sent_are_waited_for_at_the_end_of_input_and_not_for_ever() {
+    let mut client = Client::open().await;
+    client.hears_warnings().await;
+    client.say(&[call(json!(1), "quick", "sent"), call(json!(2), "quick", "log")]).await;
+    client.to.shutdown().await.unwrap();
+    assert_eq!(client.hear().await["params"]["data"], "before");
+    assert_eq!(client.hear().await["id"], 2);
+    client.hear_of_an_end().await;
+    assert_eq!(client.hear().await["id"], 1, "also what was taken back is answered");
+    client.served.await.unwrap().unwrap();
+}
+
+/// Calls that run by themselves, that were taken with others and wait, and that the protocol's loop runs.
+fn long_calls() -> Vec<Value> {
+    let mut stateless = call(json!(3), "wait", "");
+    stateless["params"]["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "c", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    vec![call(json!(1), "quick", "wait"), call(json!(2), "wait", ""), stateless]
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_the_server_ends_calls_are_taken_back_and_answered_before_it_does() {
+    let (canceller, cancel) = Cancel::pair();
+    let mut client = Client::stranger(cancel);
+    client.introduces_itself().await;
+    client.say(&long_calls()).await;
+    client.say(&[call(json!(9), "say", "")]).await;
+    assert_eq!(client.hear().await["id"], 9, "all have begun");
+    canceller.cancel();
+    let mut answered = Vec::new();
+    for _ in 0..3 {
+        let answer = client.hear().await;
+        assert!(answer["result"].is_object(), "{answer}");
+        answered.push(answer["id"].as_u64().unwrap());
+    }
+    answered.sort_unstable();
+    assert_eq!(answered, [1, 2, 3]);
+    client.served.await.unwrap().unwrap();
+    assert_eq!(client.from.next_line().await.unwrap(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_ends_also_where_a_call_does_not() {
+    let (canceller, cancel) = Cancel::pair();
+    let mut client = Client::stranger(cancel);
+    client.introduces_itself().await;
+    client.say(&[call(json!(1), "never", ""), call(json!(2), "say", "")]).await;
+    assert_eq!(client.hear().await["id"], 2);
+    canceller.cancel();
+    client.served.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_server_ends_before_its_client_has_introduced_itself() {
+    let (canceller, cancel) = Cancel::pair();
+    let client = Client::stranger(cancel);
+    tokio::task::yield_now().await;
+    canceller.cancel();
+    client.served.await.unwrap().unwrap();
+}

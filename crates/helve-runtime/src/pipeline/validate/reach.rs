@@ -1,12 +1,16 @@
 //! How far a schema reaches when its references are followed, so that judging by it takes neither for ever nor all of the stack.
 //!
 //! A few definitions that each refer to the next one twice unfold to more parts than can be counted, and a chain of
-//! references nests as deep as it is long. Schemas come from elsewhere, so both are measured before one is used.
+//! references nests as deep as it is long. Schemas come from elsewhere, so both are measured before one is used: over
+//! everything that is written in it, and over what is asked of one value at once. [`names`] says what a reference means.
 
-use std::cell::OnceCell;
+mod names;
+
 use std::collections::HashMap;
 
 use serde_json::Value;
+
+use names::{Meaning, Names};
 
 /// So many parts may a schema unfold to.
 const MOST_PARTS: u64 = 100_000;
@@ -16,8 +20,15 @@ const MOST_LEVELS: usize = 128;
 const MOST_LEVELS_TOGETHER: usize = 1_024;
 /// So many parts may be looked at to say everything that is wrong with a value.
 const MOST_LOOKS: u64 = 1_000_000;
-/// Schemas that are known without being fetched.
-const KNOWN: [&str; 2] = ["https://json-schema.org/", "http://json-schema.org/"];
+/// So often may a part be looked at while a schema is measured.
+const MOST_STEPS: u64 = 1_000_000;
+/// Parts and levels that a schema counts for which is known without being fetched.
+const STANDARD: Extent = (200, 16);
+/// A part that asks what others have left over asks those again, and they what they ask.
+const TIMES_FOR_LEFT_OVER: u64 = 4;
+
+/// Parts and levels.
+type Extent = (u64, usize);
 
 /// How far a schema reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,9 +52,17 @@ pub(super) enum Effort {
 impl Reach {
     /// Measures a schema; says why it reaches too far.
     pub(super) fn of(schema: &Value) -> Result<Reach, String> {
-        let mut walk = Walk { root: schema, seen: HashMap::new(), names: OnceCell::new(), is_cyclic: false };
+        let mut walk = Walk {
+            names: Names::of(schema)?,
+            seen: HashMap::new(),
+            at_once: HashMap::new(),
+            most_at_once: (1, 1),
+            steps: 0,
+            is_cyclic: false,
+        };
         let (parts, levels) = walk.node(schema, 0)?;
-        Ok(Reach { parts, levels, is_cyclic: walk.is_cyclic })
+        let (at_once, chain) = walk.most_at_once;
+        Ok(Reach { parts: parts.max(at_once), levels: levels.max(chain), is_cyclic: walk.is_cyclic })
     }
 
     /// What may be asked of this value.
@@ -69,198 +88,196 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// A target of references: being measured, or measured.
+/// A part that was come to: being measured, or measured.
 #[derive(Clone, Copy)]
 enum Seen {
     Begun,
-    Done(u64, usize),
+    Done(Extent),
 }
 
 struct Walk<'s> {
-    root: &'s Value,
+    names: Names<'s>,
+    /// The targets of references, by everything that is written in them.
     seen: HashMap<*const Value, Seen>,
-    /// The parts that bear a name.
-    names: OnceCell<HashMap<&'s str, &'s Value>>,
+    /// Parts, by what they ask of one value.
+    at_once: HashMap<*const Value, Seen>,
+    most_at_once: Extent,
+    steps: u64,
     is_cyclic: bool,
 }
 
 impl<'s> Walk<'s> {
     /// Parts and levels below a node, which is itself so deep.
-    fn node(&mut self, node: &'s Value, deep: usize) -> Result<(u64, usize), String> {
-        if deep > MOST_LEVELS {
-            return Err(format!(
-                "it nests more than {MOST_LEVELS} levels deep when its references are followed"
-            ));
-        }
-        let (mut parts, mut levels) = (1u64, 1);
-        let mut add = |(more, below): (u64, usize)| {
-            parts = parts.saturating_add(more);
-            levels = levels.max(below + 1);
-        };
+    fn node(&mut self, node: &'s Value, deep: usize) -> Result<Extent, String> {
+        self.step(deep)?;
+        let mut sum = Sum::default();
         match node {
             Value::Array(items) => {
                 for item in items {
-                    add(self.node(item, deep + 1)?);
+                    sum.add(self.node(item, deep + 1)?, 1);
                 }
             }
             Value::Object(members) => {
                 for (key, member) in members {
-                    match (key.as_str(), member.as_str()) {
-                        ("$ref", Some(to)) => add(self.reference(to, deep + 1)?),
-                        ("$dynamicRef" | "$recursiveRef", Some(_)) => self.is_cyclic = true,
-                        _ => add(self.node(member, deep + 1)?),
-                    }
+                    sum.add(
+                        match self.refers(key, member)? {
+                            Some(to) => self.reference(to, deep + 1)?,
+                            None => self.node(member, deep + 1)?,
+                        },
+                        1,
+                    );
+                }
+                let at_once = self.at_once(node, 0)?;
+                if asks_for_left_over(node) {
+                    sum.add((at_once.0, 0), 0);
                 }
             }
             _ => {}
         }
-        if parts > MOST_PARTS {
-            return Err(format!(
-                "it unfolds to more than {MOST_PARTS} parts when its references are followed"
-            ));
-        }
-        Ok((parts, levels))
+        sum.within_bounds()
     }
 
-    fn reference(&mut self, to: &str, deep: usize) -> Result<(u64, usize), String> {
-        let Some(target) = self.target(to) else {
-            if KNOWN.iter().any(|known| to.starts_with(known)) {
-                self.is_cyclic = true;
-                return Ok((1, 1));
-            }
-            return Err(format!(
-                "it refers to {}, which is not in it",
-                to.chars().take(80).collect::<String>()
-            ));
+    /// What a member refers to, if it is a reference.
+    fn refers(&self, key: &str, member: &Value) -> Result<Option<Meaning<'s>>, String> {
+        match (key, member.as_str()) {
+            ("$ref" | "$dynamicRef", Some(to)) => self.names.meaning(to).map(Some),
+            ("$recursiveRef", Some(_)) => Ok(Some(self.names.whole())),
+            _ => Ok(None),
+        }
+    }
+
+    /// The worst of what a reference can mean.
+    fn reference(&mut self, to: Meaning<'s>, deep: usize) -> Result<Extent, String> {
+        let Meaning::Parts(targets) = to else {
+            self.is_cyclic = true;
+            return Ok(STANDARD);
         };
+        let mut worst = (1, 1);
+        for target in targets {
+            worst = worse(worst, self.target(target, deep)?);
+        }
+        Ok(worst)
+    }
+
+    fn target(&mut self, target: &'s Value, deep: usize) -> Result<Extent, String> {
         let key: *const Value = target;
         match self.seen.get(&key) {
             Some(Seen::Begun) => {
                 self.is_cyclic = true;
                 Ok((1, 1))
             }
-            Some(Seen::Done(parts, levels)) if deep + levels <= MOST_LEVELS => Ok((*parts, *levels)),
+            Some(Seen::Done(extent)) if deep + extent.1 <= MOST_LEVELS => Ok(*extent),
             _ => {
                 self.seen.insert(key, Seen::Begun);
-                let (parts, levels) = self.node(target, deep)?;
-                self.seen.insert(key, Seen::Done(parts, levels));
-                Ok((parts, levels))
+                let extent = self.node(target, deep)?;
+                self.seen.insert(key, Seen::Done(extent));
+                Ok(extent)
             }
         }
     }
 
-    /// What a reference means: a pointer into the schema, or a name in it.
-    fn target(&self, to: &str) -> Option<&'s Value> {
-        let own = self.root.get("$id").and_then(Value::as_str).map(|id| id.trim_end_matches('#'));
-        let to = own.and_then(|own| to.strip_prefix(own)).unwrap_or(to);
-        let fragment = match to {
-            "" => "",
-            _ => to.strip_prefix('#')?,
-        };
-        match fragment {
-            "" => Some(self.root),
-            pointer if pointer.starts_with('/') => {
-                self.root.pointer(pointer).or_else(|| self.root.pointer(&percent_decoded(pointer)))
+    /// Parts and levels that a part asks of the value that it is held against, without going into the value. There they
+    /// must come to an end.
+    fn at_once(&mut self, node: &'s Value, deep: usize) -> Result<Extent, String> {
+        let Some(members) = node.as_object() else { return Ok((1, 1)) };
+        self.step(deep)?;
+        let key: *const Value = node;
+        match self.at_once.get(&key) {
+            Some(Seen::Begun) => {
+                return Err("a part of it refers to itself without going into the value".to_owned());
             }
-            name => {
-                let names = self.names.get_or_init(|| {
-                    let mut names = HashMap::new();
-                    named(self.root, &mut names);
-                    names
-                });
-                names.get(name).copied()
-            }
+            Some(Seen::Done((_, levels))) if deep + levels > MOST_LEVELS => return Err(too_deep()),
+            Some(Seen::Done(extent)) => return Ok(*extent),
+            None => {}
         }
-    }
-}
-
-/// Every part that bears a name; the first one where several bear the same.
-fn named<'s>(node: &'s Value, names: &mut HashMap<&'s str, &'s Value>) {
-    match node {
-        Value::Object(members) => {
-            for key in ["$anchor", "$dynamicAnchor"] {
-                if let Some(name) = members.get(key).and_then(Value::as_str) {
-                    names.entry(name).or_insert(node);
+        self.at_once.insert(key, Seen::Begun);
+        let mut sum = Sum::default();
+        for (keyword, member) in members {
+            match (keyword.as_str(), member) {
+                ("allOf" | "anyOf" | "oneOf", Value::Array(all)) => {
+                    for each in all {
+                        sum.add(self.at_once(each, deep + 2)?, 2);
+                    }
                 }
+                ("dependentSchemas" | "dependencies", Value::Object(all)) => {
+                    for each in all.values() {
+                        sum.add(self.at_once(each, deep + 2)?, 2);
+                    }
+                }
+                ("not" | "if" | "then" | "else", _) => sum.add(self.at_once(member, deep + 1)?, 1),
+                (_, Value::Array(more)) => sum.add((more.len() as u64 + 1, 1), 1),
+                (_, Value::Object(more)) => sum.add((more.len() as u64 + 1, 1), 1),
+                _ => match self.refers(keyword, member)? {
+                    Some(Meaning::Parts(targets)) => {
+                        let mut worst = (1, 1);
+                        for target in targets {
+                            worst = worse(worst, self.at_once(target, deep + 1)?);
+                        }
+                        sum.add(worst, 1);
+                    }
+                    Some(Meaning::Standard) => sum.add(STANDARD, 1),
+                    None => sum.add((1, 1), 1),
+                },
             }
-            members.values().for_each(|member| named(member, names));
         }
-        Value::Array(items) => items.iter().for_each(|item| named(item, names)),
-        _ => {}
+        if asks_for_left_over(node) {
+            sum.parts = sum.parts.saturating_mul(TIMES_FOR_LEFT_OVER);
+        }
+        let extent = sum.within_bounds()?;
+        self.most_at_once = worse(self.most_at_once, extent);
+        self.at_once.insert(key, Seen::Done(extent));
+        Ok(extent)
+    }
+
+    fn step(&mut self, deep: usize) -> Result<(), String> {
+        self.steps += 1;
+        match () {
+            () if deep > MOST_LEVELS => Err(too_deep()),
+            () if self.steps > MOST_STEPS => Err(too_many()),
+            () => Ok(()),
+        }
     }
 }
 
-fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, more @ ..] = rest {
-        let code =
-            more.get(..2).and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
-        match (first, code) {
-            (b'%', Some(byte)) => {
-                bytes.push(byte);
-                rest = more.get(2..).unwrap_or_default();
-            }
-            _ => {
-                bytes.push(*first);
-                rest = more;
-            }
-        }
+fn worse(one: Extent, other: Extent) -> Extent {
+    (one.0.max(other.0), one.1.max(other.1))
+}
+
+/// Whether a part asks what the parts beside it have not looked at.
+fn asks_for_left_over(node: &Value) -> bool {
+    ["unevaluatedProperties", "unevaluatedItems"].iter().any(|keyword| node.get(keyword).is_some())
+}
+
+/// What is in a part, added up.
+struct Sum {
+    parts: u64,
+    levels: usize,
+}
+
+impl Default for Sum {
+    fn default() -> Self {
+        Sum { parts: 1, levels: 1 }
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+impl Sum {
+    fn add(&mut self, (parts, levels): Extent, below: usize) {
+        self.parts = self.parts.saturating_add(parts);
+        self.levels = self.levels.max(levels + below);
+    }
+
+    fn within_bounds(self) -> Result<Extent, String> {
+        if self.parts > MOST_PARTS { Err(too_many()) } else { Ok((self.parts, self.levels)) }
+    }
+}
+
+fn too_deep() -> String {
+    format!("it nests more than {MOST_LEVELS} levels deep when its references are followed")
+}
+
+fn too_many() -> String {
+    format!("it unfolds to more than {MOST_PARTS} parts when its references are followed")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use pretty_assertions::assert_eq;
-    use serde_json::json;
-
-    /// Definitions of which each holds the next one so often.
-    fn chain(length: usize, times: usize, keyword: &str) -> Value {
-        let mut defs = serde_json::Map::new();
-        for n in 0..length {
-            let next = json!({"$ref": format!("#/$defs/d{}", n + 1)});
-            defs.insert(format!("d{n}"), json!({keyword: vec![next; times]}));
-        }
-        defs.insert(format!("d{length}"), json!({"type": "string"}));
-        json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": defs})
-    }
-
-    #[test]
-    fn plain_schemas_reach_as_far_as_they_are_long() {
-        let schema = json!({"type": "object", "$defs": {"s": {"type": "string"}},
-            "properties": {"a": {"$ref": "#/$defs/s"}, "b%c": {"$ref": "#/$defs/s"}, "d": {"$ref": "#/properties/b%25c"}}});
-        let reach = Reach::of(&schema).unwrap();
-        assert!(!reach.is_cyclic && reach.parts < 30 && reach.levels < 8, "{reach:?}");
-        assert_eq!(reach.effort(&json!({"a": 1})), Effort::Everything);
-        assert!(Reach::of(&chain(10, 1, "allOf")).is_ok());
-    }
-
-    #[test]
-    fn what_unfolds_without_end_or_nests_without_end_is_refused() {
-        for keyword in ["allOf", "anyOf", "oneOf"] {
-            assert!(Reach::of(&chain(40, 2, keyword)).unwrap_err().contains("unfolds"));
-        }
-        assert!(Reach::of(&chain(5_000, 1, "allOf")).unwrap_err().contains("levels deep"));
-        let named = json!({"$defs": {"a": {"$anchor": "x", "allOf": [{"$ref": "#y"}, {"$ref": "#y"}]},
-            "b": {"$anchor": "y", "type": "string"}}, "$ref": "#x"});
-        assert!(!Reach::of(&named).unwrap().is_cyclic);
-        for elsewhere in ["http://127.0.0.1/x", "file:///etc/passwd", "other.json", "#/not/there", "#nobody"]
-        {
-            assert!(Reach::of(&json!({"$ref": elsewhere})).unwrap_err().contains("not in it"), "{elsewhere}");
-        }
-    }
-
-    #[test]
-    fn what_refers_to_itself_is_judged_as_far_as_that_goes() {
-        let tree = json!({"$id": "https://example.com/tree", "type": "object",
-            "properties": {"left": {"$ref": "#"}, "right": {"$ref": "https://example.com/tree#"}}});
-        let reach = Reach::of(&tree).unwrap();
-        assert!(reach.is_cyclic);
-        let nested = |levels: usize| (0..levels).fold(json!(7), |inner, _| json!({"left": inner}));
-        assert_eq!(reach.effort(&nested(3)), Effort::Everything);
-        assert_eq!(reach.effort(&nested(60)), Effort::Verdict);
-        assert_eq!(reach.effort(&nested(400)), Effort::Nothing);
-    }
-}
+mod tests;

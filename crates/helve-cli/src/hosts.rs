@@ -8,7 +8,7 @@ use helve::mcp::serve::RuntimeHost;
 use helve::mcp::server::{Card, Host, Hosts, LOCAL};
 use helve::mcp::{Fleet, Gateway};
 use helve::store::Home;
-use helve::{Caller, Cancel, CancelHandle, Dialect, ErrorKind, Policy, Runtime, ToolError};
+use helve::{Caller, Cancel, CancelHandle, Counts, Dialect, ErrorKind, Policy, Runtime, ToolError};
 
 use crate::args::{Global, Names};
 use crate::failure::Failure;
@@ -51,6 +51,8 @@ pub(crate) struct ClientHosts {
     fleet: Option<Arc<Fleet>>,
     own_tools: bool,
     cancel: Cancel,
+    /// Of all sessions together: a client that begins another has no more calls and questions for that.
+    counts: Counts,
 }
 
 /// The hosts, and what takes all their calls back.
@@ -83,6 +85,7 @@ pub(crate) fn offered(global: &Global, offer: &Offer, kind: &str) -> Result<Offe
         session: named.unwrap_or_else(|| format!("{kind}-{}", moment::today())),
         dialect: offer.names.dialect(),
         cancel: cancel.clone(),
+        counts: Counts::default(),
         policy,
     };
     // What is wrong with the configuration is said now and not to the first client.
@@ -104,7 +107,8 @@ impl ClientHosts {
             .home(&self.home)
             .session(session)
             .caller(Caller::Named(caller(client)))
-            .cancel(cancel);
+            .cancel(cancel)
+            .counts(self.counts.clone());
         if let Some(dialect) = &self.dialect {
             builder = builder.dialect(dialect.clone());
         }

@@ -107,7 +107,7 @@ limits! {
     exec_tmp_bytes = 1 << 30, "bytes", "writing further fails inside the command";
     /// How much a command may change in the workspace where it runs over a layer: for a preview, or with checkpoints.
     exec_layer_bytes = 1 << 30, "bytes", "the command is ended and the workspace stays as it is";
-    /// How many questions a minute a person is asked.
+    /// How many questions a minute a person is asked about the calls of one caller.
     prompts_per_minute = 10, "questions", "further calls that would ask are refused (approval_required)";
     /// How large a file may be that a tool holds in memory: to edit it, to patch it, to write it.
     file_bytes = 64 << 20, "bytes", "the call is refused (too_large); `read_file` reads larger files page by page";

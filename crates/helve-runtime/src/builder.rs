@@ -6,14 +6,14 @@ use std::sync::{Arc, OnceLock};
 
 use helve_core::context::ProgressNote;
 use helve_core::{Cancel, Dialect, Egress, FilesBridge, Peer, Servers, ShellBackend, Tool};
-use helve_policy::{ConfigError, Policy, RateLimiter};
+use helve_policy::{ConfigError, Policy};
 use helve_store::{Home, StoreError};
 use tokio::sync::mpsc;
 
 use crate::approval::Approver;
-use crate::approval::breaker::Breaker;
 use crate::approval::grants::Grants;
 use crate::approval::hook::Hook;
+use crate::counts::Counts;
 use crate::hooks::Hooks;
 use crate::lanes::Lanes;
 use crate::pipeline::authorize::Authority;
@@ -114,6 +114,7 @@ pub struct RuntimeBuilder {
     approver: Option<Arc<dyn Approver>>,
     progress: Option<mpsc::Sender<ProgressNote>>,
     cancel: Option<Cancel>,
+    counts: Counts,
     shell: Option<Arc<dyn ShellBackend>>,
     files: Option<Arc<dyn FilesBridge>>,
     net: Option<Arc<dyn Egress>>,
@@ -181,6 +182,13 @@ impl RuntimeBuilder {
     #[must_use]
     pub fn cancel(mut self, cancel: Cancel) -> Self {
         self.cancel = Some(cancel);
+        self
+    }
+
+    /// What is counted of callers together with other runtimes; by itself if not given.
+    #[must_use]
+    pub fn counts(mut self, counts: Counts) -> Self {
+        self.counts = counts;
         self
     }
 
@@ -374,8 +382,7 @@ impl RuntimeBuilder {
             lanes,
             authority: Authority {
                 grants: Grants::new(home, session.clone(), workspace.clone()),
-                breaker: Breaker::default(),
-                limiter: RateLimiter::new(),
+                counts: self.counts,
                 policy,
                 workspace,
                 session,

@@ -10,6 +10,7 @@
 mod approval;
 mod builder;
 mod call_id;
+mod counts;
 mod files;
 mod hooks;
 mod lanes;
@@ -38,6 +39,7 @@ pub use approval::{
 pub use builder::{BuildError, RuntimeBuilder};
 #[doc(hidden)]
 pub use builder::{register_builtin, set_builtin_tools};
+pub use counts::Counts;
 pub use files::{Contents, UndoEntry, hold_layer};
 pub use hooks::HookSaid;
 use hooks::OfSession;

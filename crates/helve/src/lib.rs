@@ -50,9 +50,9 @@ pub use helve_policy::{
 };
 pub use helve_runtime::{
     Answer, Approval, ApprovalRequest, Approver, AskClock, AskedPart, AtOnce, BuildError, CallScope, Caller,
-    Channel, Contents, EffectSummary, Grant, Headless, HookSaid, Lasting, OpaquePart, Pending, Quarantined,
-    Questions, Redactor, RegisterError, Runtime, RuntimeBuilder, Scope, Script, Stand, UndoEntry, Waits,
-    channel,
+    Channel, Contents, Counts, EffectSummary, Grant, Headless, HookSaid, Lasting, OpaquePart, Pending,
+    Quarantined, Questions, Redactor, RegisterError, Runtime, RuntimeBuilder, Scope, Script, Stand,
+    UndoEntry, Waits, channel,
 };
 pub use helve_shell::quote;
 pub use helve_tools::{DIALECTS, dialect, unified_diff};

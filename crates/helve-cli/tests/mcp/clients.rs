@@ -134,3 +134,41 @@ fn what_was_granted_to_one_is_not_granted_to_who_calls_itself_the_same() {
     let log = place.run(&["log", "--json"]);
     assert!(log.stdout.contains("mcp:other") && !log.stdout.contains("mcp:tests"), "{}", log.stdout);
 }
+
+#[test]
+fn another_session_and_another_name_bring_no_more_calls() {
+    let place = Place::new();
+    place.configure("[tools.echo]\nper_minute = 3\n");
+    let two = Two::start(&place);
+    let hello = json!({"message": "hello"});
+    for name in ["a", "b"] {
+        let echoed = two.call(&two.one, name, "echo", hello.clone());
+        assert_eq!(echoed["isError"], false, "{echoed}");
+    }
+    let told = |token: &str, name: &str| {
+        let session = two.session(token, name);
+        kind(&two.call_in(token, &session, "echo", hello.clone())).clone()
+    };
+    assert_eq!(told(&two.one, "c"), Value::Null);
+    assert_eq!(told(&two.one, "d"), "rate_limited");
+    assert_eq!(kind(&two.call(&two.one, "e", "echo", hello.clone())), "rate_limited");
+    assert_eq!(told(&two.other, "a"), Value::Null, "another client has its own");
+}
+
+#[test]
+fn who_said_no_too_often_is_not_asked_in_another_session_either() {
+    let place = Place::new();
+    place.configure(&format!("{BARE}{ASKS}"));
+    let two = Two::start(&place);
+    for number in 0..3 {
+        let denied = two.answered(&two.one, "exec", json!({"command": format!("touch {number}")}), "deny");
+        assert_eq!(kind(&denied), "approval_denied", "{denied}");
+    }
+    let more = json!({"command": "touch more"});
+    let session = two.session(&two.one, "another");
+    let stopped = two.call_in(&two.one, &session, "exec", more.clone());
+    assert_eq!(kind(&stopped), "approval_denied", "{stopped}");
+    assert!(stopped.to_string().contains("no so often"), "{stopped}");
+    let asked = two.call(&two.other, "tests", "exec", more);
+    assert_eq!(asked["resultType"], "input_required", "another client's person has said nothing: {asked}");
+}

@@ -32,15 +32,15 @@ use helve_core::{
     Access, ApprovalNeed, CallId, Decision, ErrorKind, Lane, RateLimit, Resource, SandboxChoice,
     ShellBackend, ToolError, ToolSpec, Verdict,
 };
-use helve_policy::{PathDecision, PathUse, Policy, RateLimiter, RunBy, Ticket, ToolRule, blocked_message};
+use helve_policy::{PathDecision, PathUse, Policy, RunBy, Ticket, ToolRule, blocked_message};
 use helve_store::Within;
 use serde_json::Value;
 
 use crate::Caller;
 use crate::approval::EffectSummary;
-use crate::approval::breaker::Breaker;
 use crate::approval::grants::Grants;
 use crate::approval::note::ApprovalNote;
+use crate::counts::Counts;
 use crate::off_async;
 use crate::registry::Entry;
 use crate::side::Side;
@@ -191,9 +191,8 @@ pub(crate) struct Authority {
     pub(crate) policy: Policy,
     pub(crate) workspace: PathBuf,
     pub(crate) session: String,
-    pub(crate) limiter: RateLimiter,
+    pub(crate) counts: Counts,
     pub(crate) grants: Grants,
-    pub(crate) breaker: Breaker,
 }
 
 /// The decision on a call and what it rests on.
@@ -406,7 +405,7 @@ impl Authority {
 
     fn reserve(&self, caller: &Caller, spec: &ToolSpec, rule: &ToolRule) -> Result<Option<Ticket>, Refusal> {
         let Some(limit) = limit(caller, spec, rule) else { return Ok(None) };
-        match self.limiter.reserve(caller.name(), &spec.name, limit, Instant::now()) {
+        match self.counts.limiter.reserve(caller.name(), &spec.name, limit, Instant::now()) {
             Ok(ticket) => Ok(Some(ticket)),
             Err(wait) => {
                 let seconds = wait.0.as_secs_f64().ceil();

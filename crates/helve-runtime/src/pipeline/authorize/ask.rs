@@ -231,9 +231,10 @@ impl Authority {
         questions: Vec<Question>,
         side: &Side,
     ) -> Vec<Result<Box<Permit>, Refusal>> {
-        let per_minute = self.policy.limits().prompts_per_minute;
+        let (per_minute, caller) = (self.policy.limits().prompts_per_minute, side.caller.name());
+        let breaker = &self.counts.breaker;
         let stops: Vec<Option<Stop>> =
-            questions.iter().map(|_| self.breaker.ask(per_minute, Instant::now()).err()).collect();
+            questions.iter().map(|_| breaker.ask(caller, per_minute, Instant::now()).err()).collect();
         let open = questions.iter().zip(&stops).filter(|(_, stop)| stop.is_none());
         let requests: Vec<ApprovalRequest> = open.map(|(question, _)| question.request.clone()).collect();
         let mut answers = answers(&requests, side).await.into_iter();
@@ -241,7 +242,7 @@ impl Authority {
             Some(stop) => Err(refusal(question, stopped(stop))),
             None => {
                 let answer = answers.next().unwrap_or_else(|| Answer::new("nobody", Approval::Nobody));
-                self.breaker.answered(&answer.approval, Instant::now());
+                breaker.answered(caller, &answer.approval, Instant::now());
                 off_async(|| self.settle(question, &answer)).map(Box::new)
             }
         });

@@ -338,3 +338,28 @@ fn a_record_speaks_in_a_models_place() {
     };
     assert!(frozen("two").contains("> echo {\"message\":\"hi\"}: ok\n  | hi\n"), "{}", frozen("two"));
 }
+
+#[test]
+fn an_output_is_read_by_its_id_where_a_call_of_the_session_has_it() {
+    let place = Place::new();
+    let long = place.exec_with("seq 1 20000", support::BARE);
+    let mut ids = vec![long.result["truncated"]["blob"].as_str().unwrap().to_owned()];
+    if sandbox_works() {
+        // A file that was taken out of a protected place is kept as a blob too, of a call that failed as well.
+        place.put("s.sh", "echo 9999 > .bashrc; exit $1\n");
+        for code in [0, 1] {
+            let left = place.exec(&format!("sh s.sh {code}"));
+            assert!(left.text().contains("Protected file taken out: .bashrc"), "{}", left.text());
+            let id = &left.result["details"]["taken_out"][0]["blob"];
+            ids.push(id.as_str().unwrap().to_owned());
+        }
+    }
+    for id in ids {
+        let args = json!({"call": id, "grep": "^9999$"});
+        let read = place.call("read_output", &args);
+        assert!(read.good().contains("9999"), "{}", read.text());
+        let elsewhere = place.run(&["call", "read_output", &format!("call={id}"), "--session", "other"]);
+        assert_eq!(elsewhere.code, 1);
+        assert!(elsewhere.stdout.contains("No call of this session has the output"), "{}", elsewhere.stdout);
+    }
+}

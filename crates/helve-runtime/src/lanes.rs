@@ -11,7 +11,7 @@ use helve_core::{
     SandboxChoice, SandboxReport, Servers, ShellBackend, ShellJob, Stream, ToolError, Work,
 };
 use helve_policy::{Policy, RunBy};
-use helve_store::{Blobs, GcOptions, Home, SeenLog, StoreError, Undo};
+use helve_store::{Blobs, CallStory, Filter, GcOptions, Home, Index, SeenLog, StoreError, Undo};
 use helve_workspace::{Inside, Options};
 use serde_json::Value;
 
@@ -44,6 +44,10 @@ const TRY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Where in the state directory the workspace notes which temporary files it makes.
 const JANITOR: &str = "janitor";
+
+/// The tool whose calls may have taken files out of protected places, and at how many of them is looked, the newest first.
+const EXEC: &str = "exec";
+const MOST_COMMANDS: u64 = 1_000;
 
 /// After the first kept output and then after each so many, the store is brought under its budget.
 const TIDY_EVERY: u64 = 32;
@@ -278,8 +282,10 @@ fn off_thread<T: Send + 'static>(
 }
 
 fn find(lanes: &Lanes, name: &str) -> Result<BlobRef, ToolError> {
-    let (id, dropped) =
-        if name.starts_with("b3:") { (name.to_owned(), 0) } else { blob_of_call(lanes, name)? };
+    let (id, dropped) = match name.starts_with("b3:") {
+        true => (blob_of_session(lanes, name)?, 0),
+        false => blob_of_call(lanes, name)?,
+    };
     let bytes = lanes.blobs()?.len(&id).map_err(|_| {
         ToolError::not_found(format!("The output {id} is not kept any more."))
             .hint("Old outputs are removed to keep the store under its budget; run the command again.")
@@ -287,9 +293,39 @@ fn find(lanes: &Lanes, name: &str) -> Result<BlobRef, ToolError> {
     Ok(BlobRef { id, bytes, dropped })
 }
 
+/// A blob that a call of this session has. Others are another client's, or another's work.
+fn blob_of_session(lanes: &Lanes, id: &str) -> Result<String, ToolError> {
+    let home = Home::open(&lanes.home).map_err(unread)?;
+    let mut index = Index::open(&home).map_err(unread)?;
+    index.sync().map_err(unread)?;
+    let of_session = Filter { session: Some(lanes.session.clone()), newest_first: true, ..Filter::default() };
+    let cut = Filter { blob: Some(id.to_owned()), limit: Some(1), ..of_session.clone() };
+    if !index.query(&cut).map_err(unread)?.is_empty() {
+        return Ok(id.to_owned());
+    }
+    let commands = Filter { tool: Some(EXEC.to_owned()), limit: Some(MOST_COMMANDS), ..of_session };
+    for row in index.query(&commands).map_err(unread)? {
+        let story = index.story(&row.call).map_err(unread)?;
+        if story.is_some_and(|story| story.session == lanes.session && has_taken_out(&story, id)) {
+            return Ok(id.to_owned());
+        }
+    }
+    Err(ToolError::not_found(format!("No call of this session has the output '{id}'."))
+        .hint("Use the id from the field \"call\" of an earlier result of this session, such as c_01…."))
+}
+
+/// Whether a command left a file in a protected place whose content is kept under this id.
+fn has_taken_out(story: &CallStory, id: &str) -> bool {
+    let files = story.outcome.as_ref().and_then(|outcome| outcome["details"]["taken_out"].as_array());
+    files.is_some_and(|files| files.iter().any(|file| file["blob"] == id))
+}
+
+fn unread(error: StoreError) -> ToolError {
+    ToolError::internal(format!("The journal cannot be read: {error}"))
+}
+
 /// The blob of a call of this session, and how many bytes it lacks.
 fn blob_of_call(lanes: &Lanes, call: &str) -> Result<(String, u64), ToolError> {
-    let unread = |error: StoreError| ToolError::internal(format!("The journal cannot be read: {error}"));
     let home = Home::open(&lanes.home).map_err(unread)?;
     let story = helve_store::read_call(&home, call).map_err(unread)?;
     let story = story.filter(|story| story.session == lanes.session).ok_or_else(|| {

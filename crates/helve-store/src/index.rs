@@ -85,6 +85,8 @@ pub struct Filter {
     pub kind: Option<String>,
     /// Only calls whose id starts like this.
     pub call: Option<String>,
+    /// Only calls whose whole output is kept under this id.
+    pub blob: Option<String>,
     /// Only from this moment on.
     pub since_us: Option<u64>,
     /// Only before this moment: with `since_us` it makes a window, for programs that page through a day or an hour.

@@ -172,3 +172,24 @@ fn who_said_no_too_often_is_not_asked_in_another_session_either() {
     let asked = two.call(&two.other, "tests", "exec", more);
     assert_eq!(asked["resultType"], "input_required", "another client's person has said nothing: {asked}");
 }
+
+#[test]
+fn an_output_is_read_by_its_id_only_in_its_own_session() {
+    let place = Place::new();
+    place.configure(BARE);
+    let two = Two::start(&place);
+    let long = two.call(&two.one, "tests", "exec", json!({"command": "seq 1 20000"}));
+    let blob = long["_meta"]["helve/result"]["truncated"]["blob"].as_str().unwrap();
+    let whole = json!({"call": blob, "offset": 9_999, "limit": 2});
+    let own = two.call(&two.one, "tests", "read_output", whole.clone());
+    assert!(own["content"][0]["text"].as_str().unwrap().contains("10000"), "{own}");
+    let refused = two.call(&two.other, "tests", "read_output", whole.clone());
+    assert_eq!(kind(&refused), "not_found", "{refused}");
+    assert!(refused.to_string().contains("No call of this session"), "{refused}");
+    let listed = two.result(&two.other, "tests", "resources/list", json!({}));
+    assert!(!listed.to_string().contains(blob), "{listed}");
+    // Naming it in a call does not make it the session's either.
+    two.call(&two.other, "tests", "echo", json!({"message": blob}));
+    two.call(&two.other, "tests", "exec", json!({"command": format!("echo {blob}")}));
+    assert_eq!(kind(&two.call(&two.other, "tests", "read_output", whole)), "not_found");
+}

@@ -25,7 +25,7 @@ pub(super) fn query(home: &Home, database: &Connection, filter: &Filter) -> Resu
         "SELECT {COLUMNS} FROM calls WHERE \
              (?1 IS NULL OR session = ?1) AND (?2 IS NULL OR tool = ?2) AND (?3 IS NULL OR ok = ?3) AND \
              (?4 IS NULL OR error_kind = ?4) AND (?5 IS NULL OR (call >= ?5 AND call < ?6)) AND \
-             (?7 IS NULL OR at_us >= ?7) AND (?8 IS NULL OR at_us < ?8) \
+             (?7 IS NULL OR at_us >= ?7) AND (?8 IS NULL OR at_us < ?8) AND (?10 IS NULL OR blob = ?10) \
          ORDER BY at_us {order}, session {order}, seq {order} LIMIT ?9"
     ))?;
     let rows = statement.query_map(
@@ -38,7 +38,8 @@ pub(super) fn query(home: &Home, database: &Connection, filter: &Filter) -> Resu
             beyond,
             filter.since_us.map(stored),
             filter.until_us.map(stored),
-            filter.limit.map_or(-1, stored)
+            filter.limit.map_or(-1, stored),
+            filter.blob
         ],
         read_row,
     )?;

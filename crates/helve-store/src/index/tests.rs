@@ -118,6 +118,8 @@ fn filters_restrict_and_order() {
     assert_eq!(ask(Filter { ok: Some(true), ..any() }), "c_a1");
     assert_eq!(ask(Filter { kind: Some("timeout".into()), ..any() }), "c_a2");
     assert_eq!(ask(Filter { call: Some("c_a".into()), ..any() }), "c_a1 c_a2");
+    assert_eq!(ask(Filter { blob: Some("b3:aa".into()), ..any() }), "c_a1");
+    assert_eq!(ask(Filter { blob: Some("b3:aa".into()), session: Some("two".into()), ..any() }), "");
     assert_eq!(ask(Filter { call: Some("%".into()), ..any() }), "");
     assert_eq!(ask(Filter { since_us: Some(20), until_us: Some(40), ..any() }), "c_a2 c_b3");
 }

@@ -57,7 +57,7 @@ impl Resources {
                 "mimeType": "application/jsonl"}),
         ];
         let mut seen = std::collections::BTreeSet::new();
-        for row in self.calls()? {
+        for row in self.calls(None)? {
             let Some(blob) = row.blob.filter(|blob| seen.insert(blob.clone())) else { continue };
             let tool = row.tool.unwrap_or_default();
             listed.push(json!({"uri": format!("{BLOB}{blob}"), "name": row.call,
@@ -84,19 +84,20 @@ impl Resources {
             None => (rest, 0),
         };
         // An output of another session is none of this client's business.
-        if !self.calls()?.iter().any(|row| row.blob.as_deref() == Some(id)) {
+        if self.calls(Some(id))?.is_empty() {
             return Err(unknown());
         }
         self.blob(uri, id, offset)
     }
 
-    /// The calls of the session, the newest first.
-    fn calls(&self) -> Result<Vec<CallRow>, ToolError> {
+    /// The calls of the session, or those of them whose output is this one; the newest first.
+    fn calls(&self, blob: Option<&str>) -> Result<Vec<CallRow>, ToolError> {
         if !self.home.exists() {
             return Ok(Vec::new());
         }
         let filter = Filter {
             session: Some(self.session.clone()),
+            blob: blob.map(str::to_owned),
             limit: Some(MOST_CALLS),
             newest_first: true,
             ..Filter::default()

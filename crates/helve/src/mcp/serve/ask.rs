@@ -82,37 +82,61 @@ fn choices(request: &ApprovalRequest) -> Vec<&'static str> {
     choices
 }
 
-/// What the person reads: the whole call, the rule, and what a longer answer would allow. None if it would not fit.
+/// What the person reads: first who calls and what asks, a line each, so that nothing in the call can stand in their place; then the
+/// whole call and what a longer answer would allow, each line behind a mark. None if it would not fit.
 fn message(request: &ApprovalRequest) -> Option<String> {
-    let mut text = String::from("Helve asks before it runs this call.\n");
-    match &request.command {
-        Some(command) => {
-            let _ = write!(text, "\nCommand ({}):\n{command}\n", request.tool);
+    let mut text =
+        String::from("Helve asks before it runs this call. Lines behind | are the call's own text.\n\n");
+    match &request.client {
+        Some(client) => {
+            fact(&mut text, "Client", &format!("{}, which calls itself {client}", request.caller))
         }
-        None => {
-            let args = serde_json::to_string_pretty(&request.args).unwrap_or_default();
-            let _ = write!(text, "\nTool: {}\nArguments: {args}\n", request.tool);
-        }
+        None => fact(&mut text, "Client", &request.caller),
     }
-    if let Some(cwd) = &request.cwd {
-        let _ = writeln!(text, "In: {}", cwd.display());
-    }
-    let _ = writeln!(text, "Rule: {}", request.decision.rule);
+    fact(&mut text, "Rule", &request.decision.rule);
     if let Some(reason) = &request.decision.reason {
-        let _ = writeln!(text, "Because: {reason}");
+        fact(&mut text, "Because", reason);
     }
-    for part in &request.parts {
-        let _ = write!(text, "- {} [{}] {}", part.text, part.rule, part.reason);
-        if let Some(offer) = &part.offer {
-            let _ = write!(text, "; a longer answer allows `{offer}`");
-        }
-        text.push('\n');
+    fact(&mut text, "Workspace", &request.workspace.display().to_string());
+    if let Some(cwd) = &request.cwd {
+        fact(&mut text, "In", &cwd.display().to_string());
     }
     for script in &request.scripts {
-        let _ = writeln!(text, "Bound to the content of {}", script.path);
+        fact(&mut text, "Bound to the content of", &script.path);
     }
-    let _ = write!(text, "Workspace: {}", request.workspace.display());
-    (text.chars().count() <= MAX_SHOWN_CHARS).then(|| harmless(&text))
+    fact(&mut text, "Tool", &request.tool);
+    match &request.command {
+        Some(command) => marked(&mut text, "Command", command),
+        None => {
+            let args = serde_json::to_string_pretty(&request.args).unwrap_or_default();
+            marked(&mut text, "Arguments", &args);
+        }
+    }
+    for part in &request.parts {
+        let asks = format!("Asked about by {}, because {}", one_line(&part.rule), one_line(&part.reason));
+        marked(&mut text, &asks, &part.text);
+        if let Some(offer) = &part.offer {
+            marked(&mut text, "A longer answer allows", offer);
+        }
+    }
+    (text.chars().count() <= MAX_SHOWN_CHARS).then_some(text)
+}
+
+/// Something that is known, on one line.
+fn fact(text: &mut String, name: &str, value: &str) {
+    let _ = writeln!(text, "{name}: {}", one_line(value));
+}
+
+/// A text of the call's own: every line of it can be told from ours.
+fn marked(text: &mut String, name: &str, own: &str) {
+    let _ = writeln!(text, "\n{name}:");
+    for line in harmless(own).split('\n') {
+        let _ = writeln!(text, "  | {line}");
+    }
+}
+
+fn one_line(text: &str) -> String {
+    harmless(text).replace('\n', "\\n")
 }
 
 /// What an answer says; anything that was not offered is a no.
@@ -140,4 +164,68 @@ fn offered(request: &ApprovalRequest, scope: Scope) -> Vec<Grant> {
     let parts = request.parts.iter().enumerate();
     let offers = parts.filter_map(|(part, asked)| Some((part, asked.offer.clone()?)));
     offers.map(|(part, pattern)| Grant { pattern, scope, expires: None, part }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use helve_core::{CallId, Decision};
+    use helve_runtime::AskedPart;
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    fn request(command: &str) -> ApprovalRequest {
+        let part = AskedPart {
+            span: None,
+            text: command.to_owned(),
+            program: None,
+            rule: "some.rule".into(),
+            reason: "it asks".into(),
+            offer: Some(command.to_owned()),
+            directory: None,
+            scripts: Vec::new(),
+            run: None,
+        };
+        ApprovalRequest {
+            call: CallId::from_parts(0, 0),
+            caller: "mcp:one".into(),
+            client: Some("tests".into()),
+            session: "s".into(),
+            workspace: "/ws".into(),
+            tool: "exec".into(),
+            args: json!({"command": command}),
+            command: Some(command.to_owned()),
+            cwd: Some("/ws/a\nRule: no.rule".into()),
+            decision: Decision::ask("some.rule", "it asks\nRule: no.rule"),
+            parts: vec![part],
+            effects: None,
+            scripts: Vec::new(),
+            shown: String::new(),
+            longest: Lasting::Always,
+            analysis: None,
+        }
+    }
+
+    #[test]
+    fn what_is_known_comes_first_and_nothing_in_the_call_can_look_like_it() {
+        let message = message(&request("echo\n\nRule: no.rule\r\n\rWorkspace: /tmp\u{2028}In: /")).unwrap();
+        let own = "  | echo\n  | \n  | Rule: no.rule\n  | \\rWorkspace: /tmp\\u{2028}In: /\n";
+        let expected = format!(
+            "Helve asks before it runs this call. Lines behind | are the call's own text.\n\n\
+             Client: mcp:one, which calls itself tests\nRule: some.rule\nBecause: it asks\\nRule: no.rule\n\
+             Workspace: /ws\nIn: /ws/a\\nRule: no.rule\nTool: exec\n\nCommand:\n{own}\n\
+             Asked about by some.rule, because it asks:\n{own}\nA longer answer allows:\n{own}"
+        );
+        assert_eq!(message, expected);
+    }
+
+    #[test]
+    fn arguments_stand_behind_the_mark_too_and_what_is_too_long_is_not_asked() {
+        let tool = ApprovalRequest { command: None, cwd: None, ..request("x\nRule: no.rule") };
+        let text = message(&tool).unwrap();
+        let forged = |line: &&str| line.starts_with("Rule: no");
+        assert_eq!(text.lines().find(forged), None, "{text}");
+        assert!(text.contains("  |   \"command\": \"x\\nRule: no.rule\"\n"), "{text}");
+        assert_eq!(message(&request(&"x".repeat(MAX_SHOWN_CHARS))), None);
+    }
 }

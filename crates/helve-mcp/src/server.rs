@@ -15,6 +15,7 @@
 //! | `shown` | declarations and results as MCP has them |
 //! | `stdio`, `http` | the two transports |
 //! | `streams` | what the first is made of: `input` and `output`, and calls that are answered `straight`, through the `door` |
+//! | `message` | reads everything else, and answers what cannot be read |
 //! | `awake` | whether who serves a stream looks again or sleeps |
 //! | `aside` | what a server logs and asks on behalf of a call that was sent |
 //! | `crowd` | many clients at one door |
@@ -32,6 +33,7 @@ mod face;
 mod http;
 mod input;
 mod listen;
+mod message;
 mod output;
 mod rounds;
 mod running;

@@ -15,12 +15,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use helve_core::Cancel;
-use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Body, Frame};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rmcp::model::ServerJsonRpcMessage;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
@@ -32,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 use super::Hosts;
 use super::crowd::{Share, Shares, Stranger, Strangers};
 use super::face::{ClientName, Face, LOCAL, Shared, lock};
+use super::message::{self, Read};
 use super::running::{Run, Running, TAKEN_BACK};
 
 const SESSION_ID: &str = "mcp-session-id";
@@ -223,7 +225,13 @@ impl HttpFace {
         };
         let run = (parts.method == Method::POST).then(|| self.running.begin());
         parts.extensions.insert(ClientName(client.clone()));
+        let sent = body.clone();
         let answer = self.service.handle(Request::from_parts(parts, Full::new(body))).await;
+        if answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE
+            && let Read::Refused(refused) = message::read(&sent)
+        {
+            return Ok(unread(&refused.answer));
+        }
         if let Some(started) = answer.headers().get(SESSION_ID).and_then(|id| id.to_str().ok())
             && is_new
         {
@@ -350,6 +358,15 @@ fn may_start_a_session(body: &[u8]) -> bool {
 
     serde_json::from_slice(body)
         .map_or(true, |Message { method }| method.is_some_and(|method| method == "initialize"))
+}
+
+/// The answer to a body that is no message.
+fn unread(answer: &ServerJsonRpcMessage) -> Answer {
+    let body = serde_json::to_vec(answer).unwrap_or_default();
+    let mut answer = Response::new(Full::new(Bytes::from(body)).boxed());
+    *answer.status_mut() = StatusCode::BAD_REQUEST;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    answer
 }
 
 fn refusal(status: StatusCode, why: &'static str) -> Answer {

@@ -10,35 +10,21 @@ use std::task::{Context, Poll, ready};
 
 use helve_core::CancelHandle;
 use rmcp::ErrorData;
-use rmcp::model::ProtocolVersion;
-use serde_json::{Value, json};
+use rmcp::model::RequestId;
 
 use crate::ends::Source;
 
-/// The method of the request that stands for one that was too long.
-pub(super) const TOO_LONG: &str = "helve/too_long";
 /// How much is read at once.
 const CHUNK: usize = 16 << 10;
 /// The longest id that is looked at.
 const LONGEST_ID: usize = 256;
 
 /// The answer to a request that was too long.
-pub(super) fn too_long(params: Option<&Value>) -> ErrorData {
-    let limit = params.and_then(|params| params["limit"].as_u64()).unwrap_or_default();
+pub(super) fn too_long(limit: usize) -> ErrorData {
     ErrorData::invalid_request(
         format!("A message may have {limit} bytes; this one had more. Send less at once."),
         None,
     )
-}
-
-/// Says all that a request of either era has to say of itself, in the place of one that was too long.
-pub(super) fn stand_in(id: &Value, limit: usize) -> Value {
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": ProtocolVersion::V_2026_07_28.as_str(),
-        "io.modelcontextprotocol/clientInfo": {"name": "unknown", "version": "0"},
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
-    json!({"jsonrpc": "2.0", "id": id, "method": TOO_LONG, "params": {"limit": limit, "_meta": meta}})
 }
 
 /// A client's words, line by line.
@@ -63,7 +49,7 @@ pub(super) enum Next {
     /// A line, its break included, at this place.
     Line(Range<usize>),
     /// A request over the limit.
-    TooLong(Value),
+    TooLong(RequestId),
 }
 
 impl<P> Lines<P> {
@@ -155,14 +141,14 @@ impl<P: Source> Lines<P> {
 
 /// What is known of a message without holding it: its id, and whether it is a request.
 #[derive(Default)]
-struct Seen {
+pub(super) struct Seen {
     depth: u32,
     in_string: bool,
     escaped: bool,
     part: Part,
     /// The name, or the id, that is being read.
     kept: Vec<u8>,
-    id: Option<Value>,
+    id: Option<RequestId>,
     has_method: bool,
 }
 
@@ -176,11 +162,13 @@ enum Part {
 }
 
 impl Seen {
-    fn request(self) -> Option<Value> {
+    /// The id, if it is a request's.
+    pub(super) fn request(self) -> Option<RequestId> {
         self.id.filter(|_| self.has_method)
     }
 
-    fn look(&mut self, mut bytes: &[u8]) {
+    /// Looks at what comes next of the message.
+    pub(super) fn look(&mut self, mut bytes: &[u8]) {
         while let Some((byte, rest)) = bytes.split_first() {
             self.byte(*byte);
             bytes = rest;
@@ -242,8 +230,7 @@ impl Seen {
 
     fn end_of_member(&mut self) {
         if self.part == Part::Id {
-            let id = serde_json::from_slice::<Value>(&self.kept).ok();
-            self.id = id.filter(|id| id.is_string() || id.is_u64() || id.is_i64());
+            self.id = serde_json::from_slice(&self.kept).ok();
         }
         self.kept.clear();
         self.part = Part::Other;
@@ -255,6 +242,7 @@ mod tests {
     use helve_core::Cancel;
     use pretty_assertions::assert_eq;
     use proptest::prelude::*;
+    use serde_json::Value;
 
     use super::*;
 
@@ -269,7 +257,7 @@ mod tests {
         }
     }
 
-    /// What comes out when the bytes come in such pieces: lines, and stand-ins for what was too long.
+    /// What comes out when the bytes come in such pieces: lines, and ids of what was too long.
     fn passed(limit: usize, text: &str, piece: usize) -> Vec<String> {
         let (ended, cancel) = Cancel::pair();
         let mut lines = Lines::new(Pieces(text.as_bytes().chunks(piece)), limit, ended);
@@ -280,7 +268,7 @@ mod tests {
             while let Some(next) = lines.next() {
                 out.push(match next {
                     Next::Line(line) => std::str::from_utf8(lines.bytes(line)).unwrap().to_owned(),
-                    Next::TooLong(id) => stand_in(&id, limit).to_string(),
+                    Next::TooLong(id) => too_long(&id),
                 });
             }
             assert!(lines.held.len() <= limit + piece, "{} bytes are held", lines.held.len());
@@ -289,22 +277,19 @@ mod tests {
         out
     }
 
+    fn too_long(id: &RequestId) -> String {
+        format!("too long: {}", serde_json::to_string(id).unwrap())
+    }
+
     #[test]
-    fn a_request_over_the_limit_is_followed_by_one_that_can_be_answered() {
+    fn of_a_request_over_the_limit_its_id_is_known_and_the_next_is_read() {
         let long = "x".repeat(200);
         let call = |id: &str| format!(r#"{{"params":{{"id":9,"t":"\"}}{long}"}},"method":"m","id":{id}}}"#);
         let short = r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#;
         for piece in [1, 7, 10_000] {
             for id in ["7", "\"a\\\"b\"", " 12 "] {
                 let lines = passed(150, &format!("{}\n{short}\n", call(id)), piece);
-                assert_eq!(lines.len(), 2);
-                let stand_in: Value = serde_json::from_str(&lines[0]).unwrap();
-                assert_eq!(stand_in["id"], serde_json::from_str::<Value>(id).unwrap());
-                assert_eq!(
-                    (&stand_in["method"], &stand_in["params"]["limit"]),
-                    (&json!(TOO_LONG), &json!(150))
-                );
-                assert_eq!(lines[1], format!("{short}\n"));
+                assert_eq!(lines, [format!("too long: {}", id.trim()), format!("{short}\n")]);
             }
             // What is no request, or none that could be answered, leaves nothing.
             let other = [
@@ -325,7 +310,7 @@ mod tests {
     fn what_fits_is_passed_on() {
         let line = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"}\n";
         assert_eq!(passed(line.len(), &format!("{line}\n{line}rest"), 3), [line, "\n", line]);
-        assert_eq!(passed(line.len() - 1, line, 3), [stand_in(&json!(1), line.len() - 1).to_string()]);
+        assert_eq!(passed(line.len() - 1, line, 3), [too_long(&RequestId::Number(1))]);
     }
 
     proptest! {
@@ -339,10 +324,8 @@ mod tests {
             for piece in object.to_string().as_bytes().chunks(piece) {
                 seen.look(piece);
             }
-            let id = &object["id"];
-            let is_id = id.is_string() || id.is_u64() || id.is_i64();
-            let expected = (is_id && object.get("method").is_some()).then(|| id.clone());
-            prop_assert_eq!(seen.request(), expected);
+            let id = serde_json::from_value::<RequestId>(object["id"].clone()).ok();
+            prop_assert_eq!(seen.request(), id.filter(|_| object.get("method").is_some()));
         }
 
         #[test]
@@ -353,7 +336,7 @@ mod tests {
         ) {
             let out: Vec<String> = passed(limit, &text, piece)
                 .into_iter()
-                .filter(|line| !line.contains(TOO_LONG))
+                .filter(|line| !line.starts_with("too long: "))
                 .collect();
             let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n') && line.len() <= limit);
             prop_assert_eq!(out, whole.map(str::to_owned).collect::<Vec<_>>());

@@ -68,6 +68,9 @@ async fn serve(
             }
             // A client that ends before it has said anything wants nothing.
             Err(service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
+            Err(service::ServerInitializeError::ExpectedInitializeRequest(_)) => {
+                Err(std::io::Error::other("it does not introduce itself"))
+            }
             Err(error) => Err(std::io::Error::other(error.to_string())),
         }
     });

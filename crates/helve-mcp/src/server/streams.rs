@@ -6,8 +6,8 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,16 +15,17 @@ use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use helve_core::{BoxFuture, Cancel, CancelHandle};
 use rmcp::RoleServer;
-use rmcp::model::{RequestId, ServerJsonRpcMessage};
+use rmcp::model::{JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::service::RxJsonRpcMessage;
 use rmcp::transport::Transport;
 use rmcp::transport::async_rw::AsyncRwTransport;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncWrite, Empty};
 use tokio::time::Sleep;
 
 use super::awake::Awake;
 use super::door::{Answered, Door, Sent};
 use super::input::{self, Lines, Next};
+use super::message::{self, Read};
 use super::output::Outbox;
 use super::running::{Running, TAKEN_BACK};
 use super::straight::{self, Asked};
@@ -54,8 +55,12 @@ impl Drop for Staying {
 pub(super) struct Streams<R, W: AsyncWrite + Unpin> {
     lines: Lines<R>,
     outbox: Outbox<W>,
-    general: AsyncRwTransport<RoleServer, Feed, Outbox<W>>,
-    feed: Feed,
+    /// Writes what the loop says.
+    general: AsyncRwTransport<RoleServer, Empty, Outbox<W>>,
+    /// What is on its way to the loop.
+    read: Option<Box<RxJsonRpcMessage<RoleServer>>>,
+    /// Whether the loop takes more than requests.
+    is_open: bool,
     door: Arc<OnceLock<Arc<Door>>>,
     /// Calls that are taken together and have come together.
     group: Vec<Asked>,
@@ -92,9 +97,9 @@ where
         door: Arc<OnceLock<Arc<Door>>>,
         running: Arc<Running>,
     ) -> Self {
-        let (outbox, feed) = (Outbox::new(output), Feed::default());
-        // What is fed is within the limit.
-        let general = AsyncRwTransport::new(feed.clone(), outbox.clone()).with_max_line_length(usize::MAX);
+        let outbox = Outbox::new(output);
+        let general = AsyncRwTransport::new(tokio::io::empty(), outbox.clone());
+        let (read, is_open) = (None, false);
         let (group, sent) = (Vec::new(), Vec::new());
         let (calls, under_way) = (FuturesUnordered::new(), HashMap::new());
         let (serial, patience, is_taken_back, awake) = (0, None, false, Awake::new());
@@ -103,7 +108,8 @@ where
             lines,
             outbox,
             general,
-            feed,
+            read,
+            is_open,
             door,
             group,
             sent,
@@ -148,11 +154,9 @@ where
 
     fn poll_next(&mut self, poller: &mut Context<'_>) -> Poll<Option<RxJsonRpcMessage<RoleServer>>> {
         loop {
-            if self.feed.is_full()
-                && let Poll::Ready(message) = pin!(self.general.receive()).poll(poller)
-            {
+            if let Some(message) = self.read.take() {
                 self.handed_on = true;
-                return Poll::Ready(message);
+                return Poll::Ready(Some(*message));
             }
             let was_full = self.outbox.is_full();
             let has_more = was_full || self.begin();
@@ -200,15 +204,14 @@ where
 
     fn begin_each(&mut self) -> bool {
         for _ in 0..TOGETHER {
-            if self.feed.is_full() {
+            if self.read.is_some() {
                 return true;
             }
             match self.lines.next() {
                 None => return false,
                 Some(Next::TooLong(id)) => {
-                    let mut line = input::stand_in(&id, self.lines.limit).to_string();
-                    line.push('\n');
-                    self.feed.put(line.as_bytes());
+                    let refused = input::too_long(self.lines.limit);
+                    self.outbox.put(|out| straight::refusal(out, &id, refused));
                 }
                 Some(Next::Line(at)) => match self.call(at.clone()) {
                     // What came after a call that runs by itself does not overtake it.
@@ -223,18 +226,36 @@ where
                     }
                     None => {
                         self.answer_group();
-                        let line = self.lines.bytes(at);
-                        let has_calls = !(self.under_way.is_empty() && self.sent.is_empty());
-                        let taken_back = if has_calls { straight::taken_back(line) } else { None };
-                        self.feed.put(line);
-                        if let Some(id) = taken_back {
-                            self.take_back(&id);
-                        }
+                        self.read(at);
                     }
                 },
             }
         }
         true
+    }
+
+    /// Reads a line that asks for no call, for the loop. What cannot be read is answered here.
+    fn read(&mut self, at: Range<usize>) {
+        let line = self.lines.bytes(at);
+        if line.trim_ascii().is_empty() {
+            return;
+        }
+        let has_calls = !(self.under_way.is_empty() && self.sent.is_empty());
+        let taken_back = if has_calls { straight::taken_back(line) } else { None };
+        match message::read(line) {
+            Read::Refused(refused) if refused.is_owed => {
+                self.outbox.put(|out| straight::write(out, &refused.answer));
+            }
+            Read::Refused(_) => {}
+            Read::Message(message) => {
+                let takes = self.is_open || matches!(*message, JsonRpcMessage::Request(_));
+                self.is_open |= message::opens(&message);
+                self.read = takes.then_some(message);
+            }
+        }
+        if let Some(id) = taken_back {
+            self.take_back(&id);
+        }
     }
 
     /// The call that a line asks for, if it is run here.
@@ -364,39 +385,6 @@ impl<R, W: AsyncWrite + Unpin> Drop for Streams<R, W> {
         if let (false, Ok(runtime)) = (calls.is_empty(), tokio::runtime::Handle::try_current()) {
             runtime.spawn(async move { while calls.next().await.is_some() {} });
         }
-    }
-}
-
-/// Lines on their way to the loop's own reader.
-#[derive(Clone, Default)]
-struct Feed(Arc<Mutex<Vec<u8>>>);
-
-impl Feed {
-    fn put(&self, line: &[u8]) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(line);
-    }
-
-    /// Whether something waits to be read.
-    fn is_full(&self) -> bool {
-        !self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-}
-
-impl AsyncRead for Feed {
-    /// Nobody has to be woken: whoever feeds this polls the reader.
-    fn poll_read(
-        self: Pin<&mut Self>,
-        _poller: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        let mut fed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if fed.is_empty() {
-            return Poll::Pending;
-        }
-        let count = fed.len().min(buffer.remaining());
-        buffer.put_slice(fed.get(..count).unwrap_or_default());
-        fed.drain(..count);
-        Poll::Ready(Ok(()))
     }
 }
 

@@ -9,14 +9,9 @@ use rmcp::model::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::input;
-
 /// Why a request is refused.
 pub(super) fn refusal(request: CustomRequest) -> ErrorData {
     let CustomRequest { method, params, .. } = request;
-    if method == input::TOO_LONG {
-        return input::too_long(params.as_ref());
-    }
     let why = match method.as_str() {
         "tools/call" => why::<CallToolRequestParams>(params),
         "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list" => {

@@ -2,7 +2,7 @@
 
 use super::*;
 use helve_core::{BoxFuture, CallResult, ToolError, ToolSpec};
-use http::header::{ACCEPT, CONTENT_TYPE, HOST, ORIGIN};
+use http::header::{ACCEPT, HOST, ORIGIN};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 use tokio::sync::watch;
@@ -157,4 +157,22 @@ async fn only_so_many_answers_are_under_way() {
     assert_eq!(face.handle(request(&[], hello())).await.status(), StatusCode::TOO_MANY_REQUESTS);
     drop(held);
     assert_eq!(face.handle(request(&[], hello())).await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_message_is_answered_as_one() {
+    let lone = r#"{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":"\ud83d"}}"#;
+    let wrong = r#"{"jsonrpc":"1.0","id":"x","method":"ping"}"#;
+    for (body, id, code) in [(lone, json!(7), -32700), (wrong, json!("x"), -32600), ("", json!(null), -32700)]
+    {
+        let answer = face(|_| ()).handle(request(&[], body.to_owned())).await;
+        assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "{body}");
+        assert_eq!(answer.headers()[CONTENT_TYPE], "application/json");
+        let answer = answer.into_body().collect().await.unwrap().to_bytes();
+        let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&id, &json!(code)), "{body}");
+    }
+    // A message of another kind of content is one all the same.
+    let other = face(|_| ()).handle(request(&[("content-type", "text/plain")], hello())).await;
+    assert_eq!(other.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE);
 }

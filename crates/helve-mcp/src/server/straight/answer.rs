@@ -24,8 +24,12 @@ pub(in crate::server) fn answer(out: &mut Vec<u8>, id: &RequestId, result: &Call
 
 /// Writes the refusal of a call as a line.
 pub(in crate::server) fn refusal(out: &mut Vec<u8>, id: &RequestId, error: ErrorData) {
-    let answer = ServerJsonRpcMessage::error(error, Some(id.clone()));
-    if serde_json::to_writer(&mut *out, &answer).is_ok() {
+    write(out, &ServerJsonRpcMessage::error(error, Some(id.clone())));
+}
+
+/// Writes a message as a line.
+pub(in crate::server) fn write(out: &mut Vec<u8>, message: &ServerJsonRpcMessage) {
+    if serde_json::to_writer(&mut *out, message).is_ok() {
         out.push(b'\n');
     }
 }

@@ -2,6 +2,7 @@
 
 mod client;
 mod ends;
+mod strange;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -58,17 +59,19 @@ async fn a_call_that_is_taken_back_ends_and_is_not_answered_and_others_go_on() {
     assert_eq!(client.hear().await["id"], 2, "the one that was taken back has no answer");
 }
 
-/// The first has not ended when the second begins.
 #[tokio::test]
-async fn an_id_that_comes_again_after_it_was_taken_back_is_another_calls() {
+async fn an_id_that_was_taken_back_is_free_also_before_its_call_has_ended() {
     let mut client = Client::open().await;
-    client.say(&[call(json!(2), "wait", "a"), cancelled(2), call(json!(2), "wait", "b")]).await;
-    client.hear_of_an_end().await;
+    client.say(&[call(json!(2), "lingers", "a"), cancelled(2), call(json!(2), "wait", "b")]).await;
     client.say(&[call(json!(3), "say", "c")]).await;
-    assert_eq!(client.hear().await["id"], 3, "the first has no answer");
-    client.takes_back(2).await;
-    client.hear_of_an_end().await;
+    assert_eq!(client.hear().await["id"], 3);
     assert_eq!(*client.fake.began.lock().unwrap(), ["a", "b", "c"]);
+    client.fake.lets_go.notify_one();
+    client.hear_of_an_end().await;
+    client.say(&[call(json!(4), "say", "d")]).await;
+    assert_eq!(client.hear().await["id"], 4, "the first has no answer");
+    client.say(&[cancelled(2)]).await;
+    client.hear_of_an_end().await;
 }
 
 #[tokio::test]

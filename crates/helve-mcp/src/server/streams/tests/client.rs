@@ -11,12 +11,13 @@ use serde_json::{Value, json};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
 };
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
 use crate::server::{AtOnce, Card, Host, HostCall, Hosts, Stand, serve_streams};
 
-/// `say` answers at once with the text that it is given, `later` when it is looked at again, `wait` when it is taken back, and `never`
-/// never. `quick` is taken together with others, and has to wait all the same where its text says so.
+/// `say` answers at once with the text that it is given, `later` when it is looked at again, `wait` when it is taken back, `lingers`
+/// when it is let go after that, and `never` never. `quick` is taken together with others, and has to wait all the same where its
+/// text says so.
 pub(super) struct Fake {
     version: watch::Sender<u64>,
     beside: mpsc::UnboundedSender<bool>,
@@ -31,6 +32,8 @@ pub(super) struct Fake {
     pub(super) stayed: Arc<AtomicBool>,
     /// Whether results were given out after which nobody has settled.
     pub(super) unsettled: Arc<AtomicBool>,
+    /// Lets go of a call that lingers.
+    pub(super) lets_go: Notify,
 }
 
 /// Takes the calls of `quick`.
@@ -152,6 +155,11 @@ impl Host for Fake {
                     line.cancel.cancelled().await;
                     let _ = self.ended.send(());
                 }
+                "lingers" => {
+                    line.cancel.cancelled().await;
+                    self.lets_go.notified().await;
+                    let _ = self.ended.send(());
+                }
                 "later" => tokio::task::yield_now().await,
                 "never" => std::future::pending().await,
                 _ => {}
@@ -221,6 +229,7 @@ impl Client {
             stays: Arc::default(),
             stayed: Arc::default(),
             unsettled: Arc::default(),
+            lets_go: Notify::new(),
         };
         let fake = Arc::new(fake);
         let host = Arc::clone(&fake);
@@ -238,11 +247,6 @@ impl Client {
         self.say(&[json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello})]).await;
         assert_eq!(self.hear().await["id"], 0);
         self.say(&[json!({"jsonrpc": "2.0", "method": "notifications/initialized"})]).await;
-    }
-
-    /// Takes a call back.
-    pub(super) async fn takes_back(&mut self, id: u64) {
-        self.say(&[cancelled(id)]).await;
     }
 
     /// Says all of it at once.

@@ -1,0 +1,144 @@
+//! A message that is read in full, as all are but plain calls.
+//!
+//! In comes a line or a body, out comes the message, or the answer to what cannot be read: it has the id of the request where that
+//! can be found, so that nobody waits for an answer that cannot come.
+
+use rmcp::RoleServer;
+use rmcp::model::{
+    ClientRequest, ErrorData, GetMeta as _, JsonRpcMessage, ProtocolVersion, RequestId, ServerJsonRpcMessage,
+};
+use rmcp::service::RxJsonRpcMessage;
+use serde_json::Value;
+
+use super::input::Seen;
+
+/// What some editors put before a text.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// What was read.
+pub(super) enum Read {
+    Message(Box<RxJsonRpcMessage<RoleServer>>),
+    Refused(Box<Refused>),
+}
+
+/// What cannot be read.
+pub(super) struct Refused {
+    pub(super) answer: ServerJsonRpcMessage,
+    /// Whether an answer is owed: not to a notification, nor to an answer.
+    pub(super) is_owed: bool,
+}
+
+/// Reads a message.
+pub(super) fn read(text: &[u8]) -> Read {
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    match serde_json::from_slice(text) {
+        Ok(message) => Read::Message(Box::new(message)),
+        Err(_) => Read::Refused(Box::new(refused(text))),
+    }
+}
+
+fn refused(text: &[u8]) -> Refused {
+    match serde_json::from_slice::<Value>(text) {
+        Ok(value) => of_wrong_form(&value),
+        Err(error) => {
+            let mut seen = Seen::default();
+            seen.look(text);
+            let why = format!("The message is no JSON that can be read: {error}.");
+            let answer = ServerJsonRpcMessage::error(ErrorData::parse_error(why, None), seen.request());
+            Refused { answer, is_owed: true }
+        }
+    }
+}
+
+fn of_wrong_form(value: &Value) -> Refused {
+    let has = |name| value.get(name).is_some();
+    let is_notice = has("method") && !has("id");
+    let is_answer = !has("method") && (has("result") || has("error"));
+    let id = value.get("id").filter(|_| !is_answer).cloned();
+    let id = id.and_then(|id| serde_json::from_value::<RequestId>(id).ok());
+    let why = "This is no request as JSON-RPC 2.0 has it: `jsonrpc` is \"2.0\", `id` a text or a whole number, `method` a text, \
+        and `params` an object.";
+    let answer = ServerJsonRpcMessage::error(ErrorData::invalid_request(why, None), id);
+    Refused { answer, is_owed: !is_notice && !is_answer }
+}
+
+/// Whether the protocol's loop goes on from the handshake with this message. Before it does so it takes requests and nothing else.
+pub(super) fn opens(message: &RxJsonRpcMessage<RoleServer>) -> bool {
+    let JsonRpcMessage::Request(request) = message else { return false };
+    match &request.request {
+        ClientRequest::InitializeRequest(_) => true,
+        ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => false,
+        // One of the newer era says all that a handshake would.
+        request => {
+            let meta = request.get_meta();
+            let is_known = |version| ProtocolVersion::KNOWN_VERSIONS.contains(&version);
+            meta.missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty()
+                && meta.protocol_version().is_some_and(is_known)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    /// The code and the id of the answer to a text that cannot be read; none where none is owed.
+    fn answer(text: &[u8]) -> Option<(Value, Value)> {
+        let Read::Refused(refused) = read(text) else { panic!("it can be read") };
+        let Refused { answer, is_owed } = *refused;
+        let answer = serde_json::to_value(answer).unwrap();
+        is_owed.then(|| (answer["error"]["code"].clone(), answer["id"].clone()))
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_answered_under_the_id_that_can() {
+        let (open, close) = ("[".repeat(126), "]".repeat(126));
+        let nested = format!(r#"{{"jsonrpc":"2.0","id":"d","method":"m","params":{{"a":{open}{close}}}}}"#);
+        let cases: &[(&[u8], i32, Value)] = &[
+            (br#"{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":"\ud83d b"}}"#, -32700, json!(7)),
+            (
+                b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"m\",\"params\":{\"a\":\"\xff\"}}",
+                -32700,
+                json!(7),
+            ),
+            (nested.as_bytes(), -32700, json!("d")),
+            (br#"{"params":{"id":1},"method":"m","id":7,"#, -32700, json!(7)),
+            (br#"{"method":"m","params":{"id":1}"#, -32700, Value::Null),
+            // The id of an answer is one of ours.
+            (br#"{"jsonrpc":"2.0","id":7,"result":{"a":"\ud83d"}}"#, -32700, Value::Null),
+            (b"{", -32700, Value::Null),
+            (b"hello", -32700, Value::Null),
+            (br#"{"jsonrpc":"2.0","id":7,"method":"m","params":[1]}"#, -32600, json!(7)),
+            (br#"{"jsonrpc":"1.0","id":"x","method":"ping"}"#, -32600, json!("x")),
+            (br#"{"jsonrpc":"2.0","id":7,"method":7}"#, -32600, json!(7)),
+            (br#"{"jsonrpc":"2.0","id":7}"#, -32600, json!(7)),
+            (br#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, -32600, Value::Null),
+            (br#"[{"jsonrpc":"2.0","id":7,"method":"ping"}]"#, -32600, Value::Null),
+            (b"7", -32600, Value::Null),
+        ];
+        for (text, code, id) in cases {
+            let shown = String::from_utf8_lossy(text);
+            assert_eq!(answer(text), Some((json!(code), id.clone())), "{shown}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_request_is_owed_no_answer() {
+        for text in [
+            r#"{"jsonrpc":"1.0","method":"notifications/initialized"}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":[]}"#,
+            r#"{"jsonrpc":"1.0","id":7,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"error":"broken"}"#,
+        ] {
+            assert_eq!(answer(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_mark_before_a_message_is_passed_over() {
+        let text = [BYTE_ORDER_MARK, br#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#].concat();
+        assert!(matches!(read(&text), Read::Message(_)));
+    }
+}

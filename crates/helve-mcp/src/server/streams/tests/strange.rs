@@ -1,0 +1,79 @@
+//! Clients that say what nobody can read, and those that begin with something else than they should.
+
+use helve_core::Cancel;
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+
+use super::client::{Client, call, cancelled};
+
+const LONE: &str =
+    r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"say","arguments":{"text":"\ud83d"}}}"#;
+const OF_A_WRONG_FORM: &str = r#"{"jsonrpc":"2.0","id":"x","method":"ping","params":[1]}"#;
+
+impl Client {
+    async fn says(&mut self, line: &str) {
+        self.to.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+    }
+
+    /// The id and the code of the next answer.
+    async fn hears_of_an_error(&mut self) -> (Value, i64) {
+        let answer = self.hear().await;
+        (answer["id"].clone(), answer["error"]["code"].as_i64().unwrap())
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_cannot_be_read_is_answered() {
+    let mut client = Client::open().await;
+    client.says(LONE).await;
+    assert_eq!(client.hears_of_an_error().await, (json!(7), -32700));
+    client.says(OF_A_WRONG_FORM).await;
+    assert_eq!(client.hears_of_an_error().await, (json!("x"), -32600));
+    client.says("hello").await;
+    assert_eq!(client.hears_of_an_error().await, (Value::Null, -32700));
+    // Neither is an empty line a message, nor is an answer owed to a notification.
+    client.says("\r").await;
+    client.says(r#"{"jsonrpc":"1.0","method":"notifications/initialized"}"#).await;
+    client.say(&[call(json!(8), "say", "next")]).await;
+    assert_eq!(client.hear().await["id"], 8);
+}
+
+#[tokio::test]
+async fn whatever_comes_first_a_client_can_introduce_itself_after_it() {
+    let long = call(json!(6), "say", &"x".repeat(20_000)).to_string();
+    let answer = json!({"jsonrpc": "2.0", "id": 1, "result": {}});
+    let refused = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -1, "message": "m"}});
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let mut client = Client::stranger(Cancel::never());
+    for line in [ready, cancelled(1), answer, refused] {
+        client.says(&line.to_string()).await;
+    }
+    client.says(LONE).await;
+    assert_eq!(client.hears_of_an_error().await, (json!(7), -32700));
+    client.says(&long).await;
+    assert_eq!(client.hears_of_an_error().await, (json!(6), -32600));
+    client.introduces_itself().await;
+    client.say(&[call(json!(8), "say", "next")]).await;
+    assert_eq!(client.hear().await["result"]["content"][0]["text"], "next");
+}
+
+#[tokio::test]
+async fn a_client_of_the_newer_era_may_notify_once_it_has_asked() {
+    let mut client = Client::stranger(Cancel::never());
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "c", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let asks = |mut call: Value| {
+        call["params"]["_meta"] = meta.clone();
+        call
+    };
+    client.say(&[cancelled(1), call(json!(2), "say", "without a word of itself"), cancelled(2)]).await;
+    assert_eq!(client.hears_of_an_error().await.0, 2);
+    client.say(&[asks(call(json!(3), "wait", "")), cancelled(3)]).await;
+    client.hear_of_an_end().await;
+    client.say(&[asks(call(json!(4), "say", ""))]).await;
+    assert_eq!(client.hear().await["id"], 4);
+}

@@ -16,6 +16,8 @@ use crate::ends::Source;
 
 /// How much is read at once.
 const CHUNK: usize = 16 << 10;
+/// So much is read ahead where nothing can be handed out.
+const AHEAD: usize = 1 << 20;
 /// The longest id that is looked at.
 const LONGEST_ID: usize = 256;
 
@@ -39,6 +41,8 @@ pub(super) struct Lines<P> {
     from: usize,
     /// Up to where there is no line break.
     looked: usize,
+    /// Up to where lines were overheard that are still to be handed out.
+    heard: usize,
     /// What is known of the line under way, where its beginning was too long to hold.
     over: Option<Seen>,
 }
@@ -56,7 +60,7 @@ impl<P> Lines<P> {
     /// `ended` fires at the end.
     pub(super) fn new(pipe: P, limit: usize, ended: CancelHandle) -> Self {
         let (held, over) = (Vec::new(), None);
-        Lines { pipe, ended, is_over: false, limit, held, from: 0, looked: 0, over }
+        Lines { pipe, ended, is_over: false, limit, held, from: 0, looked: 0, heard: 0, over }
     }
 
     /// Whether nothing more comes. What stands after the last line break is no message.
@@ -97,6 +101,19 @@ impl<P> Lines<P> {
         }
     }
 
+    /// A line that will be handed out later; each once.
+    pub(super) fn overhear(&mut self) -> Option<Range<usize>> {
+        let from = self.heard.max(self.from);
+        let at = memchr::memchr(b'\n', self.bytes(from..self.held.len()))?;
+        self.heard = from + at + 1;
+        Some(from..self.heard)
+    }
+
+    /// Whether there is room for more that is not handed out yet.
+    pub(super) fn has_room(&self) -> bool {
+        self.held.len() - self.from < AHEAD
+    }
+
     /// Whether something stands behind the line that was handed out last.
     pub(super) fn has_more(&self) -> bool {
         self.from < self.held.len()
@@ -123,6 +140,7 @@ impl<P: Source> Lines<P> {
             // What was handed out goes; a large buffer goes too once it is empty.
             self.held.drain(..self.from);
             self.looked -= self.from;
+            self.heard = self.heard.saturating_sub(self.from);
             self.from = 0;
             if self.held.is_empty() && self.held.capacity() > 8 * CHUNK {
                 self.held = Vec::new();

@@ -177,10 +177,13 @@ where
             if has_more && !is_full {
                 continue;
             }
+            if is_full && self.overhears() {
+                continue;
+            }
             if self.lines.is_over() {
                 return self.poll_end(sent.is_ready(), poller);
             }
-            if is_full || self.lines.poll_more(poller).is_pending() {
+            if (is_full && !self.lines.has_room()) || self.lines.poll_more(poller).is_pending() {
                 let seen = sent.is_ready() && self.sees();
                 if !is_full && self.awake.looks_again(seen, poller) {
                     continue;
@@ -193,6 +196,22 @@ where
             }
             self.awake.happened();
         }
+    }
+
+    /// Looks for calls that are taken back among what was read while there is no room for answers. All of it is begun, or handed on,
+    /// when there is. Whether the loop has to hear of one, which may be its own.
+    fn overhears(&mut self) -> bool {
+        while let Some(at) = self.lines.overhear() {
+            let line = self.lines.bytes(at);
+            let Some(id) = straight::taken_back(line) else { continue };
+            let read = message::read(line);
+            self.take_back(&id);
+            if let (true, Read::Message(message)) = (self.is_open, read) {
+                self.read = Some(message);
+                return true;
+            }
+        }
+        false
     }
 
     /// Begins the calls of lines that were read, and hands on what is something else. Whether there may be more.

@@ -283,3 +283,13 @@ pub(super) fn call(id: Value, tool: &str, text: &str) -> Value {
     let params = json!({"name": tool, "arguments": {"text": text}});
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
 }
+
+/// A call as clients of the newer era make it, which the loop runs.
+pub(super) fn stateless(mut call: Value) -> Value {
+    call["params"]["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "c", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    call
+}

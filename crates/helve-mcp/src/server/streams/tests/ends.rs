@@ -5,7 +5,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
-use super::client::{Client, call};
+use super::client::{Client, call, stateless};
 
 #[tokio::test(start_paused = true)]
 async fn at_the_end_of_input_what_is_done_is_answered_and_what_goes_on_is_taken_back() {
@@ -33,13 +33,7 @@ async fn calls_that_were_sent_are_waited_for_at_the_end_of_input_and_not_for_eve
 
 /// Calls that run by themselves, that were taken with others and wait, and that the protocol's loop runs.
 fn long_calls() -> Vec<Value> {
-    let mut stateless = call(json!(3), "wait", "");
-    stateless["params"]["_meta"] = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": {"name": "c", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
-    vec![call(json!(1), "quick", "wait"), call(json!(2), "wait", ""), stateless]
+    vec![call(json!(1), "quick", "wait"), call(json!(2), "wait", ""), stateless(call(json!(3), "wait", ""))]
 }
 
 #[tokio::test(start_paused = true)]

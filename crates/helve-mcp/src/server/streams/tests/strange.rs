@@ -1,11 +1,13 @@
 //! Clients that say what nobody can read, and those that begin with something else than they should.
 
+use std::time::Duration;
+
 use helve_core::Cancel;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
-use super::client::{Client, call, cancelled};
+use super::client::{Client, call, cancelled, stateless};
 
 const LONE: &str =
     r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"say","arguments":{"text":"\ud83d"}}}"#;
@@ -61,19 +63,41 @@ async fn whatever_comes_first_a_client_can_introduce_itself_after_it() {
 #[tokio::test]
 async fn a_client_of_the_newer_era_may_notify_once_it_has_asked() {
     let mut client = Client::stranger(Cancel::never());
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": {"name": "c", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
-    let asks = |mut call: Value| {
-        call["params"]["_meta"] = meta.clone();
-        call
-    };
     client.say(&[cancelled(1), call(json!(2), "say", "without a word of itself"), cancelled(2)]).await;
     assert_eq!(client.hears_of_an_error().await.0, 2);
-    client.say(&[asks(call(json!(3), "wait", "")), cancelled(3)]).await;
+    client.say(&[stateless(call(json!(3), "wait", "")), cancelled(3)]).await;
     client.hear_of_an_end().await;
-    client.say(&[asks(call(json!(4), "say", ""))]).await;
+    client.say(&[stateless(call(json!(4), "say", ""))]).await;
     assert_eq!(client.hear().await["id"], 4);
+}
+
+/// Says so much that there is no room for the answers, none of which is read.
+async fn fills_the_way_out(client: &mut Client) {
+    let text = "x".repeat(9_000);
+    let all: Vec<Value> = (100..620).map(|id| call(json!(id), "say", &text)).collect();
+    tokio::time::timeout(Duration::from_secs(60), client.say(&all)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_read_can_take_calls_back_and_end() {
+    let mut client = Client::open().await;
+    client.say(&[call(json!(1), "wait", ""), stateless(call(json!(2), "wait", ""))]).await;
+    fills_the_way_out(&mut client).await;
+    client.say(&[cancelled(1)]).await;
+    client.hear_of_an_end().await;
+    client.say(&[cancelled(2)]).await;
+    client.hear_of_an_end().await;
+    client.to.shutdown().await.unwrap();
+    tokio::time::timeout(Duration::from_secs(60), client.served).await.unwrap().unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn who_reads_late_gets_every_answer() {
+    let mut client = Client::open().await;
+    fills_the_way_out(&mut client).await;
+    for id in 100..620 {
+        assert_eq!(client.hear().await["id"], id);
+    }
+    client.say(&[call(json!(1), "say", "next")]).await;
+    assert_eq!(client.hear().await["id"], 1);
 }

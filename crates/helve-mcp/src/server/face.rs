@@ -163,17 +163,6 @@ impl Face {
         self.shared.rounds.open(bound, state, responses).map(Way::Rounds)
     }
 
-    /// Waits until a request is taken back: by the client, or because the server ends.
-    fn taken_back(&self, context: &RequestContext<RoleServer>) -> impl Future<Output = ()> + use<> {
-        let (ct, over) = (context.ct.clone(), self.shared.running.over().clone());
-        async move {
-            tokio::select! {
-                () = ct.cancelled() => {}
-                () = over.cancelled() => {}
-            }
-        }
-    }
-
     /// The least grave message that the client wants.
     fn least(&self, context: &RequestContext<RoleServer>) -> Option<LogLevel> {
         match is_stateless(context) {
@@ -309,7 +298,7 @@ impl ServerHandler for Face {
             takes: Takes::of(&capabilities),
             least: self.least(&context),
         };
-        let (client, taken_back) = (calls_itself(&context), self.taken_back(&context));
+        let (client, taken_back) = (calls_itself(&context), self.shared.running.taken_back(&context));
         // Boxed: the protocol's loop copies the future of a request several times before it is polled.
         let talk = Box::pin(served.call(call, (client, false), with, way, Cancel::pair(), taken_back));
         let (result, left, declared) = talk.await;
@@ -402,7 +391,8 @@ impl ServerHandler for Face {
             takes: Takes::of(&capabilities),
             least: self.least(&context),
         };
-        let (prompt, left) = converse(with, way, Cancel::pair(), self.taken_back(&context), work).await;
+        let taken_back = self.shared.running.taken_back(&context);
+        let (prompt, left) = converse(with, way, Cancel::pair(), taken_back, work).await;
         match prompt {
             Ok(prompt) => serde_json::from_value::<GetPromptResult>(prompt)
                 .map(|mut prompt| {

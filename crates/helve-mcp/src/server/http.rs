@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use helve_core::Cancel;
+use helve_core::{Cancel, CancelHandle};
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
@@ -34,7 +34,7 @@ use super::Hosts;
 use super::crowd::{Share, Shares, Stranger, Strangers};
 use super::face::{ClientName, Face, LOCAL, Shared, lock};
 use super::message::{self, Read};
-use super::running::{Run, Running, TAKEN_BACK};
+use super::running::{InSession, Run, Running, TAKEN_BACK};
 
 const SESSION_ID: &str = "mcp-session-id";
 /// How long connections have to end when the server does, once the last requests are answered.
@@ -140,11 +140,26 @@ pub struct HttpFace {
     starting: Arc<Shares>,
     strangers: Strangers,
     /// Whose a session is.
-    owners: Mutex<HashMap<String, String>>,
+    owners: Mutex<HashMap<String, Owned>>,
     /// Requests that are worked on, or whose answers are under way.
     running: Arc<Running>,
     /// Ends every stream.
     stop: CancellationToken,
+}
+
+/// A session of a client's.
+struct Owned {
+    client: String,
+    /// What takes its calls back.
+    canceller: CancelHandle,
+    ended: Cancel,
+}
+
+impl Owned {
+    fn by(client: String) -> Self {
+        let (canceller, ended) = Cancel::pair();
+        Owned { client, canceller, ended }
+    }
 }
 
 impl HttpFace {
@@ -207,7 +222,7 @@ impl HttpFace {
         let client = client.ok_or((StatusCode::UNAUTHORIZED, "A bearer token of this server is needed."))?;
         let session = request.headers().get(SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
         if let Some(session) = &session
-            && lock(&self.owners).get(session).is_some_and(|owner| *owner != client)
+            && lock(&self.owners).get(session).is_some_and(|owned| owned.client != client)
         {
             return Err((StatusCode::NOT_FOUND, "There is no such session."));
         }
@@ -224,6 +239,11 @@ impl HttpFace {
             false => None,
         };
         let run = (parts.method == Method::POST).then(|| self.running.begin());
+        let ends = session.as_ref().filter(|_| parts.method == Method::DELETE);
+        let ended = |id| lock(&self.owners).get(id).map(|owned| InSession(owned.ended.clone()));
+        if let Some(ended) = session.as_ref().and_then(ended) {
+            parts.extensions.insert(ended);
+        }
         parts.extensions.insert(ClientName(client.clone()));
         let sent = body.clone();
         let answer = self.service.handle(Request::from_parts(parts, Full::new(body))).await;
@@ -235,7 +255,12 @@ impl HttpFace {
         if let Some(started) = answer.headers().get(SESSION_ID).and_then(|id| id.to_str().ok())
             && is_new
         {
-            lock(&self.owners).insert(started.to_owned(), client);
+            lock(&self.owners).insert(started.to_owned(), Owned::by(client));
+        }
+        if let Some(session) = ends.filter(|_| answer.status().is_success())
+            && let Some(owned) = lock(&self.owners).remove(session)
+        {
+            owned.canceller.cancel();
         }
         Ok(answer.map(|body| Held { body, _permit: permit, _share: share, _run: run }.boxed()))
     }
@@ -267,7 +292,7 @@ impl HttpFace {
         let sessions = self.manager.sessions.read().await;
         let mut owners = lock(&self.owners);
         owners.retain(|id, _| sessions.contains_key(id.as_str()));
-        let own = owners.values().filter(|owner| *owner == client).count();
+        let own = owners.values().filter(|owned| owned.client == client).count();
         let has_room = sessions.len() + self.starting.count() < self.options.sessions;
         let left = self.options.sessions_of_one.saturating_sub(own);
         if has_room { self.starting.take(client, left) } else { None }

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use futures::task::AtomicWaker;
 use helve_core::{Cancel, CancelHandle};
+use rmcp::RoleServer;
+use rmcp::service::RequestContext;
 
 /// How long requests that were taken back may take to end, to be recorded and to be answered.
 pub(super) const TAKEN_BACK: Duration = Duration::from_secs(3);
@@ -22,6 +24,10 @@ pub(super) struct Running {
     canceller: CancelHandle,
     over: Cancel,
 }
+
+/// What fires when the session ends in which a request over HTTP comes.
+#[derive(Clone)]
+pub(super) struct InSession(pub(super) Cancel);
 
 /// A request under way.
 pub(super) struct Run(Arc<Running>);
@@ -47,6 +53,19 @@ impl Running {
     /// What fires when all are taken back.
     pub(super) fn over(&self) -> &Cancel {
         &self.over
+    }
+
+    /// Waits until a request is taken back: by its client, with its session, or with all others.
+    pub(super) fn taken_back(&self, of: &RequestContext<RoleServer>) -> impl Future<Output = ()> + use<> {
+        let (by_client, parts) = (of.ct.clone(), of.extensions.get::<http::request::Parts>());
+        let session = parts.and_then(|parts| parts.extensions.get::<InSession>());
+        let over = session.map_or_else(Cancel::never, |session| session.0.clone()).or(&self.over);
+        async move {
+            tokio::select! {
+                () = by_client.cancelled() => {}
+                () = over.cancelled() => {}
+            }
+        }
     }
 
     /// Whether all are taken back. Who polls is woken when they are.

@@ -1,16 +1,16 @@
 //! The door: who comes in, and how much of anything there may be, request by request and without a network.
 
 use super::*;
-use helve_core::{BoxFuture, CallResult, ToolError, ToolSpec};
+use helve_core::{BoxFuture, CallId, CallResult, ToolError, ToolSpec};
 use http::header::{ACCEPT, HOST, ORIGIN};
 use pretty_assertions::assert_eq;
 use serde_json::json;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use super::super::{Card, Host, HostCall};
 
-/// A host without tools.
-struct Empty(watch::Sender<u64>);
+/// A host whose calls go on until they are taken back, and tell of their beginning and their end.
+struct Empty(watch::Sender<u64>, mpsc::UnboundedSender<&'static str>);
 
 impl Hosts for Empty {
     fn card(&self) -> Card {
@@ -18,7 +18,7 @@ impl Hosts for Empty {
     }
 
     fn session(&self, _client: &str) -> Result<Arc<dyn Host>, ToolError> {
-        Ok(Arc::new(Empty(watch::Sender::new(0))))
+        Ok(Arc::new(Empty(watch::Sender::new(0), self.1.clone())))
     }
 
     fn standing(&self, client: &str) -> Result<Arc<dyn Host>, ToolError> {
@@ -35,16 +35,30 @@ impl Host for Empty {
         self.0.subscribe()
     }
 
-    fn call(&self, _call: HostCall) -> BoxFuture<'_, Box<CallResult>> {
-        Box::pin(std::future::pending())
+    fn call(&self, call: HostCall) -> BoxFuture<'_, Box<CallResult>> {
+        Box::pin(async move {
+            let _ = self.1.send("began");
+            call.line.cancel.cancelled().await;
+            let _ = self.1.send("ended");
+            let result = CallResult::saying(CallId::from_parts(1, 2), call.call.tool, "taken back");
+            Box::new(CallResult { id: call.call.id, ..result })
+        })
     }
 }
 
 fn face(change: impl FnOnce(&mut HttpOptions)) -> Arc<HttpFace> {
+    told_face(change).0
+}
+
+/// The same, with what calls tell.
+fn told_face(
+    change: impl FnOnce(&mut HttpOptions),
+) -> (Arc<HttpFace>, mpsc::UnboundedReceiver<&'static str>) {
+    let (tell, told) = mpsc::unbounded_channel();
     let tokens = vec![Token::new("one", "first"), Token::new("two", "second")];
     let mut options = HttpOptions { gate: Gate::Tokens(tokens), body_bytes: 2_000, ..HttpOptions::default() };
     change(&mut options);
-    HttpFace::new(Arc::new(Empty(watch::Sender::new(0))), options).unwrap()
+    (HttpFace::new(Arc::new(Empty(watch::Sender::new(0), tell)), options).unwrap(), told)
 }
 
 fn hello() -> String {
@@ -175,4 +189,52 @@ async fn a_body_that_is_no_message_is_answered_as_one() {
     // A message of another kind of content is one all the same.
     let other = face(|_| ()).handle(request(&[("content-type", "text/plain")], hello())).await;
     assert_eq!(other.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE);
+}
+
+/// What a call tells next; not for long.
+async fn next(told: &mut mpsc::UnboundedReceiver<&'static str>) -> Option<&'static str> {
+    tokio::time::timeout(Duration::from_secs(1), told.recv()).await.ok().flatten()
+}
+
+/// A session in which a call runs, and the answer to that.
+async fn with_a_call(face: &HttpFace, told: &mut mpsc::UnboundedReceiver<&'static str>) -> (String, Answer) {
+    let answer = face.handle(request(&[], hello())).await;
+    let session = answer.headers()[SESSION_ID].to_str().unwrap().to_owned();
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "t"}});
+    let answer = face.handle(request(&[(SESSION_ID, &session)], call.to_string())).await;
+    assert_eq!(next(told).await, Some("began"));
+    (session, answer)
+}
+
+fn end_of(session: &str, token: &str) -> Request<Full<Bytes>> {
+    let mut request = request(&[(SESSION_ID, session), ("authorization", token)], String::new());
+    *request.method_mut() = Method::DELETE;
+    request
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_its_client_ends_takes_its_calls_with_it_and_no_others() {
+    let (face, mut told) = told_face(|_| ());
+    let (one, _one) = with_a_call(&face, &mut told).await;
+    let (two, _two) = with_a_call(&face, &mut told).await;
+    assert_eq!(face.handle(end_of(&one, "Bearer second")).await.status(), StatusCode::NOT_FOUND);
+    assert_eq!(next(&mut told).await, None, "it is another client's");
+    assert_eq!(face.handle(end_of(&one, "Bearer first")).await.status(), StatusCode::ACCEPTED);
+    assert_eq!((next(&mut told).await, next(&mut told).await), (Some("ended"), None));
+    assert_eq!(face.handle(end_of(&two, "Bearer first")).await.status(), StatusCode::ACCEPTED);
+    assert_eq!(next(&mut told).await, Some("ended"));
+}
+
+#[tokio::test]
+async fn when_the_server_ends_calls_are_taken_back_and_answered() {
+    let (face, mut told) = told_face(|_| ());
+    let (canceller, cancel) = Cancel::pair();
+    let (_, answer) = with_a_call(&face, &mut told).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let serving = tokio::spawn(async move { face.serve(listener, &cancel).await });
+    canceller.cancel();
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    assert!(String::from_utf8_lossy(&body).contains("taken back"), "{body:?}");
+    assert_eq!(next(&mut told).await, Some("ended"));
+    serving.await.unwrap().unwrap();
 }

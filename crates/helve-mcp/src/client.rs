@@ -7,6 +7,7 @@
 //! fleet ── slot                one server: started at its first use, again with back-off; its tools and their standing
 //!            ├ opening         negotiation of the era, signing in
 //!            ├ connection      one connection: listing, calls with their questions
+//!            │   ├ listing             the pages of a list, bounded together
 //!            │   ├ process ─ frame     a process in the sandbox, one bounded line a message
 //!            │   │   └ inlet ─ straight    read by whoever waits; calls that need nothing of the loop
 //!            │   ├ http ─ oauth        Streamable HTTP with bounded bodies; signing in
@@ -34,6 +35,7 @@ mod gate;
 mod http;
 mod inlet;
 mod keep;
+mod listing;
 mod look;
 mod more;
 mod names;
@@ -69,5 +71,7 @@ pub use tool::RemoteTool;
 mod fake;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_bounds;
 #[cfg(test)]
 mod tests_http;

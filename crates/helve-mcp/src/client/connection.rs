@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
-use helve_core::{ErrorKind, QuestionKind, ServerCall, ServerReply, SharedReport, ToolError};
+use helve_core::{QuestionKind, ServerCall, ServerReply, SharedReport, ToolError};
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest, InputRequest,
     InputRequiredResult, InputResponses, PaginatedRequestParams, ProgressToken, RequestId, ServerResult,
@@ -17,6 +17,7 @@ use super::content;
 use super::face::{Face, elicitation_kind, to_value};
 use super::failure::{Broken, cancelled, of_service, timed_out};
 use super::frame::Ending;
+use super::listing::Listing;
 use super::look::Era;
 use super::more::{self, Listed};
 use super::process::Process;
@@ -25,6 +26,8 @@ use super::straight::{Answered, Asked, Straight};
 
 /// How often a server of the newer era may ask back within one call.
 const ROUNDS: u32 = 16;
+/// How many questions it may ask at a time.
+const QUESTIONS: usize = 16;
 /// Pages of a list.
 const PAGES: usize = 1_000;
 
@@ -93,14 +96,14 @@ impl Connection {
 
     async fn pages(&self, what: Listed, most: usize) -> Result<Vec<Value>, CallFailure> {
         let strange = || CallFailure::Plain(self.strange(what.method()));
-        let mut all: Vec<Value> = Vec::new();
+        let mut all = Listing::new(&self.server, what, most);
         let mut cursor: Option<String> = None;
         for _ in 0..PAGES {
             let params = PaginatedRequestParams::default().with_cursor(cursor.clone());
             let answer = match self.service.peer().send_request(what.request(params)).await {
                 Ok(answer) => answer,
                 // It has none, and says so in the way of servers that have none.
-                Err(ServiceError::McpError(error)) if error.code.0 == -32601 => return Ok(all),
+                Err(ServiceError::McpError(error)) if error.code.0 == -32601 => return Ok(all.items()),
                 Err(error) => return Err(self.call_failure(what.method(), &error).await),
             };
             let mut page = match answer {
@@ -108,19 +111,13 @@ impl Connection {
                 ServerResult::CustomResult(page) => page.0,
                 other => serde_json::to_value(other).map_err(|_| strange())?,
             };
-            let Some(Value::Array(mut items)) = page.get_mut(what.key()).map(Value::take) else {
+            let Some(Value::Array(items)) = page.get_mut(what.key()).map(Value::take) else {
                 return Err(strange());
             };
-            all.append(&mut items);
-            if all.len() > most {
-                return Err(CallFailure::Plain(ToolError::new(
-                    ErrorKind::TooLarge,
-                    format!("The MCP server '{}' lists more than {most} {}.", self.server, what.key()),
-                )));
-            }
+            all.take(items).map_err(CallFailure::Plain)?;
             let next = page.get("nextCursor").and_then(Value::as_str).filter(|next| !next.is_empty());
             match next {
-                None => return Ok(all),
+                None => return Ok(all.items()),
                 Some(next) if Some(next) == cursor.as_deref() => break,
                 Some(next) => cursor = Some(next.to_owned()),
             }
@@ -292,7 +289,15 @@ impl Connection {
     ) -> Result<(InputResponses, Option<String>), CallFailure> {
         let mut answers = InputResponses::new();
         let mut failed = None;
-        for (name, question) in wanted.input_requests.unwrap_or_default() {
+        let questions = wanted.input_requests.unwrap_or_default();
+        if questions.len() > QUESTIONS {
+            return Err(CallFailure::Plain(ToolError::failed(format!(
+                "The MCP server '{}' asks {} questions at a time, more than {QUESTIONS}.",
+                self.server,
+                questions.len()
+            ))));
+        }
+        for (name, question) in questions {
             let (kind, params) = match question {
                 InputRequest::CreateMessage(request) => (QuestionKind::Sample, to_value(&request.params)),
                 InputRequest::Elicitation(request) => {

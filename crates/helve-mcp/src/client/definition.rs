@@ -13,7 +13,7 @@ use super::pins::fingerprint;
 use super::{failure, frame, names};
 
 /// Bytes of one definition.
-const BYTES: usize = 256 << 10;
+pub(crate) const BYTES: usize = 256 << 10;
 /// How deep a definition may nest, and how many values it may hold.
 const DEPTH: usize = 64;
 const NODES: usize = 20_000;
@@ -94,7 +94,7 @@ pub fn read(server: &str, raw: &Value) -> Result<Definition, Rejected> {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).map(cleaned);
     let title = text(object.get("title")).or_else(|| text(annotations.and_then(|hints| hints.get("title"))));
     let pinned = pinned(object);
-    let size = pinned.to_string().len();
+    let size = size(&pinned);
     if size > BYTES {
         return Err(reject(format!("its definition has {size} bytes, more than {BYTES}")));
     }
@@ -203,11 +203,31 @@ fn measure(value: &Value, depth: usize, nodes: &mut usize) -> Result<(), String>
     }
 }
 
+/// How many bytes a value takes as text.
+pub(crate) fn size(value: &Value) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // Counting cannot fail.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
+}
+
 pub(crate) fn cleaned(text: &str) -> String {
     failure::bounded(text, DESCRIPTION)
 }
 
-fn short(text: &str) -> String {
+/// The beginning of a text, harmless.
+pub(crate) fn short(text: &str) -> String {
     let start: String = text.chars().take(64).collect();
     let mut shown = harmless(&start);
     if start.len() < text.len() {

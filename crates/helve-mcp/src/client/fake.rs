@@ -46,13 +46,23 @@ impl Io {
     /// Answers what every server answers: the beginning in the older era, and the list of tools. Gives what is left.
     pub(super) fn next_call(&mut self, tools: &Value) -> Option<Value> {
         loop {
+            let message = self.next_any()?;
+            match message["method"].as_str().unwrap_or_default() {
+                "tools/list" => self.answer(&message, json!({ "tools": tools })),
+                _ => return Some(message),
+            }
+        }
+    }
+
+    /// The same without the list.
+    pub(super) fn next_any(&mut self) -> Option<Value> {
+        loop {
             let message = self.next()?;
             match message["method"].as_str().unwrap_or_default() {
                 "server/discover" => self.say(&json!({"jsonrpc": "2.0", "id": message["id"],
                     "error": {"code": -32601, "message": "no such method"}})),
                 "initialize" => self.answer(&message, json!({"protocolVersion": "2025-11-25",
                     "capabilities": {"tools": {"listChanged": true}}, "serverInfo": {"name": "fake", "version": "1"}})),
-                "tools/list" => self.answer(&message, json!({ "tools": tools })),
                 "notifications/initialized" => {}
                 _ => return Some(message),
             }

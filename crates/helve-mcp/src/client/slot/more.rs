@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{Slot, lock};
 use crate::client::connection::CallFailure;
+use crate::client::frame;
 use crate::client::more::{self, Listed};
 
 /// So many resources, patterns or prompts are taken of one server.
@@ -24,8 +25,13 @@ impl Slot {
             CallFailure::Plain(error) | CallFailure::Gone(error) => error,
             CallFailure::SignIn(_) => self.wants_more(),
         })?;
+        for left_out in listed.iter().filter(|raw| raw.get(frame::UNREADABLE).is_some()) {
+            let text = format!("{} {}: {}", what.key(), left_out["name"], left_out[frame::UNREADABLE]);
+            self.parts.log.event(&self.spec.name, "refused", &text);
+        }
+        let listed = listed.iter().filter(|raw| raw.get(frame::UNREADABLE).is_none());
         let shown: Vec<(Value, String)> =
-            listed.iter().filter_map(|raw| more::shown(&self.spec.name, what, raw)).collect();
+            listed.filter_map(|raw| more::shown(&self.spec.name, what, raw)).collect();
         if what == Listed::Prompts {
             let name = |(item, own): &(Value, String)| Some((item["name"].as_str()?.to_owned(), own.clone()));
             *lock(&self.prompts) = shown.iter().filter_map(name).collect();

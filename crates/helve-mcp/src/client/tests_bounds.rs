@@ -1,0 +1,74 @@
+//! Servers that send more than anybody needs.
+
+use helve_core::servers::ServerMay;
+use helve_core::{ServerSpec, Servers};
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use super::fake::{call, echo_tool, fleet, spec};
+
+#[tokio::test]
+async fn a_tool_that_is_too_large_is_left_out_and_the_next_page_is_read() {
+    let (fleet, _, _) = fleet(spec("s"), |io| {
+        let large =
+            json!([{"name": "large", "description": "x".repeat(300_000), "inputSchema": {"type": "object"}}]);
+        while let Some(message) = io.next_any() {
+            match (message["method"].as_str().unwrap_or_default(), message["params"]["cursor"].as_str()) {
+                ("tools/list", None) => io.answer(&message, json!({"tools": large, "nextCursor": "2"})),
+                ("tools/list", Some(_)) => io.answer(&message, json!({"tools": echo_tool("small")})),
+                _ => {}
+            }
+        }
+    });
+    let look = fleet.look("s").await.unwrap();
+    assert_eq!(look.tools.iter().map(|look| look.definition.tool.as_str()).collect::<Vec<_>>(), ["echo"]);
+    assert_eq!(look.rejected.len(), 1);
+    assert_eq!(look.rejected[0].tool, "large");
+    assert!(look.rejected[0].reason.contains("more than 262144"), "{}", look.rejected[0].reason);
+}
+
+#[tokio::test]
+async fn pages_of_large_tools_come_to_an_end() {
+    let patient = ServerSpec { start_timeout: std::time::Duration::from_secs(120), ..spec("s") };
+    let (fleet, _, _) = fleet(patient, |io| {
+        let mut page = 0;
+        while let Some(message) = io.next_any() {
+            if message["method"] == "tools/list" {
+                page += 1;
+                let tool = json!({"name": format!("t{page}"), "description": "x".repeat(900_000), "inputSchema": {"type": "object"}});
+                io.answer(&message, json!({"tools": [tool], "nextCursor": page.to_string()}));
+            }
+        }
+    });
+    let error = fleet.look("s").await.unwrap_err();
+    assert_eq!(error.message, "The MCP server 's' lists more than 33554432 bytes of tools.");
+}
+
+#[tokio::test]
+async fn only_so_many_questions_are_taken_at_a_time() {
+    let asks = ServerSpec { may: ServerMay { elicit: true, ..ServerMay::default() }, ..spec("s") };
+    let (fleet, _, _) = fleet(asks, |io| {
+        while let Some(message) = io.next() {
+            match message["method"].as_str().unwrap_or_default() {
+                "server/discover" => io.answer(
+                    &message,
+                    json!({"resultType": "complete", "supportedVersions": ["2026-07-28"],
+                    "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private"}),
+                ),
+                "tools/list" => io.answer(
+                    &message,
+                    json!({"resultType": "complete", "tools": echo_tool("asks"), "ttlMs": 0, "cacheScope": "private"}),
+                ),
+                "tools/call" => {
+                    let question = json!({"method": "roots/list"});
+                    let questions: serde_json::Map<_, _> =
+                        (0..17).map(|n| (format!("q{n}"), question.clone())).collect();
+                    io.answer(&message, json!({"resultType": "input_required", "inputRequests": questions}));
+                }
+                _ => {}
+            }
+        }
+    });
+    let error = fleet.call(call("s", "echo", json!({}))).await.unwrap_err();
+    assert_eq!(error.message, "The MCP server 's' asks 17 questions at a time, more than 16.");
+}

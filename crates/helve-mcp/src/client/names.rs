@@ -3,10 +3,13 @@
 //! A name depends on the server and the tool alone, never on what else is listed: it means the same tool for ever, and
 //! nothing that a server adds can take another's name. Where letters had to be replaced or left out, a fingerprint of the
 //! whole name follows. A server whose name holds `__` or ends with `_` gets one always, because its names could be read as
-//! another's.
+//! another's; and so does a name that ends as if a fingerprint followed. So a name without one says its server and its tool
+//! in one way, and is never one with a fingerprint.
 
 /// The longest name that the model APIs take.
 const LONGEST: usize = 64;
+/// Digits of a fingerprint.
+const SUFFIX: usize = 8;
 /// The longest name of a server's that is looked at.
 const LONGEST_OWN: usize = 256;
 
@@ -28,7 +31,7 @@ pub fn shown_name(server: &str, tool: &str) -> String {
     let whole = format!("mcp__{server}__{tool}");
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let unique = !server.contains("__") && !server.ends_with('_');
-    if unique && whole.len() <= LONGEST && whole.chars().all(plain) {
+    if unique && whole.len() <= LONGEST && whole.chars().all(plain) && !has_suffix(&whole) {
         return whole;
     }
     let hash = blake3::hash(format!("{server}\0{tool}").as_bytes()).to_hex();
@@ -44,8 +47,15 @@ pub(crate) fn fitted(name: &str) -> String {
     }
 }
 
+/// Whether a name ends as one with a fingerprint does.
+fn has_suffix(name: &str) -> bool {
+    let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let end = name.as_bytes().last_chunk::<{ SUFFIX + 1 }>();
+    end.is_some_and(|end| end.starts_with(b"_") && end.iter().skip(1).all(is_digit))
+}
+
 fn with_suffix(mut name: String, hash: &str) -> String {
-    let suffix = hash.get(..8).unwrap_or_default();
+    let suffix = hash.get(..SUFFIX).unwrap_or_default();
     name.truncate(LONGEST - 1 - suffix.len());
     format!("{name}_{suffix}")
 }
@@ -67,6 +77,8 @@ mod tests {
     fn plain_names_stay() {
         assert_eq!(shown_name("files", "read_file"), "mcp__files__read_file");
         assert_eq!(shown_name("a", "_b"), "mcp__a___b");
+        assert_eq!(shown_name("a", "b__c"), "mcp__a__b__c");
+        assert_eq!(shown_name("git", "log_2024_deadbee"), "mcp__git__log_2024_deadbee");
     }
 
     #[test]
@@ -83,6 +95,19 @@ mod tests {
         ];
         let names: BTreeSet<String> = pairs.iter().map(|(server, tool)| shown_name(server, tool)).collect();
         assert_eq!(names.len(), pairs.len());
+    }
+
+    #[test]
+    fn nobody_takes_a_name_with_a_fingerprint() {
+        for (server, tool) in [("a__b", "c"), ("s", "a.b"), ("s_", "t")] {
+            let taken = shown_name(server, tool);
+            let rest = taken.strip_prefix("mcp__").unwrap();
+            for (at, _) in rest.match_indices("__") {
+                let (thief, like) = (&rest[..at], &rest[at + 2..]);
+                assert_ne!(shown_name(thief, like), taken, "{thief} {like}");
+            }
+        }
+        assert_ne!(shown_name("a", "deadbeef"), "mcp__a__deadbeef");
     }
 
     #[test]
@@ -105,6 +130,31 @@ mod tests {
             prop_assert!(could_be_of(&name, &server));
             prop_assert!(name.starts_with("mcp__"));
             prop_assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'));
+        }
+
+        /// Two tools have two names, also where one server chooses a name after it has seen another's.
+        #[test]
+        fn no_two_tools_have_one_name(
+            one in ("[ab_]{1,4}", "[ab_.]{1,5}"),
+            other in ("[ab_]{1,4}", "[ab_.]{1,5}"),
+            after in prop::sample::select(vec!["", "one", "other"]),
+            cut in 0usize..8,
+        ) {
+            let shown = |pair: &(String, String)| shown_name(&pair.0, &pair.1);
+            let seen = match after {
+                "one" => shown(&one),
+                "other" => shown(&other),
+                _ => format!("mcp__{}__{}", other.0, other.1),
+            };
+            let rest = seen.trim_start_matches("mcp__");
+            let cuts: Vec<usize> = rest.match_indices("__").map(|(at, _)| at).filter(|at| *at > 0).collect();
+            let chosen = match cuts.get(cut % cuts.len().max(1)) {
+                Some(at) if at + 2 < rest.len() => (rest[..*at].to_owned(), rest[at + 2..].to_owned()),
+                _ => other.clone(),
+            };
+            let all: BTreeSet<&(String, String)> = [&one, &other, &chosen].into_iter().collect();
+            let names: BTreeSet<String> = all.iter().map(|pair| shown(pair)).collect();
+            prop_assert_eq!(names.len(), all.len(), "{:?}", all);
         }
     }
 }

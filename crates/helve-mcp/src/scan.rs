@@ -143,6 +143,34 @@ impl<'l> Scan<'l> {
     }
 }
 
+/// Whether a text of JSON holds more values than that, without making any of them. What is no JSON counts for something too.
+pub(crate) fn holds_more_than(most: usize, text: &[u8]) -> bool {
+    let (mut rest, mut values) = (text, 1);
+    while let Some((first, after)) = rest.split_first() {
+        rest = match first {
+            b'"' => behind_string(after),
+            _ => after,
+        };
+        values += usize::from(matches!(first, b',' | b'[' | b'{'));
+        if values > most {
+            return true;
+        }
+    }
+    false
+}
+
+/// What follows a string of which the beginning is passed.
+fn behind_string(mut rest: &[u8]) -> &[u8] {
+    while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
+        let is_end = rest.get(at) == Some(&b'"');
+        rest = rest.get(at + if is_end { 1 } else { 2 }..).unwrap_or_default();
+        if is_end {
+            return rest;
+        }
+    }
+    &[]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,6 +201,21 @@ mod tests {
         let mut scan = Scan::new(br#"{"a":[1]}"#);
         assert_eq!(scan.try_read(Scan::flat), None);
         assert_eq!(scan.value::<Value>(), Some((json!({"a": [1]}), 9)));
+    }
+
+    #[test]
+    fn values_are_counted_without_being_made() {
+        for (text, values) in [
+            ("1", 1),
+            ("[]", 2),
+            ("[1,2,3]", 4),
+            (r#"{"a":[1,{"b":null}]}"#, 5),
+            (r#"["a,b[{","\\\",[","\\"]"#, 4),
+            (r#"["no end,,,"#, 2),
+        ] {
+            let fits = |most| !holds_more_than(most, text.as_bytes());
+            assert_eq!((fits(values), fits(values - 1)), (true, false), "{text}");
+        }
     }
 
     /// Mostly the first, else one of the others, however strange.

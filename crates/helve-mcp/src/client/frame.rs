@@ -25,7 +25,7 @@ use super::failure::Broken;
 use super::inlet::Inlet;
 use super::straight::{Straight, Waiting, Way};
 use crate::ends::Source;
-use crate::scan::Scan;
+use crate::scan::{Scan, holds_more_than};
 
 /// How much is read at once.
 const CHUNK: usize = 64 << 10;
@@ -35,6 +35,11 @@ pub(crate) const UNREADABLE: &str = "unreadable";
 pub(crate) const NO_MESSAGES: u32 = 256;
 /// How many empty ones may: some servers send one now and then, to show that they live.
 pub(crate) const EMPTY_LINES: u32 = 65_536;
+
+/// A longer line is looked over before it is read: made into values, it may take many times its bytes.
+const LONG: usize = 256 << 10;
+/// So many values may it hold.
+const VALUES: usize = 500_000;
 
 /// Splits a stream into lines.
 pub(crate) struct Lines<R> {
@@ -145,6 +150,9 @@ pub(crate) fn read(line: &[u8]) -> Said {
         return Said::Nothing;
     }
     let text = std::str::from_utf8(line).map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed);
+    if text.len() > LONG && holds_more_than(VALUES, text.as_bytes()) {
+        return refused(&text, format!("it holds more than {VALUES} values"));
+    }
     if let Some(answer) = of_a_call(&text) {
         return Said::Message(Box::new(answer));
     }
@@ -310,15 +318,18 @@ fn unreadable(text: &str, problem: &serde_json::Error) -> Said {
     if let Some(list) = with_bad_tools(text) {
         return Said::Message(Box::new(list));
     }
+    refused(text, format!("no message of JSON-RPC 2.0: {problem}"))
+}
+
+/// What whoever waits for this is told, if it is an answer.
+fn refused(text: &str, problem: String) -> Said {
     match serde_json::from_str::<Head>(text) {
         Ok(Head { id, method: false, result, error }) if result || error => {
-            let error = ErrorData::internal_error(
-                format!("The server's answer is not a response of JSON-RPC 2.0: {problem}"),
-                None,
-            );
+            let error =
+                ErrorData::internal_error(format!("The server's answer cannot be read: {problem}"), None);
             Said::Message(Box::new(ServerJsonRpcMessage::error(error, Some(id))))
         }
-        _ => Said::Garbage(format!("not a message of JSON-RPC 2.0: {problem}")),
+        _ => Said::Garbage(problem),
     }
 }
 

@@ -280,3 +280,23 @@ fn results_of_calls_take_the_straight_way() {
         assert_eq!(format!("{straight:?}"), format!("{general:?}"));
     }
 }
+
+#[test]
+fn a_line_that_would_become_very_many_values_is_refused_before_it_does() {
+    let answer = |zeros: usize| {
+        let list = vec!["0"; zeros].join(",");
+        format!(
+            r#"{{"jsonrpc":"2.0","id":7,"result":{{"content":[],"structuredContent":{{"a":[{list}]}}}}}}"#
+        )
+    };
+    let Said::Message(read_in_full) = read(answer(VALUES - 20).as_bytes()) else { panic!("no message") };
+    assert!(matches!(*read_in_full, ServerJsonRpcMessage::Response(_)));
+    let Said::Message(refused) = read(answer(VALUES).as_bytes()) else { panic!("no message") };
+    let ServerJsonRpcMessage::Error(refused) = *refused else { panic!("no error") };
+    assert_eq!(refused.id, Some(RequestId::Number(7)));
+    assert_eq!(refused.error.message, "The server's answer cannot be read: it holds more than 500000 values");
+    let texts = vec![r#"{"type":"text","text":""}"#; VALUES].join(",");
+    let texts = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"content":[{texts}]}}}}"#);
+    let Said::Message(refused) = read(texts.as_bytes()) else { panic!("no message") };
+    assert!(matches!(*refused, ServerJsonRpcMessage::Error(_)));
+}

@@ -19,7 +19,7 @@ use super::look::{ServerLook, ServerState, StateName};
 use super::more::{self, Listed};
 use super::names;
 use super::slot::Slot;
-use super::tool::RemoteTool;
+use super::tool::{RemoteTool, StandIn};
 
 /// Makes the sandbox for a server's process, when that is to be started.
 pub type Launch = Arc<dyn Fn(&ServerSpec, &StdioServer) -> Result<Launched, ToolError> + Send + Sync>;
@@ -131,8 +131,9 @@ impl Fleet {
         Ok(())
     }
 
-    /// A tool that stands for one which could not be made known: its call says why not. None if no server could have it.
-    pub fn stand_in(&self, shown: &str) -> Option<Box<dyn Tool>> {
+    /// A tool that stands for one which could not be made known: its call says why not and does nothing else. None if no
+    /// server could have it.
+    pub fn stand_in(&self, shown: &str, why: ToolError) -> Option<Box<dyn Tool>> {
         let slot = self.slots.values().find(|slot| names::could_be_of(shown, &slot.spec.name))?;
         let tool = slot.tool_shown(shown).or_else(|| {
             let rest = shown.strip_prefix(&format!("mcp__{}__", slot.spec.name))?;
@@ -141,7 +142,7 @@ impl Fleet {
         let parameters = serde_json::json!({"type": "object", "properties": {}});
         let spec =
             ToolSpec::new(shown, "A tool that is not known yet.", parameters).origin(&slot.spec.name, tool);
-        Some(Box::new(RemoteTool::new(spec)))
+        Some(Box::new(StandIn { spec, why }))
     }
 
     /// Waits until the tools of every server are known, or it has failed, but no longer than `within`.

@@ -1,7 +1,7 @@
 //! Servers that send more than anybody needs.
 
 use helve_core::servers::ServerMay;
-use helve_core::{ServerSpec, Servers};
+use helve_core::{ServerSpec, Servers, ToolError};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
@@ -71,4 +71,15 @@ async fn only_so_many_questions_are_taken_at_a_time() {
     });
     let error = fleet.call(call("s", "echo", json!({}))).await.unwrap_err();
     assert_eq!(error.message, "The MCP server 's' asks 17 questions at a time, more than 16.");
+}
+
+/// Nothing is known of what a tool would do that could not be made known.
+#[test]
+fn what_stands_for_an_unknown_tool_asks_no_server() {
+    let (fleet, _, fake) = fleet(spec("s"), |_| {});
+    let stands = fleet.stand_in("mcp__s__gone", ToolError::failed("it is down")).unwrap();
+    assert_eq!(stands.spec().origin.as_ref().unwrap().tool, "gone");
+    assert!(stands.relay().is_none());
+    assert_eq!(fake.starts.load(std::sync::atomic::Ordering::SeqCst), 0);
+    assert!(fleet.stand_in("mcp__other__gone", ToolError::failed("it is down")).is_none());
 }

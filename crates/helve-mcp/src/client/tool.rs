@@ -82,6 +82,22 @@ impl RelayTool for RemoteTool {
     }
 }
 
+/// A tool that could not be made known. No server is asked: nothing is known of what that would do.
+pub(super) struct StandIn {
+    pub(super) spec: ToolSpec,
+    pub(super) why: ToolError,
+}
+
+impl Tool for StandIn {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn run<'a>(&'a self, _args: Value, _ctx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>> {
+        Box::pin(async move { Err(self.why.clone()) })
+    }
+}
+
 /// The blocks, or where there are none the structured answer as text: the model must see something of it.
 fn shown(content: Vec<Content>, structured: Option<&Value>) -> Vec<Content> {
     match structured {

@@ -160,10 +160,10 @@ fn environment(of_commands: &BTreeMap<String, String>, stdio: &StdioServer) -> B
 /// Puts one tool of a fleet into a runtime, for a single call: by the name under which a model sees it, starting its server
 /// only if nothing of that is on record. Where it cannot be had, calling it says why.
 pub async fn bring(fleet: &Fleet, runtime: &Runtime, shown: &str) {
-    let missing = fleet.bring(shown).await.is_err();
+    let missing = fleet.bring(shown).await.err();
     let mut tools = fleet.tools();
-    if missing && !tools.iter().any(|tool| tool.spec().name == shown) {
-        tools.extend(fleet.stand_in(shown));
+    if let Some(why) = missing.filter(|_| !tools.iter().any(|tool| tool.spec().name == shown)) {
+        tools.extend(fleet.stand_in(shown, why));
     }
     runtime.set_tools(TOOLS, tools);
 }

@@ -3,7 +3,7 @@
 //! The policy emits [`ServerSpec`], the client lane (`helve-mcp`) carries it out, and the runtime gives a running tool of the lane
 //! `mcp` a [`Servers`] that reaches the one tool that the permit is for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,10 +36,12 @@ pub struct ServerSpec {
     pub trusted: bool,
     /// Its calls may run beside each other, also those that may change something.
     pub parallel: bool,
-    /// The tools that are offered, as globs of the server's own names; all if empty.
-    pub allow: Vec<String>,
+    /// The tools that are offered, as globs of the server's own names: none if there is no glob, all if absent.
+    pub allow: Option<Vec<String>>,
     /// The tools that are not, whatever `allow` says.
     pub deny: Vec<String>,
+    /// The tools that are switched off, by the server's own names.
+    pub off: BTreeSet<String>,
     /// When a person has to agree to a call; by what the tool says of itself if absent.
     pub approval: Option<ApprovalNeed>,
     /// The same for single tools, by the server's own names.

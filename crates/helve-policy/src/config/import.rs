@@ -390,6 +390,8 @@ mod tests {
         let of = |at: usize| Value::Object(found[at].1.clone().unwrap().settings);
         assert_eq!(of(0), json!({"url": "https://x.test", "call_timeout": 2, "allow": ["t"]}));
         assert_eq!(of(1), json!({"url": "https://y.test", "transport": "sse"}));
+        let none = r#"{"mcpServers": {"a": {"command": "x", "includeTools": []}}}"#;
+        assert_eq!(settings(none), json!({"command": "x", "allow": []}));
         assert!(found[0].1.clone().unwrap().notes.join("").contains("`trust` is not taken over"));
         let codex = "[mcp_servers.a]\ncommand = 'x'\nenv_vars = ['T']\nstartup_timeout_sec = 20\n[mcp_servers.a.env]\nB = '1'\n";
         let expected = json!({"command": "x", "pass_env": ["T"], "start_timeout": 20, "env": {"B": "1"}});

@@ -129,8 +129,8 @@ pub(crate) fn keys() -> Vec<Key> {
         key(
             "allow",
             Kind::ToolPatterns,
-            empty(),
-            "The tools that are offered, by its own names, `*` for any characters. Empty: all.",
+            Some(Value::List(vec!["*".to_owned()])),
+            "The tools that are offered, by its own names, `*` for any characters. Empty: none.",
         ),
         key("deny", Kind::ToolPatterns, empty(), "The tools that are not offered, whatever `allow` says."),
         key(

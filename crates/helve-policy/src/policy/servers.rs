@@ -369,7 +369,7 @@ impl<'p> Server<'p> {
 
     fn spec(&self, transport: Transport, origin: &Origin) -> ServerSpec {
         let tools = self.tools();
-        let off = tools.iter().filter(|(_, tool)| tool.enabled == Some(false)).map(|(name, _)| name.clone());
+        let off = tools.iter().filter(|(_, tool)| tool.enabled == Some(false));
         ServerSpec {
             name: self.name.to_owned(),
             transport,
@@ -377,8 +377,9 @@ impl<'p> Server<'p> {
             call_timeout: self.seconds("call_timeout", server_keys::CALL_TIMEOUT),
             trusted: self.flag("trusted"),
             parallel: self.flag("parallel"),
-            allow: self.list("allow").to_vec(),
-            deny: self.list("deny").iter().cloned().chain(off).collect(),
+            allow: Some(self.list("allow").to_vec()),
+            deny: self.list("deny").to_vec(),
+            off: off.map(|(name, _)| name.clone()).collect(),
             approval: self.text("approval").and_then(server::need),
             tool_approval: tools
                 .iter()

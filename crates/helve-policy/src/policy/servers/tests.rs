@@ -94,9 +94,10 @@ fn a_process_with_everything() {
     let spec = &server.spec;
     assert_eq!((spec.start_timeout, spec.call_timeout), (Duration::from_secs(5), Duration::from_secs(7)));
     assert_eq!(
-        (spec.allow.as_slice(), spec.deny.as_slice()),
-        (&["read_*".into()][..], &["read_secret".into(), "drop".into()][..])
+        (spec.allow.as_deref(), spec.deny.as_slice()),
+        (Some(&["read_*".into()][..]), &["read_secret".into()][..])
     );
+    assert_eq!(spec.off, ["drop".to_owned()].into());
     assert_eq!(spec.approval, Some(ApprovalNeed::Always));
     assert_eq!(spec.tool_approval.get("dir.list"), Some(&ApprovalNeed::Never));
     assert_eq!(spec.rate_limit.unwrap().per_minute, 10);
@@ -236,11 +237,25 @@ fn tables_of_layers_add_up_and_the_command_line_comes_last() {
     let server = only(&policy);
     assert_eq!(process(&server).env, table(&[("A", "1"), ("B", "2")]));
     assert_eq!(server.spec.tool_approval.get("t"), Some(&ApprovalNeed::Always));
-    assert_eq!(server.spec.deny, ["t"]);
+    assert_eq!(server.spec.off, ["t".to_owned()].into());
     let set = ["mcp.servers.a.command=x", "mcp.servers.a.env.N=1", "mcp.servers.a.tools.t.enabled=false"];
     let set = set.map(str::to_owned).to_vec();
     let policy = Policy::load(&Sources { set, ..Sources::default() }).unwrap();
     assert_eq!(process(&only(&policy)).env, table(&[("N", "1")]));
+}
+
+/// A list that is there and empty offers nothing.
+#[test]
+fn an_empty_list_of_tools_is_not_the_same_as_none() {
+    let allow = |text: &str| {
+        let policy = load("", &format!("mcp.servers.a.command = 'x'\n{text}"), None).unwrap();
+        only(&policy).spec.allow
+    };
+    assert_eq!(allow(""), Some(vec!["*".to_owned()]));
+    assert_eq!(allow("mcp.servers.a.allow = []"), Some(Vec::new()));
+    assert_eq!(allow("mcp.servers.a.allow = ['t']"), Some(vec!["t".to_owned()]));
+    let odd = load("", "mcp.servers.a = { command = 'x', tools.'x{y}'.enabled = false }", None).unwrap();
+    assert_eq!(only(&odd).spec.off, ["x{y}".to_owned()].into());
 }
 
 /// A repository cannot bring a server, nor give one of the owner's more.
@@ -255,7 +270,10 @@ fn a_workspaces_file_only_tightens() {
     .unwrap();
     let server = only(&policy);
     assert_eq!((process(&server).workspace, process(&server).network), (WorkspaceUse::Read, false));
-    assert_eq!(server.spec.deny, ["one", "two", "t"]);
+    assert_eq!(
+        (server.spec.deny.as_slice(), server.spec.off.contains("t")),
+        (&["one".into(), "two".into()][..], true)
+    );
     assert_eq!(server.spec.rate_limit.unwrap().per_minute, 5);
     assert_eq!(server.spec.call_timeout, Duration::from_secs(3));
     assert_eq!(server.spec.approval, Some(ApprovalNeed::Always));

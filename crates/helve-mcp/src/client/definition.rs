@@ -19,6 +19,10 @@ const DEPTH: usize = 64;
 const NODES: usize = 20_000;
 /// Bytes of words for the model.
 const DESCRIPTION: usize = 8 << 10;
+/// Pictures of a tool, bytes of one, and the kinds of them.
+const ICONS: usize = 8;
+const ICON_BYTES: usize = 16 << 10;
+const PICTURES: [&str; 3] = ["image/png", "image/jpeg", "image/webp"];
 /// Keys of a schema whose values are words.
 const WORDS: [&str; 3] = ["description", "title", "$comment"];
 
@@ -41,7 +45,7 @@ pub struct Definition {
     pub hints: Hints,
     /// Pictures for people.
     pub icons: Vec<Value>,
-    /// What the owner agrees to: name, words, schemas and hints as they came.
+    /// What the owner agrees to: name, words, schemas and hints as they came, and the pictures that are kept.
     pub pinned: Value,
     /// The fingerprint of that.
     pub hash: String,
@@ -93,7 +97,8 @@ pub fn read(server: &str, raw: &Value) -> Result<Definition, Rejected> {
     let hint = |key: &str| annotations.and_then(|hints| hints.get(key)).and_then(Value::as_bool);
     let text = |value: Option<&Value>| value.and_then(Value::as_str).map(cleaned);
     let title = text(object.get("title")).or_else(|| text(annotations.and_then(|hints| hints.get("title"))));
-    let pinned = pinned(object);
+    let icons = safe_icons(object.get("icons"));
+    let pinned = pinned(object, &icons);
     let size = size(&pinned);
     if size > BYTES {
         return Err(reject(format!("its definition has {size} bytes, more than {BYTES}")));
@@ -111,34 +116,51 @@ pub fn read(server: &str, raw: &Value) -> Result<Definition, Rejected> {
             idempotent: hint("idempotentHint"),
             open_world: hint("openWorldHint"),
         },
-        icons: object
-            .get("icons")
-            .and_then(Value::as_array)
-            .map(|icons| safe_icons(icons))
-            .unwrap_or_default(),
+        icons,
         hash: fingerprint(&pinned),
         pinned,
     })
 }
 
 /// What the owner agrees to.
-fn pinned(object: &Map<String, Value>) -> Value {
+fn pinned(object: &Map<String, Value>, icons: &[Value]) -> Value {
     let mut kept = Map::new();
     for key in ["name", "title", "description", "inputSchema", "outputSchema", "annotations"] {
         if let Some(value) = object.get(key).filter(|value| !value.is_null()) {
             kept.insert(key.to_owned(), value.clone());
         }
     }
+    if !icons.is_empty() {
+        kept.insert("icons".to_owned(), Value::Array(icons.to_vec()));
+    }
     Value::Object(kept)
 }
 
-/// Pictures that need no fetching from where the server likes.
-fn safe_icons(icons: &[Value]) -> Vec<Value> {
-    let safe = |icon: &&Value| {
-        let source = icon.get("src").and_then(Value::as_str).unwrap_or_default();
-        source.starts_with("data:image/") || source.starts_with("https://")
-    };
-    icons.iter().filter(safe).take(8).cloned().collect()
+/// Pictures that are there in full, of kinds that hold nothing but a picture: nothing is fetched to show them.
+fn safe_icons(icons: Option<&Value>) -> Vec<Value> {
+    let icons = icons.and_then(Value::as_array).into_iter().flatten();
+    icons.filter_map(safe_icon).take(ICONS).collect()
+}
+
+fn safe_icon(icon: &Value) -> Option<Value> {
+    let source = icon.get("src").and_then(Value::as_str)?;
+    let kind = PICTURES.iter().find(|kind| {
+        let rest = source.strip_prefix("data:").and_then(|rest| rest.strip_prefix(**kind));
+        rest.is_some_and(|rest| rest.starts_with([';', ',']))
+    })?;
+    if source.len() > ICON_BYTES || !source.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return None;
+    }
+    let mut kept = json!({"src": source, "mimeType": kind});
+    let is_size =
+        |size: &&Value| size.as_str().is_some_and(|size| size.len() <= 16 && size.chars().all(is_harmless));
+    if let Some(sizes) = icon.get("sizes").and_then(Value::as_array) {
+        kept["sizes"] = sizes.iter().filter(is_size).take(ICONS).cloned().collect();
+    }
+    if let Some(theme) = icon.get("theme").filter(|theme| *theme == "light" || *theme == "dark") {
+        kept["theme"] = theme.clone();
+    }
+    Some(kept)
 }
 
 fn object_schema(schema: Option<&Value>, what: &str) -> Result<Value, String> {
@@ -281,9 +303,9 @@ impl Hints {
         }
         let held = contained
             && matches!(&server.transport, Transport::Stdio(stdio) if !stdio.network && stdio.write.is_empty());
-        let harmful = self.destructive == Some(true) && self.read_only != Some(true);
-        match (held, harmful) {
-            _ if server.trusted && self.read_only == Some(true) => ApprovalNeed::Never,
+        let harmless = server.trusted && self.read_only == Some(true);
+        match (held, self.destructive == Some(true)) {
+            _ if harmless => ApprovalNeed::Never,
             (true, false) => ApprovalNeed::Never,
             (true, true) | (false, false) => ApprovalNeed::UnlessAutoApproved,
             (false, true) if server.trusted => ApprovalNeed::UnlessAutoApproved,

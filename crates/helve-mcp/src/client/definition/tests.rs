@@ -66,6 +66,8 @@ fn hints_raise_and_lower_only_where_the_server_is_trusted() {
         (json!({"destructiveHint": true}), false, true, (false, Always)),
         (json!({"destructiveHint": false}), false, true, (false, UnlessAutoApproved)),
         (json!({"readOnlyHint": true, "destructiveHint": true}), true, true, (true, Never)),
+        (json!({"readOnlyHint": true, "destructiveHint": true}), false, true, (false, Always)),
+        (json!({"readOnlyHint": true, "destructiveHint": true}), false, false, (false, UnlessAutoApproved)),
     ] {
         assert_eq!(says(annotations.clone(), trusted, http), expected, "{annotations} {trusted} {http}");
     }
@@ -135,4 +137,32 @@ fn schemas_of_any_shape_come_through() {
         "required": ["absent"], "unevaluatedProperties": false, "x-mcp-header": {"odd": 1}});
     let definition = read("s", &json!({"name": "t", "inputSchema": schema})).unwrap();
     assert_eq!(definition.input, schema);
+}
+
+#[test]
+fn pictures_are_pinned_and_none_is_fetched() {
+    let with = |icons: Value| {
+        let mut raw = raw(json!({}));
+        raw["icons"] = icons;
+        read("s", &raw).unwrap()
+    };
+    let png = json!({"src": "data:image/png;base64,AAAA", "mimeType": "image/svg+xml", "sizes": ["48x48", 7], "theme": "dark", "x": 1});
+    let kept = json!({"src": "data:image/png;base64,AAAA", "mimeType": "image/png", "sizes": ["48x48"], "theme": "dark"});
+    let elsewhere = [
+        json!({"src": "https://elsewhere.test/a.png"}),
+        json!({"src": "data:image/svg+xml,<svg/>"}),
+        json!({"src": "data:image/pngx,a"}),
+        json!({"src": "data:text/html,a"}),
+        json!({"src": format!("data:image/png,{}", "x".repeat(20_000))}),
+        json!(7),
+    ];
+    let bare = read("s", &raw(json!({}))).unwrap();
+    // Pins from before pictures were pinned stay good for tools that show none.
+    assert_eq!(bare.hash, fingerprint(&raw(json!({}))));
+    assert_eq!((with(json!(elsewhere)).hash, with(json!(elsewhere)).icons), (bare.hash.clone(), Vec::new()));
+    let pictured = with(json!([elsewhere[0], png, elsewhere[1]]));
+    assert_eq!(pictured.icons, [kept]);
+    assert_ne!(pictured.hash, bare.hash);
+    assert_ne!(pictured.hash, with(json!([{"src": "data:image/png;base64,BBBB"}])).hash);
+    assert_eq!(read("s", &pictured.pinned).unwrap(), pictured);
 }

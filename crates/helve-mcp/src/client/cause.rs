@@ -4,6 +4,7 @@
 use std::error::Error;
 
 use rmcp::service::ClientInitializeError;
+use rmcp::transport::auth::AuthError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 
 use super::failure::chain;
@@ -15,6 +16,18 @@ const ELSEWHERE: &str = "No MCP server answers at this address: look at its path
 const UNKNOWN: &str =
     "It wants to know who asks: name the variable that holds a token for it in `bearer_token_env`.";
 const NOBODY: &str = "Look at the address, and whether the server runs.";
+
+/// Why a connection could not be opened whose token had to be renewed; none where that is not why.
+pub(super) fn unrenewed(error: &ClientInitializeError) -> Option<&str> {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => match error.error.downcast_ref()? {
+            StreamableHttpError::<reqwest::Error>::Auth(AuthError::TokenRefreshFailed(why)) => Some(why),
+            _ => None,
+        },
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => unrenewed(fallback),
+        _ => None,
+    }
+}
 
 /// Why it failed, and what to do about it where that is known.
 pub(super) struct Cause {

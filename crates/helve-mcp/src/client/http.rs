@@ -42,7 +42,7 @@ pub(crate) struct Http {
 type Fault = StreamableHttpError<reqwest::Error>;
 
 /// Makes TLS known to the HTTP library. Done when the first address is reached, not when the program starts.
-fn with_tls() {
+pub(crate) fn with_tls() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // An error means that somebody else in this process has chosen already, which is as good.
@@ -52,26 +52,31 @@ fn with_tls() {
 
 /// An address that may be reached.
 pub(crate) fn address(server: &str, text: &str) -> Result<Url, ToolError> {
-    let refused = |why: &str| {
+    permitted(text).map_err(|why| {
         ToolError::new(
             ErrorKind::Blocked,
             format!("The address of the MCP server '{server}' is refused: {why}."),
         )
         .hint("Use https:, or http: to this machine (127.0.0.1, ::1, localhost).")
-    };
-    let url = Url::parse(text).map_err(|error| refused(&format!("{error}")))?;
+    })
+}
+
+/// The same; else why not.
+pub(crate) fn permitted(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|error| error.to_string())?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(refused("it holds a name or a password"));
+        return Err("it holds a name or a password".to_owned());
     }
     match url.scheme() {
         "https" => Ok(url),
         "http" if is_this_machine(&url) => Ok(url),
-        "http" => Err(refused("http: reaches beyond this machine without encryption")),
-        _ => Err(refused("it is neither https: nor http:")),
+        "http" => Err("http: reaches beyond this machine without encryption".to_owned()),
+        _ => Err("it is neither https: nor http:".to_owned()),
     }
 }
 
-fn is_this_machine(url: &Url) -> bool {
+/// Whether an address is one of this machine.
+pub(crate) fn is_this_machine(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -103,29 +108,37 @@ pub(crate) fn headers(
     Ok(headers)
 }
 
+/// A client for one server. A direct one uses no proxy, whatever the environment says.
+pub(crate) fn plain_client(
+    server: &str,
+    direct: bool,
+    set: impl FnOnce(reqwest::ClientBuilder) -> reqwest::ClientBuilder,
+) -> Result<reqwest::Client, ToolError> {
+    with_tls();
+    let builder = set(reqwest::Client::builder());
+    let builder = if direct { builder.no_proxy() } else { builder };
+    builder.build().map_err(|error| {
+        ToolError::internal(format!("No HTTP client for the MCP server '{server}': {error}"))
+    })
+}
+
+/// Redirects stay at one origin and change no request.
+fn at_one_origin() -> reqwest::redirect::Policy {
+    reqwest::redirect::Policy::custom(|attempt| {
+        let first = attempt.previous().first();
+        let same = first.is_some_and(|first| first.origin() == attempt.url().origin());
+        let keeps =
+            matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+        if same && keeps && attempt.previous().len() <= REDIRECTS { attempt.follow() } else { attempt.stop() }
+    })
+}
+
 impl Http {
-    /// A client of its own for one server.
-    pub(crate) fn new(server: &str, cap: usize, connect: Duration) -> Result<Http, ToolError> {
-        with_tls();
-        let client = reqwest::Client::builder()
-            .connect_timeout(connect)
-            .redirect(reqwest::redirect::Policy::custom(|attempt| {
-                let first = attempt.previous().first();
-                let same = first.is_some_and(|first| first.origin() == attempt.url().origin());
-                let keeps = matches!(
-                    attempt.status(),
-                    StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
-                );
-                if same && keeps && attempt.previous().len() <= REDIRECTS {
-                    attempt.follow()
-                } else {
-                    attempt.stop()
-                }
-            }))
-            .build()
-            .map_err(|error| {
-                ToolError::internal(format!("No HTTP client for the MCP server '{server}': {error}"))
-            })?;
+    /// A client of its own for one server. What goes to this machine goes through no proxy: it would read every token there.
+    pub(crate) fn new(server: &str, url: &Url, cap: usize, connect: Duration) -> Result<Http, ToolError> {
+        let client = plain_client(server, is_this_machine(url), |builder| {
+            builder.connect_timeout(connect).redirect(at_one_origin())
+        })?;
         Ok(Http { client, cap })
     }
 

@@ -3,62 +3,30 @@
 //! The protocol (discovery, registration, PKCE, resource indicator, issuer check, refreshing) is the SDK's. Here are its two
 //! ends: the owner, who is shown an address and whose answer comes to a port of this machine, and the store of tokens.
 
+mod callback;
+mod kept;
+mod reach;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use helve_core::servers::HttpServer;
 use helve_core::{ErrorKind, ToolError};
 use rmcp::transport::auth::{
-    AuthError, AuthorizationManager, AuthorizationRequest, CredentialStore, OAuthState, StoredCredentials,
+    AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationRequest, AuthorizationSession,
+    OAuthClientConfig,
 };
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
 
+use self::callback::{Callback, state_of};
+use self::kept::Kept;
+use self::reach::Reach;
 use super::failure::{chain, words};
-use super::http::scope_of;
+use super::http::{address, is_this_machine, permitted, scope_of, with_tls};
 use super::keep::{Owner, TokenStore};
 
 /// How long the owner may take.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Bytes of a request to the port that are read.
-const REQUEST: usize = 16 << 10;
-const CALLBACK: &str = "/callback";
-
-/// What is kept of a sign-in, under a key of the server's name and address: a token never goes to another address.
-#[derive(Clone)]
-struct Kept {
-    tokens: Arc<dyn TokenStore>,
-    key: String,
-}
-
-fn store_failed(error: &ToolError) -> AuthError {
-    AuthError::InternalError(error.message.clone())
-}
-
-#[async_trait]
-impl CredentialStore for Kept {
-    async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
-        let kept = self.clone();
-        let text =
-            off_loop(move || kept.tokens.get(&kept.key)).await.map_err(|error| store_failed(&error))?;
-        // What cannot be read is as good as nothing: the owner signs in again.
-        Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
-    }
-
-    async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
-        let text = serde_json::to_string(&credentials)
-            .map_err(|error| AuthError::InternalError(error.to_string()))?;
-        let kept = self.clone();
-        off_loop(move || kept.tokens.set(&kept.key, &text)).await.map_err(|error| store_failed(&error))
-    }
-
-    async fn clear(&self) -> Result<(), AuthError> {
-        let kept = self.clone();
-        off_loop(move || kept.tokens.remove(&kept.key)).await.map_err(|error| store_failed(&error))
-    }
-}
 
 /// Runs what may wait for a disk off the event loop.
 pub(crate) async fn off_loop<T: Send + 'static>(
@@ -79,7 +47,7 @@ pub(crate) struct SignIn {
 
 impl SignIn {
     fn kept(&self, http: &HttpServer) -> Kept {
-        Kept { tokens: Arc::clone(&self.tokens), key: format!("mcp/{}/{}", self.server, http.url) }
+        Kept::new(&self.tokens, &self.server, &http.url)
     }
 
     /// What to ask for; nothing where the server's own word decides. A server that wants more rights gets asked for those
@@ -88,7 +56,7 @@ impl SignIn {
         let mut scopes = http.oauth_client.as_ref().map(|client| client.scopes.clone()).unwrap_or_default();
         let more = challenge.filter(|challenge| challenge.contains("insufficient_scope")).and_then(scope_of);
         if let Some(more) = more {
-            let granted = self.kept(http).load().await.ok().flatten().map(|kept| kept.granted_scopes);
+            let granted = self.kept(http).credentials().await.map(|kept| kept.granted_scopes);
             scopes.extend(granted.unwrap_or_default());
             scopes.extend(more.split_whitespace().map(str::to_owned));
         }
@@ -97,48 +65,115 @@ impl SignIn {
         scopes
     }
 
-    /// A manager with what is kept of an earlier sign-in.
+    /// A manager that knows nothing yet.
+    async fn blank(&self, http: &HttpServer) -> Result<AuthorizationManager, ToolError> {
+        with_tls();
+        let manager = if is_this_machine(&address(&self.server, &http.url)?) {
+            let reach = Arc::new(Reach::new(&self.server)?);
+            AuthorizationManager::new_with_oauth_http_client(http.url.as_str(), reach).await
+        } else {
+            AuthorizationManager::new(http.url.as_str()).await
+        };
+        manager.map_err(|error| self.failed(&error))
+    }
+
+    /// A manager with what is kept of an earlier sign-in. Where the server now names another place for tokens than they came from,
+    /// or none, it has nothing: the server's challenge leads on.
     pub(crate) async fn manager(&self, http: &HttpServer) -> Result<AuthorizationManager, ToolError> {
-        let mut manager =
-            AuthorizationManager::new(http.url.as_str()).await.map_err(|error| self.failed(&error))?;
-        manager.set_credential_store(self.kept(http));
-        // Nothing kept, or what is kept is of no use any more: the server's challenge leads on.
-        let _ = manager.initialize_from_store().await;
+        let mut manager = self.blank(http).await?;
+        let kept = self.kept(http);
+        manager.set_credential_store(kept.clone());
+        if kept.credentials().await.is_none_or(|credentials| credentials.token_response.is_none()) {
+            return Ok(manager);
+        }
+        let metadata = match manager.resolve_metadata().await {
+            Ok(resolved) => resolved.metadata,
+            Err(error) => {
+                manager.set_credential_store(kept.unrenewed());
+                return match manager.get_access_token().await {
+                    Ok(_) => Ok(manager),
+                    Err(_) => Err(self.failed(&error)),
+                };
+            }
+        };
+        self.check(&metadata)?;
+        if !kept.is_of(&metadata).await {
+            return Ok(manager);
+        }
+        manager.set_credential_store(kept.of(&metadata));
+        manager.set_metadata(metadata);
+        manager.initialize_from_store().await.map_err(|error| self.failed(&error))?;
+        // What is kept has no secret, and may be of a client that was configured before.
+        if let Some((id, client)) =
+            http.oauth_client.as_ref().and_then(|client| Some((client.id.clone()?, client)))
+        {
+            let mut config = OAuthClientConfig::new(id, http.url.clone());
+            config.client_secret.clone_from(&client.secret);
+            manager.configure_client(config).map_err(|error| self.failed(&error))?;
+        }
         Ok(manager)
     }
 
+    /// Refuses endpoints to which secrets would go in clear.
+    fn check(&self, metadata: &AuthorizationMetadata) -> Result<(), ToolError> {
+        let endpoints = [
+            ("token endpoint", Some(&metadata.token_endpoint)),
+            ("authorization endpoint", Some(&metadata.authorization_endpoint)),
+            ("registration endpoint", metadata.registration_endpoint.as_ref()),
+            ("issuer", metadata.issuer.as_ref()),
+        ];
+        for (what, endpoint) in endpoints {
+            let Some(endpoint) = endpoint else { continue };
+            permitted(endpoint).map_err(|why| {
+                let server = &self.server;
+                let message =
+                    format!("The {what} that the MCP server '{server}' names is refused: {}.", words(&why));
+                ToolError::new(ErrorKind::Blocked, message).hint(
+                    "An authorization server must have addresses of https:, or of http: on this machine.",
+                )
+            })?;
+        }
+        Ok(())
+    }
+
     /// Sends the owner through the sign-in that a challenge asks for.
-    pub(crate) async fn sign_in(
-        &self,
-        http: &HttpServer,
-        challenge: Option<&str>,
-    ) -> Result<AuthorizationManager, ToolError> {
+    pub(crate) async fn sign_in(&self, http: &HttpServer, challenge: Option<&str>) -> Result<(), ToolError> {
         let Some(owner) = &self.owner else { return Err(self.nobody_there()) };
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(|error| self.no_port(&error))?;
-        let port = listener.local_addr().map_err(|error| self.no_port(&error))?.port();
-        let mut state = OAuthState::Unauthorized(self.manager(http).await?);
-        let mut request = AuthorizationRequest::new(format!("http://127.0.0.1:{port}{CALLBACK}"))
+        let callback = Callback::open().await.map_err(|error| self.no_port(&error))?;
+        let mut manager = self.blank(http).await?;
+        let resolved = manager.resolve_metadata_from_challenge(challenge).await;
+        let metadata = resolved.map_err(|error| self.failed(&error))?.metadata;
+        self.check(&metadata)?;
+        manager.set_credential_store(self.kept(http).of(&metadata));
+        manager.set_metadata(metadata);
+        let mut request = AuthorizationRequest::new(callback.url())
             .with_client_name("Helve")
             .with_application_type("native");
-        if let Some(challenge) = challenge {
-            request = request.with_challenge(challenge);
-        }
         request.scopes = self.scopes(http, challenge).await;
         if let Some(client) = &http.oauth_client {
             request.client_id.clone_from(&client.id);
             request.client_secret.clone_from(&client.secret);
             request.client_metadata_url.clone_from(&client.metadata_url);
         }
-        state.start_authorization(request).await.map_err(|error| self.failed(&error))?;
-        let url = state.get_authorization_url().await.map_err(|error| self.failed(&error))?;
-        super::http::address(&self.server, &url)?;
-        owner.open(&self.server, &url);
-        let answer = tokio::time::timeout(PATIENCE, callback(&listener, port)).await;
+        let session = AuthorizationSession::new(manager, request).await;
+        let session = session.map_err(|(_, error)| self.failed(&error))?;
+        let url = session.get_authorization_url();
+        address(&self.server, url)?;
+        let state = state_of(url).ok_or_else(|| {
+            ToolError::internal(format!("The sign-in at the MCP server '{}' has no state.", self.server))
+        })?;
+        owner.open(&self.server, url);
+        let answer = tokio::time::timeout(PATIENCE, callback.answer(&state)).await;
         let answer = answer.map_err(|_| self.nobody_there())?.map_err(|error| self.no_port(&error))?;
-        state.handle_callback_url(&answer).await.map_err(|error| self.failed(&error))?;
-        state.into_authorization_manager().ok_or_else(|| {
-            ToolError::internal(format!("The sign-in at the MCP server '{}' did not end.", self.server))
-        })
+        session.handle_callback_url(&answer).await.map_err(|error| self.failed(&error))?;
+        Ok(())
+    }
+
+    /// What is kept could not be renewed, and nobody is there to sign in.
+    pub(crate) fn unrenewed(&self, why: &str) -> ToolError {
+        let mut error = self.nobody_there();
+        error.message = format!("{} Its token could not be renewed: {}", error.message, words(why));
+        error
     }
 
     fn nobody_there(&self) -> ToolError {
@@ -166,67 +201,5 @@ impl SignIn {
     }
 }
 
-/// Waits for the answer of the authorization server, which the owner's browser brings.
-async fn callback(listener: &TcpListener, port: u16) -> std::io::Result<String> {
-    loop {
-        let (stream, _) = listener.accept().await?;
-        // Whoever else knocks is told that nothing is here, and may not take long over it.
-        let asked = tokio::time::timeout(Duration::from_secs(5), answered(stream)).await;
-        if let Ok(Ok(Some(target))) = asked {
-            return Ok(format!("http://127.0.0.1:{port}{target}"));
-        }
-    }
-}
-
-/// Answers one request; gives its target if that is the callback.
-async fn answered(mut stream: TcpStream) -> std::io::Result<Option<String>> {
-    let mut head = Vec::new();
-    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
-        if head.len() > REQUEST || stream.read_buf(&mut head).await? == 0 {
-            return Ok(None);
-        }
-    }
-    let text = String::from_utf8_lossy(&head);
-    let target = text
-        .strip_prefix("GET ")
-        .and_then(|rest| rest.split(' ').next())
-        .filter(|target| target.split('?').next() == Some(CALLBACK) && target.contains('?'))
-        .map(str::to_owned);
-    let (status, body) = match target {
-        Some(_) => ("200 OK", "You can close this page and go back to Helve."),
-        None => ("404 Not Found", "Nothing is here."),
-    };
-    let length = body.len();
-    let answer = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {length}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n{body}"
-    );
-    stream.write_all(answer.as_bytes()).await?;
-    stream.shutdown().await?;
-    Ok(target)
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use pretty_assertions::assert_eq;
-
-    #[tokio::test]
-    async fn only_the_callback_is_taken() {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let ask = |target: &'static str| async move {
-            let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-            stream.write_all(format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).await.unwrap();
-            answer.lines().next().unwrap_or_default().to_owned()
-        };
-        let waiting = callback(&listener, port);
-        let asking = async {
-            [ask("/favicon.ico").await, ask("/callback").await, ask("/callback?code=1&state=2").await]
-        };
-        let (url, said) = tokio::join!(waiting, asking);
-        assert_eq!(url.unwrap(), format!("http://127.0.0.1:{port}/callback?code=1&state=2"));
-        assert_eq!(said, ["HTTP/1.1 404 Not Found", "HTTP/1.1 404 Not Found", "HTTP/1.1 200 OK"]);
-    }
-}
+mod tests;

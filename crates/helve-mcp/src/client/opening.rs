@@ -15,7 +15,7 @@ use rmcp::transport::{AuthClient, StreamableHttpClientTransport, Transport};
 use rmcp::{ClientLifecycleMode, ClientServiceExt, RoleClient};
 use serde_json::{Value, json};
 
-use super::cause::Cause;
+use super::cause::{Cause, unrenewed};
 use super::connection::Connection;
 use super::face::{Face, News};
 use super::failure::{Broken, timed_out, unreachable, words};
@@ -83,10 +83,7 @@ impl Opening<'_> {
     /// Sends the owner through a sign-in.
     pub(crate) async fn sign_in(&self, challenge: Option<&str>) -> Result<(), ToolError> {
         match &self.spec.transport {
-            Where::Http(http) if http.oauth => {
-                self.signing().sign_in(http, challenge).await?;
-                Ok(())
-            }
+            Where::Http(http) if http.oauth => self.signing().sign_in(http, challenge).await,
             _ => Err(self.refuses()),
         }
     }
@@ -170,7 +167,7 @@ impl Opening<'_> {
         let url = http::address(name, &http.url).map_err(plain)?;
         let headers = http::headers(name, http).map_err(plain)?;
         let cap = self.parts.limits.frame_bytes;
-        let client = Http::new(name, cap, self.spec.start_timeout).map_err(plain)?;
+        let client = Http::new(name, &url, cap, self.spec.start_timeout).map_err(plain)?;
         let ending = Ending::default();
         let transport = sse::open(name, client, url, headers, http.bearer.clone(), cap, ending.clone())
             .await
@@ -188,7 +185,7 @@ impl Opening<'_> {
         config.auth_header.clone_from(&http.bearer);
         config.max_sse_event_size = cap;
         config.max_concurrent_requests = 64;
-        let client = Http::new(name, cap, self.spec.start_timeout).map_err(plain)?;
+        let client = Http::new(name, &url, cap, self.spec.start_timeout).map_err(plain)?;
         let ending = Ending::default();
         if http.oauth && http.bearer.is_none() {
             let manager = self.signing().manager(http).await.map_err(plain)?;
@@ -279,6 +276,12 @@ impl Opening<'_> {
     fn unopened(&self, era: Option<Era>, ending: &Ending, error: &ClientInitializeError) -> OpenFailure {
         if error.is_authorization_required() || error.auth_challenge().is_some() {
             return OpenFailure::SignIn(error.auth_challenge().map(str::to_owned));
+        }
+        if let Some(why) = unrenewed(error) {
+            return match &self.parts.owner {
+                Some(_) => OpenFailure::SignIn(None),
+                None => OpenFailure::Plain(self.signing().unrenewed(why)),
+            };
         }
         let name = &self.spec.name;
         if let Some(broken) = ending.why().filter(|broken| *broken != Broken::Ended) {

@@ -1,5 +1,7 @@
 //! What a server asks of this end: words of a model, a person's answer, the roots. Each only if the owner lets this server
-//! ask it, at a rate, and of the one who made the call that it belongs to.
+//! ask it, at a rate, of the one who made the call that it belongs to, and as the words of that server ([`shown`]).
+
+mod shown;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -221,6 +223,10 @@ impl Questions {
                 None,
             ));
         };
+        let params = shown::shown(&self.server, kind, params).map_err(|why| {
+            self.note(&format!("{method} was refused: {why}"));
+            ErrorData::invalid_params(format!("{method}: {why}"), None)
+        })?;
         let _open = call.asking.ask();
         let key = format!("mcp/{}/{key}", self.server);
         tokio::select! {

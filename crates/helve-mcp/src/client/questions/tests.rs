@@ -70,7 +70,7 @@ async fn what_is_allowed_reaches_the_caller_at_a_rate() {
     assert_eq!(roots, json!({"roots": [{"uri": "file:///work%20space", "name": "workspace"}]}));
     let mut answered = 1;
     for n in 0..100 {
-        match questions.answer(&n.to_string(), QuestionKind::Sample, Value::Null, Some(&call)).await {
+        match questions.answer(&n.to_string(), QuestionKind::Sample, json!({}), Some(&call)).await {
             Ok(answer) => {
                 assert_eq!(answer, json!({"key": format!("mcp/s/{n}")}));
                 answered += 1;
@@ -140,9 +140,7 @@ async fn nobody_is_asked_any_longer_for_a_call_that_is_over() {
     let call = call(Some(Arc::new(Thinks)));
     let asking = Arc::clone(&call.asking);
     let asked =
-        tokio::spawn(
-            async move { questions.answer("1", QuestionKind::Form, Value::Null, Some(&call)).await },
-        );
+        tokio::spawn(async move { questions.answer("1", QuestionKind::Form, json!({}), Some(&call)).await });
     tokio::time::sleep(Duration::from_millis(20)).await;
     asking.end();
     let answer = tokio::time::timeout(Duration::from_secs(10), asked).await.unwrap().unwrap();

@@ -9,8 +9,10 @@
 //!            ├ connection      one connection: listing, calls with their questions
 //!            │   ├ listing             the pages of a list, bounded together
 //!            │   ├ process ─ frame     a process in the sandbox, one bounded line a message
-//!            │   │   └ inlet ─ straight    read by whoever waits; calls that need nothing of the loop
+//!            │   │   ├ inlet ─ straight    read by whoever waits; calls that need nothing of the loop
+//!            │   │   └ backlog             what the server has not read yet
 //!            │   ├ http ─ oauth        Streamable HTTP with bounded bodies; signing in
+//!            │   │   └ events              bounded, and not asked for again too soon
 //!            │   ├ sse                 the older HTTP with two addresses
 //!            │   ├ gate                floods held back, over any of them
 //!            │   └ face ─ questions    what the server may ask of this end
@@ -23,10 +25,12 @@
 //! Deliberately not here: what a server may do (policy), how its process is confined (sandbox), and every judgement of a
 //! call (pipeline). A call comes here with its permit given.
 
+mod backlog;
 mod cause;
 mod connection;
 mod content;
 mod definition;
+mod events;
 mod face;
 mod failure;
 mod fleet;

@@ -3,6 +3,7 @@
 
 use std::error::Error;
 
+use rmcp::model::ErrorData;
 use rmcp::service::ClientInitializeError;
 use rmcp::transport::auth::AuthError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
@@ -25,6 +26,15 @@ pub(super) fn unrenewed(error: &ClientInitializeError) -> Option<&str> {
             _ => None,
         },
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => unrenewed(fallback),
+        _ => None,
+    }
+}
+
+/// The error with which a server answered instead of opening a connection.
+pub(super) fn refusal(error: &ClientInitializeError) -> Option<&ErrorData> {
+    match error {
+        ClientInitializeError::JsonRpcError(error) => Some(error),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => refusal(fallback),
         _ => None,
     }
 }

@@ -5,12 +5,31 @@ use std::time::Duration;
 use helve_core::harmless::harmless;
 use helve_core::{ErrorKind, ToolError};
 use rmcp::ServiceError;
-use rmcp::model::ErrorData;
+use rmcp::model::{ErrorCode, ErrorData};
 
 use super::cause::Cause;
 
 /// How much of a server's own words an error carries.
 const WORDS: usize = 2_000;
+
+/// Codes of what this end answers in a server's place. A server that uses one of them says the same of itself.
+const TOO_LONG: ErrorCode = ErrorCode(-31_413);
+const UNREAD: ErrorCode = ErrorCode(-31_408);
+
+/// The answer to a request whose own answer is larger than this many bytes.
+pub(super) fn too_long(cap: usize) -> ErrorData {
+    ErrorData::new(TOO_LONG, format!("more than {cap} bytes"), None)
+}
+
+/// Whether an answer is that.
+pub(super) fn is_too_long(error: &ErrorData) -> bool {
+    error.code == TOO_LONG
+}
+
+/// The answer to a request that is not sent: this many bytes wait already.
+pub(super) fn unread(waiting: usize) -> ErrorData {
+    ErrorData::new(UNREAD, format!("{waiting} bytes wait for it"), None)
+}
 
 /// Why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +40,8 @@ pub(crate) enum Broken {
     Garbage(String),
     /// It asked or told too much at once.
     Flood,
+    /// It does not read what it is sent.
+    Unread,
     /// It closed its end.
     Ended,
 }
@@ -34,13 +55,17 @@ impl Broken {
             )
             .hint("Ask it for less at once."),
             Broken::Garbage(why) => ToolError::failed(format!(
-                "The MCP server '{server}' does not speak the protocol on its standard output; its connection was closed. {}",
+                "The MCP server '{server}' does not speak the protocol; its connection was closed. {}",
                 words(why)
             ))
-            .hint("A server must write nothing but messages to its standard output."),
+            .hint("A server must write nothing but messages to its standard output, or its stream of events."),
             Broken::Flood => ToolError::failed(format!(
                 "The MCP server '{server}' sent more messages than this end takes; its connection was closed."
             )),
+            Broken::Unread => ToolError::failed(format!(
+                "The MCP server '{server}' does not read what it is sent; its connection was closed."
+            ))
+            .hint(format!("`helve mcp logs {server}` shows what it said last.")),
             Broken::Ended => ToolError::failed(format!("The MCP server '{server}' closed its connection."))
                 .hint(format!("`helve mcp logs {server}` shows what it said last.")),
         }
@@ -66,6 +91,18 @@ pub(super) fn bounded(text: &str, most: usize) -> String {
 pub(crate) fn refused(server: &str, tool: &str, error: &ErrorData) -> ToolError {
     let code = error.code.0;
     let said = words(&error.message);
+    match error.code {
+        TOO_LONG => {
+            let message = format!("The MCP server '{server}' answered '{tool}' with a message of {said}.");
+            return ToolError::new(ErrorKind::TooLarge, message).hint("Ask it for less at once.");
+        }
+        UNREAD => {
+            let message = format!("The MCP server '{server}' does not read what it is sent: {said}.");
+            return ToolError::failed(message)
+                .hint("Call it again when it has gone on, or was started again.");
+        }
+        _ => {}
+    }
     let kind = match code {
         -32602 => ErrorKind::InvalidParams,
         _ => ErrorKind::ToolFailed,

@@ -5,8 +5,10 @@
 //! the request that it answers, so that nobody waits for it.
 
 use std::borrow::Cow;
+use std::io;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use rmcp::RoleClient;
 use rmcp::model::{
@@ -21,6 +23,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Mutex;
 
+use super::backlog::Backlog;
 use super::failure::Broken;
 use super::inlet::Inlet;
 use super::straight::{Straight, Waiting, Way};
@@ -368,6 +371,12 @@ impl Streams {
         Streams { inlet, write, straight }
     }
 
+    /// The same for a server that may read nothing for so long.
+    pub(crate) fn patient(mut self, patience: Duration) -> Streams {
+        self.straight.backlog = Arc::new(Backlog::new(patience));
+        self
+    }
+
     /// The straight way to the server.
     pub(crate) fn straight(&self) -> Straight {
         self.straight.clone()
@@ -381,25 +390,30 @@ impl Drop for Streams {
 }
 
 impl Transport<RoleClient> for Streams {
-    type Error = std::io::Error;
+    type Error = io::Error;
 
     fn send(
         &mut self,
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let write = Arc::clone(&self.write);
+        let (write, inlet) = (Arc::clone(&self.write), Arc::clone(&self.inlet));
+        let backlog = Arc::clone(&self.straight.backlog);
         async move {
             let mut line = serde_json::to_vec(&message)?;
             line.push(b'\n');
+            let _room = backlog.room(line.len()).map_err(|waiting| {
+                io::Error::other(format!("it does not read what it is sent: {waiting} bytes wait for it"))
+            })?;
             let mut write = write.lock().await;
-            let Some(write) = write.as_mut() else {
-                return Err(std::io::Error::new(
-                    std::io::ErrorKind::NotConnected,
-                    "the connection is closed",
-                ));
+            let Some(way) = write.as_mut() else {
+                return Err(io::Error::new(io::ErrorKind::NotConnected, "the connection is closed"));
             };
-            write.write_all(&line).await?;
-            write.flush().await
+            let written = backlog.put(way, &line).await;
+            if written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+                write.take();
+                inlet.end(Broken::Unread);
+            }
+            written
         }
     }
 

@@ -10,7 +10,6 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use futures::StreamExt;
-use futures::stream::BoxStream;
 use helve_core::servers::HttpServer;
 use helve_core::{ErrorKind, ToolError};
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -20,8 +19,11 @@ use rmcp::transport::streamable_http_client::{
     AuthRequiredError, HttpStatusError, InsufficientScopeError, SseError, StreamableHttpClient,
     StreamableHttpError, StreamableHttpPostResponse,
 };
-use sse_stream::{Sse, SseStream};
+use sse_stream::Sse;
 use url::{Host, Url};
+
+use super::events::{Events, Pace, events, is_too_long};
+use super::failure::too_long;
 
 const EVENTS: &str = "text/event-stream";
 const JSON: &str = "application/json";
@@ -37,6 +39,7 @@ const RESERVED: [&str; 6] =
 pub(crate) struct Http {
     client: reqwest::Client,
     cap: usize,
+    pace: Pace,
 }
 
 type Fault = StreamableHttpError<reqwest::Error>;
@@ -139,7 +142,7 @@ impl Http {
         let client = plain_client(server, is_this_machine(url), |builder| {
             builder.connect_timeout(connect).redirect(at_one_origin())
         })?;
-        Ok(Http { client, cap })
+        Ok(Http { client, cap, pace: Pace::default() })
     }
 
     /// The plain client, for what is no message.
@@ -147,17 +150,32 @@ impl Http {
         &self.client
     }
 
-    /// A body that is no larger than the cap.
-    pub(crate) async fn body(&self, mut response: reqwest::Response) -> Result<Vec<u8>, Fault> {
+    /// A body; none where it is larger than the cap.
+    async fn body(&self, mut response: reqwest::Response) -> Result<Option<Vec<u8>>, Fault> {
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await? {
             if body.len() + chunk.len() > self.cap {
-                let text = format!("a body of more than {} bytes", self.cap);
-                return Err(StreamableHttpError::UnexpectedServerResponse(Cow::Owned(text)));
+                return Ok(None);
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(body)
+        Ok(Some(body))
+    }
+
+    /// What a request is answered with in the server's place, whose answer is larger than the cap.
+    fn too_long(&self, message: &ClientJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
+        let JsonRpcMessage::Request(request) = message else { return None };
+        Some(ServerJsonRpcMessage::error(too_long(self.cap), Some(request.id.clone())))
+    }
+
+    /// The events that answer a message.
+    fn answers(&self, response: reqwest::Response, message: &ClientJsonRpcMessage) -> Events {
+        let too_long = self.too_long(message).and_then(|told| serde_json::to_string(&told).ok());
+        let told = move |event: Result<Sse, SseError>| match (event, &too_long) {
+            (Err(error), Some(told)) if is_too_long(&error) => Ok(Sse::default().data(told.clone())),
+            (event, _) => event,
+        };
+        events(response, self.cap).map(told).boxed()
     }
 
     async fn post(
@@ -197,18 +215,24 @@ impl Http {
             headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_owned();
         let given = headers.get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
         if !status.is_success() {
-            return self.failed(message, session.is_some(), response, kind.starts_with(JSON)).await;
+            return self.failed(message, session.is_some(), response, is_type(&kind, JSON)).await;
         }
         let wants_answer = matches!(message, JsonRpcMessage::Request(_));
-        if kind.starts_with(EVENTS) {
-            return Ok(StreamableHttpPostResponse::Sse(events(response, self.cap), given));
+        if is_type(&kind, EVENTS) {
+            return Ok(StreamableHttpPostResponse::Sse(self.answers(response, message), given));
         }
-        let body = self.body(response).await?;
+        let is_json = is_type(&kind, JSON);
+        let Some(body) = self.body(response).await? else {
+            let told = self.too_long(message).filter(|_| is_json);
+            return told
+                .map(|told| StreamableHttpPostResponse::Json(told, given))
+                .ok_or_else(|| unexpected(format!("a body of more than {} bytes", self.cap)));
+        };
         match serde_json::from_slice(&body) {
-            Ok(answer) if kind.starts_with(JSON) => Ok(StreamableHttpPostResponse::Json(answer, given)),
+            Ok(answer) if is_json => Ok(StreamableHttpPostResponse::Json(answer, given)),
             _ if !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
             Ok(_) => Err(StreamableHttpError::UnexpectedContentType(Some(kind))),
-            Err(error) if kind.starts_with(JSON) => Err(unexpected(format!("no JSON-RPC message: {error}"))),
+            Err(error) if is_json => Err(unexpected(format!("no JSON-RPC message: {error}"))),
             Err(_) => Err(StreamableHttpError::UnexpectedContentType(Some(kind))),
         }
     }
@@ -225,7 +249,7 @@ impl Http {
         let busy = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
         let after =
             response.headers().get(RETRY_AFTER).and_then(|after| after.to_str().ok()).map(str::to_owned);
-        let body = self.body(response).await.unwrap_or_default();
+        let body = self.body(response).await.ok().flatten().unwrap_or_default();
         let said = match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
             Ok(JsonRpcMessage::Error(error)) => Some(error),
             _ => None,
@@ -289,52 +313,13 @@ pub(crate) fn scope_of(challenge: &str) -> Option<String> {
     Some(scope.to_owned())
 }
 
+/// Whether a content type is of this media type.
+fn is_type(content_type: &str, media_type: &str) -> bool {
+    content_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(media_type)
+}
+
 fn unexpected(text: String) -> Fault {
     StreamableHttpError::UnexpectedServerResponse(Cow::Owned(text))
-}
-
-/// The events of a response, each no larger than the cap.
-pub(crate) fn events(response: reqwest::Response, cap: usize) -> BoxStream<'static, Result<Sse, SseError>> {
-    let mut limit = EventLimit::new(cap);
-    let bytes = response.bytes_stream().map(move |chunk| {
-        let chunk = chunk.map_err(std::io::Error::other)?;
-        if limit.passes(&chunk) {
-            Ok(chunk)
-        } else {
-            Err(std::io::Error::other(format!("an event of more than {cap} bytes")))
-        }
-    });
-    SseStream::from_bytes_stream(bytes).boxed()
-}
-
-/// Counts the bytes of an event: up to an empty line.
-struct EventLimit {
-    cap: usize,
-    seen: usize,
-    at_line_start: bool,
-}
-
-impl EventLimit {
-    fn new(cap: usize) -> EventLimit {
-        EventLimit { cap, seen: 0, at_line_start: true }
-    }
-
-    fn passes(&mut self, chunk: &[u8]) -> bool {
-        for byte in chunk {
-            self.seen += 1;
-            match byte {
-                b'\n' if self.at_line_start => self.seen = 0,
-                b'\n' => self.at_line_start = true,
-                // A carriage return alone also ends a line; counting on over it only makes the bound stricter.
-                b'\r' => {}
-                _ => self.at_line_start = false,
-            }
-            if self.seen > self.cap {
-                return false;
-            }
-        }
-        true
-    }
 }
 
 impl StreamableHttpClient for Http {
@@ -368,8 +353,9 @@ impl StreamableHttpClient for Http {
         last_event_id: Option<String>,
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Fault> {
-        self.client
+    ) -> Result<Events, Fault> {
+        let events = self
+            .client
             .get_stream_with_max_sse_event_size(
                 uri,
                 session_id,
@@ -378,7 +364,8 @@ impl StreamableHttpClient for Http {
                 custom_headers,
                 self.cap,
             )
-            .await
+            .await?;
+        Ok(self.pace.hold(events))
     }
 }
 
@@ -426,13 +413,13 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_bounded_and_many_are_not() {
-        let mut limit = EventLimit::new(16);
-        for _ in 0..100 {
-            assert!(limit.passes(b"data: a\r\n\r\n"));
+    fn a_media_type_is_compared_as_a_whole() {
+        for same in ["application/json", "application/json; charset=utf-8", "Application/JSON ;x=y"] {
+            assert!(is_type(same, JSON), "{same}");
         }
-        assert!(limit.passes(b"data: 12345"));
-        assert!(!limit.passes(b"6789012"));
+        for other in ["application/json-evil", "application/jsonp", "text/html; application/json", ""] {
+            assert!(!is_type(other, JSON), "{other}");
+        }
     }
 
     #[test]

@@ -265,6 +265,17 @@ impl Inlet {
         self.readers.leave(number, may_be_more);
     }
 
+    /// Nothing more is taken from the server, for this reason: the loop hears that, and whoever waits.
+    pub(super) fn end(&self, broken: Broken) {
+        {
+            let mut reading = lock(&self.reading);
+            reading.is_over = true;
+            reading.ending.because(broken);
+        }
+        self.waiting.end();
+        self.readers.wake_loop();
+    }
+
     /// Nobody reads any more, and whoever waits hears that.
     pub(super) fn close(&self) {
         let mut reading = lock(&self.reading);

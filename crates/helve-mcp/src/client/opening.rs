@@ -10,15 +10,17 @@ use helve_core::servers::{HttpServer, StdioServer, Transport as Where};
 use helve_core::{ErrorKind, ServerSpec, ToolError};
 use rmcp::model::{Implementation, ProtocolVersion, SubscriptionFilter};
 use rmcp::service::{ClientInitializeError, Peer};
+use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{AuthClient, StreamableHttpClientTransport, Transport};
 use rmcp::{ClientLifecycleMode, ClientServiceExt, RoleClient};
 use serde_json::{Value, json};
 
-use super::cause::{Cause, unrenewed};
+use super::cause::{Cause, refusal, unrenewed};
 use super::connection::Connection;
+use super::events::LAST_PAUSE;
 use super::face::{Face, News};
-use super::failure::{Broken, timed_out, unreachable, words};
+use super::failure::{Broken, is_too_long, refused, timed_out, unreachable, words};
 use super::fleet::FleetParts;
 use super::frame::{Ending, Streams};
 use super::gate::Gate;
@@ -138,7 +140,8 @@ impl Opening<'_> {
         let (process, read, write) =
             process::start(launched, name, stdio, Arc::clone(&self.parts.log)).map_err(OpenFailure::Plain)?;
         let ending = Ending::default();
-        let streams = Streams::new(read, write, self.parts.limits.frame_bytes, ending.clone());
+        let streams = Streams::new(read, write, self.parts.limits.frame_bytes, ending.clone())
+            .patient(self.spec.call_timeout);
         let straight = streams.straight();
         let failure = match self.negotiate(streams, era, ending, None).await {
             Ok(connection) => {
@@ -185,6 +188,9 @@ impl Opening<'_> {
         config.auth_header.clone_from(&http.bearer);
         config.max_sse_event_size = cap;
         config.max_concurrent_requests = 64;
+        let mut retries = ExponentialBackoff::default();
+        retries.max_delay = Some(LAST_PAUSE);
+        config.retry_config = Arc::new(retries);
         let client = Http::new(name, &url, cap, self.spec.start_timeout).map_err(plain)?;
         let ending = Ending::default();
         if http.oauth && http.bearer.is_none() {
@@ -286,6 +292,9 @@ impl Opening<'_> {
         let name = &self.spec.name;
         if let Some(broken) = ending.why().filter(|broken| *broken != Broken::Ended) {
             return OpenFailure::Plain(broken.error(name));
+        }
+        if let Some(error) = refusal(error).filter(|error| is_too_long(error)) {
+            return OpenFailure::Plain(refused(name, "the first question", error));
         }
         let cause = Cause::of_opening(error);
         let told = match &self.spec.transport {

@@ -4,26 +4,28 @@
 use std::collections::HashMap;
 
 use futures::StreamExt;
-use futures::stream::BoxStream;
 use helve_core::ToolError;
 use http::header::ACCEPT;
 use http::{HeaderName, HeaderValue};
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
-use rmcp::transport::streamable_http_client::SseError;
-use sse_stream::Sse;
 use url::Url;
 
 use super::cause::Cause;
+use super::events::{Events, events, is_too_long};
 use super::failure::{Broken, chain, unreachable, words};
-use super::frame::{Ending, Said, read};
-use super::http::{Http, events};
+use super::frame::{EMPTY_LINES, Ending, NO_MESSAGES, Said, read};
+use super::http::Http;
 
 /// A connection.
 pub(crate) struct TwoAddresses {
     http: Http,
-    events: BoxStream<'static, Result<Sse, SseError>>,
+    events: Events,
+    cap: usize,
+    /// Events since the last message that were none, and empty ones.
+    garbage: u32,
+    empty: u32,
     post_to: Url,
     headers: HashMap<HeaderName, HeaderValue>,
     bearer: Option<String>,
@@ -73,7 +75,40 @@ pub(crate) async fn open(
     if post_to.origin() != url.origin() {
         return Err(failed("its second address is of another origin".to_owned()));
     }
-    Ok(TwoAddresses { http, events, post_to, headers, bearer, ending })
+    Ok(TwoAddresses { http, events, cap, garbage: 0, empty: 0, post_to, headers, bearer, ending })
+}
+
+impl TwoAddresses {
+    /// The next message; else why there is none.
+    async fn next(&mut self) -> Result<ServerJsonRpcMessage, Broken> {
+        loop {
+            let event = match self.events.next().await {
+                Some(Ok(event)) => event,
+                Some(Err(error)) if is_too_long(&error) => return Err(Broken::FrameTooLong(self.cap)),
+                Some(Err(_)) | None => return Err(Broken::Ended),
+            };
+            let is_message = event.event.as_deref().is_none_or(|kind| kind == "message");
+            let data = event.data.filter(|_| is_message).unwrap_or_default();
+            match read(data.as_bytes()) {
+                Said::Message(message) => {
+                    (self.garbage, self.empty) = (0, 0);
+                    return Ok(*message);
+                }
+                Said::Nothing => {
+                    self.empty += 1;
+                    if self.empty > EMPTY_LINES {
+                        return Err(Broken::Garbage("empty events and nothing else".to_owned()));
+                    }
+                }
+                Said::Garbage(why) => {
+                    self.garbage += 1;
+                    if self.garbage > NO_MESSAGES {
+                        return Err(Broken::Garbage(why));
+                    }
+                }
+            }
+        }
+    }
 }
 
 impl Transport<RoleClient> for TwoAddresses {
@@ -100,19 +135,11 @@ impl Transport<RoleClient> for TwoAddresses {
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
-        loop {
-            let event = match self.events.next().await {
-                Some(Ok(event)) => event,
-                Some(Err(_)) | None => {
-                    self.ending.because(Broken::Ended);
-                    return None;
-                }
-            };
-            let is_message = event.event.as_deref().is_none_or(|kind| kind == "message");
-            if let Some(data) = event.data.filter(|_| is_message)
-                && let Said::Message(message) = read(data.as_bytes())
-            {
-                return Some(*message);
+        match self.next().await {
+            Ok(message) => Some(message),
+            Err(broken) => {
+                self.ending.because(broken);
+                None
             }
         }
     }

@@ -5,6 +5,7 @@
 //! requests begin where those of the loop never come to. Everything else about a call (its progress, the server's questions,
 //! taking it back) is the loop's, as ever.
 
+use std::io::ErrorKind;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,12 +15,14 @@ use helve_core::ServerCall;
 use helve_core::json_text::{write_string, write_u64};
 use rmcp::ServiceError;
 use rmcp::model::{
-    JsonRpcMessage, NumberOrString, ProgressToken, RequestId, ServerJsonRpcMessage, ServerResult,
+    ErrorData, JsonRpcMessage, NumberOrString, ProgressToken, RequestId, ServerJsonRpcMessage, ServerResult,
 };
-use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::io::AsyncWrite;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use super::backlog::Backlog;
+use super::failure::{Broken, unread};
 use super::inlet::Inlet;
 
 /// The first number. The loop counts from nothing, and has little else to ask than to list; some servers take 32 bits.
@@ -32,7 +35,8 @@ const USUAL_LINE: usize = 256;
 const TURNS: usize = 2;
 
 /// The way to a server's standard input, which the loop writes to as well; none once it is closed.
-pub(crate) type Way = Arc<tokio::sync::Mutex<Option<Box<dyn AsyncWrite + Send + Unpin>>>>;
+pub(crate) type Way = Arc<tokio::sync::Mutex<OpenWay>>;
+pub(crate) type OpenWay = Option<Box<dyn AsyncWrite + Send + Unpin>>;
 
 /// What an answer is.
 pub(crate) type Answered = Result<ServerResult, ServiceError>;
@@ -47,6 +51,7 @@ pub(crate) struct Straight {
     waiting: Arc<Waiting>,
     inlet: Arc<Inlet>,
     next: Arc<AtomicI64>,
+    pub(super) backlog: Arc<Backlog>,
 }
 
 /// The calls that wait for their answers.
@@ -86,7 +91,7 @@ pub(crate) struct Asked {
 
 impl Straight {
     pub(super) fn new(way: Way, inlet: Arc<Inlet>, waiting: Arc<Waiting>) -> Straight {
-        Straight { way, waiting, inlet, next: Arc::new(AtomicI64::new(FIRST)) }
+        Straight { way, waiting, inlet, next: Arc::new(AtomicI64::new(FIRST)), backlog: Arc::default() }
     }
 
     /// Sends a call. `begin` hears under which number and token before anything can come back.
@@ -123,24 +128,44 @@ impl Straight {
                 return;
             }
         }
-        let (way, waiting) = (Arc::clone(&self.way), Arc::clone(&self.waiting));
+        let room = match self.backlog.room(line.len()) {
+            Ok(room) => Some(room),
+            // What was begun is written to its end.
+            Err(_) if from > 0 => None,
+            Err(waiting) => return self.waiting.refuse(number, unread(waiting)),
+        };
+        let straight = self.clone();
         let mut writing = Box::pin(async move {
             let mut way = match held {
                 Some(way) => way,
-                None => way.lock_owned().await,
+                None => Arc::clone(&straight.way).lock_owned().await,
             };
-            let rest = line.get(from..).unwrap_or_default();
-            let written = match way.as_mut() {
-                Some(way) => way.write_all(rest).await.is_ok() && way.flush().await.is_ok(),
-                None => false,
-            };
-            if !written {
-                // Nobody will answer.
-                waiting.forget(number);
-            }
+            straight.write_rest(number, &mut way, &line, from).await;
+            drop(room);
         });
         if writing.as_mut().poll(&mut poller).is_pending() {
             tokio::spawn(writing);
+        }
+    }
+
+    /// Writes a line from there on, unless nothing of it was written and nobody waits for its answer any more.
+    async fn write_rest(&self, number: i64, way: &mut OpenWay, line: &[u8], from: usize) {
+        if from == 0 && !self.waiting.has(number) {
+            return;
+        }
+        let rest = line.get(from..).unwrap_or_default();
+        let written = match way {
+            Some(way) => self.backlog.put(way, rest).await,
+            None => Err(ErrorKind::NotConnected.into()),
+        };
+        match written {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::TimedOut => {
+                way.take();
+                self.inlet.end(Broken::Unread);
+            }
+            // Nobody will answer.
+            Err(_) => self.waiting.forget(number),
         }
     }
 }
@@ -185,6 +210,19 @@ impl Waiting {
     /// Whether nobody waits.
     pub(super) fn is_idle(&self) -> bool {
         self.calls().by_number.is_empty()
+    }
+
+    /// Whether somebody waits for this one.
+    fn has(&self, number: i64) -> bool {
+        self.calls().by_number.iter().any(|(own, _)| *own == number)
+    }
+
+    /// Answers a call in the server's place.
+    fn refuse(&self, number: i64, error: ErrorData) {
+        if let Some(waits) = self.take(number) {
+            let answer = ServerJsonRpcMessage::error(error, Some(RequestId::Number(number)));
+            let _ = waits.send(Box::new(answer));
+        }
     }
 
     fn forget(&self, number: i64) {
@@ -315,8 +353,10 @@ mod tests {
     use super::*;
     use helve_core::{CallId, Progress};
     use pretty_assertions::assert_eq;
+    use rmcp::transport::Transport as _;
     use serde_json::{Value, json};
-    use tokio::io::{AsyncBufReadExt as _, BufReader};
+    use std::time::Duration;
+    use tokio::io::{AsyncBufReadExt as _, BufReader, DuplexStream};
 
     #[test]
     fn a_request_is_what_the_protocol_has() {
@@ -355,5 +395,72 @@ mod tests {
             let said: Value = serde_json::from_str(&line).unwrap();
             assert_eq!(said["params"]["arguments"]["number"], number);
         }
+    }
+    /// A server that says and reads nothing, and how its connection ends.
+    fn deaf(patience: Duration) -> ([DuplexStream; 2], Streams, Ending) {
+        let ((server, to), (says, ours)) = (tokio::io::duplex(7), tokio::io::duplex(64));
+        let ending = Ending::default();
+        let streams = Streams::new(ours, to, 1 << 20, ending.clone()).patient(patience);
+        ([server, says], streams, ending)
+    }
+
+    /// A call that has so many bytes.
+    fn ask(streams: &Streams, name: &str, bytes: usize) -> Asked {
+        streams.straight().send(&call("s", name, json!({"text": "x".repeat(bytes)})), |_, _| ()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_waits_for_a_server_that_does_not_read_is_bounded() {
+        let (_server, streams, _) = deaf(Duration::from_secs(600));
+        let mut asked: Vec<Asked> = (0..20).map(|_| ask(&streams, "t", 1 << 20)).collect();
+        let mut poller = Context::from_waker(Waker::noop());
+        let refused = asked.iter_mut().filter_map(|asked| match asked.poll_answer(&mut poller) {
+            Poll::Ready(answer) => Some(answer),
+            Poll::Pending => None,
+        });
+        let refused: Vec<Answered> = refused.collect();
+        assert_eq!(refused.len(), 13);
+        for answer in refused {
+            let Err(ServiceError::McpError(error)) = answer else { panic!("{answer:?}") };
+            assert!(error.message.contains("bytes wait"), "{error:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_that_was_given_up_before_it_was_sent_is_not_sent() {
+        let ([server, _says], streams, _) = deaf(Duration::from_secs(600));
+        let _first = ask(&streams, "first", 100);
+        drop(ask(&streams, "given up", 100));
+        let _last = ask(&streams, "last", 100);
+        let mut lines = BufReader::new(server).lines();
+        for name in ["first", "last"] {
+            let line = lines.next_line().await.unwrap().unwrap();
+            let said: Value = serde_json::from_str(&line).unwrap();
+            assert_eq!(said["params"]["name"], name);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_reads_nothing_for_too_long_is_given_up() {
+        let (_server, mut streams, ending) = deaf(Duration::from_secs(5));
+        let (mut first, mut second) = (ask(&streams, "t", 100), ask(&streams, "t", 100));
+        let all = async { tokio::join!(first.answer(), second.answer(), streams.receive()) };
+        let (first, second, end) = tokio::time::timeout(Duration::from_secs(60), all).await.unwrap();
+        assert!(matches!(first, Err(ServiceError::TransportClosed)), "{first:?}");
+        assert!(matches!(second, Err(ServiceError::TransportClosed)), "{second:?}");
+        assert!(end.is_none());
+        assert_eq!(ending.why(), Some(Broken::Unread));
+        assert!(streams.straight().send(&call("s", "t", json!({})), |_, _| ()).is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn so_is_one_to_which_the_loop_writes() {
+        let (_server, mut streams, ending) = deaf(Duration::from_secs(5));
+        let note = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        let sent = streams.send(serde_json::from_value(note).unwrap());
+        let sent = tokio::time::timeout(Duration::from_secs(60), sent).await.unwrap();
+        assert!(sent.is_err());
+        assert!(streams.receive().await.is_none());
+        assert_eq!(ending.why(), Some(Broken::Unread));
     }
 }

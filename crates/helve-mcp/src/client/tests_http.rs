@@ -148,11 +148,100 @@ async fn a_body_without_end_is_given_up_at_the_cap() {
         });
         let from = Instant::now();
         let error = fleet(url, false).look("s").await.unwrap_err();
-        assert!(matches!(error.kind, ErrorKind::ToolFailed | ErrorKind::Timeout), "{error}");
+        assert_eq!(error.kind, ErrorKind::TooLarge, "{error}");
         assert!(from.elapsed() < Duration::from_secs(15), "{kind}");
         // Some attempts, each of which reads its megabyte and what the machine holds on the way.
         assert!(sent.load(Ordering::Relaxed) < 64 << 20, "{kind}: {sent:?}");
     }
+}
+
+/// What a server does with the one call that is made.
+#[derive(Clone, Copy)]
+enum Odd {
+    EndlessEvent,
+    EndlessBody,
+    Garbage,
+}
+
+/// A server in either HTTP that answers everything but calls; gives what a call comes to.
+async fn odd(how: Odd, sse: bool) -> helve_core::ToolError {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let (send, events) = mpsc::channel::<Option<Value>>(8);
+    let events = Arc::new(Mutex::new(events));
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let (send, events) = (send.clone(), Arc::clone(&events));
+            tokio::spawn(async move {
+                while let Some((line, body)) = request(&mut stream).await {
+                    if line.starts_with("get") && sse {
+                        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nevent: endpoint\ndata: /post\n\n";
+                        stream.write_all(head.as_bytes()).await.unwrap();
+                        let mut events = events.lock().await;
+                        while let Some(Some(message)) = events.recv().await {
+                            stream.write_all(format!("data: {message}\n\n").as_bytes()).await.unwrap();
+                        }
+                        return pour(&mut stream, how).await;
+                    }
+                    let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+                    let is_call = message["method"] == "tools/call";
+                    let answer = answer(&message).filter(|_| !is_call);
+                    if sse {
+                        if answer.is_some() || is_call {
+                            let _ = send.send(answer).await;
+                        }
+                        let head = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n";
+                        stream.write_all(head).await.unwrap();
+                    } else if is_call {
+                        let kind = match how {
+                            Odd::EndlessBody => "application/json",
+                            Odd::EndlessEvent | Odd::Garbage => "text/event-stream",
+                        };
+                        let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n\r\n");
+                        stream.write_all(head.as_bytes()).await.unwrap();
+                        return pour(&mut stream, how).await;
+                    } else {
+                        let body = answer.map(|answer| answer.to_string()).unwrap_or_default();
+                        let status = match (body.is_empty(), message["method"].as_str()) {
+                            (false, _) => "200 OK",
+                            (true, Some("notifications/initialized")) => "202 Accepted",
+                            (true, _) => "405 Method Not Allowed",
+                        };
+                        let length = body.len();
+                        let head = format!(
+                            "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+                        );
+                        stream.write_all(head.as_bytes()).await.unwrap();
+                    }
+                }
+            });
+        }
+    });
+    fleet(url, sse).call(call("s", "echo", json!({}))).await.unwrap_err()
+}
+
+async fn pour(stream: &mut TcpStream, how: Odd) {
+    let (first, more) = match how {
+        Odd::EndlessEvent => ("data: ", "x".repeat(1 << 16)),
+        Odd::EndlessBody => ("", " ".repeat(1 << 16)),
+        Odd::Garbage => ("", "data: garbage\n\n".repeat(100)),
+    };
+    let _ = stream.write_all(first.as_bytes()).await;
+    while stream.write_all(more.as_bytes()).await.is_ok() {}
+}
+
+#[tokio::test]
+async fn an_answer_without_end_is_told_as_too_large() {
+    for (how, sse) in [(Odd::EndlessEvent, true), (Odd::EndlessEvent, false), (Odd::EndlessBody, false)] {
+        let error = odd(how, sse).await;
+        assert_eq!(error.kind, ErrorKind::TooLarge, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn events_that_are_no_messages_end_the_older_http() {
+    let error = odd(Odd::Garbage, true).await;
+    assert!(error.message.contains("does not speak the protocol"), "{error}");
 }
 
 #[tokio::test]

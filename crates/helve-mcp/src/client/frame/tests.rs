@@ -82,7 +82,7 @@ async fn an_endless_line_holds_less_than_twice_the_cap() {
     let mut most = 0;
     loop {
         // Each look may be given up: what was read so far stays.
-        let look = tokio::time::timeout(std::time::Duration::from_micros(200), next(&mut lines)).await;
+        let look = tokio::time::timeout(Duration::from_micros(200), next(&mut lines)).await;
         let done = matches!(look, Ok(Err(Next::TooLong)));
         most = most.max(lines.held.capacity());
         if done {

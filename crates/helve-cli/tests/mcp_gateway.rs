@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use client::Client;
 use pretty_assertions::assert_eq;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use support::{Place, is_installed, json_lines, running_with, sandbox_works, unique_seconds, wait_for};
 
@@ -232,6 +233,21 @@ fn progress_comes_through_and_a_call_that_is_taken_back_ends_at_its_server() {
     client.notify("notifications/cancelled", json!({"requestId": id}));
     assert!(wait_for(Duration::from_secs(10), || logs().contains("was cancelled")), "{}", logs());
     assert_eq!(text(&client.call("mcp__one__echo", json!({"say": "next"}))), "one echo next");
+}
+
+#[test]
+fn a_signal_takes_calls_of_servers_back_and_their_results_come() {
+    let Some(place) = place("", "", "") else { return };
+    let mut client = open(&place, &[], json!({}));
+    let logs = || place.run(&["mcp", "logs", "one", "--json"]).stdout;
+    let id = client.send("tools/call", json!({"name": "mcp__one__wait", "arguments": {}}));
+    assert!(wait_for(Duration::from_secs(10), || logs().contains("waits")), "{}", logs());
+    client.tell(Signal::TERM);
+    assert_eq!(kind(&client.wait(id)["result"]), "cancelled");
+    assert_eq!(client.end(), Some(130));
+    let told = calls(&place);
+    let ends: Vec<_> = told.iter().map(|call| (&call["state"], &call["error_kind"])).collect();
+    assert_eq!(ends, [(&json!("done"), &json!("cancelled"))]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::support::Place;
@@ -185,6 +186,11 @@ impl Client {
     /// The number of the server's process.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Sends the server a signal.
+    pub(crate) fn tell(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.pid().cast_signed()).unwrap(), signal).unwrap();
     }
 
     /// Kills the server.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pretty_assertions::assert_eq;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::client::{Client, MODERN, modern_meta};
@@ -45,7 +45,7 @@ fn a_signal_takes_calls_back_and_their_results_come() {
         for is_modern in [false, true] {
             let place = Place::new();
             let (mut client, id) = with_a_call(&place, is_modern);
-            kill_process(Pid::from_raw(client.pid().cast_signed()).unwrap(), signal).unwrap();
+            client.tell(signal);
             let answer = client.wait(id);
             let kind = &answer["result"]["structuredContent"]["error"]["kind"];
             assert_eq!(kind, "cancelled", "{signal:?} {answer}");

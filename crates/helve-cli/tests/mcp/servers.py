@@ -421,6 +421,36 @@ def doubling(levels, keyword):
     return {"type": "object", "$defs": defs, "properties": {"say": {"$ref": "#/$defs/d0"}}}
 
 
+def doubling_dynamic(levels):
+    """The same by names that are looked up where they are used."""
+    twice = lambda n: [{"$dynamicRef": f"#n{n + 1}"}, {"$dynamicRef": f"#n{n + 1}"}]
+    defs = {f"d{n}": {"$dynamicAnchor": f"n{n}", "allOf": twice(n)} for n in range(levels)}
+    defs[f"d{levels}"] = {"$dynamicAnchor": f"n{levels}", "type": "object"}
+    return {"type": "object", "$defs": defs, "properties": {"say": {}}, "allOf": [{"$dynamicRef": "#n0"}]}
+
+
+def doubling_nested(levels):
+    """The same in a part with a base of its own, beside harmless definitions of the same names."""
+    inner = doubling(levels, "allOf")
+    inner = {"$id": "urn:x:y", "$defs": inner["$defs"], "allOf": [{"$ref": "#/$defs/d0"}]}
+    return {"type": "object", "$defs": {name: {} for name in inner["$defs"]}, "properties": {"say": inner}}
+
+
+def each_other(count):
+    """Definitions of which each refers to all others."""
+    others = lambda n: [{"$ref": f"#/$defs/d{other}"} for other in range(count) if other != n]
+    defs = {f"d{n}": {"allOf": others(n)} for n in range(count)}
+    return {"type": "object", "$defs": defs, "properties": {"say": {"$ref": "#/$defs/d0"}}}
+
+
+def left_over(levels):
+    """Parts of which each asks what the one in it has left over."""
+    schema = {"properties": {"say": {"type": "string"}}}
+    for _ in range(levels):
+        schema = {"allOf": [schema], "unevaluatedProperties": {"type": "string"}}
+    return {"type": "object", **schema}
+
+
 class Schemas(Plain):
     """One tool for each schema that a validator could choke on; `fine` is one that it could not."""
 
@@ -438,6 +468,10 @@ class Schemas(Plain):
             "doubling": doubling(40, "allOf"),
             "doubling_any": doubling(40, "anyOf"),
             "doubling_one": doubling(40, "oneOf"),
+            "doubling_dynamic": doubling_dynamic(40),
+            "doubling_nested": doubling_nested(40),
+            "each_other": each_other(8),
+            "left_over": left_over(28),
             "pattern": say({"type": "string", "pattern": "^(a+)+$"}),
             "pattern_back": say({"type": "string", "pattern": "^(a*)*(?=b)\\1c$"}),
             "pattern_long": say({"type": "string", "pattern": "(((x{1000}){1000}){1000})"}),

@@ -3,6 +3,7 @@
 //! ```text
 //! $HELVE_HOME/mcp/
 //!   tokens.json             tokens by their key, for the owner alone
+//!   .lock                   held while something of this directory is replaced; the same in that of a server
 //!   <server>/pins.jsonl     the definitions of its tools that count, one a line
 //!   <server>/log.jsonl      starts, ends, failures and standard error, the newest last; log.old.jsonl before it
 //! ```
@@ -20,7 +21,7 @@ mod tokens;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 
-use rustix::fs::OFlags;
+use rustix::fs::{FileType, OFlags};
 
 pub use log::{ServerEvent, ServerLogs};
 pub use pins::{NewPin, Pin, Pins};
@@ -30,6 +31,9 @@ use crate::files::{self, Lock};
 use crate::{Home, StoreError};
 
 const DIR: &str = "mcp";
+/// A name that no server can have. An older Helve has its lock under one that a server can have.
+const LOCK: &str = ".lock";
+const OLD_LOCK: &str = "lock";
 
 /// The directory of all servers; none where nothing was ever kept.
 fn find(home: &Home) -> io::Result<Option<OwnedFd>> {
@@ -39,14 +43,28 @@ fn find(home: &Home) -> io::Result<Option<OwnedFd>> {
 /// The directory of one server; none where nothing was ever kept of it.
 fn find_server(home: &Home, server: &str) -> io::Result<Option<OwnedFd>> {
     match find(home)? {
-        Some(all) => files::open_dir(all, server),
+        Some(all) => {
+            clear(&all, server)?;
+            files::open_dir(all, server)
+        }
         None => Ok(None),
     }
 }
 
 /// The directory of one server, made where it is missing.
 fn make_server(home: &Home, server: &str) -> io::Result<OwnedFd> {
-    files::make_dir(files::make_dir(home.dir(), DIR)?, server)
+    let all = files::make_dir(home.dir(), DIR)?;
+    clear(&all, server)?;
+    files::make_dir(all, server)
+}
+
+/// Takes the lock of an older Helve out of a server's way.
+fn clear(all: &OwnedFd, server: &str) -> io::Result<()> {
+    let is_file = |stat: rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode).is_file();
+    if server == OLD_LOCK && files::stat(all, server)?.is_some_and(is_file) {
+        files::remove_file(all, server)?;
+    }
+    Ok(())
 }
 
 /// A server's name is the name of its directory.
@@ -82,7 +100,6 @@ fn replace(dir: &OwnedFd, name: &str, bytes: &[u8]) -> io::Result<()> {
 
 /// Does `work` while nobody else changes what is in `dir`.
 fn alone<T>(dir: &OwnedFd, work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
-    const LOCK: &str = "lock";
     let failed = |error| StoreError::io("cannot lock what is kept of MCP servers", LOCK, error);
     // A file of its own, because the lock of a file that is replaced would guard nothing.
     let lock = files::open_or_make(dir, LOCK, OFlags::RDWR).map_err(failed)?;

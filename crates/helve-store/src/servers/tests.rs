@@ -57,6 +57,23 @@ fn pins_are_added_replaced_and_taken_back() {
     assert_eq!(mode(&dir.path().join("home/mcp/empty/pins.jsonl")), 0o600);
 }
 
+#[test]
+fn a_server_may_have_any_name() {
+    let (dir, home) = place();
+    let (pins, tokens) = (Pins::new(&home), Tokens::new(&home));
+    // As an older Helve leaves it.
+    std::fs::create_dir(dir.path().join("home/mcp")).unwrap();
+    std::fs::write(dir.path().join("home/mcp/lock"), "").unwrap();
+    assert_eq!(pins.of("lock").unwrap(), None);
+    for server in ["lock", "scratch", "tokens", "log", "pins"] {
+        tokens.set(server, "a token").unwrap();
+        pins.pin(server, vec![new("read", "h1")]).unwrap();
+        assert_eq!(hashes(&pins, server), Some(vec![pair("read", "h1")]));
+        assert_eq!(tokens.get(server).unwrap().as_deref(), Some("a token"));
+    }
+    assert_eq!(pins.servers().unwrap(), ["lock", "log", "pins", "scratch", "tokens"]);
+}
+
 /// Taken for "never seen", a damaged file would let every changed definition through.
 #[test]
 fn pins_that_cannot_be_read_are_an_error_until_they_are_forgotten() {

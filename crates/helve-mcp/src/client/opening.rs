@@ -36,6 +36,9 @@ use super::sse;
 const PATIENCE_PART: u32 = 3;
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How much longer than for a call's answer it is waited for a server to read: the call is told first that its time is up.
+const LONGER: Duration = Duration::from_secs(1);
+
 /// Why a connection could not be opened.
 enum OpenFailure {
     Plain(ToolError),
@@ -141,7 +144,7 @@ impl Opening<'_> {
             process::start(launched, name, stdio, Arc::clone(&self.parts.log)).map_err(OpenFailure::Plain)?;
         let ending = Ending::default();
         let streams = Streams::new(read, write, self.parts.limits.frame_bytes, ending.clone())
-            .patient(self.spec.call_timeout);
+            .patient(self.spec.call_timeout + LONGER);
         let straight = streams.straight();
         let failure = match self.negotiate(streams, era, ending, None).await {
             Ok(connection) => {

@@ -14,6 +14,8 @@ use rmcp::transport::streamable_http_client::SseError;
 use sse_stream::{Sse, SseStream};
 use tokio::time::Instant;
 
+use super::frame::{VALUES, holds_too_much};
+
 /// The shortest time from the beginning of a stream to the next. It doubles with each stream that brings nothing, up to the
 /// last.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -31,6 +33,8 @@ enum Fault {
     Source(reqwest::Error),
     #[error("an event of more than {0} bytes")]
     TooLong(usize),
+    #[error("an event of more than {0} values")]
+    TooMany(usize),
 }
 
 /// The events of a response, each no larger than the cap.
@@ -40,13 +44,19 @@ pub(crate) fn events(response: reqwest::Response, cap: usize) -> Events {
         let chunk = chunk.map_err(Fault::Source)?;
         if limit.passes(&chunk) { Ok(chunk) } else { Err(Fault::TooLong(cap)) }
     });
-    SseStream::from_bytes_stream(bytes).boxed()
+    let counted = |event: Result<Sse, SseError>| match event {
+        Ok(event) if event.data.as_ref().is_some_and(|data| holds_too_much(data.as_bytes())) => {
+            Err(SseError::Body(Box::new(Fault::TooMany(VALUES))))
+        }
+        event => event,
+    };
+    SseStream::from_bytes_stream(bytes).map(counted).boxed()
 }
 
-/// Whether events ended at the cap.
+/// Whether events ended at the cap, or at one that holds too much.
 pub(crate) fn is_too_long(error: &SseError) -> bool {
     match error {
-        SseError::Body(fault) => matches!(fault.downcast_ref(), Some(Fault::TooLong(_))),
+        SseError::Body(fault) => matches!(fault.downcast_ref(), Some(Fault::TooLong(_) | Fault::TooMany(_))),
         _ => false,
     }
 }

@@ -42,7 +42,7 @@ pub(crate) const EMPTY_LINES: u32 = 65_536;
 /// A longer line is looked over before it is read: made into values, it may take many times its bytes.
 const LONG: usize = 256 << 10;
 /// So many values may it hold.
-const VALUES: usize = 500_000;
+pub(super) const VALUES: usize = 500_000;
 
 /// Splits a stream into lines.
 pub(crate) struct Lines<R> {
@@ -146,6 +146,11 @@ pub(crate) enum Said {
     Garbage(String),
 }
 
+/// Whether a text is one that would take far more room when it is read.
+pub(super) fn holds_too_much(text: &[u8]) -> bool {
+    text.len() > LONG && holds_more_than(VALUES, text)
+}
+
 /// Reads one line. Bytes that are no UTF-8 are replaced: a text in another encoding is better than no answer.
 pub(crate) fn read(line: &[u8]) -> Said {
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
@@ -153,7 +158,7 @@ pub(crate) fn read(line: &[u8]) -> Said {
         return Said::Nothing;
     }
     let text = std::str::from_utf8(line).map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed);
-    if text.len() > LONG && holds_more_than(VALUES, text.as_bytes()) {
+    if holds_too_much(text.as_bytes()) {
         return refused(&text, format!("it holds more than {VALUES} values"));
     }
     if let Some(answer) = of_a_call(&text) {

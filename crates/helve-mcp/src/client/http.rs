@@ -24,6 +24,7 @@ use url::{Host, Url};
 
 use super::events::{Events, Pace, events, is_too_long};
 use super::failure::too_long;
+use super::frame::{VALUES, holds_too_much};
 
 const EVENTS: &str = "text/event-stream";
 const JSON: &str = "application/json";
@@ -228,6 +229,9 @@ impl Http {
                 .map(|told| StreamableHttpPostResponse::Json(told, given))
                 .ok_or_else(|| unexpected(format!("a body of more than {} bytes", self.cap)));
         };
+        if holds_too_much(&body) {
+            return Err(unexpected(format!("a body of more than {VALUES} values")));
+        }
         match serde_json::from_slice(&body) {
             Ok(answer) if is_json => Ok(StreamableHttpPostResponse::Json(answer, given)),
             _ if !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
@@ -249,7 +253,8 @@ impl Http {
         let busy = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
         let after =
             response.headers().get(RETRY_AFTER).and_then(|after| after.to_str().ok()).map(str::to_owned);
-        let body = self.body(response).await.ok().flatten().unwrap_or_default();
+        let body = self.body(response).await.ok().flatten().filter(|body| !holds_too_much(body));
+        let body = body.unwrap_or_default();
         let said = match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
             Ok(JsonRpcMessage::Error(error)) => Some(error),
             _ => None,

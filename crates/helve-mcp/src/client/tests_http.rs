@@ -161,6 +161,10 @@ enum Odd {
     EndlessEvent,
     EndlessBody,
     Garbage,
+    /// An answer with very many values, in an event or as a body.
+    Values {
+        event: bool,
+    },
 }
 
 /// A server in either HTTP that answers everything but calls; gives what a call comes to.
@@ -194,8 +198,10 @@ async fn odd(how: Odd, sse: bool) -> helve_core::ToolError {
                         stream.write_all(head).await.unwrap();
                     } else if is_call {
                         let kind = match how {
-                            Odd::EndlessBody => "application/json",
-                            Odd::EndlessEvent | Odd::Garbage => "text/event-stream",
+                            Odd::EndlessBody | Odd::Values { event: false } => "application/json",
+                            Odd::EndlessEvent | Odd::Garbage | Odd::Values { event: true } => {
+                                "text/event-stream"
+                            }
                         };
                         let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n\r\n");
                         stream.write_all(head.as_bytes()).await.unwrap();
@@ -221,10 +227,19 @@ async fn odd(how: Odd, sse: bool) -> helve_core::ToolError {
 }
 
 async fn pour(stream: &mut TcpStream, how: Odd) {
+    if let Odd::Values { event } = how {
+        let (before, behind) = if event { ("data: ", "\n\n") } else { ("", "") };
+        let values = "0,".repeat(510_000);
+        let body = format!(
+            r#"{before}{{"jsonrpc":"2.0","id":1,"result":{{"content":[],"structuredContent":{{"a":[{values}0]}}}}}}{behind}"#
+        );
+        let _ = stream.write_all(body.as_bytes()).await;
+        return;
+    }
     let (first, more) = match how {
         Odd::EndlessEvent => ("data: ", "x".repeat(1 << 16)),
         Odd::EndlessBody => ("", " ".repeat(1 << 16)),
-        Odd::Garbage => ("", "data: garbage\n\n".repeat(100)),
+        Odd::Garbage | Odd::Values { .. } => ("", "data: garbage\n\n".repeat(100)),
     };
     let _ = stream.write_all(first.as_bytes()).await;
     while stream.write_all(more.as_bytes()).await.is_ok() {}
@@ -234,6 +249,17 @@ async fn pour(stream: &mut TcpStream, how: Odd) {
 async fn an_answer_without_end_is_told_as_too_large() {
     for (how, sse) in [(Odd::EndlessEvent, true), (Odd::EndlessEvent, false), (Odd::EndlessBody, false)] {
         let error = odd(how, sse).await;
+        assert_eq!(error.kind, ErrorKind::TooLarge, "{error}");
+    }
+}
+
+/// It would take many times its bytes.
+#[tokio::test]
+async fn an_answer_with_very_many_values_is_not_read() {
+    let error = odd(Odd::Values { event: false }, false).await;
+    assert!(error.message.contains("values"), "{error}");
+    for sse in [true, false] {
+        let error = odd(Odd::Values { event: true }, sse).await;
         assert_eq!(error.kind, ErrorKind::TooLarge, "{error}");
     }
 }

@@ -459,9 +459,9 @@ impl ServerHandler for Face {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        Err(unread::refusal(request))
+        Err(unread::refusal(request, is_stateless(&context)))
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {

@@ -9,10 +9,15 @@ use rmcp::model::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+/// Methods that the newer era has no more.
+const OF_SESSIONS: [&str; 5] =
+    ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
+
 /// Why a request is refused.
-pub(super) fn refusal(request: CustomRequest) -> ErrorData {
+pub(super) fn refusal(request: CustomRequest, is_stateless: bool) -> ErrorData {
     let CustomRequest { method, params, .. } = request;
     let why = match method.as_str() {
+        gone if is_stateless && OF_SESSIONS.contains(&gone) => return unknown(method),
         "tools/call" => why::<CallToolRequestParams>(params),
         "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list" => {
             why::<PaginatedRequestParams>(params)
@@ -24,9 +29,13 @@ pub(super) fn refusal(request: CustomRequest) -> ErrorData {
         "completion/complete" => why::<CompleteRequestParams>(params),
         "logging/setLevel" => why::<SetLevelRequestParams>(params),
         "initialize" | "ping" | "server/discover" | "subscriptions/listen" => "it takes others".to_owned(),
-        _ => return ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None),
+        _ => return unknown(method),
     };
     ErrorData::invalid_params(format!("The params of {method} cannot be read: {why}."), None)
+}
+
+fn unknown(method: String) -> ErrorData {
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None)
 }
 
 /// Why these are no such params.
@@ -44,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_method_that_there_is_is_not_called_unknown() {
-        let refused = |method: &str, params: Value| refusal(CustomRequest::new(method, Some(params)));
+        let refused = |method: &str, params: Value| refusal(CustomRequest::new(method, Some(params)), false);
         for (method, params, part) in [
             ("tools/call", json!({"name": 5}), "integer `5`"),
             ("tools/call", json!({}), "missing field `name`"),
@@ -57,11 +66,19 @@ mod tests {
             assert_eq!(error.code, ErrorCode::INVALID_PARAMS, "{method}: {error:?}");
             assert!(error.message.contains(part) && error.message.contains(method), "{error:?}");
         }
-        let none = refusal(CustomRequest::new("tools/call", None));
+        let none = refusal(CustomRequest::new("tools/call", None), false);
         assert!(
             none.code == ErrorCode::INVALID_PARAMS && none.message.contains("there are none"),
             "{none:?}"
         );
         assert_eq!(refused("no/such", json!({})).code, ErrorCode::METHOD_NOT_FOUND);
+        for method in OF_SESSIONS {
+            let code = |is_stateless| refusal(CustomRequest::new(method, None), is_stateless).code;
+            assert_eq!(
+                (code(true), code(false)),
+                (ErrorCode::METHOD_NOT_FOUND, ErrorCode::INVALID_PARAMS),
+                "{method}"
+            );
+        }
     }
 }

@@ -7,20 +7,7 @@ mod support;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
-use support::{Place, Ran, is_installed, sandbox_works};
-
-#[track_caller]
-fn good(place: &Place, args: &[&str]) -> Ran {
-    let ran = place.run(args);
-    assert_eq!(ran.code, 0, "{args:?}: {ran:?}");
-    ran
-}
-
-#[track_caller]
-fn json_of(place: &Place, args: &[&str]) -> Value {
-    let ran = good(place, args);
-    serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"))
-}
+use support::{Place, good, is_installed, json_of, sandbox_works};
 
 /// A server that says what it is told in a file beside it, and writes to standard error.
 const SERVER: &str = r#"

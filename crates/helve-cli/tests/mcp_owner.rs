@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
-use support::{Place, Ran};
+use support::{Place, good, json_of};
 
 const MINE: &str = "# mine\nparallel = false # why\n\n[limits]\nworkers = 2\n";
 
@@ -19,19 +19,6 @@ fn config(place: &Place) -> PathBuf {
 
 fn read(path: impl AsRef<Path>) -> String {
     std::fs::read_to_string(path).unwrap()
-}
-
-#[track_caller]
-fn good(place: &Place, args: &[&str]) -> Ran {
-    let ran = place.run(args);
-    assert_eq!(ran.code, 0, "{args:?}: {ran:?}");
-    ran
-}
-
-#[track_caller]
-fn json_of(place: &Place, args: &[&str]) -> Value {
-    let ran = good(place, args);
-    serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"))
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! ```text
 //! fleet ── slot                one server: started at its first use, again with back-off; its tools and their standing
 //!            ├ opening         negotiation of the era, signing in
+//!            │   └ failure ─ cause     what goes wrong, in words for the owner
 //!            ├ connection      one connection: listing, calls with their questions
 //!            │   ├ listing             the pages of a list, bounded together
 //!            │   ├ process ─ frame     a process in the sandbox, one bounded line a message

@@ -16,6 +16,7 @@
 //! | `stdio`, `http` | the two transports |
 //! | `streams` | what the first is made of: `input` and `output`, and calls that are answered `straight`, through the `door` |
 //! | `message` | reads everything else, and answers what cannot be read |
+//! | `unread` | requests that are none of the protocol's |
 //! | `awake` | whether who serves a stream looks again or sleeps |
 //! | `aside` | what a server logs and asks on behalf of a call that was sent |
 //! | `crowd` | many clients at one door |

@@ -34,15 +34,7 @@ impl Two {
 
     /// Sends a message and gives back the head of the answer, and the answer.
     fn post(&self, token: &str, more: &[(&str, &str)], message: &Value) -> (String, Value) {
-        let bearer = format!("Bearer {token}");
-        let mut headers = vec![
-            ("Host", "localhost"),
-            ("Authorization", bearer.as_str()),
-            ("Accept", "application/json, text/event-stream"),
-            ("Content-Type", "application/json"),
-        ];
-        headers.extend_from_slice(more);
-        let (status, head, body) = self.server.request("POST", &headers, &message.to_string());
+        let (status, head, body) = self.server.say("POST", token, more, &message.to_string());
         assert!((200..300).contains(&status), "{status} {body}");
         // The answer is the body, or the last event of it that says something.
         let said = |line: &str| {

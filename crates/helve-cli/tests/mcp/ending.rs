@@ -75,15 +75,7 @@ fn server(place: &Place) -> Server {
 
 /// Status, head and body of what a client with these headers besides the usual ones says.
 fn say(server: &Server, method: &str, more: &[(&str, &str)], body: &str) -> (u16, String, String) {
-    let bearer = format!("Bearer {}", server.token);
-    let mut headers = vec![
-        ("Host", "localhost"),
-        ("Authorization", bearer.as_str()),
-        ("Accept", "application/json, text/event-stream"),
-        ("Content-Type", "application/json"),
-    ];
-    headers.extend_from_slice(more);
-    server.request(method, &headers, body)
+    server.say(method, &server.token, more, body)
 }
 
 /// The name of a new session.

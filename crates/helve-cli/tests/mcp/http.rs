@@ -64,15 +64,9 @@ fn a_session_is_its_clients_own() {
     std::fs::write(&file, both).unwrap();
     let server = Server::start(&place);
     let post = |token: &str, session: Option<&str>, message: Value| {
-        let bearer = format!("Bearer {token}");
-        let mut headers = vec![
-            ("Host", "localhost"),
-            ("Authorization", bearer.as_str()),
-            ("Accept", "application/json, text/event-stream"),
-            ("Content-Type", "application/json"),
-        ];
-        headers.extend(session.map(|session| ("Mcp-Session-Id", session)));
-        server.request("POST", &headers, &message.to_string())
+        let session: Vec<(&str, &str)> =
+            session.map(|session| ("Mcp-Session-Id", session)).into_iter().collect();
+        server.say("POST", token, &session, &message.to_string())
     };
     let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "tests", "version": "1"}}});

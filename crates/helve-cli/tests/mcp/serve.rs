@@ -61,25 +61,36 @@ impl Server {
         (status, head.to_lowercase(), body.to_owned())
     }
 
-    /// A call without a session, as a client of the newer era makes it.
-    pub(crate) fn call(&self, token: &str, more: &[(&str, &str)], message: &str) -> (u16, String) {
+    /// The same with the usual headers of a client that has this token, or others in their place, and more.
+    pub(crate) fn say(
+        &self,
+        method: &str,
+        token: &str,
+        more: &[(&str, &str)],
+        body: &str,
+    ) -> (u16, String, String) {
         let bearer = format!("Bearer {token}");
-        let mut headers = vec![
+        let usual = [
+            ("Host", "localhost"),
             ("Authorization", bearer.as_str()),
             ("Accept", "application/json, text/event-stream"),
             ("Content-Type", "application/json"),
-            ("MCP-Protocol-Version", MODERN),
-            ("Mcp-Method", "tools/call"),
-            ("Mcp-Name", "echo"),
         ];
+        let is_given = |name: &str| more.iter().any(|(given, _)| *given == name);
+        let mut headers: Vec<_> = usual.into_iter().filter(|(name, _)| !is_given(name)).collect();
         headers.extend_from_slice(more);
-        if !more.iter().any(|(name, _)| *name == "Host") {
-            headers.push(("Host", "localhost"));
-        }
+        self.request(method, &headers, body)
+    }
+
+    /// A call without a session, as a client of the newer era makes it.
+    pub(crate) fn call(&self, token: &str, more: &[(&str, &str)], message: &str) -> (u16, String) {
+        let mut headers =
+            vec![("MCP-Protocol-Version", MODERN), ("Mcp-Method", "tools/call"), ("Mcp-Name", "echo")];
+        headers.extend_from_slice(more);
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
             "name": "echo", "arguments": {"message": message}, "_meta": modern_meta(json!({})),
         }});
-        let (status, _, body) = self.request("POST", &headers, &body.to_string());
+        let (status, _, body) = self.say("POST", token, &headers, &body.to_string());
         (status, body)
     }
 

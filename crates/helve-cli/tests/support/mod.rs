@@ -40,6 +40,21 @@ pub(crate) struct Ran {
     pub(crate) stderr: String,
 }
 
+/// Runs `helve` with these arguments, which works.
+#[track_caller]
+pub(crate) fn good(place: &Place, args: &[&str]) -> Ran {
+    let ran = place.run(args);
+    assert_eq!(ran.code, 0, "{args:?}: {ran:?}");
+    ran
+}
+
+/// The same for a command that prints JSON.
+#[track_caller]
+pub(crate) fn json_of(place: &Place, args: &[&str]) -> Value {
+    let ran = good(place, args);
+    serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"))
+}
+
 /// The result of one call in the wire format, and the exit code.
 #[derive(Debug)]
 pub(crate) struct Answer {

@@ -13,6 +13,8 @@ use helve_core::{
     ShellBackend, ShellJob, ToolError,
 };
 use serde_json::{Value, json};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
 
 use super::{Fleet, FleetLimits, FleetParts, Launched, Pin, PinStore, ServerLog, TokenStore};
 
@@ -243,4 +245,27 @@ pub(super) fn call(server: &str, tool: &str, args: Value) -> ServerCall {
         cancel: Cancel::never(),
         peer: None,
     }
+}
+
+/// One request over HTTP: its head, and its body.
+pub(super) async fn heard(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
+    let mut read = Vec::new();
+    let head = loop {
+        if let Some(at) = read.windows(4).position(|end| end == b"\r\n\r\n") {
+            break at + 4;
+        }
+        if stream.read_buf(&mut read).await.ok()? == 0 {
+            return None;
+        }
+    };
+    let text = String::from_utf8_lossy(&read[..head]).into_owned();
+    let length = text.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
+    });
+    let end = head + length.unwrap_or(0);
+    while read.len() < end {
+        stream.read_buf(&mut read).await.ok()?;
+    }
+    Some((text, read[head..end].to_vec()))
 }

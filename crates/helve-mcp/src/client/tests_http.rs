@@ -8,32 +8,17 @@ use helve_core::servers::{HttpServer, Transport};
 use helve_core::{ErrorKind, ServerSpec, Servers};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, mpsc};
 
-use super::fake::{Memory, call, echo_tool, spec, text};
+use super::fake::{Memory, call, echo_tool, heard, spec, text};
 use super::{Era, Fleet, FleetLimits, FleetParts};
 
-/// One request: its line, and its body.
+/// One request: its line in small letters, and its body.
 async fn request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
-    let mut read = Vec::new();
-    let head = loop {
-        if let Some(at) = read.windows(4).position(|end| end == b"\r\n\r\n") {
-            break at + 4;
-        }
-        if stream.read_buf(&mut read).await.ok()? == 0 {
-            return None;
-        }
-    };
-    let text = String::from_utf8_lossy(&read[..head]).to_lowercase();
-    let length =
-        text.lines().find_map(|line| line.strip_prefix("content-length: ")?.trim().parse().ok()).unwrap_or(0);
-    while read.len() < head + length {
-        stream.read_buf(&mut read).await.ok()?;
-    }
-    let line = text.lines().next().unwrap_or_default().to_owned();
-    Some((line, read[head..head + length].to_vec()))
+    let (head, body) = heard(stream).await?;
+    Some((head.lines().next().unwrap_or_default().to_lowercase(), body))
 }
 
 fn answer(message: &Value) -> Option<Value> {

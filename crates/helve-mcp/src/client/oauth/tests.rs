@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use super::*;
-use crate::client::fake::{Memory, spec};
+use crate::client::fake::{Memory, heard, spec};
 use crate::client::{Fleet, FleetLimits, FleetParts};
 use helve_core::ServerSpec;
 use helve_core::servers::{OauthClient, Transport};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 
 /// Tokens in memory, and an owner who agrees to everything.
@@ -73,28 +73,14 @@ struct Site {
 }
 
 async fn came(stream: &mut TcpStream) -> Option<Came> {
-    let mut read = Vec::new();
-    let head = loop {
-        if let Some(at) = read.windows(4).position(|end| end == b"\r\n\r\n") {
-            break at + 4;
-        }
-        if stream.read_buf(&mut read).await.ok()? == 0 {
-            return None;
-        }
-    };
-    let text = String::from_utf8_lossy(&read[..head]).into_owned();
-    let header = |name: &str| {
-        let line = text.lines().find(|line| line.to_lowercase().starts_with(&format!("{name}: ")))?;
-        Some(line[name.len() + 2..].trim().to_owned())
-    };
-    let length: usize = header("content-length").map_or(0, |length| length.parse().unwrap());
-    while read.len() < head + length {
-        stream.read_buf(&mut read).await.ok()?;
-    }
-    let mut line = text.split([' ', '?']);
+    let (head, body) = heard(stream).await?;
+    let authorization = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("authorization").then(|| value.trim().to_owned())
+    });
+    let mut line = head.split([' ', '?']);
     let to = format!("{} {}", line.next().unwrap_or_default(), line.next().unwrap_or_default());
-    let body = String::from_utf8_lossy(&read[head..]).into_owned();
-    Some(Came { to, authorization: header("authorization"), body })
+    Some(Came { to, authorization, body: String::from_utf8_lossy(&body).into_owned() })
 }
 
 impl Site {

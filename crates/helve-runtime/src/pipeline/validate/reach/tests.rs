@@ -1,3 +1,5 @@
+//! Schemas that unfold, nest or turn in circles, and those that only look so; the judge's own steps are counted.
+
 use super::*;
 use pretty_assertions::assert_eq;
 use serde_json::json;

@@ -234,7 +234,7 @@ where
                 }
                 Some(Next::Line(at)) => match self.call(at.clone()) {
                     // What came after a call that runs by itself does not overtake it.
-                    Some((door, asked)) if self.calls.is_empty() && door.is_at_once(&asked) => {
+                    Some((door, asked)) if self.calls.is_empty() && self.is_at_once(&door, &asked) => {
                         self.group.push(asked);
                     }
                     Some((door, asked)) => {
@@ -251,6 +251,12 @@ where
             }
         }
         true
+    }
+
+    /// Whether a call is taken with others, as the one before it was if that is of the same tool.
+    fn is_at_once(&self, door: &Door, asked: &Asked) -> bool {
+        let is_like = |one: &Asked| one.tool == asked.tool && asked.token.is_none();
+        self.group.last().is_some_and(is_like) || door.is_at_once(asked)
     }
 
     /// Reads a line that asks for no call, for the loop. What cannot be read is answered here.

@@ -91,7 +91,8 @@ struct Inexact {
     patch_line: usize,
     /// The line of the file at which it was found.
     line: usize,
-    /// What did not count: trailing_space, unicode or indentation, each with those before it.
+    /// What did not count: trailing_space, unicode or indentation, each with those before it; or what the patch says of the
+    /// place and did not hold: header, end_of_file or line_number.
     ignored: &'static str,
 }
 
@@ -364,7 +365,7 @@ fn inexact(found: &patch::Inexact) -> Inexact {
         path: found.path.clone(),
         patch_line: found.hunk,
         line: found.line,
-        ignored: words::ignored(found.level),
+        ignored: words::ignored(found.why),
     }
 }
 

@@ -9,7 +9,7 @@
 //! | `envelope` | reads Codex's envelope |
 //! | `unified` | reads unified diffs; `names` reads the paths in them |
 //! | `lines` | a file's bytes as lines with their endings |
-//! | `locate` | finds the place of every hunk of a file; `scope` says where a hunk's headers lead |
+//! | `locate` | finds the place of every hunk of a file; `scope` says where a hunk's headers lead, `numbers` what line numbers are worth |
 //! | `apply` | makes the new bytes; every byte outside of what a hunk changes stays |
 //! | `plan` | takes all sections over all files, in memory, to a list of changes |
 //!
@@ -24,6 +24,7 @@ mod envelope;
 mod lines;
 mod locate;
 mod names;
+mod numbers;
 mod plan;
 mod scope;
 mod unified;
@@ -37,8 +38,8 @@ use std::sync::Arc;
 
 use helve_core::files::ContentId;
 
-pub(crate) use locate::{Level, Trouble};
-pub(crate) use plan::{Fault, Inexact, Known, Plan, Planned, Problem, plan};
+pub(crate) use locate::{Level, Remark, Trouble};
+pub(crate) use plan::{Fault, Inexact, Known, Plan, Planned, Problem, Why, plan};
 
 /// What a patch wants, file by file, in its order.
 #[derive(Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use helve_core::{ErrorKind, Problem as Invalid, ToolError};
 
 use super::{Facts, kind};
-use crate::patch::{BadPatch, Fault, Level, Problem, Trouble, shown};
+use crate::patch::{BadPatch, Fault, Level, Problem, Remark, Trouble, Why, shown};
 
 /// So many problems are told.
 const TOLD: usize = 20;
@@ -36,13 +36,16 @@ pub(super) fn too_much(path: &str, limit: u64) -> ToolError {
     ToolError::new(ErrorKind::TooLarge, message).hint("Send the patch in several parts.")
 }
 
-/// What did not count at a level.
-pub(super) fn ignored(level: Level) -> &'static str {
-    match level {
-        Level::Nothing => "nothing",
-        Level::Trailing => "trailing_space",
-        Level::Unicode => "unicode",
-        Level::Indent => "indentation",
+/// What did not hold, or did not count, where a hunk was found.
+pub(super) fn ignored(why: Why) -> &'static str {
+    match why {
+        Why::Text(Level::Nothing) => "nothing",
+        Why::Text(Level::Trailing) => "trailing_space",
+        Why::Text(Level::Unicode) => "unicode",
+        Why::Text(Level::Indent) => "indentation",
+        Why::Place(Remark::Header) => "header",
+        Why::Place(Remark::End) => "end_of_file",
+        Why::Place(Remark::Number) => "line_number",
     }
 }
 
@@ -75,13 +78,18 @@ pub(super) fn told(facts: &Facts, notes: &[String]) -> String {
     }
     for found in facts.inexact.iter().take(NOTED) {
         let what = match found.ignored {
-            "trailing_space" => "white space at the ends of lines",
-            "unicode" => "quotes, dashes and forms of characters",
-            _ => "indentation",
+            "trailing_space" => "ignoring white space at the ends of lines",
+            "unicode" => "ignoring quotes, dashes and forms of characters",
+            "header" => "outside of the block that its '@@' line names; check that this place was meant",
+            "end_of_file" => "which is not the end of the file; check that this place was meant",
+            "line_number" => {
+                "as far from its line number as the hunks beside it; check that this place was meant"
+            }
+            _ => "ignoring indentation",
         };
         let _ = write!(
             text,
-            "\nThe hunk at line {} of the patch was found at {}:{}, ignoring {what}.",
+            "\nThe hunk at line {} of the patch was found at {}:{}, {what}.",
             found.patch_line, found.path, found.line
         );
     }
@@ -195,6 +203,13 @@ fn trouble(text: &mut String, path: &str, trouble: &Trouble, expected: &str) {
             let _ = write!(
                 text,
                 "this hunk adds lines after line {line}, and the file has {lines}. Show the lines around them."
+            );
+        }
+        Trouble::Adrift { line, before, behind } => {
+            let _ = write!(
+                text,
+                "this hunk adds lines after line {line} and shows none around them. The hunk before it is {before:+} lines from \
+                 where the patch says, the one behind it {behind:+}, so its place is not known. Show the lines around them."
             );
         }
         Trouble::NotTheEnd => text

@@ -13,9 +13,10 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::lines::{indent, trim_end};
 
 /// Which differences do not count, each more than the one before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fold {
     /// None but line endings, which a line does not hold.
+    #[default]
     Nothing,
     /// White space at the end of a line.
     Trailing,

@@ -24,11 +24,11 @@ pub(super) fn apply(file: &[u8], hunks: &[Hunk<'_>]) -> Result<Applied, Vec<Miss
     };
     let places = locate(&lines, hunks)?;
     let mut order: Vec<usize> = (0..hunks.len()).collect();
-    order.sort_by_key(|at| core(&hunks[*at], places[*at]));
+    order.sort_by_key(|at| core(&hunks[*at], &places[*at]));
     let mut out = Out { lines: &lines, bytes: lines.bom().to_vec(), end: End::Closed };
     let mut copied = 0;
     for at in order {
-        let (hunk, place) = (&hunks[at], places[at]);
+        let (hunk, place) = (&hunks[at], &places[at]);
         let (from, to) = core(hunk, place);
         let fits = out.copy(copied, from).and_then(|()| out.hunk(hunk, place, from..to));
         fits.map_err(|trouble| vec![Miss { hunk: at, trouble }])?;
@@ -79,7 +79,7 @@ impl Out<'_, '_> {
         Ok(())
     }
 
-    fn hunk(&mut self, hunk: &Hunk<'_>, place: Place, core: std::ops::Range<usize>) -> Result<(), Trouble> {
+    fn hunk(&mut self, hunk: &Hunk<'_>, place: &Place, core: std::ops::Range<usize>) -> Result<(), Trouble> {
         let shift = shift(self.lines, hunk, place);
         let says_end = hunk.old().any(|line| line.ending == Ending::Missing);
         let mut at = place.start;
@@ -124,7 +124,7 @@ impl Out<'_, '_> {
     }
 
     /// The ending of the nearest line of the file that has one, those of the hunk first.
-    fn beside(&self, at: usize, place: Place) -> &'static [u8] {
+    fn beside(&self, at: usize, place: &Place) -> &'static [u8] {
         let before = at.checked_sub(1);
         let behind = Some(at).filter(|line| *line < self.lines.len());
         let inside = |line: &usize| (place.start..place.start + place.old_len).contains(line);
@@ -150,7 +150,7 @@ impl Out<'_, '_> {
 }
 
 /// How the lines that a hunk adds are indented, where it was found in spite of its indentation.
-fn shift(lines: &Lines<'_>, hunk: &Hunk<'_>, place: Place) -> Option<Shift> {
+fn shift(lines: &Lines<'_>, hunk: &Hunk<'_>, place: &Place) -> Option<Shift> {
     if place.level != Fold::Indent {
         return None;
     }

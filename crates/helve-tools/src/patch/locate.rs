@@ -10,7 +10,7 @@ use super::lines::Lines;
 use helve_core::limits::fixed::{PATCH_PLACES, PATCH_WORK};
 
 use super::scope::{Scope, block_ends};
-use super::{Hunk, Kind};
+use super::{Hunk, Kind, numbers};
 use crate::edit::fold::{Fold, fold};
 
 /// The differences that did not count where a hunk was found.
@@ -20,14 +20,26 @@ const LEVELS: [Level; 4] = [Fold::Nothing, Fold::Trailing, Fold::Unicode, Fold::
 /// No line of any hunk.
 const OTHER: u32 = u32::MAX;
 
-/// Where a hunk is.
+/// Something else that the patch says of a hunk's place and that did not hold there, or that alone decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Remark {
+    /// It is outside of the block that its header opens.
+    Header,
+    /// It is not at the end of the file.
+    End,
+    /// It is as far from its line number as the hunks beside it, and nothing else tells its place from others.
+    Number,
+}
+
+/// Where a hunk is.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// Lines of the file before it.
     pub(crate) start: usize,
     /// How many of its lines count: the last one does not where it is empty and stands for the file's last ending.
     pub(crate) old_len: usize,
     pub(crate) level: Level,
+    pub(crate) remarks: Vec<Remark>,
 }
 
 /// A hunk that could not be placed.
@@ -52,6 +64,8 @@ pub(crate) enum Trouble {
     Overlap { other: usize },
     /// It adds lines after a line that the file does not have.
     Beyond { line: usize, lines: usize },
+    /// It adds lines after a line that the patch only numbers, and the hunks around it are so far from their numbers.
+    Adrift { line: usize, before: isize, behind: isize },
     /// The patch says that the file ends here, and it does not.
     NotTheEnd,
     /// Looking for it would take too long.
@@ -62,27 +76,38 @@ pub(crate) enum Trouble {
 const TOLD: usize = 8;
 
 /// The lines of a hunk that change, without the context around them.
-pub(super) fn core(hunk: &Hunk<'_>, place: Place) -> (usize, usize) {
-    let lead = hunk.lines.iter().take_while(|line| line.kind == Kind::Keep).count().min(place.old_len);
+pub(super) fn core(hunk: &Hunk<'_>, place: &Place) -> (usize, usize) {
+    core_at(hunk, place.start, place.old_len)
+}
+
+fn core_at(hunk: &Hunk<'_>, start: usize, old_len: usize) -> (usize, usize) {
+    let lead = hunk.lines.iter().take_while(|line| line.kind == Kind::Keep).count().min(old_len);
     let tail = hunk.lines.iter().rev().take_while(|line| line.kind == Kind::Keep).count();
     // What the place leaves out of the hunk is part of its tail.
-    let left_out = hunk.old().count() - place.old_len;
-    let tail = tail.saturating_sub(left_out).min(place.old_len - lead);
-    (place.start + lead, place.start + place.old_len - tail)
+    let left_out = hunk.old().count() - old_len;
+    let tail = tail.saturating_sub(left_out).min(old_len - lead);
+    (start + lead, start + old_len - tail)
 }
 
 /// The place of every hunk, or what is wrong with each that has none.
 pub(super) fn locate(lines: &Lines<'_>, hunks: &[Hunk<'_>]) -> Result<Vec<Place>, Vec<Miss>> {
-    let mut search = Search { lines, hunks, ends: None, work: 0, delta: 0 };
+    let mut search = Search { lines, hunks, ends: None, work: 0 };
     let mut found: Vec<Option<Result<Hits, Trouble>>> =
         hunks.iter().map(|hunk| search.where_it_says(hunk).map(Ok)).collect();
+    let stated: Vec<usize> = (0..hunks.len()).filter(|at| found[*at].is_some()).collect();
     for level in LEVELS {
-        let pending: Vec<usize> = (0..hunks.len()).filter(|at| found[*at].is_none()).collect();
+        let searched = |at: &usize| found[*at].is_none() && !numbers::is_all(&hunks[*at]);
+        let pending: Vec<usize> = (0..hunks.len()).filter(searched).collect();
         if pending.is_empty() {
             break;
         }
         search.level(level, &pending, &mut found);
     }
+    // Where one number does not hold any more, the others prove nothing by themselves.
+    if !stated.is_empty() && numbers::are_off(hunks, &found) {
+        search.level(Fold::Nothing, &stated, &mut found);
+    }
+    numbers::choose(hunks, &mut found, lines.len());
     let (mut hits, mut misses) = (Vec::new(), Vec::new());
     for (at, outcome) in found.into_iter().enumerate() {
         match outcome.unwrap_or(Err(Trouble::Nowhere)) {
@@ -94,15 +119,21 @@ pub(super) fn locate(lines: &Lines<'_>, hunks: &[Hunk<'_>]) -> Result<Vec<Place>
 }
 
 /// The places that a hunk can have at the first level that has any.
-struct Hits {
-    starts: Vec<usize>,
-    old_len: usize,
-    level: Level,
+#[derive(Default)]
+pub(super) struct Hits {
+    pub(super) starts: Vec<usize>,
+    pub(super) old_len: usize,
+    pub(super) level: Level,
+    pub(super) remarks: Vec<Remark>,
 }
 
 impl Hits {
     fn place(&self, start: usize) -> Place {
-        Place { start, old_len: self.old_len, level: self.level }
+        Place { start, old_len: self.old_len, level: self.level, remarks: self.remarks.clone() }
+    }
+
+    fn core(&self, hunk: &Hunk<'_>, start: usize) -> (usize, usize) {
+        core_at(hunk, start, self.old_len)
     }
 }
 
@@ -142,9 +173,9 @@ fn in_order(hunks: &[Hunk<'_>], hits: &[Hits]) -> Option<Vec<Place>> {
     let mut places = Vec::with_capacity(hunks.len());
     for (hunk, hits) in hunks.iter().zip(hits) {
         // All places of a hunk have the same shape, so the first that starts late enough is found by halving.
-        let from = hits.starts.partition_point(|start| core(hunk, hits.place(*start)).0 < reached);
+        let from = hits.starts.partition_point(|start| hits.core(hunk, *start).0 < reached);
         let place = hits.place(*hits.starts.get(from)?);
-        reached = core(hunk, place).1;
+        reached = core(hunk, &place).1;
         places.push(place);
     }
     Some(places)
@@ -154,9 +185,9 @@ fn from_behind(hunks: &[Hunk<'_>], hits: &[Hits]) -> Option<Vec<Place>> {
     let mut reached = usize::MAX;
     let mut places = Vec::with_capacity(hunks.len());
     for (hunk, hits) in hunks.iter().zip(hits).rev() {
-        let to = hits.starts.partition_point(|start| core(hunk, hits.place(*start)).1 <= reached);
+        let to = hits.starts.partition_point(|start| hits.core(hunk, *start).1 <= reached);
         let place = hits.place(*hits.starts.get(to.checked_sub(1)?)?);
-        reached = core(hunk, place).0;
+        reached = core(hunk, &place).0;
         places.push(place);
     }
     places.reverse();
@@ -165,10 +196,10 @@ fn from_behind(hunks: &[Hunk<'_>], hits: &[Hits]) -> Option<Vec<Place>> {
 
 fn no_overlap(hunks: &[Hunk<'_>], places: &[Place]) -> Result<(), Vec<Miss>> {
     let mut order: Vec<usize> = (0..hunks.len()).collect();
-    order.sort_by_key(|at| core(&hunks[*at], places[*at]));
+    order.sort_by_key(|at| core(&hunks[*at], &places[*at]));
     for pair in order.windows(2) {
         let (first, second) = (pair[0], pair[1]);
-        if core(&hunks[second], places[second]).0 < core(&hunks[first], places[first]).1 {
+        if core(&hunks[second], &places[second]).0 < core(&hunks[first], &places[first]).1 {
             let (early, late) = (first.min(second), first.max(second));
             let trouble = Trouble::Overlap { other: hunks[early].line };
             return Err(vec![Miss { hunk: late, trouble }]);
@@ -182,25 +213,18 @@ struct Search<'s, 'f> {
     hunks: &'s [Hunk<'s>],
     ends: Option<Vec<u32>>,
     work: u64,
-    /// By how many lines the last hunk was away from where the patch says.
-    delta: isize,
 }
 
 impl<'s> Search<'s, '_> {
-    /// A hunk that stands exactly where its line number says, or as far from it as the one before it.
-    fn where_it_says(&mut self, hunk: &Hunk<'_>) -> Option<Hits> {
-        let at = hunk.at?;
+    /// A hunk that stands exactly where its line number says.
+    fn where_it_says(&self, hunk: &Hunk<'_>) -> Option<Hits> {
+        let start = hunk.at?;
         let old: Vec<&str> = hunk.old().map(|line| line.text).collect();
-        for start in [at.checked_add_signed(self.delta), Some(at)].into_iter().flatten() {
-            let fits = start.checked_add(old.len()).is_some_and(|end| end <= self.lines.len());
-            let is_end = !hunk.at_end || start + old.len() == self.lines.len();
-            let same = |(i, text): (usize, &&str)| self.lines.text(start + i) == text.as_bytes();
-            if fits && is_end && !old.is_empty() && old.iter().enumerate().all(same) {
-                self.delta = start.cast_signed() - at.cast_signed();
-                return Some(Hits { starts: vec![start], old_len: old.len(), level: Fold::Nothing });
-            }
-        }
-        None
+        let fits = start.checked_add(old.len()).is_some_and(|end| end <= self.lines.len());
+        let is_end = !hunk.at_end || start + old.len() == self.lines.len();
+        let same = |(i, text): (usize, &&str)| self.lines.text(start + i) == text.as_bytes();
+        let is_there = fits && is_end && !old.is_empty() && old.iter().enumerate().all(same);
+        is_there.then(|| Hits { starts: vec![start], old_len: old.len(), ..Hits::default() })
     }
 
     fn level(&mut self, level: Level, pending: &[usize], found: &mut [Option<Result<Hits, Trouble>>]) {
@@ -247,16 +271,11 @@ impl<'s> Search<'s, '_> {
         let count = self.lines.len();
         let scope = self.scope(index, hunk, headers)?;
         if old.is_empty() {
-            let start = match (hunk.at, &scope) {
-                (Some(at), None) => {
-                    let said = at.saturating_add_signed(self.delta);
-                    // A new file's hunk starts at line 0, and so may one for a file that is empty.
-                    (said <= count).then_some(said).ok_or(Trouble::Beyond { line: at, lines: count })?
-                }
-                (_, Some(scope)) => scope.only().ok_or_else(|| many_headers(hunk, scope))?,
-                (None, None) => count,
+            let start = match &scope {
+                Some(scope) => scope.only().ok_or_else(|| many_headers(hunk, scope))?,
+                None => count,
             };
-            return Ok(Some(Hits { starts: vec![start], old_len: 0, level }));
+            return Ok(Some(Hits { starts: vec![start], level, ..Hits::default() }));
         }
         let mut len = old.len();
         let mut starts = self.starts(index, old)?;
@@ -268,22 +287,20 @@ impl<'s> Search<'s, '_> {
             starts = self.starts(index, &old[..len])?;
             starts.retain(|start| start + len == count);
         }
+        let mut remarks = Vec::new();
         if let Some(scope) = &scope {
-            starts = scope.narrowed(&starts);
+            let outside;
+            (starts, outside) = scope.places(self.lines, &starts);
+            remarks.extend(outside.then_some(Remark::Header));
         }
-        if hunk.at_end && starts.last().is_some_and(|start| start + len == count) {
-            starts.drain(..starts.len() - 1);
-        }
-        if let Some(at) = hunk.at {
-            let said = [at.saturating_add_signed(self.delta), at];
-            if let Some(start) = said.into_iter().find(|start| starts.binary_search(start).is_ok()) {
-                starts = vec![start];
+        if hunk.at_end && !starts.is_empty() {
+            if starts.last().is_some_and(|start| start + len == count) {
+                starts.drain(..starts.len() - 1);
+            } else {
+                remarks.push(Remark::End);
             }
         }
-        if let ([start], Some(at)) = (&starts[..], hunk.at) {
-            self.delta = start.cast_signed() - at.cast_signed();
-        }
-        Ok((!starts.is_empty()).then_some(Hits { starts, old_len: len, level }))
+        Ok((!starts.is_empty()).then_some(Hits { starts, old_len: len, level, remarks }))
     }
 
     fn scope(&mut self, index: &Index, hunk: &Hunk<'_>, headers: &[u32]) -> Result<Option<Scope>, Trouble> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use helve_core::files::{Act, Change, ContentId, Expect};
 
 use super::apply::{Applied, apply};
-use super::locate::{Level, Place, Trouble};
+use super::locate::{Level, Remark, Trouble};
 use super::{Deed, Hunk, Kind, Patch, Section};
 use crate::edit::near::{Looks, Near};
 
@@ -56,7 +56,16 @@ pub(crate) struct Inexact {
     pub(crate) hunk: usize,
     /// The line of the file.
     pub(crate) line: usize,
-    pub(crate) level: Level,
+    pub(crate) why: Why,
+}
+
+/// What of a hunk did not hold where it was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// Its text, in what did not count at this level.
+    Text(Level),
+    /// What the patch says of its place.
+    Place(Remark),
 }
 
 /// What is wrong with one section.
@@ -205,13 +214,12 @@ impl<'k> Walk<'k> {
         }
         match apply(now, hunks) {
             Ok(Applied { bytes, places }) => {
-                let found = hunks.iter().zip(places).filter(|(_, place)| place.level > Level::Nothing);
-                self.inexact.extend(found.map(|(hunk, Place { start, level, .. })| Inexact {
-                    path: section.path.clone(),
-                    hunk: hunk.line,
-                    line: start + 1,
-                    level,
-                }));
+                for (hunk, place) in hunks.iter().zip(places) {
+                    let text = (place.level > Level::Nothing).then_some(Why::Text(place.level));
+                    let all = text.into_iter().chain(place.remarks.into_iter().map(Why::Place));
+                    let (path, hunk, line) = (&section.path, hunk.line, place.start + 1);
+                    self.inexact.extend(all.map(|why| Inexact { path: path.clone(), hunk, line, why }));
+                }
                 Some(Arc::new(bytes))
             }
             Err(misses) => {

@@ -25,18 +25,36 @@ impl Scope {
         Some(Scope { blocks, after: first + 1 })
     }
 
-    /// Those of some lines, ascending, that are in the blocks; if none is, those after the first header; if none of those
-    /// is either, a line that is the header itself.
-    pub(super) fn narrowed(&self, lines: &[usize]) -> Vec<usize> {
-        let inside = self.inside(lines);
+    /// Those of some places of a hunk, ascending, that are in the blocks; if none is, those that show the header itself; if
+    /// none of those is either, those after the first header. Also whether they are outside of blocks that the headers open.
+    pub(super) fn places(&self, lines: &Lines<'_>, starts: &[usize]) -> (Vec<usize>, bool) {
+        let inside = self.inside(starts);
         if !inside.is_empty() {
-            return inside;
+            return (inside, false);
         }
-        let after: Vec<usize> = lines.iter().copied().filter(|line| *line >= self.after).collect();
-        if !after.is_empty() {
-            return after;
+        let headers = self.on_headers(starts);
+        if !headers.is_empty() {
+            return (headers, false);
         }
-        lines.iter().copied().filter(|line| self.blocks.iter().any(|(from, _)| from - 1 == *line)).collect()
+        let says_something = |line| says_something(trim_end(lines.text(line)));
+        let opens = self.blocks.iter().any(|(from, to)| (*from..*to).any(says_something));
+        (self.after(starts), opens)
+    }
+
+    /// Those of some headers, ascending, that are in the blocks; if none is, those after the first header; if none of those
+    /// is either, a line that is the header itself.
+    fn narrowed(&self, headers: &[usize]) -> Vec<usize> {
+        let rungs = [Self::inside, Self::after, Self::on_headers];
+        rungs.iter().map(|rung| rung(self, headers)).find(|lines| !lines.is_empty()).unwrap_or_default()
+    }
+
+    fn on_headers(&self, lines: &[usize]) -> Vec<usize> {
+        let is_header = |line: &usize| self.blocks.binary_search_by_key(line, |(from, _)| from - 1).is_ok();
+        lines.iter().copied().filter(is_header).collect()
+    }
+
+    fn after(&self, lines: &[usize]) -> Vec<usize> {
+        lines.iter().copied().filter(|line| *line >= self.after).collect()
     }
 
     fn inside(&self, lines: &[usize]) -> Vec<usize> {
@@ -77,8 +95,7 @@ pub(super) fn block_ends(lines: &Lines<'_>) -> Vec<u32> {
     for line in 0..count {
         let text = trim_end(lines.text(line));
         let depth = indent(text);
-        let says_something = text[depth..].iter().any(|byte| byte.is_ascii_alphanumeric() || *byte >= 0x80);
-        if !says_something {
+        if !says_something(text) {
             continue;
         }
         while let Some((_, opener)) = open.pop_if(|(open_depth, _)| *open_depth >= depth) {
@@ -87,4 +104,8 @@ pub(super) fn block_ends(lines: &Lines<'_>) -> Vec<u32> {
         open.push((depth, line));
     }
     ends
+}
+
+fn says_something(text: &[u8]) -> bool {
+    text.iter().any(|byte| byte.is_ascii_alphanumeric() || *byte >= 0x80)
 }

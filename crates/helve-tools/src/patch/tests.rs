@@ -9,6 +9,8 @@ use similar::{Algorithm, DiffTag, capture_diff_slices, group_diff_ops};
 
 use super::*;
 
+mod places;
+
 type Tree = BTreeMap<String, Vec<u8>>;
 
 fn tree(files: &[(&str, &str)]) -> Tree {
@@ -166,7 +168,10 @@ fn differences_that_do_not_count_are_passed_over_one_level_after_the_other() {
     }
     let text = "*** Begin Patch\n*** Update File: f\n@@\n-a\n+b\n*** End Patch";
     let plan = planned(&tree(&[("f", "x\na \n")]), text).unwrap();
-    assert_eq!(plan.inexact, [Inexact { path: "f".into(), hunk: 3, line: 2, level: Level::Trailing }]);
+    assert_eq!(
+        plan.inexact,
+        [Inexact { path: "f".into(), hunk: 3, line: 2, why: Why::Text(Level::Trailing) }]
+    );
 }
 
 #[test]

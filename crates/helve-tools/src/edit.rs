@@ -11,7 +11,8 @@
 //! | Unicode | typographic quotes, dashes and spaces, and compatible forms (NFKC) |
 //! | indentation | the depth of whole lines, if all are shifted alike; new lines are shifted back |
 //!
-//! A text that no level finds is tried again without line numbers in front of its lines and without a layer of escapes.
+//! A text that no level finds is tried again without line numbers in front of its lines, without a layer of escapes, and
+//! without its last line ending at the end of a file that has none.
 //! All edits apply or none does. Only the spans that were found change; inside them, lines that the edit repeats keep
 //! the file's bytes too. A miss says what is nearest and how it differs.
 //!
@@ -100,6 +101,8 @@ pub struct Applied {
     pub level: Level,
     /// What was taken off its text first.
     pub cleaned: Option<Cleaning>,
+    /// Whether the new text lost the same.
+    pub renewed: bool,
     /// The number of the first line of each place, in the file as it was.
     pub lines: Vec<usize>,
 }
@@ -174,6 +177,7 @@ struct Located {
     hits: Vec<Hit>,
     level: Level,
     cleaned: Option<Cleaning>,
+    renewed: bool,
     old: String,
     new: String,
 }
@@ -221,6 +225,7 @@ pub fn apply(file: &[u8], edits: &[Edit], most: usize) -> Result<Edited, Vec<Mis
         .map(|found| Applied {
             level: found.level,
             cleaned: found.cleaned,
+            renewed: found.renewed,
             lines: found.hits.iter().take(MAX_LINES_TOLD).map(|hit| hit.line).collect(),
         })
         .collect();
@@ -249,22 +254,45 @@ fn locate(file: &[u8], edit: &Edit, looks: &mut Looks) -> Result<Located, Reason
     }
     let (found, torn) = climb(file, old, edit.all)?;
     if let Some((level, hits)) = found {
-        return Ok(Located { hits, level, cleaned: None, old: old.to_owned(), new: new.to_owned() });
+        let (old, new) = (old.to_owned(), new.to_owned());
+        return Ok(Located { hits, level, cleaned: None, renewed: false, old, new });
     }
     for cleaned in clean::variants(old, new) {
         if cleaned.old.is_empty() {
             continue;
         }
         if let (Some((level, hits)), _) = climb(file, &cleaned.old, edit.all)? {
-            let clean::Cleaned { what, old, new } = cleaned;
-            return Ok(Located { hits, level, cleaned: Some(what), old, new });
+            return Ok(located(hits, level, cleaned, new));
         }
+    }
+    if let Some((level, hit, cleaned)) = at_open_end(file, old, new) {
+        return Ok(located(vec![hit], level, cleaned, new));
     }
     if let Some(line) = torn {
         return Err(Reason::InsideCharacter { line });
     }
     let (near, region) = looks.look(file, old);
     Err(Reason::Absent { near, region })
+}
+
+fn located(hits: Vec<Hit>, level: Level, cleaned: clean::Cleaned, given: &str) -> Located {
+    let clean::Cleaned { what, old, new } = cleaned;
+    Located { hits, level, cleaned: Some(what), renewed: new != given, old, new }
+}
+
+/// The place of a text at the end of a file that does not end its last line, as the text does.
+fn at_open_end(file: &[u8], old: &str, new: &str) -> Option<(Level, Hit, clean::Cleaned)> {
+    if file.ends_with(b"\n") || file.ends_with(b"\r") {
+        return None;
+    }
+    let cleaned = clean::without_last_ending(old, new)?;
+    for level in Level::LADDER {
+        let hits = at_level(file, &cleaned.old, level).map(|found| found.hits).unwrap_or_default();
+        if let Some(hit) = hits.into_iter().next_back().filter(|hit| hit.span.end == file.len()) {
+            return Some((level, hit, cleaned));
+        }
+    }
+    None
 }
 
 /// The level that finds a text, with its places.

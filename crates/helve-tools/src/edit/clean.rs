@@ -1,5 +1,8 @@
-//! What models habitually add to a text that they copy: line numbers in front of lines, and backslashes before line
-//! ends and quotes. Tried only where the text as it came is nowhere in the file.
+//! What models habitually add to a text that they copy: line numbers in front of lines, backslashes before line
+//! ends and quotes, and the visible escapes under which a tool has shown them a character. Tried only where the text as
+//! it came is nowhere in the file. Of the new text only goes what went of the old one.
+
+use helve_core::harmless::{escaped, is_harmless};
 
 /// What was taken off a text before it was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,6 +11,10 @@ pub enum Cleaning {
     LineNumbers,
     /// One layer of backslash escapes: `\n`, `\"`, `\\` and the like.
     Escapes,
+    /// Escapes that stand for control and invisible characters where a file is shown: `\x1b`, `\u{200b}`.
+    Shown,
+    /// The line ending behind the last line, which the file does not have.
+    LastEnding,
 }
 
 /// An edit's old and new text without the habit.
@@ -22,20 +29,24 @@ pub(crate) fn variants(old: &str, new: &str) -> Vec<Cleaned> {
     let mut all = Vec::new();
     all.extend(without_numbers(old, new, false));
     all.extend(without_numbers(old, new, true));
-    for which in [Escape::All, Escape::LineEnds, Escape::Quotes] {
-        if let Some(cleaned) = unescaped(old, which) {
+    all.extend(as_in_the_file(old, new));
+    for which in [Escape::Quotes, Escape::LineEnds, Escape::All] {
+        if let Some((cleaned, taken)) = unescaped(old, which) {
             // A text that is to stay as it is stays so, whatever habit it shows.
-            let new = match new == old {
-                true => cleaned.clone(),
-                false => habitual(new, which)
-                    .then(|| unescaped(new, which))
-                    .flatten()
-                    .unwrap_or_else(|| new.to_owned()),
-            };
+            let new = if new == old { cleaned.clone() } else { without(new, &taken) };
             all.push(Cleaned { what: Cleaning::Escapes, old: cleaned, new });
         }
     }
     all
+}
+
+/// The text without a last line ending, for a file that has none; the new text loses its own.
+pub(crate) fn without_last_ending(old: &str, new: &str) -> Option<Cleaned> {
+    let cut =
+        |text: &str| text.strip_suffix('\n').map(|text| text.strip_suffix('\r').unwrap_or(text).to_owned());
+    let old = cut(old).filter(|old| !old.is_empty())?;
+    let new = cut(new).unwrap_or_else(|| new.to_owned());
+    Some(Cleaned { what: Cleaning::LastEnding, old, new })
 }
 
 /// A line number, its separator, and what follows.
@@ -107,47 +118,120 @@ enum Escape {
     Quotes,
 }
 
-/// The text with one layer of escapes taken off; none if there is nothing to take off, or an escape is not known.
-fn unescaped(text: &str, which: Escape) -> Option<String> {
+/// The text with one layer of escapes taken off, and which letters stood behind those; none if there is nothing to take
+/// off, or an escape is not known.
+fn unescaped(text: &str, which: Escape) -> Option<(String, Vec<char>)> {
+    let wanted: &[char] = match which {
+        Escape::All => &['n', 'r', 't', '"', '\'', '\\', '/', '`'],
+        Escape::LineEnds => &['n', 'r'],
+        Escape::Quotes => &['"', '\''],
+    };
+    let (out, taken, other) = taken_off(text, wanted);
+    (!taken.is_empty() && !(other && which == Escape::All)).then_some((out, taken))
+}
+
+/// The text without escapes of these letters, which of them there were, and whether there are others.
+fn taken_off(text: &str, wanted: &[char]) -> (String, Vec<char>, bool) {
     let mut out = String::with_capacity(text.len());
-    let mut changed = false;
+    let (mut taken, mut other) = (Vec::new(), false);
     let mut rest = text.chars();
     while let Some(c) = rest.next() {
         if c != '\\' {
             out.push(c);
             continue;
         }
-        let escaped = rest.clone().next();
-        let plain = match (escaped, which) {
-            (Some('n'), Escape::All | Escape::LineEnds) => '\n',
-            (Some('r'), Escape::All | Escape::LineEnds) => '\r',
-            (Some('t'), Escape::All) => '\t',
-            (Some(c @ ('"' | '\'')), Escape::All | Escape::Quotes) => c,
-            (Some(c @ ('\\' | '/' | '`')), Escape::All) => c,
-            (_, Escape::All) => return None,
-            _ => {
-                out.push(c);
-                continue;
+        match rest.clone().next() {
+            Some(letter) if wanted.contains(&letter) => {
+                out.push(plain(letter));
+                rest.next();
+                if !taken.contains(&letter) {
+                    taken.push(letter);
+                }
             }
-        };
-        out.push(plain);
-        rest.next();
-        changed = true;
+            next => {
+                other = true;
+                out.push(c);
+                // The second of a pair escapes nothing.
+                out.extend(next.filter(|next| *next == '\\').and_then(|_| rest.next()));
+            }
+        }
     }
-    changed.then_some(out)
+    (out, taken, other)
 }
 
-/// Whether the new text looks as if it was escaped like the old one: nothing in it is plain that should be escaped.
-fn habitual(new: &str, which: Escape) -> bool {
-    let plain_quote = || {
-        let bytes = new.as_bytes();
-        bytes.iter().enumerate().any(|(i, b)| *b == b'"' && (i == 0 || bytes[i - 1] != b'\\'))
-    };
-    match which {
-        Escape::LineEnds => !new.contains('\n'),
-        Escape::Quotes => !plain_quote(),
-        Escape::All => !new.contains('\n') && !plain_quote(),
+/// What an escape of this letter stands for.
+fn plain(letter: char) -> char {
+    match letter {
+        'n' => '\n',
+        'r' => '\r',
+        't' => '\t',
+        other => other,
     }
+}
+
+/// The new text without the escapes that were taken off the old one. One kind stays as it is where the text has the plain
+/// character too: then an escape of it is meant. The pair of backslashes goes only where no other escape stays.
+fn without(new: &str, taken: &[char]) -> String {
+    let is_meant = |letter: &char| {
+        let mut before = None;
+        let mut escaped = false;
+        new.chars().any(|c| {
+            escaped = before == Some('\\') && !escaped;
+            before = Some(c);
+            c == plain(*letter) && !escaped
+        })
+    };
+    let mut wanted: Vec<char> =
+        taken.iter().copied().filter(|letter| *letter == '\\' || !is_meant(letter)).collect();
+    if taken_off(new, &wanted).2 {
+        wanted.retain(|letter| *letter != '\\');
+    }
+    taken_off(new, &wanted).0
+}
+
+/// The text with the characters that its visible escapes stand for; in the new text only those that the old one has.
+fn as_in_the_file(old: &str, new: &str) -> Option<Cleaned> {
+    let mut hidden = Vec::new();
+    let old = unshown(old, |c| {
+        hidden.push(c);
+        true
+    });
+    let new = unshown(new, |c| hidden.contains(&c));
+    (!hidden.is_empty()).then_some(Cleaned { what: Cleaning::Shown, old, new })
+}
+
+/// Puts the character in the place of each escape that stands for one, if `wanted` says so.
+fn unshown(text: &str, mut wanted: impl FnMut(char) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        let (before, from) = rest.split_at(at);
+        out.push_str(before);
+        let digits = |open: &str, close: &str| {
+            let inside = from.strip_prefix(open)?;
+            let end = inside.bytes().take(6).take_while(u8::is_ascii_hexdigit).count();
+            let c = u32::from_str_radix(&inside[..end], 16).ok().and_then(char::from_u32)?;
+            let whole = open.len() + end + close.len();
+            // Only what is written as the tools write it.
+            (!is_harmless(c) && from.get(..whole) == Some(escaped(c).as_str())).then_some((c, whole))
+        };
+        let two = || {
+            let c = char::from_u32(u32::from_str_radix(from.strip_prefix("\\x")?.get(..2)?, 16).ok()?)?;
+            (!is_harmless(c) && from.get(..4) == Some(escaped(c).as_str())).then_some((c, 4))
+        };
+        match two().or_else(|| digits("\\u{", "}")) {
+            Some((c, whole)) if wanted(c) => {
+                out.push(c);
+                rest = &from[whole..];
+            }
+            _ => {
+                out.push('\\');
+                rest = &from[1..];
+            }
+        }
+    }
+    out.push_str(rest);
+    out
 }
 
 #[cfg(test)]
@@ -179,9 +263,43 @@ mod tests {
 
     #[test]
     fn one_layer_of_escapes_is_taken_off_where_the_new_text_has_it_too() {
-        assert_eq!(first(r#"a\n\"b\""#, r#"c\n\"d\""#), Some(("a\n\"b\"".into(), "c\n\"d\"".into())));
+        let both = variants(r#"a\n\"b\""#, r#"c\n\"d\""#).pop().map(|cleaned| (cleaned.old, cleaned.new));
+        assert_eq!(both, Some(("a\n\"b\"".into(), "c\n\"d\"".into())));
         assert_eq!(first(r"a\nb", "c\nd\\n"), Some(("a\nb".into(), "c\nd\\n".into())));
         assert_eq!(first(r"\d+", "x"), None);
         assert_eq!(first(r#"\d \"x\""#, "y").unwrap().0, r#"\d "x""#);
+    }
+
+    #[test]
+    fn the_new_text_loses_only_the_kinds_of_escape_that_the_old_one_lost() {
+        let cases = [
+            // Only the quotes were escaped: what else the new text escapes is the program's.
+            (r#"m = \"a\";"#, r"m = 'x\ny';", r#"m = "a";"#, r"m = 'x\ny';"),
+            (r#"m = \"a\";"#, r"m = 'C:\\new \n';", r#"m = "a";"#, r"m = 'C:\\new \n';"),
+            (r#"m = \"a\";"#, r#"m = \"b\n\";"#, r#"m = "a";"#, r#"m = "b\n";"#),
+            (r#"m = \"a\";"#, r#"m = "\"";"#, r#"m = "a";"#, r#"m = "\"";"#),
+            // Only line ends were.
+            (r"a\nb", r#"c\nd(\"e\")"#, "a\nb", "c\nd(\\\"e\\\")"),
+            (r"a\nb", r"c\\nd", "a\nb", r"c\\nd"),
+        ];
+        for (old, new, old_after, new_after) in cases {
+            let after = (old_after.to_owned(), new_after.to_owned());
+            assert_eq!(first(old, new), Some(after), "{old} {new}");
+        }
+        let all = |old, new| variants(old, new).pop().map(|cleaned| (cleaned.old, cleaned.new)).unwrap();
+        assert_eq!(all(r"a\n\\d", r"b\n\\d").1, "b\n\\d");
+        assert_eq!(all(r"a\n\\d", r"b\n\d\\").1, "b\n\\d\\\\");
+    }
+
+    #[test]
+    fn escapes_that_stand_for_characters_become_them() {
+        let cleaned = variants(r"zero\u{200b}width \x1b[0m", r"z\u{200b}w \x07 \x1b").remove(0);
+        assert_eq!(cleaned.what, Cleaning::Shown);
+        assert_eq!(cleaned.old, "zero\u{200b}width \x1b[0m");
+        assert_eq!(cleaned.new, "z\u{200b}w \\x07 \x1b");
+        // Nobody shows a letter so, nor in capitals, nor with more digits.
+        for text in [r"\x41", r"\u{41}", r"\u{200B}", r"\u{0200b}", r"\x1B", r"\u{200b", r"\x1", r"\xé"] {
+            assert!(as_in_the_file(text, "").is_none(), "{text}");
+        }
     }
 }

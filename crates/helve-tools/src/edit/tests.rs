@@ -69,6 +69,10 @@ fn naive(file: &str, edits: &[Edit]) -> Option<String> {
     let mut spans: Vec<(usize, usize, &str)> = Vec::new();
     for edit in edits {
         let starts: Vec<usize> = file.match_indices(&edit.old).map(|(at, _)| at).collect();
+        if let (true, Some(span)) = (starts.is_empty(), at_open_end(file, edit)) {
+            spans.push(span);
+            continue;
+        }
         if starts.is_empty() || (starts.len() > 1 && !edit.all) {
             return None;
         }
@@ -86,6 +90,25 @@ fn naive(file: &str, edits: &[Edit]) -> Option<String> {
     }
     after.push_str(&file[kept..]);
     Some(after)
+}
+
+/// A text whose last ending the file does not have.
+fn at_open_end<'e>(file: &str, edit: &'e Edit) -> Option<(usize, usize, &'e str)> {
+    let old = edit.old.strip_suffix('\n').filter(|old| !old.is_empty() && !file.ends_with('\n'))?;
+    let (at, _) = file.match_indices(old).last().filter(|(at, _)| at + old.len() == file.len())?;
+    Some((at, file.len(), edit.new.strip_suffix('\n').unwrap_or(&edit.new)))
+}
+
+#[test]
+fn a_last_ending_that_the_file_does_not_have_is_no_miss() {
+    let text = |file, old, new| {
+        apply(file, &[edit(old, new)], MOST).map(|edited| String::from_utf8(edited.bytes).unwrap()).ok()
+    };
+    assert_eq!(text(b"q\nx", "x\n", "y\n").as_deref(), Some("q\ny"));
+    assert_eq!(text(b"q\r\nx", "q\nx\n", "y\nz\n").as_deref(), Some("y\r\nz"));
+    assert_eq!(text(b"q\n\tx", "q\n    x\n", "q\n    y").as_deref(), Some("q\n\ty"));
+    assert_eq!(text(b"x\nq", "x\n\n", "y"), None);
+    assert_eq!(text(b"qx\nq", "x\nx\n", "y"), None);
 }
 
 fn some_edit(old: &'static str, new: &'static str) -> impl Strategy<Value = Edit> {

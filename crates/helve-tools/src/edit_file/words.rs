@@ -40,6 +40,8 @@ pub(super) fn notes(applied: &[Applied], places: usize) -> String {
             None => "",
             Some(Cleaning::LineNumbers) => " without its line numbers",
             Some(Cleaning::Escapes) => " without its escapes",
+            Some(Cleaning::Shown) => " with the characters that its escapes stand for",
+            Some(Cleaning::LastEnding) => " without its last line ending, which the file does not have",
         };
         let which = if applied.len() == 1 { "oldText".to_owned() } else { format!("edits[{i}].oldText") };
         let line = one.lines.first().copied().unwrap_or(1);
@@ -47,6 +49,11 @@ pub(super) fn notes(applied: &[Applied], places: usize) -> String {
         match forgiven {
             Some(forgiven) => notes.push_str(&format!(", apart from {forgiven}.")),
             None => notes.push('.'),
+        }
+        if matches!(one.cleaned, Some(Cleaning::Escapes | Cleaning::Shown)) {
+            let which = which.replace("oldText", "newText");
+            let became = if one.renewed { "was changed in the same way" } else { "was taken as it is" };
+            notes.push_str(&format!(" {which} {became}."));
         }
     }
     notes

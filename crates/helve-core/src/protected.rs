@@ -2,8 +2,9 @@
 //!
 //! One list for everybody: the guard refuses commands that plainly write such a file, and a sandbox neither lets a
 //! command change one nor leave a new one behind. In it is what a program on the owner's side obeys as soon as it opens
-//! or enters the directory; not in it is what a project is made of (build files, `.gitattributes`, workflows), which an
-//! agent is there to edit and which acts only when somebody builds or pushes.
+//! or enters the directory, or starts there; not in it is what a project is made of (build files, settings of linters,
+//! `.gitattributes`, workflows, `AGENTS.md`), which an agent is there to edit and which acts only when somebody builds,
+//! commits or pushes.
 
 use std::ffi::OsStr;
 use std::path::{Component, Path};
@@ -11,38 +12,146 @@ use std::path::{Component, Path};
 /// The name that stands for git's structure: not the whole directory is protected, but what in it runs programs.
 pub const GIT: &str = ".git";
 
-/// Every name, in the order of the alphabet. Case does not count: file systems exist that do not tell it.
+/// Every name, in the order of the alphabet. Case does not count: file systems exist that do not tell it. A name that begins
+/// with `*` stands for all that end so.
+///
+/// | kind | what obeys them, and when |
+/// |---|---|
+/// | `.claude`, `.zed`, `.mcp.json` and the like | agents and editors, when they open the directory: servers, tasks, hooks, rules |
+/// | `.vimrc`, `.dir-locals.el`, `.kateproject` | editors, when they start there or open a file |
+/// | `.envrc`, `mise.toml`, `.rvmrc` | shells, when they enter the directory |
+/// | `.gdbinit`, `.irbrc`, `.rprofile` | debuggers and interpreters, when they start there |
+/// | `.git`, `hgrc`, `.husky` | version control, which prompts and editors ask for its state; its hooks |
+/// | `.bashrc`, `.xprofile`, `.tmux.conf` | shells and sessions, where a home directory is the workspace |
 pub const NAMES: &[&str] = &[
-    // Agents.
+    "*.code-workspace",
+    "*.sublime-project",
     ".agent",
     ".agents",
-    // Shells, which a home directory that is a workspace would hold.
+    ".aider.conf.yml",
+    ".aider.model.settings.yml",
+    ".amazonq",
+    ".amp",
+    ".augment",
+    ".autoenv",
+    ".autoenv.zsh",
+    ".autoenv_leave.zsh",
     ".bash_aliases",
     ".bash_login",
     ".bash_logout",
     ".bash_profile",
     ".bashrc",
     ".claude",
+    ".claude.json",
+    ".cline",
+    ".clinerules",
+    ".codeium",
     ".codex",
+    ".continue",
+    ".continuerc.json",
+    ".continuerules",
+    ".copilot",
+    ".crush",
+    ".crush.json",
+    ".cshrc",
     ".cursor",
-    // direnv.
+    ".cursorrules",
+    ".devcontainer",
+    ".devcontainer.json",
+    ".dir-locals-2.el",
+    ".dir-locals.el",
+    ".emacs",
+    ".emacs.d",
     ".envrc",
+    ".erlang",
+    ".exrc",
+    ".factory",
+    ".gdbinit",
     ".gemini",
+    ".ghci",
     GIT,
     ".gitconfig",
-    // Editors.
+    ".githooks",
+    ".goose",
+    ".goosehints",
+    ".gvimrc",
+    ".helix",
+    ".husky",
     ".idea",
+    ".iex.exs",
     ".inputrc",
-    // Servers that agents start.
+    ".ipython",
+    ".irbrc",
+    ".junie",
+    ".kateproject",
+    ".kilocode",
+    ".kilocodemodes",
+    ".kiro",
+    ".kshrc",
+    ".lldbinit",
+    ".login",
+    ".logout",
+    ".lsp",
+    ".lvimrc",
     ".mcp.json",
+    ".mise",
+    ".mise.local.toml",
+    ".mise.toml",
+    ".mkshrc",
+    ".neoconf.json",
+    ".nvim.lua",
+    ".nvimrc",
+    ".ocamlinit",
+    ".octaverc",
+    ".opencode",
+    ".openhands",
+    ".pam_environment",
+    ".pdbrc",
+    ".perldb",
     ".profile",
+    ".pryrc",
+    ".qwen",
+    ".renviron",
+    ".roo",
+    ".roomodes",
+    ".roorules",
+    ".rprofile",
+    ".rvmrc",
+    ".screenrc",
+    ".shadowenv.d",
+    ".spacemacs",
+    ".tcshrc",
+    ".theia",
+    ".tmux.conf",
+    ".trae",
+    ".vim",
+    ".vimrc",
     ".vscode",
+    ".wezterm.lua",
     ".windsurf",
+    ".windsurfrules",
+    ".xinitrc",
+    ".xonshrc",
+    ".xprofile",
+    ".xserverrc",
+    ".xsession",
+    ".xsessionrc",
+    ".ycm_extra_conf.py",
+    ".zed",
     ".zlogin",
     ".zlogout",
     ".zprofile",
     ".zshenv",
     ".zshrc",
+    "_exrc",
+    "_vimrc",
+    "config.fish",
+    "crush.json",
+    "hgrc",
+    "mise.local.toml",
+    "mise.toml",
+    "opencode.json",
+    "opencode.jsonc",
 ];
 
 /// The directory inside a protected one in which agents keep whole work trees, which are theirs to edit.
@@ -50,7 +159,18 @@ pub const WORKTREES: &str = "worktrees";
 
 /// Whether `name` is one of `names`, whatever its case.
 pub fn is_among<S: AsRef<str>>(names: &[S], name: &[u8]) -> bool {
-    names.iter().any(|one| one.as_ref().as_bytes().eq_ignore_ascii_case(name))
+    entry(names, name).is_some()
+}
+
+/// The one of `names` that `name` is, or that it ends with.
+pub fn entry<'n, S: AsRef<str>>(names: &'n [S], name: &[u8]) -> Option<&'n str> {
+    names.iter().map(AsRef::as_ref).find(|one| match one.strip_prefix('*') {
+        None => one.as_bytes().eq_ignore_ascii_case(name),
+        Some(end) => {
+            let from = name.len().checked_sub(end.len());
+            from.is_some_and(|from| name[from..].eq_ignore_ascii_case(end.as_bytes()))
+        }
+    })
 }
 
 /// The first of a path's names that is protected from file tools. What lies in a work tree that an agent keeps inside its
@@ -89,11 +209,57 @@ mod tests {
     }
 
     #[test]
-    fn names_are_sorted_hidden_and_lower_case() {
+    fn names_are_sorted_and_lower_case() {
         assert!(NAMES.is_sorted());
         for name in NAMES {
-            assert!(name.starts_with('.') && !name.contains('/'), "{name}");
+            assert!(!name.is_empty() && !name.contains('/') && *name != "*", "{name}");
             assert_eq!(*name, name.to_ascii_lowercase());
+        }
+    }
+
+    #[test]
+    fn what_programs_obey_by_themselves_counts_and_what_projects_are_made_of_does_not() {
+        let found = |path: &str| find(NAMES, Path::new(path)).is_some();
+        for path in [
+            ".zed/tasks.json",
+            ".husky/pre-commit",
+            ".nvim.lua",
+            ".dir-locals.el",
+            ".devcontainer/devcontainer.json",
+            "x.code-workspace",
+            "sub/Team.Code-Workspace",
+            ".kiro/settings/mcp.json",
+            ".opencode/plugin/x.js",
+            "opencode.json",
+            ".aider.conf.yml",
+            ".cursorrules",
+            ".gdbinit",
+            ".config/fish/config.fish",
+            "r/.Rprofile",
+            ".hg/hgrc",
+            "mise.toml",
+        ] {
+            assert!(found(path), "{path}");
+        }
+        for path in [
+            "package.json",
+            "Makefile",
+            "build.rs",
+            ".npmrc",
+            ".editorconfig",
+            ".github/workflows/ci.yml",
+            ".pre-commit-config.yaml",
+            ".cargo/config.toml",
+            ".config/nextest.toml",
+            ".gitattributes",
+            ".tool-versions",
+            ".hg/store/data/x",
+            "AGENTS.md",
+            "code-workspace",
+            "src/crush/json.rs",
+            "emacs.d/init.el",
+        ] {
+            assert!(!found(path), "{path}");
         }
     }
 
@@ -104,5 +270,6 @@ mod tests {
         for name in [&b"vscode"[..], b".vscodes", b".github", b".gitignore", b"", b"."] {
             assert!(!is_among(NAMES, name), "{name:?}");
         }
+        assert_eq!(entry(NAMES, b"a.CODE-workspace"), Some("*.code-workspace"));
     }
 }

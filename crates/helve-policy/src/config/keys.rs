@@ -364,7 +364,7 @@ fn plain_keys() -> Vec<Key> {
             VIEW_PROTECTED,
             Kind::FileNames,
             Some(Value::List(protected::NAMES.iter().map(|name| (*name).to_owned()).collect())),
-            "Names of files and directories that, anywhere in the workspace, run or configure programs without being asked: sandboxed commands cannot change them, and new ones are taken away and kept as blobs. `.git` stands for hooks and configuration of repositories, not for the whole. Setting it replaces the list; [] protects nothing.",
+            "Names of files and directories that, anywhere in the workspace, run or configure programs without being asked: sandboxed commands cannot change them, and new ones are taken away and kept as blobs. `.git` stands for hooks and configuration of repositories, not for the whole; a name that begins with `*` stands for all that end so. Setting it replaces the list; [] protects nothing.",
         ),
         key(
             FILES_BRIDGE,

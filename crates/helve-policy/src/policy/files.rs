@@ -173,7 +173,10 @@ impl Policy {
         let roots = paths(&self.inner.settings, keys::FILES_READ_WRITE);
         let root = std::iter::once(workspace).chain(roots.iter().map(PathBuf::as_path));
         let below = root.filter_map(|root| path.strip_prefix(root).ok()).next()?;
-        let name = protected::find(&self.protected_names(), below)?.to_str()?;
+        let names = self.protected_names();
+        let name = protected::find(&names, below)?;
+        let entry = protected::entry(&names, name.as_encoded_bytes())?;
+        let name = name.to_str()?;
         let path = shown(one.path, workspace);
         let why = format!(
             "{} has a name by which programs of the owner are run or configured ({})",
@@ -182,7 +185,7 @@ impl Policy {
         );
         let mut decision = Decision::ask(PROTECTED, why);
         if !name.eq_ignore_ascii_case(WORKSPACE_FILE) {
-            decision = decision.grant(format!("{PROTECTED} without {name:?}"));
+            decision = decision.grant(format!("{PROTECTED} without {entry:?}"));
         }
         Some(PathDecision { path: Some(path), decision, protected: true, ceiling: false })
     }

@@ -62,8 +62,8 @@ impl Kind {
 pub(super) struct Names {
     /// Names that count anywhere, without `.git`.
     named: Vec<String>,
-    /// Whether all of them begin with a dot, so that few names have to be compared.
-    hidden: bool,
+    /// Which bytes they begin with and, where only an end is given, end with, so that few names have to be compared.
+    edges: Edges,
     /// Whether git's structure counts.
     git: bool,
     /// Single paths that the owner's git configuration leads to.
@@ -85,12 +85,45 @@ pub(super) struct Listing {
     pub(super) git: bool,
 }
 
+/// The first and the last bytes that names can have.
+#[derive(Debug)]
+struct Edges {
+    first: [bool; 256],
+    last: [bool; 256],
+}
+
+impl Edges {
+    fn of(names: &[String]) -> Edges {
+        let mut edges = Edges { first: [false; 256], last: [false; 256] };
+        for name in names {
+            let (bytes, edge) = match name.strip_prefix('*') {
+                None => (&mut edges.first, name.bytes().next()),
+                Some(end) => (&mut edges.last, end.bytes().next_back()),
+            };
+            match edge {
+                Some(edge) => {
+                    bytes[usize::from(edge.to_ascii_lowercase())] = true;
+                    bytes[usize::from(edge.to_ascii_uppercase())] = true;
+                }
+                // A star alone is every name.
+                None => bytes.fill(true),
+            }
+        }
+        edges
+    }
+
+    fn may_be(&self, name: &[u8]) -> bool {
+        let is = |bytes: &[bool; 256], edge: Option<&u8>| edge.is_some_and(|edge| bytes[usize::from(*edge)]);
+        is(&self.first, name.first()) || is(&self.last, name.last())
+    }
+}
+
 impl Names {
     pub(super) fn new(names: &[String], denied: DenyRead) -> Names {
         let is_git = |name: &&String| name.eq_ignore_ascii_case(protected::GIT);
         let named: Vec<String> = names.iter().filter(|name| !is_git(name)).cloned().collect();
         Names {
-            hidden: named.iter().all(|name| name.starts_with('.')),
+            edges: Edges::of(&named),
             named,
             git: names.iter().any(|name| is_git(&name)),
             paths: BTreeSet::new(),
@@ -167,7 +200,7 @@ impl Names {
     }
 
     fn is_protected(&self, name: &[u8]) -> bool {
-        (name.first() == Some(&b'.') || !self.hidden) && protected::is_among(&self.named, name)
+        self.edges.may_be(name) && protected::is_among(&self.named, name)
     }
 
     fn is_place(&self, directory: &[u8], name: &[u8], in_installed: bool) -> bool {

@@ -13,6 +13,7 @@ mod words;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use encoding_rs::Encoding;
 use helve_core::files::{FileKind, Files, Seen};
 use helve_core::limits::fixed::DIFF_TEXT;
 use helve_core::typed::schema_of;
@@ -23,8 +24,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::coding::{decoded, encoding_of, looks_like_utf8};
 use crate::diff;
 use crate::patch::{self, Deed, Known, Plan, Planned, Problem};
+use crate::write_file::again::Tries;
 use edits::{Action, TextEdit};
 
 pub(crate) struct ApplyPatch;
@@ -145,12 +148,14 @@ impl TypedTool for ApplyPatch {
         });
         let wanted = wanted.await??;
         let seen: Vec<Option<Seen>> = wanted.iter().map(|wanted| files.last_seen(&wanted.path)).collect();
-        let mut outcome = attempt(files, &wanted, &seen, &input, args.dry_run, ctx.limits()).await;
-        if outcome.as_ref().is_err_and(|error| error.kind == ErrorKind::Conflict) {
+        let mut tries = Tries::default();
+        loop {
+            let outcome = attempt(files, &wanted, &seen, &input, args.dry_run, ctx.limits()).await;
             // Somebody else was faster: once more with what is there now.
-            outcome = attempt(files, &wanted, &seen, &input, args.dry_run, ctx.limits()).await;
+            if !tries.again(&outcome).await {
+                return outcome;
+            }
         }
-        outcome
     }
 }
 
@@ -263,7 +268,8 @@ async fn read(
                 Ok(content) => {
                     left = left.saturating_sub(content.bytes.len() as u64);
                     let stale = seen.as_ref().is_some_and(|seen| seen.id != content.id);
-                    Known::File { bytes: Arc::new(content.bytes), id: content.id, stale }
+                    let (bytes, encoding) = as_text(files, path, content.bytes).await?;
+                    Known::File { bytes: Arc::new(bytes), id: content.id, stale, encoding }
                 }
                 Err(error) => match error.kind {
                     ErrorKind::NotFound => Known::Absent,
@@ -280,6 +286,28 @@ async fn read(
     Ok(known)
 }
 
+/// A file's bytes, as UTF-8 where they are text in another encoding.
+async fn as_text(
+    files: &dyn Files,
+    path: &str,
+    bytes: Vec<u8>,
+) -> Result<(Vec<u8>, Option<&'static Encoding>), ToolError> {
+    let (bytes, is_utf8) = off_async(move || {
+        let is_utf8 = looks_like_utf8(&bytes);
+        (bytes, is_utf8)
+    })
+    .await?;
+    if is_utf8 {
+        return Ok((bytes, None));
+    }
+    let Some(encoding) = encoding_of(files, path).await else { return Ok((bytes, None)) };
+    off_async(move || match decoded(encoding, &bytes) {
+        Some(text) => (text.into_bytes(), Some(encoding)),
+        None => (bytes, None),
+    })
+    .await
+}
+
 /// The plan and what of the patch is left undone, or every reason why there is none.
 fn made(input: &Input, known: &HashMap<String, Known>) -> Result<(Plan, Vec<String>), ToolError> {
     let text = match input {
@@ -288,7 +316,11 @@ fn made(input: &Input, known: &HashMap<String, Known>) -> Result<(Plan, Vec<Stri
     };
     let patch = patch::parse(text).map_err(words::bad_patch)?;
     match patch::plan(&patch, known) {
-        Ok(plan) => Ok((plan, patch.notes)),
+        Ok(plan) => {
+            let notes = plan.replaced.iter().map(|path| words::replaced(path));
+            let notes = notes.chain(patch.notes).collect();
+            Ok((plan, notes))
+        }
         Err(problems) => Err(words::refusal(&problems)),
     }
 }

@@ -28,7 +28,8 @@ use serde_json::Value;
 
 use crate::diff;
 use crate::edit::{Applied, Cleaning, Edit, Edited, Level, Miss};
-use crate::write_file::{commit_one, shown, survived};
+use crate::write_file::again::Tries;
+use crate::write_file::{commit_one, form, shown, survived};
 use encoded::Attempt;
 use recent::Recent;
 
@@ -140,7 +141,7 @@ impl TypedTool for EditFile {
         {
             return Ok(output);
         }
-        let mut changed_meanwhile = false;
+        let mut tries = Tries::default();
         loop {
             let content = files.read(&path, max).await.map_err(words::unreadable)?;
             let known = seen.as_ref().is_none_or(|seen| seen.id == content.id);
@@ -149,11 +150,8 @@ impl TypedTool for EditFile {
                 // The model knows the old file and its own edit, not what somebody else did to it.
                 files.saw_last(&path, seen);
             }
-            match outcome {
-                Err(error) if error.kind == ErrorKind::Conflict && !changed_meanwhile => {
-                    changed_meanwhile = true
-                }
-                outcome => return outcome.map(|(output, _)| output),
+            if !tries.again(&outcome).await {
+                return outcome.map(|(output, _)| output);
             }
         }
     }
@@ -199,7 +197,7 @@ impl EditFile {
         edits: &[Edit],
         max: u64,
     ) -> Result<(Output, Status), ToolError> {
-        let FileContent { bytes: before, id, path: name, .. } = content;
+        let FileContent { bytes: before, id, path: name, stat } = content;
         let shown = shown(files, &name);
         let Attempt { before, outcome, changes } = encoded::apply(files, &name, before, edits, max).await?;
         let edited = match outcome {
@@ -244,6 +242,7 @@ impl EditFile {
         }
         let mut text = format!("Successfully edited {shown}");
         text.push_str(&words::notes(&applied, spans.len()));
+        text.push_str(&form::read_only(stat.mode));
         let mut facts = facts(files, name, Status::Changed, &applied);
         facts.replacements = spans.len();
         // One that cannot be had is one that is not shown: the change is made.

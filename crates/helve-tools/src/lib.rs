@@ -23,6 +23,7 @@
 //! stages of the pipeline. No tool opens a file, a socket or a process by itself.
 
 mod apply_patch;
+mod coding;
 mod dialect;
 mod diff;
 mod echo;

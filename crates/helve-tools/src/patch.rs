@@ -39,7 +39,7 @@ use std::sync::Arc;
 use helve_core::files::ContentId;
 
 pub(crate) use locate::{Level, Remark, Trouble};
-pub(crate) use plan::{Fault, Inexact, Known, Plan, Planned, Problem, Why, plan};
+pub(crate) use plan::{Fault, Inexact, Known, Plan, Planned, Problem, Why, plan, stored};
 
 /// What a patch wants, file by file, in its order.
 #[derive(Debug, PartialEq, Eq)]
@@ -198,7 +198,7 @@ fn read(text: &str) -> Result<Patch<'_>, BadPatch> {
 pub fn try_patch(text: &str, file: &[u8]) -> Option<Vec<Vec<u8>>> {
     let patch = parse(text).ok()?;
     let id = ContentId(String::new());
-    let known = Known::File { bytes: Arc::new(file.to_vec()), id, stale: false };
+    let known = Known::File { bytes: Arc::new(file.to_vec()), id, stale: false, encoding: None };
     let plan = plan(&patch, &HashMap::from([("f".to_owned(), known)])).ok()?;
     Some(plan.files.into_iter().filter_map(|file| file.after).map(|bytes| bytes.to_vec()).collect())
 }

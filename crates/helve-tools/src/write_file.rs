@@ -7,7 +7,9 @@
 //! Deliberately not here: how a file is replaced without a moment in which it is neither old nor new. That is
 //! the bridge's [`Files::commit`].
 
+pub(crate) mod again;
 mod conflict;
+pub(crate) mod form;
 
 use std::sync::Arc;
 
@@ -22,6 +24,7 @@ use serde_json::Value;
 
 use crate::diff;
 
+use again::Tries;
 pub(crate) use conflict::explained;
 
 /// An old version of at most so many bytes is read to show what changed.
@@ -134,7 +137,7 @@ async fn put(args: Args, files: &dyn Files) -> Result<Output, ToolError> {
         let change = Change { path: path.clone(), act, expect: Expect::Absent };
         match commit_one(files, change).await {
             Err(error) if error.kind == ErrorKind::Conflict => {}
-            Ok(changed) => return Ok(written(files, changed, None, bytes).await),
+            Ok(changed) => return Ok(written(files, changed, None, bytes, "").await),
             Err(error) => return Err(error),
         }
     }
@@ -149,6 +152,7 @@ async fn put(args: Args, files: &dyn Files) -> Result<Output, ToolError> {
             Err(error) => return Err(error),
         },
     };
+    let guarded = if create { String::new() } else { form::is_read_only(files, &path).await };
     let change = Change { path: path.clone(), act: Act::Put(Arc::clone(&bytes)), expect };
     let changed = match commit_one(files, change).await {
         Ok(changed) => changed,
@@ -159,7 +163,7 @@ async fn put(args: Args, files: &dyn Files) -> Result<Output, ToolError> {
             None => return Err(error),
         },
     };
-    Ok(written(files, changed, before, bytes).await)
+    Ok(written(files, changed, before, bytes, &guarded).await)
 }
 
 /// What a write says of itself.
@@ -168,6 +172,7 @@ async fn written(
     changed: helve_core::files::Changed,
     before: Option<Vec<u8>>,
     bytes: Arc<Vec<u8>>,
+    notes: &str,
 ) -> Output {
     let written = bytes.len() as u64;
     let name = shown(files, &changed.path);
@@ -177,6 +182,7 @@ async fn written(
         Some(before) if Some(before) == changed.after.as_ref() => Status::Unchanged,
         Some(_) => Status::Changed,
     };
+    let lost = before.as_deref().map(|before| form::lost(before, &bytes)).unwrap_or_default();
     let difference = match (status, before) {
         (Status::Unchanged, _) => None,
         (Status::Created, _) => compared(&changed.path, Vec::new(), bytes).await,
@@ -185,7 +191,8 @@ async fn written(
     };
     let text = match status {
         Status::Unchanged => format!("No changes made to {name}. The file already has identical content."),
-        Status::Created | Status::Changed => format!("Successfully wrote {written} bytes to {name}"),
+        Status::Created => format!("Successfully wrote {written} bytes to {name}"),
+        Status::Changed => format!("Successfully wrote {written} bytes to {name}{lost}{notes}"),
     };
     let facts = Facts {
         bytes_written: if matches!(status, Status::Unchanged) { 0 } else { written },
@@ -240,15 +247,23 @@ fn exists(error: ToolError, path: &str) -> ToolError {
 
 async fn append(args: Args, files: &dyn Files, max: u64) -> Result<Output, ToolError> {
     let Args { path, content, at, .. } = args;
-    let bytes = content.into_bytes();
+    let (bytes, encoding) = form::fitting(files, &path, content).await?;
+    let guarded = form::is_read_only(files, &path).await;
     let added = bytes.len() as u64;
-    if let Some(at) = at
-        && let Some(output) = chunk(files, &path, at, &bytes, max).await?
-    {
-        return Ok(output);
-    }
-    let change = Change { path: path.clone(), act: Act::Append(bytes), expect: Expect::Any };
-    let changed = commit_one(files, change).await?;
+    let mut tries = Tries::default();
+    let changed = loop {
+        if let Some(at) = at
+            && let Some(output) = chunk(files, &path, at, &bytes, max).await?
+        {
+            return Ok(output);
+        }
+        // Whatever is there: what is added needs no knowledge of it.
+        let change = Change { path: path.clone(), act: Act::Append(bytes.clone()), expect: Expect::Any };
+        let outcome = commit_one(files, change).await;
+        if !tries.again(&outcome).await {
+            break outcome?;
+        }
+    };
     let created = changed.before.is_none();
     let status = match added {
         _ if created => Status::Created,
@@ -265,8 +280,12 @@ async fn append(args: Args, files: &dyn Files, max: u64) -> Result<Output, ToolE
         first_changed_line: None,
         path: changed.path,
     };
-    let text =
+    let mut text =
         format!("Successfully wrote {added} bytes to {name} (appended, {} bytes now)", facts.total_bytes);
+    if let Some(encoding) = encoding {
+        text.push_str(&format!("\nThe text was written in {}, as the file is.", encoding.name()));
+    }
+    text.push_str(&guarded);
     Ok(Output::text(text).with_details(crate::details(&facts)))
 }
 

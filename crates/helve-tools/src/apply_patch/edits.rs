@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use encoding_rs::Encoding;
 use helve_core::files::{Act, Change, Expect};
 use helve_core::{ErrorKind, Problem, ToolError};
 use schemars::JsonSchema;
@@ -13,7 +14,7 @@ use serde::Deserialize;
 
 use crate::edit::{self, Edit};
 use crate::edit_file::words;
-use crate::patch::{Known, Plan, Planned};
+use crate::patch::{Known, Plan, Planned, stored};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -44,6 +45,15 @@ struct Walking<'k> {
     now: Option<Arc<Vec<u8>>>,
 }
 
+impl Walking<'_> {
+    fn encoding(&self) -> Option<&'static Encoding> {
+        match self.known {
+            Known::File { encoding, .. } => *encoding,
+            Known::Absent | Known::Unreadable(_) => None,
+        }
+    }
+}
+
 /// Takes the edits over the files. `known` has every path that they name, by the same text.
 pub(super) fn plan(edits: &[TextEdit], known: &HashMap<String, Known>) -> Result<Plan, ToolError> {
     let mut files: HashMap<&str, Walking<'_>> = HashMap::new();
@@ -57,8 +67,9 @@ pub(super) fn plan(edits: &[TextEdit], known: &HashMap<String, Known>) -> Result
             let now = if let Known::File { bytes, .. } = known { Some(Arc::clone(bytes)) } else { None };
             Walking { known, now }
         });
-        match edit.make(at, file) {
-            Ok(after) => file.now = Some(Arc::new(after)),
+        let made = edit.make(at, file).map(Arc::new);
+        match made.and_then(|after| stored(&after, file.encoding()).map(|_| after)) {
+            Ok(after) => file.now = Some(after),
             Err(problem) => problems.push(problem),
         }
     }
@@ -67,7 +78,9 @@ pub(super) fn plan(edits: &[TextEdit], known: &HashMap<String, Known>) -> Result
     }
     let mut plan = Plan::default();
     for path in order {
-        let Some(Walking { known, now: Some(after) }) = files.remove(path) else { continue };
+        let Some(file) = files.remove(path) else { continue };
+        let encoding = file.encoding();
+        let Walking { known, now: Some(after) } = file else { continue };
         let (before, expect) = match known {
             Known::File { bytes, id, .. } => (Some(Arc::clone(bytes)), Expect::Content(id.clone())),
             Known::Absent | Known::Unreadable(_) => (None, Expect::Absent),
@@ -76,7 +89,7 @@ pub(super) fn plan(edits: &[TextEdit], known: &HashMap<String, Known>) -> Result
             plan.unchanged.push(path.to_owned());
             continue;
         }
-        let act = Act::Put(Arc::clone(&after));
+        let act = Act::Put(stored(&after, encoding)?);
         plan.changes.push(Change { path: path.to_owned(), act, expect });
         plan.files.push(Planned { path: path.to_owned(), from: None, before, after: Some(after) });
     }
@@ -168,6 +181,7 @@ mod tests {
             bytes: Arc::new(text.as_bytes().to_vec()),
             id: ContentId(text.to_owned()),
             stale: false,
+            encoding: None,
         };
         let known = files.iter().map(|(path, text)| ((*path).to_owned(), file(text))).collect();
         let edits: Vec<TextEdit> = serde_json::from_value(edits).unwrap();

@@ -36,6 +36,11 @@ pub(super) fn too_much(path: &str, limit: u64) -> ToolError {
     ToolError::new(ErrorKind::TooLarge, message).hint("Send the patch in several parts.")
 }
 
+/// A file that was there and is another one now.
+pub(super) fn replaced(path: &str) -> String {
+    format!("{path} was there already and was replaced as a whole.")
+}
+
 /// What did not hold, or did not count, where a hunk was found.
 pub(super) fn ignored(why: Why) -> &'static str {
     match why {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use encoding_rs::Encoding;
-use helve_core::files::{Files, PageRequest, PageStart, Shape};
-use helve_core::{ErrorKind, ToolError};
+use helve_core::ToolError;
+use helve_core::files::Files;
 
 use super::{Edit, Edited, Miss};
+use crate::coding::{decoded, encoded, encoding_of, looks_like_utf8};
 use crate::edit;
 
 /// The edited file, or why not.
@@ -62,60 +63,6 @@ fn attempt(
     Ok(Attempt { before, outcome, changes })
 }
 
-/// Whether most of what is not ASCII is UTF-8. A few wrong bytes among it are left as they are.
-fn looks_like_utf8(bytes: &[u8]) -> bool {
-    // Checking the whole is many times faster than looking at its parts.
-    if bytes.is_ascii() || std::str::from_utf8(bytes).is_ok() {
-        return memchr::memchr(0, bytes).is_none();
-    }
-    let (mut right, mut wrong) = (0usize, 0usize);
-    for chunk in bytes.utf8_chunks() {
-        right += chunk.valid().chars().filter(|c| !c.is_ascii()).count();
-        wrong += usize::from(!chunk.invalid().is_empty());
-        if chunk.valid().contains('\0') {
-            return false;
-        }
-    }
-    wrong == 0 || right > wrong
-}
-
-/// The encoding that `read_file` shows the file in, if it is none that ASCII tools understand anyway.
-async fn encoding_of(files: &dyn Files, path: &str) -> Option<&'static Encoding> {
-    let start = PageStart::Line { line: 1, cursor: 0 };
-    let request = PageRequest { path: path.to_owned(), start, max_lines: 1, max_bytes: 1024 };
-    match files.page(&request).await.ok()?.shape {
-        Shape::Text(found) => Encoding::for_label(found.name.as_bytes()),
-        Shape::Binary { .. } => None,
-    }
-}
-
-/// The text, if encoding it gives the same bytes again.
-fn decoded(encoding: &'static Encoding, bytes: &[u8]) -> Option<String> {
-    if encoding == encoding_rs::UTF_8 {
-        return None;
-    }
-    // The mark at the head is kept as a character, so that it comes back.
-    let text = encoding.decode_without_bom_handling_and_without_replacement(bytes)?;
-    (encode(encoding, &text).as_deref() == Ok(bytes)).then(|| text.into_owned())
-}
-
-/// The bytes of a text, or a character that the encoding does not have.
-fn encode(encoding: &'static Encoding, text: &str) -> Result<Vec<u8>, char> {
-    if encoding == encoding_rs::UTF_16LE || encoding == encoding_rs::UTF_16BE {
-        let little = encoding == encoding_rs::UTF_16LE;
-        let bytes =
-            text.encode_utf16().flat_map(|unit| if little { unit.to_le_bytes() } else { unit.to_be_bytes() });
-        return Ok(bytes.collect());
-    }
-    let mut encoder = encoding.new_encoder();
-    let length = encoder.max_buffer_length_from_utf8_without_replacement(text.len()).unwrap_or(text.len());
-    let mut bytes = Vec::with_capacity(length);
-    match encoder.encode_from_utf8_to_vec_without_replacement(text, &mut bytes, true).0 {
-        encoding_rs::EncoderResult::Unmappable(c) => Err(c),
-        encoding_rs::EncoderResult::InputEmpty | encoding_rs::EncoderResult::OutputFull => Ok(bytes),
-    }
-}
-
 fn reencoded(
     encoding: &'static Encoding,
     text: &str,
@@ -127,12 +74,6 @@ fn reencoded(
         Err(misses) => return Ok(Err(misses)),
     };
     let after = String::from_utf8_lossy(&edited.bytes);
-    match encode(encoding, &after) {
-        Ok(bytes) => Ok(Ok(Edited { bytes, ..edited })),
-        Err(c) => Err(ToolError::new(
-            ErrorKind::ToolFailed,
-            format!("The file is in the encoding {}, which has no character {c:?}.", encoding.name()),
-        )
-        .hint("Write it without this character, or convert the file to UTF-8 first.")),
-    }
+    let bytes = encoded(encoding, &after)?;
+    Ok(Ok(Edited { bytes, ..edited }))
 }

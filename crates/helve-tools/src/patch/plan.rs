@@ -6,11 +6,14 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use encoding_rs::Encoding;
+use helve_core::ToolError;
 use helve_core::files::{Act, Change, ContentId, Expect};
 
 use super::apply::{Applied, apply};
 use super::locate::{Level, Remark, Trouble};
 use super::{Deed, Hunk, Kind, Patch, Section};
+use crate::coding;
 use crate::edit::near::{Looks, Near};
 
 /// What is known of a path before the patch.
@@ -18,8 +21,9 @@ use crate::edit::near::{Looks, Near};
 pub(crate) enum Known {
     /// No file is there.
     Absent,
-    /// A file with this content is there. `stale` says that whoever calls saw another content last.
-    File { bytes: Arc<Vec<u8>>, id: ContentId, stale: bool },
+    /// A file with this content is there. `stale` says that whoever calls saw another content last. Where there is an
+    /// `encoding`, the bytes are its text as UTF-8.
+    File { bytes: Arc<Vec<u8>>, id: ContentId, stale: bool, encoding: Option<&'static Encoding> },
     /// It cannot be read: why.
     Unreadable(String),
 }
@@ -34,6 +38,8 @@ pub(crate) struct Plan {
     pub(crate) unchanged: Vec<String>,
     /// Hunks that were not found exactly.
     pub(crate) inexact: Vec<Inexact>,
+    /// Files that were there and have another content as a whole.
+    pub(crate) replaced: Vec<String>,
 }
 
 /// What happens to one file.
@@ -99,6 +105,10 @@ struct Walking<'k> {
     now: Option<Arc<Vec<u8>>>,
     /// The path that it was moved here from.
     from: Option<String>,
+    /// How its text is stored, if not as UTF-8.
+    encoding: Option<&'static Encoding>,
+    /// Whether it stands in the place of another that was here.
+    replaces: bool,
 }
 
 impl Walking<'_> {
@@ -144,11 +154,11 @@ impl<'k> Walk<'k> {
         }
         let known = self.known.get(path).unwrap_or(NOWHERE);
         self.files.entry(path.to_owned()).or_insert_with(|| {
-            let now = match known {
-                Known::File { bytes, .. } => Some(Arc::clone(bytes)),
-                Known::Absent | Known::Unreadable(_) => None,
+            let (now, encoding) = match known {
+                Known::File { bytes, encoding, .. } => (Some(Arc::clone(bytes)), *encoding),
+                Known::Absent | Known::Unreadable(_) => (None, None),
             };
-            Walking { known, now, from: None }
+            Walking { known, now, from: None, encoding, replaces: false }
         })
     }
 
@@ -164,8 +174,9 @@ impl<'k> Walk<'k> {
         match (&section.deed, now) {
             (Deed::Add { replaces: false, .. }, Some(_)) => problems.push(problem(path, Fault::Exists)),
             (Deed::Add { .. }, _) if file.is_stale() => problems.push(problem(path, Fault::Stale)),
-            (Deed::Add { content, .. }, _) => {
+            (Deed::Add { content, .. }, now) => {
                 (file.now, file.from) = (Some(Arc::new(content.clone().into_bytes())), None);
+                (file.encoding, file.replaces) = (None, now.is_some());
             }
             (Deed::Delete { .. } | Deed::Update { .. }, None) => problems.push(problem(path, Fault::Missing)),
             (Deed::Delete { hunks }, _) if hunks.is_empty() && file.is_stale() => {
@@ -182,12 +193,17 @@ impl<'k> Walk<'k> {
                 // A file whose hunk fails stays as it was, so that later sections are tried all the same.
                 let Some(bytes) = self.applied(section, hunks, &now, problems) else { return };
                 let file = self.at(path);
+                if let Err(error) = stored(&bytes, file.encoding) {
+                    problems.push(problem(path, Fault::Unreadable(error.message)));
+                    return;
+                }
                 let Some(to) = to.as_deref().filter(|to| *to != path) else {
                     file.now = Some(bytes);
                     return;
                 };
                 let origin = file.from.take().unwrap_or_else(|| path.to_owned());
                 file.now = None;
+                let encoding = file.encoding;
                 let target = self.at(to);
                 match (&target.now, target.known) {
                     (Some(_), _) if !replaces => problems.push(problem(to, Fault::Exists)),
@@ -195,7 +211,11 @@ impl<'k> Walk<'k> {
                     (None, Known::Unreadable(why)) => {
                         problems.push(problem(to, Fault::Unreadable(why.clone())))
                     }
-                    _ => (target.now, target.from) = (Some(bytes), Some(origin)),
+                    _ => {
+                        target.replaces = target.now.is_some();
+                        (target.now, target.from) = (Some(bytes), Some(origin));
+                        target.encoding = encoding;
+                    }
                 }
             }
         }
@@ -278,20 +298,37 @@ impl Plan {
             return;
         }
         let after = file.now.clone();
+        // That each text can be stored was found out where it was made.
+        let bytes_of = |text: &Arc<Vec<u8>>| stored(text, file.encoding).unwrap_or_else(|_| Arc::clone(text));
         if let Some(from) = from
             && let Some(Known::File { bytes, id, .. }) = known.get(from)
         {
-            let content = after.as_deref().filter(|after| *after != &**bytes).cloned();
+            let content =
+                after.as_ref().filter(|after| *after != bytes).map(|after| bytes_of(after).to_vec());
             let act = Act::Move { to: path.to_owned(), content };
             self.changes.push(Change { path: from.to_owned(), act, expect: Expect::Content(id.clone()) });
             let before = Some(Arc::clone(bytes));
             self.files.push(Planned { path: path.to_owned(), from: Some(from.to_owned()), before, after });
             return;
         }
-        let act = after.clone().map_or(Act::Remove, Act::Put);
+        let act = after.as_ref().map_or(Act::Remove, |after| Act::Put(bytes_of(after)));
+        if file.replaces && before.is_some() {
+            self.replaced.push(path.to_owned());
+        }
         let expect = id.map_or(Expect::Absent, Expect::Content);
         self.changes.push(Change { path: path.to_owned(), act, expect });
         self.files.push(Planned { path: path.to_owned(), from: None, before, after });
+    }
+}
+
+/// A text as the bytes of its file.
+pub(crate) fn stored(
+    text: &Arc<Vec<u8>>,
+    encoding: Option<&'static Encoding>,
+) -> Result<Arc<Vec<u8>>, ToolError> {
+    match encoding {
+        None => Ok(Arc::clone(text)),
+        Some(encoding) => coding::encoded(encoding, &String::from_utf8_lossy(text)).map(Arc::new),
     }
 }
 

@@ -26,6 +26,7 @@ fn planned(tree: &Tree, text: &str) -> Result<Plan, Vec<Problem>> {
                 bytes: Arc::new(bytes.clone()),
                 id: ContentId(path.clone()),
                 stale: path.starts_with("stale"),
+                encoding: None,
             };
             (path.clone(), known)
         })

@@ -47,7 +47,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Reads the values. A variable that is not set, or is empty, holds no secret; a file that is absent is an error,
+/// Reads the values. A variable that is not set, or is blank, holds no secret; a file that is absent is an error,
 /// because its value may be in use elsewhere and could not be recognised.
 pub(crate) fn read(
     sources: &[SecretSource],
@@ -58,7 +58,7 @@ pub(crate) fn read(
     for source in sources {
         let (name, value) = match source {
             SecretSource::Env(name) => match variable(name) {
-                Some(value) if !value.is_empty() => (name.clone(), value),
+                Some(value) if !value.trim().is_empty() => (name.clone(), value),
                 _ => continue,
             },
             SecretSource::File(path) => {
@@ -72,7 +72,8 @@ pub(crate) fn read(
                 }
             }
         };
-        if value.chars().count() < MIN_CHARS {
+        // White space around it is what programs trim.
+        if value.trim().chars().count() < MIN_CHARS {
             problems.push(format!(
                 "`secrets`: the value of {name} is shorter than {MIN_CHARS} characters, so hiding it would spoil \
                  ordinary text; use a longer secret or take the entry out"
@@ -101,6 +102,8 @@ mod tests {
             "TOKEN" => Some("s3cret".into()),
             "SHORT" => Some("abc".into()),
             "EMPTY" => Some(String::new()),
+            "BLANK" => Some("     \n".into()),
+            "WIDE" => Some("  abc \n".into()),
             _ => None,
         })
     }
@@ -111,7 +114,9 @@ mod tests {
         assert_eq!(read_one(SecretSource::Env("TOKEN".into())), Ok(vec![secret]));
         assert_eq!(read_one(SecretSource::Env("EMPTY".into())), Ok(vec![]));
         assert_eq!(read_one(SecretSource::Env("UNSET".into())), Ok(vec![]));
+        assert_eq!(read_one(SecretSource::Env("BLANK".into())), Ok(vec![]));
         assert!(read_one(SecretSource::Env("SHORT".into())).is_err());
+        assert!(read_one(SecretSource::Env("WIDE".into())).is_err());
     }
 
     #[test]

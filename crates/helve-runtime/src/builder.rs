@@ -65,6 +65,11 @@ pub enum BuildError {
         /// The word of the key that names it.
         path: String,
     },
+    /// The session has a secret in its name, which names files.
+    #[error(
+        "the session's name holds the secret {0}, and would show it as the name of files; choose another"
+    )]
+    SecretInSession(String),
     /// There is no place for Helve's state.
     #[error("{0}")]
     Store(#[from] StoreError),
@@ -346,6 +351,11 @@ impl RuntimeBuilder {
         let given = self.secrets.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let secrets = Secrets::new(marked.chain(given));
         let governor = Arc::new(Governor { secrets, limits: Arc::new(policy.limits().clone()) });
+        let shown = governor.redact(&session);
+        if shown != session {
+            return Err(BuildError::SecretInSession(shown));
+        }
+        let place = governor.redact(&workspace.to_string_lossy());
         let outputs = lanes.earlier_outputs();
         let executor = Executor { lanes: Arc::clone(&lanes), governor: Arc::clone(&governor), outputs };
         let hook = match policy.approval_hook() {
@@ -378,7 +388,7 @@ impl RuntimeBuilder {
             scheduler: Scheduler::new(policy.parallel(), policy.limits().workers),
             executor,
             governor,
-            recorder: Recorder::new(home.clone(), session.clone(), &workspace, policy.fsync()),
+            recorder: Recorder::new(home.clone(), session.clone(), place, policy.fsync()),
             lanes,
             authority: Authority {
                 grants: Grants::new(home, session.clone(), workspace.clone()),

@@ -302,6 +302,48 @@ async fn a_secret_in_an_id_a_name_a_key_or_a_long_value_is_not_recorded() {
     assert!(!contains(&disk, "hunter2"), "{}", journal(dir.path()));
 }
 
+const PIN: u64 = 918_273_645;
+
+/// A secret of digits may come as a JSON number: in arguments, details and ids.
+#[tokio::test]
+async fn a_secret_number_is_told_nowhere() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("token"), PIN.to_string()).unwrap();
+    let policy = format!("[[secrets]]\nfile = {:?}\n", dir.path().join("token").to_str().unwrap());
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}, "s": {"type": "string"}}});
+    let details = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+    let spec = ToolSpec::new("t", "", schema).read_only().output_schema(details);
+    let tool = fake(spec, |args, _| {
+        Box::pin(async move { Ok(Output::text("done").with_details(json!({"n": args["n"]}))) })
+    });
+    let runtime = builder(dir.path(), &policy).register(tool).build().unwrap();
+    let result = runtime.call(Call { id: Some(json!(PIN)), ..Call::new("t", json!({"n": PIN})) }).await;
+    assert_eq!((result.text().as_str(), &result.details), ("done", &json!({"n": "[REDACTED:token]"})));
+    assert_eq!((result.id, result.notes), (Some(json!("[REDACTED:token]")), vec![]));
+    for text in [format!("{{\"s\":{PIN}}}"), format!("{{\"s\":[{PIN}],\"n\":true}}")] {
+        let result = runtime.call(Call::new("t", helve_core::Args::Text(text))).await;
+        let shown = serde_json::to_string(&result).unwrap();
+        assert!(!result.ok && !shown.contains("malformed"), "{shown}");
+        assert!(!shown.contains(&PIN.to_string()), "{shown}");
+    }
+    assert!(!journal(dir.path()).contains(&PIN.to_string()), "{}", journal(dir.path()));
+}
+
+#[tokio::test]
+async fn a_secret_in_the_name_of_a_workspace_or_a_session_is_not_written_down() {
+    let dir = tempfile::tempdir().unwrap();
+    let policy = with_secret(dir.path(), "");
+    let place = dir.path().join(format!("w-{SECRET}"));
+    std::fs::create_dir(&place).unwrap();
+    let begun = || builder(dir.path(), &policy).register(says("t", "x")).workspace(&place);
+    let runtime = begun().build().unwrap();
+    assert!(runtime.call(Call::new("t", json!({}))).await.ok);
+    assert!(journal(dir.path()).contains("w-[REDACTED:token]"), "{}", journal(dir.path()));
+    assert!(!journal(dir.path()).contains(SECRET));
+    let refused = begun().session(format!("s-{SECRET}")).build().err().unwrap().to_string();
+    assert!(refused.contains("the session's name") && !refused.contains(SECRET), "{refused}");
+}
+
 #[tokio::test]
 async fn a_refused_sensitive_parameter_is_not_shown() {
     let dir = tempfile::tempdir().unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use helve_core::{Args, ToolError, ToolSpec};
+use helve_core::{Args, ToolError, ToolSpec, strict_json};
 use serde_json::Value;
 
 use super::Pipeline;
@@ -19,12 +19,25 @@ impl Pipeline {
     pub(super) fn redacted(&self, args: &Args) -> Option<Args> {
         match args {
             Args::Text(text) if text.len() as u64 > self.governor.limits.args_bytes => None,
-            Args::Text(text) => Some(Args::Text(self.governor.redact(text))),
+            Args::Text(text) => Some(self.redacted_text(text)),
             Args::Value(value) => {
                 let mut value = value.clone();
                 self.governor.clean_value(&mut value);
                 Some(Args::Value(value))
             }
+        }
+    }
+
+    /// A mark in the place of a number would make JSON no JSON, and a secret behind an escape would stay: what is JSON is
+    /// redacted as a value.
+    fn redacted_text(&self, text: &str) -> Args {
+        let depth = usize::try_from(self.governor.limits.args_depth).unwrap_or(usize::MAX);
+        match strict_json::read(text, depth) {
+            Ok(mut value) if self.governor.has_secret(&value) => {
+                self.governor.clean_value(&mut value);
+                Args::Value(value)
+            }
+            _ => Args::Text(self.governor.redact(text)),
         }
     }
 

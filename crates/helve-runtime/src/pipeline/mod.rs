@@ -203,7 +203,9 @@ impl Pipeline {
         let story = Story::new(None, self.governor.clean_short(&call.tool, MAX_NAME_CHARS), side);
         let error = ToolError::new(ErrorKind::TooLarge, format!("A batch holds at most {limit} calls."))
             .hint("Send the rest in another batch.");
-        CallResult { id: call.id, ..*story.result(Err(error)).0 }
+        let mut id = call.id;
+        id.iter_mut().for_each(|id| self.governor.clean_value(id));
+        CallResult { id, ..*story.result(Err(error)).0 }
     }
 
     fn authorized(&self, story: &mut Story, args: Args) -> Result<Authorized, Refusal> {

@@ -4,7 +4,7 @@
 mod bodies;
 mod together;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -147,8 +147,7 @@ struct SessionHooks<'a> {
 }
 
 impl Recorder {
-    pub(crate) fn new(home: PathBuf, session: String, workspace: &Path, fsync: bool) -> Self {
-        let workspace = workspace.to_string_lossy().into_owned();
+    pub(crate) fn new(home: PathBuf, session: String, workspace: String, fsync: bool) -> Self {
         Recorder { home, session, workspace, fsync, journal: OnceLock::new(), together: Together::default() }
     }
 

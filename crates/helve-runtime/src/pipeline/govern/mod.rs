@@ -95,6 +95,9 @@ impl Governor {
         keep: impl FnOnce(&str) -> Result<BlobRef, String>,
     ) -> Result<Vec<String>, ToolError> {
         let mut notes = Vec::new();
+        // What fits before it is redacted fits: a number that tells a secret becomes a text.
+        let fitted = by.schema.filter(|_| self.has_secret(&output.details));
+        let fitted = fitted.is_some_and(|schema| misfit(schema, &output.details).is_none());
         if by.foreign {
             self.clean_deep(&mut output.details);
         } else {
@@ -103,7 +106,7 @@ impl Governor {
         if let Some(raw) = &mut output.raw {
             *raw = self.clean_short(raw, usize::try_from(self.limits.raw_bytes / 4).unwrap_or(usize::MAX));
         }
-        let misfit = by.schema.and_then(|schema| misfit(schema, &output.details));
+        let misfit = by.schema.filter(|_| !fitted).and_then(|schema| misfit(schema, &output.details));
         if let Some(note) = misfit.as_ref().filter(|_| by.foreign) {
             return Err(ToolError::failed(format!("The server's answer was refused: {note}."))
                 .hint("This is a fault of the server; nothing in the arguments can mend it."));

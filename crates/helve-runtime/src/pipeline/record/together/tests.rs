@@ -10,7 +10,7 @@ use serde_json::json;
 use super::*;
 
 fn recorder(home: &Path) -> Recorder {
-    Recorder::new(home.to_owned(), "s".into(), Path::new("/w"), false)
+    Recorder::new(home.to_owned(), "s".into(), "/w".into(), false)
 }
 
 fn entry(recorder: &Recorder, number: u128, alone: bool) -> Recorded<'_> {

@@ -42,6 +42,15 @@ impl CallId {
         CallId(std::str::from_utf8(&text).unwrap_or_default().into())
     }
 
+    /// The milliseconds since 1970 that an id begins with; none if the text is no id.
+    pub fn unix_ms(text: &str) -> Option<u64> {
+        let letters = text.strip_prefix("c_").filter(|letters| letters.len() == 26)?;
+        letters.bytes().take(10).try_fold(0, |sum: u64, letter| {
+            let digit = CROCKFORD.iter().position(|one| *one == letter)?;
+            Some((sum << 5) | digit as u64)
+        })
+    }
+
     /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -252,5 +261,12 @@ mod tests {
         let late = CallId::from_parts(2, 0);
         assert!(early < late);
         assert_eq!(early.as_str().len(), 28);
+        for ms in [0, 1, 1_794_000_000_123, (1 << 48) - 1] {
+            assert_eq!(CallId::unix_ms(CallId::from_parts(ms, u128::MAX).as_str()), Some(ms));
+        }
+        for text in ["", "c_1", "c_0000000000000000000000000!", "c_!0000000000000000000000000"] {
+            assert!(CallId::unix_ms(text).is_none_or(|ms| ms == 0), "{text}");
+        }
+        assert_eq!(CallId::unix_ms("c_!0000000000000000000000000"), None);
     }
 }

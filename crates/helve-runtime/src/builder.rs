@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use helve_core::context::ProgressNote;
 use helve_core::{Cancel, Dialect, Egress, FilesBridge, Peer, Servers, ShellBackend, Tool};
 use helve_policy::{ConfigError, Policy};
-use helve_store::{Home, StoreError};
+use helve_store::{Home, StoreError, newest_undo};
 use tokio::sync::mpsc;
 
 use crate::approval::Approver;
@@ -23,7 +23,7 @@ use crate::pipeline::schedule::Scheduler;
 use crate::pipeline::{Executor, Pipeline, Recorder};
 use crate::registry::{Live, RegisterError, Registry, is_dynamic, is_protected};
 use crate::side::{self, Side};
-use crate::{Caller, Runtime};
+use crate::{Caller, Runtime, call_id};
 
 /// Why a runtime could not be put together.
 #[derive(Debug, thiserror::Error)]
@@ -283,6 +283,9 @@ impl RuntimeBuilder {
         let absolute = |path: PathBuf| std::path::absolute(&path).map_err(BuildError::CurrentDir);
         let (workspace, home) = (absolute(workspace)?, absolute(home)?);
         let workspace = workspace.canonicalize().unwrap_or(workspace);
+        if let Some(newest) = newest_undo(&home) {
+            call_id::not_before(&newest);
+        }
         let session =
             self.session.or_else(|| policy.session().map(str::to_owned)).unwrap_or_else(|| "default".into());
         let lanes = Arc::new(Lanes {

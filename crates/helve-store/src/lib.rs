@@ -93,5 +93,8 @@ pub use seen::{SeenLog, SeenState};
 pub use servers::{NewPin, Pin, Pins, ServerEvent, ServerLogs, Tokens};
 pub use tail::Tail;
 pub use trust::{Trust, TrustedFile};
-pub use undo::{Begun, FileState, SmallContents, Undo, UndoChange, UndoGcReport, UndoRecord, UndoStage};
+pub use undo::{
+    Begun, FileState, SmallContents, Undo, UndoChange, UndoGcReport, UndoRecord, UndoStage, newest_undo,
+    taken_back,
+};
 pub use verify::{Finding, FindingKind, HeadCheck, VerifyReport, verify};

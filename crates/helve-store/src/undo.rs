@@ -10,15 +10,18 @@
 //! undo/cut/<call>.json     its process died while its changes were under way
 //! undo/pending/<call>.json its changes wait to be committed or discarded: nothing has happened
 //! undo/pending/waiting     the same of calls with small changes, with the contents
+//! undo/newest              the call of the newest record there ever was: later ids sort behind it
 //! undo/blobs/…             contents of files, as in blobs/
 //! ```
 //!
 //! Not here: putting anything back (the runtime, through the workspace), and reading files.
 
 mod gc;
+mod newest;
+mod taken_back;
 mod waiting;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -28,6 +31,8 @@ use helve_core::files::Attributes;
 use serde::{Deserialize, Serialize};
 
 pub use gc::UndoGcReport;
+pub use newest::newest_undo;
+pub use taken_back::taken_back;
 pub use waiting::SmallContents;
 
 use crate::files::{self, Lock};
@@ -218,6 +223,7 @@ impl Undo {
         let text = serde_json::to_vec(record).map_err(|error| StoreError::NotJson(error.to_string()))?;
         let failed = |error| StoreError::io("cannot note what the call changes", record.call.as_str(), error);
         let place = || {
+            newest::note(&self.dir, &record.call)?;
             let dir = files::make_dir(&self.dir, UndoStage::Begun.dir())?;
             let temporary = format!(".{name}");
             files::remove_file(&dir, &temporary)?;
@@ -259,6 +265,7 @@ impl Undo {
         let name = file_name(&record.call)?;
         let failed =
             |error| StoreError::io("cannot keep what the call would change", record.call.as_str(), error);
+        newest::note(&self.dir, &record.call).map_err(failed)?;
         let dir = files::make_dir(&self.dir, UndoStage::Pending.dir()).map_err(failed)?;
         if waiting::hold(&dir, record, contents).map_err(failed)? {
             return Ok(());
@@ -345,18 +352,12 @@ impl Undo {
 
     /// The calls from `first` on that can be undone: they have a record and were not taken back since.
     pub fn in_force(&self, first: &str) -> Result<BTreeMap<String, UndoRecord>, StoreError> {
-        let mut found = BTreeMap::new();
-        let mut undone = HashSet::new();
-        // Newest first, so that the undo of an undo is known before what it brings back.
-        for call in self.calls()?.into_iter().take_while(|call| call.as_str() >= first) {
-            // One that cannot be read cannot be undone either.
-            let Ok(Some((record, _))) = self.get(&call) else { continue };
-            if undone.contains(&call) {
-                continue;
-            }
-            undone.extend(record.undoes.clone());
-            found.insert(call, record);
-        }
+        let calls = self.calls()?.into_iter().take_while(|call| call.as_str() >= first);
+        // One that cannot be read cannot be undone either.
+        let read = |call: String| Some((call.clone(), self.get(&call).ok()??.0));
+        let mut found: BTreeMap<String, UndoRecord> = calls.filter_map(read).collect();
+        let undone = taken_back(found.values());
+        found.retain(|call, _| !undone.contains(call));
         Ok(found)
     }
 

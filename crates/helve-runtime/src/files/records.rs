@@ -1,10 +1,8 @@
 //! Looks at what calls changed: the records, and the contents behind them.
 
-use std::collections::HashSet;
-
 use helve_core::files::{Attributes, FileKind, Files};
 use helve_core::{ErrorKind, ToolError};
-use helve_store::{FileState, StoreError, Undo, UndoChange, UndoRecord, UndoStage};
+use helve_store::{FileState, StoreError, Undo, UndoChange, UndoRecord, UndoStage, taken_back};
 use serde::Serialize;
 
 use super::undo::state_of;
@@ -39,20 +37,15 @@ pub struct Contents {
 /// The calls that changed files of a workspace, the newest first.
 pub(crate) fn entries(undo: &Undo, workspace: &str) -> Result<Vec<UndoEntry>, ToolError> {
     let mut found = Vec::new();
-    let mut undone = HashSet::new();
     for call in undo.calls().map_err(|error| unread(&error))? {
         // One that cannot be read is passed over: naming it says why.
         let Ok(Some((record, stage))) = undo.get(&call) else { continue };
-        if record.workspace != workspace {
-            continue;
+        if record.workspace == workspace {
+            found.push(UndoEntry { record, stage, undone: false });
         }
-        let taken_back = undone.contains(&call);
-        // Newest first, so that the undo of an undo is known before what it brings back.
-        if let (Some(other), false) = (&record.undoes, taken_back) {
-            undone.insert(other.clone());
-        }
-        found.push(UndoEntry { record, stage, undone: taken_back });
     }
+    let undone = taken_back(found.iter().map(|entry| &entry.record));
+    found.iter_mut().for_each(|entry| entry.undone = undone.contains(&entry.record.call));
     Ok(found)
 }
 

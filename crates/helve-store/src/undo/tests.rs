@@ -109,6 +109,26 @@ fn what_was_taken_back_is_not_in_force_and_the_undo_of_an_undo_brings_it_back() 
     assert_eq!(calls("c_3"), ["c_3"]);
     done("c_4", Some("c_3"));
     assert_eq!(calls(""), ["c_1", "c_2", "c_4"]);
+    // What a clock that went back left: an undo that sorts before what it undoes, and one of that.
+    done("c_0", Some("c_4"));
+    assert_eq!(calls(""), ["c_0", "c_2", "c_3"]);
+    done("c_00", Some("c_0"));
+    done("c_5", Some("c_5"));
+    assert_eq!(calls(""), ["c_00", "c_1", "c_2", "c_4", "c_5"]);
+}
+
+#[test]
+fn the_newest_call_is_known_when_its_record_is_gone() {
+    let (dir, undo) = scene();
+    let newest = || newest_undo(&dir.path().join("home"));
+    assert_eq!(newest(), None);
+    for call in ["c_2", "c_1", "c_3"] {
+        undo.begin(&record(call, FileState::Absent), false).unwrap().finish().unwrap();
+    }
+    undo.gc(0, false).unwrap();
+    assert_eq!((undo.calls().unwrap(), newest()), (vec![], Some("c_3".to_owned())));
+    undo.hold(&record("c_4", FileState::Absent), &SmallContents::new()).unwrap();
+    assert_eq!(newest().as_deref(), Some("c_4"));
 }
 
 #[test]

@@ -190,7 +190,7 @@ pub struct Redirect {
 pub enum Descriptor {
     /// `2>`.
     Number(u32),
-    /// `{name}>`.
+    /// `{name}>`, `{name[1]}>`.
     Name(String),
 }
 

@@ -200,6 +200,10 @@ pub(crate) struct Walker<'a> {
     /// What process substitutions and here-documents give, by the number of their descriptor.
     processes: HashMap<u32, Flow>,
     next_process: u32,
+    /// The descriptors of process substitutions that are written to.
+    outlets: HashSet<u32>,
+    /// Whether the standard output or error stream may be something that was opened for reading.
+    turned: bool,
     /// Which words of the current command hold what came from a network.
     tainted: Vec<Span>,
     /// Whether what the current command prints or writes comes from a network.
@@ -250,6 +254,8 @@ impl<'a> Walker<'a> {
             guarded: 0,
             uses: 0,
             processes: HashMap::new(),
+            outlets: HashSet::new(),
+            turned: false,
             next_process: 63,
             tainted: Vec::new(),
             outgoing: false,
@@ -387,8 +393,10 @@ impl<'a> Walker<'a> {
         self.next_process = if number > 10 { number - 1 } else { 63 };
         self.taint |= flow.download;
         if reads {
+            self.outlets.remove(&number);
             self.processes.insert(number, flow);
         } else {
+            self.outlets.insert(number);
             self.processes.remove(&number);
         }
         format!("/dev/fd/{number}")

@@ -1,9 +1,9 @@
 //! Redirections.
 
-use super::cursor::{continues_name, starts_name};
+use super::cursor::{continues_name, is_meta, starts_name};
 use super::word::Context;
 use super::{Parsed, Parser};
-use crate::tree::{Descriptor, Redirect, RedirectOperator, RedirectTarget};
+use crate::tree::{Descriptor, PieceKind, Redirect, RedirectOperator, RedirectTarget, Word};
 
 impl Parser<'_, '_> {
     /// The redirections behind a compound command.
@@ -67,6 +67,9 @@ impl Parser<'_, '_> {
                 name.push(char::from(self.byte(pos)));
                 pos = self.joined(pos + 1);
             }
+            if self.byte(pos) == b'[' {
+                pos = self.plain_subscript(pos, &mut name)?;
+            }
             if self.byte(pos) != b'}' {
                 return None;
             }
@@ -93,6 +96,40 @@ impl Parser<'_, '_> {
         // `2>(…)` is a word.
         let substitutes = self.is_bash() && self.byte(self.joined(pos + 1)) == b'(';
         (opens && !substitutes).then_some((descriptor, pos))
+    }
+
+    /// Takes `[subscript]` into the name of a descriptor and gives the position behind it, if nothing in it is quoted
+    /// or expanded.
+    fn plain_subscript(&self, mut pos: usize, name: &mut String) -> Option<usize> {
+        let mut open = 0_usize;
+        loop {
+            let byte = self.byte(pos);
+            match byte {
+                b'[' => open += 1,
+                b']' => open -= 1,
+                b'$' | b'`' | b'\\' | b'\'' | b'"' => return None,
+                _ if is_meta(byte) || !byte.is_ascii() => return None,
+                _ => {}
+            }
+            name.push(char::from(byte));
+            pos = self.joined(pos + 1);
+            if open == 0 {
+                return Some(pos);
+            }
+        }
+    }
+
+    /// Whether the word that ends at the cursor is no word but the name of a descriptor: `{name[$subscript]}>`.
+    pub(super) fn names_descriptor(&mut self, word: &Word) -> bool {
+        if !self.is_bash() || !matches!(self.peek(), b'<' | b'>') || self.peek_second() == b'(' {
+            return false;
+        }
+        let (Some(first), Some(last)) = (word.pieces.first(), word.pieces.last()) else { return false };
+        let (PieceKind::Text(first), PieceKind::Text(last)) = (&first.kind, &last.kind) else { return false };
+        let name = first.strip_prefix('{').and_then(|rest| rest.split_once('['));
+        last.ends_with("]}")
+            && name.is_some_and(|(name, _)| crate::expand::is_name(name))
+            && (word.pieces.len() > 1 || !first.is_ascii())
     }
 
     fn redirect_operator(&mut self) -> RedirectOperator {

@@ -30,6 +30,8 @@ impl Parser<'_, '_> {
                 };
                 match leading {
                     Leading::Assignment(assignment) => push_first_exact(&mut simple.assignments, assignment),
+                    // Which element is set shows only when it runs; as an argument it would be one too many.
+                    Leading::Word(word) if self.names_descriptor(&word) => return Err(self.unexpected()),
                     Leading::Word(word) => {
                         declares = declares || self.is_bash() && !named && is_declaring(&word);
                         simple.words.push(word);

@@ -8,11 +8,22 @@ pub(super) fn network(path: &str) -> Option<String> {
     Some(format!("{host}:{port}"))
 }
 
-/// The streams that a command has anyway.
+/// The streams that a command has anyway. What lies behind one of them, such as `/dev/fd/3/x` or `/dev/fd/../cwd/x`,
+/// is a file like any other.
 pub(super) fn is_standard_stream(path: &str) -> bool {
-    matches!(path, "/dev/stdin" | "/dev/stdout" | "/dev/stderr" | "/dev/tty")
-        || path.starts_with("/dev/fd/")
-        || path.starts_with("/proc/self/fd/")
+    path == "/dev/tty" || stream(path).is_some()
+}
+
+/// The number of the descriptor that a path names.
+pub(super) fn stream(path: &str) -> Option<u32> {
+    match path {
+        "/dev/stdin" => return Some(0),
+        "/dev/stdout" => return Some(1),
+        "/dev/stderr" => return Some(2),
+        _ => {}
+    }
+    let number = path.strip_prefix("/dev/fd/").or_else(|| path.strip_prefix("/proc/self/fd/"))?;
+    number.bytes().all(|byte| byte.is_ascii_digit()).then(|| number.parse().ok())?
 }
 
 /// Devices that writing to and reading from does nothing.
@@ -199,6 +210,24 @@ mod tests {
         {
             assert!(!is_raw_device(path), "{path}");
         }
+    }
+
+    #[test]
+    fn streams_have_a_number_and_nothing_behind_it() {
+        for (path, number) in [
+            ("/dev/stdin", Some(0)),
+            ("/dev/fd/1", Some(1)),
+            ("/proc/self/fd/12", Some(12)),
+            ("/dev/tty", None),
+            ("/dev/fd/", None),
+            ("/dev/fd/3/x", None),
+            ("/dev/fd/+3", None),
+            ("/dev/fd/../cwd/x", None),
+            ("/proc/self/fd/../cwd/x", None),
+        ] {
+            assert_eq!(stream(path), number, "{path}");
+        }
+        assert!(is_standard_stream("/dev/tty"));
     }
 
     #[test]

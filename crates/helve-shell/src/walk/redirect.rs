@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::Span;
 use crate::analysis::{Arg, Departure, DepartureKind, EffectKind, Input, Target};
 use crate::expand::Text;
-use crate::tree::{Descriptor, Redirect, RedirectOperator, RedirectTarget};
+use crate::tree::{Descriptor, PieceKind, Redirect, RedirectOperator, RedirectTarget, Word};
 
 use super::places;
 use super::{Feed, Flow, Walker};
@@ -49,12 +49,20 @@ impl Walker<'_> {
 
     fn redirect(&mut self, redirect: &Redirect, made: &mut Redirected) {
         use RedirectOperator as Operator;
-        if let Some(Descriptor::Name(name)) = &redirect.descriptor {
-            self.assign(name, super::Variable::new(super::Value::Unknown));
-        }
-        let descriptor = match redirect.descriptor {
-            Some(Descriptor::Number(number)) => Some(number),
-            Some(Descriptor::Name(_)) => Some(u32::MAX),
+        let descriptor = match &redirect.descriptor {
+            Some(Descriptor::Number(number)) => {
+                self.processes.remove(number);
+                self.outlets.remove(number);
+                Some(*number)
+            }
+            Some(Descriptor::Name(name)) => {
+                self.subscripted_name(name);
+                self.assign(name, super::Variable::new(super::Value::Unknown));
+                // The shell takes any number that is free.
+                self.processes.clear();
+                self.outlets.clear();
+                Some(u32::MAX)
+            }
             None => None,
         };
         let word = match &redirect.target {
@@ -76,8 +84,39 @@ impl Walker<'_> {
         let mut fields = Vec::new();
         self.expand_fields(word, &mut fields);
         for arg in &fields {
-            self.redirect_to(redirect.operator, descriptor, arg, made);
+            let duplicates = matches!(redirect.operator, Operator::DuplicateIn | Operator::DuplicateOut);
+            if !duplicates || !self.duplicate(redirect.operator, descriptor, word, arg, made) {
+                self.redirect_to(redirect.operator, descriptor, arg, made);
+            }
         }
+    }
+
+    /// `>&word` and `<&word` where the word is a number, `-`, or can be nothing else; says whether it is. Any other word
+    /// behind `>&` and `1>&` is a file, also one that shows only when it runs.
+    fn duplicate(
+        &mut self,
+        operator: RedirectOperator,
+        descriptor: Option<u32>,
+        word: &Word,
+        arg: &Arg,
+        made: &mut Redirected,
+    ) -> bool {
+        let out = operator == RedirectOperator::DuplicateOut;
+        let from = descriptor.unwrap_or(u32::from(out));
+        let number = arg.text().and_then(|text| duplicated(word, text));
+        if number.is_none() && (arg.text().is_some() || descriptor.is_none() || (out && from == 1)) {
+            return false;
+        }
+        if from == 0 && !matches!(number, Some("" | "0")) {
+            // What was opened under the other number is not followed.
+            let flow = Flow { download: self.connected, ..Flow::default() };
+            made.feed = Feed { input: Input::Pipe(None), flow };
+        }
+        if out && from == 1 && number != Some("1") {
+            made.output = Some(Vec::new());
+        }
+        self.turned |= matches!(from, 1 | 2) && !matches!(number, Some("" | "1" | "2"));
+        true
     }
 
     fn feed_text(&mut self, text: Text, span: Span, descriptor: Option<u32>, made: &mut Redirected) {
@@ -103,30 +142,6 @@ impl Walker<'_> {
     ) {
         use RedirectOperator as Operator;
         let reads = matches!(operator, Operator::Read | Operator::DuplicateIn | Operator::ReadWrite);
-        if matches!(operator, Operator::DuplicateIn | Operator::DuplicateOut) {
-            let digits = arg.text().map(|text| text.trim_end_matches('-'));
-            if digits.is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_digit())) {
-                if operator == Operator::DuplicateOut
-                    && matches!(descriptor, None | Some(1))
-                    && digits != Some("1")
-                {
-                    made.output = Some(Vec::new());
-                }
-                let standard = match operator {
-                    Operator::DuplicateIn => matches!(descriptor, None | Some(0)),
-                    _ => descriptor == Some(0),
-                };
-                if standard && !matches!(digits, Some("" | "0")) {
-                    // What was opened under the other number is not followed.
-                    let flow = Flow { download: self.connected, ..Flow::default() };
-                    made.feed = Feed { input: Input::Pipe(None), flow };
-                }
-                return;
-            }
-            if arg.text().is_none() && descriptor.is_some() {
-                return;
-            }
-        }
         if let Some(host) = arg.text().and_then(places::network) {
             let target = Target::Host(host);
             made.effects.push(Pending { kind: EffectKind::Connect, target, span: arg.span });
@@ -148,10 +163,12 @@ impl Walker<'_> {
             Operator::WriteBoth | Operator::AppendBoth => true,
             _ => matches!(descriptor, None | Some(1)),
         };
-        if arg.text().is_some_and(places::is_standard_stream) {
+        let stream = arg.text().is_some_and(places::is_standard_stream);
+        if stream && arg.text().is_some_and(|path| self.is_outlet(path)) {
             return;
         }
-        let targets = self.targets(arg, 0, true);
+        // What is opened under the number is opened anew, for writing.
+        let targets = if stream { vec![Target::Unknown] } else { self.targets(arg, 0, true) };
         if standard && operator != Operator::ReadWrite {
             let paths = targets.iter().filter_map(|target| match target {
                 Target::Path { path, .. } => Some(path.clone()),
@@ -171,6 +188,8 @@ impl Walker<'_> {
 
     fn redirect_in(&mut self, descriptor: Option<u32>, arg: &Arg, made: &mut Redirected) {
         let standard = matches!(descriptor, None | Some(0));
+        self.turned |=
+            matches!(descriptor, Some(1 | 2)) && !arg.text().is_some_and(places::is_harmless_device);
         if let Some(flow) = self.process_of(arg) {
             if standard {
                 let input = match &flow.text {
@@ -201,9 +220,32 @@ impl Walker<'_> {
         }
     }
 
+    /// Whether writing to a stream only prints, or feeds a process of this command. Opened by its name, any other
+    /// stream is the file behind it: `<file >/dev/stdin` writes the file.
+    pub(super) fn is_outlet(&self, path: &str) -> bool {
+        match places::stream(path) {
+            Some(1 | 2) => !self.turned,
+            Some(number) => self.outlets.contains(&number) || self.processes.contains_key(&number),
+            None => true,
+        }
+    }
+
     /// What a process substitution gives, if the argument is the name of one.
     pub(super) fn process_of(&self, arg: &Arg) -> Option<Flow> {
         let number = arg.text()?.strip_prefix("/dev/fd/")?.parse().ok()?;
         self.processes.get(&number).cloned()
     }
+}
+
+/// The number behind `>&` or `<&`, nothing for `-`: all digits, or digits and a `-` that stands in the word itself.
+fn duplicated<'t>(word: &Word, text: &'t str) -> Option<&'t str> {
+    let moves = || match word.pieces.last().map(|piece| &piece.kind) {
+        Some(PieceKind::Text(last)) => last.ends_with('-'),
+        _ => false,
+    };
+    let digits = match text.strip_suffix('-') {
+        Some(digits) if digits.is_empty() || moves() => digits,
+        _ => text,
+    };
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then_some(digits)
 }

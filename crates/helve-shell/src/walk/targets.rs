@@ -71,15 +71,27 @@ impl Walker<'_> {
     }
 
     /// Adds an effect on a path, with what it means that this path is touched.
-    pub(super) fn placed_effect(&mut self, kind: EffectKind, target: Target, span: Span, run: Option<usize>) {
+    pub(super) fn placed_effect(
+        &mut self,
+        kind: EffectKind,
+        mut target: Target,
+        span: Span,
+        run: Option<usize>,
+    ) {
         let shown = match &target {
             Target::Path { path, .. } => path.clone(),
             Target::Glob { under, pattern, .. } => under.join(pattern),
             Target::Unknown | Target::Host(_) | Target::Machine => PathBuf::new(),
         };
         let shown = shown.to_string_lossy();
-        if places::is_harmless_device(&shown) || places::is_standard_stream(&shown) {
+        if places::is_harmless_device(&shown) {
             return;
+        }
+        if places::is_standard_stream(&shown) {
+            if kind != EffectKind::Write || self.is_outlet(&shown) {
+                return;
+            }
+            target = Target::Unknown;
         }
         let changes = matches!(kind, EffectKind::Write | EffectKind::Delete | EffectKind::DeleteTree);
         if changes && places::is_raw_device(&shown) {

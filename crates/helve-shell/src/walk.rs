@@ -41,6 +41,7 @@ mod finish;
 mod handlers;
 mod inner;
 mod join;
+mod moves;
 mod names;
 mod numbers;
 mod places;
@@ -217,6 +218,11 @@ pub(crate) struct Walker<'a> {
     /// Texts that run at the end: traps.
     traps: Vec<(Arg, Origin)>,
     errors_end: bool,
+    /// How many conditions there are around, in which a failure ends no shell.
+    excused: usize,
+    /// Whether `cd` follows links to their end, and whether it takes the name of a variable for what that holds.
+    follows_links: bool,
+    variables_are_directories: bool,
     repeated: bool,
 }
 
@@ -265,6 +271,9 @@ impl<'a> Walker<'a> {
             connected: false,
             traps: Vec::new(),
             errors_end: false,
+            excused: 0,
+            follows_links: false,
+            variables_are_directories: false,
             repeated: false,
         }
     }

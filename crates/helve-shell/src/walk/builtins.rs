@@ -1,11 +1,8 @@
 //! What the shell does itself: commands that change its own state, and those that run other commands.
 
-use std::path::Path;
-
 use crate::analysis::{Arg, ArgPart, EffectKind, OpaqueReason, RunKind};
 use crate::expand::Text;
 
-use super::directory::Directory;
 use super::environment::{Parameters, Value, Variable};
 use super::runs::Start;
 use super::{Flow, MAX_INNER, MAX_TRAPS, Walker};
@@ -25,23 +22,11 @@ impl Walker<'_> {
         }
         let run = self.list(&start, RunKind::Builtin, Some(name.to_owned()));
         self.redirect_effects(start.effects.clone(), run);
-        for (variable, value) in &start.environment {
-            // In front of `cd` and `read` these count for this command only; `CDPATH` decides where it leads.
-            if variable == "CDPATH" && Text::of(value).whole() != Some("") {
-                self.environment.change_directory(Directory::unknown());
-            }
-        }
         let args = &start.argv[1..];
         match name {
-            "cd" | "chdir" | "pushd" => self.changes_directory(name, args, run),
-            "popd" => {
-                let before = self.environment.directory().previous().map(Path::to_path_buf);
-                let changed = match before {
-                    Some(before) => self.environment.directory().changed(&before, self.errors_end),
-                    None => Directory::unknown(),
-                };
-                self.environment.change_directory(changed);
-            }
+            "cd" | "chdir" | "pushd" => self.changes_directory(name, &start, run),
+            "popd" | "dirs" => self.changes_stack(name, args),
+            "shopt" => self.sets_shell_options(args),
             "export" | "declare" | "typeset" | "local" | "readonly" => self.declare(name, args),
             "unset" => self.unset(args),
             "read" => self.reads(args, &start),
@@ -235,52 +220,6 @@ impl Walker<'_> {
         flow
     }
 
-    fn changes_directory(&mut self, name: &str, args: &[Arg], run: Option<usize>) {
-        let operand = args
-            .iter()
-            .find(|arg| !matches!(arg.text(), Some("-L" | "-P" | "-e" | "-@" | "-n" | "--" | "-LP" | "-PL")));
-        let searched = self.environment.variable("CDPATH").is_some();
-        let changed = match operand.map(|arg| (arg, arg.text())) {
-            None if name == "pushd" => Directory::unknown(),
-            None => match self.home() {
-                Some(home) => self.environment.directory().changed(Path::new(&home), self.errors_end),
-                None => Directory::unknown(),
-            },
-            Some((_, Some("-"))) => match self.environment.directory().previous() {
-                Some(previous) => self.environment.directory().changed(previous, self.errors_end),
-                None => Directory::unknown(),
-            },
-            Some((_, Some(text))) if text.starts_with('+') && name == "pushd" => Directory::unknown(),
-            Some((_, Some(""))) => self.environment.directory().clone(),
-            Some((_, Some(text))) => {
-                let plain = text.starts_with('/') || text.starts_with('.') || !searched;
-                if plain {
-                    self.environment.directory().changed(Path::new(text), self.errors_end)
-                } else {
-                    Directory::unknown()
-                }
-            }
-            Some((_, None)) => Directory::unknown(),
-        };
-        if let Some(arg) = operand.filter(|arg| !matches!(arg.text(), Some("-" | ""))) {
-            for target in self.targets(arg, 0, false) {
-                self.effect(EffectKind::Read, target, arg.span, run);
-            }
-        }
-        self.environment.change_directory(changed);
-    }
-
-    /// What `~` stands for.
-    fn home(&self) -> Option<String> {
-        match self.environment.variable("HOME") {
-            Some(variable) => match variable.values.as_slice() {
-                [Value::Text(text)] => text.whole().map(str::to_owned),
-                _ => None,
-            },
-            None => self.setting.home.and_then(Path::to_str).map(str::to_owned),
-        }
-    }
-
     /// `set`: options, or new parameters.
     fn sets(&mut self, args: &[Arg]) {
         for (index, arg) in args.iter().enumerate() {
@@ -294,10 +233,12 @@ impl Walker<'_> {
                     if option.contains('e') || args.get(index + 1).and_then(Arg::text) == Some("errexit") {
                         self.errors_end = on;
                     }
+                    let named = args.get(index + 1).and_then(Arg::text) == Some("physical");
+                    self.follows_links |= on && (option.contains('P') || named);
                 }
                 Some(
                     "pipefail" | "errexit" | "nounset" | "xtrace" | "noglob" | "posix" | "noclobber"
-                    | "verbose",
+                    | "verbose" | "physical",
                 ) if index > 0 => {}
                 _ => {
                     self.set_parameters(&args[index..]);

@@ -8,6 +8,8 @@ use std::rc::Rc;
 
 /// So many directories are told apart.
 const MAX_PLACES: usize = 8;
+/// So many changes are as good as any number.
+const MANY: usize = 2;
 /// A longer path is not followed.
 const MAX_PATH: usize = 1024;
 
@@ -22,18 +24,37 @@ pub(crate) struct Directory {
     stayed: Vec<Rc<Path>>,
     /// Whether it may be anywhere.
     unknown: bool,
-    /// Where it was before.
+    /// Where it was before, if that is certain.
     previous: Option<Rc<Path>>,
+    /// How many changes led here, as far as they are counted.
+    changes: usize,
+    /// Whether links on the way here were resolved, so that `..` leads elsewhere than the text says.
+    resolved: bool,
+    /// Where `popd` leads, the next one last; none if that is not certain.
+    stack: Option<Vec<Rc<Path>>>,
+    /// Whether the last change was a `pushd`.
+    pushed: bool,
 }
 
 impl Directory {
     pub(crate) fn at(path: &Path) -> Self {
         let here = vec![Rc::from(normal(path).as_path())];
-        Directory { here, astray: Vec::new(), stayed: Vec::new(), unknown: false, previous: None }
+        let stack = Some(Vec::new());
+        Directory { here, unknown: false, changes: 0, stack, ..Directory::unknown() }
     }
 
     pub(crate) fn unknown() -> Self {
-        Directory { here: Vec::new(), astray: Vec::new(), stayed: Vec::new(), unknown: true, previous: None }
+        Directory {
+            here: Vec::new(),
+            astray: Vec::new(),
+            stayed: Vec::new(),
+            unknown: true,
+            previous: None,
+            changes: MANY,
+            resolved: false,
+            stack: None,
+            pushed: false,
+        }
     }
 
     /// The one directory where it is if all went well.
@@ -64,6 +85,9 @@ impl Directory {
 
     /// Where `cd target` leads; it may fail and stay, unless a failure ends the shell.
     pub(crate) fn changed(&self, target: &Path, ends_on_failure: bool) -> Self {
+        if self.resolved && !target.is_absolute() && leads_up(target) {
+            return Directory::unknown();
+        }
         let to = |places: &mut dyn Iterator<Item = &Rc<Path>>| {
             let mut moved: Vec<Rc<Path>> = Vec::new();
             for place in places {
@@ -86,7 +110,74 @@ impl Directory {
         astray.retain(|place| !holds(&here, place));
         stayed.retain(|place| !holds(&here, place) && !holds(&astray, place));
         let unknown = self.unknown && !target.is_absolute();
-        Directory { here, astray, stayed, unknown, previous: self.single().map(Rc::from) }.bounded()
+        let certain = self.astray.is_empty() && self.stayed.is_empty();
+        let previous = self.single().filter(|_| certain).map(Rc::from);
+        let resolved = self.resolved && !target.is_absolute();
+        let stack = if self.pushed && !self.stayed.is_empty() { None } else { self.stack.clone() };
+        let changes = (self.changes + 1).min(MANY);
+        Directory { here, astray, stayed, unknown, previous, changes, resolved, stack, pushed: false }
+            .bounded()
+    }
+
+    /// The same for a change that follows links, as that of every program does and `cd -P`: behind one, `..` leads
+    /// elsewhere than the text says.
+    pub(crate) fn changed_physically(&self, target: &Path, ends_on_failure: bool) -> Self {
+        let mut up = target.components().skip_while(|part| !matches!(part, Component::Normal(_)));
+        let behind_name = up.any(|part| part == Component::ParentDir);
+        if behind_name || (self.changes > 0 && !target.is_absolute() && leads_up(target)) {
+            return Directory::unknown();
+        }
+        Directory { resolved: true, ..self.changed(target, ends_on_failure) }
+    }
+
+    /// Where `cd -` leads.
+    pub(crate) fn returned(&self, ends_on_failure: bool) -> Self {
+        match &self.previous {
+            // If the last change failed, it would lead to where the shell was still earlier.
+            Some(previous) if self.stayed.is_empty() || self.changes < MANY => {
+                self.changed(previous, ends_on_failure)
+            }
+            _ => Directory::unknown(),
+        }
+    }
+
+    /// Remembers for `popd` where a `pushd` leads away from; `self` is where it leads to.
+    pub(crate) fn pushed_from(mut self, before: &Directory) -> Self {
+        self.stack = match (self.stack, before.single()) {
+            (Some(mut stack), Some(place)) if stack.len() < MAX_PLACES => {
+                stack.push(Rc::from(place));
+                Some(stack)
+            }
+            _ => None,
+        };
+        self.pushed = true;
+        self
+    }
+
+    /// Where `popd` leads.
+    pub(crate) fn popped(&self, ends_on_failure: bool) -> Self {
+        let mut stack = self.stack.clone().unwrap_or_default();
+        let Some(top) = stack.pop() else { return Directory::unknown() };
+        // If a first `pushd` failed, there is nothing to pop, and the shell is there already.
+        if self.pushed && !self.stayed.is_empty() && !stack.is_empty() {
+            return Directory::unknown();
+        }
+        Directory { stack: Some(stack), ..self.changed(&top, ends_on_failure) }
+    }
+
+    /// The same where nothing is known of earlier places.
+    pub(crate) fn without_stack(&self) -> Self {
+        Directory { stack: None, ..self.clone() }
+    }
+
+    /// The same where it is not known what `cd -` leads to.
+    pub(crate) fn without_previous(&self) -> Self {
+        Directory { previous: None, changes: MANY, ..self.clone() }
+    }
+
+    /// The same for another shell that starts there.
+    pub(crate) fn inherited(&self) -> Self {
+        Directory { previous: None, resolved: self.resolved || self.changes > 0, stack: None, ..self.clone() }
     }
 
     /// The same where the last `cd` certainly worked, and what was left out.
@@ -119,6 +210,12 @@ impl Directory {
         if joined.previous != other.previous {
             joined.previous = None;
         }
+        joined.changes = joined.changes.max(other.changes);
+        joined.resolved |= other.resolved;
+        joined.pushed |= other.pushed;
+        if joined.stack != other.stack {
+            joined.stack = None;
+        }
         joined.bounded()
     }
 
@@ -130,6 +227,10 @@ impl Directory {
             self
         }
     }
+}
+
+fn leads_up(path: &Path) -> bool {
+    path.components().any(|part| part == Component::ParentDir)
 }
 
 /// Comparing text is enough: all of them are in their normal form.
@@ -197,6 +298,59 @@ mod tests {
         let twice = moved.changed(Path::new(".."), false);
         assert_eq!(places(twice.likely().iter()), ["/w"]);
         assert_eq!(places(twice.possible()), ["/w", "/", "/w/a"]);
+    }
+
+    #[test]
+    fn the_way_back_is_known_where_it_is_certain() {
+        let to = |directory: &Directory, path: &str| directory.changed(Path::new(path), false);
+        let sure = |directory: Directory| directory.after_success().0;
+        let single = |directory: &Directory| directory.single().map(|path| path.display().to_string());
+        let at = |path: &str| Some(path.to_owned());
+        let start = Directory::at(Path::new("/w"));
+        assert_eq!(single(&start.returned(false)), None);
+        assert_eq!(single(&to(&start, "a").returned(false)), at("/w"));
+        let twice = sure(to(&sure(to(&start, "a")), "b"));
+        assert_eq!(single(&twice.returned(false)), at("/w/a"));
+        // If the last one failed, it leads to where the shell was before the first.
+        assert_eq!(single(&to(&sure(to(&start, "a")), "b").returned(false)), None);
+        assert_eq!(single(&twice.without_previous().returned(false)), None);
+        assert_eq!(single(&twice.inherited().returned(false)), None);
+    }
+
+    #[test]
+    fn a_stack_is_known_where_it_is_certain() {
+        let push = |from: &Directory, path: &str| from.changed(Path::new(path), false).pushed_from(from);
+        let sure = |directory: Directory| directory.after_success().0;
+        let single = |directory: &Directory| directory.single().map(|path| path.display().to_string());
+        let at = |path: &str| Some(path.to_owned());
+        let start = Directory::at(Path::new("/w"));
+        assert_eq!(single(&start.popped(false)), None);
+        assert_eq!(single(&push(&start, "a").popped(false)), at("/w"));
+        let moved = push(&start, "a").changed(Path::new("/b"), false);
+        assert_eq!(single(&moved.popped(false)), None, "the first may have failed");
+        let twice = push(&sure(push(&start, "a")), "b");
+        assert_eq!(single(&twice.popped(false)), None, "the second may have failed");
+        let back = sure(sure(twice).popped(false));
+        assert_eq!((single(&back), single(&back.popped(false))), (at("/w/a"), at("/w")));
+        assert_eq!(single(&back.inherited().popped(false)), None);
+    }
+
+    #[test]
+    fn behind_a_link_that_is_followed_the_way_up_is_not_known() {
+        let start = Directory::at(Path::new("/w"));
+        let single = |directory: &Directory| directory.single().map(|path| path.display().to_string());
+        let physically = |from: &Directory, path: &str| from.changed_physically(Path::new(path), true);
+        assert_eq!(single(&physically(&start, "..")), Some("/".to_owned()));
+        assert_eq!(single(&physically(&start, "a/..")), None);
+        let link = physically(&start, "a");
+        assert_eq!(single(&link), Some("/w/a".to_owned()));
+        assert_eq!(single(&link.changed(Path::new("b"), true)), Some("/w/a/b".to_owned()));
+        assert_eq!(single(&link.changed(Path::new("../b"), true)), None);
+        assert_eq!(
+            single(&link.changed(Path::new("/b"), true).changed(Path::new(".."), true)),
+            Some("/".to_owned())
+        );
+        assert_eq!(single(&physically(&start.changed(Path::new("a"), true), "..")), None);
     }
 
     #[test]

@@ -105,7 +105,7 @@ impl Walker<'_> {
         let mark = self.environment.mark();
         if let Some(directory) = directory {
             let changed = match directory.text() {
-                Some(text) => self.environment.directory().changed(Path::new(text), true),
+                Some(text) => self.environment.directory().changed_physically(Path::new(text), true),
                 None => Directory::unknown(),
             };
             self.environment.change_directory(changed);
@@ -176,6 +176,8 @@ impl Walker<'_> {
             let other = self.in_subshell(|walker| {
                 let names = walker.environment.take_names();
                 let mark = walker.environment.mark();
+                let directory = walker.environment.directory().inherited();
+                walker.environment.change_directory(directory);
                 walker.environment.set_parameters(Parameters {
                     zero: zero.clone(),
                     rest: rest.clone(),

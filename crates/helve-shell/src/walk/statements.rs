@@ -63,7 +63,8 @@ impl Walker<'_> {
                     self.environment.blur_since(mark);
                     mark = self.environment.mark();
                 }
-                if *joint == Joint::And {
+                let last = statement.pipelines.get(index - 1);
+                if *joint == Joint::And && last.is_some_and(|(_, last)| self.only_moves(last)) {
                     let (narrowed, stayed) = self.environment.directory().after_success();
                     if !stayed.is_empty() {
                         // More than a few make the directory unknown anyway.
@@ -75,13 +76,17 @@ impl Walker<'_> {
                 }
                 if *joint == Joint::Or {
                     whole.text = None;
-                    failure_leaves |= index == 1 && leaves(pipeline);
+                    failure_leaves |=
+                        index == 1 && leaves(pipeline) && last.is_some_and(|(_, last)| self.only_moves(last));
                 }
                 self.conditional += 1;
             }
             let uses = self.uses;
             self.guarded += usize::from(tested);
+            let excused = usize::from(index + 1 < statement.pipelines.len());
+            self.excused += excused;
             let flow = self.pipeline(pipeline, feed, captures);
+            self.excused -= excused;
             self.guarded -= usize::from(tested);
             tested |= self.uses > uses;
             whole.number &= flow.is_number();
@@ -116,7 +121,10 @@ impl Walker<'_> {
 
     fn pipeline(&mut self, pipeline: &Pipeline, feed: &Feed, captures: bool) -> Flow {
         if let [only] = pipeline.commands.as_slice() {
-            return self.command(only, feed, captures);
+            self.excused += usize::from(pipeline.negated);
+            let flow = self.command(only, feed, captures);
+            self.excused -= usize::from(pipeline.negated);
+            return flow;
         }
         self.piped += 1;
         let mut feed = feed.clone();
@@ -226,7 +234,7 @@ impl Walker<'_> {
             CommandKind::If { branches, otherwise } => self.branches(branches, otherwise, feed),
             CommandKind::Loop { condition, body } => self.repeat(|walker| {
                 let uses = walker.uses;
-                let mut flow = walker.statements(condition, feed, false);
+                let mut flow = walker.condition(condition, feed);
                 let tested = usize::from(walker.uses > uses);
                 walker.guarded += tested;
                 let inside = walker.statements(body, feed, false);
@@ -294,12 +302,11 @@ impl Walker<'_> {
         let guarded = self.guarded;
         for (condition, body) in branches {
             let uses = self.uses;
-            self.statements(condition, feed, false);
+            self.condition(condition, feed);
             self.guarded += usize::from(self.uses > uses);
             let mark = self.environment.mark();
-            // The condition held: a `cd` in it worked.
             let (narrowed, stayed) = self.environment.directory().after_success();
-            if !stayed.is_empty() {
+            if !stayed.is_empty() && self.moved_if_held(condition) {
                 self.environment.change_directory(narrowed);
             }
             flow.download |= self.statements(body, feed, false).download;
@@ -311,6 +318,14 @@ impl Walker<'_> {
         self.conditional -= 1;
         self.guarded = guarded;
         self.environment.join_all(outcomes);
+        flow
+    }
+
+    /// Follows what is only tested: a failure in it ends no shell.
+    fn condition(&mut self, condition: &[Statement], feed: &Feed) -> Flow {
+        self.excused += 1;
+        let flow = self.statements(condition, feed, false);
+        self.excused -= 1;
         flow
     }
 
@@ -347,12 +362,14 @@ impl Walker<'_> {
         let mut flow = Flow::default();
         for round in 0..3 {
             let mark = self.environment.mark();
+            let turned = self.turned;
             self.rounds.push(Round { mark, exits: Vec::new() });
             flow = body(self);
             let exits = self.rounds.pop().map(|round| round.exits).unwrap_or_default();
             let outcome = self.environment.take_back(mark);
-            let news =
-                self.environment.is_news(&outcome) || exits.iter().any(|exit| self.environment.is_news(exit));
+            let news = self.environment.is_news(&outcome)
+                || exits.iter().any(|exit| self.environment.is_news(exit))
+                || self.turned != turned;
             if round > 0 && news {
                 self.environment.widen(&outcome);
             }

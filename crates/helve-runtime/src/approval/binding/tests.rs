@@ -64,6 +64,20 @@ fn a_run_is_bound_to_the_directory_in_which_it_works() {
     assert_eq!(directory("cd / && touch x", 1), Some("/".into()));
     assert_eq!(directory("cd gone && touch x", 1), None);
     assert_eq!(directory("cd $X && touch x", 1), None);
+    assert_eq!(directory("pushd sub && popd && touch x", 2), Some(place.workspace.clone()));
+    // Where these lead is not what a plain reading of them says.
+    for moves in [
+        "cd -PP /tmp/x && cd ..",
+        "cd -P link && cd ..",
+        "pushd / && popd -n",
+        "pushd / && pushd -n sub",
+        "OLDPWD=/; cd -",
+        "CDPATH=/; cd sub",
+    ] {
+        let runs = place.analysis(moves).runs.len();
+        assert_eq!(directory(&format!("{moves} && touch x"), runs), None, "{moves}");
+    }
+    assert_eq!(directory("cd -PP sub && touch x", 1), Some(place.workspace.join("sub")));
 }
 
 #[test]

@@ -31,9 +31,7 @@ const SECTIONS: &[&str] = &[
     "fetch",
     "gc",
     "init",
-    "lfs",
     "maintenance",
-    "merge",
     "pull",
     "push",
     "rebase",
@@ -42,10 +40,12 @@ const SECTIONS: &[&str] = &[
     "user",
 ];
 
-/// Single settings of other sections that name none.
-const SETTINGS: &[(&str, &[&str])] = &[
+/// Single settings of other sections that name none, and whether they stand below a name: such settings of a remote are
+/// its own, those of `diff`, `merge` and others are drivers.
+const SETTINGS: &[(&str, bool, &[&str])] = &[
     (
         "core",
+        false,
         &[
             "abbrev",
             "autocrlf",
@@ -61,9 +61,16 @@ const SETTINGS: &[(&str, &[&str])] = &[
             "untrackedcache",
         ],
     ),
-    ("diff", &["algorithm", "colormoved", "context", "mnemonicprefix", "renames"]),
-    ("log", &["abbrevcommit", "date", "decorate"]),
-    ("remote", &["fetch", "gh-resolved", "prune", "pushurl", "tagopt", "url"]),
+    ("diff", false, &["algorithm", "colormoved", "context", "mnemonicprefix", "renames"]),
+    ("lfs", false, &["locksverify", "repositoryformatversion", "url"]),
+    ("lfs", true, &["access", "locksverify"]),
+    ("log", false, &["abbrevcommit", "date", "decorate"]),
+    (
+        "merge",
+        false,
+        &["autostash", "conflictstyle", "ff", "log", "renamelimit", "renames", "stat", "tool", "verbosity"],
+    ),
+    ("remote", true, &["fetch", "gh-resolved", "prune", "pushurl", "tagopt", "url"]),
 ];
 
 /// What was found in the directories of one command.
@@ -170,11 +177,8 @@ fn names_no_program(text: &str) -> bool {
         let end = rest.find(|ch: char| !ch.is_ascii_alphanumeric() && ch != '-').unwrap_or(rest.len());
         let setting = rest.get(..end).unwrap_or_default().to_ascii_lowercase();
         let section = section.as_str();
-        // Such settings of a remote are its own; those of `diff` and others are drivers.
-        let known = |(name, settings): &(&str, &[&str])| {
-            *name == section
-                && settings.contains(&setting.as_str())
-                && (has_subsection == (section == "remote"))
+        let known = |(name, below, settings): &(&str, bool, &[&str])| {
+            *name == section && *below == has_subsection && settings.contains(&setting.as_str())
         };
         if setting.is_empty() || !(SECTIONS.contains(&section) || SETTINGS.iter().any(known)) {
             return false;
@@ -220,6 +224,10 @@ mod tests {
              [branch \"main\"]\n\tremote = origin\n[user] name = \"Ann\" ; me\n\n[color]\n\tui\n";
         assert!(names_no_program(usual));
         assert!(names_no_program(""));
+        assert!(names_no_program(
+            "[merge]\n\tconflictStyle = zdiff3\n[lfs]\n\trepositoryformatversion = 0\n\
+             [lfs \"https://example.org/x\"]\n\taccess = basic\n"
+        ));
         assert!(!names_no_program("fsmonitor = x"));
         for more in [
             "[core]\nfsmonitor = ./x",
@@ -233,6 +241,13 @@ mod tests {
             "[diff \"x\"] textconv = y",
             "[diff \"x\"] renames = y",
             "[diff.x] command = y",
+            "[merge \"x\"] driver = y",
+            "[merge \"x\"] ff = y",
+            "[merge.x] driver = y",
+            "[lfs \"extension.x\"] clean = y",
+            "[lfs \"customtransfer.x\"] path = y",
+            "[lfs] standalonetransferagent = x",
+            "[log] diffMerges = remerge",
             "[alias] st = !x",
             "[filter \"x\"] clean = y",
             "[gpg] program = x",

@@ -11,6 +11,9 @@ use crate::programs::{Meaning, On};
 /// Long options whose value is a command or a program.
 const PROGRAMS: &[&str] = &["upload-pack", "receive-pack", "exec", "extcmd", "tool"];
 
+/// Long options of what shows commits with which git starts programs that settings name, unlike what it does otherwise.
+const STARTS: &[&str] = &["ext-diff", "textconv", "remerge-diff", "show-signature"];
+
 /// What a subcommand changes.
 enum Change {
     /// The repository.
@@ -176,7 +179,7 @@ fn dangerous_options(call: &Call<'_>, meaning: &mut Meaning) {
                 None if name == "config" && call.name == "clone" => config::note(meaning, all, place),
                 None if name == "template" => meaning.departs(DepartureKind::Configuration, at),
                 None if name == "strategy" => meaning.departs(DepartureKind::Program, at),
-                None => {}
+                None => shows(call, meaning, name, place),
             }
             continue;
         }
@@ -187,11 +190,35 @@ fn dangerous_options(call: &Call<'_>, meaning: &mut Meaning) {
             ("clone", Some("-c"), length) => {
                 config::note(meaning, all, if length > 2 { attached(2) } else { next });
             }
+            ("tag", Some("-v"), _) => meaning.departs(DepartureKind::Program, at),
             _ => {}
         }
     }
     if call.invocation.more == More::Anything && !has(call, "--") {
         meaning.departs(DepartureKind::PossibleOption, all.len());
+    }
+}
+
+/// Options of subcommands that list commits, tags or branches, as those that only show them have.
+fn shows(call: &Call<'_>, meaning: &mut Meaning, name: &str, place: Place) {
+    if !matches!(call.name, "branch" | "tag" | "stash" | "reflog" | "notes" | "format-patch") {
+        return;
+    }
+    let args = call.args();
+    let is = |wanted: &str| name.len() >= 3 && wanted.starts_with(name);
+    let starts = STARTS.iter().any(|option| is(option))
+        || (call.name == "tag" && is("verify"))
+        || ["sort", "diff-merges", "submodule"].iter().any(|option| {
+            is(option) && place.text(args).is_none_or(|value| super::views::starts(option, value))
+        })
+        || ((is("format") || is("pretty"))
+            && place.value(args).is_some_and(|format| super::views::shows_signature(&format)));
+    if starts {
+        meaning.departs(DepartureKind::Program, place.option);
+    }
+    if is("output") && matches!(call.name, "stash" | "reflog") {
+        meaning.departs(DepartureKind::Output, place.option);
+        meaning.writes(place.on(args));
     }
 }
 
@@ -329,17 +356,7 @@ fn by_verb(call: &Call<'_>, meaning: &mut Meaning, shows: &[&str]) {
 
 fn stash(call: &Call<'_>, meaning: &mut Meaning) {
     match verb(call) {
-        Some("list") => {}
-        Some("show") => {
-            if has(call, "--ext-diff") || has(call, "--textconv") {
-                meaning.departs(DepartureKind::Program, call.at);
-            }
-            for (index, arg) in args(call).iter().enumerate() {
-                if arg.prefix().starts_with("--outp") {
-                    meaning.departs(DepartureKind::Output, call.at + 1 + index);
-                }
-            }
-        }
+        Some("list" | "show") => {}
         _ => changes(call, meaning, &Change::Tree),
     }
 }

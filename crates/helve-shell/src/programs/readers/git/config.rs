@@ -1,7 +1,8 @@
 //! Settings of git: which of them name programs, and which are plain.
 
-use super::Call;
 use super::changes::{has, operands};
+use super::{Call, views};
+use crate::Span;
 use crate::analysis::{Arg, DepartureKind, EffectKind};
 use crate::programs::options::Place;
 use crate::programs::{Meaning, On};
@@ -11,7 +12,15 @@ const PLAIN: &[&str] = &[
     "advice.",
     "color.",
     "column.",
-    "log.",
+    "log.abbrevcommit",
+    "log.date",
+    "log.decorate",
+    "log.excludedecoration",
+    "log.follow",
+    "log.graphcolors",
+    "log.initialdecorationset",
+    "log.mailmap",
+    "log.showroot",
     "status.",
     "blame.",
     "core.quotepath",
@@ -42,7 +51,8 @@ const PLAIN: &[&str] = &[
     "diff.colormoved",
     "diff.colormovedws",
     "diff.suppressblankempty",
-    "diff.submodule",
+    "diff.submodule=log",
+    "diff.submodule=short",
     "diff.relative",
     "diff.statgraphwidth",
     "merge.conflictstyle",
@@ -151,6 +161,14 @@ fn note_text(meaning: &mut Meaning, args: &[Arg], place: Place) {
 /// value only.
 fn is_plain(name: &str, value: &str) -> bool {
     let with_value = format!("{name}={}", value.to_ascii_lowercase());
+    let starts = match name {
+        "format.pretty" => views::shows_signature(&Arg::known(value, Span { start: 0, end: 0 })),
+        "tag.sort" | "branch.sort" => views::starts("sort", value),
+        _ => false,
+    };
+    if starts {
+        return false;
+    }
     if name.starts_with("pager.") {
         return matches!(value, "false" | "true" | "cat" | "less" | "0" | "1");
     }

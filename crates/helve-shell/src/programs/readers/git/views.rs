@@ -179,8 +179,9 @@ fn has(call: &Call<'_>, option: &str) -> bool {
 
 fn departs(call: &Call<'_>, meaning: &mut Meaning, name: &'static str, at: usize) {
     match (call.name, name) {
-        // A signature is checked by the program that `gpg.program` names, and a manual page is shown by another.
-        (_, "ext-diff" | "textconv" | "filters" | "show-signature" | "help")
+        // A signature is checked by the program that `gpg.program` names, a merge is made anew by those that
+        // `.gitattributes` and `merge.*.driver` name, and a manual page is shown by another.
+        (_, "ext-diff" | "textconv" | "filters" | "show-signature" | "remerge-diff" | "help")
         | ("grep", "O" | "open-files-in-pager") => {
             meaning.departs(DepartureKind::Program, at);
         }
@@ -203,13 +204,28 @@ fn value(call: &Call<'_>, meaning: &mut Meaning, name: &'static str, place: Plac
         (_, "format" | "pretty") if place.value(args).is_none_or(|format| shows_signature(&format)) => {
             meaning.departs(DepartureKind::Program, place.option);
         }
+        (_, "sort" | "diff-merges" | "submodule")
+            if place.text(args).is_none_or(|text| starts(name, text)) =>
+        {
+            meaning.departs(DepartureKind::Program, place.option);
+        }
         ("archive", "remote") => super::note_remote(call, meaning, Some(place.arg)),
         _ => {}
     }
 }
 
+/// Whether a value has git start what a setting names: a check of signatures, merges that are made anew, or `git diff` in
+/// a repository inside this one, whose settings count there.
+pub(super) fn starts(option: &str, value: &str) -> bool {
+    match option {
+        "sort" => value.contains("signature"),
+        "diff-merges" => matches!(value, "r" | "remerge"),
+        _ => !matches!(value, "short" | "log"),
+    }
+}
+
 /// Whether a format has a commit's signature checked, or may do so: `%G?`, `%(signature)`.
-fn shows_signature(format: &Arg) -> bool {
+pub(super) fn shows_signature(format: &Arg) -> bool {
     let mut last = None;
     for part in &format.parts {
         match part {

@@ -43,6 +43,10 @@ struct Patterns {
     is_empty: bool,
     /// None if they are too large to be compiled.
     compiled: OnceLock<Option<Gitignore>>,
+    /// The directories above what patterns of several names deny, as patterns.
+    above: Vec<String>,
+    /// The same, compiled; none if that cannot be done.
+    above_compiled: OnceLock<Option<Gitignore>>,
 }
 
 impl DenyRead {
@@ -58,7 +62,13 @@ impl DenyRead {
             }
             read.add_line(None, pattern.as_ref()).map_err(|error| wrong(pattern.as_ref(), &error))?;
         }
-        let patterns = Patterns { read, is_empty: patterns.is_empty(), compiled: OnceLock::new() };
+        let patterns = Patterns {
+            read,
+            is_empty: patterns.is_empty(),
+            compiled: OnceLock::new(),
+            above: directories_above(patterns),
+            above_compiled: OnceLock::new(),
+        };
         Ok(DenyRead(Arc::new(patterns)))
     }
 
@@ -81,11 +91,54 @@ impl DenyRead {
             })
     }
 
+    /// Whether something below a directory with this path can be denied for the sake of this path: by a pattern that names
+    /// the directories above what it denies. Who reaches the directory by another path does not see that it is denied.
+    pub fn may_deny_below(&self, path: &Path) -> bool {
+        let above = || self.0.above_compiled.get_or_init(|| compile(&self.0.above));
+        // Where it cannot be told, it can be.
+        !self.0.above.is_empty()
+            && above().as_ref().is_none_or(|above| above.matched(path, true).is_ignore())
+    }
+
     fn matches(&self, path: &Path, is_dir: bool) -> bool {
         let compiled = self.0.compiled.get_or_init(|| self.0.read.build().ok());
         // Where it cannot be told what is denied, everything is.
         compiled.as_ref().is_none_or(|compiled| compiled.matched(path, is_dir).is_ignore())
     }
+}
+
+/// The directories above what patterns of several names deny: `a/b/*.key` is below `a` and `a/b`.
+fn directories_above<S: AsRef<str>>(patterns: &[S]) -> Vec<String> {
+    let mut above = Vec::new();
+    for pattern in patterns {
+        let pattern = pattern.as_ref().trim_end();
+        if pattern.starts_with(['#', '!']) {
+            continue;
+        }
+        let mut directory = String::new();
+        let mut parts = pattern.trim_matches('/').split('/').peekable();
+        while let Some(part) = parts.next()
+            && parts.peek().is_some()
+        {
+            directory.push('/');
+            directory.push_str(part);
+            // What is at any depth is found by every path.
+            if directory.split('/').any(|part| !matches!(part, "" | "**")) {
+                above.push(directory.clone());
+            }
+        }
+    }
+    above
+}
+
+/// None if one of them is no pattern by itself: the piece of one whose alternatives hold a `/`.
+fn compile(patterns: &[String]) -> Option<Gitignore> {
+    let mut read = GitignoreBuilder::new("");
+    read.case_insensitive(true).ok()?;
+    for pattern in patterns {
+        read.add_line(None, pattern).ok()?;
+    }
+    read.build().ok()
 }
 
 fn wrong(pattern: &str, error: &dyn std::fmt::Display) -> ToolError {
@@ -126,5 +179,31 @@ mod tests {
         assert!(!nests_too_deep(&"\\{".repeat(1000)));
         let error = DenyRead::new(&[nested(100_000)]).unwrap_err();
         assert!(error.message.len() < 300, "{}", error.message);
+    }
+
+    #[test]
+    fn directories_above_what_is_denied_are_known() {
+        let deny =
+            DenyRead::new(&["*.pem", ".ssh/", ".config/gh/hosts.yml", "**/x/*.key", "/a/**/b", "!n/o"]).unwrap();
+        let cases = [
+            (".config", true),
+            (".CONFIG", true),
+            (".config/gh", true),
+            (".config/other", false),
+            ("deep/.config", false),
+            ("x", true),
+            ("deep/x", true),
+            ("deep", false),
+            ("a", true),
+            ("a/any/where", true),
+            (".ssh", false),
+            ("n", false),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(deny.may_deny_below(Path::new(path)), expected, "{path}");
+        }
+        let deny = DenyRead::new(&["{a/b,c}/d"]).unwrap();
+        assert!(deny.may_deny_below(Path::new("anything")));
+        assert!(!DenyRead::new::<&str>(&[]).unwrap().may_deny_below(Path::new("a")));
     }
 }

@@ -6,9 +6,9 @@
 //! after a call    what the command made → judged; what may not stay is taken away and told
 //! ```
 //!
-//! `tree` reaches everything by descriptors beneath the workspace, `places` finds what is protected, `watch` says what
-//! changed since the last look, `snapshot` remembers what the owner has, `judge` and `harmless` say what may stay, `take`
-//! removes and restores.
+//! `tree` reaches everything by descriptors beneath the workspace, `places` finds what is protected, `links` follows links
+//! to their end, `hidden` finds what nobody may read behind them, `watch` says what changed since the last look, `snapshot`
+//! remembers what the owner has, `judge` and `harmless` say what may stay, `take` removes and restores.
 //!
 //! What changes between calls is the owner's doing and becomes what is protected. What changes during a call is the
 //! command's. A repository that a command made and that holds nothing but harmless things stays the command's: it is not
@@ -27,7 +27,9 @@
 
 mod found;
 mod harmless;
+mod hidden;
 mod judge;
+mod links;
 mod places;
 mod snapshot;
 mod state;

@@ -1,15 +1,17 @@
-//! What may stay at a place where a command left it, and where git's configuration leads to.
+//! What may stay at a place where a command left it, and where the owner's links and git's configuration lead to.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 
 use helve_core::protected;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::harmless::is_harmless;
+use super::links::{End, Way};
 use super::places::{Kind, Names};
 use super::snapshot::{Held, Snapshot};
-use super::tree::{self, Tree, is_below, join, split};
+use super::tree::{Tree, is_below, join, split};
 use crate::git_config::{self, Entry};
 
 /// Judges places of one workspace.
@@ -54,6 +56,7 @@ impl Judge<'_> {
                         entries.iter().all(|entry| before.contains(entry) || is_harmless(entry, &inside))
                     })
             }
+            Kind::Way => now.is_directory,
             Kind::Denied => true,
             Kind::GitFile => self.leads_inside(path, now, b"gitdir: "),
             Kind::Pointer => is_of_work_tree(split(path).0) && self.leads_inside(path, now, b""),
@@ -85,69 +88,133 @@ impl Judge<'_> {
         is_right && self.is_single(path)
     }
 
-    /// Files and directories of the workspace that the owner's configuration of git makes part of itself: its hooks and
-    /// included files.
-    pub(super) fn led_to<'h>(
+    /// What a place of the owner's leads to in the workspace: who changes that, or a link on the way, changes the place.
+    /// Those are the ends of its links, and the hooks and included files of a configuration of git, which it is for the
+    /// sake of its own kind or of `config`.
+    pub(super) fn leads(
         &self,
-        configs: impl Iterator<Item = (&'h [u8], &'h Held)>,
-    ) -> BTreeSet<Vec<u8>> {
-        let mut paths = BTreeSet::new();
-        for (path, held) in configs {
-            let git = split(path).0;
-            let entries = held.content().map(git_config::read);
-            for entry in entries.into_iter().flatten().flatten() {
-                let Some(value) = &entry.value else { continue };
-                let target = match (entry.section.as_str(), entry.name.as_str()) {
-                    // Hooks run in the work tree.
-                    ("core", "hookspath") => self.tree.resolve(split(git).0, value).map(|path| {
-                        // husky keeps the hooks themselves beside a directory of that name.
-                        match path.strip_suffix(b"/_") {
-                            Some(above) => above.to_vec(),
-                            None => path,
-                        }
-                    }),
-                    ("include" | "includeif", "path") => self.tree.resolve(git, value),
-                    _ => None,
-                };
-                // The whole workspace cannot be kept from being changed.
-                paths.extend(target.filter(|path| !path.is_empty() && !is_below(git, path)));
-            }
+        path: &[u8],
+        kind: Kind,
+        held: &Held,
+        config: Option<&Config>,
+        leads: &mut Leads,
+    ) -> io::Result<()> {
+        let own = || (kind == Kind::Config).then(|| Config { named: path.to_vec(), git: split(path).0.to_vec() });
+        if let Some(config) = config.cloned().or_else(own) {
+            self.leads_of_config(&config, held, leads)?;
         }
-        paths
+        match held {
+            Held::Link(_) if kind != Kind::Way => {
+                let way = self.tree.follow(path)?;
+                if let (Kind::Config, End::At { path: end, .. }) = (kind, &way.end) {
+                    let config = Config { named: path.to_vec(), git: split(path).0.to_vec() };
+                    leads.configs.insert(end.clone(), config);
+                }
+                leads.add(way, |end| !is_below(path, end));
+            }
+            Held::Directory { entries, .. } => self.leads_of_entries(path, entries, leads)?,
+            _ => {}
+        }
+        Ok(())
     }
 
-    /// Files of the workspace that the owner made hooks or protected files by a link: who changes them changes those.
-    pub(super) fn linked<'h>(
+    /// Links inside a place count where they lead to files. A directory behind one is an ordinary part of the project.
+    fn leads_of_entries(
         &self,
-        places: impl Iterator<Item = (&'h [u8], Kind, &'h Held)>,
-    ) -> BTreeSet<Vec<u8>> {
-        let mut paths = BTreeSet::new();
-        for (path, kind, held) in places {
+        path: &[u8],
+        entries: &BTreeMap<Vec<u8>, Held>,
+        leads: &mut Leads,
+    ) -> io::Result<()> {
+        for (name, held) in entries {
+            let below = join(path, name);
             match held {
-                Held::Link(target) => paths.extend(self.target(path, target, kind == Kind::Hooks)),
-                Held::Directory { entries, .. } if kind == Kind::Hooks => {
-                    for (name, held) in entries {
-                        if let Held::Link(target) = held {
-                            paths.extend(self.target(&join(path, name), target, false));
-                        }
+                Held::Link(_) => leads.add_file(self.tree.follow(&below)?),
+                Held::Directory { entries, .. } => self.leads_of_entries(&below, entries, leads)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn leads_of_config(&self, config: &Config, held: &Held, leads: &mut Leads) -> io::Result<()> {
+        let git = config.git.as_slice();
+        let entries = held.content().map(git_config::read);
+        for entry in entries.into_iter().flatten().flatten() {
+            let Some(value) = &entry.value else { continue };
+            // The whole workspace cannot be kept from being changed.
+            let fits = |end: &[u8]| !end.is_empty() && !is_below(git, end);
+            match (entry.section.as_str(), entry.name.as_str()) {
+                // Hooks run in the work tree. husky keeps the hooks themselves beside a directory `_`.
+                ("core", "hookspath") => {
+                    let value = value.strip_suffix(b"/").unwrap_or(value);
+                    let value = value.strip_suffix(b"/_").unwrap_or(value);
+                    leads.add(self.tree.follow_from(split(git).0, value)?, fits);
+                }
+                ("include" | "includeif", "path") => {
+                    let way = self.tree.follow_from(split(&config.named).0, value)?;
+                    if let End::At { path, .. } = &way.end {
+                        let config = Config { named: path.clone(), git: git.to_vec() };
+                        leads.configs.insert(path.clone(), config);
                     }
+                    leads.add(way, fits);
                 }
                 _ => {}
             }
         }
-        paths
+        Ok(())
+    }
+}
+
+/// A file that git reads as its configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Config {
+    /// The path under which git knows it: what it names is relative to that.
+    named: Vec<u8>,
+    /// The git directory.
+    git: Vec<u8>,
+}
+
+/// What places of the owner's lead to.
+#[derive(Debug, Default)]
+pub(super) struct Leads {
+    pub(super) paths: BTreeMap<Vec<u8>, Kind>,
+    /// Those that are configurations of git.
+    pub(super) configs: BTreeMap<Vec<u8>, Config>,
+}
+
+impl Leads {
+    /// Adds a way to whatever `fits`.
+    fn add(&mut self, way: Way, fits: impl Fn(&[u8]) -> bool) {
+        let (end, above) = match way.end {
+            End::At { path, kind: FileType::RegularFile | FileType::Directory } => (Some(path), Vec::new()),
+            End::Missing { path, above } => (Some(path), above),
+            End::At { .. } | End::Nowhere => (None, Vec::new()),
+        };
+        for passed in way.links.into_iter().chain(above) {
+            self.insert(passed, Kind::Way);
+        }
+        if let Some(end) = end.filter(|end| fits(end)) {
+            self.insert(end, Kind::Named);
+        }
     }
 
-    /// Where a link leads to, if that is a file of the workspace, or a directory where one will do.
-    fn target(&self, link: &[u8], target: &[u8], or_directory: bool) -> Option<Vec<u8>> {
-        let path = self.tree.resolve(split(link).0, target)?;
-        let stat = self.tree.stat(&path).ok()??;
-        let fits = match tree::kind(&stat) {
-            FileType::RegularFile => true,
-            FileType::Directory => or_directory && !is_below(link, &path),
-            _ => false,
-        };
-        fits.then_some(path)
+    /// Adds a way that counts only if it leads to a file.
+    fn add_file(&mut self, way: Way) {
+        match way.end {
+            End::At { kind: FileType::Directory, .. } => {}
+            End::Missing { path, mut above } => {
+                above.push(path.clone());
+                self.add(Way { links: way.links, end: End::Missing { path, above } }, |_| false);
+            }
+            _ => self.add(way, |_| true),
+        }
+    }
+
+    fn insert(&mut self, path: Vec<u8>, kind: Kind) {
+        let had = self.paths.entry(path).or_insert(kind);
+        if kind == Kind::Named {
+            *had = kind;
+        }
     }
 }
 

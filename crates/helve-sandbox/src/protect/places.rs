@@ -5,7 +5,7 @@
 //! beside `objects` and `refs` (or a `commondir` that says where these are), so that bare repositories, submodules and
 //! work trees count too.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -39,7 +39,10 @@ pub(super) enum Kind {
     GitFile,
     /// A file in a git directory that says where another part of the repository is.
     Pointer,
-    /// Something that nobody may read. What a command makes at such a place is its own and stays.
+    /// A name that the owner's links pass: a link itself, or nothing yet, where only a directory may come.
+    Way,
+    /// Something that nobody may read, or a link that may lead there. What a command makes at such a place is its own and
+    /// stays.
     Denied,
 }
 
@@ -52,6 +55,7 @@ impl Kind {
             Kind::Hooks => "a hook of git",
             Kind::GitFile => "a .git that leads git elsewhere",
             Kind::Pointer => "leads git out of the workspace",
+            Kind::Way => "a link of yours that programs obey leads there",
             Kind::Denied => "nobody may read it",
         }
     }
@@ -66,12 +70,22 @@ pub(super) struct Names {
     edges: Edges,
     /// Whether git's structure counts.
     git: bool,
-    /// Single paths that the owner's git configuration leads to.
-    pub(super) paths: BTreeSet<Vec<u8>>,
+    /// Single paths that the owner's links and git configuration lead to.
+    pub(super) paths: BTreeMap<Vec<u8>, Kind>,
     /// What nobody may read.
     denied: DenyRead,
-    /// Files that links at such places lead to.
-    pub(super) denied_paths: BTreeSet<Vec<u8>>,
+    /// The same behind links, and inside protected places.
+    pub(super) hidden: Hidden,
+}
+
+/// What nobody may read although a walk does not find it by its name.
+#[derive(Debug, Default)]
+pub(super) struct Hidden {
+    pub(super) paths: BTreeSet<Vec<u8>>,
+    /// Links on the way there, and names that are missing on it.
+    pub(super) ways: BTreeSet<Vec<u8>>,
+    /// Directories that were looked through by another path than their own.
+    pub(super) seen: BTreeSet<Vec<u8>>,
 }
 
 /// What one directory holds.
@@ -126,9 +140,9 @@ impl Names {
             edges: Edges::of(&named),
             named,
             git: names.iter().any(|name| is_git(&name)),
-            paths: BTreeSet::new(),
+            paths: BTreeMap::new(),
             denied,
-            denied_paths: BTreeSet::new(),
+            hidden: Hidden::default(),
         }
     }
 
@@ -138,32 +152,56 @@ impl Names {
 
     /// Whether nobody may read what has this path.
     pub(super) fn is_denied(&self, path: &[u8], is_directory: bool) -> bool {
+        self.denies(path, is_directory) || !self.hidden.paths.is_empty() && self.hidden.paths.contains(path)
+    }
+
+    /// Whether a name denies what has this path, whatever else leads there.
+    pub(super) fn denies(&self, path: &[u8], is_directory: bool) -> bool {
         self.denied.denies_entry(Path::new(OsStr::from_bytes(path)), is_directory)
-            || !self.denied_paths.is_empty() && self.denied_paths.contains(path)
+    }
+
+    /// Whether something below a directory with this path may be denied for the sake of this path.
+    pub(super) fn may_deny_below(&self, path: &[u8]) -> bool {
+        self.denied.may_deny_below(Path::new(OsStr::from_bytes(path)))
+    }
+
+    /// Whether a link with this path may lead to what nobody may read.
+    fn may_lead_to_denied(&self, path: &[u8]) -> bool {
+        !self.denied.is_empty()
+            && (self.denies(path, false) || self.denies(path, true) || self.may_deny_below(path))
     }
 
     /// Whether a change of an entry with this name can make or change a place.
     pub(super) fn is_relevant(&self, directory: &[u8], name: &[u8]) -> bool {
         self.is_protected(name)
             || self.git && (is_named(name, b".git") || piece(name).is_some() || is_mark(name))
-            || self.paths.iter().any(|path| tree::split(path).1 == name)
-            || !self.denied.is_empty() && self.is_denied(&join(directory, name), false)
+            || self.paths.keys().any(|path| tree::split(path).1 == name)
+            || !self.denied.is_empty() && {
+                let path = join(directory, name);
+                self.is_denied(&path, false)
+                    // A link there would be no directory to the kernel that tells of it.
+                    || self.may_lead_to_denied(&path)
+                    || self.hidden.ways.contains(&path)
+                    || self.hidden.seen.contains(directory)
+            }
     }
 
     /// Looks through one directory.
     pub(super) fn list(&self, tree: &Tree, path: &[u8]) -> Result<Listing, Errno> {
         let directory = tree.directory(path)?;
-        let in_installed = path.split(|byte| *byte == b'/').any(|part| INSTALLED.contains(&part));
+        let in_installed = is_installed(path);
         let mut listing = Listing::default();
         let mut marks = Marks::default();
         let mut pieces = Vec::new();
         tree::list(&directory, |name, kind| {
             let name = name.to_bytes();
             let is_directory = kind == FileType::Directory;
-            if self.is_place(path, name, in_installed) {
-                listing.places.push((join(path, name), Kind::Named));
-                if is_directory {
-                    listing.directories.push(join(name, protected::WORKTREES.as_bytes()));
+            if let Some(kind) = self.place(path, name, in_installed) {
+                listing.places.push((join(path, name), kind));
+                match kind {
+                    _ if !is_directory => {}
+                    Kind::Way => listing.directories.push(name.to_vec()),
+                    _ => listing.directories.push(join(name, protected::WORKTREES.as_bytes())),
                 }
                 return true;
             }
@@ -185,6 +223,8 @@ impl Names {
             }
             if is_directory {
                 listing.directories.push(name.to_vec());
+            } else if kind == FileType::Symlink && !in_installed && self.may_lead_to_denied(&join(path, name)) {
+                listing.places.push((join(path, name), Kind::Denied));
             }
             true
         })?;
@@ -203,9 +243,11 @@ impl Names {
         self.edges.may_be(name) && protected::is_among(&self.named, name)
     }
 
-    fn is_place(&self, directory: &[u8], name: &[u8], in_installed: bool) -> bool {
-        !in_installed && self.is_protected(name)
-            || !self.paths.is_empty() && self.paths.contains(&join(directory, name))
+    fn place(&self, directory: &[u8], name: &[u8], in_installed: bool) -> Option<Kind> {
+        if !in_installed && self.is_protected(name) {
+            return Some(Kind::Named);
+        }
+        if self.paths.is_empty() { None } else { self.paths.get(&join(directory, name)).copied() }
     }
 
     /// Looks through directories from `start` on, the outer ones first. `each` takes the path, first alone and then with
@@ -230,6 +272,11 @@ impl Names {
         }
         ahead.is_empty()
     }
+}
+
+/// Whether a path lies where package managers install.
+pub(super) fn is_installed(path: &[u8]) -> bool {
+    path.split(|byte| *byte == b'/').any(|part| INSTALLED.contains(&part))
 }
 
 /// Whether an error says that a directory holds nothing for others to obey: it has gone meanwhile, or it belongs to

@@ -125,6 +125,17 @@ impl Held {
         }
     }
 
+    /// Whether something below it would be missed or told from another: it is remembered, or would be new there.
+    pub(super) fn keeps<'n>(&self, mut below: impl Iterator<Item = &'n [u8]>) -> bool {
+        match (self, below.next()) {
+            (Held::Directory { entries, .. }, Some(name)) => {
+                entries.get(name).is_none_or(|held| held.keeps(below))
+            }
+            (held, None) => *held != Held::Unknown,
+            (_, Some(_)) => false,
+        }
+    }
+
     /// The content of a file.
     pub(super) fn content(&self) -> Option<&[u8]> {
         match self {

@@ -1,5 +1,7 @@
 //! What is known of a workspace from call to call.
 
+mod adopt;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -194,7 +196,8 @@ impl State {
             let reason = format!("there are more than {MOST_DIRECTORIES} directories, too many to look into");
             taken.failed(b".", &reason);
         }
-        self.stale = false;
+        // What a command made behind a link is not told by its name.
+        self.stale = self.follows_denied_links();
         self.unsettled = taken.first_failed().is_some();
     }
 
@@ -271,79 +274,6 @@ impl State {
         found
     }
 
-    /// Takes what a look found as the owner's.
-    fn adopt(&mut self, found: &Found) -> io::Result<()> {
-        if let Some((path, errno)) = found.unseen.first() {
-            let (path, error) = (String::from_utf8_lossy(path), io::Error::from(*errno));
-            return Err(io::Error::new(error.kind(), format!("{path} cannot be looked into: {error}")));
-        }
-        self.known.retain(|path, _| !found.misses(path));
-        self.theirs.retain(|path| !found.misses(path));
-        for (path, kind) in &found.places {
-            self.adopt_one(path, *kind)?;
-        }
-        let (denied, kept): (Vec<_>, Vec<_>) =
-            self.known.iter().partition(|(_, known)| known.kind == Kind::Denied);
-        let hidden = denied.iter().map(|(path, known)| (path.as_slice(), Kind::Hooks, &known.snapshot.held));
-        let denied_paths = self.judge().linked(hidden);
-        let configs = kept.iter().filter(|(_, known)| known.kind == Kind::Config);
-        let configs = configs.map(|(path, known)| (path.as_slice(), &known.snapshot.held));
-        let mut paths = self.judge().led_to(configs);
-        let places = kept.iter().map(|(path, known)| (path.as_slice(), known.kind, &known.snapshot.held));
-        paths.append(&mut self.judge().linked(places));
-        self.names.paths = paths;
-        self.names.denied_paths = denied_paths;
-        for path in self.names.paths.clone() {
-            self.adopt_one(&path, Kind::Named)?;
-        }
-        for path in self.names.denied_paths.clone() {
-            if !self.known.contains_key(&path) {
-                self.adopt_one(&path, Kind::Denied)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether everything that nobody may read can be hidden.
-    fn all_are_hidden(&self) -> io::Result<()> {
-        let to_hide = |(path, known): &(&Vec<u8>, &Known)| {
-            known.snapshot.can_be_mounted() && self.names.is_denied(path, known.snapshot.is_directory)
-        };
-        let denied: Vec<_> = self.known.iter().filter(to_hide).collect();
-        let Some((path, _)) = denied.first().filter(|_| !self.mounts || denied.len() > MOST_GUARDED) else {
-            return Ok(());
-        };
-        let path = String::from_utf8_lossy(path);
-        Err(io::Error::other(if self.mounts {
-            format!("more than {MOST_GUARDED} paths are denied by files.deny_read, {path} among them")
-        } else {
-            format!("this sandbox cannot hide {path}, which files.deny_read denies")
-        }))
-    }
-
-    fn adopt_one(&mut self, path: &[u8], kind: Kind) -> io::Result<()> {
-        let snapshot = match kind {
-            // Of a secret nothing is remembered.
-            Kind::Denied => Snapshot::outline(&self.tree, path)?,
-            kind => Snapshot::of(&self.tree, path, wanted(kind))?,
-        };
-        let Some(snapshot) = snapshot else {
-            self.known.remove(path);
-            return Ok(());
-        };
-        if kind == Kind::Denied {
-            self.known.insert(path.to_vec(), Known { kind, snapshot, mounted: false });
-            return Ok(());
-        }
-        self.watch_place(path, &snapshot);
-        if self.theirs.contains(path) && self.judge().may_stay(path, kind, &snapshot, None) {
-            return Ok(());
-        }
-        self.theirs.remove(path);
-        self.known.insert(path.to_vec(), Known { kind, snapshot, mounted: false });
-        Ok(())
-    }
-
     fn watch_place(&mut self, path: &[u8], snapshot: &Snapshot) {
         let State { tree, watch, mounts, .. } = self;
         watch.follow(|watch| {
@@ -374,7 +304,7 @@ impl State {
         {
             return Ok(());
         }
-        let Some(now) = Snapshot::of(&self.tree, path, wanted(kind))? else { return Ok(()) };
+        let Some(now) = self.see(path, kind)? else { return Ok(()) };
         if let Some(known) = self.known.get(path) {
             if !known.snapshot.held.differs(&now.held)
                 || known.mounted && self.judge().may_stay(path, kind, &now, Some(&known.snapshot))
@@ -390,7 +320,7 @@ impl State {
         }
         self.theirs.remove(path);
         self.take_place(path, kind, taken)?;
-        if let Some(rest) = Snapshot::of(&self.tree, path, wanted(kind))? {
+        if let Some(rest) = self.see(path, kind)? {
             self.watch_place(path, &rest);
             self.theirs.insert(path.to_vec());
         }

@@ -10,6 +10,7 @@ use crate::native::wire::Cover;
 
 mod denied;
 mod hostile;
+mod links;
 
 const HARMLESS: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n";
 const HOSTILE: &str = "[core]\n\tfsmonitor = touch owned\n";
@@ -32,6 +33,10 @@ struct Scene {
 impl Scene {
     /// With these files, which are the owner's.
     fn new(files: &[(&str, &str)], mounts: bool) -> Scene {
+        Scene::denying(files, mounts, denied())
+    }
+
+    fn denying(files: &[(&str, &str)], mounts: bool, denied: DenyRead) -> Scene {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in files {
             write(&folder.path().join(path), text);
@@ -39,7 +44,7 @@ impl Scene {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(CWD, folder.path(), flags, Mode::empty()).unwrap();
         let names: Vec<String> = helve_core::protected::NAMES.iter().map(|name| (*name).to_owned()).collect();
-        Scene { folder, keeper: Keeper::new(opened, &names, denied(), mounts) }
+        Scene { folder, keeper: Keeper::new(opened, &names, denied, mounts) }
     }
 
     fn path(&self, path: &str) -> PathBuf {

@@ -232,6 +232,28 @@ impl Tree {
         }))
     }
 
+    /// Opens what has a name in a directory, without following a link and good for nothing but to look at it; none if there
+    /// is nothing.
+    pub(super) fn node(&self, directory: &[u8], name: &[u8]) -> Result<Option<OwnedFd>, Errno> {
+        let opened = self.directory(directory)?;
+        let how = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let open = || rustix::fs::openat(&opened, name, how, Mode::empty());
+        let node = match open() {
+            Err(Errno::ACCESS) => self.widen(directory).and_then(|()| open()),
+            node => node,
+        };
+        match node {
+            Ok(node) => Ok(Some(node)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Which directory the workspace is.
+    pub(super) fn identity(&self) -> Result<Identity, Errno> {
+        rustix::fs::fstat(&self.root).map(|stat| identity(&stat))
+    }
+
     /// Where a path that a file names leads to, relative to the workspace: `None` if that is outside. `base` is the
     /// directory that it is relative to. Only names are looked at, no links.
     pub(super) fn resolve(&self, base: &[u8], named: &[u8]) -> Option<Vec<u8>> {

@@ -75,9 +75,10 @@ impl Walker<'_> {
         made.pop().unwrap_or_else(|| Arg::known("", span))
     }
 
-    /// The text that a word stands for where patterns mean nothing.
+    /// The text that a word stands for where patterns mean nothing. A pattern in it is one of a value, and stands for the
+    /// names of files.
     pub(crate) fn expand_text(&mut self, word: &Word) -> Text {
-        Text::literally(&self.expand_one(word, Mode::One))
+        Text::of(&self.expand_one(word, Mode::One))
     }
 
     /// The text of pieces that stand as if between double quotes: here-documents, arithmetic, subscripts.
@@ -87,7 +88,7 @@ impl Walker<'_> {
         let mut fields = Fields::new(&mut made, span, Mode::One);
         self.pieces(&word.pieces, true, &mut fields);
         fields.finish();
-        made.pop().map(|arg| Text::literally(&arg)).unwrap_or_default()
+        made.pop().map(|arg| Text::of(&arg)).unwrap_or_default()
     }
 
     fn expand_pieces(&mut self, pieces: &[Piece], span: crate::Span, mode: Mode, done: &mut Vec<Arg>) {

@@ -15,7 +15,7 @@
 //! |---|---|
 //! | `statements`, `condition` | lists, pipelines, compound commands; `[[ … ]]` |
 //! | `simple` | one simple command: assignments, words, redirections |
-//! | `assign` | assignments and their variables |
+//! | `assign`, `declare` | assignments, declarations and their variables |
 //! | `redirect` | redirections |
 //! | `builtins`, `reading`, `handlers` | what the shell itself does; `names` has its tables |
 //! | `runs` | programs: what they mean, and what they start in turn |
@@ -25,6 +25,7 @@
 //! | `pure` | what `echo`, `base64 -d` and other plain filters print |
 //! | `places`, `targets` | which paths matter, and which are meant |
 //! | `variables` | which environment variables matter |
+//! | `modes` | what changes how the shell and its programs read what follows |
 //! | `environment`, `join`, `directory`, `spans` | what is remembered on the way |
 //! | `finish` | the runs in the order of their texts, each once |
 //!
@@ -33,6 +34,7 @@
 mod assign;
 mod builtins;
 mod condition;
+mod declare;
 mod directory;
 mod downloads;
 mod environment;
@@ -41,6 +43,7 @@ mod finish;
 mod handlers;
 mod inner;
 mod join;
+mod modes;
 mod moves;
 mod names;
 mod numbers;
@@ -346,6 +349,16 @@ impl<'a> Walker<'a> {
     /// Starts to look for such things anew; gives what was found before.
     pub(crate) fn replace_wild(&mut self, wild: bool) -> bool {
         std::mem::replace(&mut self.wild, wild)
+    }
+
+    /// Whether the shell puts text into a variable that the script does not choose.
+    pub(crate) fn holds_anything(&self, name: &str) -> bool {
+        variables::holds_anything(name)
+    }
+
+    /// The element of an array that a name stands for.
+    pub(crate) fn referred_element(&self, name: &str) -> Option<String> {
+        self.environment.referred_element(name)
     }
 
     /// The function that is being followed.

@@ -54,7 +54,8 @@ impl Walker<'_> {
         {
             return Some(value);
         }
-        if text.whole().is_none() && (self.is_wild() || known_parts(text).any(|known| known.contains('['))) {
+        let brackets = known_parts(text).any(|known| known.contains('['));
+        if text.whole().is_none() && (self.is_wild() || text.holds_pattern() || brackets) {
             self.opaque(OpaqueReason::Arithmetic);
         }
         let mut seen = HashSet::new();
@@ -86,6 +87,12 @@ impl Walker<'_> {
             if seen.len() > 64 || !seen.insert(name.to_owned()) {
                 continue;
             }
+            if self.holds_anything(name) {
+                self.opaque(OpaqueReason::Arithmetic);
+            }
+            if let Some(element) = self.referred_element(name) {
+                self.subscripted_name(&element);
+            }
             let Some(variable) = self.environment().variable(name).cloned() else { continue };
             if variable.wild {
                 self.opaque(OpaqueReason::Arithmetic);
@@ -97,12 +104,11 @@ impl Walker<'_> {
                     Value::Unknown | Value::Unset | Value::Reference(_) => continue,
                 };
                 for text in texts {
-                    match text.whole() {
-                        Some(text) => self.evaluated_names(text, seen),
-                        None if known_parts(&text).any(|known| known.contains('[')) => {
-                            self.opaque(OpaqueReason::Arithmetic);
-                        }
-                        None => {}
+                    if text.whole().is_none() && known_parts(&text).any(|known| known.contains('[')) {
+                        self.opaque(OpaqueReason::Arithmetic);
+                    }
+                    for known in known_parts(&text) {
+                        self.evaluated_names(known, seen);
                     }
                 }
             }
@@ -111,10 +117,9 @@ impl Walker<'_> {
 
     /// A name given to a builtin that may carry a subscript, as in `printf -v 'a[…]'`.
     pub(crate) fn subscripted_name(&mut self, name: &str) {
-        if let Some(start) = name.find('[') {
-            let inside = name[start + 1..].to_owned();
-            let mut seen = HashSet::new();
-            self.evaluated_names(&inside, &mut seen);
+        if let Some((_, inside)) = name.split_once('[') {
+            let inside = Text::known(inside.strip_suffix(']').unwrap_or(inside));
+            self.evaluate(&inside);
         }
     }
 
@@ -126,7 +131,8 @@ impl Walker<'_> {
                 self.subscripted_name(&name);
             }
             None => {
-                if self.is_wild() || known_parts(text).any(|known| known.contains('[')) {
+                let brackets = known_parts(text).any(|known| known.contains('['));
+                if self.is_wild() || text.holds_pattern() || brackets {
                     self.opaque(OpaqueReason::Arithmetic);
                 }
             }

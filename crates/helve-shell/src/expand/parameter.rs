@@ -153,13 +153,18 @@ impl Walker<'_> {
                     None => Found::One(Text::unknown()),
                 };
             }
-            "0" => return Found::One(self.environment().parameters().zero.clone()),
+            "0" => {
+                let zero = self.environment().parameters().zero.clone();
+                if zero.whole().is_none() {
+                    self.note_wild();
+                }
+                return Found::One(zero);
+            }
             "?" | "-" | "$" | "!" => return Found::One(Text::unknown()),
             "_" => {
                 self.note_wild();
                 return Found::Unknown;
             }
-            "BASH_REMATCH" | "BASH_ARGV" => self.note_wild(),
             "FUNCNAME" => {
                 if let Some(name) = self.function_name() {
                     return Found::One(Text::known(name));
@@ -177,8 +182,15 @@ impl Walker<'_> {
                 None => Found::Unknown,
             };
         }
+        if self.holds_anything(name) {
+            self.note_wild();
+        }
+        if let Some(element) = self.referred_element(name) {
+            self.subscripted_name(&element);
+        }
         if let Some(variable) = self.environment().variable(name) {
             let download = variable.download;
+            let tame = variable.is_tame();
             if variable.wild {
                 self.note_wild();
             }
@@ -186,6 +198,9 @@ impl Walker<'_> {
             let Some(variable) = self.environment().variable(name) else { return Found::Unknown };
             let count = variable.values.len();
             let chosen = if count > 1 { self.choose(count) } else { Some(0) };
+            if chosen.is_none() && !tame {
+                self.note_wild();
+            }
             if download {
                 self.note_download();
             }
@@ -246,7 +261,9 @@ impl Walker<'_> {
         if self.environment().variable(name).is_some_and(|variable| variable.download) {
             self.note_download();
         }
-        if name == "BASH_REMATCH" || self.environment().variable(name).is_some_and(|variable| variable.wild) {
+        let variable = self.environment().variable(name);
+        let told = variable.is_none_or(|variable| variable.values.len() == 1 || variable.is_tame());
+        if self.holds_anything(name) || !told || variable.is_some_and(|variable| variable.wild) {
             self.note_wild();
         }
         let texts = match values.as_deref() {
@@ -347,13 +364,9 @@ impl Walker<'_> {
     fn stand_in(&mut self, parameter: &Parameter, word: &Word, assigns: bool, quoted: bool) -> Found {
         let value = self.word_value(word, quoted);
         if assigns && is_name(&parameter.name) && parameter.subscript.is_none() {
-            let value = match &value {
-                Found::One(text) => Value::Text(text.clone()),
-                _ => Value::Unknown,
-            };
-            self.assign(&parameter.name, Variable::new(value));
+            self.assign(&parameter.name, Variable::new(assigned(&value)));
         } else if assigns && parameter.subscript.is_some() {
-            self.assign(&format!("{}[", parameter.name), Variable::new(Value::Unknown));
+            self.assign(&format!("{}[", parameter.name), Variable::new(assigned(&value)));
         }
         value
     }
@@ -365,6 +378,14 @@ impl Walker<'_> {
 
     pub(crate) fn pattern(&mut self, word: &Word) -> Option<Pattern> {
         Pattern::of(&self.expand_one(word, Mode::Pattern))
+    }
+}
+
+/// What a variable holds that is assigned what was found.
+fn assigned(found: &Found) -> Value {
+    match found {
+        Found::One(text) => Value::Text(text.clone()),
+        _ => Value::Unknown,
     }
 }
 

@@ -38,13 +38,14 @@ impl Text {
         made
     }
 
-    /// The same with patterns taken literally, as in a place where no file names are looked up.
+    /// The same for an argument that names a variable or is evaluated. What looks like a pattern of brackets is a
+    /// subscript there; any other stands for the names of files.
     pub(crate) fn literally(arg: &Arg) -> Self {
         let mut made = Text::default();
         for part in &arg.parts {
             match part {
-                ArgPart::Known(text) | ArgPart::Glob(text) => made.push(text),
-                ArgPart::Unknown => made.push_unknown(),
+                ArgPart::Glob(text) if !text.contains(['*', '?']) => made.push(text),
+                other => made.push_part(other),
             }
         }
         made
@@ -77,7 +78,7 @@ impl Text {
         other.parts.iter().for_each(|part| self.push_part(part));
     }
 
-    fn push_part(&mut self, part: &ArgPart) {
+    pub(crate) fn push_part(&mut self, part: &ArgPart) {
         match part {
             ArgPart::Known(text) => self.push(text),
             ArgPart::Glob(text) if self.size + text.len() <= MAX_KNOWN => {
@@ -95,6 +96,22 @@ impl Text {
             [ArgPart::Known(text)] => Some(text),
             _ => None,
         }
+    }
+
+    /// Whether evaluating it can do no harm as far as it is known: digits, signs and blanks.
+    pub(crate) fn is_tame(&self) -> bool {
+        self.parts.iter().all(|part| match part {
+            ArgPart::Known(text) => {
+                text.bytes().all(|byte| byte.is_ascii_digit() || b"+-. \t\n".contains(&byte))
+            }
+            ArgPart::Glob(_) => false,
+            ArgPart::Unknown => true,
+        })
+    }
+
+    /// Whether file names stand in the place of a part of it.
+    pub(crate) fn holds_pattern(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, ArgPart::Glob(_)))
     }
 
     /// Whether it is certainly empty.

@@ -1,13 +1,13 @@
 //! Assignments, and the variables that they make.
 
 use crate::Span;
-use crate::analysis::{Arg, OpaqueReason};
+use crate::analysis::{Arg, ArgPart, OpaqueReason};
 use crate::expand::{Mode, Text};
 use crate::tree::{AssignedValue, Assignment, Piece, PieceKind, Simple, Word};
 
-use super::environment::{Value, Variable};
+use super::Walker;
+use super::environment::{Parameters, Value, Variable};
 use super::variables::{self, Weight};
-use super::{Walker, names};
 
 /// An array of more elements is unknown.
 const MAX_ELEMENTS: usize = 1024;
@@ -18,27 +18,34 @@ impl Walker<'_> {
         let span = self.place(assignment.span);
         let taint = std::mem::take(&mut self.taint);
         let wild = std::mem::take(&mut self.wild);
-        let value = self.assigned_value(assignment);
-        self.assign_at(&assignment.name, Variable::new(value), span);
+        let variable = self.assigned(assignment, false);
+        self.assign_at(&assignment.name, variable, span);
         self.taint |= taint;
         self.wild |= wild;
     }
 
-    /// The assignments in front of a command: what the command finds in its environment.
-    pub(super) fn prefix_assignments(&mut self, simple: &Simple, declares: bool) -> Vec<(String, Arg)> {
+    /// The assignments in front of a command: what the command finds in its environment. Those of a declaration set the
+    /// variables themselves, with the options that the declaration has.
+    pub(super) fn prefix_assignments(
+        &mut self,
+        simple: &Simple,
+        declares: bool,
+        argv: &[Arg],
+    ) -> Vec<(String, Arg)> {
         let mut environment = Vec::with_capacity(simple.assignments.len());
         for assignment in &simple.assignments {
             let span = self.place(assignment.span);
-            let value = self.assigned_value(assignment);
             if declares {
-                // `declare -a x=(…)` sets the variable itself.
-                self.assign_at(&assignment.name, Variable::new(value), span);
+                self.declare_array(assignment, argv, span);
                 continue;
             }
+            let variable = self.assigned(assignment, false);
             let name = self.environment.referred(&assignment.name).to_owned();
-            self.check_assigned(&name, &value, span);
-            let text = match value {
-                Value::Text(text) => text,
+            for value in &variable.values {
+                self.check_assigned(&name, value, span);
+            }
+            let text = match variable.values.into_iter().next() {
+                Some(Value::Text(text)) => text,
                 _ => Text::unknown(),
             };
             environment.push((assignment.name.clone(), text.into_arg(span)));
@@ -46,88 +53,154 @@ impl Walker<'_> {
         environment
     }
 
-    fn assigned_value(&mut self, assignment: &Assignment) -> Value {
+    /// The variable that an assignment makes; `integer` says that it is declared as a number in the same breath.
+    pub(super) fn assigned(&mut self, assignment: &Assignment, integer: bool) -> Variable {
         let name = &assignment.name;
-        match &assignment.value {
-            AssignedValue::Word(word) => {
-                let text = self.expand_text(word);
-                let integer = self.environment.variable(name).is_some_and(|variable| variable.integer);
-                if integer || variables::is_number(self.environment.referred(name)) {
-                    let value = self.evaluate(&text);
-                    return value.map_or(Value::Unknown, |value| Value::Text(Text::known(value.to_string())));
-                }
-                if let Some(subscript) = &assignment.subscript {
-                    let index = self.number(subscript);
-                    return self.changed_element(name, index, text);
-                }
-                if !assignment.append {
-                    return Value::Text(text);
-                }
-                match self.environment.variable(name).map(|variable| variable.values.as_slice()) {
-                    Some([Value::Text(before)]) => {
-                        let mut whole = before.clone();
-                        whole.append(&text);
-                        Value::Text(whole)
-                    }
-                    Some([Value::Unset]) => Value::Text(text),
-                    _ => {
-                        let mut whole = Text::unknown();
-                        whole.append(&text);
-                        Value::Text(whole)
-                    }
-                }
-            }
-            AssignedValue::Array(words) => {
-                let mut elements: Vec<Text> = Vec::new();
-                if assignment.append {
-                    match self.environment.variable(name).map(|variable| variable.values.as_slice()) {
-                        Some([Value::List(before)]) => elements.clone_from(before),
-                        Some([Value::Unset]) => {}
-                        Some([Value::Text(before)]) => elements.push(before.clone()),
-                        _ => elements.push(Text::unknown()),
-                    }
-                }
-                let mut keyed = false;
-                for word in words {
-                    keyed |= self.keyed_element(word);
-                    let mut fields = Vec::new();
-                    self.expand_fields(word, &mut fields);
-                    elements.extend(fields.iter().map(Text::of));
-                    if elements.len() > MAX_ELEMENTS {
-                        return Value::Unknown;
-                    }
-                }
-                if keyed { Value::Unknown } else { Value::List(elements) }
-            }
+        let before = self.environment.variable(name).cloned();
+        let integer = integer
+            || before.as_ref().is_some_and(|variable| variable.integer)
+            || variables::is_number(self.environment.referred(name));
+        if let Some(before) = before.as_ref().filter(|_| assignment.append || assignment.subscript.is_some())
+        {
+            // What it held stays in it.
+            self.wild |= before.wild;
+            self.taint |= before.download;
         }
+        let value = match &assignment.value {
+            AssignedValue::Word(word) => self.assigned_word(assignment, word, before.as_ref(), integer),
+            AssignedValue::Array(words) => self.assigned_array(assignment, words, before.as_ref(), integer),
+        };
+        let array = assignment.subscript.is_some() || matches!(assignment.value, AssignedValue::Array(_));
+        Variable { array, ..Variable::new(value) }
     }
 
-    /// `[subscript]=value` inside an array.
-    fn keyed_element(&mut self, word: &Word) -> bool {
-        let Some(Piece { kind: PieceKind::Text(text), .. }) = word.pieces.first() else { return false };
-        if !text.starts_with('[') {
-            return false;
+    fn assigned_word(
+        &mut self,
+        assignment: &Assignment,
+        word: &Word,
+        before: Option<&Variable>,
+        integer: bool,
+    ) -> Value {
+        let wild = self.wild;
+        let mut text = self.expand_text(word);
+        if integer {
+            text = self.evaluated(&text);
+            // Whatever went in, a number comes out.
+            self.wild = wild;
         }
-        if let Some(end) = text.find("]=") {
-            let inside = format!("a[{}]", &text[1..end]);
-            self.subscripted_name(&inside);
+        if let Some(subscript) = &assignment.subscript {
+            let index = self.number(subscript).filter(|_| !assignment.append);
+            return self.changed_element(before, index, text);
         }
-        true
+        if assignment.append { self.appended(before, &text, integer) } else { Value::Text(text) }
     }
 
-    fn changed_element(&mut self, name: &str, index: Option<i64>, text: Text) -> Value {
-        let mut elements = match self.environment.variable(name).map(|variable| variable.values.as_slice()) {
+    /// A value with more behind it; a number is added to.
+    pub(super) fn appended(&mut self, before: Option<&Variable>, text: &Text, integer: bool) -> Value {
+        let values = before.map(|variable| variable.values.as_slice());
+        if integer {
+            let number = |text: &Text| text.whole().and_then(|text| text.parse::<i64>().ok());
+            let sum = match values {
+                Some([Value::Text(before)]) => number(before).zip(number(text)),
+                _ => None,
+            };
+            let sum = sum.and_then(|(before, more)| before.checked_add(more));
+            return sum.map_or(Value::Unknown, |sum| Value::Text(Text::known(sum.to_string())));
+        }
+        let mut whole = match values {
+            Some([Value::Text(before)]) => before.clone(),
+            Some([Value::Unset]) => Text::default(),
+            _ => {
+                self.wild |= !before.is_none_or(Variable::is_tame);
+                Text::unknown()
+            }
+        };
+        whole.append(text);
+        Value::Text(whole)
+    }
+
+    fn assigned_array(
+        &mut self,
+        assignment: &Assignment,
+        words: &[Word],
+        before: Option<&Variable>,
+        integer: bool,
+    ) -> Value {
+        let wild = self.wild;
+        let mut elements: Vec<Text> = Vec::new();
+        if assignment.append {
+            match before.map(|variable| variable.values.as_slice()) {
+                Some([Value::List(before)]) => elements.clone_from(before),
+                Some([Value::Unset]) => {}
+                Some([Value::Text(before)]) => elements.push(before.clone()),
+                before => {
+                    self.wild |= before.is_some_and(|values| !values.iter().all(Value::is_tame));
+                    elements.push(Text::unknown());
+                }
+            }
+        }
+        let mut certain = true;
+        for word in words {
+            if let Some(value) = self.keyed_element(word) {
+                certain = false;
+                elements.push(value);
+            } else {
+                let mut fields = Vec::new();
+                self.expand_fields(word, &mut fields);
+                self.wild |= fields.iter().any(super::statements::holds_pattern);
+                elements.extend(fields.iter().map(Text::of));
+            }
+            if elements.len() > MAX_ELEMENTS {
+                certain = false;
+                break;
+            }
+        }
+        if integer {
+            for element in &mut elements {
+                *element = self.evaluated(element);
+            }
+            self.wild = wild;
+        }
+        if certain {
+            return Value::List(elements);
+        }
+        self.wild |= !integer && !elements.iter().all(Text::is_tame);
+        Value::Unknown
+    }
+
+    /// `[subscript]=value` inside an array: the subscript is evaluated, the value is given.
+    fn keyed_element(&mut self, word: &Word) -> Option<Text> {
+        let Some(Piece { kind: PieceKind::Text(first), .. }) = word.pieces.first() else { return None };
+        let closes = |piece: &Piece| matches!(&piece.kind, PieceKind::Text(text) if key_end(text).is_some());
+        if !first.starts_with('[') || !word.pieces.iter().any(closes) {
+            return None;
+        }
+        let text = self.expand_text(word);
+        let (key, value) = split_key(&text);
+        self.evaluate(&key);
+        Some(value)
+    }
+
+    fn changed_element(&mut self, before: Option<&Variable>, index: Option<i64>, text: Text) -> Value {
+        let mut elements = match before.map(|variable| variable.values.as_slice()) {
             Some([Value::List(before)]) => before.clone(),
             Some([Value::Unset]) => Vec::new(),
             // In a new array the first element is certain; more than that would need to know what it held before.
-            _ => return if index == Some(0) { Value::List(vec![text]) } else { Value::Unknown },
+            _ if index == Some(0) && before.is_none_or(Variable::is_tame) => return Value::List(vec![text]),
+            _ => return self.lost(before, &text),
         };
         match index.and_then(|index| usize::try_from(index).ok()) {
             Some(index) if index < elements.len() => elements[index] = text,
             Some(index) if index == elements.len() && index < MAX_ELEMENTS => elements.push(text),
-            _ => return Value::Unknown,
+            _ => return self.lost(before, &text),
         }
         if self.step(elements.len() / 8) { Value::List(elements) } else { Value::Unknown }
+    }
+
+    /// Nobody knows which element holds what.
+    fn lost(&mut self, before: Option<&Variable>, text: &Text) -> Value {
+        self.wild |= !text.is_tame() || !before.is_none_or(Variable::is_tame);
+        Value::Unknown
     }
 
     /// Sets a variable as [`Self::assign_at`] does, for the current command.
@@ -138,6 +211,9 @@ impl Walker<'_> {
     /// Sets the variable that a name refers to; what it keeps over assignments stays. All that sets variables comes
     /// through here, so that one that matters is noticed whatever sets it.
     pub(super) fn assign_at(&mut self, name: &str, mut variable: Variable, span: Span) {
+        if let Some(element) = self.environment.referred_element(name) {
+            self.subscripted_name(&element);
+        }
         let name = self.environment.referred(name).to_owned();
         let (name, element) = match name.split_once('[') {
             Some((array, _)) => (array.to_owned(), true),
@@ -152,13 +228,23 @@ impl Walker<'_> {
             variable.exported |= before.exported;
             variable.integer |= before.integer;
             variable.cased |= before.cased;
-            if before.fixed {
-                // The assignment fails; where that ends the shell depends on how it was made.
+            variable.array |= before.array;
+            if before.fixed || element {
+                // The assignment fails, where that ends the shell depends on how it was made; or the rest stays.
                 variable.join(&before);
             }
         }
+        variable.array |= element;
+        if variable.integer || variables::is_number(&name) {
+            self.evaluate_values(&mut variable);
+        }
         if element || variable.cased || variables::is_shells_own(&name) {
-            variable.values = vec![Value::Unknown];
+            variable.forget();
+        }
+        if name == "BASH_ARGV0" {
+            let rest = self.environment.parameters().rest.clone();
+            let wild = self.environment.parameters().wild;
+            self.environment.set_parameters(Parameters { zero: Text::unknown(), rest, wild });
         }
         let known = |value: &Value| match value {
             Value::Text(text) => text.whole().is_some(),
@@ -169,7 +255,7 @@ impl Walker<'_> {
         variable.wild =
             (variable.wild || self.wild) && !variable.integer && !variable.values.iter().all(known);
         variable.download |= self.taint;
-        variable.exported |= variables::is_usual(&name);
+        variable.exported |= variables::is_usual(&name) || self.exports_all();
         let size = |value: &Value| match value {
             Value::Text(text) => text.len(),
             Value::List(texts) => texts.iter().map(|text| 16 + text.len()).sum(),
@@ -182,6 +268,34 @@ impl Walker<'_> {
             self.check_assigned(&name, value, span);
         }
         self.environment.set(&name, variable);
+    }
+
+    /// The number that a text comes to.
+    pub(super) fn evaluated(&mut self, text: &Text) -> Text {
+        self.evaluate(text).map_or_else(Text::unknown, |number| Text::known(number.to_string()))
+    }
+
+    /// What is assigned to a number is evaluated, whatever assigns it.
+    fn evaluate_values(&mut self, variable: &mut Variable) {
+        let outer = self.wild;
+        self.wild |= variable.wild;
+        for value in &mut variable.values {
+            match value {
+                Value::Text(text) => match self.evaluate(text) {
+                    Some(number) => *text = Text::known(number.to_string()),
+                    None => *value = Value::Unknown,
+                },
+                Value::List(texts) => {
+                    for text in texts {
+                        *text = self.evaluated(text);
+                    }
+                }
+                Value::Unknown if self.wild => self.opaque(OpaqueReason::Arithmetic),
+                Value::Unknown | Value::Unset | Value::Reference(_) => {}
+            }
+        }
+        variable.wild = false;
+        self.wild = outer;
     }
 
     /// An assignment to a name that was declared as another name for nobody knows which variable: it says for which, or
@@ -238,152 +352,32 @@ impl Walker<'_> {
     pub(super) fn expand_assignment(&mut self, word: &Word) -> Arg {
         self.expand_one(word, Mode::One)
     }
-
-    /// `export`, `declare`, `local`, `readonly`, `typeset`: options, names and values.
-    pub(super) fn declare(&mut self, builtin: &str, args: &[Arg]) {
-        let mut exported = builtin == "export";
-        let (mut integer, mut reference, mut functions, mut prints) = (false, false, false, false);
-        let (mut fixed, mut cased) = (builtin == "readonly", false);
-        let mut global = false;
-        for arg in args {
-            let text = Text::literally(arg);
-            let Some(known) = arg_prefix(&text) else {
-                if text.whole().is_none() {
-                    // Which variable is set is not known.
-                    self.subscripted_text(&text);
-                    self.forget_variables();
-                }
-                continue;
-            };
-            if let Some(options) = known.strip_prefix(['-', '+']) {
-                let on = known.starts_with('-');
-                for option in options.chars() {
-                    match option {
-                        'x' => exported = on,
-                        'i' => integer = on,
-                        'n' if builtin != "export" => reference = on,
-                        'r' => fixed |= on,
-                        'l' | 'u' | 'c' => cased = true,
-                        'f' => functions = true,
-                        'g' => global = true,
-                        'p' | 'F' => prints = true,
-                        _ => {}
-                    }
-                }
-                continue;
-            }
-            if functions || prints {
-                if functions && exported && self.is_function(known) {
-                    self.opaque(OpaqueReason::Redefinition);
-                    self.environment.export_function(known);
-                }
-                continue;
-            }
-            let (name, value) = match known.find('=') {
-                Some(at) => {
-                    let mut value = Text::known(&known[at + 1..]);
-                    let mut first = true;
-                    for part in text.parts() {
-                        match part {
-                            crate::analysis::ArgPart::Known(_) if first => {}
-                            crate::analysis::ArgPart::Known(more) => value.push(more),
-                            _ => value.push_unknown(),
-                        }
-                        first = false;
-                    }
-                    (&known[..at], Some(value))
-                }
-                None => (known, None),
-            };
-            let (name, appends) = match name.strip_suffix('+') {
-                Some(name) => (name.to_owned(), true),
-                None => (name.to_owned(), false),
-            };
-            if name.contains('[') {
-                self.subscripted_name(&name);
-                self.assign_at(&name, Variable::new(Value::Unknown), arg.span);
-                continue;
-            }
-            if !crate::expand::is_name(&name) {
-                continue;
-            }
-            if !global && !self.calls.is_empty() && names::is_local(builtin) {
-                let before = self.environment.own_variable(&name).cloned();
-                if let Some(call) = self.calls.last_mut() {
-                    call.locals.push((name.clone(), before));
-                }
-            }
-            let value = match value {
-                Some(value) if reference => match value.whole() {
-                    Some(target) if target != name => {
-                        let target = target.to_owned();
-                        self.subscripted_name(&target);
-                        let made = Variable::new(Value::Reference(target));
-                        self.environment.set(&name, made);
-                        continue;
-                    }
-                    _ => {
-                        self.opaque_at(OpaqueReason::Arithmetic, arg.span);
-                        let made = Variable { unbound: true, wild: true, ..Variable::new(Value::Unknown) };
-                        self.environment.set(&name, made);
-                        continue;
-                    }
-                },
-                None if reference => {
-                    let made = Variable { unbound: true, ..Variable::new(Value::Unknown) };
-                    self.environment.set(&name, made);
-                    continue;
-                }
-                Some(value) if integer || self.environment.variable(&name).is_some_and(|old| old.integer) => {
-                    match self.evaluate(&value) {
-                        Some(number) => Value::Text(Text::known(number.to_string())),
-                        None => Value::Unknown,
-                    }
-                }
-                Some(value) if appends => {
-                    let before = self.environment.variable(&name).map(|variable| variable.values.as_slice());
-                    let mut whole = match before {
-                        Some([Value::Text(before)]) => before.clone(),
-                        _ => Text::unknown(),
-                    };
-                    whole.append(&value);
-                    Value::Text(whole)
-                }
-                Some(value) => Value::Text(value),
-                None => match self.environment.variable(&name) {
-                    Some(variable) => {
-                        let mut kept = variable.clone();
-                        kept.exported |= exported;
-                        kept.integer |= integer;
-                        kept.fixed |= fixed;
-                        if cased {
-                            kept.cased = true;
-                            kept.values = vec![Value::Unknown];
-                        }
-                        let value = kept.values.first().cloned().unwrap_or(Value::Unknown);
-                        self.check_assigned(&name, &value, arg.span);
-                        let name = self.environment.referred(&name).to_owned();
-                        self.environment.set(&name, kept);
-                        continue;
-                    }
-                    None if names::is_local(builtin) && !self.calls.is_empty() => Value::Unset,
-                    None => Value::Unknown,
-                },
-            };
-            let variable = Variable { exported, integer, fixed, cased, ..Variable::new(value) };
-            self.assign_at(&name, variable, arg.span);
-        }
-    }
 }
 
-/// What a text starts with, if that is known and not empty.
-fn arg_prefix(text: &Text) -> Option<&str> {
-    match text.parts().first() {
-        Some(crate::analysis::ArgPart::Known(known)) => {
-            // Without the `=` it is not known where the name ends.
-            (text.whole().is_some() || known.contains('=') || known.starts_with('-'))
-                .then_some(known.as_str())
+/// Where the `]` of a key stands that a value follows; of several the last.
+fn key_end(text: &str) -> Option<(usize, usize)> {
+    let plain = text.rfind("]=").map(|at| (at, at + 2));
+    let more = text.rfind("]+=").map(|at| (at, at + 3));
+    plain.max(more)
+}
+
+/// The key and the value of `[key]=value`.
+fn split_key(text: &Text) -> (Text, Text) {
+    let (mut key, mut value) = (Text::default(), Text::default());
+    let ends = |part: &ArgPart| matches!(part, ArgPart::Known(known) if key_end(known).is_some());
+    let last = text.parts().iter().rposition(ends).unwrap_or(0);
+    for (index, part) in text.parts().iter().enumerate() {
+        match part {
+            ArgPart::Known(known) if index <= last => {
+                let known = if index == 0 { known.strip_prefix('[').unwrap_or(known) } else { known };
+                let (end, behind) =
+                    key_end(known).filter(|_| index == last).unwrap_or((known.len(), known.len()));
+                key.push(&known[..end]);
+                value.push(&known[behind..]);
+            }
+            other if index < last => key.push_part(other),
+            other => value.push_part(other),
         }
-        _ => None,
     }
+    (key, value)
 }

@@ -34,6 +34,18 @@ pub(crate) enum Value {
     Reference(String),
 }
 
+impl Value {
+    /// Whether evaluating it can do no harm as far as it is known.
+    pub(crate) fn is_tame(&self) -> bool {
+        match self {
+            Value::Unknown | Value::Unset => true,
+            Value::Text(text) => text.is_tame(),
+            Value::List(texts) => texts.iter().all(Text::is_tame),
+            Value::Reference(_) => false,
+        }
+    }
+}
+
 /// A variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Variable {
@@ -53,6 +65,8 @@ pub(crate) struct Variable {
     pub(crate) cased: bool,
     /// Whether it was declared as another name, and it is not known or not yet said for what.
     pub(crate) unbound: bool,
+    /// Whether it was made an array.
+    pub(crate) array: bool,
 }
 
 impl Variable {
@@ -66,7 +80,44 @@ impl Variable {
             fixed: false,
             cased: false,
             unbound: false,
+            array: false,
         }
+    }
+
+    /// Whether evaluating what is known of it can do no harm.
+    pub(crate) fn is_tame(&self) -> bool {
+        self.values.iter().all(Value::is_tame)
+    }
+
+    /// Whether text in parentheses that is assigned to it may be read as the elements of an array.
+    pub(super) fn may_be_array(&self) -> bool {
+        let list = |value: &Value| matches!(value, Value::List(_));
+        let anything = self.wild && self.values.contains(&Value::Unknown);
+        self.array || anything || self.values.iter().any(list)
+    }
+
+    /// Nothing is known of its value any more; what it held may still be in it.
+    pub(super) fn forget(&mut self) {
+        self.wild |= !self.is_tame();
+        self.values = vec![Value::Unknown];
+    }
+
+    /// Whether it says something of the variable that another does not.
+    pub(super) fn adds_to(&self, other: &Variable) -> bool {
+        let flags = |variable: &Variable| {
+            [
+                variable.exported,
+                variable.integer,
+                variable.download,
+                variable.wild,
+                variable.fixed,
+                variable.cased,
+                variable.unbound,
+                variable.array,
+            ]
+        };
+        let more = flags(self).into_iter().zip(flags(other)).any(|(here, there)| here && !there);
+        more || !self.values.iter().all(|value| other.values.contains(value))
     }
 
     pub(super) fn join(&mut self, other: &Variable) {
@@ -76,7 +127,7 @@ impl Variable {
             }
         }
         if self.values.len() > MAX_VALUES {
-            self.values = vec![Value::Unknown];
+            self.forget();
         }
         self.exported |= other.exported;
         self.integer |= other.integer;
@@ -85,6 +136,7 @@ impl Variable {
         self.fixed |= other.fixed;
         self.cased |= other.cased;
         self.unbound |= other.unbound;
+        self.array |= other.array;
     }
 }
 
@@ -108,6 +160,13 @@ pub(crate) struct Parameters {
     pub(crate) rest: Option<Vec<Text>>,
     /// Whether what is not known of them may be anything.
     pub(crate) wild: bool,
+}
+
+impl Parameters {
+    /// Whether evaluating any of them can do no harm.
+    pub(super) fn is_tame(&self) -> bool {
+        !self.wild && self.rest.iter().flatten().all(Text::is_tame)
+    }
 }
 
 /// One change, with what was there before.
@@ -195,6 +254,12 @@ impl Environment {
             }
         }
         name
+    }
+
+    /// The element of an array that a name stands for: its subscript is evaluated whenever the name is used.
+    pub(crate) fn referred_element(&self, name: &str) -> Option<String> {
+        let target = self.referred(name);
+        (target != name && target.contains('[')).then(|| target.to_owned())
     }
 
     /// The variables that reach programs. One that was exported in a branch only is among them, too.

@@ -64,7 +64,7 @@ impl Environment {
         if let Some(parameters) = outcome.parameters
             && *parameters != *self.parameters
         {
-            let wild = parameters.wild || self.parameters.wild;
+            let wild = !(parameters.is_tame() && self.parameters.is_tame());
             self.set_parameters(Parameters { zero: self.parameters.zero.clone(), rest: None, wild });
         }
     }
@@ -116,7 +116,7 @@ impl Environment {
             if !settled {
                 let mut widened =
                     self.variables.get(name).cloned().unwrap_or_else(|| Variable::new(Value::Unknown));
-                widened.values = vec![Value::Unknown];
+                widened.forget();
                 self.set(name, widened);
             }
         }
@@ -126,7 +126,7 @@ impl Environment {
     pub(crate) fn is_news(&self, outcome: &Outcome) -> bool {
         let variables =
             outcome.variables.iter().any(|(name, variable)| match (self.variables.get(name), variable) {
-                (Some(now), Some(then)) => !then.values.iter().all(|value| now.values.contains(value)),
+                (Some(now), Some(then)) => then.adds_to(now),
                 (None, None) => false,
                 _ => true,
             });

@@ -90,7 +90,7 @@ impl Walker<'_> {
             } else {
                 vec![Value::Unknown]
             };
-            self.got(name, values, start);
+            self.got(name, values, array.is_some(), start);
         }
     }
 
@@ -111,26 +111,45 @@ impl Walker<'_> {
         };
         let default = Arg::known("MAPFILE", self.current);
         let name = options.names.first().copied().unwrap_or(&default);
-        self.got(name, vec![value], start);
+        self.got(name, vec![value], true, start);
     }
 
     /// `getopts`: the letter of an option, and its argument.
     pub(super) fn gets_options(&mut self, args: &[Arg]) {
-        let wild = self.environment.parameters().wild || self.wild;
+        let given: Vec<Text> = args.iter().skip(2).map(Text::of).collect();
+        let parameters = std::rc::Rc::clone(self.environment.parameters());
+        let words = if given.is_empty() { parameters.rest.as_deref().unwrap_or_default() } else { &given };
+        let wild = parameters.wild || self.wild || !words.iter().all(|word| self.is_plain_option(word));
         if let Some(name) = args.get(1) {
             match name.text() {
                 Some(text) => {
                     self.subscripted_name(text);
-                    self.assign(text, Variable::new(Value::Unknown));
+                    self.assign(text, Variable { wild, ..Variable::new(Value::Unknown) });
                 }
-                None => self.forget_variables(),
+                None => {
+                    self.subscripted_text(&Text::literally(name));
+                    self.forget_variables();
+                }
             }
         }
         self.assign("OPTARG", Variable { wild, ..Variable::new(Value::Unknown) });
     }
 
+    /// Whether no end of a word can run anything when it is evaluated: no subscript, no name of a variable.
+    fn is_plain_option(&self, word: &Text) -> bool {
+        if word.is_tame() {
+            return true;
+        }
+        let Some(text) = word.whole().filter(|text| text.len() <= 64) else { return false };
+        // Behind the letter of an option, or in a word of its own.
+        let starts = |at: usize| if text.starts_with('-') { at > 1 } else { at == 0 };
+        let named = |(at, _): (usize, char)| starts(at) && self.environment.variable(&text[at..]).is_some();
+        let other = |character: char| !character.is_ascii_alphanumeric() && !"_-.,:/@".contains(character);
+        !text.contains(other) && !text.char_indices().any(named)
+    }
+
     /// A variable gets what came in, one of several values.
-    fn got(&mut self, name: &Arg, values: Vec<Value>, start: &Start) {
+    fn got(&mut self, name: &Arg, values: Vec<Value>, array: bool, start: &Start) {
         let Some(text) = name.text() else {
             let text = Text::literally(name);
             self.subscripted_text(&text);
@@ -140,6 +159,7 @@ impl Walker<'_> {
         self.subscripted_name(text);
         let mut variable = Variable::new(Value::Unknown);
         variable.values = values;
+        variable.array = array;
         variable.download = start.feed.flow.download;
         variable.wild = !start.feed.flow.is_number();
         self.assign(text, variable);
@@ -162,8 +182,11 @@ impl Walker<'_> {
                         let format = if attached.is_empty() { 2 } else { 1 };
                         let value =
                             super::pure::output("printf", args.get(format..).unwrap_or_default(), None, None);
+                        let wild = self.wild
+                            || value.is_none()
+                                && !super::numbers::prints("printf", &args[format.min(args.len())..], false);
                         let value = value.map_or(Value::Unknown, Value::Text);
-                        self.assign(name, Variable::new(value));
+                        self.assign(name, Variable { wild, ..Variable::new(value) });
                     }
                     None => {
                         self.forget_variables();
@@ -179,11 +202,12 @@ impl Walker<'_> {
                 }
             }
             "wait" => {
-                if let Some(at) = args.iter().position(|arg| arg.text() == Some("-p"))
-                    && let Some(name) = args.get(at + 1)
-                {
-                    let text = Text::literally(name);
-                    self.subscripted_text(&text);
+                if let Some(name) = Options::of(args, "p").value('p') {
+                    self.subscripted_text(&Text::literally(name));
+                    match name.text() {
+                        Some(name) => self.assign(name, Variable::new(Value::Unknown)),
+                        None => self.forget_variables(),
+                    }
                 }
             }
             _ => {}

@@ -125,6 +125,9 @@ impl Walker<'_> {
         self.fed_code(&base, &start, run);
         self.downloaded_code(&base, &start, run);
         let inside = self.inner_commands(meaning, &start, &base, run);
+        if kind == RunKind::Program {
+            self.in_order(&start, &base, run);
+        }
         self.renamed(&base, &start.argv[1..]);
         let flow = self.output(&base, &start, run, inside);
         self.fill(run, start);
@@ -242,7 +245,7 @@ impl Walker<'_> {
     }
 
     /// Whether the directory may be one that is not the workspace's.
-    fn is_outside(&self) -> bool {
+    pub(super) fn is_outside(&self) -> bool {
         let directory = self.environment.directory();
         directory.is_unknown() || directory.possible().any(|path| !lies_in(path, self.setting.workspace))
     }
@@ -255,7 +258,7 @@ impl Walker<'_> {
     }
 
     /// Writes down what a table says.
-    fn meant(&mut self, meaning: &Meaning, start: &Start, base: &str, run: Option<usize>) {
+    pub(super) fn meant(&mut self, meaning: &Meaning, start: &Start, base: &str, run: Option<usize>) {
         let args = &start.argv[1..];
         let span_of = |at: Option<usize>| at.and_then(|at| args.get(at)).map(|arg| arg.span);
         for (kind, at) in &meaning.departures {

@@ -8,7 +8,7 @@ use super::environment::Parameters;
 use super::redirect::Redirected;
 use super::runs::Start;
 use super::statements::{holds_pattern, kind_of};
-use super::{Call, Choices, Feed, Flow, MAX_INNER, Walker, names};
+use super::{Call, Choices, Feed, Flow, MAX_INNER, Walker, modes, names};
 use crate::expand::Text;
 
 /// A command with alternatives is followed so many times.
@@ -76,8 +76,11 @@ impl Walker<'_> {
         let mut argv: Vec<Arg> = Vec::with_capacity(simple.words.len());
         let mut tainted: Vec<Span> = Vec::new();
         let declares = simple.words.first().and_then(literal_name).is_some_and(names::is_declaration);
+        let mut loose: Vec<usize> = Vec::new();
         for word in &simple.words {
             let before = std::mem::take(&mut self.taint);
+            let wild = std::mem::take(&mut self.wild);
+            let first = argv.len();
             if declares && is_assignment(word) {
                 let arg = self.expand_assignment(word);
                 argv.push(arg);
@@ -87,7 +90,11 @@ impl Walker<'_> {
             if self.taint {
                 tainted.push(self.place(word.span));
             }
+            if self.wild && modes::splits(word) {
+                loose.push(first);
+            }
             self.taint |= before;
+            self.wild |= wild;
         }
         let size: usize =
             argv.iter().map(|arg| 1 + arg.parts.iter().map(part_size).sum::<usize>() / 16).sum();
@@ -109,9 +116,10 @@ impl Walker<'_> {
                 }
             };
         }
-        let environment = self.prefix_assignments(simple, declares);
+        let environment = self.prefix_assignments(simple, declares, &argv);
         let Redirected { feed, effects, output, appends, departures } = self.redirects(redirects, feed);
         self.self_start(simple);
+        self.loose_words(&argv, &loose);
         let (taint, wild) = (self.taint, self.wild || argv.iter().any(holds_pattern));
         self.tainted = tainted;
         let alias = simple
@@ -133,10 +141,12 @@ impl Walker<'_> {
             shell: true,
             functions: true,
         };
+        let kept = modes::keeps_assignments(&start.argv).then(|| start.environment.clone());
         let mut flow = match alias {
             Some(meanings) => self.aliased(start, meanings),
             None => self.start(start),
         };
+        self.keep_assignments(kept.unwrap_or_default(), wild);
         if let Some(output) = output {
             if flow.download {
                 self.downloaded_to(&output);
@@ -197,6 +207,7 @@ impl Walker<'_> {
         }
         if start.shell && !name.contains('/') && kind_of(name, self.dialect) == RunKind::Builtin {
             let name = name.to_owned();
+            self.changes_modes(&name, &start.argv[1..]);
             return self.builtin(&name, start);
         }
         self.program(start, RunKind::Program)
@@ -235,7 +246,8 @@ impl Walker<'_> {
             }
         }
         // A function that calls itself is followed again where it gets other arguments, and then once for all others.
-        let rest = if active > 1 { None } else { rest };
+        let tame = rest.iter().flatten().all(Text::is_tame);
+        let (rest, wild) = if active > 1 { (None, start.wild || !tame) } else { (rest, start.wild) };
         if active > MAX_ACTIVE || active > 0 && self.environment.parameters().rest == rest {
             return Flow { run, ..Flow::default() };
         }
@@ -252,7 +264,7 @@ impl Walker<'_> {
             self.environment.set_parameters(Parameters {
                 zero: before.zero.clone(),
                 rest: rest.clone(),
-                wild: start.wild,
+                wild,
             });
             for (name, value) in &start.environment {
                 let variable = super::Variable::new(super::Value::Text(Text::of(value)));

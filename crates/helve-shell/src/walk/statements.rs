@@ -242,7 +242,14 @@ impl Walker<'_> {
                 flow.download |= inside.download;
                 flow
             }),
-            CommandKind::For { name, words, body } => self.for_each(name, words.as_deref(), body, feed),
+            CommandKind::For { name, words, body } => {
+                if self.may_select(command.span) {
+                    // The line that was read.
+                    let wild = !feed.flow.is_number();
+                    self.assign("REPLY", Variable { wild, ..Variable::new(Value::Unknown) });
+                }
+                self.for_each(name, words.as_deref(), body, feed)
+            }
             CommandKind::ArithmeticFor { header, body } => {
                 self.arithmetic_statement(header);
                 self.repeat(|walker| walker.statements(body, feed, false))
@@ -271,6 +278,16 @@ impl Walker<'_> {
         self.number(word);
     }
 
+    /// Whether a loop over words may be a `select`, which reads lines.
+    fn may_select(&self, span: Span) -> bool {
+        match self.origin {
+            Origin::Written(_) => {
+                self.source.get(self.place(span).range()).is_none_or(|text| text.starts_with('s'))
+            }
+            Origin::Whole(_) => self.source.contains("select"),
+        }
+    }
+
     /// `coproc NAME { …; }` sets an array of that name.
     fn names_coproc(&mut self, span: Span, inner: &Command) {
         if matches!(inner.kind, CommandKind::Simple(_)) {
@@ -287,7 +304,7 @@ impl Walker<'_> {
         };
         let name = written.trim().strip_prefix("coproc").unwrap_or_default().trim();
         let name = if crate::expand::is_name(name) { name } else { "COPROC" };
-        self.assign(name, Variable::new(Value::Unknown));
+        self.assign(name, Variable { array: true, ..Variable::new(Value::Unknown) });
     }
 
     fn branches(

@@ -13,8 +13,11 @@ pub(super) enum Weight {
 
 /// What a variable with this value can do; none for a value that is not known.
 pub(super) fn weight(name: &str, value: Option<&str>) -> Weight {
-    if HARMLESS.contains(&name) || HARMLESS_STARTS.iter().any(|start| name.starts_with(start)) {
+    if HARMLESS.contains(&name) {
         return Weight::Harmless;
+    }
+    if NAMES.contains(&name) || NAMES_STARTS.iter().any(|start| name.starts_with(start)) {
+        return if value.is_some_and(is_plain_name) { Weight::Harmless } else { Weight::Notable };
     }
     if VIEWERS.contains(&name) {
         let plain = value.is_some_and(is_plain_viewer);
@@ -35,6 +38,15 @@ pub(super) fn weight(name: &str, value: Option<&str>) -> Weight {
         return Weight::Code;
     }
     Weight::Notable
+}
+
+/// The name of a language, a zone, a terminal: it leads to no file but those of the system.
+fn is_plain_name(value: &str) -> bool {
+    let plain = |character: char| character.is_ascii_alphanumeric() || "_-+.,:@/=<>".contains(character);
+    value.chars().all(plain)
+        && !value.starts_with(['/', '.'])
+        && !value.contains("..")
+        && !value.contains(":/")
 }
 
 /// A viewer that only shows text: a bare name, and of `less` the options that change how it looks.
@@ -89,6 +101,11 @@ pub(super) fn is_shells_own(name: &str) -> bool {
     NUMBERS.contains(&name) || SHELLS_OWN.contains(&name)
 }
 
+/// Whether the shell puts text into the variable that comes from elsewhere: words of commands, lines, names of files.
+pub(super) fn holds_anything(name: &str) -> bool {
+    ANYTHING.contains(&name)
+}
+
 /// Whether it is usually there when a shell starts: an assignment to it reaches programs without being exported.
 pub(super) fn is_usual(name: &str) -> bool {
     USUAL.contains(&name)
@@ -138,8 +155,24 @@ const SHELLS_OWN: [&str; 20] = [
     "COMP_WORDS",
 ];
 
+/// Variables of the shell's own that hold text which the script does not choose.
+const ANYTHING: [&str; 11] = [
+    "_",
+    "FUNCNAME",
+    "BASH_REMATCH",
+    "BASH_ARGV0",
+    "BASH_ARGV",
+    "BASH_COMMAND",
+    "BASH_EXECUTION_STRING",
+    "BASH_SOURCE",
+    "DIRSTACK",
+    "COMP_WORDS",
+    "COMP_LINE",
+];
+
 /// Variables that are there in most environments and that change what programs do.
-const USUAL: [&str; 24] = [
+const USUAL: [&str; 25] = [
+    "POSIXLY_CORRECT",
     "HOME",
     "PATH",
     "PWD",
@@ -184,11 +217,7 @@ const USUAL_STARTS: [&str; 14] = [
 ];
 
 /// They change how text looks, nothing else.
-const HARMLESS: [&str; 34] = [
-    "LANG",
-    "LANGUAGE",
-    "TZ",
-    "TERM",
+const HARMLESS: [&str; 28] = [
     "COLORTERM",
     "COLUMNS",
     "LINES",
@@ -205,7 +234,6 @@ const HARMLESS: [&str; 34] = [
     "CI",
     "DEBUG",
     "VERBOSE",
-    "DEBIAN_FRONTEND",
     "PYTHONUNBUFFERED",
     "PYTHONDONTWRITEBYTECODE",
     "PYTHONIOENCODING",
@@ -216,12 +244,14 @@ const HARMLESS: [&str; 34] = [
     "GIT_TERMINAL_PROMPT",
     "GIT_OPTIONAL_LOCKS",
     "GIT_CONFIG_NOSYSTEM",
-    "POSIXLY_CORRECT",
     "BLOCKSIZE",
     "TIMEFORMAT",
 ];
 
-const HARMLESS_STARTS: [&str; 1] = ["LC_"];
+/// They do the same, as long as they name no file.
+const NAMES: [&str; 5] = ["LANG", "LANGUAGE", "TZ", "TERM", "DEBIAN_FRONTEND"];
+
+const NAMES_STARTS: [&str; 1] = ["LC_"];
 
 /// They name a program that shows or edits text.
 const VIEWERS: [&str; 14] = [
@@ -245,7 +275,9 @@ const VIEWERS: [&str; 14] = [
 const PROMPTS: [&str; 4] = ["PS0", "PS1", "PS2", "PS4"];
 
 /// They make programs run other code, or find other code under the same name.
-const CODE: [&str; 101] = [
+const CODE: [&str; 103] = [
+    "BASH_COMPAT",
+    "EXECIGNORE",
     "BASH_ENV",
     "ENV",
     "KSH_ENV",
@@ -359,6 +391,18 @@ mod tests {
     fn variables_weigh_what_they_can_do() {
         let rows = [
             ("LC_ALL", Some("C"), Weight::Harmless),
+            ("LANG", Some("en_US.UTF-8"), Weight::Harmless),
+            ("LANG", Some("../evil"), Weight::Notable),
+            ("LANGUAGE", Some("../../ws/evil"), Weight::Notable),
+            ("TZ", Some("America/New_York"), Weight::Harmless),
+            ("TZ", Some("UTC-3"), Weight::Harmless),
+            ("TZ", Some(":/ws/zone"), Weight::Notable),
+            ("TERM", Some("xterm-256color"), Weight::Harmless),
+            ("TERM", Some("/ws/x"), Weight::Notable),
+            ("DEBIAN_FRONTEND", Some("noninteractive"), Weight::Harmless),
+            ("DEBIAN_FRONTEND", Some("x;system(1)"), Weight::Notable),
+            ("POSIXLY_CORRECT", Some("1"), Weight::Notable),
+            ("BASH_COMPAT", Some("4.2"), Weight::Code),
             ("PAGER", Some("cat"), Weight::Harmless),
             ("PAGER", Some("less -R"), Weight::Harmless),
             ("PAGER", Some("less -FRX"), Weight::Harmless),

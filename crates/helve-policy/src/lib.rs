@@ -49,8 +49,8 @@ pub mod text {
 
 pub use policy::{
     AgentSettings, ApprovalLength, CaseOutcome, Change, ConfiguredServer, ExecMode, Grant, ModelPrice,
-    ModelSettings, PathDecision, PathUse, Policy, PolicyCase, Refused, RefusedBy, RuleShown, RunBy, ToolRule,
-    diff,
+    ModelSettings, PathDecision, PathUse, Policy, PolicyCase, Refused, RefusedBy, RuleShown, RunBy,
+    ToolMeant, ToolRule, diff,
 };
 pub use rate::{RateLimiter, RetryAfter, Ticket};
 pub use rules::{

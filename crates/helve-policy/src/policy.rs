@@ -42,7 +42,7 @@ pub use files::{PathDecision, PathUse};
 pub use judge::RunBy;
 pub use model::{AgentSettings, ModelPrice, ModelSettings};
 pub use refused::{Grant, Refused, Rule as RefusedBy};
-pub use rules::{ApprovalLength, RuleShown};
+pub use rules::{ApprovalLength, RuleShown, ToolMeant};
 pub use servers::ConfiguredServer;
 
 /// What a command does to the workspace.

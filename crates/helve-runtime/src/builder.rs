@@ -41,7 +41,19 @@ pub enum BuildError {
         /// Where it is written.
         origin: String,
     },
-    /// A rule names a tool that does not exist.
+    /// A rule or a hook names a tool by an alias and would hold for nothing.
+    #[error(
+        "{origin}: '{alias}' is another name of the tool '{tool}', so this would hold for no call; write '{tool}'"
+    )]
+    AliasNamed {
+        /// The name in the policy.
+        alias: String,
+        /// The tool's own name.
+        tool: String,
+        /// Where it is written.
+        origin: String,
+    },
+    /// A rule or a hook names a tool that does not exist.
     #[error("{origin}: there is no tool '{name}'{}", did_you_mean(nearest.as_deref()))]
     RuleForNobody {
         /// The name in the policy.
@@ -76,6 +88,24 @@ pub enum BuildError {
     /// The current directory cannot be read.
     #[error("the current directory cannot be read ({0}); name a workspace")]
     CurrentDir(std::io::Error),
+}
+
+/// Refuses a rule or a hook that names a tool which is not there: it would hold for nothing, and nobody would notice.
+fn check_meant(policy: &Policy, registry: &Registry) -> Result<(), BuildError> {
+    for meant in policy.tools_meant() {
+        if meant.may_come() || registry.names().any(|name| meant.is(name)) {
+            continue;
+        }
+        let origin = meant.origin.to_string();
+        if let Some((alias, tool)) = registry.aliases().find(|(alias, _)| meant.is(alias)) {
+            return Err(BuildError::AliasNamed { alias: alias.to_owned(), tool: tool.to_owned(), origin });
+        }
+        if !is_protected(meant.name) {
+            let nearest = crate::nearest(meant.name, registry.names()).map(str::to_owned);
+            return Err(BuildError::RuleForNobody { name: meant.name.to_owned(), nearest, origin });
+        }
+    }
+    Ok(())
 }
 
 fn did_you_mean(name: Option<&str>) -> String {
@@ -312,7 +342,10 @@ impl RuntimeBuilder {
         }
         let mut registry = Registry::default();
         // Rules and dialects name any tool.
-        let one = self.one_call.filter(|_| self.dialect.is_none() && policy.tools_named().is_empty());
+        let ours = |name: &str| self.builtin.iter().any(|(names, _)| names.contains(&name));
+        let is_plain = policy.tools_named().is_empty()
+            && policy.tools_meant().iter().all(|meant| ours(meant.name) || meant.may_come());
+        let one = self.one_call.filter(|_| self.dialect.is_none() && is_plain);
         let has_it = |names: &[&str]| one.as_deref().is_some_and(|tool| names.contains(&tool));
         let is_ours = self.builtin.iter().any(|(names, _)| has_it(names));
         for (_, make) in self.builtin.iter().filter(|(names, _)| !is_ours || has_it(names)) {
@@ -340,6 +373,9 @@ impl RuntimeBuilder {
                 let (alias, tool) = (name.to_owned(), entry.spec().name.clone());
                 return Err(BuildError::RuleForAlias { alias, tool, origin: origin.to_string() });
             }
+        }
+        if one.is_none() {
+            check_meant(&policy, &registry)?;
         }
         let caller = self.caller.unwrap_or_else(|| Caller::Named("library".to_owned()));
         if caller == Caller::Named(Caller::Owner.name().to_owned()) {

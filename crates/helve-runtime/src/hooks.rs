@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use helve_core::{CallId, CallResult, Cancel, Decision};
 use helve_policy::{Hook, HookEvent, Policy};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
@@ -92,10 +92,19 @@ struct Line<'a, T> {
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Said {
+    #[serde(deserialize_with = "said")]
     pub(crate) verdict: Option<Word>,
+    #[serde(deserialize_with = "said")]
     pub(crate) reason: Option<String>,
+    #[serde(deserialize_with = "said")]
     pub(crate) args: Option<Value>,
+    #[serde(deserialize_with = "said")]
     pub(crate) note: Option<String>,
+}
+
+/// A member that is there says something: `null` is not the same as nothing.
+fn said<'de, D: Deserializer<'de>, T: Deserialize<'de>>(value: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(value).map(Some)
 }
 
 /// What it says of a call.
@@ -293,6 +302,10 @@ mod tests {
             (r#"{"args":[1]}"#, "no JSON object"),
             (r#"{"verdict":"deny","args":{}}"#, "one of them"),
             (r#"{"verdict":"allow"} {}"#, "cannot be read"),
+            (r#"{"verdict":null}"#, "cannot be read"),
+            (r#"{"args":null}"#, "no JSON object"),
+            (r#"{"note":null}"#, "cannot be read"),
+            (r#"{"verdict":"allow","verdict":"deny"}"#, "duplicate field"),
         ] {
             assert!(before(line).unwrap_err().contains(told), "{line}: {:?}", before(line));
         }

@@ -1,11 +1,11 @@
-//! A program of the owner's that is asked something: one line of JSON on its standard input, one line back.
+//! A program of the owner's that is asked something: one line of JSON on its standard input, one line back, and no more.
 //!
 //! It runs in `/` with an environment of a few named variables, never in a workspace. It is ended, with all that it started
 //! in its group, when its time is up or when nobody waits for it any more. What its answer means is for whoever asks:
 //! `approval/hook.rs` and `hooks.rs`.
 
 use std::io::{Read as _, Write as _};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -44,7 +44,7 @@ pub(crate) struct Program {
 
 /// What came of a question.
 pub(crate) enum Heard {
-    /// The first line of what the program said, without its end; empty where it said nothing. It ended well.
+    /// The one line that the program said; empty where it said nothing. It ended well.
     Line(Vec<u8>),
     /// It did not do as agreed; why, as a phrase.
     Failed(String),
@@ -141,50 +141,51 @@ impl Watch {
         if let Err(error) = writer {
             return Heard::Failed(format!("no thread can write to it: {error}"));
         }
-        let heard = match self.listen(output) {
-            Heard::Line(line) => line,
+        let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
+            return Heard::Failed("it has no number".to_owned());
+        };
+        let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(pidfd) => pidfd,
+            Err(error) => return Heard::Failed(format!("its end cannot be waited for: {error}")),
+        };
+        let said = match self.listen(output, &pidfd) {
+            Heard::Line(said) => said,
             other => return other,
         };
-        match self.end(child) {
+        match self.end(pid, &pidfd) {
             None => Heard::TimedOut,
-            Some(Some(0)) => Heard::Line(heard),
+            Some(Some(0)) => only_line(&said),
             Some(Some(code)) => Heard::Failed(format!("it ended with exit code {code}")),
             Some(None) => Heard::Failed("a signal ended it".to_owned()),
         }
     }
 
-    /// The first line, complete.
-    fn listen(&self, mut output: ChildStdout) -> Heard {
-        let mut line = Vec::new();
+    /// All that it says until it ends; what it leaves behind may keep its output open.
+    fn listen(&self, mut output: ChildStdout, pidfd: &OwnedFd) -> Heard {
+        let mut said = Vec::new();
         let mut piece = [0_u8; 4096];
         loop {
-            if !self.wait(&output) {
-                return Heard::TimedOut;
+            let Some(ready) = self.wait(&[output.as_fd(), pidfd.as_fd()]) else { return Heard::TimedOut };
+            // What it said last may have come between the two looks.
+            if !ready[0] && !has_more(&output) {
+                return Heard::Line(said);
             }
             let count = match output.read(&mut piece) {
-                Ok(0) | Err(_) => return Heard::Line(line),
+                Ok(0) | Err(_) => return Heard::Line(said),
                 Ok(count) => count,
             };
-            let piece = &piece[..count];
-            let end = piece.iter().position(|byte| *byte == b'\n');
-            line.extend_from_slice(&piece[..end.unwrap_or(count)]);
-            if line.len() > self.most {
+            said.extend_from_slice(&piece[..count]);
+            // A line has an end, too.
+            if said.len() > self.most.saturating_add(2) {
                 return Heard::Failed(format!("its answer is longer than {} bytes", self.most));
-            }
-            if end.is_some() {
-                return Heard::Line(line);
             }
         }
     }
 
     /// The exit code, none where a signal ended the program; none at all if its time is up first.
-    fn end(&self, child: &Child) -> Option<Option<i32>> {
-        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw)?;
-        let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    fn end(&self, pid: Pid, pidfd: &OwnedFd) -> Option<Option<i32>> {
         // It is not waited for here, so that its number stays its own until its group is ended.
-        if !self.wait(&pidfd) {
-            return None;
-        }
+        self.wait(&[pidfd.as_fd()])?;
         let options = rustix::process::WaitIdOptions::EXITED
             | rustix::process::WaitIdOptions::NOWAIT
             | rustix::process::WaitIdOptions::NOHANG;
@@ -192,20 +193,35 @@ impl Watch {
         Some(status.exit_status())
     }
 
-    /// Waits until there is something to read; false when the time is up or the question was taken back.
-    fn wait(&self, on: impl AsFd) -> bool {
+    /// Waits until there is something to read of any of them, and says of which; none when the time is up or the question
+    /// was taken back.
+    fn wait<const N: usize>(&self, on: &[BorrowedFd<'_>; N]) -> Option<[bool; N]> {
         loop {
             let left = self.deadline.saturating_duration_since(Instant::now());
             if left.is_zero() || self.taken_back.load(Ordering::Relaxed) {
-                return false;
+                return None;
             }
-            let Ok(tick) = Timespec::try_from(left.min(TICK)) else { return false };
-            let mut fds = [PollFd::from_borrowed_fd(on.as_fd(), PollFlags::IN)];
+            let tick = Timespec::try_from(left.min(TICK)).ok()?;
+            let mut fds = on.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
             match poll(&mut fds, Some(&tick)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                Ok(_) => return true,
-                Err(_) => return false,
+                Ok(_) => return Some(fds.map(|fd| !fd.revents().is_empty())),
+                Err(_) => return None,
             }
         }
+    }
+}
+
+fn has_more(output: &ChildStdout) -> bool {
+    let mut fds = [PollFd::new(output, PollFlags::IN)];
+    !matches!(poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(0))
+}
+
+/// The line that is all that was said. One that is lost behind another must not count for nothing.
+fn only_line(said: &[u8]) -> Heard {
+    let said = said.trim_ascii();
+    match said.contains(&b'\n') {
+        true => Heard::Failed("it says more than one line".to_owned()),
+        false => Heard::Line(said.to_vec()),
     }
 }

@@ -328,7 +328,7 @@ fn a_hook_that_lies_in_the_workspace_is_refused() {
 async fn what_no_hook_hears_of_starts_no_program() {
     let place = Place::new();
     let hook = place.hook(r#"["before_call","after_call"]"#, "touch \"$1/ran\"");
-    let policy = hook.replace("timeout", "tools = ['other']\ntimeout");
+    let policy = hook.replace("timeout", "tools = ['mcp__a__other']\ntimeout");
     let plain = fake(ToolSpec::new("plain", "", common::open_schema()).read_only(), |_, _| {
         Box::pin(async { Ok(Output::text("fine")) })
     });
@@ -336,4 +336,31 @@ async fn what_no_hook_hears_of_starts_no_program() {
         builder(place.dir.path(), &policy).workspace(place.path("w")).register(plain).build().unwrap();
     assert!(runtime.call(Call::new("plain", json!({}))).await.ok);
     assert!(!place.path("ran").exists());
+}
+
+/// A rule or a hook for a tool that is not there would hold for nothing, and nobody would notice.
+#[test]
+fn a_rule_or_a_hook_for_no_tool_is_refused() {
+    let place = Place::new();
+    let error = |policy: &str| {
+        let spec = ToolSpec::new("plain", "", common::open_schema()).aliases(&["simple"]);
+        let plain = fake(spec, |_, _| Box::pin(async { Ok(Output::text("fine")) }));
+        let built = builder(place.dir.path(), policy).workspace(place.path("w")).register(plain).build();
+        built.err().map(|error| error.to_string())
+    };
+    let rule = |tool: &str| format!("[[rules]]\nverdict = 'deny'\ntool = '{tool}'\n");
+    let hook =
+        |tool: &str| format!("[[hooks]]\non = 'before_call'\nprogram = ['/bin/true']\ntools = ['{tool}']\n");
+    for tool in ["plain", "exec", "mcp__a__b"] {
+        assert_eq!((error(&rule(tool)), error(&hook(tool))), (None, None), "{tool}");
+    }
+    for pattern in ["*", "pl*", "mcp__*"] {
+        assert_eq!(error(&hook(pattern)), None, "{pattern}");
+    }
+    for policy in [rule("simple"), hook("simple"), hook("sim*")] {
+        assert!(error(&policy).is_some_and(|told| told.contains("write 'plain'")), "{policy}");
+    }
+    for policy in [rule("plan"), hook("plan"), hook("Plain"), hook("exce*")] {
+        assert!(error(&policy).is_some_and(|told| told.contains("there is no tool")), "{policy}");
+    }
 }

@@ -114,7 +114,7 @@ pub(crate) fn keys() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// Whether a whole name fits a pattern in which `*` stands for any characters. Linear in the name.
-fn matches(pattern: &str, name: &str) -> bool {
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut name) = name.strip_prefix(first) else { return false };
     let mut pieces: Vec<&str> = rest.split('*').collect();

@@ -8,6 +8,7 @@ use helve_shell::analysis::Analysis;
 use serde::Serialize;
 
 use super::{Policy, flag, text};
+use crate::config::hook;
 use crate::config::keys;
 use crate::config::layers::{Collector, ConfigError, Layer, Origin, Settings, WorkspaceFile};
 use crate::config::server_keys;
@@ -43,6 +44,32 @@ pub struct RuleShown {
     pub ceiling: bool,
 }
 
+/// A tool, or with `*` several, that a rule or a hook names.
+#[derive(Clone, Copy, Debug)]
+pub struct ToolMeant<'a> {
+    /// As it is written.
+    pub name: &'a str,
+    /// Whether `*` in it stands for any characters.
+    pattern: bool,
+    /// Where.
+    pub origin: &'a Origin,
+}
+
+impl ToolMeant<'_> {
+    /// Whether a tool of this name is meant.
+    pub fn is(&self, tool: &str) -> bool {
+        match self.pattern {
+            true => hook::matches(self.name, tool),
+            false => self.name == tool,
+        }
+    }
+
+    /// Whether tools may be meant that come and go while Helve runs, those of MCP servers.
+    pub fn may_come(&self) -> bool {
+        self.name.starts_with("mcp_") || (self.pattern && self.name.starts_with('*'))
+    }
+}
+
 impl Policy {
     /// The rules in force, in the order of the layers.
     pub(crate) fn rules(&self) -> &Rules {
@@ -59,6 +86,20 @@ impl Policy {
             ceiling: rule.ceiling,
         };
         self.rules().iter().map(shown).collect()
+    }
+
+    /// The tools that rules and hooks name, so that a name which no tool has can be reported: such a rule would hold for
+    /// nothing.
+    pub fn tools_meant(&self) -> Vec<ToolMeant<'_>> {
+        let rules = self.rules().iter().flat_map(|rule| {
+            let named = rule.matchers.tools.iter().flatten();
+            named.map(|name| ToolMeant { name, pattern: false, origin: &rule.origin })
+        });
+        let hooks = self.hooks().iter().flat_map(|hook| {
+            let named = hook.tools.iter().flatten();
+            named.map(|name| ToolMeant { name, pattern: true, origin: &hook.origin })
+        });
+        rules.chain(hooks).collect()
     }
 
     /// What the rules say about a call of a tool as a whole, whatever its arguments: the strictest of those that name the

@@ -189,6 +189,11 @@ impl Registry {
         self.entries.get(self.aliases.get(alias)?)
     }
 
+    /// Every other name of a tool, with its own.
+    pub(crate) fn aliases(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.aliases.iter().map(|(alias, name)| (alias.as_str(), name.as_str()))
+    }
+
     /// Takes calls in a dialect from now on: every tool of it that one of ours stands for.
     pub(crate) fn speak(&mut self, dialect: Dialect) {
         let ours = |name: &str| self.entries.get(name).or_else(|| self.by_alias(name));

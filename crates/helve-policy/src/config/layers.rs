@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::document::{self, Node, Raw};
 use super::hook;
 use super::keys::{self, ANY_PROFILE, ANY_SERVER, ANY_TOOL, ANY_VARIABLE, Key, keys};
+use super::model_keys;
 use super::server;
 use super::suggest::suggestion;
 use super::value::{self, Kind, Value};
@@ -140,6 +141,8 @@ impl ConfigError {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
     values: BTreeMap<String, (Value, Origin)>,
+    /// Whose model each key of a model was written for: that of the same place, else of an earlier one.
+    models: BTreeMap<&'static str, String>,
 }
 
 impl Settings {
@@ -154,6 +157,11 @@ impl Settings {
     /// What was set, and where.
     pub(crate) fn written(&self, name: &str) -> Option<(&Value, &Origin)> {
         self.values.get(name).map(|(value, origin)| (value, origin))
+    }
+
+    /// Whose model a key of a model was written for; none where no model was named by then.
+    pub(crate) fn written_for(&self, name: &str) -> Option<&str> {
+        self.models.get(name).map(String::as_str)
     }
 
     /// Sets a value, in place of any that was there.
@@ -171,12 +179,14 @@ impl Settings {
 pub(crate) struct Collector<'a> {
     home: Option<&'a Path>,
     settings: Settings,
+    /// The keys of a model that the place that is read has written so far.
+    of_model: Vec<&'static str>,
     problems: Vec<String>,
 }
 
 impl<'a> Collector<'a> {
     pub(crate) fn new(home: Option<&'a Path>) -> Self {
-        Collector { home, settings: Settings::default(), problems: Vec::new() }
+        Collector { home, settings: Settings::default(), of_model: Vec::new(), problems: Vec::new() }
     }
 
     pub(crate) fn finish(self) -> Result<Settings, ConfigError> {
@@ -203,6 +213,30 @@ impl<'a> Collector<'a> {
                 Err(message) => self.problems.push(format!("--set: {message}")),
             }
         }
+        self.end_place();
+    }
+
+    /// A place is read: what it says of a model is said of the one that is named by now.
+    fn end_place(&mut self) {
+        let named = match self.settings.get(model_keys::USE) {
+            Some(Value::Text(name)) => Some(model_keys::whose(name).to_owned()),
+            _ => None,
+        };
+        for key in self.of_model.drain(..) {
+            match &named {
+                Some(whose) => self.settings.models.insert(key, whose.clone()),
+                None => self.settings.models.remove(key),
+            };
+        }
+    }
+
+    /// A key of a model is about to be written. Who names a second model in one place begins a new one.
+    fn notes_model(&mut self, name: &str) {
+        let Some(key) = model_keys::BESIDE_MODEL.iter().find(|key| **key == name) else { return };
+        if *key == model_keys::USE && self.of_model.contains(key) {
+            self.end_place();
+        }
+        self.of_model.push(key);
     }
 
     fn file(&mut self, path: &Path, layer: Layer, required: bool) {
@@ -221,7 +255,10 @@ impl<'a> Collector<'a> {
     /// The text of one file.
     pub(crate) fn text(&mut self, text: &str, json: bool, origin: Origin) {
         match document::parse(text, json) {
-            Ok(node) => self.walk(&node, &origin, &mut Vec::new()),
+            Ok(node) => {
+                self.walk(&node, &origin, &mut Vec::new());
+                self.end_place();
+            }
             Err(error) => {
                 let place = Origin { line: error.line, ..origin };
                 self.problems.push(format!("{place}: {}", error.message.trim_end()));
@@ -271,6 +308,7 @@ impl<'a> Collector<'a> {
             (Some(key), _) if key.kind == Kind::Hooks => self.hooks(&name, node, place),
             (Some(key), _) => match value::check(key.kind, node, self.home) {
                 Ok(value) => {
+                    self.notes_model(&name);
                     let earlier = self.settings.values.remove(&name).map(|(earlier, _)| earlier);
                     let value = server::merge(earlier, value);
                     self.settings.values.insert(name, (value, place.clone()));

@@ -22,6 +22,28 @@ pub(crate) const PRICE_INPUT: &str = "model.price_input";
 pub(crate) const PRICE_CACHED: &str = "model.price_cached";
 pub(crate) const PRICE_OUTPUT: &str = "model.price_output";
 
+/// What is true of one provider's models alone: it goes to no other's. How the owner wants to be answered
+/// (`temperature`, `idle_timeout`) is true of all.
+pub(crate) const BESIDE_MODEL: &[&str] = &[
+    USE,
+    BASE_URL,
+    KEY_ENV,
+    KEY_COMMAND,
+    CONTEXT_WINDOW,
+    MAX_OUTPUT,
+    PRICE_INPUT,
+    PRICE_CACHED,
+    PRICE_OUTPUT,
+];
+
+/// Whose model a `provider:name` is. OpenAI's are spoken to in two ways, with one key.
+pub(crate) fn whose(model: &str) -> &str {
+    match model.split(':').next().unwrap_or_default().trim() {
+        "openai-responses" => "openai",
+        provider => provider,
+    }
+}
+
 pub(crate) const ROUNDS: &str = "agent.rounds";
 pub(crate) const TIME: &str = "agent.time";
 pub(crate) const TOKENS: &str = "agent.tokens";
@@ -51,7 +73,7 @@ pub(crate) fn keys() -> Vec<Key> {
             USE,
             Kind::ModelName,
             None,
-            "The model that `helve agent` and `helve chat` ask, as \"provider:name\": openai, openai-responses, anthropic, gemini, ollama, or openai-compatible for any other server that speaks as OpenAI's does; replay:FILE plays a record. Not set: none, and --model names one. As all of [model], not in a workspace's own file.",
+            "The model that `helve agent` and `helve chat` ask, as \"provider:name\": openai, openai-responses, anthropic, gemini, ollama, or openai-compatible for any other server that speaks as OpenAI's does; replay:FILE plays a record. Not set: none, and --model names one. As all of [model], not in a workspace's own file. Address, key, window and prices hold for the provider that is named beside them: with --model of another provider they do not count, and where none is named they hold for all.",
         ),
         key(
             BASE_URL,

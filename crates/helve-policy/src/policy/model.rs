@@ -24,6 +24,8 @@ pub struct ModelSettings {
     pub key_env: Option<String>,
     /// A program whose first line of output is the key; empty for none.
     pub key_command: Vec<String>,
+    /// Whether it was said beside a model of this provider where the key is, and not of no model at all.
+    pub key_is_its_own: bool,
     /// How many tokens fit into request and answer together.
     pub context_window: Option<u64>,
     /// The longest answer, in tokens.
@@ -85,17 +87,29 @@ impl Policy {
     /// The model that the owner has chosen.
     pub fn model(&self) -> ModelSettings {
         let settings = &self.inner.settings;
-        let owned = |key| text(settings, key).map(str::to_owned);
-        let price = |key| self.millionths(key);
+        let name = text(settings, keys::USE).map(str::to_owned);
+        // What was written for the model of one provider is not sent to another.
+        let whose = name.as_deref().map(keys::whose);
+        let holds = |key: &&str| match (settings.written_for(key), whose) {
+            (Some(other), Some(whose)) => other == whose,
+            _ => true,
+        };
+        let held = |key| Some(key).filter(holds);
+        let owned = |key| held(key).and_then(|key| text(settings, key)).map(str::to_owned);
+        let number = |key| held(key).and_then(|key| self.number(key));
+        let price = |key| held(key).and_then(|key| self.millionths(key));
         let input = price(keys::PRICE_INPUT);
         let first = input.or_else(|| price(keys::PRICE_OUTPUT)).or_else(|| price(keys::PRICE_CACHED));
         ModelSettings {
-            name: owned(keys::USE),
             base_url: owned(keys::BASE_URL),
             key_env: owned(keys::KEY_ENV),
-            key_command: list(settings, keys::KEY_COMMAND).to_vec(),
-            context_window: self.number(keys::CONTEXT_WINDOW),
-            max_output: self.number(keys::MAX_OUTPUT),
+            key_command: held(keys::KEY_COMMAND).map_or_else(Vec::new, |key| list(settings, key).to_vec()),
+            key_is_its_own: [keys::KEY_COMMAND, keys::KEY_ENV]
+                .into_iter()
+                .find(|key| holds(key) && settings.written(key).is_some())
+                .is_some_and(|key| settings.written_for(key) == whose),
+            context_window: number(keys::CONTEXT_WINDOW),
+            max_output: number(keys::MAX_OUTPUT),
             temperature: self.millionths(keys::TEMPERATURE).map(|number| number as f64 / 1e6),
             idle_timeout: Duration::from_secs(self.number(keys::IDLE_TIMEOUT).unwrap_or(keys::DEFAULT_IDLE)),
             // Where one is written the others are not guessed to be nothing.
@@ -107,6 +121,7 @@ impl Policy {
                     output: price(keys::PRICE_OUTPUT).unwrap_or(input),
                 }
             }),
+            name,
         }
     }
 
@@ -123,7 +138,8 @@ impl Policy {
 
     /// Keys of models that are in the environment: no call may show one, whichever model is asked.
     pub(super) fn model_secrets(&self) -> Vec<Secret> {
-        let mut names: Vec<String> = self.model().key_env.into_iter().collect();
+        let mut names: Vec<String> =
+            text(&self.inner.settings, keys::KEY_ENV).into_iter().map(str::to_owned).collect();
         for variable in KEY_VARIABLES {
             if !names.iter().any(|name| name == variable) {
                 names.push((*variable).to_owned());
@@ -173,6 +189,7 @@ mod tests {
             base_url: Some("http://127.0.0.1:8080/v1".into()),
             key_env: Some("MY_KEY".into()),
             key_command: vec!["/usr/bin/pass".into(), "show".into()],
+            key_is_its_own: true,
             context_window: Some(32768),
             max_output: Some(4096),
             temperature: Some(0.2),
@@ -206,6 +223,62 @@ mod tests {
         let agent = policy.agent();
         assert_eq!((agent.rounds, agent.time, agent.tokens, agent.cost), (100, None, None, None));
         assert_eq!(agent.rows()[0].1, "100 rounds");
+    }
+
+    /// A key goes to nobody but the provider that it was written for, and to no address that was written for another.
+    #[test]
+    fn what_stands_beside_one_model_is_not_taken_for_that_of_another_provider() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let settings = |text: &str, set: &str| {
+            std::fs::write(file.path(), text).unwrap();
+            let set = set.split_terminator(';').map(str::to_owned).collect();
+            let user = Some(file.path().to_owned());
+            Policy::load(&Sources { user, set, ..Sources::default() }).unwrap()
+        };
+        let own = "[model]\nuse = 'openai:a'\nbase_url = 'https://a.example/v1'\nkey_env = 'K'\n\
+                   key_command = ['/bin/k']\ncontext_window = 4096\nmax_output = 512\nprice_input = 1";
+        let loose = "[model]\nbase_url = 'https://a.example/v1'\nkey_env = 'K'\nkey_command = ['/bin/k']\n\
+                     context_window = 4096\nmax_output = 512\nprice_input = 1";
+        let add = |first: &str| format!("model.base_url=https://b.example;model.key_env=B;{first}");
+        for (file, set, holds) in [
+            (own, "", Some("https://a.example/v1")),
+            (own, "model.use=openai:b", Some("https://a.example/v1")),
+            (own, "model.use=openai-responses:b", Some("https://a.example/v1")),
+            (own, "model.use=anthropic:b", None),
+            (own, "model.use=ollama:b", None),
+            (own, "model.use=openai-compatible:b", None),
+            (own, "model.use=anthropic:b;model.use=openai:c", Some("https://a.example/v1")),
+            // Where no model is named they are meant for whichever is.
+            (loose, "model.use=anthropic:b", Some("https://a.example/v1")),
+            (loose, "model.use=anthropic:b;model.use=openai:c", Some("https://a.example/v1")),
+            // What is said in one place belongs together, in any order.
+            (own, &add("model.use=anthropic:b"), Some("https://b.example")),
+            (own, "model.use=anthropic:b;model.base_url=https://b.example", Some("https://b.example")),
+            // A second model in the same place begins anew.
+            (own, &add("model.use=anthropic:b;model.use=gemini:c"), None),
+            ("", &add("model.use=anthropic:b;model.use=gemini:c"), None),
+        ] {
+            let policy = settings(file, set);
+            let model = policy.model();
+            assert_eq!(model.base_url.as_deref(), holds, "{set}");
+            let here = holds == Some("https://a.example/v1");
+            assert_eq!(model.key_command.is_empty(), !here, "{set}");
+            assert_eq!(model.price.is_some(), here, "{set}");
+            assert_eq!((model.context_window.is_some(), model.max_output.is_some()), (here, here), "{set}");
+            assert_eq!(policy.model_context_window_tokens(), model.context_window, "{set}");
+            // It stays guarded all the same.
+            let program = std::path::Path::new("/bin/k");
+            let guarded = policy.guarded_files().iter().any(|file| *file == *program);
+            assert_eq!(guarded, !file.is_empty(), "{set}");
+        }
+        for (file, set, own_key) in [
+            (own, "model.use=openai:b", true),
+            (own, "model.use=ollama:b", false),
+            (loose, "model.use=ollama:b", false),
+            (loose, "model.use=ollama:b;model.key_env=B", true),
+        ] {
+            assert_eq!(settings(file, set).model().key_is_its_own, own_key, "{set}");
+        }
     }
 
     #[test]

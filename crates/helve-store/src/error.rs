@@ -48,6 +48,16 @@ pub enum StoreError {
         /// The largest size accepted.
         limit: usize,
     },
+    /// A session that is too large to be read as a whole.
+    #[error(
+        "the session {session:?} is larger than {limit} bytes and is not read as a whole; begin a new one"
+    )]
+    SessionTooLarge {
+        /// Its name.
+        session: String,
+        /// The largest size that is read.
+        limit: u64,
+    },
     /// The journal does not match its own record of itself, so nothing may be added to it.
     #[error(
         "the journal of session {session:?} is damaged: {reason}. Nothing was written. \

@@ -25,6 +25,7 @@
 //! | [`batch`](Batch) | lines that are written together, made by hand in room that is used again |
 //! | `journal`, `recover` | append under a lock; put right what an interrupted writer left |
 //! | `verify`, `chain` | find what was changed, removed, moved, cut or put back |
+//! | `hold` | one program at a time goes on with a session |
 //! | `tail` | follow a journal while it grows |
 //! | `blobs`, `gc` | keep long outputs, within a budget |
 //! | `body` | the few members of an entry's body that the store reads |
@@ -66,6 +67,7 @@ mod error;
 mod files;
 mod gc;
 mod head;
+mod hold;
 mod home;
 mod index;
 mod journal;
@@ -85,6 +87,7 @@ pub use blobs::{BlobRef, BlobWriter, Blobs};
 pub use canonical::{MAX_DEPTH, canonical_json};
 pub use error::StoreError;
 pub use gc::{GcOptions, GcReport, Removed, gc};
+pub use hold::{Held, hold};
 pub use home::{Home, check_session};
 pub use index::{CallRow, CallState, CallStory, Filter, Index, read_call};
 pub use journal::{After, Appended, Journal, JournalOptions};

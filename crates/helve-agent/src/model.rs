@@ -64,6 +64,9 @@ pub enum Piece {
         after: Duration,
         /// Why.
         why: String,
+        /// What it counted for that all the same.
+        #[serde(skip_serializing_if = "Usage::is_nothing")]
+        usage: Usage,
     },
 }
 
@@ -103,6 +106,8 @@ pub struct Card {
 pub struct Price {
     /// Of the request.
     pub input: u64,
+    /// Of what the provider puts into its cache.
+    pub written: u64,
     /// Of what the provider had in its cache.
     pub cached: u64,
     /// Of the answer.
@@ -110,9 +115,16 @@ pub struct Price {
 }
 
 impl Price {
+    /// What providers take who do not want more for what they put into their caches.
+    pub fn plain(input: u64, cached: u64, output: u64) -> Price {
+        Price { input, written: input, cached, output }
+    }
+
     /// What so much costs, in millionths of a US dollar.
     pub fn of(&self, usage: &Usage) -> u64 {
-        let all = u128::from(self.input) * u128::from(usage.input)
+        let written = usage.written.min(usage.input);
+        let all = u128::from(self.input) * u128::from(usage.input - written)
+            + u128::from(self.written) * u128::from(written)
             + u128::from(self.cached) * u128::from(usage.cached)
             + u128::from(self.output) * u128::from(usage.output);
         u64::try_from(all.div_ceil(1_000_000)).unwrap_or(u64::MAX)
@@ -151,12 +163,15 @@ pub struct ModelError {
     /// What to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// What the provider counted for it all the same.
+    #[serde(default, skip_serializing_if = "Usage::is_nothing")]
+    pub usage: Usage,
 }
 
 impl ModelError {
     /// An error without a hint.
     pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
-        ModelError { kind, message: message.into(), hint: None }
+        ModelError { kind, message: message.into(), hint: None, usage: Usage::default() }
     }
 
     /// The same with a hint.

@@ -138,8 +138,10 @@ pub struct Choice {
 /// How long a provider is waited for, and how often it is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// The longest silence within an answer.
+    /// The longest time within an answer in which nothing of it comes. What only keeps a connection open is nothing.
     pub idle: Duration,
+    /// The longest time that one answer may take in all.
+    pub whole: Duration,
     /// How often it is asked in all.
     pub tries: u32,
     /// The first pause, if the provider names none; each further one is twice as long.
@@ -152,6 +154,7 @@ impl Default for Patience {
     fn default() -> Self {
         Patience {
             idle: Duration::from_secs(300),
+            whole: Duration::from_secs(3600),
             tries: 5,
             first_pause: Duration::from_millis(500),
             all_pauses: Duration::from_secs(180),
@@ -167,6 +170,11 @@ pub fn providers() -> impl Iterator<Item = &'static str> {
 /// The variables of the environment in which a provider's key is looked for, the first before the others.
 pub fn key_variables(provider: &str) -> &'static [&'static str] {
     PROVIDERS.iter().find(|known| known.name == provider).map_or(&[], |known| known.variables)
+}
+
+/// Whether a provider's own address wants a key.
+pub fn wants_key(provider: &str) -> bool {
+    PROVIDERS.iter().any(|known| known.name == provider && known.wants_key)
 }
 
 /// Takes `provider:name` apart.
@@ -222,7 +230,10 @@ pub fn model(choice: Choice) -> Result<Arc<dyn Model>, ModelError> {
         name: choice.name,
         context_window,
         max_output: choice.max_output.unwrap_or(known.output).clamp(1, context_window),
-        price: choice.price.or_else(|| known.price()),
+        price: choice
+            .price
+            .map(|price| Price { written: known::written(provider.name, price.input), ..price })
+            .or_else(|| known.price()),
     };
     let manner = Manner {
         card,

@@ -27,7 +27,7 @@ pub const WAS_CUT: &str = "Error: The call was cut: Helve ended before it did, a
 const NO_BEGINNING: &str = "(The beginning of this talk is not in its record.)";
 
 /// A session of more bytes than this is not read as a whole.
-const MOST_BYTES: u64 = 1024 * 1024 * 1024;
+pub(crate) const MOST_BYTES: u64 = 1024 * 1024 * 1024;
 
 /// All records of a session, in their order.
 pub fn records(home: &Home, session: &str) -> Result<Vec<Record>, StoreError> {
@@ -36,10 +36,7 @@ pub fn records(home: &Home, session: &str) -> Result<Vec<Record>, StoreError> {
     while let Some(record) = tail.next_record()? {
         records.push(record);
         if tail.offset() > MOST_BYTES {
-            return Err(StoreError::TooLarge {
-                bytes: usize::try_from(tail.offset()).unwrap_or(usize::MAX),
-                limit: usize::try_from(MOST_BYTES).unwrap_or(usize::MAX),
-            });
+            return Err(StoreError::SessionTooLarge { session: session.to_owned(), limit: MOST_BYTES });
         }
     }
     Ok(records)

@@ -6,6 +6,8 @@
 //!
 //! Deliberately not here: making the calls (that is the pipeline's), and asking the owner whether they may be made.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use helve::CallResult;
@@ -36,22 +38,35 @@ pub struct Places<'a> {
     pub before: &'a str,
     /// The workspace of now.
     pub after: &'a str,
+    /// What the calls of the past are called now.
+    pub calls: &'a HashMap<String, String>,
 }
 
 impl Places<'_> {
-    /// The same value with paths into the old workspace as paths into the new one.
+    /// The same value with paths into the old workspace as paths into the new one, and with the calls as they are called now.
     pub fn moved(&self, value: &Value) -> Value {
-        if self.before == self.after || self.before.is_empty() {
-            return value.clone();
-        }
         match value {
-            Value::String(text) => Value::String(text.replace(self.before, self.after)),
+            Value::String(text) => Value::String(self.moved_text(text)),
             Value::Array(list) => list.iter().map(|value| self.moved(value)).collect(),
             Value::Object(map) => {
                 Value::Object(map.iter().map(|(key, value)| (key.clone(), self.moved(value))).collect())
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
         }
+    }
+}
+
+impl Places<'_> {
+    fn moved_text(&self, text: &str) -> String {
+        let moved = match self.before == self.after || self.before.is_empty() {
+            true => Cow::Borrowed(text),
+            false => Cow::Owned(text.replace(self.before, self.after)),
+        };
+        let Some((names, _)) = STEADY.first() else { return moved.into_owned() };
+        let now = |found: &regex::Captures<'_>| {
+            self.calls.get(&found[0]).map_or_else(|| found[0].to_owned(), String::clone)
+        };
+        names.replace_all(&moved, now).into_owned()
     }
 }
 
@@ -132,7 +147,7 @@ fn without_volatile(value: &Value) -> Value {
     }
 }
 
-/// What stands for what, in this order.
+/// What stands for what, in this order; the names of calls first.
 static STEADY: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
     let pairs = [
         (r"\bc_[0-9A-HJKMNP-TV-Z]{26}\b", "(call)"),

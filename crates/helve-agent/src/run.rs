@@ -24,6 +24,7 @@ mod room;
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use helve::mcp::client::Shelf;
@@ -45,6 +46,9 @@ use limits::Run;
 const GO_ON: u32 = 3;
 /// How much of what the owner said is kept for a talk that is cut: the first and the latest.
 const OWNER_WORDS: usize = 20;
+
+/// A talk with more in its journal does not go on: with its calls it could not be read any more.
+const MOST_RECORDED: u64 = crate::record::MOST_BYTES / 2;
 
 /// How an agent works.
 #[derive(Clone, Debug, Default)]
@@ -83,7 +87,11 @@ pub struct Agent {
     /// The names of all calls of the talk: each has its own.
     ids: HashSet<String>,
     usage: Usage,
+    /// What the model had in answers for which its provider counted nothing, about.
+    uncounted: Usage,
     rounds: u64,
+    /// How many bytes of the talk the journal has.
+    recorded: AtomicU64,
 }
 
 /// How a run ends, and its last words.
@@ -119,7 +127,9 @@ impl Agent {
             tainted: None,
             ids: HashSet::new(),
             usage: Usage::default(),
+            uncounted: Usage::default(),
             rounds: 0,
+            recorded: AtomicU64::new(0),
         };
         agent.look_at_tools();
         agent
@@ -135,6 +145,7 @@ impl Agent {
     ) -> Agent {
         let mut agent = Agent::new(runtime, model, journal, options);
         agent.set_messages(crate::record::messages(records));
+        agent.recorded = AtomicU64::new(records.iter().map(|record| size(&record.body)).sum());
         for record in records {
             if let Some(source) =
                 record.body["tainted"].as_str().filter(|_| record.kind == EntryKind::Outcome)
@@ -153,6 +164,7 @@ impl Agent {
                     agent.rounds = agent.rounds.max(round);
                 }
                 Some(Chapter::Summed { answer, .. }) => agent.usage += answer.usage,
+                Some(Chapter::Failed { error, .. }) => agent.usage += error.usage,
                 Some(Chapter::Asked { round, .. }) => agent.rounds = agent.rounds.max(round),
                 _ => {}
             }
@@ -191,6 +203,13 @@ impl Agent {
         self.usage
     }
 
+    /// The same with what nobody counted, about, and whether there is such.
+    pub fn about(&self) -> (Usage, bool) {
+        let mut all = self.usage;
+        all += self.uncounted;
+        (all, !self.uncounted.is_nothing())
+    }
+
     /// About how many tokens the next request has.
     pub fn tokens(&self) -> u64 {
         self.window.tokens(self.request_weight())
@@ -210,14 +229,18 @@ impl Agent {
         let (Ok(over) | Err(over)) = self.go(message, &mut run).await;
         let Over { mut ending, text } = over;
         let usage = run.used(&self.usage);
-        let cost = self.model.card().price.map(|price| price.of(&usage));
-        let end = self.record(&[Chapter::End { ending: ending.name().to_owned(), usage, cost }]);
+        let (all, about) = run.about(&self.usage);
+        self.uncounted += run.not_counted();
+        let cost = self.model.card().price.map(|price| price.of(&all));
+        let about = about && cost.is_some();
+        let end = self.record(&[Chapter::End { ending: ending.name().to_owned(), usage, cost, about }]);
         if let Err(unrecorded) = end
             && !matches!(ending, Ending::Unrecorded { .. })
         {
             ending = unrecorded.ending;
         }
-        run.tell(Event::End { ending: ending.clone(), text, usage, cost, rounds: run.rounds(self.rounds) });
+        let rounds = run.rounds(self.rounds);
+        run.tell(Event::End { ending: ending.clone(), text, usage, cost, about, rounds });
         ending
     }
 
@@ -279,6 +302,11 @@ impl Agent {
     async fn may_go_on(&mut self, run: &mut Run<'_>) -> Result<(), Over> {
         if run.is_stopped() {
             return Err(cancelled());
+        }
+        if self.recorded.load(Ordering::Relaxed) > MOST_RECORDED {
+            let message = "The session has become too large to go on with it.".to_owned();
+            let text = format!("{message} Begin a new one.");
+            return Err(Over::new(Ending::Unrecorded { message }, text));
         }
         let price = self.model.card().price;
         if let Some(bound) = run.bound(self.rounds, &self.usage, price) {
@@ -363,6 +391,7 @@ impl Agent {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let at_us = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
         let entry = |body| Entry { kind: EntryKind::Note, call: None, at_us, body };
+        self.recorded.fetch_add(chapters.iter().map(size).sum(), Ordering::Relaxed);
         let entries: Vec<Entry<&Chapter>> = chapters.iter().map(entry).collect();
         self.journal.record(&entries).map_err(|error| {
             let message = format!("The journal cannot be written: {error}");
@@ -371,6 +400,24 @@ impl Agent {
             Over::new(Ending::Unrecorded { message }, text)
         })
     }
+}
+
+/// How many bytes a value has as JSON.
+fn size(value: &impl serde::Serialize) -> u64 {
+    struct Count(u64);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len() as u64;
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // Nothing here fails; what did would not be recorded either.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
 }
 
 const EMPTY: &str =

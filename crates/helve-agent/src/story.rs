@@ -89,6 +89,9 @@ pub enum Chapter {
         /// What that cost, in millionths of a US dollar, if that is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost: Option<u64>,
+        /// Whether a part of the cost is an estimate, because the provider did not count all of it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        about: bool,
     },
 }
 

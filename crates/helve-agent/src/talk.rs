@@ -138,6 +138,9 @@ pub struct Usage {
     /// Tokens of the request that were not in the provider's cache.
     #[serde(default)]
     pub input: u64,
+    /// Those of them that the provider put into its cache, where it wants to be paid for that.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub written: u64,
     /// Tokens of the request that were.
     #[serde(default)]
     pub cached: u64,
@@ -146,7 +149,16 @@ pub struct Usage {
     pub output: u64,
 }
 
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 impl Usage {
+    /// Whether nothing was counted.
+    pub fn is_nothing(&self) -> bool {
+        self.total() == 0
+    }
+
     /// All of them.
     pub fn total(&self) -> u64 {
         self.input.saturating_add(self.cached).saturating_add(self.output)
@@ -156,6 +168,7 @@ impl Usage {
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, more: Usage) {
         self.input = self.input.saturating_add(more.input);
+        self.written = self.written.saturating_add(more.written);
         self.cached = self.cached.saturating_add(more.cached);
         self.output = self.output.saturating_add(more.output);
     }

@@ -4,6 +4,8 @@
 //! another policy. Out: the calls on which the word or its rule would have been another. What is compared is what the policy says:
 //! where a person was asked, that it asked, whatever the person answered.
 
+use std::collections::HashMap;
+
 use helve::{Call, CallScope, Decision, Verdict};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -80,6 +82,8 @@ fn said(past: &PastCall) -> Option<Word> {
 /// Decides every call again. `place` is the workspace in which that happens.
 pub fn what_if(calls: &[PastCall], place: &str, decide: impl Fn(Call, CallScope) -> Decision) -> Report {
     let mut report = Report::default();
+    // Nothing is called here, so that no call has another name.
+    let names = HashMap::new();
     for past in calls {
         let Some(before) = said(past) else {
             report.left_out.push((past.call.clone(), "no rule decided about it"));
@@ -89,7 +93,7 @@ pub fn what_if(calls: &[PastCall], place: &str, decide: impl Fn(Call, CallScope)
             report.left_out.push((past.call.clone(), why));
             continue;
         }
-        let places = Places { before: past.workspace().unwrap_or_default(), after: place };
+        let places = Places { before: past.workspace().unwrap_or_default(), after: place, calls: &names };
         let call = past.again();
         let call = Call { args: places.moved(past.args()).into(), ..call };
         let tainted = past.tainted().map(str::to_owned);

@@ -137,7 +137,7 @@ mod tests {
     fn the_provider_is_believed_within_reason() {
         let mut window = Window::new(&card(100_000, 1_000), None);
         assert_eq!(window.tokens(3_500), 1_000);
-        window.counted(3_500, &Usage { input: 500, cached: 1_500, output: 9 });
+        window.counted(3_500, &Usage { input: 500, cached: 1_500, output: 9, ..Usage::default() });
         assert_eq!(window.tokens(3_500), 2_000);
         assert_eq!(window.bytes(2_000), 3_500);
         window.counted(3_500, &Usage::default());

@@ -110,7 +110,7 @@ async fn the_same_answer_in_every_format() {
             let expected = Answer {
                 message: ModelMessage { text: "Ich prüfe — 🦀.".into(), calls, kept: None },
                 stop: Stop::Calls,
-                usage: Usage { input: 10, cached: 5, output: 7 },
+                usage: Usage { input: 10, cached: 5, output: 7, ..Usage::default() },
                 model: "mock-1".into(),
             };
             assert_eq!(answer, expected, "{provider} {more}");
@@ -372,12 +372,12 @@ async fn a_busy_provider_is_asked_again() {
             let (answer, pieces) = ask(mock.choice(provider)).await;
             assert_eq!(answer.expect("an answer").message.text, "ok", "{provider} {status}");
             assert_eq!((again(&pieces), mock.requests().len()), (2, 3), "{provider} {status}");
-            let Piece::Again { after, why } = &pieces[0] else { panic!("{pieces:?}") };
+            let Piece::Again { after, why, .. } = &pieces[0] else { panic!("{pieces:?}") };
             assert!(why.contains("Overloaded"), "{why}");
             match status {
                 529 => assert_eq!(*after, Duration::from_millis(3)),
-                429 | 500 => assert_eq!(*after, Duration::ZERO),
-                _ => assert!(*after <= Duration::from_millis(1)),
+                // Who wants to be asked at once is left alone for a moment all the same.
+                _ => assert!(*after > Duration::ZERO && *after <= Duration::from_millis(1), "{after:?}"),
             }
         }
     }

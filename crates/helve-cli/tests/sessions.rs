@@ -201,6 +201,67 @@ fn a_frozen_session_is_told_byte_by_byte_the_same_and_needs_no_tools() {
     }
 }
 
+/// What somebody wrote into a journal is told, and not carried out.
+#[test]
+fn nothing_is_called_from_a_journal_that_is_not_sound() {
+    let place = place();
+    assert_eq!(run(&place, &["run", "--session", "mine", "echo one"]).code, 0);
+    let copy = place.root().join("copy");
+    std::fs::create_dir(&copy).unwrap();
+    let path = journal_path(&place, "mine");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("echo one", "echo one > OWNED")).unwrap();
+    let again = run(&place, &["replay", "mine", "--in", copy.to_str().unwrap(), "--json"]);
+    assert_eq!(again.code, 1, "{again:?}");
+    assert!(again.stderr.contains("the journal is not sound"), "{again:?}");
+    let told: Value = serde_json::from_str(&again.stdout).unwrap();
+    assert!(told["same"] == 0 && !told["problems"].as_array().unwrap().is_empty(), "{told}");
+    assert_eq!(std::fs::read_dir(&copy).unwrap().count(), 0);
+    assert_eq!(run(&place, &["replay", "mine", "--frozen"]).code, 1);
+}
+
+/// A call whose arguments could not be read stands in the journal as it came, and is not made from what is left of them.
+#[test]
+fn a_call_that_was_refused_unread_is_not_made_again() {
+    let place = place();
+    let twice = r#"{"command":"echo one","command":"touch RAN"}"#;
+    let refused = run(&place, &["call", "--session", "mine", "exec", twice]);
+    assert!(refused.code != 0, "{refused:?}");
+    let planned = journal(&place, "mine").into_iter().find(|entry| entry["type"] == "planned").unwrap();
+    assert_eq!(planned["body"]["args"], json!(twice));
+    let copy = place.root().join("copy");
+    std::fs::create_dir(&copy).unwrap();
+    let again = run(&place, &["replay", "mine", "--in", copy.to_str().unwrap()]);
+    assert!(again.code == 0 && again.stdout.contains("0 differ, 1 not made again"), "{again:?}");
+    assert!(!copy.join("RAN").exists() && !place.has("RAN"));
+}
+
+/// A call that names another one of the session names the one that was made in its place.
+#[test]
+fn replay_knows_the_calls_by_their_new_names() {
+    let place = place();
+    assert_eq!(run(&place, &["run", "--session", "mine", "seq 1 20000"]).code, 0);
+    let entry = journal(&place, "mine").into_iter().find(|entry| entry["type"] == "outcome").unwrap();
+    let args = json!({"call": entry["call"], "offset": 100}).to_string();
+    let read = run(&place, &["call", "--session", "mine", "read_output", &args]);
+    assert_eq!(read.code, 0, "{read:?}");
+    let again = run(&place, &["replay", "mine", "--yes"]);
+    assert!(again.code == 0 && again.stdout.contains("2 the same, 0 differ"), "{again:?}");
+}
+
+#[test]
+fn a_session_without_calls_is_told_as_such_to_programs_too() {
+    let place = place();
+    let record = place.root().join("record.jsonl");
+    let answer = json!({"agent": "answered", "answer": {"text": "Done."}});
+    std::fs::write(&record, format!("{answer}\n")).unwrap();
+    let model = format!("replay:{}", record.display());
+    assert_eq!(run(&place, &["agent", "--session", "mine", "--model", &model, "x"]).code, 0);
+    let ran = run(&place, &["replay", "mine", "--json"]);
+    let told: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((ran.code, &told["same"], &told["differ"]), (0, &json!(0), &json!(0)), "{ran:?}");
+}
+
 #[test]
 fn replay_asks_before_it_works_in_a_workspace() {
     let place = place();

@@ -17,3 +17,5 @@ mod ends;
 mod levels;
 mod scan;
 pub mod server;
+
+pub use scan::holds_more_than;

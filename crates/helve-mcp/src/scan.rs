@@ -144,7 +144,7 @@ impl<'l> Scan<'l> {
 }
 
 /// Whether a text of JSON holds more values than that, without making any of them. What is no JSON counts for something too.
-pub(crate) fn holds_more_than(most: usize, text: &[u8]) -> bool {
+pub fn holds_more_than(most: usize, text: &[u8]) -> bool {
     let (mut rest, mut values) = (text, 1);
     while let Some((first, after)) = rest.split_first() {
         rest = match first {

@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use super::draft::{Draft, PARTS};
 use super::fault::Fault;
 use super::kept::{Written, written};
-use super::wire::{Manner, Reader, args_object, index_of, number_at, split_pictures, text_of, tools};
+use super::wire::{
+    Manner, Reader, args_object, count, index_of, number_at, other, split_pictures, text_of, tools,
+};
 use crate::model::{Card, Request};
 use crate::talk::{Message, ModelMessage, Picture, Stop, ToolAnswer};
 
@@ -220,7 +222,7 @@ impl Anthropic {
             }
             "thinking" => {
                 let thought = text_of(block, "thinking");
-                draft.thought(thought);
+                draft.thought(thought)?;
                 let own = json!({"type": "thinking", "thinking": thought, "signature": text_of(block, "signature")});
                 Some(Block::Thought(draft.own(own)?))
             }
@@ -238,7 +240,7 @@ impl Anthropic {
             ("input_json_delta", Some(Block::Call(at))) => draft.args(at, text_of(delta, "partial_json")),
             ("thinking_delta", Some(Block::Thought(at))) => {
                 let thought = text_of(delta, "thinking");
-                draft.thought(thought);
+                draft.thought(thought)?;
                 draft.extend_own(at, "thinking", thought)
             }
             ("signature_delta", Some(Block::Thought(at))) => {
@@ -256,11 +258,12 @@ impl Anthropic {
             "cache_creation_input_tokens",
             "cache_read_input_tokens",
         ]) {
-            if let Some(number) = usage.get(key).and_then(Value::as_u64) {
+            if let Some(number) = usage.get(key).and_then(count) {
                 *slot = number;
             }
         }
         draft.usage.input = self.input[0].saturating_add(self.input[1]);
+        draft.usage.written = self.input[1];
         draft.usage.cached = self.input[2];
         if usage.get("output_tokens").is_some() {
             draft.usage.output = number_at(usage, "/output_tokens");
@@ -275,7 +278,7 @@ fn stop(value: &Value, draft: &mut Draft<'_>) {
             "tool_use" => Stop::Calls,
             "max_tokens" | "model_context_window_exceeded" => Stop::Length,
             "refusal" => Stop::Refused,
-            other => Stop::Other(other.chars().take(100).collect()),
+            word => other(word),
         });
     }
 }

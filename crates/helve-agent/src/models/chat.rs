@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use super::draft::Draft;
 use super::fault::Fault;
 use super::kept::{Written, written};
-use super::wire::{Manner, Reader, args_text, data_url, index_of, number_at, split_pictures, text_of, tools};
+use super::wire::{
+    Manner, Reader, args_text, data_url, index_of, number_at, other, split_pictures, text_of, tools,
+};
 use crate::model::{Card, Request};
 use crate::talk::{Message, ModelMessage, Picture, Stop, ToolAnswer, Usage};
 
@@ -155,7 +157,7 @@ impl Reader for Chat {
                 "length" => Stop::Length,
                 "content_filter" => Stop::Refused,
                 "error" => return Err(Fault::broken("The provider broke the answer off.")),
-                other => Stop::Other(other.chars().take(100).collect()),
+                word => other(word),
             });
         }
         Ok(())
@@ -169,7 +171,7 @@ impl Chat {
             if thought.is_empty() {
                 continue;
             }
-            draft.thought(thought);
+            draft.thought(thought)?;
             if kept {
                 let at = match self.thoughts {
                     Some(at) => at,
@@ -247,5 +249,6 @@ fn usage_of(usage: &Value) -> Usage {
         input: number_at(usage, "/prompt_tokens").saturating_sub(cached),
         cached,
         output: number_at(usage, "/completion_tokens"),
+        ..Usage::default()
     }
 }

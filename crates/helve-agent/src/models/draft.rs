@@ -116,10 +116,12 @@ impl<'l> Draft<'l> {
     }
 
     /// More thoughts. They are shown and not kept; what a provider wants back is kept with [`Draft::own`].
-    pub(super) fn thought(&mut self, text: &str) {
+    pub(super) fn thought(&mut self, text: &str) -> Result<(), Fault> {
         if !text.is_empty() {
+            self.grow(text.len())?;
             (self.listener)(Piece::Thought { text: text.to_owned() });
         }
+        Ok(())
     }
 
     /// A new call.

@@ -12,6 +12,10 @@ use crate::model::{ModelError, ModelErrorKind};
 const SHOWN: usize = 500;
 /// The largest answer, in bytes.
 pub(super) const LARGEST: usize = 16 << 20;
+/// The largest body, in bytes: what is around an answer that comes word by word is many times the answer.
+pub(super) const LARGEST_BODY: usize = 256 << 20;
+/// The most values in one event, or in an answer that comes at once. Each takes far more memory than it has bytes.
+pub(super) const VALUES: usize = 100_000;
 
 /// A request that failed.
 #[derive(Debug, PartialEq)]
@@ -46,6 +50,17 @@ impl Fault {
 
     pub(super) fn too_many() -> Fault {
         Fault::last(ModelErrorKind::Strange, "The answer has more parts than an answer can have.")
+    }
+
+    /// What was read has far too many values to be an answer, and is not made into any.
+    pub(super) fn too_many_values() -> Fault {
+        Fault::last(ModelErrorKind::Strange, format!("The answer has a part of more than {VALUES} values."))
+    }
+
+    /// More came than an answer can be wrapped in.
+    pub(super) fn endless() -> Fault {
+        let most = LARGEST_BODY >> 20;
+        Fault::last(ModelErrorKind::Strange, format!("The answer has not ended after {most} MiB."))
     }
 
     pub(super) fn too_large() -> Fault {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::draft::Draft;
 use super::fault::Fault;
 use super::kept::{Written, written};
-use super::wire::{Manner, Reader, args_object, number_at, split_pictures, text_of, tools};
+use super::wire::{Manner, Reader, args_object, number_at, other, split_pictures, text_of, tools};
 use crate::model::Request;
 use crate::talk::{Message, ModelMessage, Picture, Stop, ToolAnswer, Usage};
 
@@ -144,7 +144,7 @@ impl Reader for Gemini {
                 "MAX_TOKENS" => Stop::Length,
                 "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE"
                 | "IMAGE_SAFETY" => Stop::Refused,
-                other => Stop::Other(other.chars().take(100).collect()),
+                word => other(word),
             });
         }
         Ok(())
@@ -165,8 +165,7 @@ fn take_part(part: &Value, draft: &mut Draft<'_>) -> Result<(), Fault> {
     }
     let text = text_of(part, "text");
     if part.get("thought") == Some(&Value::Bool(true)) {
-        draft.thought(text);
-        return Ok(());
+        return draft.thought(text);
     }
     match signature {
         Some(signature) => draft.text_with(text, signature.clone()),
@@ -183,5 +182,6 @@ fn usage_of(usage: &Value) -> Usage {
         cached,
         output: number_at(usage, "/candidatesTokenCount")
             .saturating_add(number_at(usage, "/thoughtsTokenCount")),
+        ..Usage::default()
     }
 }

@@ -5,22 +5,26 @@
 
 use std::collections::HashSet;
 
+use helve::mcp::holds_more_than;
 use serde_json::Value;
 
 use super::draft::{Draft, Origin};
-use super::fault::{Fault, LARGEST, said, shown};
+use super::fault::{Fault, LARGEST, LARGEST_BODY, VALUES, said, shown};
 use super::sse::Events;
 use super::wire::{Reader, Wire};
 use crate::model::{Answer, Listener, ModelErrorKind};
+use crate::talk::Usage;
 
 /// Reads one answer.
 pub(super) struct Intake<'l> {
     form: Form,
+    /// How many bytes came.
+    bytes: usize,
     inner: Inner<'l>,
 }
 
 enum Form {
-    /// Only white space so far.
+    /// Only white space so far, or a part of the mark that may stand at the very beginning.
     Unknown,
     Events(Events),
     Json(Vec<u8>),
@@ -32,7 +36,12 @@ struct Inner<'l> {
     /// Who is spoken of in errors.
     provider: &'l str,
     key_hint: &'l str,
+    /// How many events said something.
+    events: usize,
 }
+
+/// What may stand before a text, and says nothing.
+const MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl<'l> Intake<'l> {
     pub(super) fn new(
@@ -41,14 +50,23 @@ impl<'l> Intake<'l> {
         key_hint: &'l str,
         listener: Listener<'l>,
     ) -> Intake<'l> {
-        let inner = Inner { reader: wire.reader(), draft: Draft::new(listener), provider, key_hint };
-        Intake { form: Form::Unknown, inner }
+        let inner =
+            Inner { reader: wire.reader(), draft: Draft::new(listener), provider, key_hint, events: 0 };
+        Intake { form: Form::Unknown, bytes: 0, inner }
     }
 
     /// Takes more bytes.
     pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<(), Fault> {
+        let before = self.bytes;
+        self.bytes = before.saturating_add(bytes.len());
+        if self.bytes > LARGEST_BODY {
+            return Err(Fault::endless());
+        }
         if let Form::Unknown = self.form {
-            bytes = bytes.trim_ascii_start();
+            // The mark may come in pieces.
+            let mark = MARK.get(before..).unwrap_or_default();
+            let same = mark.iter().zip(bytes).take_while(|(mark, byte)| mark == byte).count();
+            bytes = bytes[same..].trim_ascii_start();
             self.form = match bytes.first() {
                 None => return Ok(()),
                 Some(b'{' | b'[') => Form::Json(Vec::new()),
@@ -75,6 +93,19 @@ impl<'l> Intake<'l> {
         }
     }
 
+    /// How much of an answer came so far, in a number that grows with it. What only keeps a connection open does not count.
+    pub(super) fn progress(&self) -> usize {
+        match &self.form {
+            Form::Json(body) => body.len(),
+            Form::Unknown | Form::Events(_) => self.inner.events,
+        }
+    }
+
+    /// What the provider counted by now.
+    pub(super) fn usage(&self) -> Usage {
+        self.inner.draft.usage
+    }
+
     /// Nothing more is to be expected.
     pub(super) fn is_over(&self) -> bool {
         self.inner.draft.over
@@ -92,12 +123,16 @@ impl<'l> Intake<'l> {
             Form::Events(mut events) => {
                 // A last event without its empty line counts if it is whole; half of one means that the connection broke.
                 if let Some(data) = events.rest()
+                    && !holds_more_than(VALUES, data.as_bytes())
                     && (data == DONE || serde_json::from_str::<Value>(&data).is_ok())
                 {
                     self.inner.event(&data)?;
                 }
             }
             Form::Json(body) => {
+                if holds_more_than(VALUES, &body) {
+                    return Err(Fault::too_many_values());
+                }
                 let value: Value = serde_json::from_slice(&body).map_err(|error| {
                     if error.is_eof() {
                         Fault::broken("The connection ended in the midst of an answer.")
@@ -131,6 +166,10 @@ impl Inner<'_> {
         if data == DONE {
             self.draft.over = true;
             return Ok(());
+        }
+        self.events += 1;
+        if holds_more_than(VALUES, data.as_bytes()) {
+            return Err(Fault::too_many_values());
         }
         let value = serde_json::from_str::<Value>(data).map_err(|error| {
             let start: String = data.chars().take(60).collect();

@@ -21,8 +21,14 @@ pub(super) struct Known {
 impl Known {
     pub(super) fn price(&self) -> Option<Price> {
         let [input, cached, output] = self.mills?.map(|mills| mills * 1000);
-        Some(Price { input, cached, output })
+        Some(Price { written: written(self.provider, input), ..Price::plain(input, cached, output) })
     }
+}
+
+/// What a provider takes for tokens that it puts into its cache, where others cost so much. Helve asks Anthropic alone to do
+/// that, for five minutes, which costs a quarter more.
+pub(super) fn written(provider: &str, input: u64) -> u64 {
+    if provider == "anthropic" { input.saturating_add(input.div_ceil(4)) } else { input }
 }
 
 /// What holds for a model of which nothing is known.
@@ -110,7 +116,12 @@ mod tests {
     #[test]
     fn a_million_tokens_cost_what_the_table_says() {
         let price = known("openai", "gpt-5-codex").price().expect("a price");
-        let usage = crate::talk::Usage { input: 1_000_000, cached: 1_000_000, output: 1_000_000 };
-        assert_eq!(price.of(&usage), 1_250_000 + 125_000 + 10_000_000);
+        let million = 1_000_000;
+        let usage =
+            crate::talk::Usage { input: 2 * million, written: million, cached: million, output: million };
+        assert_eq!(price.of(&usage), 2 * 1_250_000 + 125_000 + 10_000_000);
+        // What Anthropic puts into its cache costs a quarter more.
+        let price = known("anthropic", "claude-opus-5").price().expect("a price");
+        assert_eq!(price.of(&usage), 5_000_000 + 6_250_000 + 500_000 + 25_000_000);
     }
 }

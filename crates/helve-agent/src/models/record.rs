@@ -64,6 +64,11 @@ impl Recorded {
     pub fn read(file: &Path) -> Result<Recorded, ModelError> {
         let name = file.display().to_string();
         let wrong = |why: String| strange(format!("The record {name} cannot be read: {why}."));
+        // A pipe is not even opened: that would wait for whoever writes into it.
+        let is_file = std::fs::metadata(file).map_err(|error| wrong(error.to_string()))?.is_file();
+        if !is_file {
+            return Err(wrong("it is not a regular file".to_owned()));
+        }
         let opened = File::open(file).map_err(|error| wrong(error.to_string()))?;
         if !opened.metadata().map_err(|error| wrong(error.to_string()))?.is_file() {
             return Err(wrong("it is not a regular file".to_owned()));

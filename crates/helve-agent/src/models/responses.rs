@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use super::draft::{Draft, PARTS};
 use super::fault::{Fault, said};
 use super::kept::{Written, written};
-use super::wire::{Manner, Reader, args_text, data_url, index_of, number_at, split_pictures, text_of, tools};
+use super::wire::{
+    Manner, Reader, args_text, data_url, index_of, number_at, other, split_pictures, text_of, tools,
+};
 use crate::model::{Card, ModelErrorKind, Request};
 use crate::talk::{Message, ModelMessage, Picture, Stop, Usage};
 
@@ -154,7 +156,7 @@ impl Reader for Responses {
                 draft.refusal(delta)?;
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                draft.thought(text_of(value, "delta"));
+                draft.thought(text_of(value, "delta"))?;
             }
             "response.function_call_arguments.delta" => {
                 let keys = keys(value);
@@ -293,6 +295,7 @@ impl Responses {
                 input: number_at(usage, "/input_tokens").saturating_sub(cached),
                 cached,
                 output: number_at(usage, "/output_tokens"),
+                ..Usage::default()
             };
         }
         let why = response.pointer("/incomplete_details/reason").and_then(Value::as_str);
@@ -308,7 +311,7 @@ impl Responses {
             }
             ("incomplete", Some("max_output_tokens")) => Stop::Length,
             ("incomplete", Some("content_filter")) => Stop::Refused,
-            ("incomplete", why) => Stop::Other(why.unwrap_or("incomplete").chars().take(100).collect()),
+            ("incomplete", why) => other(why.unwrap_or("incomplete")),
             _ => Stop::Done,
         });
         draft.over = true;

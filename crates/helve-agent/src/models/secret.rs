@@ -1,6 +1,8 @@
 //! A key that nobody can print: it has no text of its own in `Debug`, none in `Display`, cannot be serialized, and its bytes
 //! are overwritten when it is dropped.
 
+use std::collections::HashSet;
+
 use zeroize::Zeroizing;
 
 /// A key.
@@ -25,12 +27,12 @@ impl Secret {
     }
 
     /// A text without the key: every word that begins as the key does, because providers tell a key that they do not take in a
-    /// shortened form.
+    /// shortened form, and every part of it that is long enough to be no chance, forwards and backwards.
     pub fn taken_out_of(&self, text: &str) -> String {
         if self.is_empty() {
             return text.to_owned();
         }
-        let whole = text.replace(self.expose(), "[key]");
+        let whole = self.without_parts(&text.replace(self.expose(), "[key]"));
         let Some((start, _)) = self.0.char_indices().nth(SHOWN) else {
             return whole;
         };
@@ -46,7 +48,35 @@ impl Secret {
         out.push_str(rest);
         out
     }
+
+    /// A text without long parts of the key.
+    fn without_parts(&self, text: &str) -> String {
+        let forwards: Vec<char> = self.0.chars().collect();
+        let backwards: Vec<char> = forwards.iter().rev().copied().collect();
+        let parts: HashSet<&[char]> = forwards.windows(PART).chain(backwards.windows(PART)).collect();
+        let chars: Vec<char> = text.chars().collect();
+        let mut is_key = vec![false; chars.len()];
+        for (at, window) in chars.windows(PART).enumerate() {
+            if parts.contains(window) {
+                is_key[at..at + PART].fill(true);
+            }
+        }
+        let mut out = String::with_capacity(text.len());
+        let mut before = false;
+        for (char, is_key) in chars.into_iter().zip(is_key) {
+            match is_key {
+                true if before => {}
+                true => out.push_str("[key]"),
+                false => out.push(char),
+            }
+            before = is_key;
+        }
+        out
+    }
 }
+
+/// So many characters of a key that stand together are the key's, not chance.
+const PART: usize = 12;
 
 /// So many characters may keys of different owners have in common (`sk-ant-`, `sk-proj-`).
 const SHOWN: usize = 9;
@@ -80,6 +110,15 @@ mod tests {
             ("ä", "ä"),
         ] {
             assert_eq!(secret.taken_out_of(text), out);
+        }
+        let long = Secret::new("sk-proj-Zx9Qw8Er7Ty6Ui5Op4As3Df2".into());
+        for (text, out) in [
+            ("tail oj-Zx9Qw8Er7Ty6Ui5Op4As3Df2.", "tail [key]."),
+            ("rev 2fD3sA4pO5iU6yT7rE8wQ9xZ-jorp-ks!", "rev [key]!"),
+            ("mid Qw8Er7Ty6Ui5 and Op4As3", "mid [key] and Op4As3"),
+            ("?k=oj-Zx9Qw8Er7Ty6Ui5Op4As&b=1", "?k=[key]&b=1"),
+        ] {
+            assert_eq!(long.taken_out_of(text), out);
         }
         assert_eq!(Secret::new("ab".into()).taken_out_of("cabc"), "c[key]c");
         assert_eq!(Secret::new(String::new()).taken_out_of("abc"), "abc");

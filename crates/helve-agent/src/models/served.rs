@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 use std::sync::Once;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use helve::{BoxFuture, Cancel};
@@ -85,6 +85,7 @@ impl Served {
                 Ok(answer) => return Ok(answer),
                 Err(fault) => self.without_key(fault),
             };
+            let usage = fault.error.usage;
             let gives_back = request
                 .messages
                 .iter()
@@ -93,7 +94,7 @@ impl Served {
                 forgot = true;
                 let plain: Vec<Message> = request.messages.iter().map(without_kept).collect();
                 body = self.body(&Request { messages: &plain, ..request })?;
-                listener(Piece::Again { after: Duration::ZERO, why: fault.error.message });
+                listener(Piece::Again { after: Duration::ZERO, why: fault.error.message, usage });
                 continue;
             }
             let most = self.patience.tries.max(1);
@@ -102,11 +103,12 @@ impl Served {
                 Again::Once => (most.min(2), None),
                 Again::After(named) => (most, named),
             };
-            let after = named.unwrap_or_else(|| retry::pause(&self.patience, tries));
+            // Who names no time, or none to speak of, is left alone for the usual one.
+            let after = retry::pause(&self.patience, tries).max(named.unwrap_or_default());
             if tries >= most || waited.saturating_add(after) > self.patience.all_pauses {
                 return Err(given_up(fault.error, tries, named));
             }
-            listener(Piece::Again { after, why: fault.error.message });
+            listener(Piece::Again { after, why: fault.error.message, usage });
             tokio::time::sleep(after).await;
             waited += after;
         }
@@ -136,31 +138,47 @@ impl Served {
         if !response.status().is_success() {
             return Err(self.refused(response).await);
         }
-        let mut response = response;
         let mut intake = Intake::new(self.wire, provider, &self.key_hint, listener);
+        let read = self.read(response, &mut intake).await;
+        let usage = intake.usage();
+        let answered = match read {
+            Err(fault) => Err(fault),
+            // An answer that is there counts, however its body ended.
+            Ok(Some(fault)) if !intake.is_whole() => Err(fault),
+            Ok(_) => intake.end(&self.manner.card.name, used),
+        };
+        answered.map_err(|mut fault| {
+            fault.error.usage = usage;
+            fault
+        })
+    }
+
+    /// Reads a body until its end, or until it is not waited for any more and why. Whatever keeps coming, it ends.
+    async fn read(
+        &self,
+        mut response: reqwest::Response,
+        intake: &mut Intake<'_>,
+    ) -> Result<Option<Fault>, Fault> {
+        let mut waits = Waits::new(&self.patience);
         loop {
-            let patience = match (intake.is_over(), intake.is_whole()) {
-                (true, _) => AFTER_END,
-                (false, true) => AFTER_ANSWER.min(self.patience.idle),
-                (false, false) => self.patience.idle,
+            let end = waits.end(intake);
+            // What is ready is taken before a clock is looked at, so the clock is looked at here too.
+            let chunk = match end.checked_duration_since(Instant::now()) {
+                Some(left) => tokio::time::timeout(left, response.chunk()).await.ok(),
+                None => None,
             };
-            let fault = match tokio::time::timeout(patience, response.chunk()).await {
-                Ok(Ok(Some(bytes))) => {
-                    intake.push(&bytes)?;
-                    continue;
+            match chunk {
+                Some(Ok(Some(bytes))) => intake.push(&bytes)?,
+                Some(Ok(None)) => return Ok(None),
+                Some(Err(error)) => {
+                    let provider = &self.manner.card.provider;
+                    let cause = cause(&error);
+                    return Ok(Some(Fault::broken(format!("The connection to {provider} broke: {cause}."))));
                 }
-                Ok(Ok(None)) => break,
-                Ok(Err(error)) => {
-                    Fault::broken(format!("The connection to {provider} broke: {}.", cause(&error)))
-                }
-                Err(_) => self.silent(),
-            };
-            if intake.is_whole() {
-                break;
+                None if waits.is_late() => return Ok(Some(self.endless())),
+                None => return Ok(Some(self.silent())),
             }
-            return Err(fault);
         }
-        intake.end(&self.manner.card.name, used)
     }
 
     /// An answer whose status is not success.
@@ -168,10 +186,12 @@ impl Served {
         let status = response.status();
         let provider = self.manner.card.provider.as_str();
         if status.is_redirection() {
-            let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok()).unwrap_or("nowhere");
+            // Only the place: what else is in an address may be secret.
+            let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
+            let to = to.and_then(|to| self.url.join(to).ok()).map(|to| address(&to));
             let message = format!(
                 "{provider} sends the request on to {} ({status}), and no key is sent after it.",
-                shown(to)
+                shown(to.as_deref().unwrap_or("nowhere"))
             );
             let mut fault = Fault::last(ModelErrorKind::Request, message);
             fault.error = fault.error.hint("Give the right address as base_url.");
@@ -215,12 +235,54 @@ impl Served {
         Fault::broken(format!("{} was silent for {seconds} s.", self.manner.card.provider))
     }
 
+    fn endless(&self) -> Fault {
+        let (provider, seconds) = (&self.manner.card.provider, self.patience.whole.as_secs_f64());
+        let message = format!("The answer of {provider} has not ended after {seconds} s.");
+        Fault::last(ModelErrorKind::Connection, message)
+    }
+
     /// No key in any words, whoever says them.
     fn without_key(&self, mut fault: Fault) -> Fault {
         if let Some(key) = &self.key {
             fault.error.message = key.taken_out_of(&fault.error.message);
         }
         fault
+    }
+}
+
+/// How long a body is waited for: until nothing of an answer has come for a while, not long after the answer is there, and
+/// never beyond the longest time that an answer may take.
+struct Waits {
+    idle: Duration,
+    /// The latest end.
+    last: Instant,
+    /// How much of an answer there was when some came last, and when that was.
+    seen: (usize, Instant),
+    /// When the answer was there, and when the provider said that it is over.
+    whole: Option<Instant>,
+    over: Option<Instant>,
+}
+
+impl Waits {
+    fn new(patience: &Patience) -> Waits {
+        let now = Instant::now();
+        Waits { idle: patience.idle, last: now + patience.whole, seen: (0, now), whole: None, over: None }
+    }
+
+    /// Until when more is waited for.
+    fn end(&mut self, intake: &Intake<'_>) -> Instant {
+        let now = Instant::now();
+        if intake.progress() > self.seen.0 {
+            self.seen = (intake.progress(), now);
+        }
+        let since = |mark: &mut Option<Instant>, is: bool| is.then(|| *mark.get_or_insert(now));
+        let over = since(&mut self.over, intake.is_over()).map(|at| at + AFTER_END);
+        let whole = since(&mut self.whole, intake.is_whole()).map(|at| at + AFTER_ANSWER.min(self.idle));
+        over.or(whole).unwrap_or(self.seen.1 + self.idle).min(self.last)
+    }
+
+    fn is_late(&self) -> bool {
+        Instant::now() >= self.last
     }
 }
 

@@ -7,7 +7,7 @@ use super::draft::Draft;
 use super::fault::Fault;
 use super::{anthropic, chat, gemini, responses};
 use crate::model::{Card, Request};
-use crate::talk::{Picture, ToolUse};
+use crate::talk::{Picture, Stop, ToolUse};
 
 /// The wire formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +149,18 @@ pub(super) fn text_of<'v>(value: &'v Value, key: &str) -> &'v str {
 
 /// A number at a path; 0 if there is none.
 pub(super) fn number_at(value: &Value, path: &str) -> u64 {
-    value.pointer(path).and_then(Value::as_u64).unwrap_or(0)
+    value.pointer(path).and_then(count).unwrap_or(0)
+}
+
+/// A number of tokens. Some servers write a point behind it.
+pub(super) fn count(value: &Value) -> Option<u64> {
+    let written = || value.as_f64().filter(|number| *number >= 0.0).map(|number| number as u64);
+    value.as_u64().or_else(written)
+}
+
+/// A provider's own word for why it stopped.
+pub(super) fn other(word: &str) -> Stop {
+    Stop::Other(word.chars().take(100).collect())
 }
 
 /// Where an event says which part it belongs to.
@@ -174,6 +185,21 @@ mod tests {
         ] {
             assert_eq!(args_text(&call(args)), text);
             assert_eq!(args_object(&call(args)), serde_json::from_str::<Value>(text).unwrap());
+        }
+    }
+
+    #[test]
+    fn tokens_are_counted_however_they_are_written() {
+        for (value, number) in [
+            (json!({"n": 7}), 7),
+            (json!({"n": 1_000_000.0}), 1_000_000),
+            (json!({"n": 1e30}), u64::MAX),
+            (json!({"n": -5}), 0),
+            (json!({"n": -5.5}), 0),
+            (json!({"n": "7"}), 0),
+            (json!({}), 0),
+        ] {
+            assert_eq!(number_at(&value, "/n"), number, "{value}");
         }
     }
 

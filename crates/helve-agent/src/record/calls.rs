@@ -122,6 +122,9 @@ impl PastCall {
         if self.is_owners() {
             return Some("it was the owner's own act, not a tool call");
         }
+        if !self.args().is_object() {
+            return Some("its arguments could not be read, so that it was refused before any rule was asked");
+        }
         if has_mark(self.args()) {
             return Some("its arguments held a secret, which the journal does not have");
         }

@@ -6,7 +6,13 @@ use serde_json::json;
 
 use super::*;
 
-const PLACES: Places<'static> = Places { before: "/old/ws", after: "/new/ws" };
+static CALLS: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
+    HashMap::from([(CallId::from_parts(9, 9).to_string(), CallId::from_parts(8, 8).to_string())])
+});
+
+fn places() -> Places<'static> {
+    Places { before: "/old/ws", after: "/new/ws", calls: &CALLS }
+}
 
 fn past(outcome: Option<Value>) -> PastCall {
     PastCall { call: "c_1".into(), seq: 1, planned: json!({"tool": "t", "args": {}}), outcome }
@@ -28,7 +34,7 @@ fn found(ok: bool, text: &str, details: Value, result: &CallResult) -> Option<Di
     if !ok {
         outcome["error"] = json!({"kind": "tool_failed"});
     }
-    difference(&past(Some(outcome)), result, PLACES)
+    difference(&past(Some(outcome)), result, places())
 }
 
 #[test]
@@ -55,7 +61,7 @@ fn the_first_difference_is_named_and_shown() {
     );
     let other = found(true, "a", json!({"n": 1}), &now(true, "a", json!({"n": 2}))).unwrap();
     assert_eq!((other.what, other.diff.as_str()), ("details", "-  \"n\": 1\n+  \"n\": 2\n }\n"));
-    let cut = difference(&past(None), &now(true, "a", json!({})), PLACES).unwrap();
+    let cut = difference(&past(None), &now(true, "a", json!({})), places()).unwrap();
     assert_eq!(cut.what, "outcome");
     let long: String = (0..100).map(|line| format!("{line}\n")).collect();
     let shown = found(true, &long, json!({}), &now(true, "", json!({}))).unwrap().diff;
@@ -70,5 +76,9 @@ fn every_pattern_is_one() {
 #[test]
 fn arguments_move_with_the_workspace() {
     let args = json!({"path": "/old/ws/a", "list": ["b", "/old/ws"], "n": 1});
-    assert_eq!(PLACES.moved(&args), json!({"path": "/new/ws/a", "list": ["b", "/new/ws"], "n": 1}));
+    assert_eq!(places().moved(&args), json!({"path": "/new/ws/a", "list": ["b", "/new/ws"], "n": 1}));
+    let (old, new, other) = (CallId::from_parts(9, 9), CallId::from_parts(8, 8), CallId::from_parts(7, 7));
+    let args = json!({"call": old, "pattern": format!("{old} {other}")});
+    let here = Places { before: "/ws", after: "/ws", calls: &CALLS };
+    assert_eq!(here.moved(&args), json!({"call": new, "pattern": format!("{new} {other}")}));
 }

@@ -1,12 +1,13 @@
 //! What a model said, made fit for the talk: every call has a name of its own, nothing is beyond measure, and no known secret
 //! is in it. A provider takes all of it back at the next request.
 
+use helve::harmless::harmless;
 use serde_json::Value;
 
 use super::Agent;
 use crate::compact::short_args;
 use crate::model::Answer;
-use crate::talk::ToolUse;
+use crate::talk::{Stop, ToolUse};
 
 /// The longest name of a call.
 const MAX_ID: usize = 100;
@@ -16,10 +17,19 @@ const MAX_NAME: usize = 64;
 const MAX_TEXT: usize = 1 << 20;
 /// The most calls of an answer that enter the talk.
 const MAX_CALLS: usize = 512;
+/// The most that a provider gets back unchanged, in bytes. It can be asked without, and what is kept stands in the journal
+/// each time that the talk is made shorter.
+const MAX_KEPT: usize = 1 << 20;
+/// The longest word for why a model stopped.
+const MAX_WORD: usize = 40;
 
 impl Agent {
     /// The answer as talk and journal have it, and its calls as the pipeline gets them.
     pub(super) fn fit(&mut self, mut answer: Answer) -> (Answer, Vec<ToolUse>) {
+        answer.model = harmless(&self.runtime.without_secrets(&answer.model));
+        if let Stop::Other(word) = &mut answer.stop {
+            *word = plain_word(&self.runtime.without_secrets(word));
+        }
         let message = &mut answer.message;
         let end = message.text.floor_char_boundary(MAX_TEXT);
         let left_out = message.text.len() - end;
@@ -54,7 +64,7 @@ impl Agent {
         if let Some(kept) = &message.kept {
             let mut clean = kept.value.clone();
             self.runtime.hide_secrets(&mut clean);
-            if changed || clean != kept.value {
+            if changed || clean != kept.value || kept.value.to_string().len() > MAX_KEPT {
                 message.kept = None;
             }
         }
@@ -88,6 +98,13 @@ impl Agent {
         self.runtime.hide_secrets(&mut hidden);
         if hidden == value { clean } else { hidden.to_string() }
     }
+}
+
+/// A provider's word for why a model stopped; what is none is not told.
+fn plain_word(word: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
+    let fits = (1..=MAX_WORD).contains(&word.len()) && word.bytes().all(plain);
+    if fits { word.to_owned() } else { "other".to_owned() }
 }
 
 /// A tool's name as every provider takes it back, whatever the model made up.

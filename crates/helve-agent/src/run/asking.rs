@@ -10,12 +10,16 @@ use super::{Agent, Over, cancelled};
 use crate::events::{Bound, Ending, Event};
 use crate::model::{Answer, ModelError, ModelErrorKind, Piece, Request};
 use crate::story::{Chapter, Digest};
-use crate::talk::{Message, Stop, ToolUse, Usage};
+use crate::talk::{Message, ModelMessage, Stop, ToolUse, Usage};
+use crate::window::weight;
 
 /// So often is a talk made shorter for one request.
 const SHORTER: u32 = 3;
 /// How long a model has to end that was told to.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// Why an answer ends that the owner or the clock stopped.
+const STOPPED: &str = "stopped";
 
 /// What the model said, as the loop goes on with it.
 pub(super) struct Said {
@@ -37,7 +41,10 @@ impl Agent {
             self.record(&[Chapter::Asked { round, request }])?;
             match self.answer(run, may_call).await {
                 Ok(answer) => return self.take(round, answer, run),
-                Err(Broken::Over(over)) => return Err(over),
+                Err(Broken::Cut { text, over }) => {
+                    self.keep_part(round, text)?;
+                    return Err(over);
+                }
                 Err(Broken::Model(error)) => {
                     self.record(&[Chapter::Failed { round, error: error.clone() }])?;
                     shorter += 1;
@@ -56,7 +63,7 @@ impl Agent {
     fn take(&mut self, round: u64, answer: Answer, run: &mut Run<'_>) -> Result<Said, Over> {
         self.window.counted(self.request_weight(), &answer.usage);
         let (mut answer, calls) = self.fit(answer);
-        self.count(&answer.usage, &answer.message.text, run);
+        self.count(&answer, self.request_weight(), run);
         let text = std::mem::take(&mut answer.message.text);
         let is_empty = text.trim().is_empty();
         // No provider takes a message back that says nothing.
@@ -69,16 +76,38 @@ impl Agent {
         Ok(Said { text: if is_empty { String::new() } else { text }, calls, stop })
     }
 
-    /// Counts what an answer cost.
-    pub(super) fn count(&mut self, usage: &Usage, text: &str, run: &mut Run<'_>) {
-        self.usage += *usage;
-        if usage.total() == 0 {
-            run.uncounted(self.window.tokens(self.request_weight() + text.len() as u64));
+    /// Takes the beginning of an answer that was stopped into journal and talk: the owner has read it.
+    fn keep_part(&mut self, round: u64, text: String) -> Result<(), Over> {
+        if text.trim().is_empty() {
+            return Ok(());
+        }
+        let message = ModelMessage { text, ..ModelMessage::default() };
+        let stop = Stop::Other(STOPPED.to_owned());
+        let answer = Answer { message, stop, usage: Usage::default(), model: String::new() };
+        let (answer, _) = self.fit(answer);
+        let message = answer.message.clone();
+        self.record(&[Chapter::Answered { round, answer: Box::new(answer) }])?;
+        self.push(Message::Model(message));
+        Ok(())
+    }
+
+    /// Counts what an answer cost to a request of that weight.
+    pub(super) fn count(&mut self, answer: &Answer, request: u64, run: &mut Run<'_>) {
+        self.usage += answer.usage;
+        if answer.usage.is_nothing() {
+            let said = weight(&Message::Model(answer.message.clone()));
+            run.uncounted(self.estimate(request, said));
         }
     }
 
+    /// About what a request and an answer of so many bytes cost.
+    fn estimate(&self, request: u64, said: u64) -> Usage {
+        let (input, output) = (self.window.tokens(request), self.window.tokens(said));
+        Usage { input, output, ..Usage::default() }
+    }
+
     /// The answer to the talk as it is.
-    async fn answer(&self, run: &mut Run<'_>, may_call: bool) -> Result<Answer, Broken> {
+    async fn answer(&mut self, run: &mut Run<'_>, may_call: bool) -> Result<Answer, Broken> {
         let request = Request {
             system: &self.options.system,
             tools: &self.tools,
@@ -87,22 +116,28 @@ impl Agent {
             max_output: self.options.max_output,
             temperature: self.options.temperature,
         };
-        self.answer_to(request, run, true).await
+        let (answer, lost) = self.answer_to(request, self.request_weight(), run, true).await;
+        self.usage += lost;
+        answer
     }
 
-    /// The answer to a request. It ends when the run is stopped, and when its time is exceeded by far.
+    /// The answer to a request that weighs so much, and what the provider counted for tries that came to nothing. It ends when
+    /// the run is stopped, and when its time is exceeded by far.
     pub(super) async fn answer_to(
         &self,
         request: Request<'_>,
+        weight: u64,
         run: &mut Run<'_>,
         shown: bool,
-    ) -> Result<Answer, Broken> {
+    ) -> (Result<Answer, Broken>, Usage) {
         let (give_up, own) = Cancel::pair();
         let cancel = own.or(run.control.stopped());
-        let (timer, stopped) = (run.timer(true), run.control.stopped().clone());
-        let mut pieces = Pieces::new(&self.runtime);
+        let stopped = run.control.stopped().clone();
+        let late = run.timer(true);
+        let (mut pieces, mut heard) = (Pieces::new(&self.runtime), Heard::default());
         let ended = {
             let mut listener = |piece: Piece| {
+                heard.take(&piece);
                 if shown {
                     pieces.take(piece, &mut |piece| run.tell(Event::Piece(piece)));
                 }
@@ -112,7 +147,7 @@ impl Agent {
                 biased;
                 answered = &mut asked => Ok(answered),
                 () = stopped.cancelled() => Err(false),
-                () = timer.over() => Err(true),
+                () = late.over() => Err(true),
             };
             if ended.is_err() {
                 give_up.cancel();
@@ -122,11 +157,33 @@ impl Agent {
             ended
         };
         pieces.finish(&mut |piece| run.tell(Event::Piece(piece)));
-        match ended {
-            Ok(answered) => answered.map_err(|error| Broken::of(error, &stopped)),
-            Err(true) => Err(Broken::Over(self.out_of_words(Bound::Time, run))),
-            Err(false) => Err(Broken::Over(cancelled())),
+        let Heard { text, bytes, uncounted, mut lost } = heard;
+        for said in uncounted {
+            run.uncounted(self.estimate(weight, said));
         }
+        let over = match ended {
+            Ok(Ok(answer)) => return (Ok(answer), lost),
+            Ok(Err(error)) if error.kind != ModelErrorKind::Cancelled || !stopped.is_cancelled() => {
+                lost += error.usage;
+                if error.usage.is_nothing() && bytes > 0 {
+                    run.uncounted(self.estimate(weight, bytes));
+                }
+                return (Err(Broken::Model(self.without_secrets(error))), lost);
+            }
+            Ok(Err(_)) | Err(false) => cancelled(),
+            Err(true) => self.out_of_words(Bound::Time, run),
+        };
+        if bytes > 0 {
+            run.uncounted(self.estimate(weight, bytes));
+        }
+        (Err(Broken::Cut { text, over }), lost)
+    }
+
+    /// An error as journal and owner may read it: a provider can say anything.
+    fn without_secrets(&self, error: ModelError) -> ModelError {
+        let message = self.runtime.without_secrets(&error.message);
+        let hint = error.hint.map(|hint| self.runtime.without_secrets(&hint));
+        ModelError { message, hint, ..error }
     }
 
     /// The hash of the next request. What was hashed before is not hashed again.
@@ -144,15 +201,44 @@ impl Agent {
 
 /// Why there is no answer.
 pub(super) enum Broken {
-    Over(Over),
+    /// It was stopped after that much of its text.
+    Cut {
+        text: String,
+        over: Over,
+    },
     Model(ModelError),
 }
 
-impl Broken {
-    fn of(error: ModelError, stopped: &Cancel) -> Broken {
-        match error.kind {
-            ModelErrorKind::Cancelled if stopped.is_cancelled() => Broken::Over(cancelled()),
-            _ => Broken::Model(error),
+/// What came of an answer while it is not whole.
+#[derive(Default)]
+struct Heard {
+    text: String,
+    /// How much came in all, thoughts and calls too.
+    bytes: u64,
+    /// How much came in tries for which the provider counted nothing.
+    uncounted: Vec<u64>,
+    /// What it counted for the others.
+    lost: Usage,
+}
+
+impl Heard {
+    fn take(&mut self, piece: &Piece) {
+        match piece {
+            Piece::Text { text } => {
+                self.bytes += text.len() as u64;
+                self.text.push_str(text);
+            }
+            Piece::Thought { text } | Piece::Args { text, .. } | Piece::Call { name: text, .. } => {
+                self.bytes += text.len() as u64;
+            }
+            Piece::Again { usage, .. } => {
+                self.text.clear();
+                let bytes = std::mem::take(&mut self.bytes);
+                self.lost += *usage;
+                if usage.is_nothing() && bytes > 0 {
+                    self.uncounted.push(bytes);
+                }
+            }
         }
     }
 }

@@ -13,7 +13,7 @@ impl Agent {
     /// Ends a run at a bound.
     pub(super) async fn at_bound(&mut self, bound: Bound, run: &mut Run<'_>) -> Over {
         // One more request would cost what may not be spent.
-        if bound == Bound::Cost || run.is_late() {
+        if bound == Bound::Cost {
             return self.out_of_words(bound, run);
         }
         let why = run.bound_in_words(bound);
@@ -34,6 +34,7 @@ impl Agent {
         );
         self.note(note, run)?;
         let own = self.own_words(why, run);
+        run.asks_for_last_words();
         match self.ask(run, false).await {
             Ok(Said { text, calls, .. }) => {
                 if !calls.is_empty() {

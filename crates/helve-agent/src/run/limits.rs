@@ -10,8 +10,9 @@ use crate::guard::Guard;
 use crate::model::Price;
 use crate::talk::Usage;
 
-/// Where time is up, so much longer may an answer take that is on its way: a quarter, and at least this.
-const GRACE: Duration = Duration::from_secs(30);
+/// Where time is up, so much longer may an answer take that is on its way, and as long the last words: a quarter, and at least
+/// this.
+const GRACE: Duration = Duration::from_secs(5);
 /// Where no end is set, one that never comes.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
@@ -27,8 +28,10 @@ pub(super) struct Run<'a> {
     /// Where the talk was when it began.
     first: u64,
     before: Usage,
-    /// Tokens of answers whose provider did not count them, about.
-    uncounted: u64,
+    /// When the last words were asked for.
+    last: Option<Duration>,
+    /// What answers had whose provider did not count them, about.
+    uncounted: Usage,
 }
 
 impl<'a> Run<'a> {
@@ -40,7 +43,18 @@ impl<'a> Run<'a> {
         before: Usage,
     ) -> Run<'a> {
         let (guard, asked) = (Guard::default(), AskClock::default());
-        Run { control, watch, guard, bounds, started: Instant::now(), asked, first, before, uncounted: 0 }
+        Run {
+            control,
+            watch,
+            guard,
+            bounds,
+            started: Instant::now(),
+            asked,
+            first,
+            before,
+            last: None,
+            uncounted: Usage::default(),
+        }
     }
 
     /// Tells whoever listens.
@@ -61,14 +75,27 @@ impl<'a> Run<'a> {
     pub(super) fn used(&self, usage: &Usage) -> Usage {
         Usage {
             input: usage.input.saturating_sub(self.before.input),
+            written: usage.written.saturating_sub(self.before.written),
             cached: usage.cached.saturating_sub(self.before.cached),
             output: usage.output.saturating_sub(self.before.output),
         }
     }
 
-    /// An answer came whose provider counts nothing; it had about so many tokens.
-    pub(super) fn uncounted(&mut self, tokens: u64) {
-        self.uncounted = self.uncounted.saturating_add(tokens);
+    /// An answer came, or a part of one, for which its provider counted nothing; it had about so many tokens.
+    pub(super) fn uncounted(&mut self, tokens: Usage) {
+        self.uncounted += tokens;
+    }
+
+    /// What nobody counted, about.
+    pub(super) fn not_counted(&self) -> Usage {
+        self.uncounted
+    }
+
+    /// What was used with what nobody counted, and whether there is such.
+    pub(super) fn about(&self, usage: &Usage) -> (Usage, bool) {
+        let mut all = self.used(usage);
+        all += self.uncounted;
+        (all, !self.uncounted.is_nothing())
     }
 
     /// How long it takes so far, without the time in which a person was asked.
@@ -78,7 +105,7 @@ impl<'a> Run<'a> {
 
     /// The bound that is reached, if one is.
     pub(super) fn bound(&self, rounds: u64, usage: &Usage, price: Option<Price>) -> Option<Bound> {
-        let used = self.used(usage);
+        let (used, _) = self.about(usage);
         let cost = price.map_or(0, |price| price.of(&used));
         if self.bounds.cost.is_some_and(|most| cost >= most) {
             return Some(Bound::Cost);
@@ -86,7 +113,7 @@ impl<'a> Run<'a> {
         if self.bounds.time.is_some_and(|most| self.elapsed() >= most) {
             return Some(Bound::Time);
         }
-        if self.bounds.tokens.is_some_and(|most| used.total().saturating_add(self.uncounted) >= most) {
+        if self.bounds.tokens.is_some_and(|most| used.total() >= most) {
             return Some(Bound::Tokens);
         }
         (self.rounds(rounds) >= self.bounds.rounds).then_some(Bound::Rounds)
@@ -117,12 +144,13 @@ impl<'a> Run<'a> {
 
     /// The time beyond which nothing more is waited for.
     fn late(&self) -> Duration {
-        self.bounds.time.map_or(NEVER, |most| most.saturating_add(GRACE.max(most / 4)))
+        let from = |most: Duration| self.last.unwrap_or(most).max(most);
+        self.bounds.time.map_or(NEVER, |most| from(most).saturating_add(GRACE.max(most / 4)))
     }
 
-    /// Whether the time is exceeded by far.
-    pub(super) fn is_late(&self) -> bool {
-        self.elapsed() >= self.late()
+    /// The last words are asked for now.
+    pub(super) fn asks_for_last_words(&mut self) {
+        self.last = Some(self.elapsed());
     }
 
     /// What waits for the end of the time, without borrowing the run.

@@ -37,10 +37,10 @@ impl<'a> Pieces<'a> {
             Piece::Call { index, name } => {
                 return tell(Piece::Call { index, name: self.runtime.without_secrets(&name) });
             }
-            Piece::Again { after, why } => {
+            Piece::Again { after, why, usage } => {
                 // What came so far does not count; what was held back of it neither.
                 self.streams.clear();
-                return tell(Piece::Again { after, why: self.runtime.without_secrets(&why) });
+                return tell(Piece::Again { after, why: self.runtime.without_secrets(&why), usage });
             }
         };
         let clean = self.streams.entry(stream).or_insert_with(|| self.runtime.redactor()).push(&text);

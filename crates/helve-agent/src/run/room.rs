@@ -101,19 +101,22 @@ impl Agent {
             let round = self.rounds;
             run.tell(Event::Round { round });
             self.record(&[Chapter::Asked { round, request: story::digest(&request) }])?;
-            match self.answer_to(request, run, false).await {
+            let weight = ASK_FOR_SUMMARY.len() as u64 + asks.iter().map(crate::window::weight).sum::<u64>();
+            let (answer, lost) = self.answer_to(request, weight, run, false).await;
+            self.usage += lost;
+            match answer {
                 Ok(mut answer) => {
                     // It has no tools: what it calls all the same is nothing.
                     answer.message.calls.clear();
                     let (answer, _) = self.fit(answer);
-                    self.count(&answer.usage, &answer.message.text, run);
+                    self.count(&answer, weight, run);
                     let text = answer.message.text.trim().to_owned();
                     self.record(&[Chapter::Summed { round, answer: Box::new(answer) }])?;
                     if !text.is_empty() {
                         return Ok(text);
                     }
                 }
-                Err(Broken::Over(over)) => return Err(over),
+                Err(Broken::Cut { over, .. }) => return Err(over),
                 Err(Broken::Model(error)) => {
                     let too_long = error.kind == ModelErrorKind::TooLong;
                     self.record(&[Chapter::Failed { round, error }])?;

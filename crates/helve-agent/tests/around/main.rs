@@ -18,7 +18,7 @@ use helve_agent::control::Control;
 use helve_agent::events::{Ending, Event};
 use helve_agent::model::{Answer, Card, Listener, Model, ModelError, Piece, Request};
 use helve_agent::run::{Agent, Options};
-use helve_agent::talk::{ModelMessage, Stop, ToolUse, Usage, UserMessage};
+use helve_agent::talk::{Kept, ModelMessage, Stop, ToolUse, Usage, UserMessage};
 use serde_json::Value;
 
 /// The session of every test.
@@ -32,6 +32,8 @@ struct Says {
     pieces: Vec<Piece>,
     text: String,
     calls: Vec<ToolUse>,
+    /// What the provider wants back.
+    kept: Option<Kept>,
 }
 
 impl Says {
@@ -93,7 +95,7 @@ impl Model for Parrot {
         Box::pin(async move {
             says.pieces.into_iter().for_each(listener);
             let stop = if says.calls.is_empty() { Stop::Done } else { Stop::Calls };
-            let message = ModelMessage { text: says.text, calls: says.calls, kept: None };
+            let message = ModelMessage { text: says.text, calls: says.calls, kept: says.kept };
             Ok(Answer { message, stop, usage: Usage::default(), model: "parrot".into() })
         })
     }

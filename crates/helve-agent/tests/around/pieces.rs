@@ -2,7 +2,7 @@
 
 use helve_agent::events::Event;
 use helve_agent::model::Piece;
-use helve_agent::talk::ToolUse;
+use helve_agent::talk::{Kept, Message, ToolUse, Usage};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
@@ -46,7 +46,7 @@ async fn a_secret_in_pieces_is_not_told() {
         }
         pieces.push(Piece::Call { index: 0, name: SECRET.to_owned() });
         let calls = vec![ToolUse { id: format!("c{size}"), name: "echo".into(), args }];
-        let model = Parrot::new(vec![Says { pieces, text: words, calls }]);
+        let model = Parrot::new(vec![Says { pieces, text: words, calls, ..Says::default() }]);
         let mut agent = place.agent(&runtime, &model);
         let (_, events) = run(&mut agent, "go", &mut |_| {}).await;
         let clean = "The key is [REDACTED:token], keep it. Or hunter2-cor";
@@ -64,13 +64,32 @@ async fn what_does_not_count_any_more_is_forgotten() {
     let place = Place::new();
     let runtime = place.builder("").build().unwrap();
     let text = |text: &str| Piece::Text { text: text.to_owned() };
-    let again = Piece::Again { after: std::time::Duration::ZERO, why: format!("it said {SECRET}") };
+    let usage = Usage { input: 100, output: 7, ..Usage::default() };
+    let again = Piece::Again { after: std::time::Duration::ZERO, why: format!("it said {SECRET}"), usage };
     let pieces = vec![text("Well, hunter2"), again, text("-correct-horse-battery it is")];
     let says = Says { pieces, text: "-correct-horse-battery it is".into(), ..Says::default() };
     let mut agent = place.agent(&runtime, &Parrot::new(vec![says]));
     let (_, events) = run(&mut agent, "go", &mut |_| {}).await;
     assert_eq!(streamed(&events)[0], "Well, -correct-horse-battery it is");
+    // What it cost counts all the same.
+    let Some(Event::End { usage: all, .. }) = events.last() else { panic!("{events:?}") };
+    assert_eq!(*all, usage);
     assert!(!serde_json::to_string(&events).unwrap().contains(SECRET));
+}
+
+/// What a provider wants back has to fit into the talk, each time that it is sent or recorded.
+#[tokio::test]
+async fn very_much_is_not_given_back() {
+    let place = Place::new();
+    let runtime = place.builder("").build().unwrap();
+    for (size, stays) in [(1_000, true), (2 << 20, false)] {
+        let kept = Kept { provider: "test".into(), value: json!({"thought": "m".repeat(size)}) };
+        let says = Says { kept: Some(kept), ..Says::words(&["Hello."]) };
+        let mut agent = place.agent(&runtime, &Parrot::new(vec![says]));
+        run(&mut agent, "go", &mut |_| {}).await;
+        let Some(Message::Model(said)) = agent.messages().last() else { panic!("{:?}", agent.messages()) };
+        assert_eq!(said.kept.is_some(), stays, "{size}");
+    }
 }
 
 /// A person reads along: what cannot be a secret is told at once.

@@ -145,7 +145,7 @@ async fn play_served(scenario: &Scenario, provider: &str) -> Result<bool, String
         return Ok(false);
     }
     let mock = Mock::start(script);
-    let price = scenario.card.price.map(|price| Price { input: price, cached: price, output: price });
+    let price = scenario.card.price.map(|price| Price::plain(price, price, price));
     let (context_window, max_output) = (Some(scenario.card.window), Some(scenario.card.max_output));
     let choice = Choice { context_window, max_output, price, extra: Map::new(), ..mock.choice(provider) };
     let model = model(choice).map_err(|error| error.to_string())?;

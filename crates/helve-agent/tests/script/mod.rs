@@ -100,7 +100,7 @@ impl Scripted {
                 name: "one".into(),
                 context_window: card.window,
                 max_output: card.max_output,
-                price: card.price.map(|price| Price { input: price, cached: price, output: price }),
+                price: card.price.map(|price| Price::plain(price, price, price)),
             },
             too_long: card.too_long,
             counts: card.counts,
@@ -231,7 +231,7 @@ impl Model for Scripted {
             Ok(Answer {
                 message: ModelMessage { text, calls, kept },
                 stop: reply.stop.unwrap_or(stop),
-                usage: Usage { input, cached, output },
+                usage: Usage { input, cached, output, ..Usage::default() },
                 model: "one".into(),
             })
         })

@@ -8,7 +8,7 @@
 
 mod frozen;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
@@ -42,8 +42,8 @@ command of which nobody committed what it would change, unless the policy of now
 
 With --frozen nothing is called: the session is told from its journal, the same bytes every time.
 
-The journal is verified first; an entry that was changed is named. Exit code: 0 no difference, 1 differences or a journal that \
-is not sound, 130 stopped.")]
+The journal is verified first; an entry that was changed is named, and then nothing is called. Not made again is also a call \
+whose arguments could not be read. Exit code: 0 no difference, 1 differences or a journal that is not sound, 130 stopped.")]
 #[command(after_help = "\
 Examples:
   helve replay 2026-01-31 --in ../copy-of-the-project
@@ -96,31 +96,30 @@ pub(crate) fn replay(global: &Global, options: &Options) -> Result<u8, Failure> 
         return Ok(u8::from(!problems.is_empty()));
     }
     let calls = record::calls(&records);
-    if calls.is_empty() {
-        ui::note("the session holds no calls");
+    let problems: Vec<String> = problems.into_iter().map(|problem| problem.message).collect();
+    // What somebody else may have written into a journal is not carried out.
+    if calls.is_empty() || !problems.is_empty() {
+        ui::note(match problems.is_empty() {
+            true => "the session holds no calls",
+            false => "nothing was called: a journal that is not sound can only be told, with --frozen",
+        });
+        if global.json {
+            ui::print_json(&Tally::default().told(&options.name, None, &problems))?;
+        }
         return Ok(u8::from(!problems.is_empty()));
     }
     let session = global.session.clone().unwrap_or_else(|| demo::fresh("replay"));
     let (inside, _project) = place(global, options, demo::of(&records), calls.len(), session.clone())?;
     let tally = again(&inside, calls)?;
-    let sound = problems.is_empty();
     if global.json {
-        let messages: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
-        ui::print_json(&json!({
-            "session": options.name,
-            "recorded_in": session,
-            "same": tally.same,
-            "differ": tally.differ,
-            "left_out": tally.left_out,
-            "problems": messages,
-        }))?;
+        ui::print_json(&tally.told(&options.name, Some(&session), &problems))?;
     } else {
         let Tally { same, differ, left_out, .. } = tally;
         ui::print(&format!("{same} the same, {differ} differ, {left_out} not made again"))?;
     }
     Ok(match tally.cancelled {
         true => CANCELLED,
-        false => u8::from(tally.differ > 0 || !sound),
+        false => u8::from(tally.differ > 0),
     })
 }
 
@@ -175,6 +174,21 @@ struct Tally {
     cancelled: bool,
 }
 
+impl Tally {
+    /// The same for programs. Where nothing was called there is no session that it was recorded in.
+    fn told(&self, session: &str, recorded_in: Option<&str>, problems: &[String]) -> Value {
+        let mut told = json!({"session": session});
+        if let Some(recorded_in) = recorded_in {
+            told["recorded_in"] = json!(recorded_in);
+        }
+        told["same"] = json!(self.same);
+        told["differ"] = json!(self.differ);
+        told["left_out"] = json!(self.left_out);
+        told["problems"] = json!(problems);
+        told
+    }
+}
+
 /// One call, made again.
 #[derive(Serialize)]
 struct Line<'a> {
@@ -218,6 +232,7 @@ fn again(inside: &Global, calls: Vec<PastCall>) -> Result<Tally, Failure> {
         };
         let after = workspace.to_string_lossy().into_owned();
         let mut tally = Tally::default();
+        let mut names: HashMap<String, String> = HashMap::new();
         for (number, past) in calls.iter().enumerate() {
             let mut line = Line {
                 number: number + 1,
@@ -233,7 +248,8 @@ fn again(inside: &Global, calls: Vec<PastCall>) -> Result<Tally, Failure> {
             if line.left_out.is_some() {
                 tally.left_out += 1;
             } else {
-                let places = Places { before: past.workspace().unwrap_or_default(), after: &after };
+                let before = past.workspace().unwrap_or_default();
+                let places = Places { before, after: &after, calls: &names };
                 let call = Call { args: places.moved(past.args()).into(), ..past.again() };
                 let tainted = past.tainted().map(str::to_owned);
                 let scope = CallScope { tainted, ..CallScope::default() };
@@ -243,6 +259,7 @@ fn again(inside: &Global, calls: Vec<PastCall>) -> Result<Tally, Failure> {
                     return Ok(tally);
                 }
                 found = difference(past, &result, places);
+                names.insert(past.call.clone(), result.call.to_string());
                 line.same = Some(found.is_none());
                 tally.same += u64::from(found.is_none());
                 tally.differ += u64::from(found.is_some());

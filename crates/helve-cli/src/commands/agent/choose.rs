@@ -21,9 +21,12 @@ no model is configured. Choose one, here or in the file that `helve config path`
 /// A model, and what must not be shown.
 pub(crate) struct Chosen {
     pub(crate) model: Arc<dyn Model>,
-    /// Its key and the others that are kept, each with its name.
+    /// Its key and the others that are kept, each with its name. Shorter ones nobody could find in a text.
     pub(crate) secrets: Vec<(String, String)>,
 }
+
+/// A shorter key is none that anybody could find in a text.
+const KEY_CHARS: usize = 8;
 
 /// The model that the owner chose. Nothing is asked of it yet.
 pub(crate) fn choose(policy: &Policy, workspace: &Path, home: &Path) -> Result<Chosen, Failure> {
@@ -42,8 +45,7 @@ pub(crate) fn choose(policy: &Policy, workspace: &Path, home: &Path) -> Result<C
     };
     let (provider, name) = models::parse(written).map_err(told)?;
     let key = key::find(&provider, &settings, workspace, home)?;
-    let price =
-        settings.price.map(|price| Price { input: price.input, cached: price.cached, output: price.output });
+    let price = settings.price.map(|price| Price::plain(price.input, price.cached, price.output));
     let choice = Choice {
         provider,
         name,
@@ -57,5 +59,6 @@ pub(crate) fn choose(policy: &Policy, workspace: &Path, home: &Path) -> Result<C
     };
     let model = models::model(choice).map_err(told)?;
     let secrets = key.into_iter().chain(key::kept(home)?).map(|Key { name, value }| (name, value));
-    Ok(Chosen { model, secrets: secrets.collect() })
+    let secrets = secrets.filter(|(_, value)| value.chars().count() >= KEY_CHARS).collect();
+    Ok(Chosen { model, secrets })
 }

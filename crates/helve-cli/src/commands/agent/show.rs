@@ -182,7 +182,7 @@ impl Show {
                     count(*tokens)
                 ));
             }
-            Event::End { ending, text, usage, cost, rounds } => {
+            Event::End { ending, text, usage, cost, about, rounds } => {
                 self.live.stop();
                 self.end_line()?;
                 // What stopped it from outside is said below; its own last words are the answer.
@@ -195,7 +195,7 @@ impl Show {
                 if let Some(why) = why(ending) {
                     self.tell(&format!("{}: {}\n", ui::styled(ui::BAD, "stopped"), visible(&why)));
                 }
-                let line = summary(*rounds, usage, *cost, self.began.elapsed());
+                let line = summary(*rounds, usage, *cost, *about, self.began.elapsed());
                 self.tell(&format!("{}\n", ui::styled(ui::FAINT, &line)));
             }
         }
@@ -223,7 +223,7 @@ impl Show {
                 self.live.label(&format!("the model writes a call of {}", one_line(name, 40)));
             }
             Piece::Args { .. } => {}
-            Piece::Again { after, why } => {
+            Piece::Again { after, why, usage: _ } => {
                 self.end_line()?;
                 let pause = moment::show_duration(u64::try_from(after.as_micros()).unwrap_or(u64::MAX));
                 self.beside(&format!("asked again in {pause}: {}", one_line(why, 300)));
@@ -329,14 +329,14 @@ fn why(ending: &Ending) -> Option<String> {
 }
 
 /// A run in one line.
-pub(crate) fn summary(rounds: u64, usage: &Usage, cost: Option<u64>, took: Duration) -> String {
+pub(crate) fn summary(rounds: u64, usage: &Usage, cost: Option<u64>, about: bool, took: Duration) -> String {
     let times = if rounds == 1 { "1 round".to_owned() } else { format!("{rounds} rounds") };
     let took = moment::show_duration(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
-    format!("{times}, {}, {took}", spent(usage, cost))
+    format!("{times}, {}, {took}", spent(usage, cost, about))
 }
 
-/// Tokens, and what they cost where that is known.
-pub(crate) fn spent(usage: &Usage, cost: Option<u64>) -> String {
+/// Tokens, and what they cost where that is known, or `about` what where a provider did not count all of them.
+pub(crate) fn spent(usage: &Usage, cost: Option<u64>, about: bool) -> String {
     let cached = match usage.cached {
         0 => String::new(),
         cached => format!(" ({} of them cached)", count(cached)),
@@ -344,7 +344,8 @@ pub(crate) fn spent(usage: &Usage, cost: Option<u64>) -> String {
     let read = usage.input.saturating_add(usage.cached);
     let mut text = format!("{} tokens read{cached}, {} written", count(read), count(usage.output));
     if let Some(cost) = cost {
-        let _ = write!(text, ", ${}.{:04}", cost / 1_000_000, cost % 1_000_000 / 100);
+        let about = if about { "about " } else { "" };
+        let _ = write!(text, ", {about}${}.{:04}", cost / 1_000_000, cost % 1_000_000 / 100);
     }
     text
 }
@@ -482,11 +483,12 @@ mod tests {
 
     #[test]
     fn a_run_is_summed_up() {
-        let usage = Usage { input: 1_234, cached: 20_000, output: 345 };
-        let line = summary(3, &usage, Some(12_345_678), Duration::from_millis(2_500));
+        let usage = Usage { input: 1_234, cached: 20_000, output: 345, ..Usage::default() };
+        let line = summary(3, &usage, Some(12_345_678), false, Duration::from_millis(2_500));
         assert_eq!(line, "3 rounds, 21k tokens read (20k of them cached), 345 written, $12.3456, 2.5 s");
-        let line = summary(1, &Usage::default(), None, Duration::from_secs(61));
+        let line = summary(1, &Usage::default(), None, false, Duration::from_secs(61));
         assert_eq!(line, "1 round, 0 tokens read, 0 written, 1 min 1 s");
+        assert_eq!(spent(&Usage::default(), Some(50_000), true), "0 tokens read, 0 written, about $0.0500");
     }
 
     #[test]

@@ -95,10 +95,10 @@ async fn take_back(talk: &Talk, call: &str) -> Result<Next, Failure> {
 }
 
 fn cost(talk: &Talk) -> Result<(), Failure> {
-    let usage = talk.agent.usage();
-    let cost = talk.card.price.map(|price| price.of(&usage));
+    let (all, about) = talk.agent.about();
+    let cost = talk.card.price.map(|price| price.of(&all));
     let unknown = if cost.is_none() { ", price not known (model.price_input …)" } else { "" };
-    ui::print(&format!("{}{unknown}", show::spent(&usage, cost)))
+    ui::print(&format!("{}{unknown}", show::spent(&talk.agent.usage(), cost, about)))
 }
 
 fn model(talk: &mut Talk, global: &Global, name: &str) -> Result<(), Failure> {

@@ -198,14 +198,30 @@ mod tests {
         assert!(ran.code == 1 && ran.stderr.contains("there is no talk in the session 'absent'"), "{ran:?}");
     }
 
+    /// Whoever writes into a pipe may pass on words of others: they are all for the model.
     #[test]
-    fn a_talk_through_a_pipe() {
+    fn from_a_pipe_every_line_is_a_message() {
+        let place = Place::new();
+        let write = ("a", "write_file", json!({"path": "x.txt", "content": "new\n"}));
+        let answers = [answered("", &[write]), answered("1.", &[]), answered("2.", &[]), answered("3.", &[])];
+        let model = record(&place, &answers);
+        let input = b"make it\n/undo\n/quit\n";
+        let ran = place.run_with_input(&["chat", "--session", "tests", "--model", &model], input);
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, "1.\n2.\n3.\n"), "{ran:?}");
+        let said = place.journal().into_iter().filter(|entry| entry["body"]["agent"] == "said");
+        let said: Vec<Value> = said.map(|entry| entry["body"]["message"]["text"].clone()).collect();
+        assert_eq!(said, [json!("make it"), json!("/undo"), json!("/quit")]);
+        assert!(place.has("x.txt"));
+    }
+
+    #[test]
+    fn a_talk_in_plain_lines_and_what_is_asked_of_helve_in_it() {
         let place = Place::new();
         let write = ("a", "write_file", json!({"path": "x.txt", "content": "new\n"}));
         let answers = [answered("I write.", &[write]), answered("Written.", &[]), answered("Bye.", &[])];
         let model = record(&place, &answers);
-        let input = b"make\\\nx.txt\n/diff\n/tools\n/cost\n/model\n/nonsense\n/undo\n\"\"\"\nand\nnow?\n\"\"\"\n/quit\nnever\n";
-        let ran = place.run_with_input(&["chat", "--model", &model], input);
+        let input = "make\\\nx.txt\n/diff\n/tools\n/cost\n/model\n/nonsense\n/undo\n\"\"\"\nand\nnow?\n\"\"\"\n/quit\nnever\n";
+        let ran = Place::run_at_keyboard(place.helve().args(["chat", "--model", &model]), input);
         assert_eq!(ran.code, 0, "{ran:?}");
         let out = &ran.stdout;
         for part in ["Written.\n", "+new", "write_file", "0 tokens read", "replay:", "Bye.\n"] {

@@ -10,7 +10,7 @@ mod support;
 #[cfg(test)]
 mod tests {
     use super::server::{Reply, Server};
-    use super::support::{Place, wait_for};
+    use super::support::{Place, Ran, wait_for};
     use pretty_assertions::assert_eq;
     use rustix::process::{Pid, Signal, kill_process};
     use serde_json::json;
@@ -106,21 +106,16 @@ mod tests {
             Reply::Text(vec!["Third."]),
         ];
         let server = Server::start(replies);
-        place.configure(&format!("[model]\nbase_url = '{}'\nuse = 'ollama:none'", server.url));
+        place.configure(&format!("[model]\nbase_url = '{}'", server.url));
         let record = place.root().join("record.jsonl");
         let first = json!({"agent": "answered", "answer": {"text": "First.", "calls": []}});
         std::fs::write(&record, format!("{first}\n")).unwrap();
         let mut command = place.helve();
         command.env("OPENAI_API_KEY", KEY);
         command.args(["chat", "--session", "tests", "--model", &format!("replay:{}", record.display())]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
         let input = "one\n/model openai:small\ntwo\n/model nobody:x\nthree\n/model\n/quit\n";
-        std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
-        let (out, err) =
-            (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-        assert_eq!(output.status.code(), Some(0), "{out}{err}");
+        let Ran { code, stdout: out, stderr: err } = Place::run_at_keyboard(&mut command, input);
+        assert_eq!(code, 0, "{out}{err}");
         // A name that is none changes nothing.
         assert!(err.contains("no provider of the name in 'nobody:x'"), "{err}");
         let at = |part: &str| out.find(part).unwrap_or_else(|| panic!("{part}: {out}{err}"));
@@ -142,6 +137,99 @@ mod tests {
             place.journal().into_iter().filter(|entry| entry["body"]["agent"] == "begin").collect();
         let models: Vec<&serde_json::Value> = begun.iter().map(|entry| &entry["body"]["provider"]).collect();
         assert_eq!(models, [&json!("replay"), &json!("openai"), &json!("openai")]);
+    }
+
+    /// A key that was written for one provider is sent to no other, and one that comes too late to be hidden is not used.
+    #[test]
+    fn the_key_of_one_provider_does_not_reach_another() {
+        let place = Place::new();
+        let dir = place.script("key", &format!("echo {KEY}"));
+        let server = Server::start(vec![Reply::Text(vec!["Done."])]);
+        let own = format!("[model]\nuse = 'openai:a'\nkey_command = ['{}/key']", dir.display());
+        let loose = format!("[model]\nkey_command = ['{}/key']", dir.display());
+        for (config, model, sent) in [
+            (&own, "openai:b", true),
+            (&own, "openai-compatible:b", false),
+            (&own, "anthropic:b", false),
+            (&loose, "openai-compatible:b", true),
+        ] {
+            place.configure(config);
+            let before = server.asked().len();
+            place.run(&["agent", "--model", model, "--base-url", &server.url, "x"]);
+            let asked = server.asked().split_off(before);
+            assert_eq!(asked.first().is_some_and(|one| one.keys.contains(KEY)), sent, "{config} {model}");
+        }
+        // The address of one server is not where the key of another provider goes.
+        place.configure(&format!("[model]\nuse = 'openai-compatible:a'\nbase_url = '{}'", server.url));
+        let before = server.asked().len();
+        let ran = place.run(&["agent", "--model", "gemini:b", "x"]);
+        assert!(ran.code == 2 && ran.stderr.contains("There is no key for gemini"), "{ran:?}");
+        assert_eq!(server.asked().len(), before);
+        place.configure(&own);
+        let input = "/model openai:b\n/quit\n";
+        let mut command = place.helve();
+        command.args(["chat", "--model", "openai-compatible:a", "--base-url", &server.url]);
+        let ran = Place::run_at_keyboard(&mut command, input);
+        assert!(ran.stderr.contains("was not known when the talk began"), "{ran:?}");
+    }
+
+    /// What a server says of the key, in whichever part of an answer or an error, is not kept.
+    #[test]
+    fn a_key_that_a_server_tells_is_in_no_part_of_the_record() {
+        let place = Place::new();
+        let choice = json!({"index": 0, "delta": {"content": "x"}, "finish_reason": KEY});
+        let told = json!({"id": "x", "model": KEY, "choices": [choice]});
+        let server =
+            Server::start(vec![Reply::Event(told), Reply::Fails(400, "no c2stdGVzdC0wMTIzNDU2Nzg5YWJjZGVm")]);
+        for _ in 0..2 {
+            let mut command = place.helve();
+            command.env("OPENAI_API_KEY", KEY);
+            command.args(["agent", "--json", "--model", "openai:small", "--base-url", &server.url, "x"]);
+            let output = command.output().unwrap();
+            let text = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+            let all = all_that_is_kept(&place) + &text;
+            assert!(!all.contains(KEY) && !all.contains("c2stdGVzdC0wMTIz"), "{all}");
+        }
+        assert_eq!(server.asked().len(), 2);
+    }
+
+    /// What was said is kept, and a talk that goes on already is not gone on with by another.
+    #[test]
+    fn a_talk_belongs_to_one_program_at_a_time_and_keeps_what_was_said() {
+        let place = Place::new();
+        let server = Server::start(vec![Reply::Silence]);
+        let mut command = place.helve();
+        command.args(["agent", "--session", "tests", "--base-url", &server.url]).args(SERVED).arg("x");
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        assert!(wait_for(LONG, || server.asked().len() == 1));
+        std::thread::sleep(Duration::from_millis(200));
+        let ran = place.run(&["agent", "--resume", "tests", "--model", "ollama:x", "more"]);
+        assert!(ran.code == 2 && ran.stderr.contains("goes on with the session tests now"), "{ran:?}");
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+        // One request to end, sent twice, is one.
+        kill_process(pid, Signal::TERM).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        let _ = kill_process(pid, Signal::TERM);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{output:?}");
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert!(err.contains("What was said is kept") && err.contains("the session is tests"), "{err}");
+        let kept = place.journal().into_iter().rfind(|entry| entry["body"]["agent"] == "answered").unwrap();
+        let answer = &kept["body"]["answer"];
+        assert_eq!((&answer["text"], &answer["stop"]), (&json!("Wait"), &json!({"other": "stopped"})));
+    }
+
+    #[test]
+    fn a_run_whose_output_nobody_reads_is_stopped_and_says_so() {
+        let place = Place::new();
+        let server = Server::start(vec![Reply::Silence]);
+        let mut command = place.helve();
+        command.args(["agent", "--json", "--base-url", &server.url]).args(SERVED).arg("x");
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{output:?}");
+        assert!(String::from_utf8(output.stderr).unwrap().contains("nobody reads the output"));
     }
 
     #[test]

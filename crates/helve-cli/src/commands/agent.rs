@@ -53,7 +53,7 @@ Standard output carries what the model says: on a terminal all of it, else its l
 event of the run, one a line.
 
 Exit code: 0 the model answered; 1 it failed, made no progress, or reached a bound; 2 bad usage, or no model is configured; 124 \
-the time was up; 130 it was stopped.")]
+the time was up; 130 it was stopped, also because nobody reads its output any more.")]
 #[command(after_help = "\
 Examples:
   helve agent \"find the failing test and mend it\"
@@ -88,12 +88,16 @@ pub(crate) fn agent(global: &Global, options: &Options) -> Result<u8, Failure> {
     start::block_on(async {
         let mut talk = ready.talk().await?;
         let turn = turn::turn(&mut talk, task, reader).await;
+        let ended = talk.ended.clone();
         let closed = turn::close(&mut talk, reader).await;
         talk.stop();
         if reader != Reader::Program {
             ui::note(&format!("the session is {}; --resume goes on with it", talk.session()));
         }
-        let turn = turn?;
+        let turn = match turn {
+            Ok(turn) => turn,
+            Err(failure) => return turn::unread(Err(failure), ended.as_ref()),
+        };
         closed?;
         for text in &turn.unheard {
             ui::note(&format!("the model ended before it heard: {}", one_line(text, 200)));

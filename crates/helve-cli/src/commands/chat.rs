@@ -10,12 +10,14 @@
 mod input;
 mod slash;
 
+use std::io::IsTerminal as _;
+
 use clap::Args as ClapArgs;
 use helve_agent::talk::Message;
 
 use super::agent::show::{self, Reader};
 use super::agent::start::{self, Setup, Talk, Which};
-use super::agent::turn::{close, turn};
+use super::agent::turn::{self, close, turn};
 use crate::args::Global;
 use crate::failure::Failure;
 use crate::harmless::one_line;
@@ -38,7 +40,7 @@ the one that is named.
 A line that ends in \\ goes on in the next; a line of \"\"\" begins and ends a message of many lines. Lines that begin with / are \
 for Helve: /help lists them. A line that you type while the model works is told to it before it goes on. Ctrl-C once stops the running \
 calls, twice the run; Ctrl-D ends the talk. From a pipe every line \
-is a message, and standard output carries the answers alone; with --json it carries every event.
+is a message, also one that begins with /, and standard output carries the answers alone; with --json it carries every event.
 
 Exit code: 0 at the end of a talk on a terminal; from a pipe that of the last run (see `helve agent --help`).")]
 #[command(after_help = "\
@@ -80,6 +82,7 @@ pub(crate) fn chat(global: &Global, options: &Options) -> Result<u8, Failure> {
     start::block_on(async {
         let mut talk = ready.talk().await?;
         let ended = converse(&mut talk, global, reader).await;
+        let ended = turn::unread(ended, talk.ended.as_ref());
         let closed = close(&mut talk, reader).await;
         talk.stop();
         if reader != Reader::Program && !talk.agent.messages().is_empty() {
@@ -91,6 +94,7 @@ pub(crate) fn chat(global: &Global, options: &Options) -> Result<u8, Failure> {
 
 async fn converse(talk: &mut Talk, global: &Global, reader: Reader) -> Result<u8, Failure> {
     let at_terminal = approve::is_somebody_there() && reader != Reader::Program;
+    let at_keyboard = std::io::stdin().is_terminal();
     let before: Vec<String> = talk.agent.messages().iter().filter_map(said_by_owner).collect();
     if at_terminal {
         greet(talk, before.last());
@@ -113,7 +117,12 @@ async fn converse(talk: &mut Talk, global: &Global, reader: Reader) -> Result<u8
             }
             Said::End => return Ok(if at_terminal { 0 } else { code }),
         };
-        match slash::take(talk, global, &text).await {
+        // Whoever writes into a pipe says things to the model; only a person asks something of Helve.
+        let asked = match at_keyboard {
+            true => slash::take(talk, global, &text).await,
+            false => None,
+        };
+        match asked {
             None => {
                 let text = match tell.is_empty() {
                     true => text,
@@ -121,6 +130,9 @@ async fn converse(talk: &mut Talk, global: &Global, reader: Reader) -> Result<u8
                 };
                 let turn = turn(talk, text, reader).await?;
                 code = show::exit_code(&turn.ending);
+                if talk.hands.is_ending() {
+                    return Ok(code);
+                }
                 unheard = turn.unheard;
             }
             Some(Ok(Next::Go)) => {}

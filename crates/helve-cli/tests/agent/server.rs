@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) authorization: Option<String>,
+    /// What it was sent in any header in which a provider wants its key.
+    pub(crate) keys: String,
     pub(crate) body: Value,
 }
 
@@ -25,6 +27,8 @@ pub(crate) enum Reply {
     Call(&'static str, &'static str, Value),
     /// The beginning of an answer, and then nothing for a long time.
     Silence,
+    /// One event, as it stands.
+    Event(Value),
     /// A status and a message.
     Fails(u16, &'static str),
 }
@@ -59,7 +63,7 @@ impl Server {
 /// One request on one connection. Whoever hangs up is not answered.
 fn serve(stream: TcpStream, seen: &Mutex<Vec<Asked>>, replies: &[Reply]) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
-    let (mut authorization, mut length) = (None, 0);
+    let (mut authorization, mut keys, mut length) = (None, String::new(), 0);
     loop {
         let mut line = String::new();
         if reader.read_line(&mut line).unwrap_or(0) == 0 {
@@ -72,7 +76,11 @@ fn serve(stream: TcpStream, seen: &Mutex<Vec<Asked>>, replies: &[Reply]) {
             continue;
         };
         match name.to_ascii_lowercase().as_str() {
-            "authorization" => authorization = Some(value.to_owned()),
+            "authorization" => {
+                authorization = Some(value.to_owned());
+                keys.push_str(value);
+            }
+            "x-api-key" | "x-goog-api-key" => keys.push_str(value),
             "content-length" => length = value.parse().unwrap(),
             _ => {}
         }
@@ -84,7 +92,7 @@ fn serve(stream: TcpStream, seen: &Mutex<Vec<Asked>>, replies: &[Reply]) {
     let body: Value = serde_json::from_slice(&body).unwrap();
     let count = {
         let mut seen = seen.lock().unwrap();
-        seen.push(Asked { authorization, body });
+        seen.push(Asked { authorization, keys, body });
         seen.len()
     };
     let reply = replies.get(count - 1).or(replies.last()).unwrap();
@@ -123,6 +131,7 @@ fn answer(mut stream: TcpStream, reply: &Reply) -> std::io::Result<()> {
             event(json!({"role": "assistant", "content": "Wait"}), None)?;
             std::thread::sleep(Duration::from_secs(60));
         }
+        Reply::Event(told) => write!(stream, "data: {told}\n\n")?,
         Reply::Fails(..) => {}
     }
     let usage = json!({"id": "x", "object": "chat.completion.chunk", "model": "served", "choices": [],

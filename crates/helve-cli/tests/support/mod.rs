@@ -134,6 +134,21 @@ impl Place {
         ran(&self.helve().args(args).output().unwrap())
     }
 
+    /// Runs a command of `helve` with these lines typed on a terminal, which ends when it has heard enough.
+    pub(crate) fn run_at_keyboard(command: &mut Command, typed: &str) -> Ran {
+        use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let keyboard = openpt(flags).unwrap();
+        grantpt(&keyboard).unwrap();
+        unlockpt(&keyboard).unwrap();
+        let terminal = ioctl_tiocgptpeer(&keyboard, flags).unwrap();
+        command.stdin(terminal).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        rustix::io::write(&keyboard, typed.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        ran(&output)
+    }
+
     /// Runs `helve` with these arguments and this standard input.
     pub(crate) fn run_with_input(&self, args: &[&str], input: &[u8]) -> Ran {
         let mut command = self.helve();

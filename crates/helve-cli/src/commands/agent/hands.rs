@@ -26,6 +26,8 @@ struct Now {
     pressed: Option<Instant>,
     /// Whether the run was told to stop.
     stopping: bool,
+    /// When it was told so by a request to end.
+    ending: Option<Instant>,
     /// How the terminal was at the beginning.
     terminal: Option<Termios>,
 }
@@ -60,6 +62,11 @@ impl Hands {
         Holding(self)
     }
 
+    /// Whether Helve was told to end.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.now().ending.is_some()
+    }
+
     /// Ctrl-C.
     pub(crate) fn press(&self) {
         let mut now = self.now();
@@ -83,9 +90,13 @@ impl Hands {
     /// A request to end.
     fn end(&self) {
         let mut now = self.now();
+        // `timeout` and others send one request to the process and one to its group: these are one.
+        if now.ending.is_some_and(|at| at.elapsed() < AGAIN) {
+            return;
+        }
         match now.control.clone().filter(|_| !now.stopping) {
             Some(control) => {
-                now.stopping = true;
+                (now.stopping, now.ending) = (true, Some(Instant::now()));
                 drop(now);
                 control.stop_run();
             }

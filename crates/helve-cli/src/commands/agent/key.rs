@@ -6,6 +6,7 @@ use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use helve::ModelSettings;
@@ -22,6 +23,8 @@ const KEY_BYTES: u64 = 16 << 10;
 const FILE_BYTES: u64 = 256 << 10;
 /// A program that asks a person has so long.
 const PROGRAM_TIME: Duration = Duration::from_secs(120);
+/// What it has put out is read so long after its end.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(10);
 
 /// A key, and what it is called where it is left out.
@@ -42,11 +45,13 @@ pub(super) fn find(
     workspace: &Path,
     home: &Path,
 ) -> Result<Option<Key>, Failure> {
-    if !settings.key_command.is_empty() {
+    // Who wants none at its own address is sent none that was not written for it.
+    let usable = settings.key_is_its_own || settings.base_url.is_some() || models::wants_key(provider);
+    if usable && !settings.key_command.is_empty() {
         let value = from_program(&settings.key_command, workspace)?;
         return Ok(Some(Key { name: "model.key_command".to_owned(), value }));
     }
-    let written = settings.key_env.as_deref();
+    let written = settings.key_env.as_deref().filter(|_| usable);
     let usual = models::key_variables(provider).iter().copied().filter(|_| written.is_none());
     for name in written.into_iter().chain(usual) {
         if let Some(value) = std::env::var(name).ok().filter(|value| !value.trim().is_empty()) {
@@ -85,17 +90,31 @@ fn from_program(words: &[String], workspace: &Path) -> Result<String, Failure> {
     let child = command.args(args).current_dir("/").stdin(Stdio::inherit()).stdout(Stdio::piped()).spawn();
     let mut child = child.map_err(|error| wrong(format!("{error}")))?;
     let Some(out) = child.stdout.take() else { return Err(wrong("it has no output".to_owned())) };
+    let read = Arc::new(Mutex::new(Vec::new()));
+    let so_far = Arc::clone(&read);
     let reader = std::thread::spawn(move || {
-        let mut text = Vec::new();
-        out.take(KEY_BYTES).read_to_end(&mut text).map(|_| text)
+        let (mut out, mut piece) = (out.take(KEY_BYTES), [0; 1024]);
+        while let Ok(count @ 1..) = out.read(&mut piece) {
+            locked(&so_far).extend_from_slice(&piece[..count]);
+        }
     });
     wait(&mut child).map_err(&wrong)?;
-    let text = reader.join().ok().and_then(Result::ok).unwrap_or_default();
-    let text = String::from_utf8(text).map_err(|_| wrong("its output is not text".to_owned()))?;
+    // What it started may keep its output open for as long as it likes: a whole line is enough.
+    let ended = Instant::now();
+    while !reader.is_finished() && !locked(&read).contains(&b'\n') && ended.elapsed() < LAST_WORDS {
+        std::thread::sleep(TICK);
+    }
+    let text = std::mem::take(&mut *locked(&read));
+    let first = text.split(|byte| *byte == b'\n').next().unwrap_or_default().to_vec();
+    let text = String::from_utf8(first).map_err(|_| wrong("its output is not text".to_owned()))?;
     match text.lines().next().map(str::trim).filter(|line| !line.is_empty()) {
         Some(line) => Ok(line.to_owned()),
         None => Err(wrong("the first line of its output is empty".to_owned())),
     }
+}
+
+fn locked(text: &Mutex<Vec<u8>>) -> MutexGuard<'_, Vec<u8>> {
+    text.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits for the program's good end, no longer than it may take.
@@ -125,6 +144,10 @@ fn from_file(path: &Path, provider: &str) -> Result<Option<String>, Failure> {
 /// The lines `provider key` of a file; none if there is no file.
 fn read(path: &Path) -> Result<Vec<(String, String)>, Failure> {
     let wrong = |why: String| Failure::usage(format!("the keys in {} cannot be used: {why}", path.display()));
+    // A pipe is not even opened: that would wait for whoever writes into it.
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(wrong("it is not a regular file".to_owned()));
+    }
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -170,6 +193,11 @@ mod tests {
             from_program(&words, Path::new("/nowhere")).map_err(Failure::message)
         };
         assert_eq!(run("echo ' key-1 '; echo more"), Ok("key-1".to_owned()));
+        // What it leaves running may keep its output open.
+        let began = Instant::now();
+        assert_eq!(run("echo key-2; sleep 20 & exit 0"), Ok("key-2".to_owned()));
+        assert_eq!(run("printf key-3; sleep 20 & exit 0"), Ok("key-3".to_owned()));
+        assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
         assert!(run("exit 3").is_err_and(|error| error.contains("exit status: 3")));
         assert!(run("echo").is_err_and(|error| error.contains("empty")));
         assert!(run("printf '\\377'").is_err_and(|error| error.contains("not text")));

@@ -8,7 +8,7 @@ use clap::Args as ClapArgs;
 use clap::builder::PossibleValuesParser;
 use helve::mcp::client::Shelf;
 use helve::mcp::{Fleet, Gateway};
-use helve::store::{Home, Journal, JournalOptions};
+use helve::store::{Held, Home, Journal, JournalOptions};
 use helve::{Approver, Caller, Policy, Runtime, Servers, ToolSpec};
 use helve_agent::events::{Bounds, Ending};
 use helve_agent::model::{Card, Model};
@@ -22,14 +22,13 @@ use super::hands::Hands;
 use super::rules;
 use crate::args::Global;
 use crate::failure::Failure;
+use crate::harmless::one_line;
 use crate::{approve, moment, setup, ui};
 
 /// How long servers that were never seen before are waited for.
 const SETTLE: Duration = Duration::from_secs(5);
 /// Tasks that were given up have so long to end.
 const SHUTDOWN: Duration = Duration::from_secs(3);
-/// A shorter key is none that anybody could find in a text.
-const KEY_CHARS: usize = 8;
 
 /// What `helve agent` and `helve chat` take alike.
 #[derive(ClapArgs)]
@@ -100,6 +99,7 @@ pub(crate) struct Ready {
     fleet: Option<Arc<Fleet>>,
     home: PathBuf,
     resumed: bool,
+    settings: Vec<String>,
 }
 
 /// Reads the configuration and chooses the model; says what is missing.
@@ -118,6 +118,14 @@ pub(crate) fn ready(global: &Global, setup: &Setup, policy: Policy, which: Which
         }
         Which::Resumed(session) => (session, true),
     };
+    let card = model.card();
+    if policy.agent().cost.is_some() && card.price.is_none() && card.provider != "replay" {
+        ui::note(&format!(
+            "what {} costs is not known, so that --max-cost and agent.cost do not hold; model.price_input and \
+             model.price_output say it",
+            one_line(&format!("{}:{}", card.provider, card.name), 120)
+        ));
+    }
     let hands = Hands::listen()?;
     let pressed = hands.clone();
     let person = approve::person_who(Arc::new(move || pressed.press()));
@@ -127,7 +135,7 @@ pub(crate) fn ready(global: &Global, setup: &Setup, policy: Policy, which: Which
     if let Some(approver) = rules::approver(&setup.approve, person)? {
         builder = builder.approver(approver);
     }
-    for (name, value) in secrets.into_iter().filter(|(_, value)| value.chars().count() >= KEY_CHARS) {
+    for (name, value) in secrets {
         builder = builder.secret(name, value);
     }
     let fleet = setup::fleet(global, &policy)?;
@@ -135,7 +143,8 @@ pub(crate) fn ready(global: &Global, setup: &Setup, policy: Policy, which: Which
         builder = builder.servers(Arc::clone(fleet) as Arc<dyn Servers>);
     }
     let runtime = setup::build(builder)?;
-    Ok(Ready { policy, session, hands, workspace, runtime, model, fleet, home, resumed })
+    let settings = setup.settings();
+    Ok(Ready { policy, session, hands, workspace, runtime, model, fleet, home, resumed, settings })
 }
 
 /// A talk that can be gone on with.
@@ -147,6 +156,8 @@ pub(crate) struct Talk {
     /// How its last run ended; none before the first.
     pub(crate) ended: Option<Ending>,
     place: Place,
+    /// Nobody else goes on with its session.
+    _held: Held,
     /// Keeps the tools of servers in step.
     _gateway: Option<Gateway>,
     fleet: Option<Arc<Fleet>>,
@@ -156,6 +167,8 @@ pub(crate) struct Talk {
 struct Place {
     runtime: Runtime,
     policy: Policy,
+    /// What its command line said.
+    settings: Vec<String>,
     workspace: PathBuf,
     home: PathBuf,
     session: String,
@@ -166,7 +179,8 @@ struct Place {
 impl Ready {
     /// Learns the tools of the servers and opens the session.
     pub(crate) async fn talk(self) -> Result<Talk, Failure> {
-        let Ready { policy, session, hands, workspace, runtime, model, fleet, home, resumed } = self;
+        let Ready { policy, session, hands, workspace, runtime, model, fleet, home, resumed, settings } =
+            self;
         let gateway = match &fleet {
             None => None,
             Some(fleet) => {
@@ -180,9 +194,12 @@ impl Ready {
         };
         let card = model.card().clone();
         let shelf = gateway.as_ref().map(|gateway| Arc::clone(gateway.shelf()));
-        let place = Place { runtime: runtime.clone(), policy, workspace, home, session, shelf };
+        let place = Place { runtime: runtime.clone(), policy, settings, workspace, home, session, shelf };
+        // Nobody else goes on with a talk after it was read. A new session is there only once it is opened.
+        let held = if resumed { Some(place.hold()?) } else { None };
         let agent = place.open(model, resumed)?;
-        Ok(Talk { agent, runtime, hands, card, ended: None, place, _gateway: gateway, fleet })
+        let _held = held.map_or_else(|| place.hold(), Ok)?;
+        Ok(Talk { agent, runtime, hands, card, ended: None, place, _held, _gateway: gateway, fleet })
     }
 }
 
@@ -194,9 +211,19 @@ impl Talk {
 
     /// Goes on with another model.
     pub(crate) fn ask_another(&mut self, name: &str, global: &Global) -> Result<(), Failure> {
-        let policy = setup::policy_with(global, vec![format!("model.use={name}")])?;
-        // Its key is among those that the runtime leaves out already: all that are kept are.
-        let Chosen { model, secrets: _ } = choose::choose(&policy, &self.place.workspace, &self.place.home)?;
+        // It is named after what the talk began with: what was written for another provider is not for this one.
+        let mut settings = self.place.settings.clone();
+        settings.push(format!("model.use={name}"));
+        let policy = setup::policy_with(global, settings)?;
+        let Chosen { model, secrets } = choose::choose(&policy, &self.place.workspace, &self.place.home)?;
+        // The runtime leaves out the keys that there were at the start. One that is new would be recorded where it shows.
+        if secrets.iter().any(|(_, value)| self.runtime.without_secrets(value).contains(value)) {
+            return Err(Failure::usage(format!(
+                "the key of {name} was not known when the talk began, so that nothing would hide it. End the talk and go on \
+                 with `helve chat --resume {} --model {name}`",
+                self.session()
+            )));
+        }
         self.card = model.card().clone();
         let resumed = !self.agent.messages().is_empty();
         self.agent = self.place.open(model, resumed)?;
@@ -212,9 +239,20 @@ impl Talk {
 }
 
 impl Place {
+    /// Keeps others from going on with the same talk.
+    fn hold(&self) -> Result<Held, Failure> {
+        let home = Home::open(&self.home)?;
+        helve::store::hold(&home, &self.session)?.ok_or_else(|| {
+            Failure::usage(format!(
+                "another `helve agent` or `helve chat` goes on with the session {} now. Wait for its end, or begin a new talk",
+                self.session
+            ))
+        })
+    }
+
     /// The talk of the session with a model: a new one, or the one that is in it.
     fn open(&self, model: Arc<dyn Model>, resumed: bool) -> Result<Agent, Failure> {
-        let Place { runtime, policy, workspace, home, session, shelf } = self;
+        let Place { runtime, policy, settings: _, workspace, home, session, shelf } = self;
         let bounds = policy.agent();
         let settings = policy.model();
         let toolset: Toolset = bounds.toolset.parse().map_err(Failure::usage)?;

@@ -7,10 +7,11 @@ use helve_agent::control::Control;
 use helve_agent::events::{Ending, Event};
 use helve_agent::talk::UserMessage;
 
-use super::show::{Reader, Show};
+use super::show::{self, Reader, Show};
 use super::start::Talk;
 use crate::approve::aside::{self, Typed};
 use crate::failure::Failure;
+use crate::ui;
 
 /// How often what moves on the screen moves.
 const TICK: Duration = Duration::from_millis(120);
@@ -72,6 +73,18 @@ pub(crate) async fn turn(talk: &mut Talk, text: String, reader: Reader) -> Resul
     let show = lock(&show).take();
     show.map_or(Ok(()), Show::finish)?;
     Ok(Turn { ending, unheard: control.unheard() })
+}
+
+/// The exit code of a talk whose output nobody reads any more: that of its last run, which was stopped for that if it had not
+/// ended by then. Anything else stays as it is.
+pub(crate) fn unread(ended: Result<u8, Failure>, last: Option<&Ending>) -> Result<u8, Failure> {
+    match (ended, last) {
+        (Err(Failure::ReaderGone), Some(last)) => {
+            ui::note("nobody reads the output any more");
+            Ok(show::exit_code(last))
+        }
+        (ended, _) => ended,
+    }
 }
 
 /// The talk is over: the owner's hooks hear of it, and what they say is shown.

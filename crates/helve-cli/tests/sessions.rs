@@ -175,9 +175,7 @@ fn a_result_that_was_changed_by_hand_is_named_by_verify_and_replay() {
         assert!(verified.stdout.contains(&format!("it is of call {call}")), "{verified:?}");
         let replayed = run(&place, &["replay", DEMO]);
         assert_eq!(replayed.code, 1, "{replayed:?}");
-        let named = replayed.stdout.lines().find(|line| line.contains("differs")).unwrap();
-        assert!(named.contains(&call), "{replayed:?}");
-        assert!(replayed.stderr.contains(&call), "{replayed:?}");
+        assert!(replayed.stdout.is_empty() && replayed.stderr.contains(&call), "{replayed:?}");
         let frozen = run(&place, &["replay", DEMO, "--frozen"]);
         assert!(frozen.code == 1 && frozen.stderr.contains(&call), "{frozen:?}");
     }

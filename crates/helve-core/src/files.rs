@@ -35,7 +35,7 @@ use crate::error::{ErrorKind, ToolError};
 use crate::lane::BoxFuture;
 
 pub use attributes::{ACCESS_LIST, Attributes, DEFAULT_LIST, OF_USERS};
-pub use page::{Encoding, Page, PageEnd, PageRequest, PageStart, Shape};
+pub use page::{Encoding, Endings, Page, PageEnd, PageRequest, PageStart, Shape};
 pub use seek::{
     CaseMode, FileHits, HitLine, Kinds, ListRequest, SearchMode, SearchRequest, Searched, WalkRequest, Walked,
 };

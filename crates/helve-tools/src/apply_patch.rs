@@ -18,7 +18,7 @@ use helve_core::files::{FileKind, Files, Seen};
 use helve_core::limits::fixed::DIFF_TEXT;
 use helve_core::typed::schema_of;
 use helve_core::{
-    Access, Context, ErrorKind, Lane, Limits, Output, Resource, ToolError, ToolSpec, TypedTool,
+    Access, Cancel, Context, ErrorKind, Lane, Output, Resource, ToolError, ToolSpec, TypedTool,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -150,7 +150,7 @@ impl TypedTool for ApplyPatch {
         let seen: Vec<Option<Seen>> = wanted.iter().map(|wanted| files.last_seen(&wanted.path)).collect();
         let mut tries = Tries::default();
         loop {
-            let outcome = attempt(files, &wanted, &seen, &input, args.dry_run, ctx.limits()).await;
+            let outcome = attempt(files, &wanted, &seen, &input, args.dry_run, ctx).await;
             // Somebody else was faster: once more with what is there now.
             if !tries.again(&outcome).await {
                 return outcome;
@@ -173,15 +173,15 @@ async fn attempt(
     seen: &[Option<Seen>],
     input: &Input,
     dry_run: bool,
-    limits: &Limits,
+    ctx: &Context,
 ) -> Result<Output, ToolError> {
-    let read = read(files, wanted, seen, limits.file_bytes).await;
+    let read = read(files, wanted, seen, ctx.limits().file_bytes).await;
     let stale: Vec<(&Wanted, &Seen)> = (wanted.iter().zip(seen))
         .filter_map(|(wanted, seen)| Some((wanted, seen.as_ref()?)))
         .filter(|(wanted, seen)| files.last_seen(&wanted.path).is_some_and(|now| now.id != seen.id))
         .collect();
     let outcome = match read {
-        Ok(known) => planned(files, known, input.clone(), dry_run).await,
+        Ok(known) => planned(files, known, input.clone(), dry_run, ctx.cancelled().clone()).await,
         Err(error) => Err(error),
     };
     // The caller knows its patch and what it saw before, not what somebody else did to a file since.
@@ -196,8 +196,9 @@ async fn planned(
     known: HashMap<String, Known>,
     input: Input,
     dry_run: bool,
+    cancel: Cancel,
 ) -> Result<Output, ToolError> {
-    let (mut plan, notes) = off_async(move || made(&input, &known)).await??;
+    let (mut plan, notes) = off_async(move || made(&input, &known, &cancel)).await??;
     let changes = std::mem::take(&mut plan.changes);
     if !changes.is_empty() {
         files.commit(changes, dry_run).await?;
@@ -309,13 +310,17 @@ async fn as_text(
 }
 
 /// The plan and what of the patch is left undone, or every reason why there is none.
-fn made(input: &Input, known: &HashMap<String, Known>) -> Result<(Plan, Vec<String>), ToolError> {
+fn made(
+    input: &Input,
+    known: &HashMap<String, Known>,
+    cancel: &Cancel,
+) -> Result<(Plan, Vec<String>), ToolError> {
     let text = match input {
         Input::Patch(text) => text,
-        Input::Edits(edits) => return Ok((edits::plan(edits, known)?, Vec::new())),
+        Input::Edits(edits) => return Ok((edits::plan(edits, known, cancel)?, Vec::new())),
     };
     let patch = patch::parse(text).map_err(words::bad_patch)?;
-    match patch::plan(&patch, known) {
+    match patch::plan(&patch, known, cancel) {
         Ok(plan) => {
             let notes = plan.replaced.iter().map(|path| words::replaced(path));
             let notes = notes.chain(patch.notes).collect();

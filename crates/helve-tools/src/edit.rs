@@ -8,7 +8,7 @@
 //! | exact | nothing |
 //! | line endings | `\r\n`, `\n` and a lone `\r` are the same; a byte order mark is no text |
 //! | trailing space | white space at the ends of lines |
-//! | Unicode | typographic quotes, dashes and spaces, and compatible forms (NFKC) |
+//! | Unicode | typographic quotes, dashes and spaces, composed characters (NFC), and wide, narrow and joined forms |
 //! | indentation | the depth of whole lines, if all are shifted alike; new lines are shifted back |
 //!
 //! A text that no level finds is tried again without line numbers in front of its lines, without a layer of escapes, and
@@ -37,6 +37,8 @@ pub(crate) mod near;
 mod splice;
 
 use std::ops::Range;
+
+use helve_core::Cancel;
 
 pub use clean::Cleaning;
 pub use near::{Near, Region};
@@ -163,6 +165,8 @@ pub enum Reason {
         /// Its line.
         line: usize,
     },
+    /// The call was taken back while it was looked for.
+    GivenUp,
     /// Its place overlaps with another edit's.
     Overlap {
         /// The other edit.
@@ -184,11 +188,22 @@ struct Located {
 
 /// Applies all edits to `file`, or says for each one that cannot be applied why. The result is at most `most` bytes long.
 pub fn apply(file: &[u8], edits: &[Edit], most: usize) -> Result<Edited, Vec<Miss>> {
+    apply_until(file, edits, most, &Cancel::never())
+}
+
+/// [`apply`] that ends early where the call is taken back: nobody waits for it then.
+pub(crate) fn apply_until(
+    file: &[u8],
+    edits: &[Edit],
+    most: usize,
+    cancel: &Cancel,
+) -> Result<Edited, Vec<Miss>> {
     let mut located = Vec::with_capacity(edits.len());
     let (mut misses, mut looks) = (Vec::new(), Looks::default());
     for (edit, wanted) in edits.iter().enumerate() {
-        match locate(file, wanted, &mut looks) {
+        match locate(file, wanted, &mut looks, cancel) {
             Ok(found) => located.push(found),
+            Err(Reason::GivenUp) => return Err(vec![Miss { edit, reason: Reason::GivenUp }]),
             Err(reason) => misses.push(Miss { edit, reason }),
         }
     }
@@ -246,13 +261,13 @@ fn overlaps(file: &[u8], places: &[(usize, &Hit)]) -> Vec<Miss> {
     misses
 }
 
-fn locate(file: &[u8], edit: &Edit, looks: &mut Looks) -> Result<Located, Reason> {
+fn locate(file: &[u8], edit: &Edit, looks: &mut Looks, cancel: &Cancel) -> Result<Located, Reason> {
     let old = edit.old.strip_prefix(BOM).unwrap_or(&edit.old);
     let new = edit.new.strip_prefix(BOM).unwrap_or(&edit.new);
     if old.is_empty() {
         return Err(Reason::Empty);
     }
-    let (found, torn) = climb(file, old, edit.all)?;
+    let (found, torn) = climb(file, old, edit.all, cancel)?;
     if let Some((level, hits)) = found {
         let (old, new) = (old.to_owned(), new.to_owned());
         return Ok(Located { hits, level, cleaned: None, renewed: false, old, new });
@@ -261,7 +276,7 @@ fn locate(file: &[u8], edit: &Edit, looks: &mut Looks) -> Result<Located, Reason
         if cleaned.old.is_empty() {
             continue;
         }
-        if let (Some((level, hits)), _) = climb(file, &cleaned.old, edit.all)? {
+        if let (Some((level, hits)), _) = climb(file, &cleaned.old, edit.all, cancel)? {
             return Ok(located(hits, level, cleaned, new));
         }
     }
@@ -299,9 +314,12 @@ fn at_open_end(file: &[u8], old: &str, new: &str) -> Option<(Level, Hit, clean::
 type Climbed = (Option<(Level, Vec<Hit>)>, Option<usize>);
 
 /// The first level that finds the text decides; also the line of a place that no level could take.
-fn climb(file: &[u8], old: &str, all: bool) -> Result<Climbed, Reason> {
+fn climb(file: &[u8], old: &str, all: bool, cancel: &Cancel) -> Result<Climbed, Reason> {
     let mut torn = None;
     for level in Level::LADDER {
+        if cancel.is_cancelled() {
+            return Err(Reason::GivenUp);
+        }
         let Some(found) = at_level(file, old, level) else { continue };
         torn = torn.or(found.torn);
         match found.count {

@@ -20,7 +20,8 @@ use helve_core::files::{Act, Change, ContentId, Expect, FileContent, Files};
 use helve_core::limits::fixed::EDITS;
 use helve_core::typed::schema_of;
 use helve_core::{
-    Access, Context, ErrorKind, FilesPlace, Lane, Output, Problem, Resource, ToolError, ToolSpec, TypedTool,
+    Access, Cancel, Context, ErrorKind, FilesPlace, Lane, Output, Problem, Resource, ToolError, ToolSpec,
+    TypedTool,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -133,11 +134,12 @@ impl TypedTool for EditFile {
         let (path, edits) = edits_of(args)?;
         let seen = files.last_seen(&path);
         let max = ctx.limits().file_bytes;
+        let bounds = (max, ctx.cancelled());
         // Where a look at the file is a journey, the edit is made to what is remembered of it, and the commit finds out
         // whether that still holds. Whatever else comes of it, the file itself decides.
         if let Some(known) =
             files.recall(&path).filter(|known| Some(&known.id) == seen.as_ref().map(|seen| &seen.id))
-            && let Ok((output, Status::Changed)) = self.attempt(files, &path, known, &edits, max).await
+            && let Ok((output, Status::Changed)) = self.attempt(files, &path, known, &edits, bounds).await
         {
             return Ok(output);
         }
@@ -145,7 +147,7 @@ impl TypedTool for EditFile {
         loop {
             let content = files.read(&path, max).await.map_err(words::unreadable)?;
             let known = seen.as_ref().is_none_or(|seen| seen.id == content.id);
-            let outcome = self.attempt(files, &path, content, &edits, max).await;
+            let outcome = self.attempt(files, &path, content, &edits, bounds).await;
             if !known && let Some(seen) = &seen {
                 // The model knows the old file and its own edit, not what somebody else did to it.
                 files.saw_last(&path, seen);
@@ -195,17 +197,18 @@ impl EditFile {
         path: &str,
         content: FileContent,
         edits: &[Edit],
-        max: u64,
+        bounds: (u64, &Cancel),
     ) -> Result<(Output, Status), ToolError> {
         let FileContent { bytes: before, id, path: name, stat } = content;
         let shown = shown(files, &name);
-        let Attempt { before, outcome, changes } = encoded::apply(files, &name, before, edits, max).await?;
+        let Attempt { before, outcome, changes } =
+            encoded::apply(files, &name, before, edits, bounds).await?;
         let edited = match outcome {
             Ok(edited) => edited,
             Err(misses)
                 if words::all_absent(&misses)
                     && (self.recent.made(&name, &id, edits)
-                        || has_made(files, path, (&before, &id), edits, max).await) =>
+                        || has_made(files, path, (&before, &id), edits, bounds).await) =>
             {
                 let facts = facts(files, name, Status::AlreadyApplied, &[]);
                 let text =
@@ -261,10 +264,10 @@ async fn has_made(
     path: &str,
     (now, id): (&[u8], &ContentId),
     edits: &[Edit],
-    max: u64,
+    bounds: (u64, &Cancel),
 ) -> bool {
-    let Some(former) = files.former(path, id, max).await else { return false };
-    match encoded::apply(files, path, former, edits, max).await {
+    let Some(former) = files.former(path, id, bounds.0).await else { return false };
+    match encoded::apply(files, path, former, edits, bounds).await {
         Ok(Attempt { outcome: Ok(edited), .. }) => edited.bytes == now,
         _ => false,
     }

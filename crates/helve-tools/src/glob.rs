@@ -125,7 +125,8 @@ impl TypedTool for Glob {
             after: args.after,
             stat: args.long,
         };
-        let found = ctx.files()?.walk(&request).await?;
+        let files = ctx.files()?;
+        let found = files.walk(&request).await?;
         let bytes = usize::try_from(ctx.limits().search_bytes).unwrap_or(usize::MAX);
         let mut lines: Vec<String> = found.entries.iter().map(|entry| entry_line(entry, args.long)).collect();
         let count = fitting(&lines, bytes);
@@ -137,6 +138,14 @@ impl TypedTool for Glob {
             let none =
                 if request.after.is_some() { "No more files." } else { "No files found matching pattern" };
             lines.push(none.to_owned());
+            if request.obey_ignore && request.after.is_none() {
+                let all = WalkRequest { obey_ignore: false, limit: 1, stat: false, ..request.clone() };
+                if files.walk(&all).await.is_ok_and(|all| !all.entries.is_empty()) {
+                    lines.push(
+                        "\n[Something that ignore files name matches; ignored=true finds it]".to_owned(),
+                    );
+                }
+            }
         }
         if let Some(after) = &next_after {
             lines.push(format!(

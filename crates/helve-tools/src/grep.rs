@@ -171,7 +171,27 @@ impl TypedTool for Grep {
             line_chars: bound(ctx.limits().search_line_chars).max(20),
             max_bytes: bound(ctx.limits().search_bytes),
         };
-        let found = ctx.files()?.search(&request).await?;
-        Ok(report::output(&found, &request, args.line_numbers))
+        let files = ctx.files()?;
+        let found = files.search(&request).await?;
+        let ignored = found.files.is_empty()
+            && request.skip == 0
+            && request.obey_ignore
+            && paths::left_out(files, &request.path, request.hidden, None).await > 0;
+        Ok(report::output(&found, &request, args.line_numbers, ignored))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_argument_is_described_by_what_it_is_for() {
+        let schema = schema_of::<Args>();
+        for (name, starts) in [("glob", "Only files with these names"), ("type", "Only files of these types")]
+        {
+            let told = schema["properties"][name]["description"].as_str().unwrap_or_default();
+            assert!(told.starts_with(starts), "{name}: {told}");
+        }
     }
 }

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::paths::{self, entry_line, fitting, quoted, unread_note};
+use crate::paths::{self, entry_line, fitting, ignored_note, left_out, quoted, unread_note};
 
 pub(crate) struct ListDir;
 
@@ -117,6 +117,12 @@ impl TypedTool for ListDir {
         }
         if let Some(after) = &next_after {
             lines.push(format!("\n[More entries. Continue with the same path and after={}.]", quoted(after)));
+        }
+        // Of one whole directory: how many there are below is not worth another walk.
+        let is_whole = args.depth == 1 && args.after.is_none() && !args.ignored && !more && count > 0;
+        if is_whole {
+            let ignored = left_out(files, &args.path, args.hidden, Some(count)).await;
+            lines.extend(ignored_note(ignored).map(|note| format!("\n{note}")));
         }
         lines.extend(unread_note(&found.unread, found.unread_count).map(|note| format!("\n{note}")));
         let facts = Facts { entries: count, more, next_after, unread: found.unread_count };

@@ -36,6 +36,7 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use helve_core::Cancel;
 use helve_core::files::ContentId;
 
 pub(crate) use locate::{Level, Remark, Trouble};
@@ -199,7 +200,8 @@ pub fn try_patch(text: &str, file: &[u8]) -> Option<Vec<Vec<u8>>> {
     let patch = parse(text).ok()?;
     let id = ContentId(String::new());
     let known = Known::File { bytes: Arc::new(file.to_vec()), id, stale: false, encoding: None };
-    let plan = plan(&patch, &HashMap::from([("f".to_owned(), known)])).ok()?;
+    let known = HashMap::from([("f".to_owned(), known)]);
+    let plan = plan(&patch, &known, &Cancel::never()).ok()?;
     Some(plan.files.into_iter().filter_map(|file| file.after).map(|bytes| bytes.to_vec()).collect())
 }
 

@@ -1,14 +1,15 @@
 //! What `list_dir`, `glob` and `grep` share: paths as text, globs as arguments, and the notes below an answer.
 
-use helve_core::files::{FileEntry, FileKind};
+use helve_core::files::{FileEntry, FileKind, Files, ListRequest};
 use helve_core::harmless::{escaped, is_harmless};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// One text or several.
+// One text or several. No documentation: a field that has this type has its own, which models read.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(inline)]
 pub(crate) enum OneOrMore {
     One(String),
     More(Vec<String>),
@@ -116,6 +117,40 @@ pub(crate) fn unread_note(unread: &[String], count: u64) -> Option<String> {
     let rest = count.saturating_sub(told.len() as u64);
     let more = if rest > 0 { format!("; and {rest} more") } else { String::new() };
     (count > 0).then(|| format!("[{count} could not be read: {}{more}]", told.join("; ")))
+}
+
+/// So many entries that ignore files name are counted.
+const IGNORED: usize = 99;
+
+/// How many entries of a directory ignore files name, but a few more than are counted at the most. `shown` are those that they do not name, if that
+/// is known.
+pub(crate) async fn left_out(files: &dyn Files, path: &str, hidden: bool, shown: Option<usize>) -> usize {
+    let all = |obey_ignore, limit| ListRequest { hidden, obey_ignore, ..ListRequest::all(path, limit) };
+    let shown = match shown {
+        Some(shown) => shown,
+        None => match files.list(&all(true, 10_000)).await {
+            Ok((entries, false)) => entries.len(),
+            _ => return 0,
+        },
+    };
+    match files.list(&all(false, shown + IGNORED + 1)).await {
+        Ok((entries, _)) => entries.len().saturating_sub(shown),
+        Err(_) => 0,
+    }
+}
+
+/// A note that some entries are left out because ignore files name them; nothing if none is.
+pub(crate) fn ignored_note(count: usize) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some("[1 entry that ignore files name is not shown; ignored=true shows it]".to_owned()),
+        count if count > IGNORED => Some(format!(
+            "[More than {IGNORED} entries that ignore files name are not shown; ignored=true shows them]"
+        )),
+        count => {
+            Some(format!("[{count} entries that ignore files name are not shown; ignored=true shows them]"))
+        }
+    }
 }
 
 /// A value as an argument is written.

@@ -52,7 +52,7 @@ use crate::page::Index;
 use crate::refuse;
 use crate::rules::Rules;
 use crate::source::Watched;
-pub(crate) use janitor::is_temporary;
+pub(crate) use janitor::{Hidden, is_temporary};
 
 use janitor::Janitor;
 use recall::Recall;

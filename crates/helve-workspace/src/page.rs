@@ -25,7 +25,7 @@ mod window;
 
 use std::io;
 
-use helve_core::files::{ContentId, FileStat, Page, PageEnd, PageRequest, PageStart, Shape};
+use helve_core::files::{ContentId, Endings, FileStat, Page, PageEnd, PageRequest, PageStart, Shape};
 use helve_core::{Cancel, ErrorKind, ToolError, harmless};
 
 use crate::source::Source;
@@ -115,6 +115,7 @@ fn read(
                 stat,
                 shape,
                 text: String::new(),
+                endings: Endings::default(),
                 first_line: None,
                 lines: 0,
                 end: PageEnd::End,
@@ -130,6 +131,7 @@ fn read(
         path,
         stat,
         shape: text.shape(),
+        endings: view.window.endings,
         text: view.window.text,
         first_line: view.first_line,
         lines: view.window.lines,

@@ -7,7 +7,13 @@ use crate::names::show;
 
 /// Nothing is at a path.
 pub(crate) fn missing(path: &str) -> ToolError {
-    ToolError::not_found(format!("'{}' does not exist.", show(path)))
+    let error = ToolError::not_found(format!("'{}' does not exist.", show(path)));
+    match path.contains("\\x") {
+        // So names are told that are not UTF-8.
+        true => error
+            .hint("A name that is not UTF-8, and is shown with \\x…, cannot be opened here: use a command."),
+        false => error,
+    }
 }
 
 /// A path leads outside the workspace.
@@ -99,6 +105,23 @@ pub(crate) fn too_large(path: &str, len: u64, max: u64) -> ToolError {
         format!("'{}' has {len} bytes; at most {max} can be held at once.", show(path)),
     )
     .hint("Read it page by page with read_file, or look for what you need with grep.")
+}
+
+/// A file is so long that reading and keeping it would not end in time.
+pub(crate) fn too_long(path: &str, len: u64, max: u64) -> ToolError {
+    let message = format!(
+        "'{}' has {len} bytes; file tools change files of at most {max}. Nothing was changed.",
+        show(path)
+    );
+    ToolError::new(ErrorKind::TooLarge, message)
+        .hint("Use another path, or change, truncate or remove it with a command.")
+}
+
+/// A name that Helve's own files have for a moment.
+pub(crate) fn temporary(path: &str, name: &str) -> ToolError {
+    let message =
+        format!("'{}' cannot be written: Helve itself uses names like '{}'.", show(path), show(name));
+    ToolError::failed(message).hint("Use another name.")
 }
 
 /// Something else changed a path at the same moment.

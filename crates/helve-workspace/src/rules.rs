@@ -7,6 +7,7 @@ use std::path::Path;
 use helve_core::files::PathRules;
 use helve_core::{DenyRead, ToolError, protected};
 
+use crate::host::is_temporary;
 use crate::{names, refuse};
 
 /// The rules of one workspace, compiled once.
@@ -81,6 +82,9 @@ impl Rules {
             && !agreed.iter().any(|one| one == shown)
         {
             return Err(refuse::protected(shown, name));
+        }
+        if let Some(name) = path.split('/').find(|name| is_temporary(name.as_bytes())) {
+            return Err(refuse::temporary(shown, name));
         }
         self.check_read(path, shown, false)
     }
@@ -172,6 +176,17 @@ mod tests {
         for path in ["", "env", ".env.example", "secrets"] {
             assert_eq!(rules.check_read(path, path, false), Ok(()), "{path}");
             assert!(!rules.denies_entry(path.as_bytes(), false), "{path}");
+        }
+    }
+
+    #[test]
+    fn names_of_helves_own_files_are_not_written() {
+        let rules = rules(&[]);
+        for path in [".helve-0123456789abcdef-1.tmp", "a/.helve-0123456789abcdef-ff.tmp/x"] {
+            assert_eq!(rules.check_write(path, path, &[]).unwrap_err().kind, ErrorKind::ToolFailed, "{path}");
+        }
+        for path in [".helve-1.tmp", "x.tmp", ".helve-0123456789abcdef-.tmp"] {
+            assert_eq!(rules.check_write(path, path, &[]), Ok(()), "{path}");
         }
     }
 

@@ -38,6 +38,7 @@ use std::sync::Arc;
 use helve_core::files::{SearchRequest, Searched, WalkRequest, Walked};
 use helve_core::{Cancel, ErrorKind, ToolError};
 
+use crate::host::Hidden;
 use crate::rules::Rules;
 
 pub(crate) use memory::{MemoryEntry, MemoryTree};
@@ -52,6 +53,8 @@ pub(crate) struct Start {
     pub(crate) shown: String,
     /// What every path of the answer begins with: nothing in the workspace, the root's path and `/` in an extra root.
     pub(crate) prefix: String,
+    /// Names in it that nobody is shown.
+    pub(crate) temporary: Hidden,
 }
 
 /// Where a search begins.

@@ -78,6 +78,17 @@ pub enum PageEnd {
     More,
 }
 
+/// How the lines of a window end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endings {
+    /// Some with `\n` alone.
+    pub lf: bool,
+    /// Some with `\r\n`.
+    pub crlf: bool,
+    /// The file's last line, which the window shows, not at all.
+    pub open: bool,
+}
+
 /// A window of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page {
@@ -89,6 +100,9 @@ pub struct Page {
     pub shape: Shape,
     /// The text of the window, every line ending as `\n`, without the one of the last line.
     pub text: String,
+    /// How its lines end.
+    #[serde(default)]
+    pub endings: Endings,
     /// The number of the window's first line; none where lines were counted from the end of a file too large to count.
     pub first_line: Option<u64>,
     /// How many lines the window holds, a part of one counting as one.

@@ -30,6 +30,8 @@ fixed! {
     EDITS = 100, "one call of `edit_file`, or `apply_patch` with edits", "edits", "the call is refused and nothing changes";
     /// How many files and directories one call may change.
     CHANGES = 10_000, "one call that changes files", "paths", "the call is refused (too_large) and nothing changes";
+    /// How long a file is that a call may change: all of it is read, and kept to be put back.
+    CHANGED_FILE = 8 << 30, "a file that a call replaces, removes or adds to", "bytes", "the call is refused (too_large) and nothing changes";
     /// How many files and directories a command may change in a layer.
     LAYER_CHANGES = 100_000, "one command over a layer", "paths", "the call is refused (too_large) and nothing changes";
     /// How many files and directories of a workspace are looked at for other names of a file.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use encoding_rs::Encoding;
 use helve_core::files::{Act, Change, Expect};
-use helve_core::{ErrorKind, Problem, ToolError};
+use helve_core::{Cancel, ErrorKind, Problem, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -55,7 +55,11 @@ impl Walking<'_> {
 }
 
 /// Takes the edits over the files. `known` has every path that they name, by the same text.
-pub(super) fn plan(edits: &[TextEdit], known: &HashMap<String, Known>) -> Result<Plan, ToolError> {
+pub(super) fn plan(
+    edits: &[TextEdit],
+    known: &HashMap<String, Known>,
+    cancel: &Cancel,
+) -> Result<Plan, ToolError> {
     let mut files: HashMap<&str, Walking<'_>> = HashMap::new();
     let mut order = Vec::new();
     let mut problems: Vec<ToolError> = Vec::new();
@@ -67,7 +71,7 @@ pub(super) fn plan(edits: &[TextEdit], known: &HashMap<String, Known>) -> Result
             let now = if let Known::File { bytes, .. } = known { Some(Arc::clone(bytes)) } else { None };
             Walking { known, now }
         });
-        let made = edit.make(at, file).map(Arc::new);
+        let made = edit.make(at, file, cancel).map(Arc::new);
         match made.and_then(|after| stored(&after, file.encoding()).map(|_| after)) {
             Ok(after) => file.now = Some(after),
             Err(problem) => problems.push(problem),
@@ -98,7 +102,7 @@ pub(super) fn plan(edits: &[TextEdit], known: &HashMap<String, Known>) -> Result
 
 impl TextEdit {
     /// The file's content after this edit.
-    fn make(&self, at: usize, file: &Walking<'_>) -> Result<Vec<u8>, ToolError> {
+    fn make(&self, at: usize, file: &Walking<'_>, cancel: &Cancel) -> Result<Vec<u8>, ToolError> {
         let missing = |key: &str, expected: &str| {
             let problem = Problem::new(format!("/edits/{at}/{key}"), expected, "nothing");
             ToolError::invalid("apply_patch", vec![problem])
@@ -119,7 +123,7 @@ impl TextEdit {
             (Action::Replace, Some(now), Some(old)) => {
                 let edits = [Edit { old: old.clone(), new: new.clone(), all: false }];
                 // One place of each text: the result is no longer than the arguments make it.
-                match edit::apply(now, &edits, usize::MAX) {
+                match edit::apply_until(now, &edits, usize::MAX, cancel) {
                     Ok(edited) => Ok(edited.bytes),
                     Err(misses) => Err(words::refusal(&self.path, &edits, &misses)),
                 }
@@ -187,7 +191,11 @@ mod tests {
         let edits: Vec<TextEdit> = serde_json::from_value(edits).unwrap();
         let text =
             |bytes: &Option<Arc<Vec<u8>>>| String::from_utf8(bytes.as_ref().unwrap().to_vec()).unwrap();
-        Ok(plan(&edits, &known)?.files.iter().map(|file| (file.path.clone(), text(&file.after))).collect())
+        Ok(plan(&edits, &known, &Cancel::never())?
+            .files
+            .iter()
+            .map(|file| (file.path.clone(), text(&file.after)))
+            .collect())
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use helve_core::limits::fixed::FOLDED_LINE;
-use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::lines::{indent, trim_end};
@@ -58,7 +58,8 @@ fn is_plain(line: &[u8]) -> bool {
     line.utf8_chunks().all(|chunk| {
         let text = chunk.valid();
         text.chars().all(is_itself)
-            || (is_nfkc_quick(text.chars()) == IsNormalized::Yes && !text.chars().any(|c| plain_form(c) != c))
+            || (is_nfc_quick(text.chars()) == IsNormalized::Yes
+                && !text.chars().any(|c| plain_form(c) != c || is_another_form(c)))
     })
 }
 
@@ -95,12 +96,28 @@ fn plain_form(c: char) -> char {
     }
 }
 
+/// Whether a character is others in another shape: wide, narrow, joined, or by its place in a word. What means something of its
+/// own, such as a superscript, a fraction or a sign, is not.
+fn is_another_form(c: char) -> bool {
+    matches!(c, '\u{2024}'..='\u{2026}' | '\u{fb00}'..='\u{fb06}' | '\u{fb50}'..='\u{fbb1}' | '\u{fe70}'..='\u{fefc}'
+        | '\u{ff01}'..='\u{ffe6}')
+}
+
+/// The characters of a cluster as they are compared.
+fn folded_cluster(cluster: &str) -> impl Iterator<Item = char> {
+    let plain = cluster.chars().flat_map(|c| {
+        let (same, other) = if is_another_form(c) { (None, Some(c)) } else { (Some(c), None) };
+        same.into_iter().chain(other.into_iter().nfkd())
+    });
+    plain.nfc().map(plain_form)
+}
+
 /// Calls `act` with the length of each character as people see it and what it is folded to.
 fn for_segments(line: &[u8], mut act: impl FnMut(usize, &[u8])) {
     let mut text = String::new();
     let mut put = |cluster: &str, act: &mut dyn FnMut(usize, &[u8])| {
         text.clear();
-        text.extend(cluster.nfkc().map(plain_form));
+        text.extend(folded_cluster(cluster));
         act(cluster.len(), text.as_bytes());
     };
     for chunk in line.utf8_chunks() {
@@ -176,7 +193,25 @@ mod tests {
         assert_eq!(folded("\u{201c}a\u{201d} \u{2014} b\u{a0}c\u{2019}s\u{3000}"), "\"a\" - b c's");
         assert_eq!(folded("\u{ff21}\u{ff22} \u{fb01}le"), "AB file");
         assert_eq!(folded("e\u{301}"), folded("\u{e9}"));
+        assert_eq!(folded("a\u{2026} \u{ff76}\u{ff9e}"), "a... \u{30ac}");
         assert_eq!(fold(b"  a\xff\xfeb \t", Fold::Indent).as_ref(), b"a\xff\xfeb");
+    }
+
+    #[test]
+    fn what_means_something_else_is_not_folded() {
+        for text in [
+            "x\u{b2}",
+            "\u{2122}",
+            "\u{bd}",
+            "\u{2460}",
+            "\u{2103}",
+            "H\u{2082}O",
+            "\u{3392}",
+            "\u{1d400}",
+            "\u{b4}",
+        ] {
+            assert_eq!(folded(text), text);
+        }
     }
 
     #[test]
@@ -188,7 +223,7 @@ mod tests {
                 let text: String = [first, second, 'x'].iter().collect();
                 let long: String = text
                     .graphemes(true)
-                    .flat_map(|cluster| cluster.nfkc().map(plain_form).collect::<Vec<_>>())
+                    .flat_map(|cluster| folded_cluster(cluster).collect::<Vec<_>>())
                     .collect();
                 assert_eq!(folded(&text), long, "{text:?}");
                 assert!(!differs_at_once(text.as_bytes(), Fold::Unicode, long.as_bytes()), "{text:?}");

@@ -153,6 +153,7 @@ fn explained(path: &str, miss: &Miss, many: bool, short: bool) -> String {
              Copy the characters from the file as they are.",
             if many { which } else { "the text".to_owned() }
         ),
+        Reason::GivenUp => "The call was taken back.".to_owned(),
         Reason::Overlap { with, line } => format!(
             "edits[{with}] and {which} overlap in {path} at line {line}. Merge them into one edit or target disjoint regions."
         ),

@@ -2,6 +2,7 @@
 
 use helve_core::Output;
 use helve_core::files::{FileHits, HitLine, SearchMode, SearchRequest, Searched};
+use helve_core::harmless::is_harmless;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -27,7 +28,8 @@ pub(super) struct Facts {
     unread: u64,
 }
 
-pub(super) fn output(found: &Searched, request: &SearchRequest, numbers: bool) -> Output {
+/// `ignored` says that ignore files name something where nothing was found.
+pub(super) fn output(found: &Searched, request: &SearchRequest, numbers: bool, ignored: bool) -> Output {
     let mut text = String::new();
     let lines = request.mode == SearchMode::Lines;
     let apart = lines && (request.before > 0 || request.after > 0);
@@ -52,7 +54,9 @@ pub(super) fn output(found: &Searched, request: &SearchRequest, numbers: bool) -
     if found.files.is_empty() {
         text.push_str(if request.skip > 0 { "No more matches.\n" } else { "No matches found\n" });
     }
-    for note in notes(found, request, matches, next_skip) {
+    let ignored =
+        ignored.then(|| "[What ignore files name was not searched; ignored=true searches it]".to_owned());
+    for note in notes(found, request, matches, next_skip).into_iter().chain(ignored) {
         text.push_str(&format!("\n{note}\n"));
     }
     text.pop();
@@ -115,6 +119,10 @@ fn notes(found: &Searched, request: &SearchRequest, matches: u64, next_skip: Opt
     }
     if found.files.is_empty() && found.binary > 0 {
         notes.push(format!("[{} passed over]", plural(found.binary, "binary file was", "binary files were")));
+    }
+    let hits = found.files.iter().flat_map(|file| &file.lines);
+    if request.mode == SearchMode::Lines && hits.flat_map(|line| line.text.chars()).any(|c| !is_harmless(c)) {
+        notes.push("[Some characters are shown as escapes. edit_file finds them so.]".to_owned());
     }
     notes.extend(unread_note(&found.unread, found.unread_count));
     notes

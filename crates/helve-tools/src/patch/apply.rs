@@ -1,5 +1,7 @@
 //! Makes the new bytes of a file. What a hunk keeps is copied, byte for byte; only what it adds is written anew.
 
+use helve_core::Cancel;
+
 use super::lines::Lines;
 use super::locate::{Miss, Place, Trouble, core, locate};
 use super::{Ending, Hunk, Kind};
@@ -16,13 +18,13 @@ pub(super) struct Applied {
 }
 
 /// Applies all hunks to a file, or says what is wrong with each that cannot be.
-pub(super) fn apply(file: &[u8], hunks: &[Hunk<'_>]) -> Result<Applied, Vec<Miss>> {
+pub(super) fn apply(file: &[u8], hunks: &[Hunk<'_>], cancel: &Cancel) -> Result<Applied, Vec<Miss>> {
     // The envelope does not say what ends a line, so a lone carriage return may. A diff does: only `\n`.
     let lone_cr = hunks.iter().flat_map(|hunk| &hunk.lines).all(|line| line.ending == Ending::FileFirst);
     let Some(lines) = Lines::new(file, lone_cr) else {
         return Err((0..hunks.len()).map(|hunk| Miss { hunk, trouble: Trouble::TooMuch }).collect());
     };
-    let places = locate(&lines, hunks)?;
+    let places = locate(&lines, hunks, cancel)?;
     let mut order: Vec<usize> = (0..hunks.len()).collect();
     order.sort_by_key(|at| core(&hunks[*at], &places[*at]));
     let mut out = Out { lines: &lines, bytes: lines.bom().to_vec(), end: End::Closed };

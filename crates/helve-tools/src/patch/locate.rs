@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use super::lines::Lines;
+use helve_core::Cancel;
 use helve_core::limits::fixed::{PATCH_PLACES, PATCH_WORK};
 
 use super::scope::{Scope, block_ends};
@@ -90,12 +91,19 @@ fn core_at(hunk: &Hunk<'_>, start: usize, old_len: usize) -> (usize, usize) {
 }
 
 /// The place of every hunk, or what is wrong with each that has none.
-pub(super) fn locate(lines: &Lines<'_>, hunks: &[Hunk<'_>]) -> Result<Vec<Place>, Vec<Miss>> {
-    let mut search = Search { lines, hunks, ends: None, work: 0 };
+pub(super) fn locate(
+    lines: &Lines<'_>,
+    hunks: &[Hunk<'_>],
+    cancel: &Cancel,
+) -> Result<Vec<Place>, Vec<Miss>> {
+    let mut search = Search { lines, hunks, ends: None, work: 0, cancel };
     let mut found: Vec<Option<Result<Hits, Trouble>>> =
         hunks.iter().map(|hunk| search.where_it_says(hunk).map(Ok)).collect();
     let stated: Vec<usize> = (0..hunks.len()).filter(|at| found[*at].is_some()).collect();
     for level in LEVELS {
+        if cancel.is_cancelled() {
+            break;
+        }
         let searched = |at: &usize| found[*at].is_none() && !numbers::is_all(&hunks[*at]);
         let pending: Vec<usize> = (0..hunks.len()).filter(searched).collect();
         if pending.is_empty() {
@@ -213,6 +221,7 @@ struct Search<'s, 'f> {
     hunks: &'s [Hunk<'s>],
     ends: Option<Vec<u32>>,
     work: u64,
+    cancel: &'s Cancel,
 }
 
 impl<'s> Search<'s, '_> {
@@ -317,7 +326,11 @@ impl<'s> Search<'s, '_> {
 
     fn work(&mut self, steps: usize) -> Result<(), Trouble> {
         self.work += steps as u64;
-        if self.work > PATCH_WORK as u64 { Err(Trouble::TooMuch) } else { Ok(()) }
+        if self.work > PATCH_WORK as u64 || self.cancel.is_cancelled() {
+            Err(Trouble::TooMuch)
+        } else {
+            Ok(())
+        }
     }
 
     /// Every place of these lines, ascending.

@@ -7,8 +7,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use encoding_rs::Encoding;
-use helve_core::ToolError;
 use helve_core::files::{Act, Change, ContentId, Expect};
+use helve_core::{Cancel, ToolError};
 
 use super::apply::{Applied, apply};
 use super::locate::{Level, Remark, Trouble};
@@ -121,14 +121,20 @@ impl Walking<'_> {
     }
 }
 
-/// Takes the patch over the files. `known` has every path that the patch names, by the same text.
-pub(crate) fn plan(patch: &Patch<'_>, known: &HashMap<String, Known>) -> Result<Plan, Vec<Problem>> {
+/// Takes the patch over the files. `known` has every path that the patch names, by the same text. Where the call is taken
+/// back, it ends early, with whatever problems: nobody waits for them.
+pub(crate) fn plan(
+    patch: &Patch<'_>,
+    known: &HashMap<String, Known>,
+    cancel: &Cancel,
+) -> Result<Plan, Vec<Problem>> {
     let mut walk = Walk {
         files: HashMap::new(),
         order: Vec::new(),
         known,
         inexact: Vec::new(),
         looks: Looks::default(),
+        cancel,
     };
     let mut problems = Vec::new();
     for section in &patch.sections {
@@ -144,6 +150,7 @@ struct Walk<'k> {
     inexact: Vec<Inexact>,
     /// How much may still be looked for what is near to a hunk.
     looks: Looks,
+    cancel: &'k Cancel,
 }
 
 impl<'k> Walk<'k> {
@@ -232,7 +239,7 @@ impl<'k> Walk<'k> {
         if hunks.is_empty() {
             return Some(Arc::clone(now));
         }
-        match apply(now, hunks) {
+        match apply(now, hunks, self.cancel) {
             Ok(Applied { bytes, places }) => {
                 for (hunk, place) in hunks.iter().zip(places) {
                     let text = (place.level > Level::Nothing).then_some(Why::Text(place.level));
@@ -247,7 +254,7 @@ impl<'k> Walk<'k> {
                     let Some(hunk) = hunks.get(miss.hunk) else { continue };
                     let expected = expected(hunk);
                     let near = match miss.trouble {
-                        Trouble::Nowhere => self.looks.look(now, &expected).0,
+                        Trouble::Nowhere if !self.cancel.is_cancelled() => self.looks.look(now, &expected).0,
                         _ => Vec::new(),
                     };
                     problems.push(Problem {

@@ -31,7 +31,7 @@ fn planned(tree: &Tree, text: &str) -> Result<Plan, Vec<Problem>> {
             (path.clone(), known)
         })
         .collect();
-    plan(&patch, &known)
+    plan(&patch, &known, &Cancel::never())
 }
 
 /// Makes the changes, as a bridge would.

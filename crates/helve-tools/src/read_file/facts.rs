@@ -1,6 +1,7 @@
 //! The details of a result. They never repeat the text.
 
 use helve_core::files::{Page, Shape};
+use helve_core::harmless::is_harmless;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -41,6 +42,15 @@ pub(super) struct Facts {
     /// Whether it starts with a byte order mark, which the text does not show.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) bom: bool,
+    /// How the lines that are shown end, if not all with LF: crlf, or mixed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) line_endings: Option<&'static str>,
+    /// Whether the file's last line, which is shown, has no line ending.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) no_final_newline: bool,
+    /// How many characters that control or cannot be seen are shown as escapes.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub(super) escaped: usize,
     /// The number of the first line that is shown, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) first_line: Option<u64>,
@@ -113,6 +123,10 @@ pub(super) struct ImageFacts {
     pub(super) shown_height: u32,
 }
 
+fn is_none(count: &usize) -> bool {
+    *count == 0
+}
+
 impl Facts {
     pub(super) fn new(kind: Kind, path: &str) -> Facts {
         Facts { kind, path: path.to_owned(), ..Facts::default() }
@@ -128,6 +142,13 @@ impl Facts {
             size: Some(page.stat.len),
             encoding,
             bom,
+            line_endings: match (page.endings.crlf, page.endings.lf) {
+                (true, true) => Some("mixed"),
+                (true, false) => Some("crlf"),
+                (false, _) => None,
+            },
+            no_final_newline: page.endings.open,
+            escaped: page.text.chars().filter(|c| !is_harmless(*c)).count(),
             first_line: page.first_line,
             lines: Some(page.lines),
             total_lines: page.total_lines,

@@ -1,6 +1,6 @@
 //! A window of a text that is at hand, by the same rules as a window of a file.
 
-use helve_core::files::{Encoding, FileStat, Page, PageEnd, PageRequest, PageStart, Shape};
+use helve_core::files::{Encoding, Endings, FileStat, Page, PageEnd, PageRequest, PageStart, Shape};
 
 /// The window. Lines end with `\n`; one at the very end begins no further line.
 pub(super) fn page(text: &str, path: String, stat: FileStat, request: &PageRequest) -> Page {
@@ -15,6 +15,7 @@ pub(super) fn page(text: &str, path: String, stat: FileStat, request: &PageReque
         stat,
         shape: Shape::Text(Encoding { name: "UTF-8".to_owned(), bom: false }),
         text: String::new(),
+        endings: Endings::default(),
         first_line: Some(first),
         lines: 0,
         end: PageEnd::End,

@@ -30,7 +30,29 @@ pub(super) fn output(page: &Page, ask: &Ask, mut facts: Facts) -> Output {
         text.push_str("\n\n");
         text.push_str(&notice);
     }
+    for note in notes(&facts) {
+        text.push_str("\n\n");
+        text.push_str(&note);
+    }
     Output::text(text).with_details(crate::details(&facts))
+}
+
+/// What cannot be seen of the text and counts where it is changed.
+fn notes(facts: &Facts) -> Vec<String> {
+    let mut notes = Vec::new();
+    match facts.line_endings {
+        Some("crlf") => notes.push("[Its lines end with CRLF.]".to_owned()),
+        Some(_) => notes.push("[Some of its lines end with CRLF, others with LF.]".to_owned()),
+        None => {}
+    }
+    match facts.escaped {
+        0 => {}
+        1 => notes.push("[1 character is shown as an escape. edit_file finds it so; write_file writes the letters.]".to_owned()),
+        count => notes.push(format!(
+            "[{count} characters are shown as escapes. edit_file finds them so; write_file writes the letters.]"
+        )),
+    }
+    notes
 }
 
 /// What stands in for a text without any visible character, if that is so.

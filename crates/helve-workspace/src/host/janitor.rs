@@ -6,7 +6,7 @@
 //! that was under way is taken back before (`journal`).
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
 use std::io::{Read, Write};
@@ -31,6 +31,26 @@ const SUFFIX: &str = ".tmp";
 const MAX_RECORD: u64 = 16 << 20;
 /// Directories below a temporary one; deeper ones stay.
 const MAX_DEPTH: usize = 256;
+
+/// Which temporary names are hidden from who lists a directory: those of commits that are under way, not every file to which
+/// somebody gave such a name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hidden {
+    token: String,
+    /// Where live processes have their records; without, every such name is hidden.
+    dir: Option<PathBuf>,
+}
+
+impl Hidden {
+    /// Whether a name is one of them.
+    pub(crate) fn has(&self, name: &[u8]) -> bool {
+        let Some(token) = token_of(name) else { return false };
+        match &self.dir {
+            None => true,
+            Some(dir) => token == self.token.as_bytes() || dir.join(OsStr::from_bytes(token)).exists(),
+        }
+    }
+}
 
 /// Gives out temporary names and remembers where.
 pub(super) struct Janitor {
@@ -62,6 +82,11 @@ impl Janitor {
             record: Mutex::new(None),
             left: AtomicBool::new(false),
         })
+    }
+
+    /// Which names nobody is shown.
+    pub(super) fn hidden(&self) -> Hidden {
+        Hidden { token: self.token.clone(), dir: self.dir.clone() }
     }
 
     /// A name that nothing else has.
@@ -148,15 +173,20 @@ impl Record {
     }
 }
 
-/// Whether a name is one of those that a commit makes for a moment.
+/// Whether a name looks like those that a commit makes for a moment.
 pub(crate) fn is_temporary(name: &[u8]) -> bool {
-    let inner = name.strip_prefix(PREFIX.as_bytes()).and_then(|rest| rest.strip_suffix(SUFFIX.as_bytes()));
-    inner.is_some_and(|inner| match inner.split_at_checked(16) {
-        Some((token, [b'-', count @ ..])) => {
-            !count.is_empty() && token.iter().chain(count).all(u8::is_ascii_hexdigit)
+    token_of(name).is_some()
+}
+
+/// The token in such a name.
+fn token_of(name: &[u8]) -> Option<&[u8]> {
+    let inner = name.strip_prefix(PREFIX.as_bytes())?.strip_suffix(SUFFIX.as_bytes())?;
+    match inner.split_at_checked(16) {
+        Some((token, [b'-', count @ ..])) if !count.is_empty() => {
+            token.iter().chain(count).all(u8::is_ascii_hexdigit).then_some(token)
         }
-        _ => false,
-    })
+        _ => None,
+    }
 }
 
 /// Takes back and removes what the processes left whose records nobody holds.

@@ -13,7 +13,6 @@ use rustix::fs::{AtFlags, Dir, DirEntry, FileType, Mode, OFlags};
 use super::resolve::Found;
 use super::{Host, kind_of, stat_of};
 use crate::commit::Key;
-use crate::host::janitor::is_temporary;
 use crate::names::{told, untold};
 use crate::refuse;
 use crate::seek::Ignores;
@@ -34,12 +33,13 @@ impl Host {
         // The smallest names so far, the largest of them on top.
         let mut names: BinaryHeap<Vec<u8>> = BinaryHeap::new();
         let mut more = false;
+        let temporary = self.janitor.hidden();
         for entry in Dir::read_from(&dir).map_err(cannot)? {
             let entry = entry.map_err(cannot)?;
             let name = entry.file_name().to_bytes();
             let before = after.as_ref().is_some_and(|after| name <= after.as_slice());
             let passed_over = !hidden && name.first() == Some(&b'.');
-            if before || passed_over || name == b"." || name == b".." || is_temporary(name) {
+            if before || passed_over || name == b"." || name == b".." || temporary.has(name) {
                 continue;
             }
             let full = names.len() == *limit;

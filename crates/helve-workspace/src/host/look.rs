@@ -77,6 +77,7 @@ impl Host {
             dir,
             shown: found.key.path,
             prefix: prefix.unwrap_or_default(),
+            temporary: self.janitor.hidden(),
         })
     }
 }

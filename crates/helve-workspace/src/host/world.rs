@@ -5,13 +5,14 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 
 use helve_core::files::ContentId;
+use helve_core::limits::fixed::CHANGED_FILE;
 use helve_core::{Cancel, ToolError};
 use rustix::fs::{Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::recall::Recall;
 use super::resolve::{cannot_open, open_beneath, open_place, special_kind};
-use super::{Host, janitor, links};
+use super::{Host, links};
 use crate::commit::{Key, Original, There, World};
 use crate::refuse;
 
@@ -162,6 +163,9 @@ impl World for HostWorld<'_> {
                 _ => return Err(refuse::special(&shown, special_kind(&stat))),
             }
             self.host.check_links(&shown, &stat)?;
+            if stat.st_size.cast_unsigned() > CHANGED_FILE as u64 {
+                return Err(refuse::too_long(&shown, stat.st_size.cast_unsigned(), CHANGED_FILE as u64));
+            }
             if let Some(original) = self.recall.of(key, Identity::of(&stat)) {
                 self.files.insert(key.clone(), Identity::of(&stat));
                 self.believed.insert(key.clone(), original.id.clone());
@@ -187,10 +191,11 @@ impl World for HostWorld<'_> {
         let shown = self.host.shown(key);
         let cannot = |error| refuse::system("list", &shown, error);
         let dir = self.host.open_dir_at(key).map_err(cannot)?;
+        let temporary = self.host.janitor.hidden();
         for entry in Dir::read_from(&dir).map_err(cannot)? {
             let entry = entry.map_err(cannot)?;
             let name = entry.file_name().to_bytes();
-            if name == b"." || name == b".." || janitor::is_temporary(name) {
+            if name == b"." || name == b".." || temporary.has(name) {
                 continue;
             }
             let known = entry.file_name().to_str().is_ok_and(gone);

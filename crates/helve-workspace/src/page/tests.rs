@@ -91,6 +91,7 @@ fn a_page_says_where_it_stands() {
         stat: stat(bytes.len()),
         shape: Shape::Text(Encoding { name: "UTF-8".to_owned(), bom: false }),
         text: "two\nthree\rand more".to_owned(),
+        endings: Endings { lf: true, crlf: true, open: false },
         first_line: Some(2),
         lines: 2,
         end: PageEnd::Line(4),
@@ -98,6 +99,21 @@ fn a_page_says_where_it_stands() {
         id: None,
     };
     assert_eq!(got, expected);
+}
+
+#[test]
+fn a_page_says_how_its_lines_end() {
+    let ends = |bytes: &[u8], first, most| {
+        let Endings { lf, crlf, open } = read_page(bytes, at(first, 0), most, 1000).endings;
+        (lf, crlf, open)
+    };
+    assert_eq!(ends(b"a\nb\n", 1, 9), (true, false, false));
+    assert_eq!(ends(b"a\nb", 1, 9), (true, false, true));
+    assert_eq!(ends(b"a\nb", 1, 1), (true, false, false));
+    assert_eq!(ends(b"a\r\nb\r\n", 1, 9), (false, true, false));
+    assert_eq!(ends(b"a\nb\r\nc", 2, 9), (false, true, true));
+    assert_eq!(ends(b"\xff\xfea\0\r\0\n\0b\0", 1, 9), (false, true, true));
+    assert_eq!(ends(b"", 1, 9), (false, false, false));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use helve_core::files::Endings;
 use memchr::{memchr, memchr_iter};
 
 use super::coding::{Coding, Then};
@@ -16,6 +17,7 @@ const READ: usize = 64 << 10;
 pub(super) struct Window {
     pub(super) text: String,
     pub(super) lines: u64,
+    pub(super) endings: Endings,
     pub(super) end: Ended,
 }
 
@@ -122,6 +124,9 @@ impl Scan<'_> {
                 here.cursor += chars;
                 match end {
                     Some(end) => {
+                        let is_pair = end.next - end.stop > coding.unit();
+                        window.endings.crlf |= is_pair;
+                        window.endings.lf |= !is_pair;
                         at = end.next;
                         line = None;
                         here.line += 1;
@@ -129,6 +134,7 @@ impl Scan<'_> {
                         begin = 0;
                     }
                     None => {
+                        window.endings.open = then == Then::FileEnd;
                         at += used;
                         let spot = Place { offset: base + at as u64, ..here };
                         if used > 0 {
@@ -164,6 +170,7 @@ impl Window {
         self.text.push_str(text);
         let count = count as u64 + 1;
         self.lines += count;
+        self.endings.lf = true;
         Some((count, at + end + 1))
     }
 }

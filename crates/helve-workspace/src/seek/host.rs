@@ -20,7 +20,7 @@ use super::Start;
 use super::tree::{Listing, Loaded, Place, SMALL_FILE, Top, Tree};
 use super::unread;
 use crate::beneath;
-use crate::host::is_temporary;
+use crate::host::Hidden;
 use crate::rules::Rules;
 
 /// Directories that may wait with an open descriptor at a time, in this process.
@@ -33,6 +33,7 @@ pub(super) struct HostTree {
     start: OwnedFd,
     base: String,
     prefix: String,
+    temporary: Hidden,
     /// Whether files with several names are searched.
     hard_links: bool,
     /// Whether reading leaves no trace in the time of last access; files of others refuse that.
@@ -80,6 +81,7 @@ impl HostTree {
             start: own,
             base: start.shown,
             prefix: start.prefix,
+            temporary: start.temporary,
             hard_links: rules.given().hard_links,
             no_atime: AtomicBool::new(true),
         })
@@ -213,7 +215,7 @@ impl Tree for HostTree {
                 other => other?,
             };
             let name = entry.file_name().to_bytes();
-            if !is_temporary(name) {
+            if !self.temporary.has(name) {
                 into.push(name, kind(entry.file_type()))?;
             }
         }
@@ -314,6 +316,7 @@ mod tests {
             dir: open(&inside),
             shown: String::new(),
             prefix: String::new(),
+            temporary: Hidden::default(),
         };
         let tree = HostTree::new(start, &Rules::new(PathRules::default()).unwrap()).unwrap();
         let mut buffer = Vec::new();

@@ -35,6 +35,7 @@ fn start(root: &Path, shown: &str) -> Start {
         dir: open(&root.join(shown)),
         shown: shown.to_owned(),
         prefix: String::new(),
+        temporary: Hidden::default(),
     }
 }
 

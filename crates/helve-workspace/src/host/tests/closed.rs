@@ -106,3 +106,34 @@ fn a_list_obeys_ignore_files_where_that_is_asked_for() {
     let all = ".ignore a.o b.o build keep.o lib.rs z".to_owned();
     assert_eq!(names(ListRequest::all("src", 9)), (all, false));
 }
+
+#[test]
+fn a_file_that_would_take_too_long_is_not_changed() {
+    let scene = Scene::new();
+    let big = fs::File::create(scene.ws().join("big")).unwrap();
+    big.set_len(1 << 40).unwrap();
+    let files = scene.files();
+    assert_eq!(write(&*files, "big", "x"), Err(ErrorKind::TooLarge));
+    let append = change("big", Act::Append(b"x".to_vec()));
+    assert_eq!(commit(&*files, vec![append]).unwrap_err().kind, ErrorKind::TooLarge);
+    assert_eq!(big.metadata().unwrap().len(), 1 << 40);
+}
+
+/// Only names that a live process made are hidden; those of others are seen, and not made by tools.
+#[test]
+fn a_name_like_helves_own_hides_nothing() {
+    let scene = Scene::new();
+    let state = scene.dir.path().join("state");
+    let options = Options { fsync: false, janitor: Some(state.clone()) };
+    let files = open_with(&scene.ws(), scene.rules.clone(), options).unwrap().scoped(FilesScope::default());
+    let (theirs, living) = (".helve-0123456789abcdef-1.tmp", ".helve-fedcba9876543210-1.tmp");
+    fs::create_dir_all(&state).unwrap();
+    fs::write(state.join("fedcba9876543210"), "").unwrap();
+    for name in [theirs, living] {
+        fs::write(scene.ws().join(name), "x").unwrap();
+    }
+    let listed = wait(async { files.list(&ListRequest::all(".", 10)).await }).unwrap().0;
+    let listed: Vec<&str> = listed.iter().map(|entry| entry.path.as_str()).collect();
+    assert_eq!(listed, [theirs, "a.txt", "src"]);
+    assert_eq!(write(&*files, theirs, "y"), Err(ErrorKind::ToolFailed));
+}

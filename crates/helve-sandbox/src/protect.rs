@@ -8,7 +8,8 @@
 //!
 //! `tree` reaches everything by descriptors beneath the workspace, `places` finds what is protected, `links` follows links
 //! to their end, `hidden` finds what nobody may read behind them, `watch` says what changed since the last look, `snapshot`
-//! remembers what the owner has, `judge` and `harmless` say what may stay, `take` removes and restores.
+//! remembers what the owner has, `judge` and `harmless` say what may stay, `take` removes and restores, `others` knows of
+//! calls that other keepers make in the same workspace.
 //!
 //! What changes between calls is the owner's doing and becomes what is protected. What changes during a call is the
 //! command's. A repository that a command made and that holds nothing but harmless things stays the command's: it is not
@@ -30,6 +31,7 @@ mod harmless;
 mod hidden;
 mod judge;
 mod links;
+mod others;
 mod places;
 mod snapshot;
 mod state;

@@ -29,6 +29,7 @@ mod early;
 pub(crate) mod everything;
 mod launch;
 pub(crate) mod loaded;
+pub(crate) mod locks;
 pub(crate) mod native;
 mod raw;
 mod report;

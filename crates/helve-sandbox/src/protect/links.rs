@@ -101,7 +101,7 @@ impl Tree {
             };
             return Ok(Way { links, end });
         }
-        let named = String::from_utf8_lossy(named);
+        let named = tree::shown(named);
         Err(io::Error::other(format!("{named} leads further than can be followed")))
     }
 

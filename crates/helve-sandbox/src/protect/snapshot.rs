@@ -6,6 +6,7 @@ use std::io;
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
+use super::others::milliseconds;
 use super::tree::{self, Identity, Tree, identity, join, kind, split};
 
 /// The largest file whose content is remembered or kept.
@@ -61,6 +62,8 @@ pub(super) struct Snapshot {
     /// Whether a file in it has a second name, through which it can be changed around any mount.
     pub(super) shared: bool,
     pub(super) is_directory: bool,
+    /// When the last of it changed, in milliseconds of the clock. Nobody can set that.
+    pub(super) changed: i64,
 }
 
 /// What is left of the bounds of one snapshot.
@@ -68,6 +71,7 @@ struct Budget {
     bytes: u64,
     entries: usize,
     shared: bool,
+    changed: i64,
 }
 
 impl Snapshot {
@@ -78,10 +82,11 @@ impl Snapshot {
         wanted: &dyn Fn(&[u8]) -> bool,
     ) -> io::Result<Option<Snapshot>> {
         let Some(stat) = tree.stat(path)? else { return Ok(None) };
-        let mut budget = Budget { bytes: PLACE_BYTES, entries: MOST_ENTRIES, shared: false };
+        let mut budget = Budget { bytes: PLACE_BYTES, entries: MOST_ENTRIES, shared: false, changed: 0 };
         let held = budget.look(tree, path, &stat, MOST_DEPTH, wanted)?;
         let is_directory = kind(&stat) == FileType::Directory;
-        Ok(Some(Snapshot { identity: identity(&stat), held, shared: budget.shared, is_directory }))
+        let Budget { shared, changed, .. } = budget;
+        Ok(Some(Snapshot { identity: identity(&stat), held, shared, is_directory, changed }))
     }
 
     /// What is at a path without a look into it; none if there is nothing.
@@ -96,7 +101,8 @@ impl Snapshot {
             _ => Held::Unknown,
         };
         let is_directory = kind(&stat) == FileType::Directory;
-        Ok(Some(Snapshot { identity: identity(&stat), held, shared: false, is_directory }))
+        let changed = changed(&stat);
+        Ok(Some(Snapshot { identity: identity(&stat), held, shared: false, is_directory, changed }))
     }
 
     /// Whether a mount can keep it as it is: links lead elsewhere and are not mounted over.
@@ -145,6 +151,10 @@ impl Held {
     }
 }
 
+fn changed(stat: &Stat) -> i64 {
+    milliseconds(stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or(0))
+}
+
 impl Budget {
     fn look(
         &mut self,
@@ -155,6 +165,7 @@ impl Budget {
         wanted: &dyn Fn(&[u8]) -> bool,
     ) -> io::Result<Held> {
         let (directory, name) = split(path);
+        self.changed = self.changed.max(changed(stat));
         if self.entries == 0 || depth == 0 {
             return Ok(Held::Unknown);
         }

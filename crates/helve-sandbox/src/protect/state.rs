@@ -11,10 +11,11 @@ use rustix::fs::FileType;
 
 use super::found::Found;
 use super::judge::Judge;
+use super::others::Running;
 use super::places::{Kind, MOST_DIRECTORIES, Names, Step, holds_nothing};
 use super::snapshot::{Held, Snapshot};
 use super::take::{Taken, put_back, reconcile};
-use super::tree::{Identity, Tree, identity, join, kind as type_of, split};
+use super::tree::{Identity, Tree, identity, join, kind as type_of, shown, split};
 use super::watch::{Changes, Watch};
 use crate::native::wire::{Cover, Guarded};
 
@@ -33,6 +34,10 @@ pub(super) struct State {
     watch: Watching,
     /// Calls between their `before` and their `after`.
     running: usize,
+    /// Says so to other keepers of the workspace.
+    told_others: Option<Running>,
+    /// Since when calls of theirs were running when the last call began, if any were.
+    others_since: Option<i64>,
     /// Whether the owner has no more directories than are looked into.
     complete: bool,
     /// What the owner has.
@@ -69,6 +74,8 @@ struct Known {
     snapshot: Snapshot,
     /// Whether commands see it through a mount of its own.
     mounted: bool,
+    /// Whether it changed while a call of another keeper ran: then it may be that command's, and is not put back.
+    doubtful: bool,
 }
 
 impl State {
@@ -79,6 +86,8 @@ impl State {
             mounts,
             watch: Watching::Unused,
             running: 0,
+            told_others: None,
+            others_since: None,
             complete: true,
             known: BTreeMap::new(),
             theirs: BTreeSet::new(),
@@ -103,6 +112,7 @@ impl State {
         let list = self.prepare();
         self.tree.narrow();
         self.running -= usize::from(list.is_err());
+        self.tell_others_of_end();
         list
     }
 
@@ -112,7 +122,13 @@ impl State {
             return Ok(None);
         }
         // Where directories cannot be opened as they have to be, nothing would be found at all.
-        drop(self.tree.directory(b"")?);
+        let root = self.tree.directory(b"")?;
+        if self.told_others.is_none() {
+            self.told_others = Some(Running::begin(root));
+        }
+        self.others_since = self.told_others.as_ref().and_then(Running::others_since);
+        // What was in doubt is the owner's now, or it would have been taken away.
+        self.stale |= self.others_since.is_none() && self.known.values().any(|known| known.doubtful);
         if self.unsettled {
             self.settle_rest()?;
         }
@@ -145,7 +161,7 @@ impl State {
         let mut taken = Taken::new();
         let found = self.walk();
         self.settle_all(&found, &mut taken);
-        let failed = taken.first_failed().map(|first| format!("{}: {}", first.path, first.why));
+        let failed = taken.first_failed().map(|first| format!("{}: {}", shown(first.path.as_bytes()), first.why));
         self.late.extend(taken.finish());
         self.late.truncate(MOST_LATE);
         failed.map_or(Ok(()), |failed| Err(io::Error::other(failed)))
@@ -156,7 +172,14 @@ impl State {
         let done = self.sweep();
         self.tree.narrow();
         self.unsettled |= done.is_err();
+        self.tell_others_of_end();
         done
+    }
+
+    fn tell_others_of_end(&mut self) {
+        if self.running == 0 {
+            self.told_others = None;
+        }
     }
 
     fn sweep(&mut self) -> io::Result<Vec<Removed>> {
@@ -186,6 +209,7 @@ impl State {
         self.theirs.retain(|path| !found.misses(path));
         for (path, known) in self.known.iter().filter(|(path, _)| found.misses(path)) {
             if !known.mounted
+                && !known.doubtful
                 && known.kind != Kind::Denied
                 && let Err(error) = put_back(&self.tree, path, &known.snapshot.held)
             {
@@ -306,6 +330,14 @@ impl State {
         }
         let Some(now) = self.see(path, kind)? else { return Ok(()) };
         if let Some(known) = self.known.get(path) {
+            if known.doubtful {
+                // Whoever still runs knows how it was before.
+                let others = self.told_others.as_ref().and_then(Running::others_since);
+                if others.is_none() && !known.mounted && known.snapshot.held.differs(&now.held) {
+                    taken.unclear(path);
+                }
+                return Ok(());
+            }
             if !known.snapshot.held.differs(&now.held)
                 || known.mounted && self.judge().may_stay(path, kind, &now, Some(&known.snapshot))
             {

@@ -60,6 +60,11 @@ impl Taken {
         self.note(path, "perhaps changed; left there, because it was too large to be remembered", None);
     }
 
+    /// Notes that somebody changed a place, and nobody knows whether that was the command.
+    pub(super) fn unclear(&mut self, path: &[u8]) {
+        self.note(path, "changed while another call ran in this workspace; left there", None);
+    }
+
     /// What was taken away, with a last line for what was not kept; what could not be taken away comes first.
     pub(super) fn finish(mut self) -> Vec<Removed> {
         if self.failed_beyond > 0 {

@@ -11,6 +11,7 @@ use crate::native::wire::Cover;
 mod denied;
 mod hostile;
 mod links;
+mod others;
 
 const HARMLESS: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n";
 const HOSTILE: &str = "[core]\n\tfsmonitor = touch owned\n";

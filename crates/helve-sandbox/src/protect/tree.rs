@@ -65,6 +65,15 @@ pub(super) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     [directory, name].join(&b'/')
 }
 
+/// A path as a part of a message, on one line.
+pub(super) fn shown(path: &[u8]) -> String {
+    let mut text = String::new();
+    for c in String::from_utf8_lossy(path).chars() {
+        if c.is_control() { text.extend(c.escape_default()) } else { text.push(c) }
+    }
+    text
+}
+
 /// The directory of a path, and its name in there.
 pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|byte| *byte == b'/') {

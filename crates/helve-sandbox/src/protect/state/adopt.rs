@@ -9,7 +9,7 @@ use crate::protect::hidden;
 use crate::protect::judge::Leads;
 use crate::protect::places::Kind;
 use crate::protect::snapshot::{Held, Snapshot};
-use crate::protect::tree::split;
+use crate::protect::tree::{shown, split};
 
 /// How many paths the owner's links and git configuration lead to.
 const MOST_LED_TO: usize = 4096;
@@ -18,7 +18,7 @@ impl State {
     /// Takes what a look found as the owner's.
     pub(super) fn adopt(&mut self, found: &Found) -> io::Result<()> {
         if let Some((path, errno)) = found.unseen.first() {
-            let (path, error) = (String::from_utf8_lossy(path), io::Error::from(*errno));
+            let (path, error) = (shown(path), io::Error::from(*errno));
             return Err(io::Error::new(error.kind(), format!("{path} cannot be looked into: {error}")));
         }
         self.known.retain(|path, _| !found.misses(path));
@@ -130,7 +130,7 @@ impl State {
         let Some((path, _)) = denied.first().filter(|_| !self.mounts || denied.len() > MOST_GUARDED) else {
             return Ok(());
         };
-        let path = String::from_utf8_lossy(path);
+        let path = shown(path);
         Err(io::Error::other(if self.mounts {
             format!("more than {MOST_GUARDED} paths are denied by files.deny_read, {path} among them")
         } else {
@@ -153,7 +153,7 @@ impl State {
             return Ok(());
         };
         if kind == Kind::Denied {
-            self.known.insert(path.to_vec(), Known { kind, snapshot, mounted: false });
+            self.known.insert(path.to_vec(), Known { kind, snapshot, mounted: false, doubtful: false });
             return Ok(());
         }
         self.watch_place(path, &snapshot);
@@ -161,7 +161,8 @@ impl State {
             return Ok(());
         }
         self.theirs.remove(path);
-        self.known.insert(path.to_vec(), Known { kind, snapshot, mounted: false });
+        let doubtful = self.others_since.is_some_and(|since| snapshot.changed >= since);
+        self.known.insert(path.to_vec(), Known { kind, snapshot, mounted: false, doubtful });
         Ok(())
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! | bound | what is added up |
 //! |---|---|
-//! | memory | private pages, swapped pages and shared memory of every process, and what the private file system holds; |
+//! | memory | pages, swapped pages and shared memory of all processes, each once, and what the private file system holds; |
 //! | | where the host runs out of memory, by how much it has less, whoever took it |
 //! | processes | threads of every process but init |
 //! | processor time | of every process, with that of the children that it has waited for; in a control group all of it |
@@ -217,8 +217,8 @@ impl Watch {
         if let Some(left) = bound.checked_sub(own.saturating_add(memory.shared)) {
             return Ok(left);
         }
-        // Many processes may map the same shared memory, which the sum has counted for each.
-        bound.checked_sub(own.saturating_add(self.processes.shared_once())).ok_or(Bound::Memory)
+        // Many processes may map the same pages, which the sum has counted for each.
+        bound.checked_sub(private.saturating_add(self.processes.memory_once())).ok_or(Bound::Memory)
     }
 }
 

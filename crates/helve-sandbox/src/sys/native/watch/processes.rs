@@ -54,7 +54,7 @@ impl Totals {
 /// Memory of all processes but the top one, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Memory {
-    /// Pages of one process, resident or swapped.
+    /// Pages of one process, resident or swapped, counted for each process that has them from another.
     pub(super) private: u64,
     /// Shared memory, counted for each process that maps it. Pages of files on a disk are not in it.
     pub(super) shared: u64,
@@ -157,28 +157,38 @@ impl Processes {
         memory
     }
 
-    /// Shared memory, each page counted once however many processes map it. A process that cannot be looked into
-    /// counts with all that it maps.
-    pub(super) fn shared_once(&self) -> u64 {
-        let mut shared: u64 = 0;
+    /// The same in one number, each page counted once however many processes map it, shared memory as well as what
+    /// processes have in common since one came from the other. A process that cannot be looked into counts with all that
+    /// it maps.
+    pub(super) fn memory_once(&self) -> u64 {
+        let mut sum: u64 = 0;
         let _ = self.each(|pid| {
             if !self.is_top(pid) {
-                shared = shared.saturating_add(self.share(pid));
+                sum = sum.saturating_add(self.share(pid));
             }
             true
         });
-        shared
+        sum
     }
 
     fn share(&self, pid: &[u8]) -> u64 {
         let mut buffer = [0; FILE_BYTES];
-        let status = self.read(&[pid, b"/status"], &mut buffer).ok();
-        let most = status.and_then(|status| kilobytes(status, b"RssShmem:")).unwrap_or(0);
-        if most == 0 {
-            return 0;
-        }
-        let rollup = self.read(&[pid, b"/smaps_rollup"], &mut buffer).ok();
-        rollup.and_then(|rollup| kilobytes(rollup, b"Pss_Shmem:")).unwrap_or(most)
+        let Ok(status) = self.read(&[pid, b"/status"], &mut buffer) else { return 0 };
+        let [anonymous, shared, swapped, huge] =
+            [b"RssAnon:".as_slice(), b"RssShmem:", b"VmSwap:", b"HugetlbPages:"]
+                .map(|name| kilobytes(status, name));
+        let anonymous = anonymous.unwrap_or_else(|| self.resident_bytes(pid));
+        let most = [anonymous, shared.unwrap_or(0), swapped.unwrap_or(0)];
+        let names = [b"Pss_Anon:".as_slice(), b"Pss_Shmem:", b"SwapPss:"];
+        let rollup = match most {
+            [0, 0, 0] => Err(Errno::NOENT),
+            _ => self.read(&[pid, b"/smaps_rollup"], &mut buffer),
+        };
+        let share = |(name, most): (&[u8], u64)| match rollup {
+            Ok(rollup) => kilobytes(rollup, name).unwrap_or(most),
+            Err(_) => most,
+        };
+        names.into_iter().zip(most).map(share).fold(huge.unwrap_or(0), u64::saturating_add)
     }
 
     fn resident_bytes(&self, pid: &[u8]) -> u64 {

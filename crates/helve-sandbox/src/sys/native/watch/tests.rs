@@ -105,6 +105,21 @@ fn shared_memory_counts_once() {
 }
 
 #[test]
+fn what_a_process_has_in_common_with_its_children_counts_once() {
+    let root = tempfile::tempdir().unwrap();
+    let pages = 40 * MIB / 4096;
+    for pid in [2, 3, 4, 5] {
+        add(root.path(), pid, &stat_line("a", [0; 4], 1, pages), &status(40 * MIB, 0));
+        fs::write(root.path().join(format!("{pid}/smaps_rollup")), "Pss_Anon: 10240 kB\nSwapPss: 0 kB\n").unwrap();
+    }
+    let mut watch = watch(root.path(), &limits());
+    assert_eq!(look(&mut watch), None);
+    // One of them has written to its pages, and has them for itself.
+    fs::write(root.path().join("5/smaps_rollup"), "Pss_Anon: 40960 kB\nSwapPss: 0 kB\n").unwrap();
+    assert_eq!(look(&mut watch), Some(Bound::Memory));
+}
+
+#[test]
 fn threads_pass_the_bound_of_processes() {
     let root = tempfile::tempdir().unwrap();
     add(root.path(), 1, &stat_line("init", [0; 4], 1, 1), "");

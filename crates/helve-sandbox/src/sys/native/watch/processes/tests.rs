@@ -77,14 +77,18 @@ fn init_counts_only_by_its_children_time() {
 }
 
 #[test]
-fn shared_memory_counts_once_where_the_kernel_says_how_it_is_shared() {
+fn pages_count_once_where_the_kernel_says_how_they_are_shared() {
     let root = tempfile::tempdir().unwrap();
-    add(root.path(), 2, &stat_line("a", [0; 4], 1, 1), &status(0, 100, 0));
-    add(root.path(), 3, &stat_line("b", [0; 4], 1, 1), &status(0, 100, 0));
-    fs::write(root.path().join("2/smaps_rollup"), "Pss_Anon:  7 kB\nPss_Shmem:     50 kB\n").unwrap();
+    add(root.path(), 2, &stat_line("a", [0; 4], 1, 1), &status(70, 100, 20));
+    add(root.path(), 3, &stat_line("b", [0; 4], 1, 1), &status(8, 100, 1));
+    let rollup = "Rss: 9 kB\nPss_Anon:  7 kB\nPss_Shmem:     50 kB\nSwap:  20 kB\nSwapPss:  2 kB\n";
+    fs::write(root.path().join("2/smaps_rollup"), rollup).unwrap();
     let processes = open(root.path());
-    assert_eq!(processes.memory().shared, 200 << 10);
-    assert_eq!(processes.shared_once(), 150 << 10);
+    assert_eq!(processes.memory(), Memory { private: 99 << 10, shared: 200 << 10 });
+    assert_eq!(processes.memory_once(), (7 + 50 + 2 + 8 + 100 + 1) << 10);
+    // What the kernel does not say counts whole.
+    fs::write(root.path().join("2/smaps_rollup"), "Pss_Shmem:     50 kB\n").unwrap();
+    assert_eq!(processes.memory_once(), (70 + 50 + 20 + 8 + 100 + 1) << 10);
 }
 
 #[test]

@@ -229,10 +229,16 @@ enum Rule {
     /// The argument of this index is a process. With namespaces of its own a command may name any but the first, which
     /// looks after it; without, only itself, which is 0.
     Own(u32),
+    /// How much of the machine somebody gets: one process, if the first argument is this number, all of a group if it is one
+    /// more, or all of a user. The second argument says which, and a process is as above. Without namespaces a group may
+    /// hold others, and with them a user has the init too.
+    Weight(u32),
 }
 
 use Part::{Inner, Outer, Shared};
-use Rule::{Absent, Forbidden, Missing, Mode, Namespaces, Node, Open, Order, Own, Pair, Personality, Socket};
+use Rule::{
+    Absent, Forbidden, Missing, Mode, Namespaces, Node, Open, Order, Own, Pair, Personality, Socket, Weight,
+};
 
 const ALLOW: u32 = 0x7fff_0000;
 const KILL: u32 = 0x8000_0000;
@@ -245,6 +251,9 @@ const ACTION: u32 = 0xffff_0000;
 const fn fail(errno: i32) -> u32 {
     0x0005_0000 | errno as u32
 }
+
+/// What a call is about that sets the weight of a process at a disk.
+const IOPRIO_WHO_PROCESS: u32 = 1;
 
 /// `O_CREAT` and the bit that makes `O_TMPFILE`: with one of them there is a mode.
 const CREATES: u32 = libc::O_CREAT as u32 | 0o20_000_000;
@@ -359,14 +368,28 @@ fn judge(code: &mut Code, rule: Rule, wanted: &Wanted<'_>) -> program::Place {
             let test = code.equal(PERSONALITY_QUESTION, allow, test);
             code.load(argument(0), test)
         }
-        Own(index) => {
-            let test = match wanted.around {
-                Around::Namespaces => code.equal(1, forbidden, allow),
-                Around::Nothing(_) => code.equal(0, allow, forbidden),
+        Own(index) => judge_own(code, index, wanted, forbidden),
+        Weight(process) => {
+            let own = judge_own(code, 1, wanted, forbidden);
+            let group = match wanted.around {
+                Around::Namespaces => own,
+                Around::Nothing(_) => forbidden,
             };
-            code.load(argument(index), test)
+            let test = code.equal(process + 1, group, forbidden);
+            let test = code.equal(process, own, test);
+            code.load(argument(0), test)
         }
     }
+}
+
+/// With namespaces everybody but init is the command's own; without them, only who calls.
+fn judge_own(code: &mut Code, index: u32, wanted: &Wanted<'_>, forbidden: program::Place) -> program::Place {
+    let allow = code.answer(ALLOW);
+    let test = match wanted.around {
+        Around::Namespaces => code.equal(1, forbidden, allow),
+        Around::Nothing(_) => code.equal(0, allow, forbidden),
+    };
+    code.load(program::argument(index), test)
 }
 
 fn judge_mode(code: &mut Code, index: u32, bits: u32, forbidden: program::Place) -> program::Place {

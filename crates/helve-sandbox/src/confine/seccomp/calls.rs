@@ -7,7 +7,7 @@
 
 use helve_core::CallGroup;
 
-use super::{Part, Rule};
+use super::{IOPRIO_WHO_PROCESS, Part, Rule};
 
 /// One call: its name, its number on each machine, which filter forbids it, and the answer.
 pub(super) struct Call {
@@ -41,7 +41,9 @@ impl Call {
 }
 
 use Part::{Inner, Outer, Shared};
-use Rule::{Absent, Forbidden, Missing, Mode, Namespaces, Node, Open, Order, Own, Pair, Personality, Socket};
+use Rule::{
+    Absent, Forbidden, Missing, Mode, Namespaces, Node, Open, Order, Own, Pair, Personality, Socket, Weight,
+};
 
 #[rustfmt::skip]
 pub(super) const CALLS: &[Call] = &[
@@ -73,8 +75,8 @@ pub(super) const CALLS: &[Call] = &[
 
     // Limits and priorities, which a user may set for all of his processes, whoever looks after the command included.
     call("prlimit64", 302, 261, Outer, Own(0)),
-    call("setpriority", 141, 140, Outer, Own(1)),
-    call("ioprio_set", 251, 30, Outer, Own(1)),
+    call("setpriority", 141, 140, Outer, Weight(libc::PRIO_PROCESS as u32)),
+    call("ioprio_set", 251, 30, Outer, Weight(IOPRIO_WHO_PROCESS)),
     call("sched_setparam", 142, 118, Outer, Own(0)),
     call("sched_setscheduler", 144, 119, Outer, Own(0)),
     call("sched_setaffinity", 203, 122, Outer, Own(0)),

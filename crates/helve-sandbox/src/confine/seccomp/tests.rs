@@ -75,6 +75,12 @@ fn expected(
             Around::Namespaces => refuse(arguments[index as usize] == 1, libc::EPERM),
             Around::Nothing(_) => refuse(arguments[index as usize] != 0, libc::EPERM),
         },
+        Weight(process) => match around {
+            Around::Namespaces => {
+                refuse(![process, process + 1].contains(&arguments[0]) || arguments[1] == 1, libc::EPERM)
+            }
+            Around::Nothing(_) => refuse(arguments[0] != process || arguments[1] != 0, libc::EPERM),
+        },
         Socket => match (around, arguments[0]) {
             (Around::Namespaces, 1) => Ok(()),
             (Around::Namespaces | Around::Nothing(Network::Host), 2 | 10) => {

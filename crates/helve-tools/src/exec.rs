@@ -30,6 +30,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::paths::shown;
 use layer::LayerFacts;
 
 /// How many files that were taken out are named in the text; the details name all.
@@ -278,6 +279,8 @@ fn taken_out(files: &[TakenOut]) -> String {
     let mut text = String::new();
     for TakenOut { path, why, blob } in files.iter().take(TAKEN_LINES) {
         let kept = blob.as_ref().map(|blob| format!("; kept as {}", blob.id)).unwrap_or_default();
+        // The command chose the name, and perhaps one that the reason holds.
+        let (path, why) = (shown(path), why.replace(['\n', '\r'], " "));
         // What could not be taken out says so itself.
         let line = if why.starts_with("NOT ") {
             format!("\nProtected path {path}: {why}{kept}")

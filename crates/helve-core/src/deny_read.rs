@@ -96,8 +96,7 @@ impl DenyRead {
     pub fn may_deny_below(&self, path: &Path) -> bool {
         let above = || self.0.above_compiled.get_or_init(|| compile(&self.0.above));
         // Where it cannot be told, it can be.
-        !self.0.above.is_empty()
-            && above().as_ref().is_none_or(|above| above.matched(path, true).is_ignore())
+        !self.0.above.is_empty() && above().as_ref().is_none_or(|above| above.matched(path, true).is_ignore())
     }
 
     fn matches(&self, path: &Path, is_dir: bool) -> bool {
@@ -184,7 +183,8 @@ mod tests {
     #[test]
     fn directories_above_what_is_denied_are_known() {
         let deny =
-            DenyRead::new(&["*.pem", ".ssh/", ".config/gh/hosts.yml", "**/x/*.key", "/a/**/b", "!n/o"]).unwrap();
+            DenyRead::new(&["*.pem", ".ssh/", ".config/gh/hosts.yml", "**/x/*.key", "/a/**/b", "!n/o"])
+                .unwrap();
         let cases = [
             (".config", true),
             (".CONFIG", true),

@@ -22,13 +22,15 @@ impl Harmless {
             }
             return;
         }
+        let mut pieces = Pieces { text: String::new(), take };
         if self.partial.is_empty() {
-            self.decode(bytes, take);
+            self.decode(bytes, &mut pieces);
         } else {
             let mut joined = std::mem::take(&mut self.partial);
             joined.extend_from_slice(bytes);
-            self.decode(&joined, take);
+            self.decode(&joined, &mut pieces);
         }
+        pieces.give();
     }
 
     /// Gives what was held back.
@@ -41,16 +43,16 @@ impl Harmless {
         }
     }
 
-    fn decode(&mut self, mut bytes: &[u8], take: &mut impl FnMut(&str)) {
+    fn decode(&mut self, mut bytes: &[u8], pieces: &mut Pieces<'_, impl FnMut(&str)>) {
         loop {
             match std::str::from_utf8(bytes) {
-                Ok(text) => return self.escape(text, take),
+                Ok(text) => return self.escape(text, pieces),
                 Err(error) => {
                     let (good, rest) = bytes.split_at(error.valid_up_to());
-                    self.escape(&String::from_utf8_lossy(good), take);
+                    self.escape(&String::from_utf8_lossy(good), pieces);
                     match error.error_len() {
                         Some(len) => {
-                            self.escape("\u{fffd}", take);
+                            self.escape("\u{fffd}", pieces);
                             bytes = &rest[len..];
                         }
                         None => {
@@ -63,31 +65,70 @@ impl Harmless {
         }
     }
 
-    fn escape(&mut self, text: &str, take: &mut impl FnMut(&str)) {
+    fn escape(&mut self, text: &str, pieces: &mut Pieces<'_, impl FnMut(&str)>) {
         if text.is_empty() {
             return;
         }
         if std::mem::take(&mut self.after_cr) && !text.starts_with('\n') {
-            take("\\r");
+            pieces.add("\\r");
         }
         let mut from = 0;
         for (at, c) in text.char_indices() {
             if is_harmless(c) {
                 continue;
             }
-            take(&text[from..at]);
+            pieces.add(&text[from..at]);
             from = at + c.len_utf8();
-            if c == '\r' {
-                match text.as_bytes().get(from) {
+            match c {
+                '\r' => match text.as_bytes().get(from) {
                     Some(b'\n') => {}
-                    Some(_) => take("\\r"),
+                    Some(_) => pieces.add("\\r"),
                     None => self.after_cr = true,
-                }
-            } else {
-                take(&escaped(c));
+                },
+                c => pieces.add_escaped(c),
             }
         }
-        take(&text[from..]);
+        pieces.add(&text[from..]);
+    }
+}
+
+/// Text that is given on in pieces of some size: whoever takes it does much for each, and a stream of bytes that are no text
+/// would have one for every byte.
+struct Pieces<'t, F> {
+    text: String,
+    take: &'t mut F,
+}
+
+/// How large a piece becomes.
+const PIECE_BYTES: usize = 32 * 1024;
+
+impl<F: FnMut(&str)> Pieces<'_, F> {
+    fn add(&mut self, part: &str) {
+        if self.text.len() + part.len() > PIECE_BYTES {
+            self.give();
+        }
+        if part.len() > PIECE_BYTES { (self.take)(part) } else { self.text.push_str(part) }
+    }
+
+    fn add_escaped(&mut self, c: char) {
+        const DIGITS: [char; 16] =
+            ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+        match c as usize {
+            // By far the most, in what is no text.
+            code @ ..0x80 if c != '\r' => {
+                self.add("\\x");
+                self.text.push(DIGITS[code / 16]);
+                self.text.push(DIGITS[code % 16]);
+            }
+            _ => self.add(&escaped(c)),
+        }
+    }
+
+    fn give(&mut self) {
+        if !self.text.is_empty() {
+            (self.take)(&self.text);
+            self.text.clear();
+        }
     }
 }
 
@@ -150,6 +191,26 @@ mod tests {
         }
         stream.finish(&mut |part| out.push_str(part));
         out
+    }
+
+    #[test]
+    fn what_is_no_text_is_given_on_in_large_pieces() {
+        for bytes in [vec![0; 100_000], vec![0xff; 100_000], "\u{200b}\u{1b}".repeat(50_000).into_bytes()] {
+            let (mut out, mut pieces) = (String::new(), 0);
+            let mut stream = Harmless::default();
+            for chunk in bytes.chunks(50_000) {
+                stream.push(chunk, &mut |part| {
+                    out.push_str(part);
+                    pieces += 1;
+                });
+            }
+            let expected: String = String::from_utf8_lossy(&bytes)
+                .chars()
+                .map(|c| if is_harmless(c) { c.to_string() } else { escaped(c) })
+                .collect();
+            assert_eq!(out, expected);
+            assert!(pieces <= out.len() / (PIECE_BYTES / 2) + 4, "{pieces}");
+        }
     }
 
     #[test]

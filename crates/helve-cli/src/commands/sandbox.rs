@@ -44,7 +44,7 @@ use crate::{interrupt, ui};
 use asked::Asked;
 use dry_run::Held;
 use refused::Said;
-use terminal::Terminal;
+use terminal::{Screens, Terminal};
 
 pub(crate) use report::FAILED;
 
@@ -273,11 +273,14 @@ fn run(
         .enable_all()
         .build()
         .map_err(broken("the event loop cannot start"))?;
-    let (terminal, streams) = if on_terminal {
-        let opened = Terminal::open(canceller).map_err(broken("no terminal can be made for the command"))?;
-        (Some(opened.0), opened.1)
+    let no_terminal = broken("no terminal can be made for the command");
+    let (terminal, screens, streams) = if on_terminal {
+        let opened = Terminal::open(canceller).map_err(no_terminal)?;
+        (Some(opened.0), None, opened.1)
     } else {
-        (None, own_streams().map_err(broken("the standard streams cannot be handed over"))?)
+        let mut streams = own_streams().map_err(broken("the standard streams cannot be handed over"))?;
+        let screens = Screens::before(&mut streams).map_err(no_terminal)?;
+        (None, Some(screens), streams)
     };
     let attach = Attach {
         words: options.command,
@@ -296,6 +299,9 @@ fn run(
     };
     if let Some(terminal) = terminal {
         terminal.close();
+    }
+    if let Some(screens) = screens {
+        screens.close();
     }
     let (ended, layer) = ended?;
     let held = match holder.zip(layer) {

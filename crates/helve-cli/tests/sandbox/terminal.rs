@@ -61,6 +61,24 @@ fn keys_reach_the_command_as_a_terminal_gives_them() {
 
 /// Landlock without namespaces shows no terminal by name.
 #[test]
+fn in_a_pipe_the_terminal_is_only_written_to() {
+    for backend in backends() {
+        let place = Place::new();
+        let command = "stty -echo <&2; echo ready >&2; timeout 2 head -n 1 <&2; echo read:$?; test -t 2 && stty size <&2";
+        let arguments = format!("sandbox --backend {backend} -- sh -c '{command}' < /dev/null");
+        let Some(screen) = Screen::start(&place, &arguments, SIZE) else { return };
+        screen.wait_for("ready");
+        screen.keys("typed\n");
+        screen.wait_for("EXIT:0");
+        let text = screen.text();
+        // Once as echo of the real terminal, whose modes nobody has changed.
+        assert_eq!(text.matches("typed").count(), 1, "{backend}: {text}");
+        assert!(text.contains("read:124") && text.contains("24 80"), "{backend}: {text}");
+        screen.is_as_before();
+    }
+}
+
+#[test]
 fn a_terminal_can_be_opened_by_its_names() {
     for backend in backends().iter().filter(|backend| **backend != "landlock") {
         let place = Place::new();

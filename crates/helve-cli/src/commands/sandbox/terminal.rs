@@ -7,10 +7,12 @@
 //!
 //! The command never holds the real terminal, so it can put no keys into it and change none of its modes. `joint` is a
 //! thread that moves the bytes, follows the window's size, and gives the real terminal back while Helve is stopped or in
-//! the background. `real` puts the real terminal back as it was, however Helve ends.
+//! the background. `real` puts the real terminal back as it was, however Helve ends. `screen` is for a command that only
+//! writes to a terminal, in a pipe.
 
 mod joint;
 mod real;
+mod screen;
 
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, OwnedFd};
@@ -26,6 +28,7 @@ use signal_hook::consts::{SIGCONT, SIGTSTP, SIGWINCH};
 use joint::{Joint, LAST_OUTPUT};
 
 pub(super) use real::restore;
+pub(super) use screen::Screens;
 
 /// Whether the command gets a terminal of its own: it would read from one and write to one. With only one of the two, the
 /// other program of a pipe (`helve sandbox -- ls | less`) has the terminal's keys.

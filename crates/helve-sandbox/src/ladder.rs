@@ -41,6 +41,8 @@ struct Taken {
     rung: Rung,
     backend: Arc<dyn ShellBackend>,
     since: Instant,
+    /// What better ones lack, where that was looked for.
+    better: Vec<SandboxFinding>,
 }
 
 impl Taken {
@@ -87,7 +89,7 @@ impl Steps {
             Some(backend) => backend,
             None => crate::backend(&probe::choice(rung), self.view.clone(), self.limits)?,
         };
-        Ok(Taken { rung, backend, since: Instant::now() })
+        Ok(Taken { rung, backend, since: Instant::now(), better: Vec::new() })
     }
 
     /// The rung in use, or the one that is remembered. Starts no process and waits for none: none while it is looked for.
@@ -115,8 +117,8 @@ impl Steps {
         if let Some(taken) = taken.as_ref().filter(|taken| taken.is_fresh()) {
             return Ok(Arc::clone(&taken.backend));
         }
-        let rung = match (self.climb)()? {
-            Climbed::Holds(rung) => rung,
+        let (rung, better) = match (self.climb)()? {
+            Climbed::Holds(rung, better) => (rung, better),
             Climbed::Unclear(found) => return Err(not_now(&found)),
             Climbed::Nothing(refused) => return Err(none_holds(&refused)),
         };
@@ -125,8 +127,11 @@ impl Steps {
         }
         let same = taken.take().filter(|taken| taken.rung == rung);
         let next = match same {
-            Some(same) => Taken { since: Instant::now(), ..same },
-            None => self.step_on(rung)?,
+            Some(same) => Taken { since: Instant::now(), better, ..same },
+            None => match self.step_on(rung) {
+                Ok(taken) => Taken { better, ..taken },
+                Err(error) => return Err(and_better(error, &better)),
+            },
         };
         Ok(Arc::clone(&taken.insert(next).backend))
     }
@@ -137,10 +142,11 @@ impl Steps {
         if ended.as_ref().is_err_and(lasts) {
             // Where it is looked for already, nothing is to be forgotten; and an event loop must not wait for that.
             if let Some(mut taken) = self.try_lock() {
-                *taken = None;
+                let better = taken.take().map(|taken| taken.better).unwrap_or_default();
                 if let Some(memory) = self.memory() {
                     memory.forget();
                 }
+                return ended.map_err(|error| and_better(error, &better));
             }
         }
         ended
@@ -219,6 +225,17 @@ impl ShellBackend for Ladder {
     ) -> BoxFuture<'a, Result<(Ended, Layer), ToolError>> {
         Box::pin(async move { self.rung().await?.attach_layered(program, bytes, cancel).await })
     }
+}
+
+/// A refusal of a lesser rung, with what the better ones lack: to mend that is better than to follow the lesser one.
+fn and_better(mut error: ToolError, better: &[SandboxFinding]) -> ToolError {
+    for finding in better.iter().rev() {
+        let Some(lack) = &finding.lack else { continue };
+        error.message.push_str(&format!(" The better sandbox {} was not taken: {}", finding.name, lack.why));
+        let rest = error.hint.map(|hint| format!("\nOr else: {hint}")).unwrap_or_default();
+        error.hint = Some(format!("{}{rest}", lack.mend));
+    }
+    error
 }
 
 /// It cannot be told now whether a rung holds.

@@ -144,7 +144,7 @@ pub fn probe(remember_in: Option<&Path>) -> Result<Findings, ToolError> {
     if let Some(memory) = remember_in.and_then(Memory::of) {
         let of = |rung: Rung| sandboxes.iter().find(|sandbox| sandbox.name == rung.name()).cloned();
         match best(Rung::ALL.into_iter().filter_map(|rung| Some((rung, of(rung)?)))) {
-            Climbed::Holds(rung) => memory.keep(rung),
+            Climbed::Holds(rung, _) => memory.keep(rung),
             Climbed::Nothing(_) => memory.forget(),
             Climbed::Unclear(_) => {}
         }
@@ -160,8 +160,8 @@ pub fn probe(remember_in: Option<&Path>) -> Result<Findings, ToolError> {
 /// What came of looking for the best rung.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Climbed {
-    /// The best that holds.
-    Holds(Rung),
+    /// The best that holds, and what better ones lack.
+    Holds(Rung, Vec<SandboxFinding>),
     /// It cannot be told now whether this one holds, and none above it does.
     Unclear(SandboxFinding),
     /// None holds; what each lacks.
@@ -179,7 +179,7 @@ fn best(rungs: impl Iterator<Item = (Rung, SandboxFinding)>) -> Climbed {
     let mut refused = Vec::new();
     for (rung, found) in rungs {
         if found.holds() {
-            return Climbed::Holds(rung);
+            return Climbed::Holds(rung, refused);
         }
         if found.passing {
             return Climbed::Unclear(found);
@@ -219,6 +219,12 @@ impl Probe {
         let failed = |error: std::io::Error| {
             let hint = match error.raw_os_error() {
                 Some(errno) if passing::is_shortage(errno) => SHORT,
+                _ if !Path::new("/proc/self/exe").exists() => {
+                    "Mount the kernel's own file system: mount -t proc proc /proc."
+                }
+                _ if !Path::new("/dev/null").exists() => {
+                    "Give this system its devices: there is no /dev/null."
+                }
                 _ => "Make the temporary directory (TMPDIR, else /tmp) writable, and allow programs to run.",
             };
             ToolError::new(ErrorKind::SandboxUnavailable, format!("The sandbox cannot be probed: {error}"))

@@ -50,6 +50,7 @@ use rustix::fs::{CWD, Mode, OFlags};
 use crate::native::wire::Guarded;
 use state::State;
 use tree::Identity;
+pub(crate) use tree::shown;
 
 /// Keeps the protected paths of one workspace.
 #[derive(Debug)]

@@ -60,7 +60,8 @@ fn name(taken: Result<Arc<dyn ShellBackend>, ToolError>) -> Result<String, Error
 #[test]
 fn a_shortage_fails_one_call_and_is_asked_about_again() {
     let state = own_directory();
-    let (steps, asked) = steps(state.path(), vec![short(), short(), Climbed::Holds(Rung::Native)]);
+    let (steps, asked) =
+        steps(state.path(), vec![short(), short(), Climbed::Holds(Rung::Native, Vec::new())]);
     for _ in 0..2 {
         assert_eq!(name(steps.take()), Err(ErrorKind::SandboxUnavailable));
         assert_eq!(steps.memory().unwrap().recall(), None, "nothing is concluded");
@@ -76,8 +77,10 @@ fn a_shortage_fails_one_call_and_is_asked_about_again() {
 #[test]
 fn a_rung_that_fails_for_a_shortage_stays_the_rung() {
     let state = own_directory();
-    let (steps, asked) =
-        steps(state.path(), vec![Climbed::Holds(Rung::Native), Climbed::Holds(Rung::Landlock)]);
+    let (steps, asked) = steps(
+        state.path(),
+        vec![Climbed::Holds(Rung::Native, Vec::new()), Climbed::Holds(Rung::Landlock, Vec::new())],
+    );
     assert_eq!(name(steps.take()).unwrap(), "native");
     let failed = |errno| Err(crate::spawn::not_started(crate::sys::Stage::Process, errno, "The command"));
     for errno in [libc::EAGAIN, libc::ENOMEM, libc::EMFILE] {
@@ -96,8 +99,9 @@ fn a_rung_that_fails_for_a_shortage_stays_the_rung() {
 #[test]
 fn a_lesser_rung_is_not_used_for_ever() {
     let state = own_directory();
-    let lesser = Climbed::Holds(Rung::Landlock);
-    let (mut steps, asked) = steps(state.path(), vec![lesser.clone(), lesser, Climbed::Holds(Rung::Native)]);
+    let lesser = Climbed::Holds(Rung::Landlock, Vec::new());
+    let (mut steps, asked) =
+        steps(state.path(), vec![lesser.clone(), lesser, Climbed::Holds(Rung::Native, Vec::new())]);
     steps.remember_in = None;
     let first = steps.take().unwrap();
     let Some(long_ago) = Instant::now().checked_sub(LESSER) else {
@@ -129,4 +133,24 @@ fn a_refusal_names_what_each_rung_lacks_and_what_mends_it() {
     assert!(error.message.ends_with("native: No namespaces. landlock: Too old."), "{error:?}");
     let hint = error.hint.unwrap();
     assert!(hint.starts_with("do a\ndo b\n") && hint.contains("helve doctor"), "{hint}");
+}
+
+#[test]
+fn a_lesser_rung_that_refuses_says_why_the_better_was_not_taken() {
+    let state = own_directory();
+    let native = finding("native", "The mounts are refused: EACCES.", "Mount /dev.", false);
+    let (steps, _) = steps(state.path(), vec![Climbed::Holds(Rung::Landlock, vec![native])]);
+    steps.take().unwrap();
+    let refusal = || ToolError::new(ErrorKind::SandboxUnavailable, "It does not hold root.").hint("chown");
+    let error = steps.watch(Err(refusal())).unwrap_err();
+    assert_eq!(
+        error.message,
+        "It does not hold root. The better sandbox native was not taken: The mounts are refused: EACCES."
+    );
+    assert_eq!(error.hint.as_deref(), Some("Mount /dev.\nOr else: chown"));
+    // The second time nothing is taken any more, and other errors are none of the ladder's.
+    assert_eq!(steps.watch(Err(refusal())).unwrap_err(), refusal());
+    let other = || ToolError::failed("no");
+    steps.take().unwrap();
+    assert_eq!(steps.watch(Err(other())).unwrap_err(), other());
 }

@@ -6,6 +6,7 @@ use helve_core::{ErrorKind, Removed, ToolError};
 
 use super::wire::Step;
 use crate::namespaces::why_none;
+use crate::protect::shown;
 
 /// The zygote or a member could not be made.
 pub(super) fn refused(step: u32, errno: i32) -> ToolError {
@@ -15,7 +16,15 @@ pub(super) fn refused(step: u32, errno: i32) -> ToolError {
             .hint("Start Helve anew; if it stays, report it.");
     };
     let message = format!("The sandbox native cannot be had here: {}: {cause}", step.describe());
-    ToolError::new(ErrorKind::SandboxUnavailable, message).hint(remedy(step))
+    let hint = match (step, errno) {
+        (Step::Identity, libc::EINVAL) => {
+            "This root knows no other user to run commands as, because the user namespace that it is in maps too few. \
+             Run Helve as an ordinary user, or outside of that namespace, or map more users into it (/etc/subuid)."
+                .to_owned()
+        }
+        _ => remedy(step),
+    };
+    ToolError::new(ErrorKind::SandboxUnavailable, message).hint(hint)
 }
 
 fn remedy(step: Step) -> String {
@@ -94,7 +103,8 @@ pub(super) fn and_removed(mut error: ToolError, removed: &[Removed]) -> ToolErro
     if removed.is_empty() {
         return error;
     }
-    let named: Vec<&str> = removed.iter().take(MOST_NAMED).map(|removed| removed.path.as_str()).collect();
+    let named: Vec<String> =
+        removed.iter().take(MOST_NAMED).map(|removed| shown(removed.path.as_bytes())).collect();
     let more = removed.len().saturating_sub(MOST_NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let stop = if error.message.ends_with('.') { "" } else { "." };

@@ -169,7 +169,8 @@ fn spawn_helper() -> Result<Started, ToolError> {
         let message =
             format!("The sandbox's helper process could not be started from {}: {error}", program.display());
         ToolError::new(ErrorKind::SandboxUnavailable, message).hint(
-            "Check that /proc is mounted, and the limits on processes and memory of the user who runs Helve.",
+            "Check that /proc is mounted, that there is a /dev/null, and the limits on processes and memory of the user who \
+             runs Helve.",
         )
     })?;
     // It is not waited for before its record is dropped, so its number is its own.

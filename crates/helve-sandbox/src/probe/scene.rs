@@ -22,6 +22,7 @@ use rustix::process::Pid;
 
 use super::act::{self, Outcome, Side, Stage};
 use super::scratch::{self, Scratch};
+use crate::sys::native::is_mapped;
 
 /// How a process of the probe is told from an ordinary start: the file name in its zeroth argument.
 pub(super) const PROGRAM_NAME: &str = "helve-sandbox-probe";
@@ -76,7 +77,8 @@ impl Scene {
             .stderr(Stdio::null())
             .spawn()?;
         stage.process = Pid::from_raw(i32::try_from(waiting.id()).unwrap_or(0));
-        if rustix::process::geteuid().is_root() {
+        // Where this root knows no other user, as in a namespace of its own, no sandbox has one either, and says so.
+        if rustix::process::geteuid().is_root() && is_mapped(NOBODY) {
             fchown(&workspace, Some(NOBODY), Some(NOBODY))?;
             // Also for a root without root's rights, as in bwrap. Nobody takes away what another has made there.
             workspace.set_permissions(Permissions::from_mode(0o1777))?;

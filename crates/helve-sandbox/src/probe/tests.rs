@@ -83,8 +83,13 @@ fn finding(rung: Rung, lacking: bool, passing: bool) -> (Rung, SandboxFinding) {
 fn only_what_lasts_leads_to_a_lesser_rung() {
     let landlock = || finding(Rung::Landlock, false, false);
     let climb = |native, landlock| best([native, landlock].into_iter());
-    assert_eq!(climb(finding(Rung::Native, false, false), landlock()), Climbed::Holds(Rung::Native));
-    assert_eq!(climb(finding(Rung::Native, true, false), landlock()), Climbed::Holds(Rung::Landlock));
+    assert_eq!(
+        climb(finding(Rung::Native, false, false), landlock()),
+        Climbed::Holds(Rung::Native, Vec::new())
+    );
+    let native = finding(Rung::Native, true, false);
+    let better = vec![native.1.clone()];
+    assert_eq!(climb(native, landlock()), Climbed::Holds(Rung::Landlock, better));
     let (_, short) = finding(Rung::Native, true, true);
     assert_eq!(climb((Rung::Native, short.clone()), landlock()), Climbed::Unclear(short));
     let (native, landlock) = (finding(Rung::Native, true, false), finding(Rung::Landlock, true, false));

@@ -50,7 +50,8 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn spend(&mut self) -> io::Result<()> {
-        let reason = || format!("more than {MOST} links and directories may lead to what files.deny_read denies");
+        let reason =
+            || format!("more than {MOST} links and directories may lead to what files.deny_read denies");
         self.left = self.left.checked_sub(1).ok_or_else(|| io::Error::other(reason()))?;
         Ok(())
     }

@@ -99,7 +99,8 @@ impl Judge<'_> {
         config: Option<&Config>,
         leads: &mut Leads,
     ) -> io::Result<()> {
-        let own = || (kind == Kind::Config).then(|| Config { named: path.to_vec(), git: split(path).0.to_vec() });
+        let own =
+            || (kind == Kind::Config).then(|| Config { named: path.to_vec(), git: split(path).0.to_vec() });
         if let Some(config) = config.cloned().or_else(own) {
             self.leads_of_config(&config, held, leads)?;
         }

@@ -223,7 +223,8 @@ impl Names {
             }
             if is_directory {
                 listing.directories.push(name.to_vec());
-            } else if kind == FileType::Symlink && !in_installed && self.may_lead_to_denied(&join(path, name)) {
+            } else if kind == FileType::Symlink && !in_installed && self.may_lead_to_denied(&join(path, name))
+            {
                 listing.places.push((join(path, name), Kind::Denied));
             }
             true

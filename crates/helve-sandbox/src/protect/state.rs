@@ -161,7 +161,8 @@ impl State {
         let mut taken = Taken::new();
         let found = self.walk();
         self.settle_all(&found, &mut taken);
-        let failed = taken.first_failed().map(|first| format!("{}: {}", shown(first.path.as_bytes()), first.why));
+        let failed =
+            taken.first_failed().map(|first| format!("{}: {}", shown(first.path.as_bytes()), first.why));
         self.late.extend(taken.finish());
         self.late.truncate(MOST_LATE);
         failed.map_or(Ok(()), |failed| Err(io::Error::other(failed)))

@@ -66,7 +66,7 @@ pub(super) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
 }
 
 /// A path as a part of a message, on one line.
-pub(super) fn shown(path: &[u8]) -> String {
+pub(crate) fn shown(path: &[u8]) -> String {
     let mut text = String::new();
     for c in String::from_utf8_lossy(path).chars() {
         if c.is_control() { text.extend(c.escape_default()) } else { text.push(c) }

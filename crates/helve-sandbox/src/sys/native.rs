@@ -49,5 +49,5 @@ mod zygote;
 
 use super::raw;
 
-pub(crate) use identity::for_root;
+pub(crate) use identity::{for_root, is_mapped};
 pub(crate) use zygote::{fork_zygote, zygote_main};

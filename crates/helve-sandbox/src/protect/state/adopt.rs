@@ -62,7 +62,8 @@ impl State {
             }
         }
         if !all.paths.is_empty() {
-            let places = self.known.iter().filter(|(path, known)| known.kind != Kind::Denied && self.is_held(path));
+            let places =
+                self.known.iter().filter(|(path, known)| known.kind != Kind::Denied && self.is_held(path));
             let held: Vec<Vec<u8>> = places.map(|(path, _)| path.clone()).collect();
             for path in held {
                 self.known.remove(&path);
@@ -80,7 +81,8 @@ impl State {
         ends.filter_map(|end| path.split_at_checked(end)).any(|(above, rest)| {
             let Some(known) = self.known.get(above) else { return false };
             let mut parts = rest.split(|byte| *byte == b'/').skip(1).peekable();
-            let counts = known.kind != Kind::Denied && parts.peek().is_some_and(|first| wanted(known.kind)(first));
+            let counts =
+                known.kind != Kind::Denied && parts.peek().is_some_and(|first| wanted(known.kind)(first));
             counts && known.snapshot.held.keeps(parts)
         })
     }
@@ -115,7 +117,8 @@ impl State {
 
     /// Whether a link leads, or may lead, to what nobody may read.
     pub(super) fn follows_denied_links(&self) -> bool {
-        let is_link = |known: &Known| known.kind == Kind::Denied && matches!(known.snapshot.held, Held::Link(_));
+        let is_link =
+            |known: &Known| known.kind == Kind::Denied && matches!(known.snapshot.held, Held::Link(_));
         !self.names.hidden.ways.is_empty()
             || !self.names.hidden.seen.is_empty()
             || self.known.values().any(is_link)

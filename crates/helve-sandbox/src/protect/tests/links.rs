@@ -238,7 +238,12 @@ fn nothing_new_comes_where_a_protected_link_leads() {
         first_and_later(&[("src/x", ""), (".claude/x", "")], mounts, |scene| {
             link(
                 scene,
-                &[(".bashrc", "rc"), (".zshrc", "new/er/rc"), (".claude/a", "../b"), (".claude/docs", "../docs")],
+                &[
+                    (".bashrc", "rc"),
+                    (".zshrc", "new/er/rc"),
+                    (".claude/a", "../b"),
+                    (".claude/docs", "../docs"),
+                ],
             );
             let removed = scene.call(|scene| {
                 scene.write("rc", "theirs");

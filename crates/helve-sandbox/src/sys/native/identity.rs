@@ -106,7 +106,7 @@ impl Identity {
 /// A map that shows one number as another and leaves all others as they are: a file whose group is somebody else's can
 /// still be written by its owner. Where this process does not know all numbers itself, only the one is mapped.
 fn map_of_files(owner: u32, outer: u32, own_map: &str) -> String {
-    let all = is_mapped(u32::MAX - 1, own_map);
+    let all = is_in(u32::MAX - 1, own_map);
     let mut lines = vec![(owner, outer, 1)];
     if all {
         let (low, high) = (owner.min(outer), owner.max(outer));
@@ -135,11 +135,15 @@ fn idmap((_, errno): Failure) -> Failure {
 
 /// Who root's commands are outside, unless a workspace that cannot be idmapped decides.
 pub(crate) fn for_root() -> Option<u32> {
-    let known = |id: &u32| is_mapped(*id, "/proc/self/uid_map") && is_mapped(*id, "/proc/self/gid_map");
-    NOBODY_ELSES.into_iter().find(known)
+    NOBODY_ELSES.into_iter().find(|id| is_mapped(*id))
 }
 
-fn is_mapped(id: u32, map: &str) -> bool {
+/// Whether a user and a group of this number exist for this process.
+pub(crate) fn is_mapped(id: u32) -> bool {
+    is_in(id, "/proc/self/uid_map") && is_in(id, "/proc/self/gid_map")
+}
+
+fn is_in(id: u32, map: &str) -> bool {
     let text = fs::read_to_string(map).unwrap_or_default();
     text.lines().any(|line| {
         let mut numbers = line.split_whitespace().map(|word| word.parse::<u64>().unwrap_or(0));

@@ -110,7 +110,8 @@ fn what_a_process_has_in_common_with_its_children_counts_once() {
     let pages = 40 * MIB / 4096;
     for pid in [2, 3, 4, 5] {
         add(root.path(), pid, &stat_line("a", [0; 4], 1, pages), &status(40 * MIB, 0));
-        fs::write(root.path().join(format!("{pid}/smaps_rollup")), "Pss_Anon: 10240 kB\nSwapPss: 0 kB\n").unwrap();
+        fs::write(root.path().join(format!("{pid}/smaps_rollup")), "Pss_Anon: 10240 kB\nSwapPss: 0 kB\n")
+            .unwrap();
     }
     let mut watch = watch(root.path(), &limits());
     assert_eq!(look(&mut watch), None);

@@ -21,6 +21,7 @@ mod readers;
 mod runners;
 
 pub(crate) use changers::code;
+pub(crate) use runners::{is_unusual_mode, mode_of};
 
 use std::path::Path;
 

@@ -32,6 +32,8 @@ mod tests;
 mod windows;
 mod wrappers;
 
+pub(crate) use shells::{is_unusual_mode, mode_of};
+
 use super::{Invocation, Meaning};
 
 /// What the argv means, if this table knows the program.

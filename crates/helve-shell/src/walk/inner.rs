@@ -9,10 +9,10 @@ use crate::programs::{Inner, Meaning, code};
 use crate::tree::{Dialect, Script};
 
 use super::directory::Directory;
-use super::environment::Parameters;
+use super::environment::{Parameters, Value, Variable};
 use super::runs::Start;
 use super::spans::Origin;
-use super::{Feed, Flow, MAX_INNER, Walker, downloads, names};
+use super::{Feed, Flow, MAX_INNER, Walker, downloads, names, variables};
 
 /// What stands for text that is not known, a variable that never is, when a text with such parts is read.
 pub(super) const HOLE: &str = "${_}";
@@ -73,7 +73,11 @@ impl Walker<'_> {
                 }
                 Inner::Shell { text, shell, parameters, elsewhere } => {
                     self.downloaded_text(&text, start.taint, run);
-                    Some(self.shell_script(&text, &shell, &parameters, elsewhere, &start.feed))
+                    let mark = self.environment.mark();
+                    self.given_variables(start);
+                    let flow = self.shell_script(&text, &shell, &parameters, elsewhere, &start.feed);
+                    self.environment.take_back(mark);
+                    Some(flow)
                 }
                 Inner::Code { language, text } => {
                     self.downloaded_text(&text, start.taint, run);
@@ -85,6 +89,21 @@ impl Walker<'_> {
         self.via.pop();
         self.inner -= 1;
         last
+    }
+
+    /// The variables in front of a program that is a shell are variables of what it reads. What they do to it was noticed
+    /// before; a shell sets its own by itself.
+    fn given_variables(&mut self, start: &Start) {
+        for (name, value) in &start.environment {
+            // One that the script exported is there already.
+            let own = name == "IFS" || variables::is_shells_own(name) || value.span == self.current;
+            if !own && crate::expand::is_name(name) {
+                let text = Text::of(value);
+                let wild = start.wild && text.whole().is_none();
+                let variable = Variable { exported: true, wild, ..Variable::new(Value::Text(text)) };
+                self.environment.set(name, variable);
+            }
+        }
     }
 
     fn inner_argv(&mut self, start: Start, directory: Option<&Arg>, elsewhere: bool) -> Flow {

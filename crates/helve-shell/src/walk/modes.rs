@@ -61,7 +61,7 @@ impl Walker<'_> {
                         None => {}
                     }
                     at += 1;
-                } else if let Some((_, name)) = LETTERS.iter().find(|(known, _)| *known == letter) {
+                } else if let Some(name) = programs::mode_of(letter) {
                     self.sets_mode(name, on);
                 }
             }
@@ -69,18 +69,15 @@ impl Walker<'_> {
     }
 
     fn sets_mode(&mut self, name: &str, on: bool) {
+        if programs::is_unusual_mode(name, on) {
+            self.opaque(OpaqueReason::Redefinition);
+        }
         match (name, on) {
             ("allexport", _) => {
                 let value = if on { Value::Text(Text::known("on")) } else { Value::Unset };
                 self.environment.set(EXPORTS_ALL, Variable::new(value));
             }
-            ("posix", true) => {
-                self.opaque(OpaqueReason::Redefinition);
-                self.assign(IN_ORDER, Variable::new(Value::Text(Text::known("y"))));
-            }
-            ("keyword" | "history" | "histexpand" | "physical", true) | ("braceexpand", false) => {
-                self.opaque(OpaqueReason::Redefinition);
-            }
+            ("posix", true) => self.assign(IN_ORDER, Variable::new(Value::Text(Text::known("y")))),
             _ => {}
         }
     }
@@ -191,7 +188,3 @@ pub(super) fn keeps_assignments(argv: &[Arg]) -> bool {
         )
     )
 }
-
-/// The letters of `set` for options that matter here.
-const LETTERS: [(char, &str); 5] =
-    [('a', "allexport"), ('k', "keyword"), ('B', "braceexpand"), ('H', "histexpand"), ('P', "physical")];

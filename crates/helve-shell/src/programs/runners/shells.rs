@@ -123,7 +123,7 @@ fn options(invocation: &Invocation<'_>, meaning: &mut Meaning) -> Options {
                 }
                 'c' if sets => options.takes_text = true,
                 's' if sets => options.takes_input = true,
-                'n' if sets => options.only_checks = true,
+                'n' => options.only_checks = sets,
                 'C' if fish => {
                     meaning.departs(DepartureKind::Code, at);
                     meaning.hides(OpaqueReason::UnknownText, Some(at));
@@ -131,19 +131,55 @@ fn options(invocation: &Invocation<'_>, meaning: &mut Meaning) -> Options {
                     break;
                 }
                 'o' | 'O' => {
-                    if invocation.text(next) == Some("noexec") && sets {
-                        options.only_checks = true;
+                    match invocation.text(next) {
+                        Some("noexec") => options.only_checks = sets,
+                        Some(name) if letter == 'o' => reads_otherwise(meaning, name, sets, at),
+                        _ => {}
                     }
                     // `-o` alone prints the settings.
                     next += usize::from(next < args.len() && offset + 2 == known.len());
                 }
-                _ => {}
+                _ => {
+                    if let Some(name) = mode_of(letter).filter(|_| !fish) {
+                        reads_otherwise(meaning, name, sets, at);
+                    }
+                }
             }
         }
         at = next;
     }
     options.first = at.min(args.len());
     options
+}
+
+/// The name of the option of a shell that a letter of `set` stands for, of those that change what a text means.
+pub(crate) fn mode_of(letter: char) -> Option<&'static str> {
+    match letter {
+        'a' => Some("allexport"),
+        'k' => Some("keyword"),
+        'B' => Some("braceexpand"),
+        'H' => Some("histexpand"),
+        'P' => Some("physical"),
+        _ => None,
+    }
+}
+
+/// Whether the text behind such an option is read in another way than usual.
+pub(crate) fn is_unusual_mode(name: &str, on: bool) -> bool {
+    match name {
+        "posix" | "keyword" | "history" | "histexpand" | "physical" => on,
+        "braceexpand" => !on,
+        _ => false,
+    }
+}
+
+/// An option of `set`, given to the shell when it starts.
+fn reads_otherwise(meaning: &mut Meaning, name: &str, on: bool, at: usize) {
+    if is_unusual_mode(name, on) {
+        meaning.hides(OpaqueReason::Redefinition, Some(at));
+    } else if name == "allexport" && on {
+        meaning.hides(OpaqueReason::Environment, Some(at));
+    }
 }
 
 /// `--name`; gives how many arguments it takes.
@@ -173,7 +209,11 @@ fn long_option(options: &mut Options, meaning: &mut Meaning, long: &str, at: usi
             options.asks = true;
             1
         }
-        "login" | "norc" | "noprofile" | "noediting" | "posix" | "verbose" | "restricted" | "debugger"
+        "posix" => {
+            reads_otherwise(meaning, "posix", true, at);
+            1
+        }
+        "login" | "norc" | "noprofile" | "noediting" | "verbose" | "restricted" | "debugger"
         | "dump-strings" | "dump-po-strings" | "no-rcs" | "no-globalrcs" | "interactive" | "emulate"
         | "no-config" | "private" | "stdin" | "xtrace" => 1,
         _ => {

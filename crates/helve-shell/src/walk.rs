@@ -110,10 +110,35 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// Whether all that is not known of it is certainly a number, and all of it if nothing is known.
+    /// Whether all of it is certainly numbers.
     fn is_number(&self) -> bool {
-        let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || b"-. \n".contains(&byte));
-        self.number || self.text.as_ref().and_then(Text::whole).is_some_and(plain)
+        self.has_numbers() && self.text.as_ref().is_none_or(Text::is_tame)
+    }
+
+    /// Whether all that is not known of it is certainly a number; what is known has to be looked at.
+    fn has_numbers(&self) -> bool {
+        self.number || self.text.as_ref().is_some_and(|text| text.whole().is_some())
+    }
+
+    /// Adds what another command prints. Where the text is no longer known, all of it has to be numbers.
+    fn add(&mut self, other: &Flow) {
+        let numbers = self.is_number() && other.is_number();
+        self.number = self.has_numbers() && other.has_numbers();
+        match (&mut self.text, &other.text) {
+            (Some(text), Some(more)) => text.append(more),
+            _ => {
+                self.text = None;
+                self.number = numbers;
+            }
+        }
+        self.download |= other.download;
+        self.run = other.run;
+    }
+
+    /// The text is no longer known.
+    fn forget_text(&mut self) {
+        self.number = self.is_number();
+        self.text = None;
     }
 }
 
@@ -398,7 +423,7 @@ impl<'a> Walker<'a> {
         let flow = self.in_subshell(|walker| walker.script(script, &Feed::inherited(), true));
         self.piped -= 1;
         self.taint |= flow.download;
-        self.wild |= !flow.is_number() && flow.text.as_ref().is_none_or(|text| text.whole().is_none());
+        self.wild |= !flow.has_numbers();
         let mut text = flow.text.unwrap_or_else(Text::unknown);
         text.trim_newlines();
         text

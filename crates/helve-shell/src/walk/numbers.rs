@@ -3,11 +3,22 @@
 
 use crate::analysis::Arg;
 
-/// Whether all that a program prints are numbers; `fed` says whether all that it reads are.
-pub(super) fn prints(program: &str, args: &[Arg], fed: bool) -> bool {
+use super::statements::holds_pattern;
+
+/// Whether all that a program prints are numbers; `fed` says whether all that it reads are, `wild` whether what is not known
+/// of its arguments may be anything.
+pub(super) fn prints(program: &str, args: &[Arg], fed: bool, wild: bool) -> bool {
     let Some(args) = args.iter().map(Arg::text).collect::<Option<Vec<&str>>>() else {
-        return matches!(program, "seq" | "nproc") || (program == "grep" && counts(args));
+        // Behind a number no option of `seq` is one.
+        let operand = |arg: &Arg| arg.prefix().starts_with(|first: char| first.is_ascii_digit());
+        return match program {
+            "seq" => !wild || args.first().is_some_and(operand),
+            "nproc" => true,
+            "grep" => counts(args),
+            _ => false,
+        };
     };
+    let plain = |rest: &[&str]| !rest.iter().any(|arg| arg.starts_with('-'));
     let only = |letters: &str| {
         args.iter().all(|arg| {
             arg.strip_prefix('-').is_some_and(|given| {
@@ -20,34 +31,37 @@ pub(super) fn prints(program: &str, args: &[Arg], fed: bool) -> bool {
         "wc" => only("lcwmL"),
         "nproc" => true,
         "seq" => {
-            !args.iter().any(|arg| arg.starts_with("-s") || arg.starts_with("-f") || arg.starts_with("--"))
+            let number =
+                |arg: &&&str| arg[1..].starts_with(|next: char| next.is_ascii_digit() || next == '.');
+            args.iter().filter(|arg| arg.starts_with('-')).all(|arg| *arg == "-w" || number(&arg))
         }
         "grep" | "egrep" | "fgrep" => {
             args.iter().any(|arg| matches!(*arg, "-c" | "--count")) && is_one_file(&args)
         }
         "date" => matches!(args.as_slice(), [format] | ["-u", format] if is_number_format(format)),
-        "stat" => matches!(args.as_slice(), ["-c" | "--format" | "-f", format, ..] if is_size_format(format)),
-        "id" => matches!(args.as_slice(), ["-u" | "-g", ..]),
+        "stat" => {
+            matches!(args.as_slice(), ["-c" | "--format" | "-f", format, rest @ ..] if is_size_format(format) && plain(rest))
+        }
+        "id" => matches!(args.as_slice(), ["-u" | "-g", rest @ ..] if plain(rest)),
+        // A `+` in front makes any word a text that it prints.
         "expr" => {
-            let strings = ["match", "substr", ":", "|", "&"];
-            args.iter().any(|arg| matches!(*arg, "+" | "-" | "*" | "/" | "%"))
-                && !args.iter().any(|arg| strings.contains(arg))
+            let number = |arg: &str| arg.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+            args.iter().all(|arg| matches!(*arg, "+" | "-" | "*" | "/" | "%" | "(" | ")") || number(arg))
         }
         "git" => matches!(args.as_slice(), ["rev-list", rest @ ..] if rest.contains(&"--count")),
         "tput" => matches!(args.as_slice(), ["cols" | "lines"]),
         "getconf" => matches!(args.as_slice(), ["_NPROCESSORS_ONLN" | "_NPROCESSORS_CONF" | "PAGESIZE"]),
         "printf" => args.first().is_some_and(|format| {
-            matches!(
-                format.trim_end_matches("\\n"),
-                "%d" | "%i" | "%u" | "%02d" | "%03d" | "%04d" | "%x" | "%.0f"
-            )
+            matches!(format.trim_end_matches("\\n"), "%d" | "%i" | "%u" | "%02d" | "%03d" | "%04d" | "%.0f")
         }),
         "tr" => {
             matches!(args.as_slice(), ["-cd" | "-dc", "0-9" | "[:digit:]" | "[0-9]"])
                 || (fed && matches!(args.as_slice(), ["-d", _]))
         }
         "cat" => fed && args.is_empty(),
-        "head" | "tail" | "sort" | "uniq" => fed && args.iter().all(|arg| arg.starts_with('-')),
+        "head" | "tail" | "sort" | "uniq" => {
+            fed && args.iter().all(|arg| arg.starts_with('-') && !arg.starts_with("--"))
+        }
         "xargs" => fed && args.is_empty(),
         _ => false,
     }
@@ -57,7 +71,9 @@ pub(super) fn prints(program: &str, args: &[Arg], fed: bool) -> bool {
 fn counts(args: &[Arg]) -> bool {
     args.first().and_then(Arg::text) == Some("-c")
         && args.len() <= 3
-        && !args.iter().any(|arg| arg.splits || arg.may_be_option() && arg.text().is_none())
+        && !args
+            .iter()
+            .any(|arg| arg.splits || holds_pattern(arg) || arg.may_be_option() && arg.text().is_none())
 }
 
 /// Whether `grep` is given at most one file, whose name it then leaves out.
@@ -118,6 +134,11 @@ mod tests {
             ("seq -s x 1 9", false, false),
             ("expr 1 + 2", false, true),
             ("expr x : y", false, false),
+            ("expr + x", false, false),
+            ("stat -c %s --printf=x f", false, false),
+            ("seq -ws x 1 2", false, false),
+            ("seq -w -1 2", false, true),
+            ("sort --files0-from=f", true, false),
             ("tr -d x", true, true),
             ("tr -d x", false, false),
             ("tr -cd 0-9", false, true),
@@ -136,7 +157,7 @@ mod tests {
             let mut words = line.split(' ');
             let program = words.next().unwrap_or_default();
             let args: Vec<Arg> = words.map(|word| Arg::known(word, Span { start: 0, end: 0 })).collect();
-            assert_eq!(prints(program, &args, fed), number, "{line}");
+            assert_eq!(prints(program, &args, fed, true), number, "{line}");
         }
     }
 }

@@ -184,7 +184,12 @@ impl Walker<'_> {
                             super::pure::output("printf", args.get(format..).unwrap_or_default(), None, None);
                         let wild = self.wild
                             || value.is_none()
-                                && !super::numbers::prints("printf", &args[format.min(args.len())..], false);
+                                && !super::numbers::prints(
+                                    "printf",
+                                    &args[format.min(args.len())..],
+                                    false,
+                                    true,
+                                );
                         let value = value.map_or(Value::Unknown, Value::Text);
                         self.assign(name, Variable { wild, ..Variable::new(value) });
                     }

@@ -412,7 +412,7 @@ impl Walker<'_> {
             text: None,
             download: downloads::fetches(base, &start.argv[1..]) || feed.download || start.taint,
             paths: names::prints_paths(base, &start.argv[1..], feed.paths),
-            number: start.captures && numbers::prints(base, &start.argv[1..], feed.is_number()),
+            number: start.captures && numbers::prints(base, &start.argv[1..], feed.is_number(), start.wild),
             run,
         };
         if let Some(inside) = inside {

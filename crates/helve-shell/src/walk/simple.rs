@@ -45,7 +45,8 @@ impl Walker<'_> {
                 outcomes.push(self.environment.take_back(mark));
                 flow.download |= other.download;
                 if flow.text != other.text {
-                    flow.text = None;
+                    flow.forget_text();
+                    flow.number &= other.is_number();
                 }
                 if tries > MAX_TRIES {
                     break;

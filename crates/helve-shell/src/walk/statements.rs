@@ -21,17 +21,8 @@ impl Walker<'_> {
         let mut whole = Flow { text: captures.then(Text::default), number: true, ..Flow::default() };
         for statement in statements {
             let flow = self.statement(statement, feed, captures);
-            whole.number &= flow.is_number();
-            whole.text = match (whole.text, flow.text) {
-                (Some(mut text), Some(more)) => {
-                    text.append(&more);
-                    Some(text)
-                }
-                _ => None,
-            };
-            whole.download |= flow.download;
+            whole.add(&flow);
             whole.paths = flow.paths && statements.len() == 1;
-            whole.run = flow.run;
         }
         whole
     }
@@ -75,7 +66,7 @@ impl Walker<'_> {
                     }
                 }
                 if *joint == Joint::Or {
-                    whole.text = None;
+                    whole.forget_text();
                     failure_leaves |=
                         index == 1 && leaves(pipeline) && last.is_some_and(|(_, last)| self.only_moves(last));
                 }
@@ -89,21 +80,12 @@ impl Walker<'_> {
             self.excused -= excused;
             self.guarded -= usize::from(tested);
             tested |= self.uses > uses;
-            whole.number &= flow.is_number();
             if index == 0 {
                 mark = self.environment.mark();
             } else {
                 self.conditional -= 1;
             }
-            whole.text = match (whole.text, flow.text) {
-                (Some(mut text), Some(more)) => {
-                    text.append(&more);
-                    Some(text)
-                }
-                _ => None,
-            };
-            whole.download |= flow.download;
-            whole.run = flow.run;
+            whole.add(&flow);
             before = *joint;
         }
         self.environment.blur_since(mark);

@@ -6,7 +6,7 @@
 use std::path::{Component, Path};
 
 use helve_shell::Span;
-use helve_shell::analysis::{Analysis, Arg, ArgPart, Effect, EffectKind, More, Run, Target};
+use helve_shell::analysis::{Analysis, Arg, ArgPart, Effect, EffectKind, More, Run, RunKind, Target};
 
 use super::argv::{Argv, lower};
 use super::rules::{
@@ -139,8 +139,11 @@ fn is_windows(name: &str) -> bool {
     )
 }
 
-/// What the name and the options alone say.
+/// What the name and the options alone say. What a function does is said by the runs of its body.
 fn of_run(run: &Run, argv: &Argv<'_>) -> Option<&'static str> {
+    if run.kind == RunKind::Function {
+        return None;
+    }
     let switch = |letters: &[&str]| argv.texts().any(|text| letters.contains(&text.to_lowercase().as_str()));
     match argv.name.as_ref() {
         "rm" | "grm" if is_recursive(argv) => Some(RM_RECURSIVE),

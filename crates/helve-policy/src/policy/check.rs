@@ -5,6 +5,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::SystemTime;
 
+use helve_core::Verdict;
+
 use super::approval::hook_files;
 use super::{Policy, list, paths, secret_sources};
 use crate::config::hook::{Hook, HookEvent};
@@ -22,7 +24,7 @@ impl Policy {
     }
 
     /// What works but is hardly meant, each with what to change: paths of the view that are not there, rules that
-    /// have expired, files of the configuration that others can write, and hooks that cannot be run.
+    /// have expired or find little, files of the configuration that others can write, and hooks that cannot be run.
     pub fn warnings(&self) -> Vec<String> {
         let settings = &self.inner.settings;
         let mut warnings = Vec::new();
@@ -43,6 +45,7 @@ impl Policy {
         }
         warnings.extend(self.passed_secrets());
         warnings.extend(self.expired_rules(SystemTime::now()));
+        warnings.extend(self.narrow_rules());
         warnings.extend(self.inner.files.iter().filter_map(|file| open_to_others(file)));
         let of_hook = |hook: &Hook| Some(format!("`hooks` in {}: {}", hook.origin, hook.problem()?));
         warnings.extend(self.hooks().iter().filter_map(of_hook));
@@ -56,6 +59,17 @@ impl Policy {
             format!("`{}` in {}: it has expired; take it out or renew it", rule.name, rule.origin)
         };
         expired.map(warn).collect()
+    }
+
+    /// Rules that ask or deny and find less than they may be meant to.
+    fn narrow_rules(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for rule in self.rules().iter().filter(|rule| rule.verdict > Verdict::Allow) {
+            let patterns = rule.matchers.commands.as_deref().unwrap_or_default();
+            let little = patterns.iter().filter_map(|pattern| pattern.finds_little(patterns));
+            warnings.extend(little.map(|why| format!("`{}` in {}: {why}", rule.name, rule.origin)));
+        }
+        warnings
     }
 
     /// What commands or file tools may write must not hold what the policy is made from.

@@ -133,6 +133,26 @@ impl CommandPattern {
         }
     }
 
+    /// Why it finds less than whoever asks or denies by it may mean, with what to write; none if nothing speaks for that.
+    pub(crate) fn finds_little(&self, others: &[CommandPattern]) -> Option<String> {
+        if let Some(WordPattern::OneOf(choices)) = self.words.first()
+            && choices.iter().any(|choice| choice.0.first().is_some_and(|text| text.starts_with('/')))
+        {
+            return Some(format!("\"{self}\" finds the program only under this path; write its name alone"));
+        }
+        let plain = |word: &WordPattern| match word {
+            WordPattern::OneOf(choices) => choices.iter().all(|choice| choice.0.len() == 1),
+            WordPattern::Slot { .. } => false,
+        };
+        let wider = |other: &CommandPattern| other.rest && self.words.starts_with(&other.words);
+        let alone = !self.rest && self.words.iter().all(plain) && !others.iter().any(wider);
+        alone.then(|| {
+            format!(
+                "\"{self}\" finds the command without further arguments alone; write \"{self} *\" for any"
+            )
+        })
+    }
+
     /// Whether it names the programs that it is about.
     pub(super) fn names_programs(&self) -> bool {
         let plain = |stretch: &Stretch| stretch.0.len() == 1;

@@ -282,3 +282,28 @@ proptest! {
         prop_assert!(pattern.covers(&analysis(argv), 0, Path::new("/w")).is_ok());
     }
 }
+
+#[test]
+fn a_pattern_says_where_it_finds_little() {
+    let parse = |text: &str| CommandPattern::parse(text).unwrap();
+    let told = |text: &str, others: &[&str]| {
+        let others: Vec<CommandPattern> = others.iter().map(|other| parse(other)).collect();
+        parse(text).finds_little(&others)
+    };
+    for (text, hint) in [
+        ("git push", "write \"git push *\""),
+        ("curl", "write \"curl *\""),
+        ("npm {publish,unpublish}", "without further arguments"),
+        ("/usr/bin/curl *", "under this path"),
+    ] {
+        assert!(told(text, &[]).is_some_and(|told| told.contains(hint)), "{text}: {:?}", told(text, &[]));
+    }
+    for (text, others) in [
+        ("git push *", &[][..]),
+        ("git push", &["git *"]),
+        ("git push", &["git push *"]),
+        ("head <path>", &[]),
+    ] {
+        assert_eq!(told(text, others), None, "{text}");
+    }
+}

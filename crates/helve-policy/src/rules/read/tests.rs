@@ -167,10 +167,22 @@ fn examples_are_checked_at_load() {
 
 #[test]
 fn an_expired_rule_is_a_warning() {
-    let rule = |day: &str| format!("[[rules]]\nverdict = 'deny'\ncommand = 'x'\nexpires = {day}\n");
+    let rule = |day: &str| format!("[[rules]]\nverdict = 'deny'\ncommand = 'x *'\nexpires = {day}\n");
     let text = format!("{}{}", rule("1980-01-01"), rule("9999-01-01"));
     let warnings = Policy::from_toml(&text).unwrap().warnings();
     assert_eq!(warnings, ["`rules[0]` in the given text line 1: it has expired; take it out or renew it"]);
+}
+
+#[test]
+fn a_rule_that_finds_little_is_a_warning() {
+    let warnings = |verdict: &str| {
+        let text = format!("[[rules]]\nverdict = '{verdict}'\ncommand = 'git push'\n");
+        Policy::from_toml(&text).unwrap().warnings()
+    };
+    let told = "`rules[0]` in the given text line 1: \"git push\" finds the command without further arguments alone; \
+                write \"git push *\" for any";
+    assert_eq!([warnings("deny"), warnings("ask")], [[told], [told]]);
+    assert_eq!(warnings("allow"), Vec::<String>::new());
 }
 
 proptest! {

@@ -17,7 +17,7 @@
 //! | `simple` | one simple command: assignments, words, redirections |
 //! | `assign`, `declare` | assignments, declarations and their variables |
 //! | `redirect` | redirections |
-//! | `builtins`, `reading`, `handlers` | what the shell itself does; `names` has its tables |
+//! | `builtins`, `moves`, `reading`, `handlers` | what the shell itself does; `names` has its tables |
 //! | `runs` | programs: what they mean, and what they start in turn |
 //! | `inner` | texts and argvs inside others |
 //! | `downloads`, `files` | interpreters that are fed from a network, or with files that the script wrote |

@@ -275,7 +275,9 @@ mod tests {
             (own, "model.use=openai:b", true),
             (own, "model.use=ollama:b", false),
             (loose, "model.use=ollama:b", false),
-            (loose, "model.use=ollama:b;model.key_env=B", true),
+            ("", "model.use=ollama:b;model.key_env=B", true),
+            // The program goes before the variable, and was written for nobody.
+            (loose, "model.use=ollama:b;model.key_env=B", false),
         ] {
             assert_eq!(settings(file, set).model().key_is_its_own, own_key, "{set}");
         }

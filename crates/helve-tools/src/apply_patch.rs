@@ -150,9 +150,10 @@ impl TypedTool for ApplyPatch {
         let seen: Vec<Option<Seen>> = wanted.iter().map(|wanted| files.last_seen(&wanted.path)).collect();
         let mut tries = Tries::default();
         loop {
-            let outcome = attempt(files, &wanted, &seen, &input, args.dry_run, ctx).await;
+            let mut raced = false;
+            let outcome = attempt(files, &wanted, &seen, &input, (args.dry_run, &mut raced), ctx).await;
             // Somebody else was faster: once more with what is there now.
-            if !tries.again(&outcome).await {
+            if !(raced && tries.again(&outcome).await) {
                 return outcome;
             }
         }
@@ -166,13 +167,13 @@ enum Input {
     Edits(Arc<[TextEdit]>),
 }
 
-/// Reads, plans and commits.
+/// Reads, plans and commits; `raced` says that the commit met another change.
 async fn attempt(
     files: &dyn Files,
     wanted: &[Wanted],
     seen: &[Option<Seen>],
     input: &Input,
-    dry_run: bool,
+    (dry_run, raced): (bool, &mut bool),
     ctx: &Context,
 ) -> Result<Output, ToolError> {
     let read = read(files, wanted, seen, ctx.limits().file_bytes).await;
@@ -181,7 +182,7 @@ async fn attempt(
         .filter(|(wanted, seen)| files.last_seen(&wanted.path).is_some_and(|now| now.id != seen.id))
         .collect();
     let outcome = match read {
-        Ok(known) => planned(files, known, input.clone(), dry_run, ctx.cancelled().clone()).await,
+        Ok(known) => planned(files, known, input.clone(), (dry_run, raced), ctx.cancelled().clone()).await,
         Err(error) => Err(error),
     };
     // The caller knows its patch and what it saw before, not what somebody else did to a file since.
@@ -193,16 +194,21 @@ async fn attempt(
 
 async fn planned(
     files: &dyn Files,
-    known: HashMap<String, Known>,
+    (known, guarded): (HashMap<String, Known>, HashSet<String>),
     input: Input,
-    dry_run: bool,
+    (dry_run, raced): (bool, &mut bool),
     cancel: Cancel,
 ) -> Result<Output, ToolError> {
-    let (mut plan, notes) = off_async(move || made(&input, &known, &cancel)).await??;
+    let (mut plan, mut notes) = off_async(move || made(&input, &known, &cancel)).await??;
     let changes = std::mem::take(&mut plan.changes);
     if !changes.is_empty() {
-        files.commit(changes, dry_run).await?;
+        let made = files.commit(changes, dry_run).await;
+        *raced = made.as_ref().is_err_and(|error| error.kind == ErrorKind::Conflict);
+        made?;
     }
+    let is_guarded = |file: &&Planned| guarded.contains(file.from.as_ref().unwrap_or(&file.path));
+    let changed = plan.files.iter().filter(|file| file.after.is_some()).filter(is_guarded);
+    notes.extend(changed.map(|file| words::read_only(&file.path)));
     Ok(answer(&plan, &notes, dry_run).await)
 }
 
@@ -252,15 +258,15 @@ fn edited_paths(edits: &[TextEdit]) -> Vec<Wanted> {
     wanted
 }
 
-/// Reads every file once, all of them together at most `limit` bytes.
+/// Reads every file once, all of them together at most `limit` bytes; also which of them are marked read-only.
 async fn read(
     files: &dyn Files,
     wanted: &[Wanted],
     seen: &[Option<Seen>],
     limit: u64,
-) -> Result<HashMap<String, Known>, ToolError> {
+) -> Result<(HashMap<String, Known>, HashSet<String>), ToolError> {
     let mut left = limit;
-    let mut known = HashMap::new();
+    let (mut known, mut guarded) = (HashMap::new(), HashSet::new());
     for (Wanted { path, must_read }, seen) in wanted.iter().zip(seen) {
         // What a denied path holds is not needed to see that nothing is there.
         let is_there = *must_read || files.stat(path).await?.is_some_and(|stat| stat.kind == FileKind::File);
@@ -269,6 +275,9 @@ async fn read(
                 Ok(content) => {
                     left = left.saturating_sub(content.bytes.len() as u64);
                     let stale = seen.as_ref().is_some_and(|seen| seen.id != content.id);
+                    if content.stat.mode & 0o222 == 0 {
+                        guarded.insert(path.clone());
+                    }
                     let (bytes, encoding) = as_text(files, path, content.bytes).await?;
                     Known::File { bytes: Arc::new(bytes), id: content.id, stale, encoding }
                 }
@@ -284,7 +293,7 @@ async fn read(
         };
         known.insert(path.clone(), found);
     }
-    Ok(known)
+    Ok((known, guarded))
 }
 
 /// A file's bytes, as UTF-8 where they are text in another encoding.

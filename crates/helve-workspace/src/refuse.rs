@@ -19,7 +19,7 @@ pub(crate) fn missing(path: &str) -> ToolError {
 /// A path leads outside the workspace.
 pub(crate) fn outside(path: &str) -> ToolError {
     ToolError::new(ErrorKind::Blocked, format!("'{}' leads outside the workspace.", show(path)))
-        .hint("Use a path inside the workspace. The owner can open another directory with files.read_only or files.read_write.")
+        .hint("Use a path inside the workspace; where a link leads out, remove the link. The owner can open another directory with files.read_only or files.read_write.")
 }
 
 /// A path is one of those that no tool reads.

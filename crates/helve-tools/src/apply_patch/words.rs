@@ -41,6 +41,11 @@ pub(super) fn replaced(path: &str) -> String {
     format!("{path} was there already and was replaced as a whole.")
 }
 
+/// A file that nobody may write by its mode.
+pub(super) fn read_only(path: &str) -> String {
+    format!("{path} was marked read-only; it was changed all the same.")
+}
+
 /// What did not hold, or did not count, where a hunk was found.
 pub(super) fn ignored(why: Why) -> &'static str {
     match why {

@@ -127,7 +127,8 @@ fn unescaped(text: &str, which: Escape) -> Option<(String, Vec<char>)> {
         Escape::Quotes => &['"', '\''],
     };
     let (out, taken, other) = taken_off(text, wanted);
-    (!taken.is_empty() && !(other && which == Escape::All)).then_some((out, taken))
+    let is_unknown = other && which == Escape::All;
+    (!taken.is_empty() && !is_unknown).then_some((out, taken))
 }
 
 /// The text without escapes of these letters, which of them there were, and whether there are others.

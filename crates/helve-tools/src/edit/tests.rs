@@ -92,6 +92,16 @@ fn naive(file: &str, edits: &[Edit]) -> Option<String> {
     Some(after)
 }
 
+#[test]
+fn nothing_is_looked_for_once_the_call_is_taken_back() {
+    let (handle, cancel) = Cancel::pair();
+    let edits = [edit("gone", "x"), edit("a", "b")];
+    assert!(apply_until(b"a", &edits[1..], MOST, &cancel).is_ok());
+    handle.cancel();
+    let misses = apply_until(b"a", &edits, MOST, &cancel).unwrap_err();
+    assert_eq!(misses, [Miss { edit: 0, reason: Reason::GivenUp }]);
+}
+
 /// A text whose last ending the file does not have.
 fn at_open_end<'e>(file: &str, edit: &'e Edit) -> Option<(usize, usize, &'e str)> {
     let old = edit.old.strip_suffix('\n').filter(|old| !old.is_empty() && !file.ends_with('\n'))?;

@@ -90,6 +90,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_read_only_file_is_told_and_no_other() {
+        assert!(read_only(0o100_444).contains("mode 0444"));
+        for mode in [0o644, 0o200, 0o464] {
+            assert_eq!(read_only(mode), "");
+        }
+    }
+
+    #[test]
     fn only_what_differs_is_told() {
         for (before, after, told) in [
             (&b"a\nb\n"[..], &b"x\n"[..], ""),

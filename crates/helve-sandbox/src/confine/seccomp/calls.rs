@@ -75,7 +75,7 @@ pub(super) const CALLS: &[Call] = &[
 
     // Limits and priorities, which a user may set for all of his processes, whoever looks after the command included.
     call("prlimit64", 302, 261, Outer, Own(0)),
-    call("setpriority", 141, 140, Outer, Weight(libc::PRIO_PROCESS as u32)),
+    call("setpriority", 141, 140, Outer, Weight(libc::PRIO_PROCESS)),
     call("ioprio_set", 251, 30, Outer, Weight(IOPRIO_WHO_PROCESS)),
     call("sched_setparam", 142, 118, Outer, Own(0)),
     call("sched_setscheduler", 144, 119, Outer, Own(0)),

@@ -37,7 +37,8 @@ use crate::lane::BoxFuture;
 pub use attributes::{ACCESS_LIST, Attributes, DEFAULT_LIST, OF_USERS};
 pub use page::{Encoding, Endings, Page, PageEnd, PageRequest, PageStart, Shape};
 pub use seek::{
-    CaseMode, FileHits, HitLine, Kinds, ListRequest, SearchMode, SearchRequest, Searched, WalkRequest, Walked,
+    CaseMode, FileHits, HitLine, Kinds, ListRequest, Listed, SearchMode, SearchRequest, Searched,
+    WalkRequest, Walked,
 };
 pub use turn::{Contents, Is, Names, Turn, Turned, Turns, Was};
 
@@ -299,11 +300,8 @@ pub trait Files: Send + Sync {
     /// if the window shows all of it.
     fn page<'a>(&'a self, request: &'a PageRequest) -> BoxFuture<'a, Result<Page, ToolError>>;
 
-    /// Entries of one directory, sorted by the bytes of their names, and whether there are more.
-    fn list<'a>(
-        &'a self,
-        request: &'a ListRequest,
-    ) -> BoxFuture<'a, Result<(Vec<FileEntry>, bool), ToolError>>;
+    /// Entries of one directory, whether there are more, and how many ignore files leave out.
+    fn list<'a>(&'a self, request: &'a ListRequest) -> BoxFuture<'a, Result<Listed, ToolError>>;
 
     /// What is below a directory.
     fn walk<'a>(&'a self, request: &'a WalkRequest) -> BoxFuture<'a, Result<Walked, ToolError>>;

@@ -176,7 +176,7 @@ impl TypedTool for Grep {
         let ignored = found.files.is_empty()
             && request.skip == 0
             && request.obey_ignore
-            && paths::left_out(files, &request.path, request.hidden, None).await > 0;
+            && paths::leaves_out(files, &request.path, request.hidden).await;
         Ok(report::output(&found, &request, args.line_numbers, ignored))
     }
 }

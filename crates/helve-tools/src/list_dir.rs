@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::paths::{self, entry_line, fitting, ignored_note, left_out, quoted, unread_note};
+use crate::paths::{self, entry_line, fitting, ignored_note, leaves_out, quoted, unread_note};
 
 pub(crate) struct ListDir;
 
@@ -77,6 +77,8 @@ struct Facts {
 struct Found {
     entries: Vec<FileEntry>,
     more: bool,
+    /// How many ignore files leave out; none of a walk, which does not count them.
+    ignored: Option<u64>,
     unread: Vec<String>,
     unread_count: u64,
 }
@@ -113,17 +115,15 @@ impl TypedTool for ListDir {
         let last = found.entries.get(count.wrapping_sub(1)).map(|entry| entry.path.clone());
         let next_after = last.filter(|_| more);
         if lines.is_empty() {
-            lines.push(nothing(&args, files).await?.to_owned());
+            lines.push(nothing(&args, files, found.ignored).await.to_owned());
         }
         if let Some(after) = &next_after {
             lines.push(format!("\n[More entries. Continue with the same path and after={}.]", quoted(after)));
         }
-        // Of one whole directory: how many there are below is not worth another walk.
-        let is_whole = args.depth == 1 && args.after.is_none() && !args.ignored && !more && count > 0;
-        if is_whole {
-            let ignored = left_out(files, &args.path, args.hidden, Some(count)).await;
-            lines.extend(ignored_note(ignored).map(|note| format!("\n{note}")));
-        }
+        // Where nothing is shown, that is told already.
+        let is_whole = args.after.is_none() && !more && count > 0;
+        let ignored = found.ignored.filter(|_| is_whole).and_then(ignored_note);
+        lines.extend(ignored.map(|note| format!("\n{note}")));
         lines.extend(unread_note(&found.unread, found.unread_count).map(|note| format!("\n{note}")));
         let facts = Facts { entries: count, more, next_after, unread: found.unread_count };
         Ok(Output::text(lines.join("\n")).with_details(crate::details(&facts)).as_page())
@@ -148,11 +148,12 @@ async fn found(args: &Args, files: &dyn Files) -> Result<Found, ToolError> {
         return Ok(Found {
             entries: walked.entries,
             more: walked.more,
+            ignored: None,
             unread: walked.unread,
             unread_count: walked.unread_count,
         });
     }
-    let (entries, more) = files
+    let listed = files
         .list(&ListRequest {
             path: args.path.clone(),
             after: args.after.clone(),
@@ -161,17 +162,26 @@ async fn found(args: &Args, files: &dyn Files) -> Result<Found, ToolError> {
             obey_ignore: !args.ignored,
         })
         .await?;
-    Ok(Found { entries, more, unread: Vec::new(), unread_count: 0 })
+    Ok(Found {
+        entries: listed.entries,
+        more: listed.more,
+        ignored: Some(listed.ignored),
+        unread: Vec::new(),
+        unread_count: 0,
+    })
 }
 
 /// What is said where nothing is shown.
-async fn nothing(args: &Args, files: &dyn Files) -> Result<&'static str, ToolError> {
+async fn nothing(args: &Args, files: &dyn Files, ignored: Option<u64>) -> &'static str {
     if args.after.is_some() {
-        return Ok("(no more entries)");
+        return "(no more entries)";
     }
-    let all = ListRequest { hidden: args.hidden, ..ListRequest::all(&args.path, 1) };
-    Ok(match !args.ignored && !files.list(&all).await?.0.is_empty() {
+    let leaves_out = match ignored {
+        Some(count) => count > 0,
+        None => !args.ignored && leaves_out(files, &args.path, args.hidden).await,
+    };
+    match leaves_out {
         true => "(nothing but what .gitignore names; ignored=true shows it)",
         false => "(empty directory)",
-    })
+    }
 }

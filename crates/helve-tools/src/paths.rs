@@ -119,28 +119,21 @@ pub(crate) fn unread_note(unread: &[String], count: u64) -> Option<String> {
     (count > 0).then(|| format!("[{count} could not be read: {}{more}]", told.join("; ")))
 }
 
-/// So many entries that ignore files name are counted.
-const IGNORED: usize = 99;
+/// Of a directory with more entries than these it is not asked whether ignore files name others.
+const LOOKED_AT: usize = 10_000;
 
-/// How many entries of a directory ignore files name, but a few more than are counted at the most. `shown` are those that they do not name, if that
-/// is known.
-pub(crate) async fn left_out(files: &dyn Files, path: &str, hidden: bool, shown: Option<usize>) -> usize {
-    let all = |obey_ignore, limit| ListRequest { hidden, obey_ignore, ..ListRequest::all(path, limit) };
-    let shown = match shown {
-        Some(shown) => shown,
-        None => match files.list(&all(true, 10_000)).await {
-            Ok((entries, false)) => entries.len(),
-            _ => return 0,
-        },
-    };
-    match files.list(&all(false, shown + IGNORED + 1)).await {
-        Ok((entries, _)) => entries.len().saturating_sub(shown),
-        Err(_) => 0,
-    }
+/// Whether ignore files name something in a directory, for those that have only walked it; `false` where that cannot be
+/// said.
+pub(crate) async fn leaves_out(files: &dyn Files, path: &str, hidden: bool) -> bool {
+    let request = ListRequest { hidden, obey_ignore: true, ..ListRequest::all(path, LOOKED_AT) };
+    files.list(&request).await.is_ok_and(|listed| listed.ignored > 0)
 }
 
+/// So many entries that ignore files name are told as a number.
+const IGNORED: u64 = 99;
+
 /// A note that some entries are left out because ignore files name them; nothing if none is.
-pub(crate) fn ignored_note(count: usize) -> Option<String> {
+pub(crate) fn ignored_note(count: u64) -> Option<String> {
     match count {
         0 => None,
         1 => Some("[1 entry that ignore files name is not shown; ignored=true shows it]".to_owned()),
@@ -195,5 +188,20 @@ mod tests {
         assert_eq!(unread_note(&[], 0), None);
         let note = unread_note(&["a: permission denied".into()], 3).unwrap();
         assert_eq!(note, "[3 could not be read: a: permission denied; and 2 more]");
+    }
+
+    #[test]
+    fn what_is_left_out_is_told_up_to_a_number() {
+        let told = [0, 1, 99, 100].map(ignored_note);
+        let told: Vec<&str> = told.iter().map(|note| note.as_deref().unwrap_or_default()).collect();
+        assert_eq!(
+            told,
+            [
+                "",
+                "[1 entry that ignore files name is not shown; ignored=true shows it]",
+                "[99 entries that ignore files name are not shown; ignored=true shows them]",
+                "[More than 99 entries that ignore files name are not shown; ignored=true shows them]",
+            ]
+        );
     }
 }

@@ -39,9 +39,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use helve_core::files::{
-    Attributes, Change, Changed, ContentId, FileContent, FileEntry, FileKind, FileStat, Files, FilesBridge,
-    FilesPlace, FilesScope, Is, ListRequest, Page, PageRequest, PathRules, SearchRequest, Searched, Seen,
-    Turned, Turns, WalkRequest, Walked, Was,
+    Attributes, Change, Changed, ContentId, FileContent, FileKind, FileStat, Files, FilesBridge, FilesPlace,
+    FilesScope, Is, ListRequest, Listed, Page, PageRequest, PathRules, SearchRequest, Searched, Seen, Turned,
+    Turns, WalkRequest, Walked, Was,
 };
 use helve_core::{BoxFuture, ToolError};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
@@ -189,10 +189,7 @@ impl Files for Handle {
         blocking(move || this.read_page(&request))
     }
 
-    fn list<'a>(
-        &'a self,
-        request: &'a ListRequest,
-    ) -> BoxFuture<'a, Result<(Vec<FileEntry>, bool), ToolError>> {
+    fn list<'a>(&'a self, request: &'a ListRequest) -> BoxFuture<'a, Result<Listed, ToolError>> {
         let (this, request) = (self.clone(), request.clone());
         blocking(move || this.host.list(&request))
     }

@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use helve_core::files::{
-    Act, Attributes, Change, Changed, ContentId, FileContent, FileEntry, FileStat, Files, FilesBridge,
-    FilesPlace, FilesScope, Is, ListRequest, Page, PageRequest, PathRules, SearchRequest, Searched, Seen,
+    Act, Attributes, Change, Changed, ContentId, FileContent, FileStat, Files, FilesBridge, FilesPlace,
+    FilesScope, Is, ListRequest, Listed, Page, PageRequest, PathRules, SearchRequest, Searched, Seen,
     WalkRequest, Walked, Was,
 };
 use helve_core::{BoxFuture, Cancel, ErrorKind, Exit, ShellBackend, ShellJob, ToolError, Work};
@@ -388,13 +388,10 @@ impl Files for Handle {
         })
     }
 
-    fn list<'a>(
-        &'a self,
-        request: &'a ListRequest,
-    ) -> BoxFuture<'a, Result<(Vec<FileEntry>, bool), ToolError>> {
+    fn list<'a>(&'a self, request: &'a ListRequest) -> BoxFuture<'a, Result<Listed, ToolError>> {
         Box::pin(async move {
             match self.ask(Ask::List(request.clone()), &[], b"").await?.0 {
-                Told::List(entries, more) => Ok((entries, more)),
+                Told::List(listed) => Ok(listed),
                 _ => Err(self.no_answer("it answered something else")),
             }
         })

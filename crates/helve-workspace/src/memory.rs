@@ -13,7 +13,7 @@ use std::time::SystemTime;
 
 use helve_core::files::{
     Attributes, Change, Changed, ContentId, FileContent, FileEntry, FileKind, FileStat, Files, FilesBridge,
-    FilesPlace, FilesScope, ListRequest, Page, PageRequest, PathRules, SearchRequest, Searched, Seen,
+    FilesPlace, FilesScope, ListRequest, Listed, Page, PageRequest, PathRules, SearchRequest, Searched, Seen,
     WalkRequest, Walked, Was,
 };
 use helve_core::{BoxFuture, ToolError};
@@ -114,7 +114,7 @@ impl Handle {
         Ok(FileContent { bytes: bytes.to_vec(), id, stat, path: found })
     }
 
-    fn list_now(&self, request: &ListRequest) -> Result<(Vec<FileEntry>, bool), ToolError> {
+    fn list_now(&self, request: &ListRequest) -> Result<Listed, ToolError> {
         let ListRequest { path, after, limit, hidden, obey_ignore } = request;
         let (found, node) = self.find(path)?.ok_or_else(|| refuse::missing(path))?;
         if !matches!(node, Node::Directory) {
@@ -126,24 +126,25 @@ impl Handle {
             false => Ignores::default(),
         };
         let dir = Key { root: 0, path: found };
-        let admits = |name: &str, node: &Node| {
+        let (mut entries, mut ignored) = (Vec::new(), 0);
+        for (name, node) in children(&tree, &dir.path) {
             let (path, is_dir) = (dir.child(name).path.into_bytes(), matches!(node, Node::Directory));
-            (*hidden || !name.starts_with('.'))
-                && !self.memory.rules.denies_entry(&path, is_dir)
-                && !ignores.leave_out(&path, is_dir)
-        };
-        let mut entries: Vec<FileEntry> = children(&tree, &dir.path)
-            .filter(|(name, node)| admits(name, node))
-            .map(|(name, node)| {
-                let stat = node.stat();
-                FileEntry { path: name.to_owned(), kind: stat.kind, stat: Some(stat) }
-            })
-            .filter(|entry| after.as_ref().is_none_or(|after| entry.path > *after))
-            .collect();
+            let before = after.as_ref().is_some_and(|after| name <= after.as_str());
+            let passed_over = !hidden && name.starts_with('.');
+            if before || passed_over || self.memory.rules.denies_entry(&path, is_dir) {
+                continue;
+            }
+            if ignores.leave_out(&path, is_dir) {
+                ignored += 1;
+                continue;
+            }
+            let stat = node.stat();
+            entries.push(FileEntry { path: name.to_owned(), kind: stat.kind, stat: Some(stat) });
+        }
         entries.sort_by(|one, other| one.path.cmp(&other.path));
         let more = entries.len() > *limit;
         entries.truncate(*limit);
-        Ok((entries, more))
+        Ok(Listed { entries, more, ignored: if more { 0 } else { ignored } })
     }
 
     fn page_now(&self, request: &PageRequest) -> Result<Page, ToolError> {
@@ -400,10 +401,7 @@ impl Files for Handle {
         Box::pin(async move { self.page_now(request) })
     }
 
-    fn list<'a>(
-        &'a self,
-        request: &'a ListRequest,
-    ) -> BoxFuture<'a, Result<(Vec<FileEntry>, bool), ToolError>> {
+    fn list<'a>(&'a self, request: &'a ListRequest) -> BoxFuture<'a, Result<Listed, ToolError>> {
         Box::pin(async move { self.list_now(request) })
     }
 

@@ -193,7 +193,7 @@ fn twenty_mixed_calls(engine: &mut Engine) {
     let edit = |old: &str, new: &str| json!({"path": "a.txt", "oldText": old, "newText": new});
     let write = |path: &str, content: &str| json!({"path": path, "content": content});
     let calls = [
-        ("exec", json!({"command": "echo hello > made; id -u"})),
+        ("exec", json!({"command": "echo hello > made; echo '*.o' > .gitignore; touch a.o; id -u"})),
         ("write_file", write("a.txt", "one\ntwo\n")),
         ("read_file", json!({"path": "a.txt"})),
         ("edit_file", edit("two", "three")),
@@ -220,6 +220,10 @@ fn twenty_mixed_calls(engine: &mut Engine) {
         let (result, trips, requests) = scene.call(tool, args.clone());
         assert!(result.ok, "{tool} {args}: {result:?}");
         assert_eq!(trips, 1, "{tool} {args}");
+        if tool == "list_dir" {
+            let note = "[1 entry that ignore files name is not shown; ignored=true shows it]";
+            assert!(text(&result).ends_with(note), "{result:?}");
+        }
         // Only the first call asks the engine for anything.
         assert_eq!(requests > 0, number == 0, "{tool} {args}: {requests} requests");
         last = Some(result);

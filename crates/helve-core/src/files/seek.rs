@@ -38,6 +38,18 @@ impl ListRequest {
     }
 }
 
+/// What a directory has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listed {
+    /// The entries, sorted by the bytes of their names.
+    pub entries: Vec<FileEntry>,
+    /// Whether there are more after the last one.
+    pub more: bool,
+    /// How many further entries were wanted and are left out because ignore files name them. What is closed to tools does
+    /// not count. Where there are `more`, this is 0: names behind a full page are not judged.
+    pub ignored: u64,
+}
+
 /// What to look for by name. Links are not followed. Answers are in the order of the bytes of their paths.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WalkRequest {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use helve_core::context::{Parts, assemble};
 use helve_core::files::{
-    Act, Change, Changed, ContentId, Expect, FileContent, FileEntry, FileKind, FileStat, ListRequest, Page,
+    Act, Change, Changed, ContentId, Expect, FileContent, FileKind, FileStat, ListRequest, Listed, Page,
     PageRequest, SearchRequest, Searched, Seen, WalkRequest, Walked,
 };
 use helve_core::{
@@ -112,7 +112,7 @@ impl Files for OneFile {
         now(Err(ToolError::internal("not here")))
     }
 
-    fn list<'a>(&'a self, _: &'a ListRequest) -> BoxFuture<'a, Result<(Vec<FileEntry>, bool), ToolError>> {
+    fn list<'a>(&'a self, _: &'a ListRequest) -> BoxFuture<'a, Result<Listed, ToolError>> {
         now(Err(ToolError::internal("not here")))
     }
 

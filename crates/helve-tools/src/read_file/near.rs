@@ -38,7 +38,7 @@ pub(super) async fn look(files: &dyn Files, path: &str) -> Near {
         if matches!(name, "" | "." | "..") {
             return near;
         }
-        let Ok((entries, _)) = files.list(&ListRequest::all(parent, NEAR_NAMES)).await else {
+        let Ok(listed) = files.list(&ListRequest::all(parent, NEAR_NAMES)).await else {
             near.missing_directory = Some(parent.to_owned());
             if parent == "." || parent == "/" {
                 return Near::default();
@@ -47,7 +47,7 @@ pub(super) async fn look(files: &dyn Files, path: &str) -> Near {
             continue;
         };
         let is_last = step == 0;
-        let wanted = entries.into_iter().filter(|entry| match entry.kind {
+        let wanted = listed.entries.into_iter().filter(|entry| match entry.kind {
             FileKind::File | FileKind::Link => is_last,
             FileKind::Directory => !is_last,
             FileKind::Other => false,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use helve_core::context::{Parts, assemble};
 use helve_core::files::{
-    Change, Changed, ContentId, FileContent, FileEntry, FileKind, FileStat, FilesPlace, ListRequest,
+    Change, Changed, ContentId, FileContent, FileEntry, FileKind, FileStat, FilesPlace, ListRequest, Listed,
     PageRequest, SearchRequest, Searched, Seen, WalkRequest, Walked,
 };
 use helve_core::{BoxFuture, CallId, Cancel, Progress, typed};
@@ -71,10 +71,7 @@ impl Files for Shelf {
     fn page<'a>(&'a self, request: &'a PageRequest) -> BoxFuture<'a, Result<Page, ToolError>> {
         now(self.window(request))
     }
-    fn list<'a>(
-        &'a self,
-        request: &'a ListRequest,
-    ) -> BoxFuture<'a, Result<(Vec<FileEntry>, bool), ToolError>> {
+    fn list<'a>(&'a self, request: &'a ListRequest) -> BoxFuture<'a, Result<Listed, ToolError>> {
         let inside = match request.path.as_str() {
             "." => String::new(),
             path => format!("{path}/"),
@@ -88,7 +85,8 @@ impl Files for Shelf {
         }
         let is_there = request.path == "." || !names.is_empty();
         let entries = names.into_iter().map(|(path, kind)| FileEntry { path, kind, stat: None }).collect();
-        now(if is_there { Ok((entries, false)) } else { Err(ToolError::not_found("no such directory")) })
+        let listed = Listed { entries, ..Listed::default() };
+        now(if is_there { Ok(listed) } else { Err(ToolError::not_found("no such directory")) })
     }
     fn walk<'a>(&'a self, _: &'a WalkRequest) -> BoxFuture<'a, Result<Walked, ToolError>> {
         now(Ok(Walked::default()))

@@ -1,13 +1,13 @@
 //! The entries of one directory, a page of them at a time.
 //!
 //! Names are read once and only as many are held as the page has, whatever the size of the directory. Names that are
-//! closed to tools are never given.
+//! closed to tools are neither given nor counted.
 
 use std::collections::BinaryHeap;
 use std::os::fd::OwnedFd;
 
 use helve_core::ToolError;
-use helve_core::files::{FileEntry, ListRequest};
+use helve_core::files::{FileEntry, ListRequest, Listed};
 use rustix::fs::{AtFlags, Dir, DirEntry, FileType, Mode, OFlags};
 
 use super::resolve::Found;
@@ -17,9 +17,18 @@ use crate::names::{told, untold};
 use crate::refuse;
 use crate::seek::Ignores;
 
+/// What the rules and the ignore files make of an entry.
+enum Standing {
+    Wanted,
+    /// Left out, and counted.
+    Ignored,
+    /// Closed to tools.
+    Closed,
+}
+
 impl Host {
-    /// The first entries that are wanted, in the order of the bytes of their names, and whether there are more.
-    pub(super) fn list(&self, request: &ListRequest) -> Result<(Vec<FileEntry>, bool), ToolError> {
+    /// The first entries that are wanted, in the order of the bytes of their names.
+    pub(super) fn list(&self, request: &ListRequest) -> Result<Listed, ToolError> {
         let ListRequest { path, after, limit, hidden, obey_ignore } = request;
         let found = self.find(path)?.ok_or_else(|| refuse::missing(path))?;
         let dir = open_dir(path, &found)?;
@@ -32,7 +41,7 @@ impl Host {
         let cannot = |error| refuse::system("list", path, error);
         // The smallest names so far, the largest of them on top.
         let mut names: BinaryHeap<Vec<u8>> = BinaryHeap::new();
-        let mut more = false;
+        let (mut more, mut ignored) = (false, 0);
         let temporary = self.janitor.hidden();
         for entry in Dir::read_from(&dir).map_err(cannot)? {
             let entry = entry.map_err(cannot)?;
@@ -44,8 +53,17 @@ impl Host {
             }
             let full = names.len() == *limit;
             let behind = full && names.peek().is_none_or(|largest| name >= largest.as_slice());
-            if behind && more || !self.admits(&key, &dir, &entry, &ignores) {
+            // That there are more is known, and then nothing is counted either.
+            if behind && more {
                 continue;
+            }
+            match self.standing(&key, &dir, &entry, &ignores) {
+                Standing::Wanted => {}
+                Standing::Ignored => {
+                    ignored += 1;
+                    continue;
+                }
+                Standing::Closed => continue,
             }
             more |= full;
             if behind {
@@ -68,11 +86,10 @@ impl Host {
                 stat: Some(stat_of(&stat)),
             });
         }
-        Ok((entries, more))
+        Ok(Listed { entries, more, ignored: if more { 0 } else { ignored } })
     }
 
-    /// Whether an entry is neither closed to tools nor ignored.
-    fn admits(&self, key: &Key, dir: &OwnedFd, entry: &DirEntry, ignores: &Ignores) -> bool {
+    fn standing(&self, key: &Key, dir: &OwnedFd, entry: &DirEntry, ignores: &Ignores) -> Standing {
         let name = entry.file_name().to_bytes();
         let is_dir = match entry.file_type() {
             FileType::Unknown => rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
@@ -84,7 +101,14 @@ impl Host {
             path.push(b'/');
         }
         path.extend_from_slice(name);
-        !self.rules.denies_entry(&path, is_dir) && !ignores.leave_out(&path, is_dir)
+        // Closed comes first: that such a name is also ignored would tell that it is there.
+        if self.rules.denies_entry(&path, is_dir) {
+            Standing::Closed
+        } else if ignores.leave_out(&path, is_dir) {
+            Standing::Ignored
+        } else {
+            Standing::Wanted
+        }
     }
 }
 

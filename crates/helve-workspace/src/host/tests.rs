@@ -111,11 +111,11 @@ fn reads_and_lists_what_is_inside() {
     assert_eq!(read(&*files, "absolute"), Ok("old\n".to_owned()));
     let content = wait(async { files.read("inside", 100).await }).unwrap();
     assert_eq!((content.path.as_str(), content.id.clone()), ("inside", commit::id_of(b"lib\n")));
-    let (entries, more) = wait(async { files.list(&ListRequest::all(".", 2)).await }).unwrap();
+    let Listed { entries, more, .. } = wait(async { files.list(&ListRequest::all(".", 2)).await }).unwrap();
     let found: Vec<_> = entries.iter().map(|one| (one.path.as_str(), one.kind)).collect();
     assert_eq!((found, more), (vec![("a.txt", FileKind::File), ("absolute", FileKind::Link)], true));
     let after = ListRequest { after: Some("absolute".to_owned()), ..ListRequest::all("", 9) };
-    let (entries, more) = wait(async { files.list(&after).await }).unwrap();
+    let Listed { entries, more, .. } = wait(async { files.list(&after).await }).unwrap();
     assert_eq!((entries.len(), more), (2, false));
     assert_eq!(wait(async { files.stat("nothing").await }), Ok(None));
     assert_eq!(wait(async { files.stat("a.txt/x").await }), Ok(None));

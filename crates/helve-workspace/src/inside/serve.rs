@@ -87,10 +87,7 @@ async fn answer(
             }
             Told::Page(Box::new(page))
         }
-        Ask::List(request) => {
-            let (entries, more) = files(scope).list(&request).await?;
-            Told::List(entries, more)
-        }
+        Ask::List(request) => Told::List(files(scope).list(&request).await?),
         Ask::Walk(request) => Told::Walk(files(scope).walk(&request).await?),
         Ask::Search(request) => Told::Search(files(scope).search(&request).await?),
         Ask::Commit { changes, rehearse, keep } => {

@@ -183,6 +183,10 @@ fn answers(files: &dyn Files, root: &Path) -> Vec<String> {
             format!("{:?}", files.read("../x", 100).await.map_err(|error| (error.kind, error.hint))),
             format!("{:?}", files.page(&page).await),
             format!("{:?}", files.list(&ListRequest::all(".", 10)).await),
+            format!(
+                "{:?}",
+                files.list(&ListRequest { obey_ignore: true, ..ListRequest::all(".", 10) }).await
+            ),
         ]
     })
 }
@@ -190,12 +194,15 @@ fn answers(files: &dyn Files, root: &Path) -> Vec<String> {
 #[test]
 fn answers_are_those_of_the_host_in_one_trip_each() {
     let scene = Scene::new(None);
+    fs::write(scene.path(".ignore"), "*.o\n.env\n").unwrap();
+    fs::write(scene.path("a.o"), "").unwrap();
     let root = scene.folder.path().canonicalize().unwrap();
     let host = host::open(&root, rules()).unwrap();
     let inside = answers(&*scene.files(), &root);
     assert_eq!(inside, answers(&*host.scoped(FilesScope::default()), &root));
     let listed = inside.last().unwrap();
     assert!(listed.contains("src") && !listed.contains(".env"), "{listed}");
+    assert!(listed.contains("ignored: 1") && !listed.contains("a.o"), "{listed}");
     assert_eq!(*scene.near.trips.lock().unwrap(), inside.len());
     assert_eq!(scene.files().place(), FilesPlace::Sandbox);
 }

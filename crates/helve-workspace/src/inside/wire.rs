@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use helve_core::WireError;
 use helve_core::files::{
-    Act, Change, Changed, ContentId, Expect, FileEntry, FileStat, Is, ListRequest, Page, PageRequest,
-    PathRules, SearchRequest, Searched, WalkRequest, Walked,
+    Act, Change, Changed, ContentId, Expect, FileStat, Is, ListRequest, Listed, Page, PageRequest, PathRules,
+    SearchRequest, Searched, WalkRequest, Walked,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -94,7 +94,7 @@ pub(super) enum Told {
     },
     /// The whole content comes after the header where it is small and was read.
     Page(Box<Page>),
-    List(Vec<FileEntry>, bool),
+    List(Listed),
     Walk(Walked),
     Search(Searched),
     /// What was there, and what will be; the contents come after the header in this order.

@@ -21,7 +21,7 @@ fn reads_lists_pages_walks_and_searches() {
     let files = files(PathRules::default());
     let content = wait(files.read("./src/../a.txt", 100)).unwrap();
     assert_eq!((content.path.as_str(), content.bytes.as_slice()), ("a.txt", &b"one\ntwo\n"[..]));
-    let (entries, more) = wait(files.list(&ListRequest::all("src", 1))).unwrap();
+    let Listed { entries, more, .. } = wait(files.list(&ListRequest::all("src", 1))).unwrap();
     assert_eq!((entries[0].path.as_str(), entries.len(), more), (".env", 1, true));
     let start = PageStart::Line { line: 2, cursor: 0 };
     let request = PageRequest { path: "a.txt".to_owned(), start, max_lines: 10, max_bytes: 100 };
@@ -79,9 +79,9 @@ fn a_list_obeys_ignore_files_where_that_is_asked_for() {
     let bridge = memory(BTreeMap::from(tree), PathRules::default()).unwrap();
     let files = bridge.scoped(FilesScope::default());
     let request = ListRequest { obey_ignore: true, ..ListRequest::all("src", 9) };
-    let (entries, more) = wait(files.list(&request)).unwrap();
+    let Listed { entries, more, ignored } = wait(files.list(&request)).unwrap();
     let names: Vec<_> = entries.iter().map(|entry| entry.path.as_str()).collect();
-    assert_eq!((names, more), (vec![".ignore", "keep.o", "z"], false));
+    assert_eq!((names, more, ignored), (vec![".ignore", "keep.o", "z"], false, 3));
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn the_same_is_refused_as_on_disk() {
         let change = Change { path: path.to_owned(), act: Act::Put(Arc::default()), expect: Expect::Any };
         wait(files.commit(vec![change], false)).map(drop).map_err(|error| error.kind)
     };
-    let (entries, more) = wait(files.list(&ListRequest::all("src", 1))).unwrap();
+    let Listed { entries, more, .. } = wait(files.list(&ListRequest::all("src", 1))).unwrap();
     assert_eq!((entries[0].path.as_str(), entries.len(), more), ("lib.rs", 1, false));
     assert_eq!(write(".git/config"), Err(ErrorKind::Blocked));
     assert_eq!(write("src/.env"), Err(ErrorKind::Blocked));

@@ -74,7 +74,7 @@ fn what_is_closed_to_tools_is_not_even_named() {
     }
     let files = scene.files();
     let names = |request: &ListRequest| {
-        let (entries, more) = wait(async { files.list(request).await }).unwrap();
+        let Listed { entries, more, .. } = wait(async { files.list(request).await }).unwrap();
         (entries.into_iter().map(|entry| entry.path).collect::<Vec<_>>(), more)
     };
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
@@ -96,7 +96,7 @@ fn a_list_obeys_ignore_files_where_that_is_asked_for() {
     }
     let files = scene.files();
     let names = |request: ListRequest| {
-        let (entries, more) = wait(async { files.list(&request).await }).unwrap();
+        let Listed { entries, more, .. } = wait(async { files.list(&request).await }).unwrap();
         (entries.into_iter().map(|entry| entry.path).collect::<Vec<_>>().join(" "), more)
     };
     let obeying = |limit| ListRequest { obey_ignore: true, ..ListRequest::all("src", limit) };
@@ -105,6 +105,54 @@ fn a_list_obeys_ignore_files_where_that_is_asked_for() {
     assert_eq!(names(ListRequest { hidden: false, ..obeying(2) }), ("keep.o z".to_owned(), false));
     let all = ".ignore a.o b.o build keep.o lib.rs z".to_owned();
     assert_eq!(names(ListRequest::all("src", 9)), (all, false));
+}
+
+/// On disk and in memory alike. A name that is closed to tools does not count, although it is ignored too.
+#[test]
+fn what_ignore_files_leave_out_is_counted() {
+    let mut scene = Scene::new();
+    scene.rules.deny_read = vec!["*.key".to_owned(), "closed/".to_owned()];
+    let tree = [
+        (".gitignore", "*.o\n*.key\nbuild/\nclosed/\n!keep.o\n"),
+        ("d/.hidden.o", ""),
+        ("d/a.o", ""),
+        ("d/a.key", ""),
+        ("d/b.o", ""),
+        ("d/build/x", ""),
+        ("d/closed/x", ""),
+        ("d/keep.o", ""),
+        ("d/y", ""),
+        ("d/z", ""),
+        ("e/a.key", ""),
+    ];
+    for (path, text) in tree {
+        let path = scene.ws().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let memory = tree.map(|(path, text)| (path.to_owned(), text.as_bytes().to_vec()));
+    let memory = crate::memory::memory(memory.into(), scene.rules.clone()).unwrap();
+    let all = |path, limit| ListRequest { obey_ignore: true, ..ListRequest::all(path, limit) };
+    let after = |name: &str| ListRequest { after: Some(name.to_owned()), ..all("d", 9) };
+    let cases = [
+        (all("d", 9), "keep.o y z", false, 4),
+        (all("d", 3), "keep.o y z", false, 4),
+        (all("d", 2), "keep.o y", true, 0),
+        (all("d", 0), "", true, 0),
+        (ListRequest { hidden: false, ..all("d", 9) }, "keep.o y z", false, 3),
+        (after("a.o"), "keep.o y z", false, 2),
+        (after("keep.o"), "y z", false, 0),
+        (all("e", 9), "", false, 0),
+        (ListRequest::all("d", 9), ".hidden.o a.o b.o build keep.o y z", false, 0),
+    ];
+    for files in [scene.files(), memory.scoped(FilesScope::default())] {
+        for (request, names, more, ignored) in &cases {
+            let listed = wait(async { files.list(request).await }).unwrap();
+            let found: Vec<&str> = listed.entries.iter().map(|entry| entry.path.as_str()).collect();
+            let told = (found.join(" "), listed.more, listed.ignored);
+            assert_eq!(told, ((*names).to_owned(), *more, *ignored), "{:?} {request:?}", files.place());
+        }
+    }
 }
 
 #[test]
@@ -132,7 +180,7 @@ fn a_name_like_helves_own_hides_nothing() {
     for name in [theirs, living] {
         fs::write(scene.ws().join(name), "x").unwrap();
     }
-    let listed = wait(async { files.list(&ListRequest::all(".", 10)).await }).unwrap().0;
+    let listed = wait(async { files.list(&ListRequest::all(".", 10)).await }).unwrap().entries;
     let listed: Vec<&str> = listed.iter().map(|entry| entry.path.as_str()).collect();
     assert_eq!(listed, [theirs, "a.txt", "src"]);
     assert_eq!(write(&*files, theirs, "y"), Err(ErrorKind::ToolFailed));

@@ -36,9 +36,19 @@ impl Scope {
         if !headers.is_empty() {
             return (headers, false);
         }
-        let says_something = |line| says_something(trim_end(lines.text(line)));
-        let opens = self.blocks.iter().any(|(from, to)| (*from..*to).any(says_something));
-        (self.after(starts), opens)
+        let after = self.after(starts);
+        let outside = !after.is_empty() && self.opens_something(lines);
+        (after, outside)
+    }
+
+    /// Whether a line of the blocks says something. Blocks lie in one another, and each line is looked at once.
+    fn opens_something(&self, lines: &Lines<'_>) -> bool {
+        let mut reached = 0;
+        self.blocks.iter().any(|(from, to)| {
+            let mut fresh = reached.max(*from)..*to;
+            reached = reached.max(*to);
+            fresh.any(|line| says_something(trim_end(lines.text(line))))
+        })
     }
 
     /// Those of some headers, ascending, that are in the blocks; if none is, those after the first header; if none of those

@@ -117,3 +117,9 @@ fn a_header_that_the_hunk_shows_again_is_not_passed_over_for_a_later_one() {
     let body = "@@     def f(self):\n     def f(self):\n-        pass\n+        return 1";
     assert_eq!(troubles(one(file, body)), [Trouble::Ambiguous { lines: vec![2, 6], count: 2 }]);
 }
+
+#[test]
+fn a_header_at_very_many_lines_that_open_nothing_ends() {
+    let file = "}\n".repeat(200_000);
+    assert_eq!(troubles(one(&file, "@@ }\n-zzz\n+y")), [Trouble::Nowhere]);
+}

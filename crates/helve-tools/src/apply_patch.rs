@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use encoding_rs::Encoding;
-use helve_core::files::{FileKind, Files, Seen};
+use helve_core::files::{Files, Seen};
 use helve_core::limits::fixed::DIFF_TEXT;
 use helve_core::typed::schema_of;
 use helve_core::{
@@ -268,8 +268,8 @@ async fn read(
     let mut left = limit;
     let (mut known, mut guarded) = (HashMap::new(), HashSet::new());
     for (Wanted { path, must_read }, seen) in wanted.iter().zip(seen) {
-        // What a denied path holds is not needed to see that nothing is there.
-        let is_there = *must_read || files.stat(path).await?.is_some_and(|stat| stat.kind == FileKind::File);
+        // What a denied path holds is not needed to see that nothing is there. What is no file says so when it is read.
+        let is_there = *must_read || files.stat(path).await?.is_some();
         let found = if is_there {
             match files.read(path, left).await {
                 Ok(content) => {

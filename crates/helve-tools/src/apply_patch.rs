@@ -199,7 +199,7 @@ async fn planned(
     (dry_run, raced): (bool, &mut bool),
     cancel: Cancel,
 ) -> Result<Output, ToolError> {
-    let (mut plan, mut notes) = off_async(move || made(&input, &known, &cancel)).await??;
+    let (mut plan, mut notes) = off_async(move || made(&input, &known, dry_run, &cancel)).await??;
     let changes = std::mem::take(&mut plan.changes);
     if !changes.is_empty() {
         let made = files.commit(changes, dry_run).await;
@@ -208,7 +208,7 @@ async fn planned(
     }
     let is_guarded = |file: &&Planned| guarded.contains(file.from.as_ref().unwrap_or(&file.path));
     let changed = plan.files.iter().filter(|file| file.after.is_some()).filter(is_guarded);
-    notes.extend(changed.map(|file| words::read_only(&file.path)));
+    notes.extend(changed.map(|file| words::read_only(&file.path, dry_run)));
     Ok(answer(&plan, &notes, dry_run).await)
 }
 
@@ -322,6 +322,7 @@ async fn as_text(
 fn made(
     input: &Input,
     known: &HashMap<String, Known>,
+    dry_run: bool,
     cancel: &Cancel,
 ) -> Result<(Plan, Vec<String>), ToolError> {
     let text = match input {
@@ -331,7 +332,7 @@ fn made(
     let patch = patch::parse(text).map_err(words::bad_patch)?;
     match patch::plan(&patch, known, cancel) {
         Ok(plan) => {
-            let notes = plan.replaced.iter().map(|path| words::replaced(path));
+            let notes = plan.replaced.iter().map(|path| words::replaced(path, dry_run));
             let notes = notes.chain(patch.notes).collect();
             Ok((plan, notes))
         }

@@ -11,7 +11,8 @@
 //! | `policy.toml` | the owner's policy; the built-in one if absent |
 //!
 //! A step is a call `{"tool": …, "args": …}` (`args` may be text, as a model sends it), a list of calls that
-//! are one batch, or what somebody else does: `{"outside": {"write": PATH, "content": TEXT}}`, `{"outside": {"remove": PATH}}`.
+//! are one batch, or what somebody else does: `{"outside": {"write": PATH, "content": TEXT}}`, `{"outside": {"remove": PATH}}`,
+//! `{"outside": {"readOnly": PATH}}`.
 //!
 //! A result may say `text`, `notes`, `details` and `error`; all that it says must be there, and text may leave out parts
 //! with `…`. A call without `error` must work. `HELVE_CASE=edit_file/crlf` runs the cases whose names contain that text.
@@ -133,6 +134,8 @@ fn call(step: &Value) -> Call {
 fn outside(workspace: &Path, act: &Value) {
     if let Some(path) = act["write"].as_str() {
         fs::write(workspace.join(path), act["content"].as_str().unwrap()).unwrap();
+    } else if let Some(path) = act["readOnly"].as_str() {
+        fs::set_permissions(workspace.join(path), fs::Permissions::from_mode(0o444)).unwrap();
     } else {
         fs::remove_file(workspace.join(act["remove"].as_str().unwrap())).unwrap();
     }

@@ -36,14 +36,20 @@ pub(super) fn too_much(path: &str, limit: u64) -> ToolError {
     ToolError::new(ErrorKind::TooLarge, message).hint("Send the patch in several parts.")
 }
 
-/// A file that was there and is another one now.
-pub(super) fn replaced(path: &str) -> String {
-    format!("{path} was there already and was replaced as a whole.")
+/// A file that was there and is another one now, or would be.
+pub(super) fn replaced(path: &str, dry_run: bool) -> String {
+    match dry_run {
+        true => format!("{path} is there already and would be replaced as a whole."),
+        false => format!("{path} was there already and was replaced as a whole."),
+    }
 }
 
 /// A file that nobody may write by its mode.
-pub(super) fn read_only(path: &str) -> String {
-    format!("{path} was marked read-only; it was changed all the same.")
+pub(super) fn read_only(path: &str, dry_run: bool) -> String {
+    match dry_run {
+        true => format!("{path} is marked read-only; it would be changed all the same."),
+        false => format!("{path} was marked read-only; it was changed all the same."),
+    }
 }
 
 /// What did not hold, or did not count, where a hunk was found.

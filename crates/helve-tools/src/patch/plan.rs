@@ -319,7 +319,7 @@ impl Plan {
             return;
         }
         let act = after.as_ref().map_or(Act::Remove, |after| Act::Put(bytes_of(after)));
-        if file.replaces && before.is_some() {
+        if file.replaces && before.is_some() && after.is_some() {
             self.replaced.push(path.to_owned());
         }
         let expect = id.map_or(Expect::Absent, Expect::Content);

@@ -29,7 +29,8 @@ pub(crate) fn variants(old: &str, new: &str) -> Vec<Cleaned> {
     let mut all = Vec::new();
     all.extend(without_numbers(old, new, false));
     all.extend(without_numbers(old, new, true));
-    all.extend(as_in_the_file(old, new));
+    all.extend(as_in_the_file(old, new, false));
+    all.extend(as_in_the_file(old, new, true));
     for which in [Escape::Quotes, Escape::LineEnds, Escape::All] {
         if let Some((cleaned, taken)) = unescaped(old, which) {
             // A text that is to stay as it is stays so, whatever habit it shows.
@@ -191,14 +192,18 @@ fn without(new: &str, taken: &[char]) -> String {
 }
 
 /// The text with the characters that its visible escapes stand for; in the new text only those that the old one has.
-fn as_in_the_file(old: &str, new: &str) -> Option<Cleaned> {
+/// Lone carriage returns are shown as `\r`, which programs write too, so they count only beside others, and if asked for.
+fn as_in_the_file(old: &str, new: &str, returns: bool) -> Option<Cleaned> {
     let mut hidden = Vec::new();
     let old = unshown(old, |c| {
-        hidden.push(c);
-        true
+        let counts = returns || c != '\r';
+        hidden.extend(counts.then_some(c));
+        counts
     });
     let new = unshown(new, |c| hidden.contains(&c));
-    (!hidden.is_empty()).then_some(Cleaned { what: Cleaning::Shown, old, new })
+    let has_others = hidden.iter().any(|c| *c != '\r');
+    let is_whole = has_others && hidden.contains(&'\r') == returns;
+    is_whole.then_some(Cleaned { what: Cleaning::Shown, old, new })
 }
 
 /// Puts the character in the place of each escape that stands for one, if `wanted` says so.
@@ -220,7 +225,8 @@ fn unshown(text: &str, mut wanted: impl FnMut(char) -> bool) -> String {
             let c = char::from_u32(u32::from_str_radix(from.strip_prefix("\\x")?.get(..2)?, 16).ok()?)?;
             (!is_harmless(c) && from.get(..4) == Some(escaped(c).as_str())).then_some((c, 4))
         };
-        match two().or_else(|| digits("\\u{", "}")) {
+        let carriage_return = || from.starts_with("\\r").then_some(('\r', 2));
+        match two().or_else(|| digits("\\u{", "}")).or_else(carriage_return) {
             Some((c, whole)) if wanted(c) => {
                 out.push(c);
                 rest = &from[whole..];
@@ -298,9 +304,20 @@ mod tests {
         assert_eq!(cleaned.what, Cleaning::Shown);
         assert_eq!(cleaned.old, "zero\u{200b}width \x1b[0m");
         assert_eq!(cleaned.new, "z\u{200b}w \\x07 \x1b");
+        let shown: Vec<(String, String)> = variants(r"50%\x1b[K\r100%\r", r"\r\x1b[K\x07")
+            .into_iter()
+            .filter(|cleaned| cleaned.what == Cleaning::Shown)
+            .map(|cleaned| (cleaned.old, cleaned.new))
+            .collect();
+        let with_letters = ("50%\x1b[K\\r100%\\r".to_owned(), "\\r\x1b[K\\x07".to_owned());
+        assert_eq!(shown, [with_letters, ("50%\x1b[K\r100%\r".to_owned(), "\r\x1b[K\\x07".to_owned())]);
         // Nobody shows a letter so, nor in capitals, nor with more digits.
-        for text in [r"\x41", r"\u{41}", r"\u{200B}", r"\u{0200b}", r"\x1B", r"\u{200b", r"\x1", r"\xé"] {
-            assert!(as_in_the_file(text, "").is_none(), "{text}");
+        for text in
+            [r"\x41", r"\u{41}", r"\u{200B}", r"\u{0200b}", r"\x1B", r"\u{200b", r"\x1", r"\xé", r"a\r"]
+        {
+            for returns in [false, true] {
+                assert!(as_in_the_file(text, "", returns).is_none(), "{text}");
+            }
         }
     }
 }

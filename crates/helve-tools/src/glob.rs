@@ -5,6 +5,8 @@
 //!
 //! Deliberately not here: walking. That is the bridge's [`helve_core::files::Files::walk`].
 
+use std::time::Duration;
+
 use helve_core::files::{Kinds, WalkRequest};
 use helve_core::typed::schema_of;
 use helve_core::{Access, Context, ErrorKind, Lane, Output, Resource, ToolError, ToolSpec, TypedTool};
@@ -13,6 +15,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::paths::{self, OneOrMore, entry_line, fitting, quoted, unread_note};
+
+/// So long a walk for a hint may take.
+const HINT_TIME: Duration = Duration::from_millis(500);
 
 pub(crate) struct Glob;
 
@@ -140,7 +145,9 @@ impl TypedTool for Glob {
             lines.push(none.to_owned());
             if request.obey_ignore && request.after.is_none() {
                 let all = WalkRequest { obey_ignore: false, limit: 1, stat: false, ..request.clone() };
-                if files.walk(&all).await.is_ok_and(|all| !all.entries.is_empty()) {
+                // What is ignored may be most of the tree, and a hint is not worth a long wait.
+                let walked = tokio::time::timeout(HINT_TIME, files.walk(&all)).await;
+                if walked.is_ok_and(|walked| walked.is_ok_and(|all| !all.entries.is_empty())) {
                     lines.push(
                         "\n[Something that ignore files name matches; ignored=true finds it]".to_owned(),
                     );
@@ -158,3 +165,6 @@ impl TypedTool for Glob {
         Ok(Output::text(lines.join("\n")).with_details(crate::details(&facts)).as_page())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -427,6 +427,12 @@ impl Files for Handle {
         self.scope.seen.as_ref()?.last(&self.key(path)?)
     }
 
+    fn saw_last(&self, path: &str, seen: &Seen) {
+        if let Some(key) = self.key(path) {
+            self.saw(&key, Some(&seen.id), seen.content.as_deref());
+        }
+    }
+
     fn former<'a>(&'a self, path: &'a str, now: &'a ContentId, max: u64) -> BoxFuture<'a, Option<Vec<u8>>> {
         let (key, seen, now) = (self.key(path), self.scope.seen.clone(), now.clone());
         let work = tokio::task::spawn_blocking(move || seen?.former(&key?, &now, max));

@@ -241,6 +241,14 @@ fn what_the_session_saw_counts_inside() {
     wait(files.commit(vec![put("src/a.txt", "mine", Expect::AsSeen)], false)).unwrap();
     wait(files.commit(vec![put("src/a.txt", "again", Expect::AsSeen)], false)).unwrap();
     assert_eq!(fs::read_to_string(scene.path("src/a.txt")).unwrap(), "again");
+    // What was read and not shown counts as not seen.
+    let shown = files.last_seen("src/a.txt").unwrap();
+    fs::write(scene.path("src/a.txt"), "somebody else's").unwrap();
+    wait(files.read("src/a.txt", 100)).unwrap();
+    files.saw_last("./src/a.txt", &shown);
+    assert_eq!(files.last_seen("src/a.txt"), Some(shown));
+    let error = wait(files.commit(vec![put("src/a.txt", "mine", Expect::AsSeen)], false)).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Conflict, "{error}");
 }
 
 #[test]

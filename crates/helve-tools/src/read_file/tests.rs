@@ -303,6 +303,15 @@ mod notebooks {
     }
 
     #[test]
+    fn what_edit_file_would_find_is_not_told_of_a_document() {
+        let notebook = json!({"cells": [{"cell_type": "markdown", "source": "a\u{200b}b\r\nc"}]}).to_string();
+        let output = read(&[("a.ipynb", notebook.as_bytes())], json!({"path": "a.ipynb"}));
+        assert!(!output.joined_text().contains("edit_file"), "{}", output.joined_text());
+        let text = read(&[("a.txt", "a\u{200b}b".as_bytes())], json!({"path": "a.txt"})).joined_text();
+        assert!(text.contains("edit_file finds it so"), "{text}");
+    }
+
+    #[test]
     fn what_is_no_notebook_is_text() {
         for content in ["{\"cells\": 1}", "{}", "not json", "{\"cells\": [1]}"] {
             let output = read(&[("a.ipynb", content.as_bytes())], json!({"path": "a.ipynb"}));

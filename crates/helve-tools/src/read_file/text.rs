@@ -30,9 +30,12 @@ pub(super) fn output(page: &Page, ask: &Ask, mut facts: Facts) -> Output {
         text.push_str("\n\n");
         text.push_str(&notice);
     }
-    for note in notes(&facts) {
-        text.push_str("\n\n");
-        text.push_str(&note);
+    // What was made from a document is not what edit_file finds in it.
+    if matches!(facts.kind, Kind::Text | Kind::Truncated) {
+        for note in notes(&facts) {
+            text.push_str("\n\n");
+            text.push_str(&note);
+        }
     }
     Output::text(text).with_details(crate::details(&facts))
 }

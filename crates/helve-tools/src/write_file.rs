@@ -247,7 +247,7 @@ fn exists(error: ToolError, path: &str) -> ToolError {
 
 async fn append(args: Args, files: &dyn Files, max: u64) -> Result<Output, ToolError> {
     let Args { path, content, at, .. } = args;
-    let (bytes, encoding) = form::fitting(files, &path, content).await?;
+    let (bytes, encoding) = form::fitting(files, &path, content, max).await?;
     let guarded = form::is_read_only(files, &path).await;
     let added = bytes.len() as u64;
     let mut tries = Tries::default();

@@ -5,7 +5,7 @@ use encoding_rs::Encoding;
 use helve_core::ToolError;
 use helve_core::files::Files;
 
-use crate::coding::{encoded, encoding_of, looks_like_utf8};
+use crate::coding::{decoded, encoded, encoding_of, looks_like_utf8};
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
@@ -63,19 +63,24 @@ pub(crate) async fn is_read_only(files: &dyn Files, path: &str) -> String {
     }
 }
 
-/// A text as bytes that fit behind what is in a file, and the encoding, if it makes a difference.
+/// A text as bytes that fit behind what is in a file, and the encoding, if it makes a difference. `max` is the longest file
+/// that is looked at as a whole.
 pub(crate) async fn fitting(
     files: &dyn Files,
     path: &str,
     text: String,
+    max: u64,
 ) -> Result<(Vec<u8>, Option<&'static Encoding>), ToolError> {
     let seen = files.last_seen(path);
-    let encoding = encoding_of(files, path).await;
+    let encoding = match encoding_of(files, path).await.filter(|found| *found != encoding_rs::UTF_8) {
+        Some(found) => comes_back(files, path, found, max).await.then_some(found),
+        None => None,
+    };
     if let Some(seen) = &seen {
         // Looking at the encoding is not seeing the file.
         files.saw_last(path, seen);
     }
-    match encoding.filter(|encoding| *encoding != encoding_rs::UTF_8) {
+    match encoding {
         None => Ok((text.into_bytes(), None)),
         Some(encoding) => {
             let bytes = encoded(encoding, &text)?;
@@ -83,6 +88,14 @@ pub(crate) async fn fitting(
             Ok((bytes, differs.then_some(encoding)))
         }
     }
+}
+
+/// Whether a file is text in an encoding by the test that the editors have, so that all tools write it alike. What is too
+/// long for them is taken for what its beginning says.
+async fn comes_back(files: &dyn Files, path: &str, encoding: &'static Encoding, max: u64) -> bool {
+    let Ok(content) = files.read(path, max).await else { return true };
+    let test = move || !looks_like_utf8(&content.bytes) && decoded(encoding, &content.bytes).is_some();
+    tokio::task::spawn_blocking(test).await.unwrap_or(true)
 }
 
 #[cfg(test)]

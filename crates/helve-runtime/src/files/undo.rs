@@ -106,6 +106,8 @@ struct State {
     ahead: BTreeMap<String, bool>,
     /// Paths whose content was too large to be kept.
     dropped: Vec<String>,
+    /// How much was kept, and how many paths were dropped, of changes that happened.
+    settled: (u64, usize),
     /// What went wrong after the changes were made.
     trouble: Option<String>,
 }
@@ -246,6 +248,12 @@ impl UndoSink for CallUndo {
         let begun = state.begun.take();
         if happened {
             state.done.extend(coming);
+            state.settled = (state.kept, state.dropped.len());
+        } else {
+            // A change that is tried again and again takes its part of the budget once.
+            let (kept, dropped) = state.settled;
+            state.kept = kept;
+            state.dropped.truncate(dropped);
         }
         let told = begun.map_or(Ok(()), |begun| if happened { begun.finish() } else { begun.void() });
         if let Err(error) = told {
@@ -308,6 +316,32 @@ mod tests {
         assert_eq!(store.contents().read_range(&id.0, 0, 9).unwrap(), b"text");
         // Eight of ten bytes are taken.
         assert_eq!(tell("c", 4, &mut Unread), Ok(()));
+        assert_eq!(undo.state().dropped, ["c"]);
+    }
+
+    #[test]
+    fn what_did_not_happen_takes_nothing_of_the_budget() {
+        let dir = tempfile::tempdir().unwrap();
+        let undo = call(Undo::open(&Home::open(&dir.path().join("home")).unwrap()).unwrap(), 10);
+        let commit = |path: &str, text: &str, happened: bool| {
+            let id = ContentId(format!("b3:{}", blake3::hash(text.as_bytes()).to_hex()));
+            let (mut content, len) = (text.as_bytes(), text.len() as u64);
+            let was =
+                Was::File { id: &id, content: &mut content, len, mode: 0o644, attributes: Attributes::NONE };
+            undo.before(path, was, &Is::Absent).unwrap();
+            undo.ready().unwrap();
+            undo.done(happened);
+        };
+        commit("a", "before", true);
+        commit("b", "four", false);
+        commit("b", "fourfour", false);
+        assert!(undo.notes().is_empty());
+        commit("b", "more", true);
+        assert!(undo.notes().is_empty());
+        assert_eq!(undo.state().kept, 10);
+        // What did happen stays taken, and stays told.
+        commit("c", "x", true);
+        commit("d", "x", false);
         assert_eq!(undo.state().dropped, ["c"]);
     }
 }

@@ -69,7 +69,8 @@ impl Walker<'_> {
     }
 
     fn sets_mode(&mut self, name: &str, on: bool) {
-        if programs::is_unusual_mode(name, on) {
+        // Where links lead is followed in the shell itself.
+        if name != "physical" && programs::is_unusual_mode(name, on) {
             self.opaque(OpaqueReason::Redefinition);
         }
         match (name, on) {

@@ -381,11 +381,6 @@ impl<'a> Walker<'a> {
         variables::holds_anything(name)
     }
 
-    /// The element of an array that a name stands for.
-    pub(crate) fn referred_element(&self, name: &str) -> Option<String> {
-        self.environment.referred_element(name)
-    }
-
     /// The function that is being followed.
     pub(crate) fn function_name(&self) -> Option<&str> {
         self.calls.last().map(|call| call.name.as_str())

@@ -291,6 +291,9 @@ fn hostile_texts_end() {
         quoted,
         "x='eval \"$x$x\"; eval \"$x$x\"'; eval \"$x\"".to_owned(),
         nested("for i in 1 2 3 4; do ", "b=$b$c", "; done"),
+        "declare -n r='a[r=1]'; r=2".to_owned(),
+        "declare -n r='a[r]'; echo $r".to_owned(),
+        format!("set -- {}; {}", "a ".repeat(20_000), "getopts a o;".repeat(2_000)),
     ];
     for text in texts {
         let analysis = check_sound(&text, Dialect::Bash);
@@ -305,6 +308,7 @@ fn long_texts_are_followed_in_a_small_stack() {
     let fill = |unit: &str| unit.repeat(long / unit.len());
     let nested =
         |open: &str, middle: &str, close: &str| format!("{}{middle}{}", open.repeat(38), close.repeat(38));
+    let chain: String = (0..60).map(|i| format!("x{i}=x{};", i + 1)).collect();
     let deep = nested("if a; then ", &format!("eval {}", quote(&nested("( ", "a", " )"))), "; fi");
     let texts = [
         fill("a;"),
@@ -323,6 +327,8 @@ fn long_texts_are_followed_in_a_small_stack() {
         nested("( ", "a", " )"),
         nested("${x:-", "a", "}"),
         nested("f(){ ", "a", "; }; f"),
+        format!("declare -n r='a[r=1]';{}", fill("r=2;: $r;")),
+        format!("{chain}x60=r;declare -n r='a[x0+(x0=1)]';{}", fill("r=2;: $r;")),
         deep,
     ];
     let follow = move || {

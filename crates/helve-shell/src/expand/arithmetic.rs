@@ -90,9 +90,7 @@ impl Walker<'_> {
             if self.holds_anything(name) {
                 self.opaque(OpaqueReason::Arithmetic);
             }
-            if let Some(element) = self.referred_element(name) {
-                self.subscripted_name(&element);
-            }
+            self.evaluate_element(name);
             let Some(variable) = self.environment().variable(name).cloned() else { continue };
             if variable.wild {
                 self.opaque(OpaqueReason::Arithmetic);

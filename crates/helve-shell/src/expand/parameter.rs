@@ -185,9 +185,7 @@ impl Walker<'_> {
         if self.holds_anything(name) {
             self.note_wild();
         }
-        if let Some(element) = self.referred_element(name) {
-            self.subscripted_name(&element);
-        }
+        self.evaluate_element(name);
         if let Some(variable) = self.environment().variable(name) {
             let download = variable.download;
             let tame = variable.is_tame();

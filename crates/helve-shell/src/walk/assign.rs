@@ -5,9 +5,9 @@ use crate::analysis::{Arg, ArgPart, OpaqueReason};
 use crate::expand::{Mode, Text};
 use crate::tree::{AssignedValue, Assignment, Piece, PieceKind, Simple, Word};
 
-use super::Walker;
 use super::environment::{Parameters, Value, Variable};
 use super::variables::{self, Weight};
+use super::{MAX_INNER, Walker};
 
 /// An array of more elements is unknown.
 const MAX_ELEMENTS: usize = 1024;
@@ -211,9 +211,7 @@ impl Walker<'_> {
     /// Sets the variable that a name refers to; what it keeps over assignments stays. All that sets variables comes
     /// through here, so that one that matters is noticed whatever sets it.
     pub(super) fn assign_at(&mut self, name: &str, mut variable: Variable, span: Span) {
-        if let Some(element) = self.environment.referred_element(name) {
-            self.subscripted_name(&element);
-        }
+        self.evaluate_element(name);
         let name = self.environment.referred(name).to_owned();
         let (name, element) = match name.split_once('[') {
             Some((array, _)) => (array.to_owned(), true),
@@ -268,6 +266,19 @@ impl Walker<'_> {
             self.check_assigned(&name, value, span);
         }
         self.environment.set(&name, variable);
+    }
+
+    /// A name that stands for an element of an array: the subscript is evaluated whenever the name is used, and may use
+    /// the name itself.
+    pub(crate) fn evaluate_element(&mut self, name: &str) {
+        let Some(element) = self.environment.referred_element(name) else { return };
+        if self.inner >= MAX_INNER || !self.step(1 + element.len() / 64) {
+            self.opaque(OpaqueReason::TooComplex);
+            return;
+        }
+        self.inner += 1;
+        self.subscripted_name(&element);
+        self.inner -= 1;
     }
 
     /// The number that a text comes to.

@@ -119,7 +119,9 @@ impl Walker<'_> {
         let given: Vec<Text> = args.iter().skip(2).map(Text::of).collect();
         let parameters = std::rc::Rc::clone(self.environment.parameters());
         let words = if given.is_empty() { parameters.rest.as_deref().unwrap_or_default() } else { &given };
-        let wild = parameters.wild || self.wild || !words.iter().all(|word| self.is_plain_option(word));
+        let seen = self.step(words.len() / 4);
+        let plain = seen && words.iter().all(|word| self.is_plain_option(word));
+        let wild = parameters.wild || self.wild || !plain;
         if let Some(name) = args.get(1) {
             match name.text() {
                 Some(text) => {

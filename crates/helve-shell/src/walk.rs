@@ -231,6 +231,8 @@ pub(crate) struct Walker<'a> {
     next_process: u32,
     /// The descriptors of process substitutions that are written to.
     outlets: HashSet<u32>,
+    /// The descriptors of those in the words of the commands that are being followed.
+    open_processes: Vec<u32>,
     /// Whether the standard output or error stream may be something that was opened for reading.
     turned: bool,
     /// Which words of the current command hold what came from a network.
@@ -289,8 +291,9 @@ impl<'a> Walker<'a> {
             uses: 0,
             processes: HashMap::new(),
             outlets: HashSet::new(),
+            open_processes: Vec::new(),
             turned: false,
-            next_process: 63,
+            next_process: *redirect::PROCESSES.end(),
             tainted: Vec::new(),
             outgoing: false,
             downloaded: HashSet::new(),
@@ -422,26 +425,6 @@ impl<'a> Walker<'a> {
         let mut text = flow.text.unwrap_or_else(Text::unknown);
         text.trim_newlines();
         text
-    }
-
-    /// Follows a process substitution and gives the name of its file.
-    pub(crate) fn process(&mut self, script: &Script, reads: bool) -> String {
-        let flow = Flow { download: self.outgoing, ..Flow::default() };
-        let feed = if reads { Feed::inherited() } else { Feed { input: Input::Pipe(None), flow } };
-        self.background += 1;
-        let flow = self.in_subshell(|walker| walker.script(script, &feed, reads));
-        self.background -= 1;
-        let number = self.next_process;
-        self.next_process = if number > 10 { number - 1 } else { 63 };
-        self.taint |= flow.download;
-        if reads {
-            self.outlets.remove(&number);
-            self.processes.insert(number, flow);
-        } else {
-            self.outlets.insert(number);
-            self.processes.remove(&number);
-        }
-        format!("/dev/fd/{number}")
     }
 
     /// Follows something whose changes stay in a process of its own.

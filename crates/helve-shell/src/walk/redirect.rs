@@ -1,14 +1,18 @@
 //! Redirections: files that are opened, and the text that a command is fed with.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use crate::Span;
-use crate::analysis::{Arg, Departure, DepartureKind, EffectKind, Input, Target};
+use crate::analysis::{Arg, Departure, DepartureKind, EffectKind, Input, OpaqueReason, Target};
 use crate::expand::Text;
-use crate::tree::{Descriptor, PieceKind, Redirect, RedirectOperator, RedirectTarget, Word};
+use crate::tree::{Descriptor, PieceKind, Redirect, RedirectOperator, RedirectTarget, Script, Word};
 
 use super::places;
 use super::{Feed, Flow, Walker};
+
+/// The descriptors that process substitutions get here; the shell uses these as well, from the last one down.
+pub(super) const PROCESSES: RangeInclusive<u32> = 10..=63;
 
 /// An effect whose run is not listed yet.
 #[derive(Debug, Clone)]
@@ -39,10 +43,12 @@ impl Walker<'_> {
             appends: false,
             departures: Vec::new(),
         };
+        let open = self.open_processes.len();
         for redirect in redirects {
             if self.step(1) {
                 self.redirect(redirect, &mut made);
             }
+            self.open_processes.truncate(open);
         }
         made
     }
@@ -51,16 +57,16 @@ impl Walker<'_> {
         use RedirectOperator as Operator;
         let descriptor = match &redirect.descriptor {
             Some(Descriptor::Number(number)) => {
-                self.processes.remove(number);
-                self.outlets.remove(number);
+                self.takes_number(*number);
                 Some(*number)
             }
             Some(Descriptor::Name(name)) => {
                 self.subscripted_name(name);
                 self.assign(name, super::Variable::new(super::Value::Unknown));
                 // The shell takes any number that is free.
-                self.processes.clear();
-                self.outlets.clear();
+                let open = &self.open_processes;
+                self.processes.retain(|number, _| open.contains(number));
+                self.outlets.retain(|number| open.contains(number));
                 Some(u32::MAX)
             }
             None => None,
@@ -88,6 +94,18 @@ impl Walker<'_> {
             if !duplicates || !self.duplicate(redirect.operator, descriptor, word, arg, made) {
                 self.redirect_to(redirect.operator, descriptor, arg, made);
             }
+        }
+    }
+
+    /// A redirection opens a file under a number. Which numbers the process substitutions of the same command have is not
+    /// certain, so that it may take the place of any of them.
+    fn takes_number(&mut self, number: u32) {
+        if PROCESSES.contains(&number) && !self.open_processes.is_empty() {
+            self.opaque(OpaqueReason::UnknownText);
+        }
+        if !self.open_processes.contains(&number) {
+            self.processes.remove(&number);
+            self.outlets.remove(&number);
         }
     }
 
@@ -128,7 +146,8 @@ impl Walker<'_> {
                 flow: Flow { text: Some(text), download, ..Flow::default() },
             };
         } else if let Some(number) = descriptor {
-            let flow = Flow { text: Some(text), download: self.taint, ..Flow::default() };
+            let before = self.processes.get(&number).is_some_and(|flow| flow.download);
+            let flow = Flow { text: Some(text), download: self.taint || before, ..Flow::default() };
             self.processes.insert(number, flow);
         }
     }
@@ -228,6 +247,27 @@ impl Walker<'_> {
             Some(number) => self.outlets.contains(&number) || self.processes.contains_key(&number),
             None => true,
         }
+    }
+
+    /// Follows a process substitution and gives the name of its file.
+    pub(crate) fn process(&mut self, script: &Script, reads: bool) -> String {
+        let flow = Flow { download: self.outgoing, ..Flow::default() };
+        let feed = if reads { Feed::inherited() } else { Feed { input: Input::Pipe(None), flow } };
+        self.background += 1;
+        let flow = self.in_subshell(|walker| walker.script(script, &feed, reads));
+        self.background -= 1;
+        let number = self.next_process;
+        self.next_process = if number > *PROCESSES.start() { number - 1 } else { *PROCESSES.end() };
+        self.taint |= flow.download;
+        if reads {
+            self.outlets.remove(&number);
+            self.processes.insert(number, flow);
+        } else {
+            self.outlets.insert(number);
+            self.processes.remove(&number);
+        }
+        self.open_processes.push(number);
+        format!("/dev/fd/{number}")
     }
 
     /// What a process substitution gives, if the argument is the name of one.

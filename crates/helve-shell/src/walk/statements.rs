@@ -148,6 +148,7 @@ impl Walker<'_> {
         }
         self.levels += 1;
         let outer = std::mem::replace(&mut self.current, span);
+        let open = self.open_processes.len();
         let flow = if let CommandKind::Simple(simple) = &command.kind {
             self.simple(simple, &command.redirects, feed, captures)
         } else if matches!(command.kind, CommandKind::Function { .. }) {
@@ -158,6 +159,7 @@ impl Walker<'_> {
         } else {
             self.redirected_compound(command, feed, captures)
         };
+        self.open_processes.truncate(open);
         self.current = outer;
         self.levels -= 1;
         flow

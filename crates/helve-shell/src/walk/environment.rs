@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use crate::expand::Text;
+use crate::expand::{Text, is_name};
 use crate::tree;
 
 use super::directory::Directory;
@@ -316,6 +316,31 @@ impl Environment {
         for name in names {
             self.set(&name, Variable { wild: true, ..Variable::new(Value::Unknown) });
         }
+    }
+
+    /// The variables that may not be there in another process.
+    pub(crate) fn left_behind(&self, all: bool) -> Vec<String> {
+        let gone = |value: &Value| matches!(value, Value::Unknown | Value::Unset);
+        let stays = |variable: &Variable| variable.values.iter().any(gone) || variable.exported && !all;
+        let left =
+            |(name, variable): &(&String, &Variable)| is_name(name) && (*name == "IFS" || !stays(variable));
+        self.variables.iter().filter(left).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// A variable may not be there in another process.
+    pub(crate) fn leave(&mut self, name: &str) {
+        let Some(before) = self.variables.get(name) else { return };
+        let refers = before.values.iter().any(|value| matches!(value, Value::Reference(_)));
+        let mut variable = match name {
+            // Every shell sets it anew.
+            "IFS" => Variable::new(Value::Text(Text::known(" \t\n"))),
+            _ if refers => Variable::new(Value::Unset),
+            _ => before.clone(),
+        };
+        if name != "IFS" && !refers {
+            variable.join(&Variable::new(Value::Unset));
+        }
+        self.set(name, variable);
     }
 
     pub(crate) fn function(&self, name: &str) -> Option<&Meanings<Rc<Function>>> {

@@ -54,11 +54,14 @@ impl Walker<'_> {
                             self.tainted.push(name.span);
                         }
                     }
+                    let drops = elsewhere || names::drops_variables(base, &start.argv[1..]);
                     let mut all = start.environment.clone();
+                    let lost = if drops { all.len() } else { start.lost };
                     all.extend(environment);
                     let inner = Start {
                         argv,
                         environment: all,
+                        lost,
                         feed,
                         more,
                         effects: Vec::new(),
@@ -69,12 +72,16 @@ impl Walker<'_> {
                         shell: false,
                         functions: false,
                     };
-                    Some(self.inner_argv(inner, directory.as_ref(), elsewhere))
+                    Some(self.inner_argv(inner, directory.as_ref(), elsewhere, drops))
                 }
                 Inner::Shell { text, shell, parameters, elsewhere } => {
                     self.downloaded_text(&text, start.taint, run);
+                    let drops = elsewhere || names::drops_variables(base, &start.argv[1..]);
                     let mark = self.environment.mark();
-                    self.given_variables(start);
+                    if drops {
+                        self.leaves_variables(true);
+                    }
+                    self.given_variables(start, if drops { start.environment.len() } else { start.lost });
                     let flow = self.shell_script(&text, &shell, &parameters, elsewhere, &start.feed);
                     self.environment.take_back(mark);
                     Some(flow)
@@ -92,21 +99,35 @@ impl Walker<'_> {
     }
 
     /// The variables in front of a program that is a shell are variables of what it reads. What they do to it was noticed
-    /// before; a shell sets its own by itself.
-    fn given_variables(&mut self, start: &Start) {
-        for (name, value) in &start.environment {
+    /// before; a shell sets its own by itself. So many of them, from the first, may not reach it.
+    fn given_variables(&mut self, start: &Start, lost: usize) {
+        for (index, (name, value)) in start.environment.iter().enumerate() {
             // One that the script exported is there already.
             let own = name == "IFS" || variables::is_shells_own(name) || value.span == self.current;
             if !own && crate::expand::is_name(name) {
                 let text = Text::of(value);
                 let wild = start.wild && text.whole().is_none();
-                let variable = Variable { exported: true, wild, ..Variable::new(Value::Text(text)) };
+                let mut variable = Variable { exported: true, wild, ..Variable::new(Value::Text(text)) };
+                if index < lost {
+                    variable.values.push(Value::Unset);
+                }
                 self.environment.set(name, variable);
             }
         }
     }
 
-    fn inner_argv(&mut self, start: Start, directory: Option<&Arg>, elsewhere: bool) -> Flow {
+    /// Another process is started, which gets none of the variables that are not exported, unless the shell was started
+    /// with them; perhaps none of all.
+    fn leaves_variables(&mut self, all: bool) {
+        if self.step(self.environment.size() / 16) {
+            let names = self.environment.left_behind(all);
+            if self.step(names.len() / 2) {
+                names.iter().for_each(|name| self.environment.leave(name));
+            }
+        }
+    }
+
+    fn inner_argv(&mut self, start: Start, directory: Option<&Arg>, elsewhere: bool, drops: bool) -> Flow {
         if start.argv.is_empty() {
             // Only what is added names the program.
             let mut named = start;
@@ -122,6 +143,9 @@ impl Walker<'_> {
         let outer = self.elsewhere;
         self.elsewhere |= elsewhere;
         let mark = self.environment.mark();
+        if drops {
+            self.leaves_variables(true);
+        }
         if let Some(directory) = directory {
             let changed = match directory.text() {
                 Some(text) => self.environment.directory().changed_physically(Path::new(text), true),
@@ -197,6 +221,7 @@ impl Walker<'_> {
                 let mark = walker.environment.mark();
                 let directory = walker.environment.directory().inherited();
                 walker.environment.change_directory(directory);
+                walker.leaves_variables(false);
                 walker.environment.set_parameters(Parameters {
                     zero: zero.clone(),
                     rest: rest.clone(),

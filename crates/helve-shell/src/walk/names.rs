@@ -47,6 +47,30 @@ pub(super) fn is_local(name: &str) -> bool {
     matches!(name, "local" | "declare" | "typeset")
 }
 
+/// Whether what a program starts may not find the variables that the program itself was given.
+pub(super) fn drops_variables(program: &str, args: &[Arg]) -> bool {
+    match program {
+        // Only options drop any; they stand in front.
+        "env" | "genv" => args.first().is_some_and(Arg::may_be_option),
+        _ => matches!(
+            program,
+            "sudo"
+                | "doas"
+                | "su"
+                | "runuser"
+                | "pkexec"
+                | "setpriv"
+                | "systemd-run"
+                | "bwrap"
+                | "firejail"
+                | "nix"
+                | "nix-shell"
+                | "tmux"
+                | "screen"
+        ),
+    }
+}
+
 /// Shells.
 pub(super) fn is_shell(name: &str) -> bool {
     matches!(

@@ -22,6 +22,8 @@ pub(super) struct Start {
     pub(super) argv: Vec<Arg>,
     /// The variables in front of it.
     pub(super) environment: Vec<(String, Arg)>,
+    /// How many of them, from the first, may not reach it.
+    pub(super) lost: usize,
     pub(super) feed: Feed,
     pub(super) more: More,
     /// Effects of its redirections.
@@ -139,8 +141,10 @@ impl Walker<'_> {
         let mut exported: Vec<(String, Arg)> = Vec::new();
         for name in self.environment.exported() {
             if let Some(variable) = self.environment.variable(name) {
-                let text = match variable.values.as_slice() {
-                    [super::Value::Text(text)] => text.clone(),
+                // Where it is not set, it does nothing.
+                let mut values = variable.values.iter().filter(|value| **value != super::Value::Unset);
+                let text = match (values.next(), values.next()) {
+                    (Some(super::Value::Text(text)), None) => text.clone(),
                     _ => Text::unknown(),
                 };
                 exported.push((name.clone(), text.into_arg(self.current)));
@@ -150,6 +154,7 @@ impl Walker<'_> {
             self.opaque(OpaqueReason::Environment);
         }
         if !exported.is_empty() && self.step(exported.len()) {
+            start.lost += if start.lost > 0 { exported.len() } else { 0 };
             exported.append(&mut start.environment);
             start.environment = exported;
         }

@@ -132,6 +132,7 @@ impl Walker<'_> {
         let start = Start {
             argv,
             environment,
+            lost: 0,
             feed,
             more: More::Nothing,
             effects,

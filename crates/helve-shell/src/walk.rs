@@ -135,6 +135,19 @@ impl Flow {
         self.run = other.run;
     }
 
+    /// Takes what another command prints for as likely.
+    fn or(&mut self, other: &Flow) {
+        self.download |= other.download;
+        if self.text != other.text {
+            self.forget_text();
+            self.number &= other.is_number();
+        }
+    }
+
+    fn prints_nothing(&self) -> bool {
+        self.text.as_ref().is_some_and(Text::is_empty)
+    }
+
     /// The text is no longer known.
     fn forget_text(&mut self) {
         self.number = self.is_number();
@@ -418,7 +431,11 @@ impl<'a> Walker<'a> {
     pub(crate) fn substitute(&mut self, script: &Script) -> Text {
         // The shell waits for it, as for a pipe.
         self.piped += 1;
-        let flow = self.in_subshell(|walker| walker.script(script, &Feed::inherited(), true));
+        let flow = self.in_subshell(|walker| {
+            // bash goes on behind a failure there; other shells do not.
+            walker.errors_end &= walker.dialect == Dialect::Posix;
+            walker.script(script, &Feed::inherited(), true)
+        });
         self.piped -= 1;
         self.taint |= flow.download;
         self.wild |= !flow.has_numbers();

@@ -5,7 +5,7 @@ use crate::expand::Text;
 
 use super::environment::{Parameters, Value, Variable};
 use super::runs::Start;
-use super::{Flow, MAX_INNER, MAX_TRAPS, Walker};
+use super::{Flow, MAX_INNER, MAX_TRAPS, Walker, names};
 
 impl Walker<'_> {
     /// Follows a builtin.
@@ -222,29 +222,55 @@ impl Walker<'_> {
 
     /// `set`: options, or new parameters.
     fn sets(&mut self, args: &[Arg]) {
-        for (index, arg) in args.iter().enumerate() {
+        let mut at = 0;
+        let mut certain = true;
+        while let Some(arg) = args.get(at) {
+            at += 1;
             match arg.text() {
-                Some("--" | "-") => {
-                    self.set_parameters(&args[index + 1..]);
-                    return;
-                }
-                Some(option) if option.starts_with('-') || option.starts_with('+') => {
-                    let on = option.starts_with('-');
-                    if option.contains('e') || args.get(index + 1).and_then(Arg::text) == Some("errexit") {
-                        self.errors_end = on;
+                Some("--") => return self.replaces_parameters(&args[at..], certain),
+                Some("-") if at == args.len() => return,
+                Some("-") => return self.replaces_parameters(&args[at..], certain),
+                Some(group) if group.starts_with(['-', '+']) => {
+                    let on = group.starts_with('-');
+                    for letter in group[1..].chars() {
+                        if letter != 'o' {
+                            certain &= self.sets_option(names::option_of(letter), on);
+                            continue;
+                        }
+                        // Without a name it lists them all.
+                        let name = args.get(at).filter(|name| !name.prefix().starts_with(['-', '+']));
+                        if let Some(name) = name {
+                            at += 1;
+                            certain &= self.sets_option(name.text(), on);
+                        }
                     }
-                    let named = args.get(index + 1).and_then(Arg::text) == Some("physical");
-                    self.follows_links |= on && (option.contains('P') || named);
                 }
-                Some(
-                    "pipefail" | "errexit" | "nounset" | "xtrace" | "noglob" | "posix" | "noclobber"
-                    | "verbose" | "physical",
-                ) if index > 0 => {}
-                _ => {
-                    self.set_parameters(&args[index..]);
-                    return;
-                }
+                Some(_) => return self.replaces_parameters(&args[at - 1..], certain),
+                None => return self.replaces_parameters(&args[at - 1..], certain && !arg.may_be_option()),
             }
+        }
+    }
+
+    /// Sets an option of this name; says whether there certainly is one.
+    fn sets_option(&mut self, name: Option<&str>, on: bool) -> bool {
+        match name {
+            // Behind a condition it may not be set at all.
+            Some("errexit") => self.errors_end = on && (self.errors_end || self.conditional == 0),
+            Some("physical") => self.follows_links |= on,
+            None => self.errors_end &= on,
+            Some(_) => {}
+        }
+        name.is_some_and(names::is_option)
+    }
+
+    /// `set` with new parameters; where an option is not certain, it may fail and leave those that there are.
+    fn replaces_parameters(&mut self, args: &[Arg], certain: bool) {
+        let before = self.environment.parameters().clone();
+        self.set_parameters(args);
+        if !certain {
+            let now = self.environment.parameters();
+            let wild = !(now.is_tame() && before.is_tame());
+            self.environment.set_parameters(Parameters { zero: before.zero.clone(), rest: None, wild });
         }
     }
 

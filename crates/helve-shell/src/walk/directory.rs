@@ -143,7 +143,8 @@ impl Directory {
 
     /// Remembers for `popd` where a `pushd` leads away from; `self` is where it leads to.
     pub(crate) fn pushed_from(mut self, before: &Directory) -> Self {
-        self.stack = match (self.stack, before.single()) {
+        let certain = before.astray.is_empty() && before.stayed.is_empty();
+        self.stack = match (self.stack, before.single().filter(|_| certain)) {
             (Some(mut stack), Some(place)) if stack.len() < MAX_PLACES => {
                 stack.push(Rc::from(place));
                 Some(stack)

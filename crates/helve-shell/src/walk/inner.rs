@@ -222,6 +222,7 @@ impl Walker<'_> {
                 let directory = walker.environment.directory().inherited();
                 walker.environment.change_directory(directory);
                 walker.leaves_variables(false);
+                walker.errors_end = false;
                 walker.environment.set_parameters(Parameters {
                     zero: zero.clone(),
                     rest: rest.clone(),

@@ -49,7 +49,8 @@ impl Walker<'_> {
             Asked::Previous => before.returned(ends),
             Asked::Place(arg, physically) => match arg.text() {
                 Some(_) if searched => Directory::unknown(),
-                Some("") => before.clone(),
+                // What `cd -` leads to is then where the shell is.
+                Some("") => before.without_previous(),
                 Some(text) if *physically => before.changed_physically(Path::new(text), ends),
                 Some(text) => before.changed(Path::new(text), ends),
                 None => Directory::unknown(),
@@ -93,7 +94,8 @@ impl Walker<'_> {
         let Some(last) = condition.last().filter(|last| !last.background) else { return false };
         for (joint, pipeline) in last.pipelines.iter().rev() {
             if self.only_moves(pipeline) {
-                return true;
+                // Behind `a || cd b` it may not have moved at all.
+                return *joint != Joint::Or;
             }
             let may_move = matches!(
                 self.own_command(pipeline),
@@ -104,6 +106,24 @@ impl Walker<'_> {
             }
         }
         false
+    }
+
+    /// Whether a pipeline certainly ends the shell, the function or the round of a loop.
+    pub(super) fn leaves(&self, pipeline: &Pipeline) -> bool {
+        let [command] = pipeline.commands.as_slice() else { return false };
+        match &command.kind {
+            CommandKind::Simple(_) => match self.own_command(pipeline) {
+                Some("exit") => true,
+                // Elsewhere the shell complains and goes on.
+                Some("return") => !self.calls.is_empty(),
+                Some("break" | "continue") => !self.rounds.is_empty(),
+                _ => false,
+            },
+            CommandKind::Group(statements) => statements
+                .last()
+                .is_some_and(|last| matches!(last.pipelines.as_slice(), [(_, only)] if self.leaves(only))),
+            _ => false,
+        }
     }
 
     /// The name of the one command of a pipeline that is written out and no function or alias.

@@ -47,6 +47,50 @@ pub(super) fn is_local(name: &str) -> bool {
     matches!(name, "local" | "declare" | "typeset")
 }
 
+/// The letters of the options of `set`, each with the name.
+const OPTIONS: [(char, &str); 19] = [
+    ('a', "allexport"),
+    ('B', "braceexpand"),
+    ('e', "errexit"),
+    ('E', "errtrace"),
+    ('T', "functrace"),
+    ('h', "hashall"),
+    ('H', "histexpand"),
+    ('k', "keyword"),
+    ('m', "monitor"),
+    ('C', "noclobber"),
+    ('n', "noexec"),
+    ('f', "noglob"),
+    ('b', "notify"),
+    ('u', "nounset"),
+    ('t', "onecmd"),
+    ('P', "physical"),
+    ('p', "privileged"),
+    ('v', "verbose"),
+    ('x', "xtrace"),
+];
+
+/// The name of the option of `set` that a letter stands for.
+pub(super) fn option_of(letter: char) -> Option<&'static str> {
+    OPTIONS.iter().find(|(known, _)| *known == letter).map(|(_, name)| *name)
+}
+
+/// Whether `set -o` knows the name.
+pub(super) fn is_option(name: &str) -> bool {
+    OPTIONS.iter().any(|(_, known)| *known == name)
+        || matches!(
+            name,
+            "emacs"
+                | "history"
+                | "ignoreeof"
+                | "interactive-comments"
+                | "nolog"
+                | "pipefail"
+                | "posix"
+                | "vi"
+        )
+}
+
 /// Whether what a program starts may not find the variables that the program itself was given.
 pub(super) fn drops_variables(program: &str, args: &[Arg]) -> bool {
     match program {

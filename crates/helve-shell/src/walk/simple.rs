@@ -43,11 +43,7 @@ impl Walker<'_> {
                 }
                 let other = self.simple_once(simple, redirects, feed, captures);
                 outcomes.push(self.environment.take_back(mark));
-                flow.download |= other.download;
-                if flow.text != other.text {
-                    flow.forget_text();
-                    flow.number &= other.is_number();
-                }
+                flow.or(&other);
                 if tries > MAX_TRIES {
                     break;
                 }
@@ -218,11 +214,10 @@ impl Walker<'_> {
     /// Calls a function of the script.
     fn call(&mut self, name: &str, start: Start) -> Flow {
         let meanings = self.environment.function(name).cloned().unwrap_or_default();
-        if meanings.iter().any(Option::is_none) {
-            // Whether the function is there at that time is not certain.
-            let other = Start { functions: false, effects: Vec::new(), ..start.clone() };
-            self.start(other);
-        }
+        // Whether the function is there at that time is not certain.
+        let missing = meanings.iter().any(Option::is_none);
+        let mut printed =
+            missing.then(|| self.start(Start { functions: false, effects: Vec::new(), ..start.clone() }));
         let run = self.list(&start, RunKind::Function, Some(name.to_owned()));
         self.redirect_effects(start.effects.clone(), run);
         let rest: Option<Vec<Text>> =
@@ -260,7 +255,6 @@ impl Walker<'_> {
         if !self.step(4) {
             return Flow { run, ..Flow::default() };
         }
-        let mut flow = Flow { text: None, download: start.taint, run, ..Flow::default() };
         for function in meanings.into_iter().flatten() {
             let before = self.environment.parameters().clone();
             self.environment.set_parameters(Parameters {
@@ -303,12 +297,20 @@ impl Walker<'_> {
             self.rounds = rounds;
             self.origin = origin;
             self.environment.set_parameters((*before).clone());
-            flow.download |= body.download;
-            flow.number = body.number;
-            flow.text = body.text;
+            match &mut printed {
+                Some(printed) => printed.or(&body),
+                None => printed = Some(body),
+            }
             self.repeated = true;
         }
-        flow
+        let printed = printed.unwrap_or_default();
+        Flow {
+            text: printed.text,
+            number: printed.number,
+            download: printed.download || start.taint,
+            run,
+            ..Flow::default()
+        }
     }
 
     /// A shell that starts its own script again, beside itself.

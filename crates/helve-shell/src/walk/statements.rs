@@ -55,7 +55,9 @@ impl Walker<'_> {
                     mark = self.environment.mark();
                 }
                 let last = statement.pipelines.get(index - 1);
-                if *joint == Joint::And && last.is_some_and(|(_, last)| self.only_moves(last)) {
+                // Behind `a || cd b` it may not have moved at all.
+                let moved = *joint == Joint::And && before != Joint::Or;
+                if moved && last.is_some_and(|(_, last)| self.only_moves(last)) {
                     let (narrowed, stayed) = self.environment.directory().after_success();
                     if !stayed.is_empty() {
                         // More than a few make the directory unknown anyway.
@@ -67,8 +69,9 @@ impl Walker<'_> {
                 }
                 if *joint == Joint::Or {
                     whole.forget_text();
-                    failure_leaves |=
-                        index == 1 && leaves(pipeline) && last.is_some_and(|(_, last)| self.only_moves(last));
+                    failure_leaves |= index == 1
+                        && self.leaves(pipeline)
+                        && last.is_some_and(|(_, last)| self.only_moves(last));
                 }
                 self.conditional += 1;
             }
@@ -84,6 +87,9 @@ impl Walker<'_> {
                 mark = self.environment.mark();
             } else {
                 self.conditional -= 1;
+            }
+            if *joint == Joint::And && !flow.prints_nothing() {
+                whole.forget_text();
             }
             whole.add(&flow);
             before = *joint;
@@ -116,7 +122,9 @@ impl Walker<'_> {
             let captures = captures || index < last;
             let mark = self.environment.mark();
             let rounds = std::mem::take(&mut self.rounds);
+            let errors_end = self.errors_end;
             flow = self.command(command, &feed, captures);
+            self.errors_end &= errors_end;
             self.rounds = rounds;
             let outcome = self.environment.take_back(mark);
             if index == last {
@@ -467,21 +475,6 @@ impl Walker<'_> {
 /// Whether file names stand in the place of a part of an argument.
 pub(super) fn holds_pattern(arg: &Arg) -> bool {
     arg.parts.iter().any(|part| matches!(part, ArgPart::Glob(_)))
-}
-
-/// Whether a pipeline certainly ends the shell or the function.
-fn leaves(pipeline: &Pipeline) -> bool {
-    let [command] = pipeline.commands.as_slice() else { return false };
-    match &command.kind {
-        CommandKind::Simple(simple) => {
-            let name = simple.words.first().and_then(super::simple::literal_name);
-            matches!(name, Some("exit" | "return" | "break" | "continue"))
-        }
-        CommandKind::Group(statements) => statements
-            .last()
-            .is_some_and(|last| matches!(last.pipelines.as_slice(), [(_, only)] if leaves(only))),
-        _ => false,
-    }
 }
 
 /// What kind of run a name is, for a name that is no function.

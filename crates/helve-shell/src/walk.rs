@@ -16,7 +16,7 @@
 //! | `statements`, `condition` | lists, pipelines, compound commands; `[[ … ]]` |
 //! | `simple` | one simple command: assignments, words, redirections |
 //! | `assign`, `declare` | assignments, declarations and their variables |
-//! | `redirect` | redirections |
+//! | `redirect` | redirections, process substitutions |
 //! | `builtins`, `moves`, `reading`, `handlers` | what the shell itself does; `names` has its tables |
 //! | `runs` | programs: what they mean, and what they start in turn |
 //! | `inner` | texts and argvs inside others |

@@ -165,6 +165,7 @@ impl Walker<'_> {
                 self.note_wild();
                 return Found::Unknown;
             }
+            "PWD" if self.environment().own_variable(name).is_none() => return self.working_directory(),
             "FUNCNAME" => {
                 if let Some(name) = self.function_name() {
                     return Found::One(Text::known(name));
@@ -215,6 +216,20 @@ impl Walker<'_> {
         self.inherited(name)
     }
 
+    /// Where the shell is: each place in its turn where a `cd` may have failed.
+    fn working_directory(&mut self) -> Found {
+        let directory = self.environment().directory();
+        let places: Vec<Option<Text>> =
+            directory.possible().map(|place| place.to_str().map(Text::known)).collect();
+        let chosen = match places.len() {
+            _ if directory.is_unknown() => None,
+            0 | 1 => Some(0),
+            count => self.choose(count),
+        };
+        let place = chosen.and_then(|at| places.into_iter().nth(at)).flatten();
+        Found::One(place.unwrap_or_else(Text::unknown))
+    }
+
     /// What a variable holds that the script did not set.
     fn inherited(&self, name: &str) -> Found {
         if self.environment().own_variable(name).is_some() {
@@ -226,7 +241,6 @@ impl Walker<'_> {
         };
         match name {
             "HOME" => path(self.setting().home),
-            "PWD" => path(self.environment().directory().single()),
             "OLDPWD" => path(self.environment().directory().previous()),
             "IFS" => Found::One(Text::known(" \t\n")),
             "BASH" => Found::One(Text::known("/bin/bash")),

@@ -144,6 +144,10 @@ impl Walker<'_> {
                     self.opaque(OpaqueReason::Redefinition);
                     self.environment.export_function(&declared.name);
                 }
+                if attributes.functions && attributes.fixed && self.is_function(&declared.name) {
+                    self.opaque(OpaqueReason::Redefinition);
+                    self.environment.fix_function(&declared.name);
+                }
             } else if declared.name.contains('[') {
                 self.subscripted_name(&declared.name);
                 let value = declared.value.map_or(Value::Unknown, Value::Text);

@@ -65,6 +65,11 @@ impl Directory {
         }
     }
 
+    /// The one directory where it is, whatever failed.
+    pub(crate) fn certain(&self) -> Option<&Path> {
+        self.single().filter(|_| self.astray.is_empty() && self.stayed.is_empty())
+    }
+
     pub(crate) fn previous(&self) -> Option<&Path> {
         self.previous.as_deref()
     }
@@ -110,8 +115,7 @@ impl Directory {
         astray.retain(|place| !holds(&here, place));
         stayed.retain(|place| !holds(&here, place) && !holds(&astray, place));
         let unknown = self.unknown && !target.is_absolute();
-        let certain = self.astray.is_empty() && self.stayed.is_empty();
-        let previous = self.single().filter(|_| certain).map(Rc::from);
+        let previous = self.certain().map(Rc::from);
         let resolved = self.resolved && !target.is_absolute();
         let stack = if self.pushed && !self.stayed.is_empty() { None } else { self.stack.clone() };
         let changes = (self.changes + 1).min(MANY);
@@ -143,8 +147,7 @@ impl Directory {
 
     /// Remembers for `popd` where a `pushd` leads away from; `self` is where it leads to.
     pub(crate) fn pushed_from(mut self, before: &Directory) -> Self {
-        let certain = before.astray.is_empty() && before.stayed.is_empty();
-        self.stack = match (self.stack, before.single().filter(|_| certain)) {
+        self.stack = match (self.stack, before.certain()) {
             (Some(mut stack), Some(place)) if stack.len() < MAX_PLACES => {
                 stack.push(Rc::from(place));
                 Some(stack)

@@ -120,6 +120,14 @@ impl Variable {
         more || !self.values.iter().all(|value| other.values.contains(value))
     }
 
+    /// Whether following it follows the other one, too.
+    pub(super) fn covers(&self, other: &Variable) -> bool {
+        let anything = self.values.contains(&Value::Unknown) && (self.wild || other.is_tame());
+        let also =
+            Variable { values: if anything { Vec::new() } else { other.values.clone() }, ..other.clone() };
+        !also.adds_to(self)
+    }
+
     pub(super) fn join(&mut self, other: &Variable) {
         for value in &other.values {
             if !self.values.contains(value) {
@@ -215,6 +223,8 @@ pub(crate) struct Environment {
     exports_more: bool,
     /// Names of functions that other shells inherit.
     exported_functions: HashSet<String>,
+    /// Names of functions that may be read-only.
+    fixed_functions: HashSet<String>,
     pub(super) log: Vec<Change>,
 }
 
@@ -229,6 +239,7 @@ impl Environment {
             exported: Vec::new(),
             exports_more: false,
             exported_functions: HashSet::new(),
+            fixed_functions: HashSet::new(),
             log: Vec::new(),
         }
     }
@@ -347,8 +358,18 @@ impl Environment {
         self.functions.get(name)
     }
 
+    /// A function keeps its meaning, unless the shell that says so is another one or did not come to it.
+    pub(crate) fn fix_function(&mut self, name: &str) {
+        self.fixed_functions.insert(name.to_owned());
+    }
+
     pub(crate) fn define_function(&mut self, name: &str, function: Option<Rc<Function>>) {
-        let before = self.functions.insert(name.to_owned(), vec![function]);
+        let fixed = self.functions.get(name).filter(|_| self.fixed_functions.contains(name));
+        let mut meanings = fixed.cloned().unwrap_or_default();
+        if meanings.len() < 2 * MAX_VALUES {
+            meanings.push(function);
+        }
+        let before = self.functions.insert(name.to_owned(), meanings);
         self.log.push(Change::Function(name.to_owned(), before));
     }
 

@@ -122,6 +122,15 @@ impl Environment {
         }
     }
 
+    /// Whether an outcome says something of a variable that is not covered by what is known of it.
+    pub(crate) fn is_unsettled(&self, outcome: &Outcome) -> bool {
+        let unset = Variable::new(Value::Unknown);
+        outcome.variables.iter().any(|(name, variable)| match self.variables.get(name) {
+            Some(now) => !now.covers(variable.as_ref().unwrap_or(&unset)),
+            None => variable.is_some(),
+        })
+    }
+
     /// Whether an outcome says something that is not yet among the possibilities.
     pub(crate) fn is_news(&self, outcome: &Outcome) -> bool {
         let variables =

@@ -52,7 +52,7 @@ pub(super) fn prints(program: &str, args: &[Arg], fed: bool, wild: bool) -> bool
         "tput" => matches!(args.as_slice(), ["cols" | "lines"]),
         "getconf" => matches!(args.as_slice(), ["_NPROCESSORS_ONLN" | "_NPROCESSORS_CONF" | "PAGESIZE"]),
         "printf" => args.first().is_some_and(|format| {
-            matches!(format.trim_end_matches("\\n"), "%d" | "%i" | "%u" | "%02d" | "%03d" | "%04d" | "%.0f")
+            matches!(format.trim_end_matches("\\n"), "%d" | "%i" | "%u" | "%02d" | "%03d" | "%04d")
         }),
         "tr" => {
             matches!(args.as_slice(), ["-cd" | "-dc", "0-9" | "[:digit:]" | "[0-9]"])

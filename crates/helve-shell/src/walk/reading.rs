@@ -1,7 +1,7 @@
 //! Builtins that set variables by name: `read`, `unset`, `printf -v`, `let` and the like. A name may carry a subscript,
 //! which the shell evaluates.
 
-use crate::analysis::{Arg, OpaqueReason};
+use crate::analysis::{Arg, ArgPart, OpaqueReason};
 use crate::expand::Text;
 
 use super::Walker;
@@ -171,17 +171,14 @@ impl Walker<'_> {
     pub(super) fn subscripts(&mut self, builtin: &str, args: &[Arg]) {
         match builtin {
             "printf" if args.first().is_some_and(|arg| arg.prefix().starts_with("-v")) => {
-                let attached =
-                    args.first().and_then(Arg::text).and_then(|text| text.strip_prefix("-v")).unwrap_or("");
-                let name = if attached.is_empty() {
-                    args.get(1).map(Text::literally).unwrap_or_default()
-                } else {
-                    Text::known(attached)
-                };
+                let attached = args.first().map(behind_letter).unwrap_or_default();
+                let separate = attached.is_empty();
+                let name =
+                    if separate { args.get(1).map(Text::literally).unwrap_or_default() } else { attached };
                 self.subscripted_text(&name);
                 match name.whole() {
                     Some(name) => {
-                        let format = if attached.is_empty() { 2 } else { 1 };
+                        let format = if separate { 2 } else { 1 };
                         let value =
                             super::pure::output("printf", args.get(format..).unwrap_or_default(), None, None);
                         let wild = self.wild
@@ -274,6 +271,18 @@ impl<'a> Options<'a> {
     pub(super) fn value(&self, letter: char) -> Option<&Arg> {
         self.given.iter().rev().find(|(given, _)| *given == letter).and_then(|(_, value)| value.as_ref())
     }
+}
+
+/// What is attached to an option of one letter.
+fn behind_letter(arg: &Arg) -> Text {
+    let mut attached = Text::default();
+    for (index, part) in Text::literally(arg).parts().iter().enumerate() {
+        match part {
+            ArgPart::Known(known) if index == 0 => attached.push(known.get(2..).unwrap_or_default()),
+            other => attached.push_part(other),
+        }
+    }
+    attached
 }
 
 fn fields(line: &str) -> Vec<&str> {

@@ -1,4 +1,5 @@
-//! Redirections: files that are opened, and the text that a command is fed with.
+//! Redirections: files that are opened, and the text that a command is fed with. Process substitutions, which are files
+//! with numbers.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;

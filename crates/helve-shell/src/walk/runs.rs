@@ -428,7 +428,7 @@ impl Walker<'_> {
         }
         let size = feed.text.as_ref().map_or(0, Text::len);
         if start.captures && start.more == More::Nothing && self.step(size / 16) {
-            let directory = self.environment.directory().single();
+            let directory = self.environment.directory().certain();
             // Some shells' own `echo` decodes escapes, others' does not.
             let differs = base == "echo"
                 && (self.dialect == Dialect::Posix

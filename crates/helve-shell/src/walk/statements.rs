@@ -15,6 +15,9 @@ use super::{Feed, Flow, MAX_LEVELS, MAX_TRAPS, Round, Walker, names};
 /// A loop over known words is followed word by word up to so many.
 const MAX_ROUNDS: usize = 16;
 
+/// The body of any other loop is followed so many times at most.
+const MAX_REPEATS: usize = 6;
+
 impl Walker<'_> {
     /// Follows statements one after the other.
     pub(super) fn statements(&mut self, statements: &[Statement], feed: &Feed, captures: bool) -> Flow {
@@ -369,7 +372,7 @@ impl Walker<'_> {
     pub(super) fn repeat(&mut self, mut body: impl FnMut(&mut Self) -> Flow) -> Flow {
         self.conditional += 1;
         let mut flow = Flow::default();
-        for round in 0..3 {
+        for round in 0..MAX_REPEATS {
             let mark = self.environment.mark();
             let turned = self.turned;
             self.rounds.push(Round { mark, exits: Vec::new() });
@@ -379,13 +382,19 @@ impl Walker<'_> {
             let news = self.environment.is_news(&outcome)
                 || exits.iter().any(|exit| self.environment.is_news(exit))
                 || self.turned != turned;
+            let unsettled = self.environment.is_unsettled(&outcome)
+                || exits.iter().any(|exit| self.environment.is_unsettled(exit));
             if round > 0 && news {
                 self.environment.widen(&outcome);
             }
             self.environment.join(outcome);
             exits.into_iter().for_each(|exit| self.environment.join(exit));
-            if !news {
+            // Directories and functions are not waited for: they may become more with every round.
+            if !news || (round > 1 && !unsettled) {
                 break;
+            }
+            if round + 1 == MAX_REPEATS {
+                self.opaque(OpaqueReason::TooComplex);
             }
             self.repeated = true;
         }

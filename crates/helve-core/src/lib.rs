@@ -73,6 +73,6 @@ pub use servers::{SentCall, ServerCall, ServerReply, ServerSpec, Servers};
 pub use spec::{ApprovalNeed, Lane, RateLimit, ServerAct, ToolOrigin, ToolSpec};
 pub use text::Capture;
 pub use tool::{InstantTool, RelayTool, Tool};
-pub use typed::{TypedTool, typed};
+pub use typed::{TypedInstantTool, TypedTool, instant, typed};
 pub use verdict::{Decision, Verdict};
 pub use view::{ContainerChoice, ContainerEngine, Network, ProcessLimits, SandboxChoice, View};

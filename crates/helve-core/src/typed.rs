@@ -55,16 +55,22 @@ pub trait TypedTool: Sized + Send + Sync + 'static {
         Access::default()
     }
 
-    /// The work of a tool that is done at once: a short computation that waits for nobody and needs no handle. Such a tool's
-    /// [`Self::run`] does the same.
-    const NOW: Option<Now<Self>> = None;
-
     /// Does the work.
     fn run(&self, args: Self::Args, ctx: &Context) -> impl Future<Output = Result<Output, ToolError>> + Send;
 }
 
-/// The work of a typed tool that is done at once.
-pub type Now<T> = fn(&T, <T as TypedTool>::Args) -> Result<Output, ToolError>;
+/// A tool whose arguments are a Rust type, and whose work is a short computation: it touches nothing, waits for nobody and needs
+/// no handle. So there is nothing to be asked of its arguments before it runs. [`instant`] turns it into a [`Tool`].
+pub trait TypedInstantTool: Sized + Send + Sync + 'static {
+    /// The arguments.
+    type Args: DeserializeOwned + JsonSchema + Send;
+
+    /// Makes the declaration around the schema that was derived from [`Self::Args`].
+    fn declare(&self, parameters: Value) -> ToolSpec;
+
+    /// Does the work.
+    fn answer(&self, args: Self::Args) -> Result<Output, ToolError>;
+}
 
 struct Typed<T> {
     tool: T,
@@ -73,10 +79,26 @@ struct Typed<T> {
 
 /// Turns a typed tool into a [`Tool`].
 pub fn typed<T: TypedTool>(tool: T) -> impl Tool {
-    let mut parameters = schema_of::<T::Args>();
-    absent_is_null(&mut parameters);
-    let spec = tool.declare(parameters);
+    let spec = tool.declare(parameters_of::<T::Args>());
     Typed { tool, spec }
+}
+
+struct TypedInstant<T> {
+    tool: T,
+    spec: ToolSpec,
+}
+
+/// Turns a typed tool that is done at once into a [`Tool`].
+pub fn instant<T: TypedInstantTool>(tool: T) -> impl Tool {
+    let spec = tool.declare(parameters_of::<T::Args>());
+    TypedInstant { tool, spec }
+}
+
+/// The schema of arguments, as a tool declares it.
+fn parameters_of<A: JsonSchema>() -> Value {
+    let mut parameters = schema_of::<A>();
+    absent_is_null(&mut parameters);
+    parameters
 }
 
 /// For a Rust type `null` and absence are the same, so a property that may be absent need not say `null`: a model sees a
@@ -163,21 +185,28 @@ impl<T: TypedTool> Tool for Typed<T> {
         }
     }
 
-    fn instant(&self) -> Option<&dyn InstantTool> {
-        T::NOW.map(|_| self as &dyn InstantTool)
-    }
-
     fn run<'a>(&'a self, args: Value, ctx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move { self.tool.run(parse(args)?, ctx).await })
     }
 }
 
-impl<T: TypedTool> InstantTool for Typed<T> {
+impl<T: TypedInstantTool> Tool for TypedInstant<T> {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn instant(&self) -> Option<&dyn InstantTool> {
+        Some(self)
+    }
+
+    fn run<'a>(&'a self, args: Value, _ctx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>> {
+        Box::pin(async move { self.now(args) })
+    }
+}
+
+impl<T: TypedInstantTool> InstantTool for TypedInstant<T> {
     fn now(&self, args: Value) -> Result<Output, ToolError> {
-        match T::NOW {
-            Some(now) => now(&self.tool, parse(args)?),
-            None => Err(ToolError::internal("The tool is not done at once.")),
-        }
+        self.tool.answer(parse(args)?)
     }
 }
 

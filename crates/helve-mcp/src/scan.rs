@@ -103,10 +103,11 @@ impl<'l> Scan<'l> {
     /// An object of texts, whole numbers and yes or no, in which no name stands twice.
     pub(crate) fn flat(&mut self) -> Option<Map<String, Value>> {
         self.byte(b'{')?;
-        let mut members = Map::new();
         if self.byte(b'}').is_some() {
-            return Some(members);
+            return Some(Map::new());
         }
+        // Many a call has one only, and a map that grows by itself begins with room for several.
+        let mut members = Map::with_capacity(1);
         loop {
             let name = std::str::from_utf8(self.name()?).ok()?;
             let value = match self.0.first()? {

@@ -57,6 +57,7 @@
 //! # }
 //! ```
 
+mod ahead;
 mod approvals;
 mod batch;
 mod blobs;

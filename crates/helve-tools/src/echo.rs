@@ -1,7 +1,7 @@
 //! `echo`: gives a text back. It proves that the whole way from call to result works.
 
-use helve_core::typed::{Now, schema_of};
-use helve_core::{Context, Output, ToolError, ToolSpec, TypedTool};
+use helve_core::typed::schema_of;
+use helve_core::{Output, ToolError, ToolSpec, TypedInstantTool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -21,7 +21,7 @@ struct Facts {
     chars: u64,
 }
 
-impl TypedTool for Echo {
+impl TypedInstantTool for Echo {
     type Args = Args;
 
     fn declare(&self, parameters: Value) -> ToolSpec {
@@ -35,16 +35,10 @@ impl TypedTool for Echo {
         .output_schema(schema_of::<Facts>())
     }
 
-    const NOW: Option<Now<Self>> = Some(|_, args| Ok(answer(args)));
-
-    async fn run(&self, args: Args, _ctx: &Context) -> Result<Output, ToolError> {
-        Ok(answer(args))
+    fn answer(&self, args: Args) -> Result<Output, ToolError> {
+        let facts = Facts { chars: args.message.chars().count() as u64 };
+        Ok(Output::text(args.message).with_details(crate::details(&facts)))
     }
-}
-
-fn answer(args: Args) -> Output {
-    let facts = Facts { chars: args.message.chars().count() as u64 };
-    Output::text(args.message).with_details(crate::details(&facts))
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ mod read;
 
 use std::io;
 
-use helve_core::typed::{Now, schema_of};
-use helve_core::{Context, ErrorKind, Output, Problem, ToolError, ToolSpec, TypedTool};
+use helve_core::typed::schema_of;
+use helve_core::{ErrorKind, Output, Problem, ToolError, ToolSpec, TypedInstantTool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -82,7 +82,7 @@ struct Facts {
     column: Option<usize>,
 }
 
-impl TypedTool for Json {
+impl TypedInstantTool for Json {
     type Args = Args;
 
     fn declare(&self, parameters: Value) -> ToolSpec {
@@ -97,9 +97,7 @@ impl TypedTool for Json {
         .output_schema(schema_of::<Facts>())
     }
 
-    const NOW: Option<Now<Self>> = Some(|_, args| answer(args));
-
-    async fn run(&self, args: Args, _ctx: &Context) -> Result<Output, ToolError> {
+    fn answer(&self, args: Args) -> Result<Output, ToolError> {
         answer(args)
     }
 }

@@ -44,7 +44,7 @@ mod write_file;
 #[cfg(test)]
 mod testing;
 
-use helve_core::{Tool, typed};
+use helve_core::{Tool, instant, typed};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -66,9 +66,9 @@ pub const FILES: &[&str] =
 /// The tools that run in this process and change nothing.
 pub fn builtin_tools() -> Vec<Box<dyn Tool>> {
     vec![
-        Box::new(typed(echo::Echo)),
-        Box::new(typed(time::Time)),
-        Box::new(typed(json::Json)),
+        Box::new(instant(echo::Echo)),
+        Box::new(instant(time::Time)),
+        Box::new(instant(json::Json)),
         Box::new(typed(read_output::ReadOutput)),
     ]
 }

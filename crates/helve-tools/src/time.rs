@@ -9,8 +9,8 @@
 mod instant;
 mod zones;
 
-use helve_core::typed::{Now, schema_of};
-use helve_core::{Context, Output, Problem, ToolError, ToolSpec, TypedTool};
+use helve_core::typed::schema_of;
+use helve_core::{Output, Problem, ToolError, ToolSpec, TypedInstantTool};
 use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, Zoned};
@@ -89,7 +89,7 @@ struct Facts {
     milliseconds: Option<i64>,
 }
 
-impl TypedTool for Time {
+impl TypedInstantTool for Time {
     type Args = Args;
 
     fn declare(&self, parameters: Value) -> ToolSpec {
@@ -104,9 +104,7 @@ impl TypedTool for Time {
         .output_schema(schema_of::<Facts>())
     }
 
-    const NOW: Option<Now<Self>> = Some(|_, args| answer(&args, Timestamp::now()));
-
-    async fn run(&self, args: Args, _ctx: &Context) -> Result<Output, ToolError> {
+    fn answer(&self, args: Args) -> Result<Output, ToolError> {
         answer(&args, Timestamp::now())
     }
 }

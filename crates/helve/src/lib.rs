@@ -32,15 +32,15 @@ pub use helve_core::lane::{EgressRequest, EgressResponse};
 pub use helve_core::limits;
 pub use helve_core::strict_json;
 pub use helve_core::text::Capture;
-pub use helve_core::typed::{Now, schema_of};
+pub use helve_core::typed::schema_of;
 pub use helve_core::{
     About, Access, ApprovalNeed, Args, BlobRef, BoxFuture, Call, CallId, CallResult, Cancel, CancelHandle,
     CommandUse, Content, Context, Cost, Decision, Dialect, DialectTool, Egress, EmbeddedResource, ErrorKind,
     Exit, Files, FilesBridge, FilesPlace, FilesScope, InstantTool, Lane, Limits, LogLevel, Output,
     OutputSink, Peer, Problem, Progress, QuestionKind, RateLimit, RelayTool, Resource, ResourceLink,
     SandboxReport, SentCall, ServerCall, ServerReply, ServerSpec, Servers, SharedReport, Shell, ShellBackend,
-    ShellJob, ShellOutput, ShellRequest, Stream, Tool, ToolError, ToolOrigin, ToolSpec, Truncated, TypedTool,
-    Verdict, WireError, typed,
+    ShellJob, ShellOutput, ShellRequest, Stream, Tool, ToolError, ToolOrigin, ToolSpec, Truncated,
+    TypedInstantTool, TypedTool, Verdict, WireError, instant, typed,
 };
 pub use helve_policy::{
     AgentSettings, ApprovalLength, CaseOutcome, Change, ConfigError, ConfiguredServer, ExecMode, Hook,

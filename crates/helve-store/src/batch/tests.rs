@@ -26,7 +26,8 @@ fn any_entry() -> impl Strategy<Value = Entry> {
     let kind = prop::sample::select(vec![EntryKind::Planned, EntryKind::Outcome, EntryKind::Note]);
     let body = prop_oneof![
         any::<String>().prop_map(Value::from),
-        any::<i64>().prop_map(|n| json!({"b": n, "a": [n]}))
+        any::<i64>().prop_map(|n| json!({"b": n, "a": [n]})),
+        (0_usize..1500).prop_map(|length| Value::from("x".repeat(length)))
     ];
     (kind, prop::option::of("[a-zA-Z0-9_.:-]{1,30}"), any::<u64>(), body)
         .prop_map(|(kind, call, at_us, body)| Entry { kind, call, at_us, body })
@@ -35,7 +36,7 @@ fn any_entry() -> impl Strategy<Value = Entry> {
 proptest! {
     #[test]
     fn a_batch_is_the_lines_of_its_entries(
-        entries in prop::collection::vec(any_entry(), 0..6), split in 0_usize..6, count in 0_u64..1_000_000,
+        entries in prop::collection::vec(any_entry(), 0..40), split in 0_usize..40, count in 0_u64..1_000_000,
     ) {
         let (mut expected, mut places, mut last) = (Vec::new(), Vec::new(), genesis("s"));
         for (entry, seq) in entries.iter().zip(count + 1..) {

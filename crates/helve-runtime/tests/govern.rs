@@ -290,16 +290,50 @@ async fn a_secret_in_an_id_a_name_a_key_or_a_long_value_is_not_recorded() {
         format!("{{\"{SECRET}\":1}}"),
         format!("{{\"n\":\"{long}\"}}"),
         format!("{{\"n\":\"{SECRET}\""),
+        format!("{{\"n\":\"{escaped}"),
+        r#"{"n":"hunt\u0065r2-correct-horse and no end"#.to_owned(),
+        r#"{"n":"\q","m":"hunt\u0065r2-correct-horse"}"#.to_owned(),
+        r"{'n':'hunt\u0065r2-correct-horse'}".to_owned(),
     ];
     for text in texts {
-        let result = runtime.call(Call::new("t", helve_core::Args::Text(text))).await;
-        let shown = serde_json::to_string(&result).unwrap();
-        assert!(!shown.contains("hunter2"), "{shown}");
+        for tool in ["t", "nothing"] {
+            let result = runtime.call(Call::new(tool, helve_core::Args::Text(text.clone()))).await;
+            let shown = serde_json::to_string(&result).unwrap();
+            assert!(!shown.contains("hunter2"), "{shown}");
+        }
     }
     runtime.call(Call { id: Some(json!(SECRET)), ..Call::new("t", json!({})) }).await;
     runtime.call(Call::new(SECRET, json!({"a": SECRET}))).await;
     let disk = everything_under(&dir.path().join("state"));
     assert!(!contains(&disk, "hunter2"), "{}", journal(dir.path()));
+    assert!(!contains(&disk, "0065r2") && !contains(&disk, "u0068"), "{}", journal(dir.path()));
+}
+
+/// Whoever sends a text chooses how much of it looks like the beginning of a string.
+#[tokio::test]
+async fn a_long_text_without_an_end_is_read_once() {
+    let dir = tempfile::tempdir().unwrap();
+    for policy in ["", &with_secret(dir.path(), "")] {
+        let runtime = builder(dir.path(), policy).register(says("t", "x")).build().unwrap();
+        for tool in ["t", "nothing"] {
+            let text = format!("{{\"a\":\"{}", "\\\"".repeat(300_000));
+            let began = std::time::Instant::now();
+            assert!(!runtime.call(Call::new(tool, helve_core::Args::Text(text))).await.ok);
+            assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
+        }
+    }
+}
+
+#[tokio::test]
+async fn arguments_beyond_the_limit_are_not_recorded_whatever_the_tool() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime =
+        builder(dir.path(), "[limits]\nargs_bytes = 2000\n").register(says("t", "x")).build().unwrap();
+    for tool in ["t", "nothing"] {
+        let text = format!("{{\"a\":\"{}", "words ".repeat(1000));
+        assert!(!runtime.call(Call::new(tool, helve_core::Args::Text(text))).await.ok);
+    }
+    assert!(!journal(dir.path()).contains("words"), "{}", journal(dir.path()));
 }
 
 const PIN: u64 = 918_273_645;

@@ -78,6 +78,11 @@ impl Governor {
         self.secrets.as_ref().is_some_and(|secrets| secrets.are_in(value))
     }
 
+    /// Whether a secret is in a text behind escapes of JSON.
+    pub(crate) fn hides_secret(&self, text: &str) -> bool {
+        self.secrets.as_ref().is_some_and(|secrets| secrets.are_behind_escapes(text))
+    }
+
     /// A value without secrets.
     pub(crate) fn clean_value(&self, value: &mut Value) {
         if let Some(secrets) = &self.secrets {

@@ -5,6 +5,7 @@
 //! ([`forms`]); all but short forms also over any number of line breaks ([`search`]). State is kept over chunk borders.
 //! Encrypted, compressed or otherwise rewritten secrets are not seen.
 
+mod escapes;
 mod forms;
 mod search;
 
@@ -64,6 +65,11 @@ impl Secrets {
         }
         out.push_str(&text[from..]);
         Cow::Owned(out)
+    }
+
+    /// Whether one is in a text behind escapes of JSON. The text need not be JSON, nor whole.
+    pub(crate) fn are_behind_escapes(&self, text: &str) -> bool {
+        text.contains('\\') && self.search.is_in(&escapes::undone(text))
     }
 
     /// What stands for a number that tells a secret. Part of a longer number counts only if it is long.

@@ -55,7 +55,8 @@ struct Joined {
     skipped: usize,
     seams: VecDeque<Seam>,
     in_seam: bool,
-    /// Where backslashes began that may belong to a break that is written as `\n`, and the state there.
+    /// Where backslashes began that may belong to a break that is written as `\n`, and the state there. It moves on in a run
+    /// that is too long for a break, so that no run makes everything uncertain.
     escape: Option<(StateID, usize)>,
 }
 
@@ -148,7 +149,7 @@ impl Automaton {
             _ => {
                 if byte != b'\\' {
                     joined.escape = None;
-                } else if joined.escape.is_none() {
+                } else if joined.escape.is_none_or(|(_, from)| at - from > WIDEST_SEAM) {
                     joined.escape = Some((joined.state, at));
                 }
                 joined.in_seam = false;
@@ -159,7 +160,9 @@ impl Automaton {
             }
         }
         let joined = &mut place.joined;
-        joined.forget(place.at, self.longest);
+        // If these backslashes belong to a break, the search goes on from where they began.
+        let from = joined.escape.map_or(place.at, |(_, from)| from);
+        joined.forget(from, self.longest);
         let differs = joined.state != place.raw || joined.escape.is_some();
         place.apart = differs && joined.seams.back().is_none_or(|seam| seam.length <= WIDEST_SEAM);
     }

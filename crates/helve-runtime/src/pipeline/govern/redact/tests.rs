@@ -149,6 +149,32 @@ fn a_wide_gap_ends_what_may_be_broken() {
 }
 
 #[test]
+fn a_run_of_backslashes_waits_no_longer_than_a_break_is_wide() {
+    let mut stream = StreamRedactor::new(secrets());
+    let run = "\\".repeat(1 << 20);
+    let mut given = 0;
+    for piece in run.as_bytes().chunks(1000) {
+        given += stream.push(piece).len();
+        assert!(stream.held.len() < 500, "{} bytes wait", stream.held.len());
+    }
+    assert_eq!(given + stream.finish().len(), run.len());
+}
+
+#[test]
+fn a_long_break_behind_others_leaves_nothing_of_a_secret() {
+    let secrets = Secrets::new([("T", "\u{e9}abcdefghijklmnopqrs")]).unwrap();
+    let run = "\\".repeat(60);
+    for text in [
+        format!("\u{e9}\nabcdefghi{run}njklmnopqrs"),
+        format!("\u{e9}abcdefgh\n        i{run}njklmnopqrs"),
+        format!("\u{e9}\n \na\nbcd\r\nefghi{run}njkl{run}n\tmnopqrs"),
+    ] {
+        assert_eq!(secrets.redact(&text), "[REDACTED:T]", "{text}");
+        assert_eq!(streamed(&secrets, &text, &[1]), "[REDACTED:T]", "{text}");
+    }
+}
+
+#[test]
 fn what_programs_trim_is_no_part_of_a_secret() {
     for value in [
         "topsecretvalue\n",
@@ -291,7 +317,8 @@ proptest! {
         parts in prop::collection::vec(
             prop_oneof![
                 Just("abcdabcdabcdabcdabce".to_owned()), Just("abcdabcd".to_owned()), Just("dabc".to_owned()),
-                Just("\n".to_owned()), Just("\\n".to_owned()), Just("\\".to_owned()), "[abcden \\r\\n]{0,6}"],
+                Just("\n".to_owned()), Just("\\n".to_owned()), Just("\\".to_owned()), Just("\\".repeat(60)),
+                Just("\\".repeat(200)), "[abcden \\r\\n]{0,6}"],
             0..12),
         cuts in prop::collection::vec(1usize..7, 1..9),
     ) {
@@ -300,5 +327,24 @@ proptest! {
         let whole = secrets.redact(&text).into_owned();
         prop_assert_eq!(streamed(&secrets, &text, &cuts), whole.clone());
         prop_assert!(!whole.contains("cdab"));
+    }
+
+    /// Wherever its breaks are and however they are written, a secret goes as a whole, and what stands around it stays.
+    #[test]
+    fn a_broken_secret_goes_as_a_whole(
+        before in "[w-z ]{0,9}",
+        seams in prop::collection::vec(prop_oneof![
+            4 => Just(String::new()), 1 => "(\r?\n[ \t]{0,9}){1,3}", 1 => "\\\\{1,120}[nr][ \t]{0,4}"], 19..20),
+        behind in "[w-z ]{0,9}",
+        cuts in prop::collection::vec(1usize..70, 1..9),
+    ) {
+        let secret = "\u{e9}abcdefghijklmnopqrs";
+        let secrets = Secrets::new([("T", secret)]).unwrap();
+        let broken: String = secret.chars().zip(seams.iter().map(String::as_str).chain([""]))
+            .flat_map(|(letter, seam)| [letter.to_string(), seam.to_owned()]).collect();
+        let clean = format!("{before}[REDACTED:T]{behind}");
+        let text = format!("{before}{broken}{behind}");
+        prop_assert_eq!(secrets.redact(&text), clean.as_str());
+        prop_assert_eq!(streamed(&secrets, &text, &cuts), clean);
     }
 }

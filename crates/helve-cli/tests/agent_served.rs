@@ -173,6 +173,24 @@ mod tests {
         assert!(ran.stderr.contains("was not known when the talk began"), "{ran:?}");
     }
 
+    /// What the command line says is for the model that it is said beside, also where a file names that one.
+    #[test]
+    fn the_address_and_key_of_the_command_line_are_not_for_another_model_of_the_talk() {
+        let server = Server::start(vec![Reply::Text(vec!["Done."])]);
+        let place = Place::new();
+        place.configure("[model]\nuse = 'openai:a'");
+        let mut command = place.helve();
+        command.env("MY_KEY", KEY);
+        command.args(["chat", "--set", "model.key_env=MY_KEY", "--base-url", &server.url]);
+        let input = "one\n/model openai-compatible:b\ntwo\n/model openai:c\nthree\n/quit\n";
+        let ran = Place::run_at_keyboard(&mut command, input);
+        let asked = server.asked();
+        let models: Vec<_> = asked.iter().map(|one| one.body["model"].as_str().unwrap()).collect();
+        assert_eq!(models, ["a", "a", "c"], "{ran:?}");
+        assert!(ran.stderr.contains("base_url"), "{ran:?}");
+        assert!(asked.iter().all(|one| one.keys.contains(KEY)), "{ran:?}");
+    }
+
     /// What a server says of the key, in whichever part of an answer or an error, is not kept.
     #[test]
     fn a_key_that_a_server_tells_is_in_no_part_of_the_record() {

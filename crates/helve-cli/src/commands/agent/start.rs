@@ -211,9 +211,11 @@ impl Talk {
 
     /// Goes on with another model.
     pub(crate) fn ask_another(&mut self, name: &str, global: &Global) -> Result<(), Failure> {
-        // It is named after what the talk began with: what was written for another provider is not for this one.
-        let mut settings = self.place.settings.clone();
-        settings.push(format!("model.use={name}"));
+        // It is named after the one that the talk began with: what the command line says beside that one, which may be named
+        // in a file alone, is not for this one.
+        let began = self.place.policy.model().name;
+        let named = began.as_deref().into_iter().chain([name]).map(|model| format!("model.use={model}"));
+        let settings = self.place.settings.iter().cloned().chain(named).collect();
         let policy = setup::policy_with(global, settings)?;
         let Chosen { model, secrets } = choose::choose(&policy, &self.place.workspace, &self.place.home)?;
         // The runtime leaves out the keys that there were at the start. One that is new would be recorded where it shows.

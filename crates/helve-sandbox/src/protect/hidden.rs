@@ -12,7 +12,7 @@ use rustix::fs::FileType;
 use super::links::End;
 use super::places::{Hidden, Kind, Names, Step, holds_nothing, is_installed};
 use super::snapshot::{Held, Snapshot};
-use super::tree::{self, Tree, is_below, join};
+use super::tree::{self, Tree, about, is_below, join};
 
 /// How many links are followed, and how many directories behind them looked through.
 const MOST: usize = 4096;
@@ -97,13 +97,14 @@ impl Search<'_> {
         self.hidden.seen.insert(real.to_vec());
         let directory = match self.tree.directory(real) {
             Err(errno) if holds_nothing(errno) => return Ok(()),
-            directory => directory?,
+            directory => directory.map_err(about(real))?,
         };
         let mut entries = Vec::new();
         tree::list(&directory, |name, kind| {
             entries.push((name.to_bytes().to_vec(), kind));
             true
-        })?;
+        })
+        .map_err(about(real))?;
         for (name, kind) in entries {
             let (named, real) = (join(named, &name), join(real, &name));
             match kind {
@@ -141,17 +142,17 @@ impl Search<'_> {
     fn walk(&mut self, path: &[u8]) -> io::Result<()> {
         let mut denied = Vec::new();
         let mut failed = Ok(());
-        self.names.walk(self.tree, path.to_vec(), &mut |_, step| match step {
+        self.names.walk(self.tree, path.to_vec(), &mut |path, step| match step {
             Step::Seen(listing) => {
                 let places = listing.places.iter().filter(|(_, kind)| *kind == Kind::Denied);
                 denied.extend(places.map(|(path, _)| path.clone()));
             }
-            Step::Failed(errno) => failed = Err(errno),
+            Step::Failed(errno) => failed = Err(about(path)(errno)),
             Step::Into => {}
         });
         failed?;
         for path in denied {
-            match self.tree.stat(&path)?.map(|stat| tree::kind(&stat)) {
+            match self.tree.stat(&path).map_err(about(&path))?.map(|stat| tree::kind(&stat)) {
                 Some(FileType::Symlink) => self.follow(&path, &path)?,
                 Some(_) => {
                     self.hidden.paths.insert(path);

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::tree::{self, Tree, identity, join, kind, split};
+use super::tree::{self, Tree, about, identity, join, kind, split};
 
 /// How many links are followed on one way: beyond that the kernel follows none, either.
 const MOST_LINKS: usize = 40;
@@ -56,13 +56,17 @@ impl Tree {
     /// Follows a link to its end. An error means that nobody can tell where it leads.
     pub(super) fn follow(&self, link: &[u8]) -> io::Result<Way> {
         let (directory, name) = split(link);
-        let mut way = self.follow_from(directory, name)?;
+        let mut way = self.way(directory, name).map_err(about(link))?;
         way.links.retain(|passed| passed != link);
         Ok(way)
     }
 
     /// Follows a path that a file names, from the directory that it is relative to.
     pub(super) fn follow_from(&self, directory: &[u8], named: &[u8]) -> io::Result<Way> {
+        self.way(directory, named).map_err(about(named))
+    }
+
+    fn way(&self, directory: &[u8], named: &[u8]) -> io::Result<Way> {
         let mut place = Place::Inside(directory.to_vec());
         let mut ahead = Vec::new();
         self.put_ahead(named, &mut place, &mut ahead)?;
@@ -101,8 +105,7 @@ impl Tree {
             };
             return Ok(Way { links, end });
         }
-        let named = tree::shown(named);
-        Err(io::Error::other(format!("{named} leads further than can be followed")))
+        Err(io::Error::other("it leads further than can be followed"))
     }
 
     /// Puts the names of a path before those that are still ahead. One that begins at the root is followed from there.
@@ -172,9 +175,11 @@ fn target(link: &OwnedFd) -> Result<Vec<u8>, Errno> {
     rustix::fs::readlinkat(link, "", Vec::new()).map(std::ffi::CString::into_bytes)
 }
 
-/// What cannot be reached by this user cannot be reached by his commands.
+/// What cannot be reached by this user cannot be reached by his commands, and a name that is too long for the file system
+/// leads nobody anywhere.
 fn gone(errno: Errno) -> io::Result<Step> {
-    if tree::is_gone(errno) || errno == Errno::ACCESS { Ok(Step::Nowhere) } else { Err(errno.into()) }
+    let nowhere = tree::is_gone(errno) || matches!(errno, Errno::ACCESS | Errno::NAMETOOLONG);
+    if nowhere { Ok(Step::Nowhere) } else { Err(errno.into()) }
 }
 
 /// The end of a way where `name` is missing in a directory, and `ahead`, the last first, would come after it.

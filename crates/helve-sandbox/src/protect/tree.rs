@@ -74,6 +74,14 @@ pub(crate) fn shown(path: &[u8]) -> String {
     text
 }
 
+/// Says of an error which path it is about, so that whoever reads it knows what to look at.
+pub(super) fn about<E: Into<io::Error>>(path: &[u8]) -> impl FnOnce(E) -> io::Error {
+    move |error| {
+        let error = error.into();
+        io::Error::new(error.kind(), format!("{}: {error}", shown(path)))
+    }
+}
+
 /// The directory of a path, and its name in there.
 pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|byte| *byte == b'/') {
@@ -222,7 +230,9 @@ impl Tree {
     pub(super) fn stat(&self, path: &[u8]) -> Result<Option<Stat>, Errno> {
         let (directory, name) = split(path);
         let opened = match self.directory(directory) {
-            Err(errno) if is_gone(errno) || errno == Errno::ACCESS => return Ok(None),
+            Err(errno) if is_gone(errno) || matches!(errno, Errno::ACCESS | Errno::NAMETOOLONG) => {
+                return Ok(None);
+            }
             opened => opened?,
         };
         let stat = match stat_in(&opened, name) {
@@ -324,7 +334,8 @@ fn open_beneath(directory: &OwnedFd, path: &[u8], flags: OFlags) -> Result<Owned
 pub(super) fn stat_in(directory: &OwnedFd, name: &[u8]) -> Result<Option<Stat>, Errno> {
     match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(Some(stat)),
-        Err(Errno::NOENT) => Ok(None),
+        // Nothing has a longer name than its file system takes.
+        Err(Errno::NOENT | Errno::NAMETOOLONG) => Ok(None),
         Err(errno) => Err(errno),
     }
 }

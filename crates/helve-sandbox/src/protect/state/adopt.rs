@@ -9,7 +9,7 @@ use crate::protect::hidden;
 use crate::protect::judge::Leads;
 use crate::protect::places::Kind;
 use crate::protect::snapshot::{Held, Snapshot};
-use crate::protect::tree::{shown, split};
+use crate::protect::tree::{about, shown, split};
 
 /// How many paths the owner's links and git configuration lead to.
 const MOST_LED_TO: usize = 4096;
@@ -25,7 +25,7 @@ impl State {
         self.theirs.retain(|path| !found.misses(path));
         // What is on the way of links is found again by following them.
         for (path, kind) in found.places.iter().filter(|(_, kind)| **kind != Kind::Way) {
-            self.adopt_one(path, *kind)?;
+            self.adopt_one(path, *kind).map_err(about(path))?;
         }
         self.adopt_led_to()?;
         self.adopt_hidden()
@@ -52,7 +52,7 @@ impl State {
             for (path, kind) in &next.paths {
                 let known = self.known.get(path).map(|known| known.kind);
                 let named = known.filter(|kind| !matches!(kind, Kind::Denied | Kind::Way));
-                self.adopt_one(path, named.unwrap_or(*kind))?;
+                self.adopt_one(path, named.unwrap_or(*kind)).map_err(about(path))?;
             }
             all.paths.append(&mut next.paths);
             all.configs.append(&mut next.configs);
@@ -93,7 +93,7 @@ impl State {
         let found = hidden::find(&self.tree, &self.names, places)?;
         for path in &found.paths {
             if self.known.get(path).is_none_or(|known| known.kind == Kind::Denied) {
-                self.adopt_one(path, Kind::Denied)?;
+                self.adopt_one(path, Kind::Denied).map_err(about(path))?;
             }
         }
         let before = std::mem::replace(&mut self.names.hidden, found);
@@ -107,7 +107,7 @@ impl State {
             let (directory, name) = split(&path);
             let Some(kind) = self.known.get(&path).map(|known| known.kind) else { continue };
             if self.names.is_relevant(directory, name) {
-                self.adopt_one(&path, kind)?;
+                self.adopt_one(&path, kind).map_err(about(&path))?;
             } else {
                 self.known.remove(&path);
             }

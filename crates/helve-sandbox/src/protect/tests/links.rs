@@ -163,9 +163,38 @@ fn a_way_without_end_stops_the_call() {
     symlink(format!("{}a", "./".repeat(2000)), scene.path("b")).unwrap();
     symlink(format!("{}b", "./".repeat(2000)), scene.path(".env")).unwrap();
     let error = scene.keeper.before().unwrap_err().to_string();
-    assert!(error.contains(".env leads further than can be followed"), "{error}");
+    assert!(error.contains(".env: it leads further than can be followed"), "{error}");
     fs::remove_file(scene.path("b")).unwrap();
     assert_eq!(scene.call(|_| {}), []);
+}
+
+/// A command that leaves such a link stops no later call.
+#[test]
+fn a_name_that_nothing_can_have_leads_nowhere() {
+    let long = "a".repeat(300);
+    let targets = [long.clone(), format!("{long}/x"), format!("src/{long}"), format!("made/{long}/../x")];
+    let git = format!("[core]\n\thooksPath = {long}\n[include]\n\tpath = made/{long}\n");
+    for calls in [0, 1, 3] {
+        for target in &targets {
+            let scene = Scene::denying(&[("src/x", ""), (".git/HEAD", "")], true, patterns());
+            for _ in 0..calls {
+                guarded(&scene);
+            }
+            let made = scene.call(|scene| {
+                for link in [".env", "vault", ".config", "src/.env"] {
+                    symlink(target, scene.path(link)).unwrap();
+                }
+            });
+            assert_eq!(made, []);
+            assert_eq!(scene.call(|_| {}), [], "{target} {calls}");
+            // So does the owner's.
+            symlink(target, scene.path(".bashrc")).unwrap();
+            scene.write(".git/config", &git);
+            let removed = scene.call(|scene| fs::create_dir(scene.path("made")).unwrap());
+            assert_eq!(removed, [], "{target} {calls}");
+            assert_eq!(scene.call(|_| {}), [], "{target} {calls}");
+        }
+    }
 }
 
 /// Files, links, and files of the workspace that are protected for their sake.

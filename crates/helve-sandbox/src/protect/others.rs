@@ -3,7 +3,8 @@
 //! What is new since one of them began may be its command's doing, which it takes away when it ends: whoever begins
 //! meanwhile must not take it for the owner's and put it back. So each keeper says by a lock on the workspace's directory
 //! that a call is running, and by the lock's place since when. A lock ends with its process, however that ends, and leaves
-//! nothing behind. Where a file system has no locks nobody is seen.
+//! nothing behind. Where a file system has no locks nobody is seen. A command can take such a lock too: so what is in doubt is
+//! told when it changes, and what the owner is known to have had is never in doubt.
 
 use std::os::fd::OwnedFd;
 

@@ -332,9 +332,8 @@ impl State {
         let Some(now) = self.see(path, kind)? else { return Ok(()) };
         if let Some(known) = self.known.get(path) {
             if known.doubtful {
-                // Whoever still runs knows how it was before.
-                let others = self.told_others.as_ref().and_then(Running::others_since);
-                if others.is_none() && !known.mounted && known.snapshot.held.differs(&now.held) {
+                // Others may still run, and for long: whoever reads the result is told now.
+                if !known.mounted && known.snapshot.held.differs(&now.held) {
                     taken.unclear(path);
                 }
                 return Ok(());

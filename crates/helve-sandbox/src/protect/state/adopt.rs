@@ -164,7 +164,10 @@ impl State {
             return Ok(());
         }
         self.theirs.remove(path);
-        let doubtful = self.others_since.is_some_and(|since| snapshot.changed >= since);
+        // A time can be made new by whoever may write there. What holds what the owner had is the owner's all the same.
+        let is_owners = |had: &Known| !had.doubtful && !had.snapshot.held.differs(&snapshot.held);
+        let doubtful = !self.known.get(path).is_some_and(is_owners)
+            && self.others_since.is_some_and(|since| snapshot.changed >= since);
         self.known.insert(path.to_vec(), Known { kind, snapshot, mounted: false, doubtful });
         Ok(())
     }

@@ -77,3 +77,54 @@ fn what_was_in_doubt_is_the_owners_when_nobody_else_runs() {
     assert_eq!(paths(other.after().unwrap()), [".envrc"]);
     assert_eq!(fs::read_to_string(folder.path().join(".envrc")).unwrap(), "perhaps the owner's");
 }
+
+/// A command can make a file look new while another call runs, and then change it.
+#[test]
+fn what_the_owner_is_known_to_have_had_does_not_come_in_doubt() {
+    for calls in [0, 1, 3] {
+        let scene = Scene::new(&[(".envrc", "mine"), (".zshrc", "mine"), ("x", "")], false);
+        let other = another(&scene, false);
+        for _ in 0..calls {
+            assert_eq!(scene.call(|_| {}), []);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        other.before().unwrap();
+        let touched = scene.call(|scene| {
+            let file = fs::File::options().write(true).open(scene.path(".envrc")).unwrap();
+            file.set_modified(std::time::SystemTime::now()).unwrap();
+            // The same in another file.
+            fs::remove_file(scene.path(".zshrc")).unwrap();
+            scene.write(".zshrc", "mine");
+        });
+        assert_eq!(touched, [], "{calls}");
+        let removed = scene.call(|scene| {
+            scene.write(".envrc", "theirs");
+            fs::remove_file(scene.path(".zshrc")).unwrap();
+        });
+        assert_eq!(removed, taken(&[(".envrc", "theirs")]), "{calls}");
+        for path in [".envrc", ".zshrc"] {
+            assert_eq!(scene.read(path).as_deref(), Some("mine"), "{path} {calls}");
+        }
+    }
+}
+
+/// Others may run for hours, or only say that they do.
+#[test]
+fn what_is_in_doubt_is_told_while_others_run() {
+    for calls in [0, 1, 3] {
+        let scene = Scene::new(&[(".envrc", "mine"), ("x", "")], false);
+        let forged =
+            rustix::fs::open(scene.folder.path(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        crate::sys::locks::share(&forged, 0).unwrap();
+        for _ in 0..calls {
+            assert_eq!(scene.call(|_| {}), []);
+        }
+        scene.before();
+        scene.write(".envrc", "theirs");
+        let told = scene.keeper.after().unwrap();
+        let why = "changed while another call ran in this workspace; left there";
+        let expected = Removed { path: ".envrc".to_owned(), why: why.to_owned(), content: Vec::new() };
+        assert_eq!(told, [expected], "{calls}");
+        assert_eq!(scene.call(|_| {}), [], "it is told once, {calls}");
+    }
+}

@@ -138,7 +138,8 @@ pub struct Choice {
 /// How long a provider is waited for, and how often it is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// The longest time within an answer in which nothing of it comes. What only keeps a connection open is nothing.
+    /// The longest time within an answer in which nothing of it comes. What only keeps a connection open is nothing, but for
+    /// pings of a provider whose answer has begun: its model may think for long without a word.
     pub idle: Duration,
     /// The longest time that one answer may take in all.
     pub whole: Duration,

@@ -110,13 +110,18 @@ async fn what_says_nothing_is_silence_and_what_never_ends_is_given_up() {
     const SHORT: Duration = Duration::from_millis(1500);
     const SPACE: &str = "                                                                                \n";
     const THOUGHT: &str = "data: {\"choices\":[{\"delta\":{\"reasoning\":\"mmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmm\"}}]}\n\n";
-    for (provider, more, pause, whole, words) in [
-        ("openai", ": ping\n\n", 50, LONG, "was silent for 0.4 s"),
-        ("openai", SPACE, 50, LONG, "was silent for 0.4 s"),
-        ("anthropic", "data: {\"type\":\"ping\"}\n\n", 50, SHORT, "has not ended after 1.5 s"),
-        ("openai", THOUGHT, 1, SHORT, "has not ended after 1.5 s"),
+    const PING: &str = "data: {\"type\":\"ping\"}\n\n";
+    const BEGUN: &str = "data: {\"type\":\"message_start\",\"message\":{}}\n\n";
+    for (provider, start, more, pause, whole, words) in [
+        ("openai", "", ": ping\n\n", 50, LONG, "was silent for 0.4 s"),
+        ("openai", "", SPACE, 50, LONG, "was silent for 0.4 s"),
+        ("anthropic", "", PING, 50, LONG, "was silent for 0.4 s"),
+        ("anthropic", BEGUN, ": ping\n\n", 50, LONG, "was silent for 0.4 s"),
+        // The model may be thinking.
+        ("anthropic", BEGUN, PING, 50, SHORT, "has not ended after 1.5 s"),
+        ("openai", "", THOUGHT, 1, SHORT, "has not ended after 1.5 s"),
     ] {
-        let (answer, _) = ask(provider, &stream("", more, Duration::from_millis(pause)), whole).await;
+        let (answer, _) = ask(provider, &stream(start, more, Duration::from_millis(pause)), whole).await;
         let error = answer.unwrap_err();
         assert!(error.message.contains(words), "{more}: {error}");
     }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::draft::{Draft, Origin};
 use super::fault::{Fault, LARGEST, LARGEST_BODY, VALUES, said, shown};
 use super::sse::Events;
-use super::wire::{Reader, Wire};
+use super::wire::{Reader, Wire, text_of};
 use crate::model::{Answer, Listener, ModelErrorKind};
 use crate::talk::Usage;
 
@@ -93,7 +93,8 @@ impl<'l> Intake<'l> {
         }
     }
 
-    /// How much of an answer came so far, in a number that grows with it. What only keeps a connection open does not count.
+    /// How much of an answer came so far, in a number that grows with it. What only keeps a connection open does not count, but
+    /// for pings within an answer.
     pub(super) fn progress(&self) -> usize {
         match &self.form {
             Form::Json(body) => body.len(),
@@ -167,7 +168,6 @@ impl Inner<'_> {
             self.draft.over = true;
             return Ok(());
         }
-        self.events += 1;
         if holds_more_than(VALUES, data.as_bytes()) {
             return Err(Fault::too_many_values());
         }
@@ -179,6 +179,9 @@ impl Inner<'_> {
                 shown(&start)
             ))
         })?;
+        // Before an answer has begun a ping only keeps the connection open. Later it says that the model is at work, which may
+        // think for long without a word.
+        self.events += usize::from(self.draft.begun || text_of(&value, "type") != "ping");
         self.value(&value)
     }
 

@@ -71,6 +71,28 @@ fn a_client_with_a_session_lists_and_calls_tools() {
     assert!(story.stdout.contains("client"), "{}", story.stdout);
 }
 
+/// What the C library keeps of freed memory is the server's own affair, and nobody's who has said something else of it.
+#[test]
+fn memory_is_kept_at_hand_where_nobody_says_otherwise() {
+    let place = Place::new();
+    let told = |said: Option<&str>| {
+        let mut command = place.helve();
+        command.arg("mcp").args(BARE.iter().flat_map(|setting| ["--set", setting]));
+        command.envs(said.map(|said| ("GLIBC_TUNABLES", said)));
+        let mut client = Client::of(command);
+        client.initialize(json!({}));
+        let environment = std::fs::read_to_string(format!("/proc/{}/environ", client.pid())).unwrap();
+        let inside = client.call("exec", json!({"command": "echo [$GLIBC_TUNABLES]"}));
+        assert_eq!(text(&inside).trim(), "[]", "a command does not see it");
+        let told = environment.split('\0').find_map(|line| line.strip_prefix("GLIBC_TUNABLES="));
+        told.map(str::to_owned)
+    };
+    if cfg!(target_env = "gnu") {
+        assert_eq!(told(None).unwrap(), "glibc.malloc.tcache_count=64");
+    }
+    assert_eq!(told(Some("glibc.malloc.check=0")).unwrap(), "glibc.malloc.check=0");
+}
+
 #[test]
 fn a_client_has_its_limit_under_all_the_names_that_it_gives_itself() {
     let place = Place::new();

@@ -125,7 +125,7 @@ async fn a_hook_that_does_not_answer_as_agreed_answers_nothing() {
         "echo '{\"answer\": \"yes\"}'",
         "echo '{\"answer\": \"once\", \"sure\": true}'",
         "echo '[\"once\"]'",
-        "echo; echo '{\"answer\": \"once\"}'",
+        "echo '{\"answer\": \"once\"}'; echo '{\"answer\": \"once\"}'",
         "echo '{\"answer\": \"nobody\"}'",
         "echo '{\"answer\": \"always\", \"grants\": [{\"part\": 0, \"pattern\": \"cargo build\", \
          \"expires_in\": 18446744073709551615}]}'",

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -46,6 +46,11 @@ impl Client {
         for setting in settings {
             command.args(["--set", setting]);
         }
+        Client::of(command)
+    }
+
+    /// The client of a server that this command starts.
+    pub(crate) fn of(mut command: Command) -> Client {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
         let (to, lines) = channel();

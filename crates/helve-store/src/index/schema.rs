@@ -1,6 +1,6 @@
 //! The database file of the index, and what stands in for it where it cannot be written.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use rustix::fs::OFlags;
@@ -9,6 +9,9 @@ use crate::{Home, StoreError, files};
 
 const FILE: &str = "index.sqlite";
 const DAMAGED: &str = "index.sqlite.damaged";
+
+/// How long somebody else may have it.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Each step takes a database from the version of its place in the list to the next.
 const MIGRATIONS: &[&str] = &["
@@ -87,12 +90,29 @@ fn try_open(home: &Home) -> Result<Option<Connection>, StoreError> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let mut database = Connection::open_with_flags(home.path().join(FILE), flags)?;
-    database.busy_timeout(Duration::from_secs(10))?;
-    database.pragma_update(None, "journal_mode", "WAL")?;
+    database.busy_timeout(PATIENCE)?;
+    write_ahead(&database)?;
     // The index can always be rebuilt, so it never waits for the disk.
     database.pragma_update(None, "synchronous", "OFF")?;
 
     Ok(migrate(&mut database)?.then_some(database))
+}
+
+/// Has it written ahead. A new file is changed for that, and SQLite does not wait for who changes it at the same moment.
+fn write_ahead(database: &Connection) -> Result<(), rusqlite::Error> {
+    let begun = Instant::now();
+    loop {
+        match database.pragma_update(None, "journal_mode", "WAL") {
+            Err(error) if is_busy(&error) && begun.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            done => return done,
+        }
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
 }
 
 /// Applies the migrations that are missing; false when the database was written by a newer version.

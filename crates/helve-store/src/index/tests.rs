@@ -289,3 +289,20 @@ fn bodies_of_any_shape_make_a_row() {
     );
     assert_eq!((rows[3].ok, rows[3].duration_us, rows[3].state), (None, None, CallState::Done));
 }
+
+#[test]
+fn many_that_make_the_index_at_the_same_moment_all_have_it() {
+    for _ in 0..20 {
+        let place = Place::new();
+        let begin = std::sync::Barrier::new(8);
+        let open = || {
+            begin.wait();
+            Index::open(&place.home).and_then(|mut index| index.sync()).map_err(|error| error.to_string())
+        };
+        let all: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(all, vec![Ok(()); 8]);
+    }
+}

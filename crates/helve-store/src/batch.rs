@@ -9,7 +9,6 @@ use helve_core::json_text::{write_string, write_u64};
 use serde::Serialize;
 
 use crate::StoreError;
-use crate::ahead;
 use crate::canonical::{write_canonical, write_inside};
 use crate::line::{ENDING_BYTES, Entry, EntryKind, HEX, MAX_LINE_BYTES, MOST_CALL_BYTES, hex, is_call_byte};
 
@@ -118,31 +117,24 @@ impl Batch {
         mut placed: impl FnMut(u64, Hash),
     ) -> (u64, Hash) {
         let (mut last, mut digits, mut start) = (prev, hex(&prev), 0);
-        for entries in self.entries.chunks(ahead::LANES) {
-            let mut from = start;
-            let starts = entries.iter().map(|(end, _)| {
-                let begin = std::mem::replace(&mut from, *end);
-                self.starts.get(begin..*end).unwrap_or_default()
-            });
-            for ((end, kind), begun) in entries.iter().zip(ahead::begin(starts)) {
-                count += 1;
-                let from = out.len();
-                out.extend_from_slice(self.starts.get(start..*end).unwrap_or_default());
-                start = *end;
-                let middle = out.len();
-                out.extend_from_slice(b",\"prev\":\"");
-                out.extend_from_slice(&digits);
-                out.extend_from_slice(b"\",\"seq\":");
-                write_u64(out, count);
-                out.extend_from_slice(b",\"type\":\"");
-                out.extend_from_slice(kind.as_str().as_bytes());
-                out.extend_from_slice(b"\",\"v\":1}");
-                last = begun.finish(out.get(from..).unwrap_or_default());
-                digits = hex(&last);
-                splice(out, middle, &digits);
-                out.push(b'\n');
-                placed(count, last);
-            }
+        for (end, kind) in &self.entries {
+            count += 1;
+            let from = out.len();
+            out.extend_from_slice(self.starts.get(start..*end).unwrap_or_default());
+            start = *end;
+            let middle = out.len();
+            out.extend_from_slice(b",\"prev\":\"");
+            out.extend_from_slice(&digits);
+            out.extend_from_slice(b"\",\"seq\":");
+            write_u64(out, count);
+            out.extend_from_slice(b",\"type\":\"");
+            out.extend_from_slice(kind.as_str().as_bytes());
+            out.extend_from_slice(b"\",\"v\":1}");
+            last = blake3::hash(out.get(from..).unwrap_or_default());
+            digits = hex(&last);
+            splice(out, middle, &digits);
+            out.push(b'\n');
+            placed(count, last);
         }
         (count, last)
     }

@@ -57,7 +57,6 @@
 //! # }
 //! ```
 
-mod ahead;
 mod approvals;
 mod batch;
 mod blobs;

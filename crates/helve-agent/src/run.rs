@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use helve::json_text::length;
 use helve::mcp::client::Shelf;
 use helve::store::{Entry, EntryKind, Journal, Record};
 use helve::{HookSaid, Runtime, ToolSpec};
@@ -145,7 +146,7 @@ impl Agent {
     ) -> Agent {
         let mut agent = Agent::new(runtime, model, journal, options);
         agent.set_messages(crate::record::messages(records));
-        agent.recorded = AtomicU64::new(records.iter().map(|record| size(&record.body)).sum());
+        agent.recorded = AtomicU64::new(records.iter().map(|record| length(&record.body) as u64).sum());
         for record in records {
             if let Some(source) =
                 record.body["tainted"].as_str().filter(|_| record.kind == EntryKind::Outcome)
@@ -391,7 +392,8 @@ impl Agent {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let at_us = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
         let entry = |body| Entry { kind: EntryKind::Note, call: None, at_us, body };
-        self.recorded.fetch_add(chapters.iter().map(size).sum(), Ordering::Relaxed);
+        self.recorded
+            .fetch_add(chapters.iter().map(|chapter| length(chapter) as u64).sum(), Ordering::Relaxed);
         let entries: Vec<Entry<&Chapter>> = chapters.iter().map(entry).collect();
         self.journal.record(&entries).map_err(|error| {
             let message = format!("The journal cannot be written: {error}");
@@ -400,24 +402,6 @@ impl Agent {
             Over::new(Ending::Unrecorded { message }, text)
         })
     }
-}
-
-/// How many bytes a value has as JSON.
-fn size(value: &impl serde::Serialize) -> u64 {
-    struct Count(u64);
-    impl std::io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len() as u64;
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    // Nothing here fails; what did would not be recorded either.
-    let _ = serde_json::to_writer(&mut count, value);
-    count.0
 }
 
 const EMPTY: &str =

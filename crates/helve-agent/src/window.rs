@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use helve::ToolSpec;
+use helve::json_text::length;
 
 use crate::model::Card;
 use crate::talk::{Message, Usage};
@@ -85,7 +86,7 @@ pub(crate) fn weight(message: &Message) -> u64 {
     match message {
         Message::User(said) => sum(&[said.text.len()]) + PICTURE * said.images.len() as u64,
         Message::Model(said) => {
-            let kept = said.kept.as_ref().map_or(0, |kept| kept.value.to_string().len());
+            let kept = said.kept.as_ref().map_or(0, |kept| length(&kept.value));
             let calls = said.calls.iter().map(|call| sum(&[call.id.len(), call.name.len(), call.args.len()]));
             sum(&[said.text.len(), kept]) + calls.sum::<u64>()
         }
@@ -102,7 +103,7 @@ pub(crate) fn weight(message: &Message) -> u64 {
 /// What the tools cost, in bytes.
 pub(crate) fn weight_of_tools(tools: &[Arc<ToolSpec>]) -> u64 {
     let tool = |tool: &Arc<ToolSpec>| {
-        (tool.name.len() + tool.description.len() + tool.parameters.to_string().len()) as u64 + FRAME
+        (tool.name.len() + tool.description.len() + length(&tool.parameters)) as u64 + FRAME
     };
     tools.iter().map(tool).sum()
 }

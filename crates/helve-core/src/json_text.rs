@@ -1,6 +1,29 @@
-//! Pieces of JSON written by hand, for what is written with every call: texts and whole numbers.
+//! Pieces of JSON written by hand, for what is written with every call: texts and whole numbers. And how long a text would be.
 //!
 //! A text carries only the escapes that JSON requires, as `serde_json` and RFC 8785 have it.
+
+use std::io;
+
+use serde::Serialize;
+
+/// How many bytes a value has as JSON, without writing it.
+pub fn length(value: &(impl Serialize + ?Sized)) -> usize {
+    struct Count(usize);
+    impl io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // Counting cannot fail; of what is no JSON, the part before that counts.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
+}
 
 /// Appends a text with its quotes; tells whether it is there as it is, without any escape.
 #[inline]
@@ -100,8 +123,17 @@ pub fn write_u64(out: &mut Vec<u8>, mut value: u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_length_is_that_of_the_text() {
+        for value in [json!(null), json!({"a": ["\n\u{1}\u{e4}", 1.5, {"b": "\""}]}), json!("")] {
+            assert_eq!(length(&value), value.to_string().len(), "{value}");
+        }
+    }
 
     proptest! {
         #[test]

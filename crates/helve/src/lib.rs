@@ -75,6 +75,11 @@ pub mod harmless {
     pub use helve_core::harmless::{Harmless, escaped, harmless, is_harmless};
 }
 
+/// How long JSON would be.
+pub mod json_text {
+    pub use helve_core::json_text::length;
+}
+
 /// What a shell command says, without an opinion on whether it may run.
 pub mod shell {
     pub use helve_shell::analysis::{

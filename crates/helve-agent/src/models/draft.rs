@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
 
+use helve::json_text::length;
 use serde_json::Value;
 
 use super::fault::{Fault, LARGEST};
@@ -100,7 +101,7 @@ impl<'l> Draft<'l> {
 
     /// More text, to which the provider attaches something of its own.
     pub(super) fn text_with(&mut self, text: &str, extra: Value) -> Result<(), Fault> {
-        self.grow(text.len() + extra.to_string().len() + OVERHEAD)?;
+        self.grow(text.len() + length(&extra) + OVERHEAD)?;
         self.parts.push(Part::Text { bytes: text.len(), extra: Some(extra) });
         if !text.is_empty() {
             self.text.push_str(text);
@@ -204,7 +205,7 @@ impl<'l> Draft<'l> {
 
     /// Something of the provider's own that belongs to a call.
     pub(super) fn attach(&mut self, call: usize, extra: Value) -> Result<(), Fault> {
-        self.grow(extra.to_string().len())?;
+        self.grow(length(&extra))?;
         for part in self.parts.iter_mut().rev() {
             if let Part::Call { index, extra: slot } = part
                 && *index == call
@@ -218,14 +219,14 @@ impl<'l> Draft<'l> {
 
     /// Something of the provider's own that stands here. It may be said later what it is, with [`Draft::set_own`].
     pub(super) fn own(&mut self, value: Value) -> Result<usize, Fault> {
-        self.grow(value.to_string().len() + OVERHEAD)?;
+        self.grow(length(&value) + OVERHEAD)?;
         self.parts.push(Part::Own { value });
         Ok(self.parts.len() - 1)
     }
 
     /// Says anew what it is.
     pub(super) fn set_own(&mut self, at: usize, new: Value) -> Result<(), Fault> {
-        self.grow(new.to_string().len())?;
+        self.grow(length(&new))?;
         if let Some(Part::Own { value }) = self.parts.get_mut(at) {
             *value = new;
         }

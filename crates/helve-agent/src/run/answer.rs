@@ -2,6 +2,7 @@
 //! is in it. A provider takes all of it back at the next request.
 
 use helve::harmless::harmless;
+use helve::json_text::length;
 use serde_json::Value;
 
 use super::Agent;
@@ -64,7 +65,7 @@ impl Agent {
         if let Some(kept) = &message.kept {
             let mut clean = kept.value.clone();
             self.runtime.hide_secrets(&mut clean);
-            if changed || clean != kept.value || kept.value.to_string().len() > MAX_KEPT {
+            if changed || clean != kept.value || length(&kept.value) > MAX_KEPT {
                 message.kept = None;
             }
         }

@@ -5,6 +5,7 @@
 //! that a schema refers to is ever fetched.
 
 use helve_core::harmless::{harmless, is_harmless};
+use helve_core::json_text::length;
 use helve_core::servers::Transport;
 use helve_core::{ApprovalNeed, ServerSpec, ToolSpec};
 use serde_json::{Map, Value, json};
@@ -99,7 +100,7 @@ pub fn read(server: &str, raw: &Value) -> Result<Definition, Rejected> {
     let title = text(object.get("title")).or_else(|| text(annotations.and_then(|hints| hints.get("title"))));
     let icons = safe_icons(object.get("icons"));
     let pinned = pinned(object, &icons);
-    let size = size(&pinned);
+    let size = length(&pinned);
     if size > BYTES {
         return Err(reject(format!("its definition has {size} bytes, more than {BYTES}")));
     }
@@ -223,25 +224,6 @@ fn measure(value: &Value, depth: usize, nodes: &mut usize) -> Result<(), String>
         Value::Object(object) => object.values().try_for_each(|item| measure(item, depth + 1, nodes)),
         _ => Ok(()),
     }
-}
-
-/// How many bytes a value takes as text.
-pub(crate) fn size(value: &Value) -> usize {
-    struct Count(usize);
-    impl std::io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    // Counting cannot fail.
-    let _ = serde_json::to_writer(&mut count, value);
-    count.0
 }
 
 pub(crate) fn cleaned(text: &str) -> String {

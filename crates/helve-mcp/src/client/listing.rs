@@ -1,10 +1,11 @@
 //! A list of a server's, as its pages come in: an item that is too large is left out by name, and all pages together are
 //! bounded, in items and in bytes.
 
+use helve_core::json_text::length;
 use helve_core::{ErrorKind, ToolError};
 use serde_json::{Value, json};
 
-use super::definition::{self, BYTES, short};
+use super::definition::{BYTES, short};
 use super::frame::UNREADABLE;
 use super::more::Listed;
 
@@ -37,7 +38,7 @@ impl<'s> Listing<'s> {
             return Err(too_much(self.most.to_string()));
         }
         for item in page {
-            let size = definition::size(&item);
+            let size = length(&item);
             self.bytes = self.bytes.saturating_add(size);
             if self.bytes > ALL_BYTES {
                 return Err(too_much(format!("{ALL_BYTES} bytes of")));
@@ -61,6 +62,7 @@ fn left_out(item: &Value, size: usize) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::definition;
     use pretty_assertions::assert_eq;
 
     fn item(name: &str, bytes: usize) -> Value {
@@ -73,7 +75,7 @@ mod tests {
         listing.take(vec![item("large", 300_000), item("small", 10)]).unwrap();
         let items = listing.items();
         assert_eq!(items[0]["name"], "large");
-        assert!(definition::size(&items[0]) < 200, "{}", items[0]);
+        assert!(length(&items[0]) < 200, "{}", items[0]);
         assert_eq!(items[1], item("small", 10));
         let reason = definition::read("s", &items[0]).unwrap_err().reason;
         assert!(reason.contains("more than 262144"), "{reason}");
@@ -93,7 +95,7 @@ mod tests {
             assert!(pages * bytes <= ALL_BYTES && (pages + 2) * bytes > ALL_BYTES, "{pages}");
             assert_eq!(refused.kind, ErrorKind::TooLarge);
             assert_eq!(refused.message, "The MCP server 's' lists more than 33554432 bytes of resources.");
-            assert_eq!(listing.items.iter().map(definition::size).sum::<usize>() > bytes, kept);
+            assert_eq!(listing.items.iter().map(length).sum::<usize>() > bytes, kept);
         }
         let mut listing = Listing::new("s", Listed::Tools, 2);
         let error = listing.take(vec![item("x", 1), item("y", 1), item("z", 1)]).unwrap_err();

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use helve_core::json_text::length;
 use helve_core::{BoxFuture, Context, Output, Tool, ToolError, ToolSpec};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -140,7 +141,7 @@ impl Book {
     }
 
     fn cost(&self) -> usize {
-        self.name.len() + self.description.len() + self.schema.to_string().len()
+        self.name.len() + self.description.len() + length(&self.schema)
     }
 
     /// How well it fits: each word once, in the name three times as much; its whole name most of all.

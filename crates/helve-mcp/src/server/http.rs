@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use helve_core::{Cancel, CancelHandle};
-use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{
+    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -217,6 +219,13 @@ impl HttpFace {
         // An address in the request line would stand over that of `Host`, and so would the first of two.
         if request.uri().authority().is_some() || request.headers().get_all(HOST).iter().count() > 1 {
             return Err((StatusCode::BAD_REQUEST, "A request names this server once, in Host."));
+        }
+        // Of two of these, too, only the first would be looked at.
+        if request.headers().get_all(ORIGIN).iter().count() > 1 {
+            return Err((
+                StatusCode::BAD_REQUEST,
+                "A request names where it comes from at most once, in Origin.",
+            ));
         }
         let client = self.options.gate.client(request.headers());
         let client = client.ok_or((StatusCode::UNAUTHORIZED, "A bearer token of this server is needed."))?;

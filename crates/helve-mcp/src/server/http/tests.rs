@@ -103,6 +103,12 @@ async fn who_comes_in() {
         let answer = face(|_| ()).handle(request(headers, hello())).await;
         assert_eq!(answer.status().as_u16(), status, "{headers:?}");
     }
+    for (name, value) in [(HOST, "evil.test"), (ORIGIN, "http://evil.test")] {
+        let mut twice = request(&[(ORIGIN.as_str(), "http://localhost:8080")], hello());
+        twice.headers_mut().append(&name, HeaderValue::from_static(value));
+        let answer = face(|_| ()).handle(twice).await;
+        assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "{name} twice");
+    }
     let elsewhere = Request::post("/other").body(Full::new(Bytes::new())).unwrap();
     assert_eq!(face(|_| ()).handle(elsewhere).await.status(), StatusCode::NOT_FOUND);
     // The length of a body counts also where nothing is said of it.

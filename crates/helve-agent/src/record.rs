@@ -33,13 +33,16 @@ pub(crate) const MOST_BYTES: u64 = 1024 * 1024 * 1024;
 pub fn records(home: &Home, session: &str) -> Result<Vec<Record>, StoreError> {
     let mut tail = Tail::open(home, session, 0)?;
     let mut records = Vec::new();
-    while let Some(record) = tail.next_record()? {
-        records.push(record);
-        if tail.offset() > MOST_BYTES {
+    loop {
+        // Before all of it is held; and it may grow meanwhile.
+        if tail.length()? > MOST_BYTES {
             return Err(StoreError::SessionTooLarge { session: session.to_owned(), limit: MOST_BYTES });
         }
+        match tail.next_record()? {
+            Some(record) => records.push(record),
+            None => return Ok(records),
+        }
     }
-    Ok(records)
 }
 
 /// The talk that these records of a session hold, the newest if there are several.

@@ -10,8 +10,8 @@
 //!
 //! A journal that no longer contains what was seen in it was tampered with, and nothing is added to it. What was seen
 //! is what this handle wrote last or, at its first append, what the witness says; the witness is moved forward at the
-//! first append, after every [`WITNESS_EVERY`] entries and when the handle is dropped, so that most appends do not
-//! pay for it.
+//! first append, after every [`WITNESS_EVERY`] entries, at the first append [`WITNESS_AFTER`] the last time, and when the handle
+//! is dropped, so that most appends do not pay for it.
 //!
 //! While a [`Journal`] is open it also holds a shared lock on the head file. That is how readers tell a call that is
 //! still running from one that was cut, and how gc knows to keep its hands off.
@@ -19,6 +19,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, OFlags};
 use serde::Serialize;
@@ -38,6 +39,8 @@ const REOPENINGS: usize = 8;
 
 /// Entries that a handle writes before it moves the witness forward again.
 const WITNESS_EVERY: u64 = 1024;
+/// How long after that it moves it with the next entry in any case: what a killed process wrote before that is not forgotten.
+const WITNESS_AFTER: Duration = Duration::from_millis(100);
 
 /// So much room for lines is kept between appends.
 const MOST_KEPT: usize = 256 << 10;
@@ -159,7 +162,7 @@ impl Journal {
         }
         open.last = Some(head);
         open.head_lags = true;
-        let is_due = open.witnessed.is_none_or(|count| head.count.saturating_sub(count) >= WITNESS_EVERY);
+        let is_due = open.witnessed.is_none_or(|witnessed| witnessed.is_old(head.count));
         if after == After::Rest || is_due {
             self.let_go(&mut open)?;
         }
@@ -232,8 +235,12 @@ impl Journal {
 
     /// Moves the witness to what this handle wrote last.
     fn bear_witness(&self, open: &mut Open) {
-        let Some(last) = open.last.filter(|last| open.witnessed != Some(last.count)) else { return };
-        open.witnessed = Some(last.count);
+        let Some(last) =
+            open.last.filter(|last| open.witnessed.is_none_or(|known| known.count != last.count))
+        else {
+            return;
+        };
+        open.witnessed = Some(Witnessed { count: last.count, at: Instant::now() });
         let removed = rustix::fs::fstat(&open.journal).is_ok_and(|stat| stat.st_nlink == 0);
         if removed && matches!(read_witness(&self.home, &self.session), Ok(None)) {
             // The session was removed together with its witness, so on purpose.
@@ -266,6 +273,20 @@ pub(crate) fn write_lines(mut journal: &File, lines: &[u8], length_before: u64) 
     })
 }
 
+/// How many entries the witness was told of, and when.
+#[derive(Clone, Copy, Debug)]
+struct Witnessed {
+    count: u64,
+    at: Instant,
+}
+
+impl Witnessed {
+    /// Whether it is to be told again, at an append behind which so many entries stand.
+    fn is_old(self, count: u64) -> bool {
+        count.saturating_sub(self.count) >= WITNESS_EVERY || self.at.elapsed() >= WITNESS_AFTER
+    }
+}
+
 /// The two open files of a session.
 #[derive(Debug)]
 struct Open {
@@ -277,8 +298,8 @@ struct Open {
     is_held: bool,
     /// Whether the head does not say yet what was written last.
     head_lags: bool,
-    /// How many entries the witness knows of from this handle.
-    witnessed: Option<u64>,
+    /// What the witness knows from this handle.
+    witnessed: Option<Witnessed>,
     /// Room for the lines of the next append, so that not each of them has to ask for it.
     lines: Vec<u8>,
 }

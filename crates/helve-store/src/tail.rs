@@ -44,11 +44,16 @@ impl Tail {
         self.offset
     }
 
+    /// How long the journal is now.
+    pub fn length(&self) -> Result<u64, StoreError> {
+        Ok(self.file.metadata().map_err(|error| self.failed(error))?.len())
+    }
+
     /// The next record; `None` when there is none yet. Lines that are no entries are passed over.
     pub fn next_record(&mut self) -> Result<Option<Record>, StoreError> {
         loop {
             if self.reader.is_none() {
-                let length = self.file.metadata().map_err(|error| self.failed(error))?.len();
+                let length = self.length()?;
                 if length <= self.offset {
                     return Ok(None);
                 }

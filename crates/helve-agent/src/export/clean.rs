@@ -29,7 +29,12 @@ const SHAPES: &[&str] = &[
     r"(?i)(?P<keep>\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{12,}",
     // A password in an address.
     r"(?P<keep>\b[a-z][a-z0-9+.-]*://[^\s/:@]*:)[^\s/@]+(?P<also>@)",
-    // A value behind a name that says what it is, also inside quoted JSON.
+    r#"(?i)(?P<keep>\bauthorization[\\"']*\s*[:=]\s*[\\"']*[a-z]+\s+)[A-Za-z0-9._~+/=-]{12,}"#,
+    r#"(?P<keep>\bcurl\b[^\n|;&]*?\s(?:-u|--user|-U|--proxy-user)[\s=]*[^\s:/]*:)[^\s\\"']+"#,
+    // A password as an argument of its own.
+    r#"(?i)(?P<keep>\s--[a-z-]*(?:password|passwd|passphrase|secret|api-key|access-key|token)\s+)[^\s\\"'-][^\s\\"']{5,}"#,
+    // A value behind a name that says what it is, also inside quoted JSON: in quotes all of it.
+    r#"(?i)(?P<keep>\b[a-z0-9_-]*(?:password|passwd|passphrase|secret|api[_-]?key|access[_-]?key|token)(?:[_-][a-z0-9_-]*)?[\\"']*\s*[=:]\s*\\?")[^"\\\n]{6,}"#,
     r#"(?i)(?P<keep>\b[a-z0-9_-]*(?:password|passwd|passphrase|secret|api[_-]?key|access[_-]?key|token)(?:[_-][a-z0-9_-]*)?[\\"']*\s*[=:]\s*[\\"']*)[^\s"'\\,;&\[\]]{6,}"#,
 ];
 
@@ -119,7 +124,16 @@ mod tests {
             ("https://me:geheim@host/x", "https://me:[REMOVED]@host/x"),
             ("DB_PASSWORD=geheim99 next", "DB_PASSWORD=[REMOVED] next"),
             (r#"{\"api_key\":\"geheim99\"}"#, r#"{\"api_key\":\"[REMOVED]\"}"#),
+            (r#"password = "ab,cdef ghijkl"; x"#, r#"password = "[REMOVED]"; x"#),
+            (r#"{\"api_key\": \"ge heim99\"}"#, r#"{\"api_key\": \"[REMOVED]\"}"#),
+            ("mysql --password Sup3rSecret -e x", "mysql --password [REMOVED] -e x"),
+            ("curl -s -u bob:Hunter22 https://x", "curl -s -u bob:[REMOVED] https://x"),
+            ("Authorization: token 0123456789abcdef", "Authorization: token [REMOVED]"),
             ("the password is long", "the password is long"),
+            (
+                "tool --token --verbose; docker run -u 1000:1000 x",
+                "tool --token --verbose; docker run -u 1000:1000 x",
+            ),
             ("sh tests/run.sh; echo https://host:80/a@b", "sh tests/run.sh; echo https://host:80/a@b"),
             ("max_tokens: 1000000", "max_tokens: 1000000"),
         ] {

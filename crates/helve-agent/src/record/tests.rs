@@ -137,6 +137,10 @@ fn a_journal_on_disk_is_read_whole() {
     journal.append(&Entry { kind: EntryKind::Note, call: None, at_us: 1, body }).unwrap();
     assert_eq!(messages(&records(&home, "s").unwrap()), [Message::User(user("hello"))]);
     assert!(matches!(records(&home, "other"), Err(StoreError::NoSuchSession(_))));
+    // One that is too large is not read first.
+    let file = dir.path().join("sessions/s/journal.jsonl");
+    std::fs::OpenOptions::new().write(true).open(file).unwrap().set_len(MOST_BYTES + 1).unwrap();
+    assert!(matches!(records(&home, "s"), Err(StoreError::SessionTooLarge { .. })));
 }
 
 /// Anything that a journal may hold, ours or not.

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use helve::mcp::Gateway;
-use helve::store::{self, Home, Record, StoreError};
+use helve::store::{self, Home, Record, StoreError, Tail};
 use helve::{Call, CallScope, ExecMode};
 use helve_agent::record::{self, PastCall};
 use helve_agent::replay::{Difference, Places, difference};
@@ -69,13 +69,26 @@ pub(crate) struct Options {
 
 /// A session's records; an error that says what to do if it is not there.
 pub(crate) fn records(home: Option<&Home>, session: &str) -> Result<Vec<Record>, Failure> {
+    known(home, session, |home| record::records(home, session))
+}
+
+/// The same for who reads them one by one.
+pub(crate) fn exists(home: Option<&Home>, session: &str) -> Result<(), Failure> {
+    known(home, session, |home| Tail::open(home, session, 0).map(drop))
+}
+
+fn known<T>(
+    home: Option<&Home>,
+    session: &str,
+    read: impl FnOnce(&Home) -> Result<T, StoreError>,
+) -> Result<T, Failure> {
     let absent = || {
         Failure::not_found(format!(
             "there is no session {:?}. `helve verify` lists the sessions",
             harmless(session)
         ))
     };
-    match record::records(home.ok_or_else(absent)?, session) {
+    match read(home.ok_or_else(absent)?) {
         Err(StoreError::NoSuchSession(_)) => Err(absent()),
         other => Ok(other?),
     }

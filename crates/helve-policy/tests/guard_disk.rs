@@ -261,6 +261,7 @@ fn git_is_a_reader_where_its_repository_names_no_program() {
     for command in commands {
         assert_eq!(bare(command), Verdict::Allow, "{command}");
     }
+    assert_eq!(bare("git grep -c x"), Verdict::Allow);
     for command in
         ["git --git-dir=x status", "GIT_DIR=x git status", "export GIT_DIR=x; git status", "git -c a=b log"]
     {
@@ -273,6 +274,34 @@ fn git_is_a_reader_where_its_repository_names_no_program() {
         assert_eq!(judge("", command, &workspace, true).decision.verdict, Verdict::Allow, "{command}");
     }
     assert_eq!(bare("cat notes.txt"), Verdict::Allow);
+}
+
+/// A rule allows a command, not the programs that a repository names.
+#[test]
+fn no_rule_allows_what_a_repository_makes_git_start() {
+    let (_around, workspace) = workspace();
+    let list = |text: &str| format!("[[rules]]\nverdict = 'allow'\ncommand = [{text}]");
+    let git = list("'git {status,commit,log} *', 'git -c core.abbrev=9 log', 'cat *'");
+    let commands = ["git status", "git -C src status", "cd src && git status -s", "git commit -m x"];
+    let exact = ["git -c core.abbrev=9 log", "GIT_TERMINAL_PROMPT=0 git log"];
+    let bare = |policy: &str, command: &str| judge(policy, command, &workspace, false).decision;
+    for command in commands.iter().chain(&exact) {
+        assert_eq!(bare(&git, command).verdict, Verdict::Allow, "{command}");
+    }
+    fs::create_dir_all(workspace.join("src/inner/.git")).unwrap();
+    fs::write(workspace.join("src/inner/.git/config"), "[core]\n\tfsmonitor = ./evil\n").unwrap();
+    assert_eq!(bare(&git, "git -C src/inner status").rule, "guard.bare");
+    assert_eq!(bare(&git, "git status").verdict, Verdict::Allow);
+    fs::write(workspace.join(".git/config"), "[core]\n\tfsmonitor = ./evil\n").unwrap();
+    for command in commands.iter().chain(&exact) {
+        for policy in [&git, "profile = 'readonly'", "profile = 'guarded'"] {
+            let decision = bare(policy, command);
+            assert!(decision.verdict > Verdict::Allow, "{policy}: {command}: {decision:?}");
+        }
+        assert_eq!(bare(&git, command).rule, "guard.bare", "{command}");
+        assert_eq!(judge(&git, command, &workspace, true).decision.verdict, Verdict::Allow, "{command}");
+    }
+    assert_eq!(bare(&git, "cat notes.txt").verdict, Verdict::Allow);
 }
 
 /// Who asks a person shows each part by itself.

@@ -1,9 +1,11 @@
 //! Commands that run bare: whatever is more than plain reading is asked about.
 //!
 //! Plainly read-only is a run of a program on the list of `readers`, with options whose effect is known, that only reads; and a
-//! command of which every run is one and nothing is opaque.
+//! command of which every run is one and nothing is opaque. A rule of the owner allows what it names and no more: not the
+//! programs that a repository names to git.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 
 use helve_core::{Decision, Verdict};
 use helve_shell::analysis::{Analysis, EffectKind, Run, RunKind};
@@ -11,7 +13,7 @@ use helve_shell::analysis::{Analysis, EffectKind, Run, RunKind};
 use super::argv::Argv;
 use super::judgement::{Mark, bytes};
 use super::repository::Seen;
-use super::{disk, enclosing};
+use super::{disk, enclosing, outside};
 use crate::readers;
 use crate::rules::{Findings, Part};
 
@@ -56,11 +58,16 @@ pub(super) fn judge(analysis: &Analysis, findings: &Findings) -> Vec<Mark> {
         }
     }
     for (index, run) in analysis.runs.iter().enumerate() {
-        let reads = !changing.contains(&index) && run.departures.is_empty() && is_reader(run, &mut seen);
-        if !reads && !allowed(findings, Part::Run(index)) {
-            let reason = "it runs without a sandbox and may do more than read";
-            marks.push(ask(reason.into(), run.span, Some(index)));
-        }
+        let reason = if is_led_on(run, &mut seen) {
+            "it runs without a sandbox, and the repository may name programs that git starts"
+        } else if allowed(findings, Part::Run(index))
+            || !changing.contains(&index) && run.departures.is_empty() && is_reader(run)
+        {
+            continue;
+        } else {
+            "it runs without a sandbox and may do more than read"
+        };
+        marks.push(ask(reason.into(), run.span, Some(index)));
     }
     marks
 }
@@ -70,34 +77,56 @@ fn allowed(findings: &Findings, part: Part) -> bool {
     findings.of(part).is_some_and(|finding| finding.verdict == Verdict::Allow)
 }
 
-fn is_reader(run: &Run, seen: &mut Seen) -> bool {
+/// Whether a run only reads, where the repository of a run of git starts nothing.
+fn is_reader(run: &Run) -> bool {
     let argv = Argv::of(run);
     let name = run.program.as_deref().unwrap_or_default();
     match run.kind {
         RunKind::Function => true,
         RunKind::Builtin => BUILTINS.contains(&name),
         RunKind::Program if name == "git" => {
-            argv.git().is_some_and(|git| readers::is_git_reader(&git.name)) && reads_plainly(run, seen)
+            let told = run.environment.iter().any(|(name, _)| name.starts_with("GIT_"));
+            let plain = repository(run).is_some_and(|repository| !repository.told);
+            plain && !told && argv.git().is_some_and(|git| readers::is_git_reader(&git.name))
         }
         RunKind::Program => readers::is_reader(name),
     }
 }
 
-/// Whether git reads a repository that starts no program on the way, and is told nothing else about where to look.
-fn reads_plainly(run: &Run, seen: &mut Seen) -> bool {
-    let Some(mut directory) = run.directory.clone() else { return false };
+/// Whether a run of git works in a repository that may start programs on the way, or in one that nobody knows.
+fn is_led_on(run: &Run, seen: &mut Seen) -> bool {
+    let is_git = run.kind == RunKind::Program && run.program.as_deref() == Some("git");
+    let is_plain = |repository: Repository| {
+        disk::resolve(&repository.directory).is_some_and(|directory| seen.is_plain(&directory))
+    };
+    is_git && !outside::is_elsewhere(run) && !repository(run).is_some_and(is_plain)
+}
+
+/// Where git works.
+struct Repository {
+    /// The directory from which on git looks for it.
+    directory: PathBuf,
+    /// Whether options before the subcommand tell git how to work.
+    told: bool,
+}
+
+/// The repository of a run of git; none if it is not certain.
+fn repository(run: &Run) -> Option<Repository> {
+    let mut directory = run.directory.clone()?;
+    let mut told = false;
     let mut args = run.argv.iter().skip(1);
     while let Some(option) = args.next() {
-        match option.text() {
-            Some("--no-pager" | "-P" | "--no-optional-locks" | "--version") => {}
-            Some("-C") => match args.next().and_then(|arg| arg.text()) {
-                Some(path) => directory.push(path),
-                None => return false,
-            },
-            Some(word) if !word.starts_with('-') => break,
-            _ => return false,
+        match option.text()? {
+            "--no-pager" | "-P" | "--no-optional-locks" | "--version" => {}
+            "-C" => directory.push(args.next()?.text()?),
+            "-c" => {
+                args.next()?;
+                told = true;
+            }
+            "-p" | "--paginate" | "--no-advice" | "--literal-pathspecs" => told = true,
+            word if !word.starts_with('-') => break,
+            _ => return None,
         }
     }
-    let told = run.environment.iter().any(|(name, _)| name.starts_with("GIT_"));
-    !told && disk::resolve(&directory).is_some_and(|directory| seen.is_plain(&directory))
+    Some(Repository { directory, told })
 }

@@ -297,7 +297,7 @@ fn shown(arg: &Arg) -> String {
 }
 
 /// Whether its paths are those of another machine or another root.
-fn is_elsewhere(run: &Run) -> bool {
+pub(super) fn is_elsewhere(run: &Run) -> bool {
     const ELSEWHERE: [&str; 9] = [
         "ssh",
         "docker",

@@ -54,7 +54,7 @@ use helve_shell::tree::FaultReason;
 
 use crate::config::keys::{EXEC_ALLOW, EXEC_ASK, EXEC_DELETE_INSIDE, EXEC_DENY};
 use crate::rules::Findings;
-pub(crate) use disk::resolve;
+pub(crate) use disk::{MAX_TREE, matching, resolve, stays_inside};
 use families::Hit;
 pub(crate) use judgement::assemble;
 pub use judgement::{Judgement, PartDecision};
@@ -62,7 +62,7 @@ use judgement::{Mark, bytes};
 pub use message::blocked_message;
 pub(crate) use message::short;
 pub(crate) use options::settle;
-pub(crate) use outside::{WORKING_DIR, judge_working_dir};
+pub(crate) use outside::{WORKING_DIR, is_stream, judge_working_dir};
 pub(crate) use pattern::Pattern;
 pub(crate) use rules::names as rule_names;
 

@@ -12,6 +12,7 @@
 //! | `effect` | the names of effects |
 //! | `moment` | the date until which a rule holds |
 //! | `judge` | which rules are about which part |
+//! | `leads` | where links lead that are in the way of what a command names |
 //! | `examples` | commands that a rule must decide as it says |
 //! | `learn` | rules proposed from what was run |
 //! | `offer` | patterns that a person is offered, and those that never are |
@@ -23,6 +24,7 @@
 mod effect;
 mod examples;
 mod judge;
+mod leads;
 mod learn;
 mod moment;
 mod offer;

@@ -304,6 +304,103 @@ fn no_rule_allows_what_a_repository_makes_git_start() {
     assert_eq!(bare(&git, "cat notes.txt").verdict, Verdict::Allow);
 }
 
+/// A path inside the workspace is one that leads nowhere else.
+#[test]
+fn what_a_rule_allows_inside_is_not_led_outside_by_links() {
+    let (_around, workspace) = workspace();
+    fs::write(workspace.join("src/lib.rs"), "x").unwrap();
+    let slot = "[[rules]]\nverdict = 'allow'\ncommand = ['{tee,cat} <path>', 'echo *']";
+    let place = "[[rules]]\nverdict = 'allow'\ncommand = 'echo *'\n[[rules]]\nverdict = 'allow'\n\
+        effect = 'writes'\npath = ['src/**', 'inner/**', 'absolute/**', 'away/**', 'relative/**', 'round/**']";
+    let read = "[[rules]]\nverdict = 'allow'\ncommand = 'cp *'\neffect = 'writes'\npath = 'src/**'";
+    let check = |policy: &str, command: &str| judge(policy, command, &workspace, false).decision.verdict;
+    for (policy, command, expected) in [
+        (slot, "echo x | tee src/x", Verdict::Allow),
+        (slot, "echo x | tee inner/x", Verdict::Allow),
+        (slot, "echo x | tee absolute/new", Verdict::Allow),
+        (slot, "cat src/*.rs", Verdict::Allow),
+        (slot, "cat inner/*.rs", Verdict::Allow),
+        (slot, "echo x | tee away/x", Verdict::Ask),
+        (slot, "echo x | tee away", Verdict::Ask),
+        (slot, "echo x | tee relative/x", Verdict::Ask),
+        (slot, "echo x | tee round/x", Verdict::Ask),
+        (slot, "cd away && echo x | tee x", Verdict::Ask),
+        (slot, "cat away/*", Verdict::Ask),
+        (slot, "cat ./*", Verdict::Ask),
+        (slot, "cat ./a*/data", Verdict::Ask),
+        (place, "> src/x", Verdict::Allow),
+        (place, "> inner/x", Verdict::Allow),
+        (place, "> absolute/x", Verdict::Allow),
+        (place, "> away/x", Verdict::Ask),
+        (place, "> relative/x", Verdict::Ask),
+        (place, "> round/x", Verdict::Ask),
+        (read, "cp notes.txt src/x", Verdict::Allow),
+        (read, "cp away/x src/x", Verdict::Ask),
+        (read, "cp notes.txt away/x", Verdict::Ask),
+    ] {
+        assert_eq!(check(policy, command), expected, "{policy}: {command}");
+    }
+    let link = workspace.with_file_name("link");
+    symlink(&workspace, &link).unwrap();
+    let verdict = |command: &str| judge(slot, command, &link, false).decision.verdict;
+    assert_eq!((verdict("cat src/x"), verdict("cat away/x")), (Verdict::Allow, Verdict::Ask));
+}
+
+/// A rule is about what a command reaches, under whatever name.
+#[test]
+fn what_a_rule_refuses_is_not_reached_through_links() {
+    let (_around, workspace) = workspace();
+    fs::create_dir_all(workspace.join("secret/deep")).unwrap();
+    fs::write(workspace.join("secret/a.txt"), "x").unwrap();
+    for (target, name) in [
+        ("secret", "lnk"),
+        ("secret/a.txt", "la.txt"),
+        (".", "self"),
+        ("secret/deep", "deep"),
+        ("lnk", "second"),
+    ] {
+        symlink(target, workspace.join(name)).unwrap();
+    }
+    let check = |verdict: &str, command: &str, working_dir: Option<&str>| {
+        let policy = format!("[[rules]]\nverdict = '{verdict}'\npath = 'secret/**'");
+        let working_dir = working_dir.map(str::to_owned);
+        let command = CommandUse { command: command.to_owned(), working_dir };
+        Policy::from_toml(&policy).unwrap().judge(&command, &workspace, true).decision.verdict
+    };
+    for command in [
+        "cat secret/a.txt",
+        "cat lnk/a.txt",
+        "cat la.txt",
+        "cat self/secret/a.txt",
+        "cat self/self/second/a.txt",
+        "echo x > lnk/new.txt",
+        "cd lnk; cat a.txt",
+        "cat deep/../a.txt",
+        "cat lnk/*",
+        "cat l*/a.txt",
+        "cat l*.txt",
+        "rm lnk/a.txt",
+        "rm l*/a.txt",
+    ] {
+        assert_eq!(check("deny", command, None), Verdict::Deny, "{command}");
+        assert_eq!(check("ask", command, None), Verdict::Ask, "{command}");
+    }
+    assert_eq!(check("deny", "cat a.txt", Some("lnk")), Verdict::Deny);
+    for command in [
+        "cat notes.txt",
+        "cat self/notes.txt",
+        "cat away/x",
+        "rm lnk",
+        "rm l*",
+        "mv la.txt other",
+        "cat n*",
+        "echo x > /dev/stdout",
+        "cat src/*",
+    ] {
+        assert_eq!(check("deny", command, None), Verdict::Allow, "{command}");
+    }
+}
+
 /// Who asks a person shows each part by itself.
 #[test]
 fn every_run_has_a_part_with_its_own_verdict() {

@@ -4,7 +4,7 @@
 //! runs: the sandbox is the boundary.
 
 use std::collections::VecDeque;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
 /// The most links and names that are followed for one path.
@@ -58,11 +58,40 @@ fn names(path: &Path) -> impl Iterator<Item = OsString> {
 }
 
 /// Whether a path stays below a directory when the links on its way are followed.
-pub(super) fn stays_inside(path: &Path, root: &Path) -> bool {
+pub(crate) fn stays_inside(path: &Path, root: &Path) -> bool {
     match (resolve(path), resolve(root)) {
         (Some(path), Some(root)) => path.starts_with(root),
         _ => false,
     }
+}
+
+/// What there is that a path with patterns of a shell may stand for; none if the budget of entries to look at does not
+/// last, or if a pattern is not plain.
+pub(crate) fn matching(path: &Path, budget: &mut usize) -> Option<Vec<PathBuf>> {
+    let mut found = vec![PathBuf::from("/")];
+    for name in names(path) {
+        let name = name.to_str()?;
+        if name.contains(['\\', '(']) {
+            return None;
+        }
+        if !name.contains(['*', '?', '[']) {
+            found.iter_mut().for_each(|path| path.push(name));
+            continue;
+        }
+        let mut next = Vec::new();
+        for tree in found {
+            let meant = entries(&tree, budget).filter(|entry| may_stand_for(name, entry));
+            next.extend(meant.map(|entry| tree.join(entry)));
+        }
+        found = next;
+    }
+    (*budget > 0).then_some(found)
+}
+
+/// Whether a pattern may match an entry of a directory: hidden ones only where it starts with the dot.
+fn may_stand_for(pattern: &str, entry: &OsStr) -> bool {
+    let entry = entry.to_string_lossy();
+    entry.starts_with('.') == pattern.starts_with('.') && matches(pattern, &entry)
 }
 
 /// Whether a path is a plain file below a directory when the links on its way are followed, or nothing yet.
@@ -83,7 +112,7 @@ pub(super) fn may_hold_option(directory: &Path) -> bool {
 }
 
 /// The most entries that are looked at for the trees of one command.
-pub(super) const MAX_TREE: usize = 4096;
+pub(crate) const MAX_TREE: usize = 4096;
 
 /// Whether a tree holds git's own directory or file, of those that `under` and the names and patterns below it lead to.
 /// Looks from the top down and takes each entry from `budget`; what lies deeper than it lasts is not found.
@@ -96,14 +125,8 @@ pub(super) fn holds_git(under: &Path, names: &[&str], budget: &mut usize) -> boo
                 next.push_back(tree.join(name));
                 continue;
             }
-            // A pattern matches hidden names only where it starts with the dot.
-            let is_meant =
-                |entry: &str| entry.starts_with('.') == name.starts_with('.') && matches(name, entry);
-            next.extend(
-                entries(&tree, budget)
-                    .filter(|entry| is_meant(&entry.to_string_lossy()))
-                    .map(|entry| tree.join(entry)),
-            );
+            let meant = entries(&tree, budget).filter(|entry| may_stand_for(name, entry));
+            next.extend(meant.map(|entry| tree.join(entry)));
         }
         trees = next;
     }

@@ -327,7 +327,7 @@ fn prints(name: &str) -> bool {
 }
 
 /// Devices that hold nothing of anybody.
-fn is_stream(path: &Path) -> bool {
+pub(crate) fn is_stream(path: &Path) -> bool {
     const STREAMS: [&str; 9] =
         ["null", "zero", "full", "random", "urandom", "stdin", "stdout", "stderr", "tty"];
     path.strip_prefix("/dev").ok().and_then(Path::to_str).is_some_and(|name| {

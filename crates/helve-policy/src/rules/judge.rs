@@ -7,7 +7,9 @@ use helve_shell::Span;
 use helve_shell::analysis::{Analysis, DepartureKind, Effect, EffectKind, Opaque, Run, Target};
 
 use super::effect::EffectName;
+use super::leads::{Lead, Leads, is_inside};
 use super::pattern::Near;
+use super::place::PathGlob;
 use super::rule::{Matchers, Rule};
 use super::{Finding, Findings, OTHERWISE, Part, Rules, Subject, steering};
 
@@ -63,6 +65,7 @@ struct Scene<'a> {
     opaque: Vec<Vec<(usize, &'a Opaque)>>,
     /// Where other opaque parts lie: sorted, without overlaps.
     hidden: Vec<Span>,
+    leads: Leads<'a>,
 }
 
 impl<'a> Scene<'a> {
@@ -95,7 +98,8 @@ impl<'a> Scene<'a> {
                 _ => hidden.push(span),
             }
         }
-        Scene { subject, effects, opaque, hidden }
+        let leads = Leads::new(analysis, subject.workspace);
+        Scene { subject, effects, opaque, hidden, leads }
     }
 
     /// Whether something opaque lies around the run.
@@ -184,16 +188,14 @@ impl<'a> Scene<'a> {
 
     /// Whether all that a run does is named by the effects, paths and hosts of a rule that allows it. Without a list of
     /// effects, paths speak of what has a path and hosts of connections, and reading inside the workspace needs no name.
-    fn stays_within(&self, matchers: &Matchers, effects: &[&Effect]) -> bool {
+    fn stays_within(&self, matchers: &Matchers, effects: &[&'a Effect]) -> bool {
         if !matchers.limits_effects() {
             return true;
         }
-        let is_named = |effect: &&Effect| {
+        let is_named = |effect: &&'a Effect| {
             let reads_inside = effect.kind == EffectKind::Read
-                && matches!(
-                    &effect.target,
-                    Target::Path { inside: true, .. } | Target::Glob { inside: true, .. }
-                );
+                && is_inside(&effect.target)
+                && self.leads.stays_inside(effect);
             let spoken_of = match (&matchers.effects, &matchers.paths, &matchers.hosts) {
                 (Some(_), ..) => !reads_inside,
                 (None, Some(_), None) => !matches!(effect.target, Target::Host(_) | Target::Machine),
@@ -208,26 +210,46 @@ impl<'a> Scene<'a> {
     }
 
     /// Whether the effect is one that the matchers name: `surely` for rules that allow.
-    fn names_effect(&self, matchers: &Matchers, effect: &Effect, surely: bool) -> bool {
-        let workspace = self.subject.workspace;
+    fn names_effect(&self, matchers: &Matchers, effect: &'a Effect, surely: bool) -> bool {
         let by_name =
             matchers.effects.as_ref().is_none_or(|names| names.iter().any(|name| name.names(effect)));
-        let by_path = matchers.paths.as_ref().map(|globs| {
-            globs.iter().any(|glob| match surely {
-                true => glob.holds_all(&effect.target, workspace),
-                false => glob.touches(&effect.target, effect.kind, workspace),
-            })
+        if !by_name {
+            return false;
+        }
+        let by_path = matchers.paths.as_ref().map(|globs| match surely {
+            true => self.hold_all(globs, effect),
+            false => self.touch(globs, effect),
         });
         let by_host = matchers.hosts.as_ref().map(|hosts| match &effect.target {
             Target::Host(host) => hosts.iter().any(|pattern| pattern.holds(host)),
             _ => false,
         });
-        let by_place = match (by_path, by_host) {
+        match (by_path, by_host) {
             // A path and a host are never the same target: either will do.
             (Some(path), Some(host)) => path || host,
             (path, host) => path.or(host).unwrap_or(true),
+        }
+    }
+
+    /// Whether the effect certainly stays among the paths meant, by its text and where links lead.
+    fn hold_all(&self, globs: &[PathGlob], effect: &'a Effect) -> bool {
+        let held = |target: &Target| globs.iter().any(|glob| glob.holds_all(target, self.subject.workspace));
+        // What lies in the workspace is no way out of it.
+        let stays = |target: &Target| held(target) && (is_inside(target) || !is_inside(&effect.target));
+        held(&effect.target)
+            && matches!(&*self.leads.of(effect), Lead::To { targets, whole: true } if targets.iter().all(stays))
+    }
+
+    /// Whether the effect touches one of the paths meant, by its text or where links lead.
+    fn touch(&self, globs: &[PathGlob], effect: &'a Effect) -> bool {
+        let touched = |target: &Target| {
+            globs.iter().any(|glob| glob.touches(target, effect.kind, self.subject.workspace))
         };
-        by_name && by_place
+        touched(&effect.target)
+            || match &*self.leads.of(effect) {
+                Lead::To { targets, .. } => targets.iter().any(touched),
+                Lead::Anywhere => true,
+            }
     }
 
     /// What no rule allows: runs, opaque parts, and redirections without a command that write. A rule that asks does not

@@ -21,6 +21,8 @@ use helve_shell::analysis::{
     RunKind, Target,
 };
 
+use crate::guard;
+
 /// The longest pattern, in bytes.
 pub(super) const MAX_LENGTH: usize = 4096;
 
@@ -54,7 +56,7 @@ pub(super) struct Stretch(pub(super) Vec<String>);
 /// A typed place in a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
-    /// A path inside the workspace, by its text.
+    /// A path inside the workspace, by its text and where links lead.
     Path,
     /// Digits.
     Number,
@@ -292,6 +294,7 @@ impl WordPattern {
                 let Some(path) = path.strip_prefix(before.as_str()) else { return false };
                 is_inside(path, run, near.workspace)
                     && !near.effects.iter().any(|effect| leads_out(effect, arg))
+                    && stays_inside(path, arg, run, near.workspace)
             }
             WordPattern::Slot { .. } => self.takes(arg),
         }
@@ -362,6 +365,18 @@ fn is_inside(path: &str, run: &Run, workspace: &Path) -> bool {
         run.directory.as_deref().is_some_and(starts)
     };
     Slot::Path.takes(path) && inside
+}
+
+/// Whether a path, and all that a pattern in it may stand for, lies in the workspace when links are followed.
+fn stays_inside(path: &str, arg: &Arg, run: &Run, workspace: &Path) -> bool {
+    let path = run.directory.as_deref().unwrap_or(Path::new("/")).join(path);
+    let stays = |path: &Path| guard::stays_inside(path, workspace);
+    let is_pattern = arg.parts.iter().any(|part| matches!(part, ArgPart::Glob(_)));
+    let mut budget = guard::MAX_TREE;
+    let mut all_stay =
+        || guard::matching(&path, &mut budget).is_some_and(|found| found.iter().all(|path| stays(path)));
+    // What matches nothing is taken as it is written.
+    stays(&path) && (!is_pattern || all_stay())
 }
 
 /// Whether an effect at this argument touches something outside the workspace or unknown.

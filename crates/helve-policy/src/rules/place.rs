@@ -226,7 +226,7 @@ impl PathGlob {
 
 /// The parts of a pattern of the shell from the first active one on; what is before them is the directory that holds
 /// all matches.
-fn below(pattern: &str) -> impl Iterator<Item = &str> {
+pub(super) fn below(pattern: &str) -> impl Iterator<Item = &str> {
     let parts = pattern.split('/').filter(|part| !part.is_empty() && *part != ".");
     parts.skip_while(|part| !part.contains(['*', '?', '[']))
 }

@@ -401,6 +401,36 @@ fn what_a_rule_refuses_is_not_reached_through_links() {
     }
 }
 
+/// Helve knows a workspace by its real path, and its owner perhaps by another.
+#[test]
+fn a_rule_may_name_its_places_through_a_link() {
+    let (_around, workspace) = workspace();
+    let link = workspace.with_file_name("link");
+    symlink(&workspace, &link).unwrap();
+    let link = link.display();
+    let of_workspace = format!("command = 'cat *'\nworkspace = '{link}'");
+    let below = format!("command = 'cat *'\nworkspace = '{link}/**'");
+    let of_path = format!("path = '{link}/src/*.rs'");
+    let elsewhere = format!("command = 'cat *'\nworkspace = '{link}2'");
+    for (matcher, command, expected) in [
+        (&of_workspace, "cat src/x", Verdict::Deny),
+        (&below, "cat src/x", Verdict::Deny),
+        (&elsewhere, "cat src/x", Verdict::Allow),
+        (&of_path, "cat src/lib.rs", Verdict::Deny),
+        (&of_path, "cat inner/lib.rs", Verdict::Deny),
+        (&of_path, "cat src/x", Verdict::Allow),
+    ] {
+        let policy = format!("[[rules]]\nverdict = 'deny'\n{matcher}");
+        assert_eq!(verdict(&policy, command, &workspace), expected, "{matcher}: {command}");
+    }
+    // A link of the workspace opens nothing else.
+    let away = format!("[[rules]]\nverdict = 'allow'\npath = '{}/away/**'", workspace.display());
+    let outside = format!("> {}", workspace.with_file_name("outside").join("x").display());
+    for command in ["> away/x", outside.as_str()] {
+        assert_eq!(judge(&away, command, &workspace, false).decision.verdict, Verdict::Ask, "{command}");
+    }
+}
+
 /// Who asks a person shows each part by itself.
 #[test]
 fn every_run_has_a_part_with_its_own_verdict() {

@@ -13,6 +13,8 @@ use helve_shell::analysis::{EffectKind, Target};
 
 use glob::PartGlob;
 
+use crate::guard;
+
 /// The longest glob, in bytes, and the most parts of it: they fit the bits of a number.
 const MAX_LENGTH: usize = 4096;
 const MAX_PARTS: usize = 60;
@@ -82,6 +84,24 @@ impl PathGlob {
             return Err("an empty path stands for nothing; write `**` for all of the workspace".into());
         }
         Ok(PathGlob { in_workspace: absolute.is_none(), parts })
+    }
+
+    /// The same paths without the links that now lead to where an absolute glob starts; none if there are no such links.
+    pub(super) fn resolved(&self) -> Option<Self> {
+        if self.in_workspace {
+            return None;
+        }
+        let name = |part: &Part| match part {
+            Part::Any => None,
+            Part::One(glob) => glob.literal(),
+        };
+        let names: Vec<String> = self.parts.iter().map_while(name).collect();
+        let start = Path::new("/").join(names.join("/"));
+        let real = guard::resolve(&start).filter(|real| *real != start)?;
+        let real = real.to_str()?.split('/').filter(|name| !name.is_empty());
+        let mut parts: Vec<Part> = real.map(|name| Part::One(PartGlob::of(name))).collect();
+        parts.extend(self.parts.iter().skip(names.len()).cloned());
+        (parts.len() <= MAX_PARTS).then_some(PathGlob { in_workspace: false, parts })
     }
 
     /// Whether the path, absolute and normal, is one of those meant or lies in one.

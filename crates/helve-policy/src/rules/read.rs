@@ -151,7 +151,11 @@ impl Reader<'_> {
             tools: self.texts("tool", tool_name),
             commands: self.texts("command", |text| command(text, verdict)),
             effects: self.texts("effect", |text| effect(text, verdict)),
-            paths: self.texts("path", |text| PathGlob::parse(text, home)),
+            paths: self.texts("path", |text| PathGlob::parse(text, home)).map(|globs| match verdict {
+                // What a link leads to is allowed only where it is written.
+                Some(Verdict::Allow) => globs,
+                _ => with_resolved(globs),
+            }),
             hosts: self.texts("host", HostPattern::parse),
         };
         let given = ["tool", "command", "effect", "path", "host"].iter().any(|key| self.get(key).is_some());
@@ -163,7 +167,7 @@ impl Reader<'_> {
         }
         let scope = Scope {
             expires: self.expires(),
-            workspaces: self.texts("workspace", |text| workspace(text, home)),
+            workspaces: self.texts("workspace", |text| workspace(text, home)).map(with_resolved),
             sessions: self.texts("session", |text| Ok(text.to_owned())),
         };
         let examples = Examples {
@@ -345,6 +349,13 @@ fn workspace(text: &str, home: Option<&Path>) -> Result<PathGlob, String> {
         return Err(format!("expected a glob of absolute paths, received {text:?}"));
     }
     PathGlob::parse(text, home)
+}
+
+/// The globs, and those behind links among them once more as they are without.
+fn with_resolved(mut globs: Vec<PathGlob>) -> Vec<PathGlob> {
+    let resolved: Vec<PathGlob> = globs.iter().filter_map(PathGlob::resolved).collect();
+    globs.extend(resolved);
+    globs
 }
 
 fn example(text: &str) -> Result<String, String> {

@@ -49,6 +49,11 @@ impl PartGlob {
         Ok(PartGlob(tokens))
     }
 
+    /// What stands for one name.
+    pub(super) fn of(name: &str) -> Self {
+        PartGlob(name.chars().map(Token::Char).collect())
+    }
+
     /// Whether the whole name fits.
     pub(super) fn matches(&self, name: &str) -> bool {
         if name.len() > LONGEST_NAME {
@@ -119,7 +124,7 @@ impl PartGlob {
     }
 
     /// The one name that it stands for.
-    fn literal(&self) -> Option<String> {
+    pub(super) fn literal(&self) -> Option<String> {
         let plain = |token: &Token| match token {
             Token::Char(ch) => Some(*ch),
             _ => None,

@@ -387,7 +387,7 @@ fn check_says_what_a_command_does_part_by_part() {
     assert_eq!(effects["programs"], json!(["cat", "curl", "python3", "rm"]));
     let below = |name: &str| json!([world.workspace().canonicalize().unwrap().join(name)]);
     assert_eq!((&effects["reads"], &effects["writes"]), (&below("notes.txt"), &below("copy")));
-    assert_eq!((&effects["hosts"], &effects["deletes"]), (&json!(["example.org"]), &below("old/**")));
+    assert_eq!((&effects["hosts"], &effects["deletes"]), (&json!(["example.org:443"]), &below("old/**")));
     for list in ["privilege", "persistence", "secrets", "executes", "machine"] {
         assert_eq!(effects[list], json!([]), "{list}");
     }
@@ -402,7 +402,7 @@ fn check_says_what_a_command_does_part_by_part() {
     let told = world.run(&["check", command]).stdout;
     for part in [
         "  deny   rm -r old  ",
-        "  network        example.org\n",
+        "  network        example.org:443\n",
         "  cannot tell    it runs code",
         "To allow it: ",
     ] {

@@ -221,7 +221,10 @@ impl<'a> Scene<'a> {
             false => self.touch(globs, effect),
         });
         let by_host = matchers.hosts.as_ref().map(|hosts| match &effect.target {
-            Target::Host(host) => hosts.iter().any(|pattern| pattern.holds(host)),
+            Target::Host(host) => hosts.iter().any(|pattern| match surely {
+                true => pattern.holds(host),
+                false => pattern.may_hold(host),
+            }),
             _ => false,
         });
         match (by_path, by_host) {

@@ -7,6 +7,7 @@ mod glob;
 #[cfg(test)]
 mod tests;
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Component, Path};
 
 use helve_shell::analysis::{EffectKind, Target};
@@ -273,6 +274,11 @@ impl HostPattern {
             return Err(format!("{} (write the host alone, without scheme and path)", wrong()));
         }
         let (name, port) = host_and_port(text).ok_or_else(wrong)?;
+        let port = match port {
+            Port::Unsaid => None,
+            Port::Number(port) => Some(port),
+            Port::Unread => return Err(wrong()),
+        };
         if name == "*" {
             return Ok(HostPattern { name: String::new(), below: true, port });
         }
@@ -287,20 +293,50 @@ impl HostPattern {
         Ok(HostPattern { name, below, port })
     }
 
-    /// Whether the host of an effect is one of those meant.
+    /// Whether the host of an effect is certainly one of those meant.
     pub(super) fn holds(&self, host: &str) -> bool {
         let Some((name, port)) = host_and_port(host) else { return false };
-        let named = match self.below {
+        self.names(&name)
+            && match port {
+                Port::Number(port) => self.port.is_none_or(|wanted| port == wanted),
+                Port::Unsaid => self.port.is_none(),
+                Port::Unread => false,
+            }
+    }
+
+    /// Whether the host of an effect may be one of those meant. One without a port is all of its ports, but for rules
+    /// about a port of any host: what has none, such as `ping`, would be held by each of them.
+    pub(super) fn may_hold(&self, host: &str) -> bool {
+        let Some((name, port)) = host_and_port(host) else { return false };
+        self.names(&name)
+            && match port {
+                Port::Number(port) => self.port.is_none_or(|wanted| port == wanted),
+                Port::Unsaid => self.port.is_none() || !self.name.is_empty(),
+                Port::Unread => true,
+            }
+    }
+
+    fn names(&self, name: &str) -> bool {
+        match self.below {
             true if self.name.is_empty() => true,
             true => name.strip_suffix(&self.name).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
             false => name == self.name,
-        };
-        named && self.port.is_none_or(|wanted| port == Some(wanted))
+        }
     }
 }
 
-/// The name in lower case and the port, of `name`, `name:port`, `[::1]:port` or `::1`.
-fn host_and_port(text: &str) -> Option<(String, Option<u16>)> {
+/// What is said of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Port {
+    Unsaid,
+    Number(u16),
+    /// The name of a service, a range, or no port at all.
+    Unread,
+}
+
+/// The name in lower case, or the address as it is usually written, and the port, of `name`, `name:port`, `[::1]:port` or
+/// `::1`.
+fn host_and_port(text: &str) -> Option<(String, Port)> {
     let (name, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (name, port) = rest.split_once(']')?;
@@ -312,10 +348,41 @@ fn host_and_port(text: &str) -> Option<(String, Option<u16>)> {
         None => (text, None),
     };
     let port = match port {
-        Some(port) if port.bytes().all(|b| b.is_ascii_digit()) => Some(port.parse().ok()?),
-        Some(_) => return None,
-        None => None,
+        Some(port) if port.bytes().all(|b| b.is_ascii_digit()) => {
+            port.parse().map_or(Port::Unread, Port::Number)
+        }
+        Some(_) => Port::Unread,
+        None => Port::Unsaid,
     };
     let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+    let name = address(&name).map_or(name, |address| address.to_string());
     (!name.is_empty()).then_some((name, port))
+}
+
+/// The address that a name is, in any way in which programs read one: `127.1`, `0x7f000001`, `::ffff:127.0.0.1`.
+fn address(name: &str) -> Option<IpAddr> {
+    // A zone says through which card an address is reached.
+    if let Ok(address) = name.split('%').next().unwrap_or(name).parse::<Ipv6Addr>() {
+        return Some(address.to_canonical());
+    }
+    let parts: Vec<u32> = name.split('.').map(number).collect::<Option<_>>()?;
+    let (last, first) = parts.split_last()?;
+    // The last number fills what is left.
+    let left = 32_u32.checked_sub(8 * u32::try_from(first.len()).ok()?).filter(|left| *left > 0)?;
+    let fits = first.iter().all(|part| *part < 256) && (left == 32 || *last < 1 << left);
+    let bits = first.iter().zip([24, 16, 8]).fold(*last, |bits, (part, shift)| bits | part << shift);
+    fits.then(|| Ipv4Addr::from_bits(bits).into())
+}
+
+/// A number as C writes it: decimal, octal behind `0`, hexadecimal behind `0x`.
+fn number(text: &str) -> Option<u32> {
+    if !text.starts_with(|first: char| first.is_ascii_digit()) {
+        return None;
+    }
+    match (text.strip_prefix("0x"), text.strip_prefix('0')) {
+        (Some(""), _) | (None, Some("")) => Some(0),
+        (Some(digits), _) => u32::from_str_radix(digits, 16).ok(),
+        (None, Some(digits)) => u32::from_str_radix(digits, 8).ok(),
+        (None, None) => text.parse().ok(),
+    }
 }

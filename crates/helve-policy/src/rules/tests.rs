@@ -174,6 +174,12 @@ fn paths_and_hosts_narrow_a_rule() {
 
 #[test]
 fn an_allowance_with_places_takes_all_that_a_run_does() {
+    let text = "[[rules]]\nverdict = 'deny'\nhost = 'evil.org:443'";
+    assert_eq!(verdict(text, &with_host(analysis(run("nc x")), "evil.org")).0, Verdict::Deny);
+    assert_eq!(verdict(text, &with_host(analysis(run("nc x")), "evil.org:80")).0, Verdict::Allow);
+    let text = "[[rules]]\nverdict = 'allow'\ncommand = 'nc *'\nhost = 'good.org:443'";
+    assert_eq!(verdict(text, &with_host(analysis(run("nc x")), "good.org")).0, Verdict::Ask);
+    assert_eq!(verdict(text, &with_host(analysis(run("nc x")), "good.org:443")).0, Verdict::Allow);
     let text = "[[rules]]\nverdict = 'allow'\ncommand = 'curl *'\nhost = 'good.org'";
     let one = with_host(analysis(run("curl x")), "good.org");
     assert_eq!(verdict(text, &one).0, Verdict::Allow);

@@ -19,7 +19,7 @@ mod databases;
 mod disks;
 mod edits;
 mod files;
-mod hosts;
+pub(crate) mod hosts;
 mod modes;
 mod network;
 mod packages;

@@ -20,7 +20,7 @@ mod options;
 mod readers;
 mod runners;
 
-pub(crate) use changers::code;
+pub(crate) use changers::{code, hosts};
 pub(crate) use runners::{is_unusual_mode, mode_of};
 
 use std::path::Path;

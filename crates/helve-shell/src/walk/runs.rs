@@ -283,6 +283,20 @@ impl Walker<'_> {
         for deed in &meaning.deeds {
             self.deed(deed, start, base, run, fetched);
         }
+        if meaning.deeds.iter().any(|deed| deed.kind == EffectKind::Connect) {
+            self.proxies(start, run);
+        }
+    }
+
+    /// What connects does so through the proxies that variables name.
+    fn proxies(&mut self, start: &Start, run: Option<usize>) {
+        for (_, value) in start.environment.iter().filter(|(name, _)| variables::is_proxy(name)) {
+            let target = match value.text() {
+                Some("") => continue,
+                text => text.and_then(programs::hosts::of_proxy).map_or(Target::Unknown, Target::Host),
+            };
+            self.effect(EffectKind::Connect, target, value.span, run);
+        }
     }
 
     fn reads_download(&self, deed: &Deed, args: &[Arg]) -> bool {

@@ -106,6 +106,13 @@ pub(super) fn holds_anything(name: &str) -> bool {
     ANYTHING.contains(&name)
 }
 
+/// Whether it names a proxy through which programs connect.
+pub(super) fn is_proxy(name: &str) -> bool {
+    ["http_proxy", "https_proxy", "ftp_proxy", "all_proxy"]
+        .iter()
+        .any(|proxy| name.eq_ignore_ascii_case(proxy))
+}
+
 /// Whether it is usually there when a shell starts: an assignment to it reaches programs without being exported.
 pub(super) fn is_usual(name: &str) -> bool {
     USUAL.contains(&name)

@@ -144,11 +144,47 @@ fn hosts_match_by_name_and_port() {
         ("[::1]:80", "[::1]:80", true),
         ("[::1]", "::1", true),
         ("example.org", "example.org:x", false),
+        ("127.0.0.1", "127.1:80", true),
+        ("127.0.0.1", "2130706433", true),
+        ("127.0.0.1", "0x7F.1", true),
+        ("127.0.0.1", "0177.0.0.01", true),
+        ("127.0.0.1", "[::ffff:127.0.0.1]:80", true),
+        ("127.0.0.1", "[::ffff:7f00:1]:80", true),
+        ("127.1", "127.0.0.1", true),
+        ("::1", "[0:0::1]:80", true),
+        ("fe80::1", "[fe80::1%eth0]:80", true),
+        ("127.0.0.1", "127.0.0.2", false),
+        ("1.2.3.4", "1.2.772", true),
+        ("0.0.0.0", "0", true),
+        ("0.0.0.0", "0x", true),
+        ("127.0.0.1", "127.0.0.0.1", false),
+        ("127.0.0.1", "383.1", false),
+        ("0.0.0.8", "08", false),
     ] {
         assert_eq!(HostPattern::parse(text).unwrap().holds(host), expected, "{text} {host}");
     }
-    for text in ["", "https://example.org", "example.org/x", "a b", "example.org:99999", "a.*.b"] {
+    for text in
+        ["", "https://example.org", "example.org/x", "a b", "example.org:99999", "example.org:x", "a.*.b"]
+    {
         assert!(HostPattern::parse(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_rule_that_denies_holds_for_a_port_that_is_not_known() {
+    for (text, host, expected) in [
+        ("example.org:443", "example.org", true),
+        ("*.example.org:443", "www.example.org", true),
+        ("example.org:443", "example.org:80", false),
+        ("example.org:443", "example.net", false),
+        ("example.org", "example.org:https", true),
+        ("example.org:22", "example.org:20-25", true),
+        ("example.org:22", "example.org:", true),
+        ("*:22", "example.org:ssh", true),
+        ("*:22", "example.org", false),
+        ("*", "example.org", true),
+    ] {
+        assert_eq!(HostPattern::parse(text).unwrap().may_hold(host), expected, "{text} {host}");
     }
 }
 

@@ -8,7 +8,7 @@ mod wget;
 use super::super::options::{Grammar, Place, tail};
 use super::reading::{Reading, asks_for_help, base_name, deeds, long};
 use super::{Invocation, Meaning, On, hosts};
-use crate::analysis::{Arg, DepartureKind, EffectKind};
+use crate::analysis::{Arg, ArgPart, DepartureKind, EffectKind};
 
 pub(super) fn understand(program: &str, invocation: &Invocation<'_>) -> Option<Meaning> {
     match program {
@@ -48,51 +48,89 @@ fn ssh_keygen(invocation: &Invocation<'_>) -> Option<Meaning> {
     reading.done()
 }
 
-/// The host that a URL names, also one that is known only as far as its host.
-fn host_of(arg: &Arg) -> Option<String> {
-    if let Some(text) = arg.text() {
-        return hosts::of_url(text);
+/// The text of an argument with its patterns as they are written, which is what a URL with a pattern stays.
+fn literal(arg: &Arg) -> Option<String> {
+    arg.parts
+        .iter()
+        .map(|part| match part {
+            ArgPart::Known(text) | ArgPart::Glob(text) => Some(text.as_str()),
+            ArgPart::Unknown => None,
+        })
+        .collect()
+}
+
+/// The URLs that an argument names, also one that is known only as far as its host.
+fn urls_of(arg: &Arg) -> Vec<String> {
+    if let Some(text) = literal(arg).filter(|text| arg.text().is_some() || text.contains("://")) {
+        return hosts::globbed(&text).unwrap_or_default();
     }
     let prefix = arg.prefix();
     let behind = prefix.split_once("://").map_or(prefix, |(_, rest)| rest);
-    behind.contains(['/', '?']).then(|| hosts::of_url(prefix)).flatten()
+    let is_host_known = behind.contains(['/', '?']);
+    is_host_known.then(|| hosts::globbed(prefix)).flatten().unwrap_or_default()
 }
 
-/// A connection to what a URL names, or reading the file of a `file:` URL.
-fn contact(arg: &Arg, at: usize) -> (EffectKind, On) {
+/// A connection to a host that was read, or to one that could not be.
+fn connection(host: Option<String>, at: usize) -> (EffectKind, On) {
+    let is_plain = |host: &String| !host.contains(['{', '}', '*']) && host.rfind('[').unwrap_or(0) == 0;
+    let on = host.filter(is_plain).map_or(On::Unknown(Some(at)), |host| On::Host(host, Some(at)));
+    (EffectKind::Connect, on)
+}
+
+/// Connections to what a URL names, or reading the file of a `file:` URL. The port is for URLs without a scheme.
+fn contacts(arg: &Arg, at: usize, port: Option<u16>) -> Vec<(EffectKind, On)> {
     let text = arg.prefix();
     let lower = text.get(..5).unwrap_or_default().to_ascii_lowercase();
     if lower == "file:" {
         let path = text[5..].trim_start_matches("//localhost");
         let path = format!("/{}", path.trim_start_matches('/'));
         let on = if arg.text().is_some() { On::Path(path, Some(at)) } else { On::Unknown(Some(at)) };
-        return (EffectKind::Read, on);
+        return vec![(EffectKind::Read, on)];
     }
-    match host_of(arg) {
-        // A pattern of several hosts names none of them.
-        Some(host) if !host.contains(['{', '}', '*']) && (!host.contains('[') || host.starts_with('[')) => {
-            (EffectKind::Connect, On::Host(host, Some(at)))
-        }
-        _ => (EffectKind::Connect, On::Unknown(Some(at))),
+    let urls = urls_of(arg);
+    if urls.is_empty() {
+        return vec![connection(None, at)];
     }
+    let host = |url: &String| {
+        let host = hosts::of_url(url)?;
+        let port = port.filter(|_| !url.contains("://"));
+        Some(port.map_or_else(|| host.clone(), |port| hosts::at_port(&host, port)))
+    };
+    urls.iter().map(|url| connection(host(url), at)).collect()
 }
 
 impl Reading<'_> {
-    /// Connects to each of these URLs.
-    fn contact_each(&mut self, urls: &[usize]) {
+    /// Connects to each of these URLs, at the port if they have no scheme.
+    fn contact_at(&mut self, urls: &[usize], port: Option<u16>) {
         for url in urls {
-            let (kind, on) = contact(&self.args[*url], *url);
-            self.add(kind, on);
+            for (kind, on) in contacts(&self.args[*url], *url, port) {
+                self.add(kind, on);
+            }
         }
         if self.has_more() {
             self.add(EffectKind::Connect, On::Unknown(None));
         }
     }
 
+    /// Connects to each of these URLs.
+    fn contact_each(&mut self, urls: &[usize]) {
+        self.contact_at(urls, None);
+    }
+
     /// Connects to the host in an option's value.
-    fn contact_value(&mut self, place: Place) {
+    fn contact_value(&mut self, place: Place, port: Option<u16>) {
         if let Some(arg) = self.args.get(place.arg) {
-            let (kind, on) = contact(&tail(arg, place.skip), place.arg);
+            for (kind, on) in contacts(&tail(arg, place.skip), place.arg, port) {
+                self.add(kind, on);
+            }
+        }
+    }
+
+    /// Connects to the proxy in an option's value.
+    fn contact_proxy(&mut self, place: Place) {
+        if place.arg < self.args.len() {
+            let host = place.text(self.args).and_then(hosts::of_proxy);
+            let (kind, on) = connection(host, place.arg);
             self.add(kind, on);
         }
     }
@@ -174,7 +212,7 @@ fn aria(invocation: &Invocation<'_>) -> Option<Meaning> {
         reading.add(EffectKind::Connect, On::Unknown(None));
     }
     for proxy in reading.values(&["all-proxy", "http-proxy", "https-proxy"]) {
-        reading.contact_value(proxy);
+        reading.contact_proxy(proxy);
     }
     reading
         .each_value(EffectKind::Write, &["d", "dir", "o", "out", "l", "log", "save-cookies", "save-session"]);
@@ -249,7 +287,12 @@ fn httpie(invocation: &Invocation<'_>) -> Option<Meaning> {
         operands.remove(0);
     }
     if let Some((url, items)) = operands.split_first() {
-        reading.contact_each(&[*url]);
+        let port = match (reading.has(&["default-scheme"]), invocation.program) {
+            (true, _) => None,
+            (false, "https" | "xhs") => Some(443),
+            (false, _) => Some(80),
+        };
+        reading.contact_at(&[*url], port);
         for item in items {
             let prefix = reading.args[*item].prefix();
             let mark = prefix.find(['=', '@', ':']).filter(|at| prefix[*at..].starts_with(['@', '=']));
@@ -266,7 +309,7 @@ fn httpie(invocation: &Invocation<'_>) -> Option<Meaning> {
         if let Some(skip) =
             proxy.prefix(invocation.args).find("://").and(proxy.prefix(invocation.args).find(':'))
         {
-            reading.contact_value(Place { skip: proxy.skip + skip + 1, ..proxy });
+            reading.contact_proxy(Place { skip: proxy.skip + skip + 1, ..proxy });
         }
     }
     reading.each_value(EffectKind::Write, &["o", "output"]);

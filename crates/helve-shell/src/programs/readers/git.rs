@@ -12,7 +12,7 @@ mod views;
 
 use crate::analysis::{Arg, DepartureKind, EffectKind, More, OpaqueReason};
 use crate::programs::options::{Grammar, Item, Order, Place, read};
-use crate::programs::{Invocation, Meaning, On};
+use crate::programs::{Invocation, Meaning, On, hosts};
 
 const GIT: Grammar = Grammar {
     flags: "vhpP",
@@ -23,6 +23,9 @@ const GIT: Grammar = Grammar {
     order: Order::First,
     ..Grammar::NONE
 };
+
+/// Where ssh connects to.
+const SSH_PORT: u16 = 22;
 
 /// A subcommand with its arguments, and where it works.
 struct Call<'a> {
@@ -181,7 +184,7 @@ fn note_remote(call: &Call<'_>, meaning: &mut Meaning, at: Option<usize>) {
             if host.starts_with('-') {
                 meaning.departs(DepartureKind::Program, at);
             }
-            meaning.does(EffectKind::Connect, On::Host(host.to_owned(), Some(at)));
+            meaning.does(EffectKind::Connect, On::Host(host, Some(at)));
         }
         None if text == "." || text.starts_with(['/', '.', '~']) || text.starts_with("file://") => {
             meaning.reads(call.operand(at));
@@ -193,21 +196,12 @@ fn note_remote(call: &Call<'_>, meaning: &mut Meaning, at: Option<usize>) {
     }
 }
 
-/// The host of `scheme://user@host:port/path` or `user@host:path`.
-fn host(url: &str) -> Option<&str> {
-    let authority = match url.split_once("://") {
-        Some(("file", _)) => return None,
-        Some((_, rest)) => rest.split('/').next()?,
-        None => {
-            let (host, _) = url.split_once(':')?;
-            if host.contains('/') || host.is_empty() {
-                return None;
-            }
-            host
-        }
-    };
-    let host = authority.rsplit('@').next()?;
-    (!host.is_empty()).then_some(host)
+/// The host of `scheme://user@host:port/path` or `user@host:path`, which is ssh, with its port.
+fn host(url: &str) -> Option<String> {
+    if url.contains("://") {
+        return hosts::of_url(url);
+    }
+    hosts::of_remote_path(url).map(|host| hosts::at_port(&host, SSH_PORT))
 }
 
 /// Notes an option that holds a command for the other end or this one.

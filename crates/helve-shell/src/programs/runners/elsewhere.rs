@@ -4,7 +4,7 @@ use super::repeaters::first_operand;
 use crate::analysis::{Arg, DepartureKind, EffectKind, Input, OpaqueReason};
 use crate::programs::meaning::joined;
 use crate::programs::options::{Grammar, Item, Order, Place, read, read_from};
-use crate::programs::{Inner, Invocation, Meaning, On};
+use crate::programs::{Inner, Invocation, Meaning, On, hosts};
 
 /// What such a program does, if it is one.
 pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
@@ -50,9 +50,13 @@ fn ssh(invocation: &Invocation<'_>) -> Meaning {
             Item::Value("i", place) => meaning.reads(place.on(args)),
             Item::Value("ssh", place) => meaning.runs_option_text(args, place),
             Item::Value("J", place) => {
-                let host = place.text(args).map(|text| text.rsplit('@').next().unwrap_or(text).to_owned());
-                let at = Some(place.option);
-                meaning.does(EffectKind::Connect, host.map_or(On::Unknown(at), |host| On::Host(host, at)));
+                for host in place.text(args).map_or_else(Vec::new, |text| text.split(',').collect()) {
+                    let host = On::Host(ssh_host(host, Some("22")), Some(place.option));
+                    meaning.does(EffectKind::Connect, host);
+                }
+                if place.text(args).is_none() {
+                    meaning.does(EffectKind::Connect, On::Unknown(Some(place.option)));
+                }
             }
             Item::Value("Q", _) | Item::Flag("V" | "G", _) => asks = true,
             _ => {}
@@ -63,14 +67,12 @@ fn ssh(invocation: &Invocation<'_>) -> Meaning {
         return meaning;
     }
     meaning.departs(DepartureKind::Network, host);
-    let name = invocation.text(host).map(|text| {
-        let text = text.strip_prefix("ssh://").unwrap_or(text);
-        text.rsplit('@').next().unwrap_or(text).to_owned()
-    });
-    meaning
-        .does(EffectKind::Connect, name.map_or(On::Unknown(Some(host)), |name| On::Host(name, Some(host))));
     // Options may stand behind the host, too.
     let behind = read_from(args, host + 1, &SSH);
+    let port = ssh_port(&items, args).or_else(|| ssh_port(&behind, args)).unwrap_or(Some("22"));
+    let name = invocation.text(host).map(|text| ssh_host(text, port));
+    meaning
+        .does(EffectKind::Connect, name.map_or(On::Unknown(Some(host)), |name| On::Host(name, Some(host))));
     for item in &behind {
         if let Item::Value("o", place) = item {
             ssh_option(&mut meaning, args, *place);
@@ -93,6 +95,26 @@ fn ssh(invocation: &Invocation<'_>) -> Meaning {
         });
     }
     meaning
+}
+
+/// The host of `[user@]host` or `ssh://[user@]host[:port]`, at the port if it names none.
+fn ssh_host(text: &str, port: Option<&str>) -> String {
+    let text = text.strip_prefix("ssh://").unwrap_or(text);
+    let host = text.rsplit('@').next().unwrap_or(text);
+    port.and_then(|port| port.parse().ok()).map_or_else(|| host.to_owned(), |port| hosts::at_port(host, port))
+}
+
+/// The first port that options of `ssh` name, if they name one: none in it if that cannot be read.
+fn ssh_port<'a>(items: &[Item], args: &'a [Arg]) -> Option<Option<&'a str>> {
+    items.iter().find_map(|item| match *item {
+        Item::Value("p", place) => Some(place.text(args)),
+        Item::Value("o", place) => {
+            let (name, value) = place.prefix(args).split_once(['=', ' '])?;
+            let is_certain = place.text(args).is_some();
+            name.eq_ignore_ascii_case("port").then(|| is_certain.then(|| value.trim_matches([' ', '='])))
+        }
+        _ => None,
+    })
 }
 
 /// `-o Name=value`: some settings hold a command that runs here.

@@ -194,7 +194,21 @@ fn operands(reading: &mut Reading<'_>) -> (Vec<usize>, Option<usize>) {
 
 /// The host of a remote operand, also of one whose path is not known.
 fn remote(reading: &Reading<'_>, operand: usize) -> Option<String> {
-    hosts::of_remote_path(reading.args[operand].prefix())
+    let text = reading.args[operand].prefix();
+    hosts::of_remote_path(text).map(|host| at_port(reading, text, &host))
+}
+
+/// A host with the port that the copy goes to, where that can be read: `-P` of `scp` and `sftp`, `--port` for a module of
+/// `rsync`; a shell that `rsync` is told to use has one of its own.
+fn at_port(reading: &Reading<'_>, text: &str, host: &str) -> String {
+    let is_module = text.contains("::");
+    let (names, usual): (&[&str], _) = if is_module { (&["port"], 873) } else { (&["P"], 22) };
+    let port = match reading.values(names).first() {
+        Some(place) => place.text(reading.args).and_then(|port| port.parse().ok()),
+        None if !is_module && reading.has(&["e", "rsh", "o", "F"]) => None,
+        None => Some(usual),
+    };
+    port.map_or_else(|| host.to_owned(), |port| hosts::at_port(host, port))
 }
 
 /// Options of `ssh` that `scp` and `sftp` take too.
@@ -217,7 +231,7 @@ fn ssh_options(reading: &mut Reading<'_>) {
     reading.each_value(EffectKind::Read, &["i", "F"]);
     for jump in reading.values(&["J"]) {
         if let Some(host) = jump.text(reading.args).and_then(hosts::of_authority) {
-            reading.add(EffectKind::Connect, On::Host(host, Some(jump.arg)));
+            reading.add(EffectKind::Connect, On::Host(hosts::at_port(&host, 22), Some(jump.arg)));
         }
     }
 }
@@ -238,7 +252,9 @@ pub(super) fn sftp(invocation: &Invocation<'_>) -> Option<Meaning> {
     if let Some(destination) = operands.first() {
         let text = reading.args[*destination].prefix();
         let host = hosts::of_remote_path(text).or_else(|| hosts::of_authority(text));
-        let on = host.map_or(On::Unknown(Some(*destination)), |host| On::Host(host, Some(*destination)));
+        let on = host.map_or(On::Unknown(Some(*destination)), |host| {
+            On::Host(at_port(&reading, text, &host), Some(*destination))
+        });
         reading.add(EffectKind::Connect, on);
     }
     if let Some(target) = operands.get(1) {

@@ -263,9 +263,10 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
         return Some(Meaning::default());
     }
     let urls = reading.operands();
-    reading.contact_each(&urls);
+    let port = (!reading.has(&["proto-default"])).then_some(80);
+    reading.contact_at(&urls, port);
     for url in reading.values(&["url"]) {
-        reading.contact_value(url);
+        reading.contact_value(url, port);
     }
     detours(&mut reading);
     reading.each_value(EffectKind::Write, WRITES);
@@ -293,7 +294,7 @@ fn detours(reading: &mut Reading<'_>) {
         ["x", "proxy", "proxy1.0", "preproxy", "socks4", "socks4a", "socks5", "socks5-hostname", "doh-url"];
     for proxy in reading.values(&proxies) {
         if proxy.text(reading.args) != Some("") {
-            reading.contact_value(proxy);
+            reading.contact_proxy(proxy);
         }
     }
     for (name, fields) in [("resolve", 2), ("connect-to", 2)] {

@@ -77,7 +77,7 @@ pub(super) fn netcat(invocation: &Invocation<'_>) -> Option<Meaning> {
     reading.depart(DepartureKind::Code, &["lua-exec"]);
     reading.each_value(EffectKind::Write, &["output", "hex-dump"]);
     for proxy in reading.values(&["x", "proxy"]) {
-        reading.contact_value(proxy);
+        reading.contact_proxy(proxy);
     }
     let operands = reading.operands();
     if reading.has(&["U", "unixsock"]) {

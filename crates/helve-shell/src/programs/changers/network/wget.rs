@@ -138,7 +138,7 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
         return Some(Meaning::default());
     }
     let urls = reading.operands();
-    reading.contact_each(&urls);
+    reading.contact_at(&urls, Some(80));
     if reading.has(&["i", "input-file"]) {
         reading.each_value(EffectKind::Read, &["i", "input-file"]);
         reading.add(EffectKind::Connect, On::Unknown(None));

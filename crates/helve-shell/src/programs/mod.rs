@@ -19,6 +19,7 @@ mod meaning;
 mod options;
 mod readers;
 mod runners;
+mod toolchains;
 
 pub(crate) use changers::{code, hosts};
 pub(crate) use runners::{is_unusual_mode, mode_of};
@@ -129,14 +130,19 @@ fn is_named(names: &[&str], program: &str) -> bool {
 /// What an argv means, if a table knows the program.
 pub(crate) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
     let tables = [runners::understand, readers::understand, changers::understand];
-    let known = tables.iter().find_map(|table| table(invocation));
+    let read = |invocation: &Invocation<'_>| {
+        let mut meaning = tables.iter().find_map(|table| table(invocation))?;
+        toolchains::note(invocation, &mut meaning);
+        Some(meaning)
+    };
+    let known = read(invocation);
     let name = invocation.program;
     let without = name.len().checked_sub(".exe".len()).filter(|end| name.is_char_boundary(*end));
     match (known, without.map(|end| name.split_at(end))) {
         // Windows names a program by its file.
         (None, Some((name, ending))) if ending.eq_ignore_ascii_case(".exe") && !name.is_empty() => {
             let program = &name.to_ascii_lowercase();
-            tables.iter().find_map(|table| table(&Invocation { program, ..*invocation }))
+            read(&Invocation { program, ..*invocation })
         }
         (known, _) => known,
     }

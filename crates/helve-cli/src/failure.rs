@@ -21,7 +21,7 @@ pub(crate) const CANCELLED: u8 = 130;
 /// An end that is not a result.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Failure {
-    /// Nobody reads our output any more (`helve log | head -1`): nothing is wrong and there is nobody to tell.
+    /// Nobody reads any more what there is to show (`helve log | head -1`): nothing is wrong and there is nobody to tell.
     ReaderGone,
     /// Something is wrong, said on standard error.
     Told {
@@ -80,6 +80,14 @@ impl Failure {
     }
 }
 
+/// What was written, where it does not matter whether somebody still reads it: an exit code that is an answer holds anyway.
+pub(crate) fn whoever_reads(written: Result<(), Failure>) -> Result<(), Failure> {
+    match written {
+        Err(Failure::ReaderGone) => Ok(()),
+        written => written,
+    }
+}
+
 /// The end of a command line that could not be read, or that asked for help.
 pub(crate) fn bad_usage(error: &clap::Error) -> ! {
     // Any other code could be that of the command that was to run.
@@ -116,7 +124,7 @@ fn asks_for_sandbox(words: impl IntoIterator<Item = std::ffi::OsString>) -> bool
 
 fn print(kind: ErrorKind, message: &str, hint: Option<String>) -> Result<(), Failure> {
     let error = WireError { kind, message: message.to_owned(), hint, problems: Vec::new() };
-    ui::print_json(&json!({"ok": false, "error": error}))
+    ui::heard::print_json(&json!({"ok": false, "error": error}))
 }
 
 impl From<StoreError> for Failure {

@@ -1,6 +1,7 @@
 //! The only place that writes to the terminal: results to standard output, everything else to standard error.
 //!
-//! A reader that went away is not an error (see [`Failure::ReaderGone`]). Styles appear only on a terminal and not
+//! A reader that went away is not an error, and changes no exit code: what is printed is lost then, and the command goes on.
+//! Where there is no sense in going on, [`heard`] says so (see [`Failure::ReaderGone`]). Styles appear only on a terminal and not
 //! under `NO_COLOR`. Text from outside must be made harmless before it comes here with styles around it.
 
 use std::io::{self, IsTerminal, Write};
@@ -9,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, whoever_reads};
 
 /// Something went well.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
@@ -29,25 +30,43 @@ pub(crate) fn styled(style: Style, text: &str) -> String {
 
 /// Prints a text as it is, ended by exactly one newline more if it does not end in one.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    let end: &[u8] = if text.ends_with('\n') { b"" } else { b"\n" };
-    let mut out = io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.write_all(end)).and_then(|()| out.flush());
-    written.map_err(cannot_print)
+    whoever_reads(heard::print(text))
 }
 
 /// Prints a text that carries styles, which are taken out where they would not be seen as such.
 pub(crate) fn print_styled(text: &str) -> Result<(), Failure> {
-    let mut out = anstream::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(cannot_print)
+    whoever_reads(heard::print_styled(text))
 }
 
 /// Prints a value as JSON on one line.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string(value).map_err(|error| Failure::internal(error.to_string()))?;
-    print(&text)
+    whoever_reads(heard::print_json(value))
 }
 
-/// Copies bytes of any length to standard output, unchanged.
+/// The same for what has no sense without a reader: that there is none any more is the failure [`Failure::ReaderGone`].
+pub(crate) mod heard {
+    use super::*;
+
+    pub(crate) fn print(text: &str) -> Result<(), Failure> {
+        let end: &[u8] = if text.ends_with('\n') { b"" } else { b"\n" };
+        let mut out = io::stdout().lock();
+        let written =
+            out.write_all(text.as_bytes()).and_then(|()| out.write_all(end)).and_then(|()| out.flush());
+        written.map_err(cannot_print)
+    }
+
+    pub(crate) fn print_styled(text: &str) -> Result<(), Failure> {
+        let mut out = anstream::stdout().lock();
+        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(cannot_print)
+    }
+
+    pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+        let text = serde_json::to_string(value).map_err(|error| Failure::internal(error.to_string()))?;
+        print(&text)
+    }
+}
+
+/// Copies bytes of any length to standard output, unchanged, as long as somebody reads.
 pub(crate) fn print_bytes(mut from: impl io::Read) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     io::copy(&mut from, &mut out).and_then(|_| out.flush()).map_err(cannot_print)
@@ -144,7 +163,7 @@ fn say(text: &str) {
     let _ = out.write_all(said.status.as_bytes()).and_then(|()| out.flush());
 }
 
-/// Prints a piece of a text that goes on.
+/// Prints a piece of a text that goes on as long as somebody reads.
 pub(crate) fn print_piece(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(cannot_print)

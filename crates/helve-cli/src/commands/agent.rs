@@ -25,7 +25,7 @@ use std::io::Read as _;
 use clap::Args as ClapArgs;
 
 use crate::args::Global;
-use crate::failure::Failure;
+use crate::failure::{Failure, whoever_reads};
 use crate::harmless::one_line;
 use crate::ui;
 use show::Reader;
@@ -98,7 +98,7 @@ pub(crate) fn agent(global: &Global, options: &Options) -> Result<u8, Failure> {
             Ok(turn) => turn,
             Err(failure) => return turn::unread(Err(failure), ended.as_ref()),
         };
-        closed?;
+        whoever_reads(closed)?;
         for text in &turn.unheard {
             ui::note(&format!("the model ended before it heard: {}", one_line(text, 200)));
         }

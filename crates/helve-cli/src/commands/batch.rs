@@ -29,7 +29,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
 use crate::args::{Global, Names};
-use crate::failure::{CANCELLED, Failure};
+use crate::failure::{CANCELLED, Failure, whoever_reads};
 use crate::setup::{self, Running};
 use crate::ui;
 use lines::{Block, Line};
@@ -50,7 +50,7 @@ A line is {\"id\":…,\"tool\":…,\"args\":{…}}; the id is echoed, and may be
 allows it. A line that is no call gives a result with the error kind invalid_params, and the work goes on; there was no call, so nothing of it is in the journal.
 
 Exit code: 0 when all lines were processed, whatever came of the calls; 2 when the input cannot be read; 130 when it was \
-cancelled.")]
+cancelled, also because nobody reads its results any more.")]
 #[command(after_help = "\
 Examples:
   helve batch < calls.jsonl > results.jsonl
@@ -87,7 +87,7 @@ pub(crate) fn batch(global: &Global, options: &Options) -> Result<u8, Failure> {
     })?;
     // The last results are on their way until the writer has ended.
     let written = writer.join().map_err(|_| Failure::internal("the writer of results failed"))?;
-    written.map_err(ui::cannot_print)?;
+    whoever_reads(written.map_err(ui::cannot_print))?;
     end
 }
 
@@ -176,8 +176,7 @@ async fn collect(
         let must_wait = next.as_ref().is_none_or(|line| !line.running.is_finished());
         if !ready.is_empty() && (must_wait || ready.len() >= WRITE_BYTES) {
             let sent = results.send(std::mem::take(&mut ready)).await;
-            if sent.is_err() && first_failure.is_none() {
-                first_failure = Some(Failure::ReaderGone);
+            if sent.is_err() {
                 canceller.cancel();
             }
         }

@@ -19,7 +19,7 @@ use super::agent::show::{self, Reader};
 use super::agent::start::{self, Setup, Talk, Which};
 use super::agent::turn::{self, close, turn};
 use crate::args::Global;
-use crate::failure::Failure;
+use crate::failure::{Failure, whoever_reads};
 use crate::harmless::one_line;
 use crate::{approve, setup, ui};
 use input::{Input, Said};
@@ -88,7 +88,7 @@ pub(crate) fn chat(global: &Global, options: &Options) -> Result<u8, Failure> {
         if reader != Reader::Program && !talk.agent.messages().is_empty() {
             ui::note(&format!("the session is {}; --resume goes on with it", talk.session()));
         }
-        ended.and_then(|code| closed.map(|()| code))
+        ended.and_then(|code| whoever_reads(closed).map(|()| code))
     })?
 }
 

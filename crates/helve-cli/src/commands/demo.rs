@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use super::agent::show::{self, Reader, Show};
 use crate::args::Global;
-use crate::failure::Failure;
+use crate::failure::{Failure, whoever_reads};
 use crate::harmless::one_line;
 use crate::setup::{self, Running};
 use crate::{moment, ui};
@@ -198,7 +198,7 @@ async fn run(
     let task = recorded.task().cloned().unwrap_or_default();
     let ending = agent.run(task, control, &mut watch).await;
     agent.close(ending.name(), &mut watch).await;
-    show.finish()?;
+    whoever_reads(show.finish())?;
     other.extend(waiting.into_iter().map(|id| json!({"id": id, "ended": "never made"})));
     Ok(Ran { ending, other })
 }

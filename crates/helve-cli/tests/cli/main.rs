@@ -28,4 +28,6 @@ mod tools;
 #[cfg(test)]
 mod trust;
 #[cfg(test)]
+mod unread;
+#[cfg(test)]
 mod why;

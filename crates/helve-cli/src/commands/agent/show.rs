@@ -107,7 +107,7 @@ impl Show {
     /// Shows an event.
     pub(crate) fn take(&mut self, event: &Event) {
         let written = match self.reader {
-            Reader::Program => ui::print_json(event),
+            Reader::Program => ui::heard::print_json(event),
             Reader::Person { streams } => self.person(event, streams),
         };
         if let Err(failure) = written {
@@ -190,7 +190,7 @@ impl Show {
                     matches!(ending, Ending::Cancelled | Ending::Model { .. } | Ending::Unrecorded { .. });
                 let told = streams && text.trim() == self.shown.trim();
                 if !told && !stopped && !text.trim().is_empty() {
-                    ui::print(&visible(text.trim()))?;
+                    ui::heard::print(&visible(text.trim()))?;
                 }
                 if let Some(why) = why(ending) {
                     self.tell(&format!("{}: {}\n", ui::styled(ui::BAD, "stopped"), visible(&why)));

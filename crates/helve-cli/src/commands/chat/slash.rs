@@ -44,7 +44,7 @@ pub(super) async fn take(talk: &mut Talk, global: &Global, line: &str) -> Option
         return None;
     }
     let done = match word {
-        "help" | "?" => ui::print(HELP).map(|()| Next::Go),
+        "help" | "?" => ui::heard::print(HELP).map(|()| Next::Go),
         "tools" => tools(talk).map(|()| Next::Go),
         "policy" => policy::show_rules(global).map(|()| Next::Go),
         "diff" => show_diff(talk, rest).await.map(|()| Next::Go),
@@ -67,7 +67,7 @@ fn tools(talk: &Talk) -> Result<(), Failure> {
         let room = columns.saturating_sub(name.len().max(16) + 3).max(20);
         let _ = writeln!(text, "{name:16}  {}", one_line(&spec.description, room));
     }
-    ui::print_styled(&text)
+    ui::heard::print_styled(&text)
 }
 
 /// The call that is meant: the one that is named, or the last of this session that changed files.
@@ -81,13 +81,13 @@ fn meant(talk: &Talk, call: &str) -> Result<String, Failure> {
 
 async fn show_diff(talk: &Talk, call: &str) -> Result<(), Failure> {
     let call = meant(talk, call)?;
-    ui::print_styled(&diff::of_call(&talk.runtime, &call).await?)
+    ui::heard::print_styled(&diff::of_call(&talk.runtime, &call).await?)
 }
 
 async fn take_back(talk: &Talk, call: &str) -> Result<Next, Failure> {
     let call = meant(talk, call)?;
     let result = talk.runtime.undo(&call, false).await.map_err(|error| diff::told(&error))?;
-    ui::print(&harmless(&result.text()))?;
+    ui::heard::print(&harmless(&result.text()))?;
     Ok(match result.ok {
         true => Next::Tell(format!("(The owner has undone the call {call}: its changes to files are gone.)")),
         false => Next::Go,
@@ -98,7 +98,7 @@ fn cost(talk: &Talk) -> Result<(), Failure> {
     let (all, about) = talk.agent.about();
     let cost = talk.card.price.map(|price| price.of(&all));
     let unknown = if cost.is_none() { ", price not known (model.price_input …)" } else { "" };
-    ui::print(&format!("{}{unknown}", show::spent(&talk.agent.usage(), cost, about)))
+    ui::heard::print(&format!("{}{unknown}", show::spent(&talk.agent.usage(), cost, about)))
 }
 
 fn model(talk: &mut Talk, global: &Global, name: &str) -> Result<(), Failure> {
@@ -106,7 +106,7 @@ fn model(talk: &mut Talk, global: &Global, name: &str) -> Result<(), Failure> {
         talk.ask_another(name, global)?;
     }
     let card = &talk.card;
-    ui::print(&format!(
+    ui::heard::print(&format!(
         "{}:{}, {} tokens fit into it",
         one_line(&card.provider, 40),
         one_line(&card.name, 100),

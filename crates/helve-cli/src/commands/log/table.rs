@@ -52,7 +52,7 @@ impl Printer {
         if self.json {
             let is = |set: &BTreeSet<String>, row: &CallRow| set.contains(&row.call);
             let shown = |row| Shown { row, can_undo: is(&undo, row), pending: is(&pending, row) };
-            return rows.iter().map(shown).try_for_each(|shown| ui::print_json(&shown));
+            return rows.iter().map(shown).try_for_each(|shown| ui::heard::print_json(&shown));
         }
         let mut text = String::new();
         if !self.headed && !rows.is_empty() {
@@ -81,7 +81,7 @@ impl Printer {
                 one_line(&words(row), self.room),
             );
         }
-        ui::print_styled(&text)
+        ui::heard::print_styled(&text)
     }
 }
 

@@ -54,7 +54,7 @@ impl Consent {
             }
             (_, false) => {}
         }
-        match (ui::print_styled(text), self) {
+        match (ui::heard::print_styled(text), self) {
             (Err(Failure::ReaderGone), Consent::Given) => Ok(()),
             (Err(Failure::ReaderGone), Consent::Ask) => {
                 Err(Failure::usage("nobody reads what is to be agreed to; nothing is done"))

@@ -235,6 +235,33 @@ fn what_nobody_reads_no_tool_shows_or_replaces() {
 }
 
 #[test]
+fn what_may_not_be_deleted_is_not_deleted_by_a_patch() {
+    let place = Place::new();
+    let patch = |what: &str| json!({"input": format!("*** Begin Patch\n*** {what}\n*** End Patch\n")});
+    let deletes = [
+        "Delete File: a.txt",
+        "Update File: a.txt\n*** Move to: b.txt",
+        "Update File: a.txt\n@@\n-one\n+two\n*** Delete File: a.txt",
+    ];
+    let rule = |verdict: &str, more: &str| format!("rules=[{{verdict='{verdict}',effect='deletes'{more}}}]");
+    for what in deletes {
+        for (rule, kind) in [
+            (rule("deny", ""), "blocked"),
+            (rule("deny", ",path='a.txt'"), "blocked"),
+            (rule("ask", ""), "approval_required"),
+        ] {
+            place.put("a.txt", "one\n");
+            let refused = place.call_with("apply_patch", &patch(what), &[&rule]);
+            assert_eq!(refused.result["error"]["kind"], kind, "{what}, {rule}: {:#}", refused.result);
+            assert!(place.has("a.txt"), "{what}, {rule}");
+        }
+    }
+    let changes = patch("Update File: a.txt\n@@\n-one\n+two");
+    place.call_with("apply_patch", &changes, &[&rule("deny", "")]).good();
+    place.call_with("apply_patch", &patch(deletes[0]), &[&rule("deny", ",path='b.txt'")]).good();
+}
+
+#[test]
 fn the_profile_readonly_reads_and_changes_nothing() {
     let place = Place::new();
     place.put("a.txt", "one\n");

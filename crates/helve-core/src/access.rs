@@ -58,6 +58,8 @@ pub struct Access {
     pub reads: Vec<Resource>,
     /// What it changes.
     pub writes: Vec<Resource>,
+    /// What of `writes` it deletes.
+    pub deletes: Vec<Resource>,
     /// Which commands it runs.
     pub commands: Vec<CommandUse>,
 }

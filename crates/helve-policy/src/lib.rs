@@ -49,7 +49,7 @@ pub mod text {
 
 pub use policy::{
     AgentSettings, ApprovalLength, CaseOutcome, Change, ConfiguredServer, ExecMode, Grant, ModelPrice,
-    ModelSettings, PathDecision, PathUse, Policy, PolicyCase, Refused, RefusedBy, RuleShown, RunBy,
+    ModelSettings, PathAct, PathDecision, PathUse, Policy, PolicyCase, Refused, RefusedBy, RuleShown, RunBy,
     ToolMeant, ToolRule, diff,
 };
 pub use rate::{RateLimiter, RetryAfter, Ticket};

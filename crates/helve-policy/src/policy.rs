@@ -38,7 +38,7 @@ use crate::secrets::{self, Secret, SecretSource};
 use crate::view::{self, Surroundings};
 
 pub use compare::{CaseOutcome, Change, PolicyCase, diff};
-pub use files::{PathDecision, PathUse};
+pub use files::{PathAct, PathDecision, PathUse};
 pub use judge::RunBy;
 pub use model::{AgentSettings, ModelPrice, ModelSettings};
 pub use refused::{Grant, Refused, Rule as RefusedBy};

@@ -119,10 +119,13 @@ impl TypedTool for ApplyPatch {
     }
 
     fn access(&self, args: &Args) -> Access {
-        let (mut reads, mut writes) = (Vec::new(), Vec::new());
+        let (mut reads, mut writes, mut deletes) = (Vec::new(), Vec::new(), Vec::new());
         let mut wanted = args.edits.as_deref().map(edited_paths).unwrap_or_default();
         match args.input.as_deref().map(patch::parse) {
-            Some(Ok(patch)) => wanted.extend(paths(&patch)),
+            Some(Ok(patch)) => {
+                wanted.extend(paths(&patch));
+                deletes.extend(deleted_paths(&patch).map(|path| Resource::Path(path.to_owned())));
+            }
             // What cannot be read may mean anything in the workspace.
             Some(Err(_)) => writes.push(Resource::Path(".".to_owned())),
             None => {}
@@ -131,7 +134,7 @@ impl TypedTool for ApplyPatch {
             reads.extend(must_read.then(|| Resource::Path(path.clone())));
             writes.push(Resource::Path(path));
         }
-        Access { reads, writes, ..Access::default() }
+        Access { reads, writes, deletes, ..Access::default() }
     }
 
     async fn run(&self, args: Args, ctx: &Context) -> Result<Output, ToolError> {
@@ -241,6 +244,16 @@ fn paths(patch: &patch::Patch<'_>) -> Vec<Wanted> {
         }
     }
     wanted
+}
+
+/// The paths where nothing is left: of files that go, and of those that get another path.
+fn deleted_paths<'a>(patch: &'a patch::Patch<'_>) -> impl Iterator<Item = &'a str> {
+    let goes = |section: &&patch::Section<'_>| match &section.deed {
+        Deed::Add { .. } => false,
+        Deed::Delete { .. } => true,
+        Deed::Update { to, .. } => to.as_ref().is_some_and(|to| *to != section.path),
+    };
+    patch.sections.iter().filter(goes).map(|section| section.path.as_str())
 }
 
 fn edited_paths(edits: &[TextEdit]) -> Vec<Wanted> {

@@ -27,8 +27,30 @@ const PROTECTED: &str = keys::VIEW_PROTECTED;
 pub struct PathUse<'a> {
     /// The path.
     pub path: &'a str,
-    /// Whether it is changed, else only read.
-    pub writes: bool,
+    /// What is done with it.
+    pub act: PathAct,
+}
+
+/// What a call does with a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathAct {
+    /// It is only read.
+    Read,
+    /// It is changed, or made.
+    Write,
+    /// It is changed so that nothing is left: what rules say of writing holds for it too.
+    Delete,
+}
+
+impl PathAct {
+    /// What it does, as rules speak of it.
+    fn effects(self) -> &'static [EffectKind] {
+        match self {
+            PathAct::Read => &[EffectKind::Read],
+            PathAct::Write => &[EffectKind::Write],
+            PathAct::Delete => &[EffectKind::Write, EffectKind::Delete],
+        }
+    }
 }
 
 /// What the policy says about one path of a call, or about the call as a whole.
@@ -134,10 +156,16 @@ impl Policy {
         for (index, one) in uses.iter().enumerate() {
             for path in places(one, &workspace) {
                 let inside = path.starts_with(&workspace);
-                let kind = if one.writes { EffectKind::Write } else { EffectKind::Read };
-                let target = Target::Path { path, inside };
-                analysis.effects.push(Effect { kind, target, span: Span { start: 0, end: 0 }, run: None });
-                of_use.push(index);
+                for kind in one.act.effects() {
+                    let (kind, target) = (*kind, Target::Path { path: path.clone(), inside });
+                    analysis.effects.push(Effect {
+                        kind,
+                        target,
+                        span: Span { start: 0, end: 0 },
+                        run: None,
+                    });
+                    of_use.push(index);
+                }
             }
         }
         let subject = self.subject(by, &analysis, &workspace);
@@ -150,10 +178,14 @@ impl Policy {
             };
             let path = index.and_then(|index| uses.get(*index)).map(|one| shown(one.path, &workspace));
             let decision = decision(finding, path.as_deref());
-            decisions.push(PathDecision { path, decision, protected: false, ceiling: finding.ceiling });
+            let said = PathDecision { path, decision, protected: false, ceiling: finding.ceiling };
+            // What is said of a delete may be said of it as a write already.
+            if decisions.last() != Some(&said) {
+                decisions.push(said);
+            }
         }
-        decisions
-            .extend(uses.iter().filter(|one| one.writes).filter_map(|one| self.protected(one, &workspace)));
+        let written = uses.iter().filter(|one| one.act != PathAct::Read);
+        decisions.extend(written.filter_map(|one| self.protected(one, &workspace)));
         decisions
     }
 
@@ -195,7 +227,7 @@ impl Policy {
 /// through no link.
 fn places(one: &PathUse<'_>, workspace: &Path) -> Vec<PathBuf> {
     let written = normal(&workspace.join(one.path));
-    let real = if one.writes { None } else { guard::resolve(&written) };
+    let real = if one.act == PathAct::Read { guard::resolve(&written) } else { None };
     let mut places = vec![written];
     places.extend(real.filter(|real| !places.contains(real)));
     places

@@ -23,6 +23,7 @@ mod refuse;
 mod shown;
 pub(super) mod taint;
 
+use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
@@ -32,7 +33,7 @@ use helve_core::{
     Access, ApprovalNeed, CallId, Decision, ErrorKind, Lane, RateLimit, Resource, SandboxChoice,
     ShellBackend, ToolError, ToolSpec, Verdict,
 };
-use helve_policy::{PathDecision, PathUse, Policy, RunBy, Ticket, ToolRule, blocked_message};
+use helve_policy::{PathAct, PathDecision, PathUse, Policy, RunBy, Ticket, ToolRule, blocked_message};
 use helve_store::Within;
 use serde_json::Value;
 
@@ -315,14 +316,18 @@ impl Authority {
         if !access.commands.is_empty() {
             return Vec::new();
         }
-        fn paths(of: &[Resource], writes: bool) -> impl Iterator<Item = PathUse<'_>> {
-            of.iter().filter_map(move |resource| match resource {
-                Resource::Path(path) => Some(PathUse { path, writes }),
-                Resource::Host(_) | Resource::Key(_) => None,
-            })
-        }
+        let deletes: HashSet<&Resource> = access.deletes.iter().collect();
+        let written = access.writes.iter().map(|one| match deletes.contains(one) {
+            true => (one, PathAct::Delete),
+            false => (one, PathAct::Write),
+        });
+        let used = written.chain(access.reads.iter().map(|one| (one, PathAct::Read)));
+        let uses = used.filter_map(|(resource, act)| match resource {
+            Resource::Path(path) => Some(PathUse { path, act }),
+            Resource::Host(_) | Resource::Key(_) => None,
+        });
         let uses: Vec<PathUse<'_>> = match spec.lane {
-            Lane::Files => paths(&access.writes, true).chain(paths(&access.reads, false)).collect(),
+            Lane::Files => uses.collect(),
             _ => Vec::new(),
         };
         let by = RunBy { tool: &spec.name, session: Some(&self.session) };

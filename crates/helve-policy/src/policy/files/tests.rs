@@ -3,54 +3,55 @@ use std::fs;
 use helve_core::DenyRead;
 use pretty_assertions::assert_eq;
 
+use super::PathAct::{Delete, Read, Write};
 use super::*;
 
 fn by(tool: &str) -> RunBy<'_> {
     RunBy { tool, session: Some("s") }
 }
 
-fn judged(config: &str, tool: &str, path: &str, writes: bool) -> Vec<(Verdict, String, Option<String>)> {
+fn judged(config: &str, tool: &str, path: &str, act: PathAct) -> Vec<(Verdict, String, Option<String>)> {
     let policy = Policy::from_toml(config).unwrap();
-    let found = policy.judge_paths(by(tool), &[PathUse { path, writes }], Path::new("/ws"));
+    let found = policy.judge_paths(by(tool), &[PathUse { path, act }], Path::new("/ws"));
     found.into_iter().map(|one| (one.decision.verdict, one.decision.rule, one.path)).collect()
 }
 
 #[test]
 fn nothing_is_said_about_ordinary_paths() {
-    assert_eq!(judged("", "write_file", "src/lib.rs", true), []);
-    assert_eq!(judged("", "read_file", ".git/config", false), []);
-    assert_eq!(judged("", "write_file", ".github/workflows/ci.yml", true), []);
+    assert_eq!(judged("", "write_file", "src/lib.rs", Write), []);
+    assert_eq!(judged("", "read_file", ".git/config", Read), []);
+    assert_eq!(judged("", "write_file", ".github/workflows/ci.yml", Write), []);
 }
 
 #[test]
 fn protected_names_are_asked_about_whatever_way_leads_there() {
     for path in [".git/config", "sub/../.git/hooks/x", "/ws/a/.vscode/tasks.json", "a/.BASHRC", "helve.toml"]
     {
-        let found = judged("", "write_file", path, true);
+        let found = judged("", "write_file", path, Write);
         let [(verdict, rule, Some(_))] = found.as_slice() else { panic!("{path}: {found:?}") };
         assert_eq!((*verdict, rule.as_str()), (Verdict::Ask, "view.protected"), "{path}");
     }
-    let path = judged("", "write_file", "sub/../.git/hooks/x", true).remove(0).2;
+    let path = judged("", "write_file", "sub/../.git/hooks/x", Write).remove(0).2;
     assert_eq!(path.as_deref(), Some(".git/hooks/x"));
-    assert_eq!(judged("view.protected = []", "write_file", ".vscode/x", true), []);
+    assert_eq!(judged("view.protected = []", "write_file", ".vscode/x", Write), []);
 }
 
 #[test]
 fn the_profile_readonly_denies_writes_and_guarded_asks_about_them() {
-    let readonly = judged("profile = \"readonly\"", "write_file", "a", true);
+    let readonly = judged("profile = \"readonly\"", "write_file", "a", Write);
     assert_eq!(readonly[0].0, Verdict::Deny);
     assert_eq!(readonly[0].1, "profile.readonly.rules[0]");
-    assert_eq!(judged("profile = \"readonly\"", "read_file", "a", false), []);
-    let guarded = judged("profile = \"guarded\"", "write_file", "a", true);
+    assert_eq!(judged("profile = \"readonly\"", "read_file", "a", Read), []);
+    let guarded = judged("profile = \"guarded\"", "write_file", "a", Write);
     assert_eq!(guarded, [(Verdict::Ask, "rules_otherwise".to_owned(), Some("a".to_owned()))]);
-    assert_eq!(judged("profile = \"coding\"", "write_file", "a", true), []);
+    assert_eq!(judged("profile = \"coding\"", "write_file", "a", Write), []);
     let allowed = "profile = \"guarded\"\n[[rules]]\nverdict = \"allow\"\ntool = \"write_file\"";
-    assert_eq!(judged(allowed, "write_file", "a", true)[0].0, Verdict::Allow);
-    assert_eq!(judged(allowed, "edit_file", "a", true)[0].0, Verdict::Ask);
+    assert_eq!(judged(allowed, "write_file", "a", Write)[0].0, Verdict::Allow);
+    assert_eq!(judged(allowed, "edit_file", "a", Write)[0].0, Verdict::Ask);
     let allowed =
         "profile = \"guarded\"\n[[rules]]\nverdict = \"allow\"\neffect = \"writes\"\npath = \"src\"";
-    assert_eq!(judged(allowed, "write_file", "src/a", true)[0].0, Verdict::Allow);
-    assert_eq!(judged(allowed, "write_file", "b", true)[0].0, Verdict::Ask);
+    assert_eq!(judged(allowed, "write_file", "src/a", Write)[0].0, Verdict::Allow);
+    assert_eq!(judged(allowed, "write_file", "b", Write)[0].0, Verdict::Ask);
 }
 
 #[test]
@@ -68,11 +69,31 @@ fn rules_speak_of_paths_tools_and_effects() {
         verdict = "deny"
         tool = "grep"
     "#;
-    assert_eq!(judged(config, "read_file", "a/../secret/x", false)[0].0, Verdict::Deny);
-    assert_eq!(judged(config, "write_file", "docs/a", true)[0].0, Verdict::Ask);
-    assert_eq!(judged(config, "edit_file", "docs/a", true), []);
-    assert_eq!(judged(config, "read_file", "docs/a", false), []);
-    assert_eq!(judged(config, "grep", "a", false), [(Verdict::Deny, "rules[2]".to_owned(), None)]);
+    assert_eq!(judged(config, "read_file", "a/../secret/x", Read)[0].0, Verdict::Deny);
+    assert_eq!(judged(config, "write_file", "docs/a", Write)[0].0, Verdict::Ask);
+    assert_eq!(judged(config, "edit_file", "docs/a", Write), []);
+    assert_eq!(judged(config, "read_file", "docs/a", Read), []);
+    assert_eq!(judged(config, "grep", "a", Read), [(Verdict::Deny, "rules[2]".to_owned(), None)]);
+}
+
+#[test]
+fn a_delete_is_judged_as_one_and_as_a_write() {
+    let rule = |verdict: &str, more: &str| format!("[[rules]]\nverdict = {verdict:?}\neffect = {more}");
+    let once = |verdict| vec![(verdict, "rules[0]".to_owned(), Some("a".to_owned()))];
+    let cases = [
+        (rule("deny", "\"deletes\""), Delete, once(Verdict::Deny)),
+        (rule("ask", "\"deletes\""), Delete, once(Verdict::Ask)),
+        (rule("deny", "\"deletes\"\npath = \"a\""), Delete, once(Verdict::Deny)),
+        (rule("deny", "\"deletes\"\npath = \"b\""), Delete, vec![]),
+        (rule("deny", "\"deletes\""), Write, vec![]),
+        (rule("deny", "\"writes\""), Delete, once(Verdict::Deny)),
+        (rule("ask", "[\"writes\", \"deletes\"]"), Delete, once(Verdict::Ask)),
+    ];
+    for (config, act, expected) in cases {
+        assert_eq!(judged(&config, "apply_patch", "a", act), expected, "{config}");
+    }
+    let protected = judged("", "apply_patch", ".git/config", Delete);
+    assert_eq!(protected[0].1, "view.protected");
 }
 
 #[test]
@@ -82,7 +103,7 @@ fn a_link_to_a_denied_path_is_denied_for_reading() {
     fs::create_dir(workspace.join("secret")).unwrap();
     std::os::unix::fs::symlink("secret", workspace.join("link")).unwrap();
     let policy = Policy::from_toml("[[rules]]\nverdict = \"deny\"\npath = \"/secret/**\"").unwrap();
-    let uses = [PathUse { path: "link/x", writes: false }];
+    let uses = [PathUse { path: "link/x", act: Read }];
     assert_eq!(policy.judge_paths(by("read_file"), &uses, &workspace), []);
     let policy = Policy::from_toml("[[rules]]\nverdict = \"deny\"\npath = \"secret/**\"").unwrap();
     let found = policy.judge_paths(by("read_file"), &uses, &workspace);
@@ -202,7 +223,7 @@ fn what_usually_holds_credentials_is_denied_and_what_looks_like_it_is_not() {
 #[test]
 fn a_path_in_a_sentence_does_nothing_to_a_terminal() {
     let policy = Policy::builtin();
-    let uses = [PathUse { path: ".git/a\n\u{1b}[31m", writes: true }];
+    let uses = [PathUse { path: ".git/a\n\u{1b}[31m", act: Write }];
     let found = policy.judge_paths(by("write_file"), &uses, Path::new("/ws"));
     let reason = found[0].decision.reason.clone().unwrap();
     assert!(!reason.contains(['\n', '\u{1b}']), "{reason}");

@@ -301,6 +301,7 @@ fn what_if_lists_exactly_the_calls_that_would_change() {
         (0, &json!(8), &json!([])),
         "{report}"
     );
+    assert!(nothing.stderr.contains("files.deny_read"), "what is not decided is said: {nothing:?}");
     let sessions = || std::fs::read_dir(place.home().join("sessions")).unwrap().count();
     let before = (sessions(), journal(&place, DEMO).len());
     let strict = policy(

@@ -161,6 +161,8 @@ impl Reader for Anthropic {
                 let message = value.get("message").unwrap_or(&null);
                 draft.answers(message.get("model").and_then(Value::as_str));
                 self.usage(message.get("usage"), draft);
+                // How much is said cannot be known yet; what stands here is a beginning.
+                draft.usage.output = 0;
             }
             "content_block_start" => {
                 draft.begun = true;

@@ -75,10 +75,19 @@ impl Served {
         Ok(Served { wire, manner, url, headers, client, key, key_hint, patience })
     }
 
-    async fn attempts(&self, request: Request<'_>, listener: Listener<'_>) -> Result<Answer, ModelError> {
+    async fn attempts(
+        &self,
+        request: Request<'_>,
+        listener: Listener<'_>,
+        cancel: &Cancel,
+    ) -> Result<Answer, ModelError> {
         let mut body = self.body(&request)?;
         let (mut tries, mut waited, mut forgot) = (0, Duration::ZERO, false);
         loop {
+            // Whoever heard of the last try may want no other.
+            if cancel.is_cancelled() {
+                return Err(taken_back());
+            }
             tries += 1;
             let used = ids(request.messages);
             let fault = match self.attempt(body.clone(), used, &mut *listener).await {
@@ -300,13 +309,15 @@ impl Model for Served {
         Box::pin(async move {
             tokio::select! {
                 biased;
-                () = cancel.cancelled() => {
-                    Err(ModelError::new(ModelErrorKind::Cancelled, "The request was taken back."))
-                }
-                answer = self.attempts(request, listener) => answer,
+                () = cancel.cancelled() => Err(taken_back()),
+                answer = self.attempts(request, listener, cancel) => answer,
             }
         })
     }
+}
+
+fn taken_back() -> ModelError {
+    ModelError::new(ModelErrorKind::Cancelled, "The request was taken back.")
 }
 
 /// Whether a request is refused because of thoughts that it gives back. Providers bind them to a model and to the talk as it

@@ -94,15 +94,22 @@ impl Agent {
     /// Counts what an answer cost to a request of that weight.
     pub(super) fn count(&mut self, answer: &Answer, request: u64, run: &mut Run<'_>) {
         self.usage += answer.usage;
-        if answer.usage.is_nothing() {
-            let said = weight(&Message::Model(answer.message.clone()));
-            run.uncounted(self.estimate(request, said));
-        }
+        let (message, counted) = (&answer.message, &answer.usage);
+        let is_counted = counted.output > 0 || (message.text.is_empty() && message.calls.is_empty());
+        let said = if is_counted { 0 } else { weight(&Message::Model(message.clone())) };
+        run.uncounted(self.uncounted(counted, request, said));
     }
 
-    /// About what a request and an answer of so many bytes cost.
-    fn estimate(&self, request: u64, said: u64) -> Usage {
-        let (input, output) = (self.window.tokens(request), self.window.tokens(said));
+    /// What a try cost that came to nothing after so many bytes, beyond what the provider counted of it: whoever counts while
+    /// an answer comes has not counted the end of one that broke off.
+    fn uncounted_of_try(&self, counted: &Usage, request: u64, said: u64) -> Usage {
+        if said == 0 { Usage::default() } else { self.uncounted(counted, request, said) }
+    }
+
+    /// About what a request and an answer of so many bytes cost beyond what was counted.
+    fn uncounted(&self, counted: &Usage, request: u64, said: u64) -> Usage {
+        let input = if counted.input == 0 && counted.cached == 0 { self.window.tokens(request) } else { 0 };
+        let output = self.window.tokens(said).saturating_sub(counted.output);
         Usage { input, output, ..Usage::default() }
     }
 
@@ -135,11 +142,22 @@ impl Agent {
         let stopped = run.control.stopped().clone();
         let late = run.timer(true);
         let (mut pieces, mut heard) = (Pieces::new(&self.runtime), Heard::default());
+        let (mut lost, mut bound) = (Usage::default(), None);
         let ended = {
             let mut listener = |piece: Piece| {
-                heard.take(&piece);
+                let broken = heard.take(&piece);
                 if shown {
                     pieces.take(piece, &mut |piece| run.tell(Event::Piece(piece)));
+                }
+                let Some((counted, said)) = broken else { return };
+                lost += counted;
+                run.uncounted(self.uncounted_of_try(&counted, weight, said));
+                // A try that cost nothing does not end the last words, for which a bound is reached already.
+                if said > 0 || !counted.is_nothing() {
+                    bound = self.spent(lost, run);
+                }
+                if bound.is_some() {
+                    give_up.cancel();
                 }
             };
             let mut asked = self.model.answer(request, &mut listener, &cancel);
@@ -157,26 +175,30 @@ impl Agent {
             ended
         };
         pieces.finish(&mut |piece| run.tell(Event::Piece(piece)));
-        let Heard { text, bytes, uncounted, mut lost } = heard;
-        for said in uncounted {
-            run.uncounted(self.estimate(weight, said));
-        }
+        let Heard { text, bytes } = heard;
+        let taken_back = stopped.is_cancelled() || bound.is_some();
         let over = match ended {
             Ok(Ok(answer)) => return (Ok(answer), lost),
-            Ok(Err(error)) if error.kind != ModelErrorKind::Cancelled || !stopped.is_cancelled() => {
+            Ok(Err(error)) if error.kind != ModelErrorKind::Cancelled || !taken_back => {
                 lost += error.usage;
-                if error.usage.is_nothing() && bytes > 0 {
-                    run.uncounted(self.estimate(weight, bytes));
-                }
+                run.uncounted(self.uncounted_of_try(&error.usage, weight, bytes));
                 return (Err(Broken::Model(self.without_secrets(error))), lost);
             }
-            Ok(Err(_)) | Err(false) => cancelled(),
+            Ok(Err(_)) | Err(false) => match bound.filter(|_| !stopped.is_cancelled()) {
+                Some(bound) => self.out_of_words(bound, run),
+                None => cancelled(),
+            },
             Err(true) => self.out_of_words(Bound::Time, run),
         };
-        if bytes > 0 {
-            run.uncounted(self.estimate(weight, bytes));
-        }
+        run.uncounted(self.uncounted_of_try(&Usage::default(), weight, bytes));
         (Err(Broken::Cut { text, over }), lost)
+    }
+
+    /// The bound on what may be spent that is reached, where the talk has lost so much beside what it has used.
+    fn spent(&self, lost: Usage, run: &Run<'_>) -> Option<Bound> {
+        let mut used = self.usage;
+        used += lost;
+        run.spent(&used, self.model.card().price)
     }
 
     /// An error as journal and owner may read it: a provider can say anything.
@@ -215,14 +237,11 @@ struct Heard {
     text: String,
     /// How much came in all, thoughts and calls too.
     bytes: u64,
-    /// How much came in tries for which the provider counted nothing.
-    uncounted: Vec<u64>,
-    /// What it counted for the others.
-    lost: Usage,
 }
 
 impl Heard {
-    fn take(&mut self, piece: &Piece) {
+    /// Takes a piece. Where it ends a try: what the provider counted of that, and how much came.
+    fn take(&mut self, piece: &Piece) -> Option<(Usage, u64)> {
         match piece {
             Piece::Text { text } => {
                 self.bytes += text.len() as u64;
@@ -233,12 +252,9 @@ impl Heard {
             }
             Piece::Again { usage, .. } => {
                 self.text.clear();
-                let bytes = std::mem::take(&mut self.bytes);
-                self.lost += *usage;
-                if usage.is_nothing() && bytes > 0 {
-                    self.uncounted.push(bytes);
-                }
+                return Some((*usage, std::mem::take(&mut self.bytes)));
             }
         }
+        None
     }
 }

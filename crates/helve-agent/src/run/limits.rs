@@ -105,18 +105,24 @@ impl<'a> Run<'a> {
 
     /// The bound that is reached, if one is.
     pub(super) fn bound(&self, rounds: u64, usage: &Usage, price: Option<Price>) -> Option<Bound> {
+        let spent = self.spent(usage, price);
+        if spent == Some(Bound::Cost) {
+            return spent;
+        }
+        if self.bounds.time.is_some_and(|most| self.elapsed() >= most) {
+            return Some(Bound::Time);
+        }
+        spent.or_else(|| (self.rounds(rounds) >= self.bounds.rounds).then_some(Bound::Rounds))
+    }
+
+    /// The same of the bounds on what may be spent.
+    pub(super) fn spent(&self, usage: &Usage, price: Option<Price>) -> Option<Bound> {
         let (used, _) = self.about(usage);
         let cost = price.map_or(0, |price| price.of(&used));
         if self.bounds.cost.is_some_and(|most| cost >= most) {
             return Some(Bound::Cost);
         }
-        if self.bounds.time.is_some_and(|most| self.elapsed() >= most) {
-            return Some(Bound::Time);
-        }
-        if self.bounds.tokens.is_some_and(|most| used.total() >= most) {
-            return Some(Bound::Tokens);
-        }
-        (self.rounds(rounds) >= self.bounds.rounds).then_some(Bound::Rounds)
+        self.bounds.tokens.is_some_and(|most| used.total() >= most).then_some(Bound::Tokens)
     }
 
     /// What the bound says, in words.

@@ -8,6 +8,7 @@
 )]
 
 mod beside;
+mod broken;
 mod check;
 #[path = "../mock/mod.rs"]
 mod mock;

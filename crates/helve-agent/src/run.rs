@@ -33,7 +33,7 @@ use helve::store::{Entry, EntryKind, Journal, Record};
 use helve::{HookSaid, Runtime, ToolSpec};
 
 use crate::control::Control;
-use crate::events::{Bounds, Ending, Event};
+use crate::events::{Bound, Bounds, Ending, Event};
 use crate::guard::Progress;
 use crate::model::Model;
 use crate::prompt::Toolset;
@@ -270,6 +270,8 @@ impl Agent {
             self.may_go_on(run).await?;
             self.look_at_tools();
             self.make_room(run).await?;
+            // What was asked for a summary counts too.
+            self.stay_within(run).await?;
             let Said { text, calls, stop } = self.ask(run, true).await?;
             let was_cut = stop == Stop::Length;
             if !calls.is_empty() {
@@ -301,6 +303,12 @@ impl Agent {
 
     /// Whether there may be one more request. What the owner said meanwhile goes before it.
     async fn may_go_on(&mut self, run: &mut Run<'_>) -> Result<(), Over> {
+        self.stay_within(run).await?;
+        self.steer(run).map(|_| ())
+    }
+
+    /// Ends the run where it was stopped, and where a bound is reached.
+    async fn stay_within(&mut self, run: &mut Run<'_>) -> Result<(), Over> {
         if run.is_stopped() {
             return Err(cancelled());
         }
@@ -309,11 +317,15 @@ impl Agent {
             let text = format!("{message} Begin a new one.");
             return Err(Over::new(Ending::Unrecorded { message }, text));
         }
-        let price = self.model.card().price;
-        if let Some(bound) = run.bound(self.rounds, &self.usage, price) {
-            return Err(self.at_bound(bound, run).await);
+        match self.bound(run) {
+            Some(bound) => Err(self.at_bound(bound, run).await),
+            None => Ok(()),
         }
-        self.steer(run).map(|_| ())
+    }
+
+    /// The bound that is reached, if one is.
+    fn bound(&self, run: &Run<'_>) -> Option<Bound> {
+        run.bound(self.rounds, &self.usage, self.model.card().price)
     }
 
     /// Puts in what the owner said while it ran; whether there was anything.

@@ -49,8 +49,13 @@ impl Agent {
                     self.record(&[Chapter::Failed { round, error: error.clone() }])?;
                     shorter += 1;
                     let again = error.kind == ModelErrorKind::TooLong && shorter <= SHORTER;
+                    let before = self.rounds;
                     if again && self.make_shorter(shorter, run).await? {
-                        continue;
+                        // Only summaries cost something here; without one the last words may still come.
+                        match self.spent(Usage::default(), run).filter(|_| self.rounds > before) {
+                            Some(bound) => return Err(self.out_of_words(bound, run)),
+                            None => continue,
+                        }
                     }
                     let text = format!("There is no answer from the model. {error}");
                     return Err(Over::new(Ending::Model { error }, text));

@@ -83,10 +83,14 @@ impl Agent {
         Ok(true)
     }
 
-    /// What the model wants to know of the beginning of its talk; a plain list where it does not say.
+    /// What the model wants to know of the beginning of its talk; a plain list where it does not say, and where it may not be
+    /// asked any more.
     async fn summary(&mut self, beginning: &[Message], run: &mut Run<'_>) -> Result<String, Over> {
         let mut bytes = usize::try_from(self.window.bytes(self.window.budget())).unwrap_or(usize::MAX);
         for _ in 0..SUMMARIES {
+            if self.bound(run).is_some() {
+                break;
+            }
             let text = transcript(beginning, bytes);
             let asks = [Message::User(UserMessage { text, from_loop: true, ..UserMessage::default() })];
             let request = Request {

@@ -86,6 +86,9 @@ pub enum Event {
         ending: Ending,
         /// The last words for the owner.
         text: String,
+        /// Whether they stop in the midst, because the answer became too long and did so again when it went on.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        cut: bool,
         /// All that the model was asked and said.
         usage: Usage,
         /// What that cost, in millionths of a US dollar, if that is known.

@@ -99,11 +99,13 @@ pub struct Agent {
 struct Over {
     ending: Ending,
     text: String,
+    /// Whether the text stops in the midst, because an answer became too long.
+    cut: bool,
 }
 
 impl Over {
     fn new(ending: Ending, text: impl Into<String>) -> Self {
-        Over { ending, text: text.into() }
+        Over { ending, text: text.into(), cut: false }
     }
 }
 
@@ -228,7 +230,7 @@ impl Agent {
         let model = format!("{}:{}", card.provider, card.name);
         run.tell(Event::Begin { session: self.journal.session().to_owned(), model });
         let (Ok(over) | Err(over)) = self.go(message, &mut run).await;
-        let Over { mut ending, text } = over;
+        let Over { mut ending, text, cut } = over;
         let usage = run.used(&self.usage);
         let (all, about) = run.about(&self.usage);
         self.uncounted += run.not_counted();
@@ -241,7 +243,7 @@ impl Agent {
             ending = unrecorded.ending;
         }
         let rounds = run.rounds(self.rounds);
-        run.tell(Event::End { ending: ending.clone(), text, usage, cost, about, rounds });
+        run.tell(Event::End { ending: ending.clone(), text, cut, usage, cost, about, rounds });
         ending
     }
 
@@ -266,6 +268,8 @@ impl Agent {
             }
         }
         let (mut empty, mut cut) = (0, 0);
+        // The answer so far, where it was cut.
+        let mut begun = String::new();
         loop {
             self.may_go_on(run).await?;
             self.look_at_tools();
@@ -276,6 +280,7 @@ impl Agent {
             let was_cut = stop == Stop::Length;
             if !calls.is_empty() {
                 (empty, cut) = (0, 0);
+                begun.clear();
                 let round = self.call(&calls, was_cut, run).await?;
                 match run.guard.look(round) {
                     Progress::Fine => {}
@@ -293,10 +298,16 @@ impl Agent {
                 self.note(EMPTY.to_owned(), run)?;
             } else if was_cut && cut < GO_ON {
                 cut += 1;
+                begun.push_str(&text);
                 self.note(CUT.to_owned(), run)?;
-            } else if !self.steer(run)? {
+            } else if self.steer(run)? {
+                cut = 0;
+                begun.clear();
+            } else {
                 let text = if text.is_empty() { "The model refuses to answer.".to_owned() } else { text };
-                return Ok(Over::new(Ending::Answered, text));
+                // A secret may lie across the place where it was cut.
+                let text = self.runtime.without_secrets(&(begun + &text));
+                return Ok(Over { cut: was_cut, ..Over::new(Ending::Answered, text) });
             }
         }
     }

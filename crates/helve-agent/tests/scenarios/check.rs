@@ -18,6 +18,10 @@ pub(crate) struct Wanted {
     ending: String,
     /// Part of the last words.
     text: Option<String>,
+    /// All of the last words.
+    last_words: Option<String>,
+    /// Whether the answer is told to be not whole.
+    cut: Option<bool>,
     /// The calls in the journal with how each ended: `echo ok`, `echo invalid_params`.
     calls: Option<Vec<String>>,
     /// How many calls are in the journal.
@@ -122,6 +126,8 @@ pub(crate) fn wanted(told: &Told<'_>, want: &Wanted) -> Result<(), String> {
     }
     let records =
         helve_agent::record::records(&told.place.home(), SESSION).map_err(|error| error.to_string())?;
+    equal("last words", Some(&text), want.last_words.as_deref().as_ref())?;
+    equal("cut", Some(&(end["cut"] == true)), want.cut.as_ref())?;
     let calls: Vec<String> = records
         .iter()
         .filter(|record| record.kind == EntryKind::Outcome)

@@ -182,15 +182,21 @@ impl Show {
                     count(*tokens)
                 ));
             }
-            Event::End { ending, text, usage, cost, about, rounds } => {
+            Event::End { ending, text, cut, usage, cost, about, rounds } => {
                 self.live.stop();
                 self.end_line()?;
                 // What stopped it from outside is said below; its own last words are the answer.
                 let stopped =
                     matches!(ending, Ending::Cancelled | Ending::Model { .. } | Ending::Unrecorded { .. });
-                let told = streams && text.trim() == self.shown.trim();
+                // Of an answer in several parts the last one was shown last.
+                let shown = self.shown.trim();
+                let told = streams && !shown.is_empty() && text.trim().ends_with(shown);
                 if !told && !stopped && !text.trim().is_empty() {
                     ui::heard::print(&visible(text.trim()))?;
+                }
+                if *cut {
+                    let text = "the answer is not whole: it became too long each time that it went on";
+                    self.tell(&format!("{}\n", ui::styled(ui::CAREFUL, text)));
                 }
                 if let Some(why) = why(ending) {
                     self.tell(&format!("{}: {}\n", ui::styled(ui::BAD, "stopped"), visible(&why)));

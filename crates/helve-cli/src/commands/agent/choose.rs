@@ -1,5 +1,6 @@
 //! From the configuration to a model that can be asked.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,6 +10,8 @@ use helve_agent::models::{self, Choice, Patience, Secret};
 
 use super::key::{self, Key};
 use crate::failure::Failure;
+use crate::harmless::one_line;
+use crate::ui;
 
 /// What there is to do where no model is configured.
 const NO_MODEL: &str = "\
@@ -21,11 +24,11 @@ no model is configured. Choose one, here or in the file that `helve config path`
 /// A model, and what must not be shown.
 pub(crate) struct Chosen {
     pub(crate) model: Arc<dyn Model>,
-    /// Its key and the others that are kept, each with its name. Shorter ones nobody could find in a text.
+    /// Its key and the others that are kept, each with its name, but for those that are too short to be hidden.
     pub(crate) secrets: Vec<(String, String)>,
 }
 
-/// A shorter key is none that anybody could find in a text.
+/// A shorter key is a word, such as those that stand where a server wants any key at all: to hide it would spoil ordinary text.
 const KEY_CHARS: usize = 8;
 
 /// The model that the owner chose. Nothing is asked of it yet.
@@ -58,7 +61,35 @@ pub(crate) fn choose(policy: &Policy, workspace: &Path, home: &Path) -> Result<C
         ..Choice::default()
     };
     let model = models::model(choice).map_err(told)?;
-    let secrets = key.into_iter().chain(key::kept(home)?).map(|Key { name, value }| (name, value));
-    let secrets = secrets.filter(|(_, value)| value.chars().count() >= KEY_CHARS).collect();
+    let (secrets, short) = by_length(key.into_iter().chain(key::kept(home)?));
+    for name in short {
+        ui::note(&format!(
+            "a key from {} has fewer than {KEY_CHARS} characters and is not hidden where it stands in a text",
+            one_line(&name, 120)
+        ));
+    }
     Ok(Chosen { model, secrets })
+}
+
+/// The keys that are hidden, and where those are from that are too short for that.
+fn by_length(keys: impl Iterator<Item = Key>) -> (Vec<(String, String)>, BTreeSet<String>) {
+    let (long, short): (Vec<Key>, Vec<Key>) = keys.partition(|key| key.value.chars().count() >= KEY_CHARS);
+    let long = long.into_iter().map(|Key { name, value }| (name, value)).collect();
+    (long, short.into_iter().map(|key| key.name).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pretty_assertions::assert_eq;
+
+    #[test]
+    fn keys_that_are_too_short_to_be_hidden_are_told() {
+        let keys =
+            [("A", "sk-long-enough"), ("B", "ollama"), ("model-keys", "1234567"), ("model-keys", "none")];
+        let keys = keys.map(|(name, value)| Key { name: name.to_owned(), value: value.to_owned() });
+        let (hidden, told) = by_length(keys.into_iter());
+        assert_eq!(hidden, [("A".to_owned(), "sk-long-enough".to_owned())]);
+        assert_eq!(told.into_iter().collect::<Vec<_>>(), ["B", "model-keys"]);
+    }
 }

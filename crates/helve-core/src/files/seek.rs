@@ -184,7 +184,7 @@ pub struct Searched {
     pub more: bool,
     /// How many files were searched.
     pub searched: u64,
-    /// How many of them ended as binary files.
+    /// How many of them are binary and were passed over.
     pub binary: u64,
     /// Files that could not be read, at most a few, as `path: why`.
     pub unread: Vec<String>,

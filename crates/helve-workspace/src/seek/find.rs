@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use grep_matcher::LineTerminator;
 use grep_regex::RegexMatcher;
-use grep_searcher::{BinaryDetection, MmapChoice, Searcher, SearcherBuilder};
+use grep_searcher::{MmapChoice, Searcher, SearcherBuilder};
 use helve_core::files::{FileKind, SearchMode, SearchRequest, Searched};
 use helve_core::{Cancel, ToolError};
 
@@ -106,6 +106,9 @@ pub(super) fn search_one(
     match looked {
         _ if cancel.is_cancelled() => return Err(super::cancelled()),
         Ok(looked) => {
+            if let Some(error) = &looked.stopped {
+                unread.note(shown.as_bytes(), error);
+            }
             if let Some(hits) = tally.note(looked) {
                 filling.take(shown.into_bytes(), hits);
             }
@@ -146,7 +149,7 @@ impl<T: Tree> Search<'_, T> {
             let loaded = self.tree.load_again(&path, &mut own.buffer);
             let hits = self.looked(&mut own, loaded, want(request, std::mem::take(&mut skip)));
             match hits {
-                Ok((hits, _)) => {
+                Ok(Looked { hits, .. }) => {
                     if !filling.take(path, hits) {
                         break;
                     }
@@ -182,6 +185,9 @@ impl<T: Tree> Visitor<T> for Search<'_, T> {
         let loaded = self.tree.load(Place { ..found.at }, found.name, &mut own.buffer);
         match self.looked(own, loaded, self.want) {
             Ok(looked) => {
+                if let Some(error) = &looked.stopped {
+                    self.unread.note(found.path, error);
+                }
                 if let Some(hits) = self.tally.note(looked) {
                     self.store.add(found.path, hits);
                 }
@@ -204,19 +210,24 @@ impl<T: Tree> Visitor<T> for Search<'_, T> {
     fn end(&self, _: Own) {}
 }
 
-/// What a file has, and where a NUL byte ended its search.
-type Looked = (Hits, Option<u64>);
+/// What a file has.
+#[derive(Default)]
+struct Looked {
+    hits: Hits,
+    /// Whether it is no text and was passed over.
+    binary: bool,
+    /// Why it was not searched to its end.
+    stopped: Option<io::Error>,
+}
 
 impl Tally {
-    /// The matches of a file that count. A file that has a NUL byte near its start is not text at all; behind a later one
-    /// nothing was searched.
-    fn note(&self, (hits, binary_at): Looked) -> Option<Hits> {
+    /// The matches of a file, if it has any.
+    fn note(&self, Looked { hits, binary, .. }: Looked) -> Option<Hits> {
         self.searched.fetch_add(1, Ordering::Relaxed);
-        if binary_at.is_some() {
+        if binary {
             self.binary.fetch_add(1, Ordering::Relaxed);
         }
-        let text = binary_at.is_none_or(|at| at >= SMALL_FILE as u64);
-        (text && hits.count > 0).then_some(hits)
+        (hits.count > 0).then_some(hits)
     }
 }
 
@@ -226,6 +237,8 @@ struct Engine {
     matcher: RegexMatcher,
     multiline: bool,
     held: usize,
+    /// How a large file begins.
+    head: Vec<u8>,
 }
 
 impl Engine {
@@ -234,7 +247,6 @@ impl Engine {
         let lines = request.mode == SearchMode::Lines;
         let searcher = SearcherBuilder::new()
             .memory_map(MmapChoice::never())
-            .binary_detection(BinaryDetection::quit(0))
             .line_terminator(LineTerminator::crlf())
             .line_number(lines)
             .multi_line(request.multiline)
@@ -242,26 +254,52 @@ impl Engine {
             .after_context(if lines { request.after } else { 0 })
             .heap_limit(Some(held))
             .build();
-        Engine { searcher, matcher: matcher.clone(), multiline: request.multiline, held }
+        Engine { searcher, matcher: matcher.clone(), multiline: request.multiline, held, head: Vec::new() }
     }
 
     fn slice(&mut self, bytes: &[u8], want: Want, chars: usize) -> io::Result<Looked> {
+        if is_binary(bytes) {
+            return Ok(Looked { binary: true, ..Looked::default() });
+        }
         let mut collector = Collector::new(&self.matcher, want, chars);
         self.searcher.search_slice(&self.matcher, bytes, &mut collector)?;
-        Ok((collector.hits, collector.binary_at))
+        Ok(Looked { hits: collector.hits, ..Looked::default() })
     }
 
     fn stream(&mut self, reader: impl Read, want: Want, chars: usize, cancel: &Cancel) -> io::Result<Looked> {
+        let mut reader = Watched { reader, cancel };
+        self.head.clear();
+        reader.by_ref().take(SMALL_FILE as u64).read_to_end(&mut self.head)?;
+        if is_binary(&self.head) {
+            return Ok(Looked { binary: true, ..Looked::default() });
+        }
         let mut collector = Collector::new(&self.matcher, want, chars);
-        let searched = self.searcher.search_reader(&self.matcher, Watched { reader, cancel }, &mut collector);
-        searched.map_err(|error| match error.to_string().contains("allocation limit") {
-            true if self.multiline => io::Error::other(format!(
-                "it is larger than {} MiB, the most with multiline",
-                self.held >> 20
-            )),
-            true => io::Error::other(format!("it has a line longer than {} MiB", self.held >> 20)),
-            false => error,
-        })?;
-        Ok((collector.hits, collector.binary_at))
+        let searched =
+            self.searcher.search_reader(&self.matcher, self.head.as_slice().chain(reader), &mut collector);
+        let stopped = match searched {
+            Err(error) if error.to_string().contains("allocation limit") => Some(self.too_long()),
+            searched => searched.map(|()| None)?,
+        };
+        Ok(Looked { hits: collector.hits, binary: false, stopped })
+    }
+
+    /// Why a file could not be searched, or not to its end.
+    fn too_long(&self) -> io::Error {
+        let most = self.held >> 20;
+        io::Error::other(match self.multiline {
+            true => format!("it is larger than {most} MiB, the most with multiline"),
+            false => format!("it has a line longer than {most} MiB, and was searched only up to there"),
+        })
+    }
+}
+
+/// Whether a file is no text: there is a NUL character near its start. A later one is as any other control character.
+fn is_binary(head: &[u8]) -> bool {
+    let head = &head[..head.len().min(SMALL_FILE)];
+    match head {
+        [0xff, 0xfe, units @ ..] | [0xfe, 0xff, units @ ..] => {
+            units.chunks_exact(2).any(|unit| unit == [0, 0])
+        }
+        _ => memchr::memchr(0, head).is_some(),
     }
 }

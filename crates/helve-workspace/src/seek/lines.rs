@@ -4,7 +4,7 @@ use std::io;
 
 use grep_matcher::Matcher;
 use grep_regex::RegexMatcher;
-use grep_searcher::{Searcher, Sink, SinkContext, SinkFinish, SinkMatch};
+use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 use helve_core::files::HitLine;
 
 use super::answer::Hits;
@@ -26,13 +26,11 @@ pub(super) struct Collector<'a> {
     want: Want,
     line_chars: usize,
     pub(super) hits: Hits,
-    /// Where a NUL byte ended the search.
-    pub(super) binary_at: Option<u64>,
 }
 
 impl<'a> Collector<'a> {
     pub(super) fn new(matcher: &'a RegexMatcher, want: Want, line_chars: usize) -> Self {
-        Collector { matcher, want, line_chars, hits: Hits::default(), binary_at: None }
+        Collector { matcher, want, line_chars, hits: Hits::default() }
     }
 
     fn keep(&mut self, number: Option<u64>, bytes: &[u8], matched: bool) {
@@ -85,11 +83,6 @@ impl Sink for Collector<'_> {
             self.keep(context.line_number(), context.bytes(), false);
         }
         Ok(true)
-    }
-
-    fn finish(&mut self, _: &Searcher, finish: &SinkFinish) -> Result<(), io::Error> {
-        self.binary_at = finish.binary_byte_offset();
-        Ok(())
     }
 }
 

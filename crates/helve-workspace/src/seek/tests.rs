@@ -316,15 +316,55 @@ fn encodings_with_a_mark_are_read_and_binary_files_are_not() {
     let utf16: Vec<u8> =
         [0xff, 0xfe].into_iter().chain("ä needle\n".encode_utf16().flat_map(u16::to_le_bytes)).collect();
     fs::write(dir.path().join("utf16"), utf16).unwrap();
-    // A NUL byte far behind only ends the search.
-    let late = format!("needle\n{}\0\nneedle\n", "line\n".repeat(40_000));
+    // A NUL byte far behind is a character as others.
+    let late = format!("needle\n{}\0needle\nneedle\n", "line\n".repeat(40_000));
     fs::write(dir.path().join("late"), late).unwrap();
     fs::write(dir.path().join("latin1"), b"\xe4 needle \xff\n").unwrap();
     let searched = found(dir.path(), &lines("needle"));
-    let expected =
-        ["late:1: needle", "latin1:1: \u{fffd} needle \u{fffd}", "plain:1: needle", "utf16:1: ä needle"];
+    let expected = [
+        "late:1: needle",
+        "late:40002: \0needle",
+        "late:40003: needle",
+        "latin1:1: \u{fffd} needle \u{fffd}",
+        "plain:1: needle",
+        "utf16:1: ä needle",
+    ];
     assert_eq!(shown_lines(&searched), expected);
-    assert_eq!((searched.searched, searched.binary), (5, 2));
+    assert_eq!((searched.searched, searched.binary), (5, 1));
+}
+
+#[test]
+fn what_stands_behind_a_late_nul_byte_is_counted() {
+    let dir = tree(&[("m", "")]);
+    let text = [b"needle text\n".repeat(100_000), vec![0, 0, b'\n'], b"needle text\n".repeat(1000)].concat();
+    fs::write(dir.path().join("m"), &text).unwrap();
+    let counted = |multiline| {
+        let request = SearchRequest { mode: SearchMode::Count, multiline, ..lines("needle") };
+        found(dir.path(), &request)
+    };
+    for searched in [counted(false), counted(true)] {
+        assert_eq!(searched.files.iter().map(|file| file.count).collect::<Vec<_>>(), [101_000]);
+        assert_eq!((searched.binary, searched.unread_count), (0, 0));
+    }
+    // A second page, and one file that is named.
+    let last = SearchRequest { skip: 100_999, limit: 5, ..lines("needle") };
+    assert_eq!(shown_lines(&found(dir.path(), &last)), ["m:101001: needle text"]);
+    let from = SearchStart::File { file: File::open(dir.path().join("m")).unwrap(), shown: "m".into() };
+    let searched = search(from, &rules(&[]), &last, &Cancel::never()).unwrap();
+    assert_eq!(shown_lines(&searched), ["m:101001: needle text"]);
+}
+
+#[test]
+fn a_wide_encoding_with_a_nul_character_is_binary() {
+    let dir = tree(&[]);
+    for (name, count) in [("small", 1), ("large", 40_000)] {
+        let text = format!("needle\0\n{}", "line\n".repeat(count));
+        let utf16: Vec<u8> =
+            [0xff, 0xfe].into_iter().chain(text.encode_utf16().flat_map(u16::to_le_bytes)).collect();
+        fs::write(dir.path().join(name), utf16).unwrap();
+    }
+    let searched = found(dir.path(), &lines("needle"));
+    assert_eq!((shown_lines(&searched), searched.binary), (Vec::new(), 2));
 }
 
 #[test]

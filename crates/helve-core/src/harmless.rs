@@ -167,6 +167,27 @@ pub fn escaped(c: char) -> String {
     }
 }
 
+/// A path, or what a link leads to, as one line: as it is, or in quotation marks with what cannot be seen escaped.
+pub fn shown(path: &str) -> String {
+    let plain = |c: char| is_harmless(c) && !matches!(c, '\n' | '\t' | '\r' | '"' | '\\');
+    if path.chars().all(plain) && path.trim() == path {
+        return path.to_owned();
+    }
+    let mut text = String::from("\"");
+    for c in path.chars() {
+        match c {
+            '\n' => text.push_str("\\n"),
+            '\t' => text.push_str("\\t"),
+            '"' => text.push_str("\\\""),
+            '\\' => text.push_str("\\\\"),
+            c if is_harmless(c) && c != '\r' => text.push(c),
+            c => text.push_str(&escaped(c)),
+        }
+    }
+    text.push('"');
+    text
+}
+
 /// Whether a character can stand as it is: it neither moves the cursor nor reorders or hides what stands beside it.
 pub fn is_harmless(c: char) -> bool {
     !matches!(c,
@@ -226,6 +247,14 @@ mod tests {
         ] {
             assert_eq!(harmless(raw), shown);
         }
+    }
+
+    #[test]
+    fn a_path_that_could_be_misread_is_quoted() {
+        assert_eq!(shown("src/ä b.rs"), "src/ä b.rs");
+        assert_eq!(shown("a\nb\u{1b}[2J"), r#""a\nb\x1b[2J""#);
+        assert_eq!(shown(" a"), "\" a\"");
+        assert_eq!(shown("a\u{202e}b"), r#""a\u{202e}b""#);
     }
 
     #[test]

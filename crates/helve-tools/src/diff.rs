@@ -10,6 +10,7 @@ use helve_core::limits::fixed::{DIFF_BYTES, DIFF_LINES, DIFF_TEXT};
 use similar::{Algorithm, DiffTag, capture_diff_slices_deadline, group_diff_ops};
 
 use crate::edit::lines::ends;
+use crate::paths;
 
 /// Bytes that are compared at once.
 const BLOCK: usize = 256;
@@ -87,7 +88,8 @@ fn unified(path: &str, before: &[u8], after: &[u8], skipped: usize) -> Option<St
         return None;
     }
     let steps = capture_diff_slices_deadline(Algorithm::Myers, &old, &new, Some(Instant::now() + PATIENCE));
-    let mut text = format!("--- a/{path}\n+++ b/{path}\n");
+    let side = |side: &str| paths::shown(&format!("{side}/{path}"));
+    let mut text = format!("--- {}\n+++ {}\n", side("a"), side("b"));
     for group in group_diff_ops(steps, CONTEXT) {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
         let old_range = first.old_range().start..last.old_range().end;

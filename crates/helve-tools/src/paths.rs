@@ -1,7 +1,7 @@
 //! What `list_dir`, `glob` and `grep` share: paths as text, globs as arguments, and the notes below an answer.
 
 use helve_core::files::{FileEntry, FileKind, Files, ListRequest};
-use helve_core::harmless::{escaped, is_harmless};
+pub(crate) use helve_core::harmless::shown;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -55,27 +55,6 @@ impl OneOrMore {
 /// The workspace, where the call names no directory.
 pub(crate) fn here() -> String {
     ".".to_owned()
-}
-
-/// A path as one line: as it is, or in quotation marks with what cannot be seen escaped.
-pub(crate) fn shown(path: &str) -> String {
-    let plain = |c: char| is_harmless(c) && !matches!(c, '\n' | '\t' | '\r' | '"' | '\\');
-    if path.chars().all(plain) && path.trim() == path {
-        return path.to_owned();
-    }
-    let mut text = String::from("\"");
-    for c in path.chars() {
-        match c {
-            '\n' => text.push_str("\\n"),
-            '\t' => text.push_str("\\t"),
-            '"' => text.push_str("\\\""),
-            '\\' => text.push_str("\\\\"),
-            c if is_harmless(c) && c != '\r' => text.push(c),
-            c => text.push_str(&escaped(c)),
-        }
-    }
-    text.push('"');
-    text
 }
 
 /// An entry as one line: its path, a `/` behind a directory, an `@` behind a link; with its type, size and time in front
@@ -166,14 +145,6 @@ mod tests {
         assert_eq!(split(r"a\,b"), [r"a\,b"]);
         assert_eq!(split(" , "), Vec::<String>::new());
         assert_eq!(OneOrMore::More(vec!["a".into(), "b".into()]).split(), ["a", "b"]);
-    }
-
-    #[test]
-    fn a_path_that_could_be_misread_is_quoted() {
-        assert_eq!(shown("src/ä b.rs"), "src/ä b.rs");
-        assert_eq!(shown("a\nb\u{1b}[2J"), r#""a\nb\x1b[2J""#);
-        assert_eq!(shown(" a"), "\" a\"");
-        assert_eq!(shown("a\u{202e}b"), r#""a\u{202e}b""#);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use helve_store::{Blobs, FileState, SmallContents, StoreError, Undo, UndoChange,
 use helve_workspace::{KeepContent, LayerRead, read_layer};
 
 use super::git_index;
-use super::records::kept;
+use super::records::{kept, listed};
 use super::undo::{CallUndo, OfCall, is_of, state_of};
 use crate::call_id;
 use crate::lanes::Lanes;
@@ -263,7 +263,7 @@ pub(super) fn forwards(record: &UndoRecord, undo: &Undo) -> Result<Turns, ToolEr
     if !disturbed.is_empty() {
         let message = format!(
             "Changed by somebody else while the command ran: {}. Nothing was changed.",
-            disturbed.join(", ")
+            listed(&disturbed)
         );
         return Err(ToolError::new(ErrorKind::Conflict, message));
     }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use helve_core::files::{Files, Turns};
+use helve_core::harmless::shown;
 use helve_core::{Access, BoxFuture, Context, ErrorKind, Lane, Output, Resource, Tool, ToolError, ToolSpec};
 use helve_store::{FileState, Undo, UndoChange, UndoRecord, UndoStage};
 use serde_json::{Value, json};
@@ -92,7 +93,7 @@ impl Commit {
         let done: BTreeMap<&str, &str> = self.record.changes.iter().map(done).collect();
         for path in &turned.changed {
             let done = done.get(path.as_str()).copied().unwrap_or("changed");
-            text.push_str(&format!("\n{done} {path}"));
+            text.push_str(&format!("\n{done} {}", shown(path)));
         }
         Ok(Output::text(text).with_details(json!({"commits": call, "changed": turned.changed})))
     }

@@ -7,13 +7,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use helve_core::files::{Act, Change, ContentId, Expect, Files, Names, Turn, Turns};
+use helve_core::harmless::shown;
 use helve_core::{Access, BoxFuture, Context, ErrorKind, Lane, Output, Resource, Tool, ToolError, ToolSpec};
 use helve_store::{FileState, Undo, UndoChange, UndoStage};
 use serde_json::{Value, json};
 
 use super::git_index;
 use super::layer::{Store, is_there};
-use super::records::{UndoEntry, is_same, kept_sound, present};
+use super::records::{UndoEntry, is_same, kept_sound, listed, present};
 use super::undo::is_of;
 
 /// The name in the journal and in records.
@@ -136,8 +137,7 @@ impl PutBack {
     fn check(&self, plan: &Plan) -> Result<(), ToolError> {
         let call = &self.entry.record.call;
         if !plan.conflicts.is_empty() && !self.force {
-            let message =
-                format!("Changed since {call}: {}. Nothing was put back.", plan.conflicts.join(", "));
+            let message = format!("Changed since {call}: {}. Nothing was put back.", listed(&plan.conflicts));
             return Err(ToolError::new(ErrorKind::Conflict, message).hint(format!(
                 "`helve undo --force {call}` puts back what was there before the call; what came after it is lost."
             )));
@@ -147,7 +147,7 @@ impl PutBack {
             let mut message = String::new();
             for (what, paths) in [("is not kept", &plan.lost), ("was kept and is damaged", &plan.damaged)] {
                 if !paths.is_empty() {
-                    message.push_str(&format!("What was there before {call} {what}: {}. ", paths.join(", ")));
+                    message.push_str(&format!("What was there before {call} {what}: {}. ", listed(paths)));
                 }
             }
             message.push_str("Nothing was put back.");
@@ -262,7 +262,8 @@ impl Plan {
             if files.commit(rehearsal, true).await.is_err() {
                 if self.turned.contains(&path) {
                     let message = format!(
-                        "'{path}' was a file and is a directory with something in it. Nothing was put back."
+                        "'{}' was a file and is a directory with something in it. Nothing was put back.",
+                        shown(&path)
                     );
                     return Err(ToolError::new(ErrorKind::Conflict, message)
                         .hint("Move what is in it elsewhere, then undo again."));
@@ -305,7 +306,7 @@ impl Report {
         };
         for (word, paths) in [("restored", &restored), ("removed", &removed), ("left", &left)] {
             for path in paths {
-                text.push_str(&format!("\n{word} {path}"));
+                text.push_str(&format!("\n{word} {}", shown(path)));
             }
         }
         let details = json!({"undoes": call, "restored": restored, "removed": removed, "left": left});

@@ -1,6 +1,7 @@
 //! Looks at what calls changed: the records, and the contents behind them.
 
 use helve_core::files::{Attributes, FileKind, Files};
+use helve_core::harmless::shown;
 use helve_core::{ErrorKind, ToolError};
 use helve_store::{FileState, StoreError, Undo, UndoChange, UndoRecord, UndoStage, taken_back};
 use serde::Serialize;
@@ -158,6 +159,11 @@ pub(crate) fn kept_sound(undo: &Undo, id: &str, max: u64) -> Result<Option<Vec<u
         Err(StoreError::NoSuchBlob(_)) => Ok(None),
         read => read.map(Some),
     }
+}
+
+/// Paths in one line of text.
+pub(super) fn listed(paths: &[impl AsRef<str>]) -> String {
+    paths.iter().map(|path| shown(path.as_ref())).collect::<Vec<_>>().join(", ")
 }
 
 pub(crate) fn unread(error: &StoreError) -> ToolError {

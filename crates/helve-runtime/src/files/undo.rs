@@ -9,6 +9,8 @@ use helve_core::{ErrorKind, ToolError};
 use helve_store::{Begun, FileState, StoreError, Undo, UndoChange, UndoRecord};
 use serde::Serialize;
 
+use super::records::listed;
+
 /// Bytes that are read at once.
 const CHUNK: usize = 256 << 10;
 
@@ -136,7 +138,7 @@ impl CallUndo {
         let state = self.state();
         let mut notes = Vec::new();
         if self.store.is_some() && !state.dropped.is_empty() {
-            let paths = state.dropped.join(", ");
+            let paths = listed(&state.dropped);
             notes
                 .push(format!("the former content was too large to be kept and cannot be put back: {paths}"));
         }

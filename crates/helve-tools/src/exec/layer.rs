@@ -11,6 +11,8 @@ use helve_core::{CallId, LayerEntry, LayerOutcome, LayerReport};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::paths::shown;
+
 /// How many paths the text names.
 const LINES: usize = 40;
 /// How many characters of diffs the text shows.
@@ -119,15 +121,16 @@ fn one(entry: &LayerEntry, from: Option<&LayerEntry>) -> LayerChanged {
 }
 
 impl LayerChanged {
-    /// As one line.
+    /// As one line, whatever the names are.
     pub fn line(&self) -> String {
         let kind = if self.kind == "file" { String::new() } else { format!(" {}", self.kind) };
+        let path = shown(&self.path);
         let mut line = match &self.from {
-            Some(from) => format!("renamed {from} to {}", self.path),
-            None => format!("{}{kind} {}", self.change, self.path),
+            Some(from) => format!("renamed {} to {path}", shown(from)),
+            None => format!("{}{kind} {path}", self.change),
         };
         if let Some(target) = &self.target {
-            let _ = write!(line, " -> {target}");
+            let _ = write!(line, " -> {}", shown(target));
         }
         let mut besides = Vec::new();
         if let Some(mode) = self.mode.as_ref().filter(|_| self.change == "changed") {
@@ -295,5 +298,33 @@ mod tests {
         assert!(told.contains("\n  renamed a to b\n"), "{told}");
         assert!(told.contains("\n-before\n+after"), "{told}");
         assert!(told.contains(&format!("`helve commit {call}`")), "{told}");
+    }
+
+    #[test]
+    fn no_name_makes_a_line_of_its_own() {
+        let forged = "z\ndeleted important";
+        let changes = vec![
+            entry("gone\n1", file("one", 0o644), Is::Absent),
+            entry("new\n1", Is::Absent, file("one", 0o644)),
+            entry("lnk", Is::Absent, Is::Link { target: forged.into() }),
+            entry(forged, Is::Absent, file("x", 0o644)),
+        ];
+        let report =
+            LayerReport { outcome: LayerOutcome::Pending, changes, left_out: Vec::new(), linked: Vec::new() };
+        let told = text(&report, &CallId::from_parts(1, 1)).unwrap();
+        let lines: Vec<&str> = told.lines().skip(2).collect();
+        assert_eq!(
+            lines[..8],
+            [
+                r#"  renamed "gone\n1" to "new\n1""#,
+                r#"  added link lnk -> "z\ndeleted important""#,
+                r#"  added "z\ndeleted important""#,
+                r#"--- "a/z\ndeleted important""#,
+                r#"+++ "b/z\ndeleted important""#,
+                "@@ -0,0 +1 @@",
+                "+x",
+                "",
+            ]
+        );
     }
 }

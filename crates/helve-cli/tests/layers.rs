@@ -10,6 +10,8 @@
     reason = "helpers of tests fail by panicking and say what they skip"
 )]
 
+#[path = "layers/hostile.rs"]
+mod hostile;
 #[path = "layers/index.rs"]
 mod index;
 #[path = "layers/links.rs"]

@@ -24,7 +24,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use helve_core::files::{ContentId, Is};
-use helve_core::limits::fixed::{LAYER_ATTRIBUTE_BYTES, LAYER_CHANGES, LINK_ENTRIES};
+use helve_core::limits::fixed::{CHANGED_FILE, LAYER_ATTRIBUTE_BYTES, LAYER_CHANGES, LINK_ENTRIES};
 use helve_core::{Cancel, ErrorKind, Layer, ToolError};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -109,7 +109,8 @@ impl From<Is> for Was {
     }
 }
 
-/// Reads a layer over a workspace.
+/// Reads a layer over a workspace. A file in either that is longer than one that a call may change is refused: all of it would
+/// have to be read.
 pub fn read_layer(
     workspace: &Path,
     layer: &Layer,
@@ -123,7 +124,9 @@ pub fn read_layer(
     let ask = |path: &str| seen.and_then(|seen| links::began_as(seen.as_fd(), path));
     let began_as: Option<BeganAs<'_>> = if seen.is_some() { Some(&ask) } else { None };
     let place = Place { root: root.as_fd(), links: &layer.links, began_as, entries: LINK_ENTRIES };
+    // What was being read when the call was taken back says only that it could not be.
     read_from(&place, layer, keep, cancel)
+        .map_err(|error| if cancel.is_cancelled() { refuse::cancelled() } else { error })
 }
 
 /// The same of an open workspace.
@@ -276,6 +279,7 @@ impl Reader<'_> {
                 }
             }
             FileType::RegularFile => {
+                check_length(&entry, &path)?;
                 let attributes = self.attributes_above(&entry, &was.is, &path);
                 let mut file = Watched { reader: &entry.open(true).map_err(&failed)?, cancel: self.cancel };
                 let is = Is::File { id: self.keep.keep(&mut file)?, mode: entry.mode(), attributes };
@@ -305,6 +309,7 @@ impl Reader<'_> {
                 }
             }
             FileType::RegularFile => {
+                check_length(below, path)?;
                 let file = match below.open(false) {
                     Ok(file) => file,
                     Err(Errno::ACCESS) => {
@@ -476,6 +481,22 @@ fn links(stat: &Stat) -> u64 {
 /// Whether a file has more than one name.
 pub(crate) fn several(stat: &Stat) -> bool {
     links(stat) > 1
+}
+
+/// Whether all of a file can be read in reasonable time. A sparse one may claim any length.
+fn check_length(entry: &Entry, path: &[u8]) -> Result<(), ToolError> {
+    let bytes = u64::try_from(entry.stat.st_size).unwrap_or_default();
+    if bytes <= CHANGED_FILE as u64 {
+        return Ok(());
+    }
+    let path = show(&String::from_utf8_lossy(path));
+    let message = format!(
+        "'{path}', which the command changed or removed, has {bytes} bytes; over a layer files of at most {CHANGED_FILE} \
+         can be. Nothing was changed."
+    );
+    Err(ToolError::new(ErrorKind::TooLarge, message).hint(
+        "Leave the file as it is, or write tools.exec.mode = \"direct\" and tools.exec.checkpoint = false.",
+    ))
 }
 
 fn time(seconds: i64, nanos: i64) -> Option<SystemTime> {

@@ -185,7 +185,7 @@ impl Place {
             self.on.block_on(backend.run_layered(job, LAYER_BYTES, Box::new(kept.clone()), Cancel::never()));
         let (ended, layer) = ended.map_err(|error| error.message)?;
         let undo = Undo::open(home).map_err(|error| error.to_string())?;
-        let held = hold_layer(&undo, self.root.path(), &layer);
+        let held = hold_layer(&undo, self.root.path(), &layer, &Cancel::never());
         let (_, report) = held.map_err(|error| error.message)?;
         let listed = layer_changes(&report);
         let took = start.elapsed();

@@ -291,9 +291,9 @@ fn run(
         signals,
     };
     let ended = match options.dry_run {
-        false => tokio.block_on(backend.attach(attach, cancel)).map(|ended| (ended, None)),
+        false => tokio.block_on(backend.attach(attach, cancel.clone())).map(|ended| (ended, None)),
         true => {
-            let ended = tokio.block_on(backend.attach_layered(attach, layer_bytes, cancel));
+            let ended = tokio.block_on(backend.attach_layered(attach, layer_bytes, cancel.clone()));
             ended.map(|(ended, layer)| (ended, Some(layer)))
         }
     };
@@ -305,7 +305,7 @@ fn run(
     }
     let (ended, layer) = ended?;
     let held = match holder.zip(layer) {
-        Some((holder, layer)) => Some(Held::of(&holder, &workspace, &layer, &ended)?),
+        Some((holder, layer)) => Some(Held::of(&holder, &workspace, &layer, &ended, &cancel)?),
         None => None,
     };
     let denied = said.explained(&ended);
@@ -343,8 +343,9 @@ fn catch_signals(
         for (count, signal) in signals.forever().enumerate() {
             caught.store(signal, Ordering::SeqCst);
             match count {
-                0 => drop(signals_for_command.send(signal)),
-                1 => canceller.cancel(),
+                // When the command has ended, what Helve still does is taken back.
+                0 if signals_for_command.send(signal).is_ok() => {}
+                0 | 1 => canceller.cancel(),
                 _ => {
                     terminal::restore();
                     let _ = signal_hook::low_level::emulate_default_handler(signal);

@@ -83,8 +83,13 @@ impl Over {
         self.bytes
     }
 
-    /// Takes what a command changed.
-    pub(crate) async fn take(&self, layer: Layer, ended: &Ended) -> Result<LayerReport, ToolError> {
+    /// Takes what a command changed. If the call is taken back meanwhile, nothing has changed.
+    pub(crate) async fn take(
+        &self,
+        layer: Layer,
+        ended: &Ended,
+        cancel: Cancel,
+    ) -> Result<LayerReport, ToolError> {
         if ended.exit == Exit::Cancelled || matches!(ended.limit, Some(LimitHit::Layer(_))) {
             return Ok(LayerReport {
                 outcome: LayerOutcome::Dropped,
@@ -95,7 +100,7 @@ impl Over {
         }
         let (mut keep, workspace) = (Keep::new(&self.undo, self.preview), self.workspace.clone());
         let read = tokio::task::spawn_blocking(move || {
-            let read = read_layer(&workspace, &layer, &mut keep, &Cancel::never())?;
+            let read = read_layer(&workspace, &layer, &mut keep, &cancel)?;
             Ok((read, keep.small, keep.old))
         });
         let read = read.await.unwrap_or_else(|_| Err(ToolError::internal("Reading a layer crashed.")));
@@ -131,11 +136,17 @@ impl Over {
     }
 }
 
-/// Takes what a command of the owner's own changed in a layer, to be committed or discarded under the id that it gives.
-pub fn hold_layer(undo: &Undo, workspace: &Path, layer: &Layer) -> Result<(CallId, LayerReport), ToolError> {
+/// Takes what a command of the owner's own changed in a layer, to be committed or discarded under the id that it gives. If it
+/// is taken back meanwhile, nothing is held.
+pub fn hold_layer(
+    undo: &Undo,
+    workspace: &Path,
+    layer: &Layer,
+    cancel: &Cancel,
+) -> Result<(CallId, LayerReport), ToolError> {
     let call = call_id::fresh();
     let mut keep = Keep::new(undo, true);
-    let read = read_layer(workspace, layer, &mut keep, &Cancel::never())?;
+    let read = read_layer(workspace, layer, &mut keep, cancel)?;
     let Keep { small, old, .. } = keep;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let of = OfCall {

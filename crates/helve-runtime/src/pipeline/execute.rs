@@ -442,7 +442,7 @@ impl Shell for GovernedShell {
                 Some(over) => {
                     let (sink, cancel) = (Box::new(sink.clone()), self.cancel.clone());
                     let (ended, layer) = self.backend.run_layered(job, over.bytes(), sink, cancel).await?;
-                    let report = over.take(layer, &ended).await?;
+                    let report = over.take(layer, &ended, self.cancel.clone()).await?;
                     (ended, Some(report))
                 }
             };

@@ -399,3 +399,57 @@ fn a_directory_that_its_owner_may_not_enter_is_read() {
     assert_eq!(paths, ["shut", "shut/in"]);
     assert!(matches!(read.changes[0].is, Is::Folder { mode: 0o600, .. }), "{read:?}");
 }
+
+#[test]
+fn a_file_too_long_to_be_read_is_refused_before_it_is_read() {
+    let sparse = |scene: &Scene, path: &str| {
+        scene.put(path, "", 0o644);
+        let file = fs::OpenOptions::new().write(true).open(scene.folder.path().join(path)).unwrap();
+        file.set_len(1 << 40).unwrap();
+    };
+    let refused = |scene: &mut Scene| {
+        let read = read_layer(&scene.lower(), &scene.layer(), &mut scene.held, &Cancel::never());
+        let error = read.unwrap_err();
+        (error.kind, error.message.contains("'a/sp'"))
+    };
+    let mut removed = Scene::new();
+    sparse(&removed, "lower/a/sp");
+    removed.whiteout("a/sp");
+    assert_eq!(refused(&mut removed), (ErrorKind::TooLarge, true));
+    let mut replaced = Scene::new();
+    sparse(&replaced, "lower/a/sp");
+    replaced.put("upper/a/sp", "x", 0o644);
+    assert_eq!(refused(&mut replaced), (ErrorKind::TooLarge, true));
+    let mut made = Scene::new();
+    made.put("lower/a/other", "x", 0o644);
+    sparse(&made, "upper/a/sp");
+    assert_eq!(refused(&mut made), (ErrorKind::TooLarge, true));
+    let mut with_its_directory = Scene::new();
+    sparse(&with_its_directory, "lower/a/sp");
+    with_its_directory.whiteout("a");
+    assert_eq!(refused(&mut with_its_directory), (ErrorKind::TooLarge, true));
+}
+
+#[test]
+fn a_call_that_is_taken_back_while_a_file_is_read_says_so() {
+    /// Takes the call back as soon as it is asked about the file.
+    struct Back(helve_core::CancelHandle);
+
+    impl KeepContent for Back {
+        fn keep(&mut self, _: &mut dyn Read) -> Result<ContentId, ToolError> {
+            Ok(crate::commit::id_of(b""))
+        }
+
+        fn compares(&self, _: u64) -> bool {
+            self.0.cancel();
+            false
+        }
+    }
+
+    let scene = Scene::new();
+    scene.put("lower/a", "text", 0o644);
+    scene.whiteout("a");
+    let (handle, cancel) = Cancel::pair();
+    let error = read_layer(&scene.lower(), &scene.layer(), &mut Back(handle), &cancel).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Cancelled);
+}

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use helve::sandbox::{Ended, Exit, Layer, LayerReport, LimitHit, hold_layer, layer_changes};
 use helve::store::{Home, Undo};
-use helve::{CallId, ToolError};
+use helve::{CallId, Cancel, ToolError};
 use serde_json::{Value, json};
 
 use crate::commands::diff;
@@ -34,11 +34,17 @@ pub(super) struct Held(Option<(CallId, LayerReport)>);
 impl Held {
     /// Takes what a command changed in its layer. One that was taken back, or that passed the layer's bound, has changed
     /// nothing.
-    pub(super) fn of(undo: &Undo, workspace: &Path, layer: &Layer, ended: &Ended) -> Result<Held, ToolError> {
+    pub(super) fn of(
+        undo: &Undo,
+        workspace: &Path,
+        layer: &Layer,
+        ended: &Ended,
+        cancel: &Cancel,
+    ) -> Result<Held, ToolError> {
         if ended.exit == Exit::Cancelled || matches!(ended.limit, Some(LimitHit::Layer(_))) {
             return Ok(Held(None));
         }
-        hold_layer(undo, workspace, layer).map(|held| Held(Some(held)))
+        hold_layer(undo, workspace, layer, cancel).map(|held| Held(Some(held)))
     }
 
     /// For programs.

@@ -34,6 +34,29 @@ struct Content {
     needed: usize,
 }
 
+/// What is taken, and what goes.
+#[derive(Default)]
+struct Room {
+    /// Bytes that count against the budget.
+    total: u64,
+    /// Contents that no record needs and that are too young to go. They go the next time, so that no record has to make up for them.
+    later: u64,
+    /// Contents that go now, with their bytes.
+    gone: Vec<(String, u64)>,
+}
+
+impl Room {
+    /// Counts a content that no record needs any more as gone.
+    fn free(&mut self, id: &str, content: &Content) {
+        self.total -= content.bytes;
+        if is_young(content.modified) {
+            self.later += content.bytes;
+        } else {
+            self.gone.push((id.to_owned(), content.bytes));
+        }
+    }
+}
+
 impl Undo {
     /// Removes what the budget leaves no room for. Contents of the last minute stay: a record may be about to name them.
     pub fn gc(&self, budget: u64, dry_run: bool) -> Result<UndoGcReport, StoreError> {
@@ -78,32 +101,34 @@ impl Undo {
         }
         // The oldest first.
         records.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        let mut total: u64 = contents.values().map(|content| content.bytes).sum();
-        total += records.iter().map(|(_, _, bytes, _)| bytes).sum::<u64>();
+        let kept: u64 = contents.values().map(|content| content.bytes).sum();
+        let recorded: u64 = records.iter().map(|(_, _, bytes, _)| bytes).sum();
+        let mut room = Room { total: kept + recorded, ..Room::default() };
         let mut unneeded: Vec<(&String, &Content)> =
             contents.iter().filter(|(_, content)| content.needed == 0).collect();
         unneeded.sort_unstable_by(|a, b| (a.1.modified, a.0).cmp(&(b.1.modified, b.0)));
-        let mut gone = Vec::new();
         for (id, content) in unneeded {
-            if total <= budget || is_young(content.modified) {
-                break;
+            if room.total > budget || is_young(content.modified) {
+                room.free(id, content);
             }
-            total -= content.bytes;
-            gone.push((id.clone(), content.bytes));
         }
         let mut left = records.len();
         for (call, stage, bytes, ids) in records {
-            if total <= budget && left <= MAX_RECORDS {
+            if room.total <= budget && left <= MAX_RECORDS {
+                break;
+            }
+            let is_young = |id| contents.get(id).is_some_and(|content| is_young(content.modified));
+            if left == 1 && ids.iter().any(is_young) {
+                // The newest call's contents would stay for now: nothing is won.
                 break;
             }
             left -= 1;
-            total -= bytes;
+            room.total -= bytes;
             for id in ids {
                 if let Some(content) = contents.get_mut(&id) {
                     content.needed -= 1;
-                    if content.needed == 0 && !is_young(content.modified) {
-                        total -= content.bytes;
-                        gone.push((id, content.bytes));
+                    if content.needed == 0 {
+                        room.free(&id, content);
                     }
                 }
             }
@@ -114,12 +139,12 @@ impl Undo {
             }
             report.calls.push(Removed { name: call, bytes });
         }
-        for (id, bytes) in gone {
+        for (id, bytes) in room.gone {
             if dry_run || remove_blob(self.contents.dir(), &id).map_err(cannot_open)? {
                 report.contents.push(Removed { name: id, bytes });
             }
         }
-        report.bytes_left = total;
+        report.bytes_left = room.total + room.later;
         Ok(report)
     }
 

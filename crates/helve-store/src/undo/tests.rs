@@ -156,6 +156,29 @@ fn the_oldest_calls_go_first_and_take_only_what_nobody_else_needs() {
 }
 
 #[test]
+fn contents_of_the_last_minute_cost_only_the_oldest_calls_their_records() {
+    let (dir, undo) = scene();
+    for (call, byte) in [("c_1", 1), ("c_2", 2), ("c_3", 3)] {
+        let was = keep(&undo, &[byte; 10_000]);
+        undo.begin(&record(call, was), false).unwrap().finish().unwrap();
+    }
+    let whole = undo.gc(1 << 20, false).unwrap().bytes_left;
+    for budget in [whole - 1, 25_000] {
+        // What has to stay for now is not made up for again.
+        let report = undo.gc(budget, false).unwrap();
+        assert_eq!(report.contents, [], "too young");
+        assert!(report.bytes_left > 30_000, "they are still there");
+        assert_eq!(undo.calls().unwrap(), ["c_3", "c_2"], "{budget}");
+    }
+    undo.gc(0, false).unwrap();
+    assert_eq!(undo.calls().unwrap(), ["c_3"], "the newest stays while its contents do");
+    age(&dir.path().join("home/undo/blobs"));
+    let report = undo.gc(15_000, false).unwrap();
+    assert_eq!((report.calls.len(), report.contents.len()), (0, 2));
+    assert!(undo.gc(0, true).unwrap().calls.len() == 1, "a budget of nothing leaves nothing");
+}
+
+#[test]
 fn what_is_under_way_keeps_its_contents() {
     let (dir, undo) = scene();
     let was = keep(&undo, &[1; 1000]);

@@ -156,7 +156,7 @@ impl FilesBridge for Workspace {
     }
 
     fn scoped(&self, scope: FilesScope) -> Arc<dyn Files> {
-        Arc::new(Handle { host: Arc::clone(&self.0), scope, recall: Arc::default() })
+        Arc::new(Handle { host: Arc::clone(&self.0), scope: Arc::new(scope), recall: Arc::default() })
     }
 }
 
@@ -164,7 +164,8 @@ impl FilesBridge for Workspace {
 #[derive(Clone)]
 struct Handle {
     host: Arc<Host>,
-    scope: FilesScope,
+    /// Shared, because what the owner agreed to may be many paths and each act has a handle of its own.
+    scope: Arc<FilesScope>,
     /// What the call has read.
     recall: Arc<Recall>,
 }

@@ -469,3 +469,15 @@ fn a_cancelled_commit_does_not_begin() {
     assert_eq!(write(&*files, "a.txt", "x"), Err(ErrorKind::Cancelled));
     assert_eq!(fs::read_to_string(scene.ws().join("a.txt")).unwrap(), "old\n");
 }
+
+#[test]
+fn what_the_owner_agreed_to_is_not_copied_for_each_act() {
+    let scene = Scene::new();
+    let agreed = (0..200_000).map(|number| format!("a file with number {number}")).collect();
+    let files = scene.with(FilesScope { agreed, ..FilesScope::default() });
+    let started = std::time::Instant::now();
+    for _ in 0..2000 {
+        assert!(wait(async { files.stat("a.txt").await }).unwrap().is_some());
+    }
+    assert!(started.elapsed().as_secs() < 8, "{:?}", started.elapsed());
+}

@@ -109,16 +109,43 @@ fn parse_padded(digits: &[u8]) -> Option<u64> {
     parse_u64(&digits[zeros..]).filter(|&value| value <= MOST)
 }
 
+/// What the witness says of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Witness {
+    /// There is none, or nothing has been written to it yet.
+    Missing,
+    /// It holds anything but a head.
+    Unreadable,
+    /// The newest head that it has seen.
+    Saw(Head),
+}
+
+impl Witness {
+    pub(crate) fn head(self) -> Option<Head> {
+        match self {
+            Witness::Saw(head) => Some(head),
+            Witness::Missing | Witness::Unreadable => None,
+        }
+    }
+}
+
+/// Asks the witness of a session.
+pub(crate) fn ask_witness(home: &Home, session: &str) -> Result<Witness, StoreError> {
+    let ask = || -> io::Result<Witness> {
+        let Some(dir) = files::open_dir(home.dir(), WITNESSES)? else { return Ok(Witness::Missing) };
+        let Some(file) = files::open_to_read(&dir, session)? else { return Ok(Witness::Missing) };
+        Ok(match Head::read(&file)? {
+            Some(head) => Witness::Saw(head),
+            None if file.metadata()?.len() == 0 => Witness::Missing,
+            None => Witness::Unreadable,
+        })
+    };
+    ask().map_err(|error| StoreError::io("cannot read the witness", session, error))
+}
+
 /// The newest head of a session that the witness has seen.
 pub(crate) fn read_witness(home: &Home, session: &str) -> Result<Option<Head>, StoreError> {
-    let read = || -> io::Result<Option<Head>> {
-        let Some(dir) = files::open_dir(home.dir(), WITNESSES)? else { return Ok(None) };
-        match files::open_to_read(&dir, session)? {
-            Some(file) => Head::read(&file),
-            None => Ok(None),
-        }
-    };
-    read().map_err(|error| StoreError::io("cannot read the witness", session, error))
+    ask_witness(home, session).map(Witness::head)
 }
 
 /// Remembers a head as seen. Callers make sure that the journal still contains the witness that stood before.

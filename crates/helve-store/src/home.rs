@@ -16,7 +16,7 @@ use rustix::fs::{Mode, OFlags};
 use crate::head::WITNESSES;
 use crate::{StoreError, files};
 
-const SESSIONS: &str = "sessions";
+pub(crate) const SESSIONS: &str = "sessions";
 
 /// An open state directory (`$HELVE_HOME`). Clones share it.
 #[derive(Debug, Clone)]

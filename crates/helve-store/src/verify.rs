@@ -20,7 +20,8 @@ use serde::Serialize;
 use self::outputs::Outputs;
 use crate::chain::{Chain, of_call};
 use crate::files::{self, Lock};
-use crate::head::{Head, read_witness, witness_path, write_witness};
+use crate::head::{Head, Witness, ask_witness, witness_path, write_witness};
+use crate::home::{SESSIONS, check_session};
 use crate::journal::{HEAD, JOURNAL};
 use crate::line::{EntryKind, Line, genesis};
 use crate::reader::{LineReader, Piece};
@@ -50,7 +51,7 @@ pub enum FindingKind {
     OlderCopy,
     /// The journal was written under another session name.
     OtherSession,
-    /// The head file is missing or holds no head.
+    /// The head file is missing, holds no head or does not fit the journal; or so does what remembers the head.
     HeadDamaged,
     /// The head that the caller expects was never a head of this journal.
     HeadAbsent,
@@ -116,11 +117,18 @@ impl VerifyReport {
 pub fn verify(home: &Home, session: &str, expected_head: Option<&str>) -> Result<VerifyReport, StoreError> {
     let failed = |error: io::Error| StoreError::io("cannot read the journal", session, error);
     let expected = expected_head.map(parse_expected).transpose()?;
-    let witness = read_witness(home, session)?;
+    check_session(session)?;
+    let asked = ask_witness(home, session)?;
+    let witness = asked.head();
     let Some((journal, head, length)) = snapshot(home, session)? else {
-        return match witness {
-            Some(witness) => Ok(vanished(home, session, &witness, expected)),
-            None => Err(StoreError::NoSuchSession(session.to_owned())),
+        let counted = lone_head(home, session)?;
+        return match (witness, counted) {
+            (Some(seen), _) => Ok(vanished(session, seen, &witness_path(home, session), expected)),
+            (None, Some(counted)) => {
+                let dir = home.path().join(SESSIONS).join(session).display().to_string();
+                Ok(vanished(session, counted, &dir, expected))
+            }
+            (None, None) => Err(StoreError::NoSuchSession(session.to_owned())),
         };
     };
 
@@ -132,13 +140,16 @@ pub fn verify(home: &Home, session: &str, expected_head: Option<&str>) -> Result
         if matches!(piece, Piece::Torn) {
             torn_bytes = reader.end() - reader.start();
         } else {
-            walk.take(&piece);
+            walk.take(&piece, whole_bytes);
             whole_bytes = reader.end();
         }
     }
     let newest = Head { count: walk.chain.last_seq, bytes: whole_bytes, hash: walk.newest };
     let outputs = std::mem::take(&mut walk.outputs);
     let mut report = walk.report(session, head, witness, length, torn_bytes);
+    if length > 0 {
+        tell_silent_witness(&mut report, asked, &witness_path(home, session));
+    }
     if report.is_ok()
         && newest.count > 0
         && witness != Some(newest)
@@ -150,6 +161,23 @@ pub fn verify(home: &Home, session: &str, expected_head: Option<&str>) -> Result
     let changed = outputs.check(home, &mut report.notes);
     report.problems.extend(changed);
     Ok(report)
+}
+
+/// Says that an older copy could have been put back without being seen.
+fn tell_silent_witness(report: &mut VerifyReport, asked: Witness, path: &str) {
+    match asked {
+        Witness::Saw(_) => {}
+        Witness::Missing => report.notes.push(format!(
+            "there was no {path}, so it cannot be seen whether an older copy of the journal was put back"
+        )),
+        Witness::Unreadable => {
+            let message = format!(
+                "{path}, which remembers what was seen of this journal, holds no head. It was changed, and an older copy \
+                 of the journal that was put back cannot be seen"
+            );
+            report.problems.push(outside(FindingKind::HeadDamaged, None, message));
+        }
+    }
 }
 
 fn parse_expected(text: &str) -> Result<Hash, StoreError> {
@@ -173,7 +201,18 @@ fn snapshot(home: &Home, session: &str) -> Result<Option<(File, Option<Head>, u6
     open().map_err(|error| StoreError::io("cannot read the journal", session, error))
 }
 
-fn vanished(home: &Home, session: &str, witness: &Head, expected: Option<Hash>) -> VerifyReport {
+/// The head beside a journal that is not there, when it counts entries.
+fn lone_head(home: &Home, session: &str) -> Result<Option<Head>, StoreError> {
+    let Some(dir) = home.session_dir(session)? else { return Ok(None) };
+    let read = || match files::open_to_read(&dir, HEAD)? {
+        Some(file) => Ok(Head::read(&file)?.filter(|head| head.count > 0)),
+        None => Ok(None),
+    };
+    read().map_err(|error: io::Error| StoreError::io("cannot read the head", session, error))
+}
+
+/// `remembers` is the path of what still knows of the session.
+fn vanished(session: &str, seen: Head, remembers: &str, expected: Option<Hash>) -> VerifyReport {
     VerifyReport {
         session: session.to_owned(),
         entries: 0,
@@ -185,13 +224,10 @@ fn vanished(home: &Home, session: &str, witness: &Head, expected: Option<Hash>) 
             kind: FindingKind::Removed,
             message: format!(
                 "the whole journal is gone; it had {} entries when it was last seen",
-                witness.count
+                seen.count
             ),
         }],
-        notes: vec![format!(
-            "if the session was removed on purpose, remove {} too",
-            witness_path(home, session)
-        )],
+        notes: vec![format!("if the session was removed on purpose, remove {remembers} too")],
         cut_calls: Vec::new(),
     }
 }
@@ -199,8 +235,15 @@ fn vanished(home: &Home, session: &str, witness: &Head, expected: Option<Hash>) 
 /// A number whose hash is known from outside the chain, and what the chain has there.
 struct Known {
     head: Head,
-    found: Option<Hash>,
-    /// The call that the entry with that number is of.
+    found: Option<Found>,
+}
+
+/// The entry with a known number.
+struct Found {
+    hash: Hash,
+    /// Where its line ends.
+    end: u64,
+    /// The call that it is of.
     call: Option<String>,
 }
 
@@ -227,8 +270,8 @@ impl Walk {
             newest: start,
             newest_seq: 0,
             known: known.map(|head| {
-                let found = |head: &Head| (head.count == 0).then_some(start);
-                head.map(|head| Known { head, found: found(&head), call: None })
+                let empty = Found { hash: start, end: 0, call: None };
+                head.map(|head| Known { head, found: (head.count == 0).then_some(empty) })
             }),
             expected,
             expected_at: (expected == Some(start)).then_some(0),
@@ -238,15 +281,17 @@ impl Walk {
         }
     }
 
-    fn take(&mut self, piece: &Piece<'_>) {
+    /// Takes the next whole line, which starts there.
+    fn take(&mut self, piece: &Piece<'_>, start: u64) {
         let Some(line) = self.chain.follow(piece) else { return };
         if line.seq > self.newest_seq {
             (self.newest_seq, self.newest) = (line.seq, line.hash);
         }
+        let length = if let Piece::Line(bytes) = piece { bytes.len() as u64 + 1 } else { 0 };
         for known in self.known.iter_mut().flatten() {
             if known.head.count == line.seq && known.found.is_none() {
-                known.found = Some(line.hash);
-                known.call = line.call.map(str::to_owned);
+                known.found =
+                    Some(Found { hash: line.hash, end: start + length, call: line.call.map(str::to_owned) });
             }
         }
         if self.expected == Some(line.hash) {
@@ -280,14 +325,15 @@ impl Walk {
         let Walk { chain, newest, newest_seq, known, expected, expected_at, .. } = self;
         let (open_calls, open_calls_left_out) = (self.open_calls, self.open_calls_left_out);
         let (entries, last_seq, left_out) = (chain.lines, chain.last_seq, chain.left_out);
-        let [by_head, by_witness] =
-            known.map(|known| known.map_or((None, None), |known| (known.found, known.call)));
+        let [by_head, by_witness] = known.map(|known| known.and_then(|known| known.found));
         let mut problems = chain.finish();
+        // Where entries end tells something only where none was changed.
+        let is_chain_sound = problems.is_empty();
         let mut notes = Vec::new();
 
         let counted = match head {
             Some(head) => {
-                check_head(&mut problems, &mut notes, &head, by_head, last_seq, entries, torn_bytes);
+                check_head(&mut problems, &mut notes, &head, by_head.as_ref(), last_seq, entries, torn_bytes);
                 head.count
             }
             None if length > 0 => {
@@ -303,7 +349,11 @@ impl Walk {
             ));
         }
         if let Some(witness) = witness {
-            check_witness(&mut problems, &witness, by_witness, last_seq, counted);
+            check_witness(&mut problems, &witness, by_witness.as_ref(), last_seq, counted);
+        }
+        if is_chain_sound {
+            problems.extend(wrong_end("the head", head, by_head.as_ref()));
+            problems.extend(wrong_end("what remembers the head in heads/", witness, by_witness.as_ref()));
         }
         let expected = match (expected, expected_at) {
             (None, _) => HeadCheck::NotAsked,
@@ -357,7 +407,7 @@ fn check_head(
     problems: &mut Vec<Finding>,
     notes: &mut Vec<String>,
     head: &Head,
-    (found, call): (Option<Hash>, Option<String>),
+    found: Option<&Found>,
     last_seq: u64,
     entries: u64,
     torn_bytes: u64,
@@ -379,11 +429,11 @@ fn check_head(
         return;
     }
     let known_to_be_bad = problems.iter().any(|problem| problem.seq == Some(head.count));
-    if found != Some(head.hash) && !known_to_be_bad {
+    if !found.is_some_and(|found| found.hash == head.hash) && !known_to_be_bad {
         let message = format!(
             "entry {} was replaced together with its hash: the head names another{}",
             head.count,
-            of_call(call)
+            of_call(found.and_then(|found| found.call.as_deref()))
         );
         problems.push(outside(FindingKind::Changed, Some(head.count), message));
     } else if head.count < last_seq && problems.is_empty() {
@@ -398,7 +448,7 @@ fn check_head(
 fn check_witness(
     problems: &mut Vec<Finding>,
     witness: &Head,
-    (found, call): (Option<Hash>, Option<String>),
+    found: Option<&Found>,
     last_seq: u64,
     counted: u64,
 ) {
@@ -406,7 +456,7 @@ fn check_witness(
         .iter()
         .any(|problem| problem.seq == Some(witness.count) || problem.kind == FindingKind::OtherSession)
         || (witness.count > last_seq && witness.count <= counted);
-    if found == Some(witness.hash) || already_named {
+    if found.is_some_and(|found| found.hash == witness.hash) || already_named {
         return;
     }
     let message = if witness.count > last_seq {
@@ -419,10 +469,23 @@ fn check_witness(
             "entry {} is not the one that was seen earlier: an older copy was put back and continued, \
              or the journal was rewritten{}",
             witness.count,
-            of_call(call)
+            of_call(found.and_then(|found| found.call.as_deref()))
         )
     };
     problems.push(outside(FindingKind::OlderCopy, Some(witness.count), message));
+}
+
+/// Compares where a known entry ends with where it should. Who appends goes on from there.
+fn wrong_end(who: &str, head: Option<Head>, found: Option<&Found>) -> Option<Finding> {
+    let (head, found) = (head?, found?);
+    if found.hash != head.hash || found.end == head.bytes {
+        return None;
+    }
+    let message = format!(
+        "{who} was changed: it says that entry {} ends at byte {}, and it ends at byte {}",
+        head.count, head.bytes, found.end
+    );
+    Some(outside(FindingKind::HeadDamaged, Some(head.count), message))
 }
 
 /// A finding that stands on no line of the journal.

@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking")]
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use helve_store::{
     Blobs, Entry, EntryKind, FindingKind, HeadCheck, Home, Journal, JournalOptions, StoreError,
@@ -124,6 +124,8 @@ impl Place {
             "delete" if text("file").is_empty() => fs::remove_dir_all(self.path("")).unwrap(),
             "delete" => fs::remove_file(self.path(text("file"))).unwrap(),
             "write_head" => fs::write(self.path("head"), text("text")).unwrap(),
+            "shift_head" => shift_end(&self.path("head"), number("to")),
+            "shift_witness" => shift_end(&self.home.path().join("heads/s"), number("to")),
             "other_session" => {
                 let journal = self.journal("other");
                 for number in 1..=10 {
@@ -136,6 +138,13 @@ impl Place {
             other => panic!("no such edit: {other}"),
         }
     }
+}
+
+/// Makes a head say that its entry ends at another byte.
+fn shift_end(path: &Path, to: usize) {
+    let mut text = fs::read_to_string(path).unwrap();
+    text.replace_range(34..54, &format!("{to:020}"));
+    fs::write(path, text).unwrap();
 }
 
 /// Gives a changed line the hash that its content asks for, as somebody who knows the format would.
@@ -197,6 +206,45 @@ fn a_check_with_problems_does_not_move_the_witness() {
 }
 
 #[test]
+fn a_witness_that_is_not_there_is_a_note_and_one_that_is_no_witness_a_problem() {
+    let place = Place::new();
+    let witness = place.home.path().join("heads/s");
+    for missing in [true, false] {
+        match missing {
+            true => fs::remove_file(&witness).unwrap(),
+            false => fs::write(&witness, "").unwrap(),
+        }
+        let report = verify(&place.home, "s", None).unwrap();
+        assert!(report.is_ok() && report.notes.len() == 1, "{report:?}");
+        assert!(report.notes[0].contains("heads/s, so it cannot be seen"), "{:?}", report.notes);
+        assert_eq!(verify(&place.home, "s", None).unwrap().notes, Vec::<String>::new(), "there is one now");
+    }
+    fs::write(&witness, "helve-head 1\n").unwrap();
+    for _ in 0..2 {
+        let report = verify(&place.home, "s", None).unwrap();
+        assert_eq!(report.problems.len(), 1, "{report:?}");
+        assert_eq!(report.problems[0].kind, FindingKind::HeadDamaged);
+    }
+    place.journal("s").append(&entry(11)).unwrap();
+    assert!(verify(&place.home, "s", None).unwrap().is_ok(), "who appends writes it anew");
+    fs::create_dir_all(place.home.path().join("sessions/unused")).unwrap();
+    fs::write(place.home.path().join("sessions/unused/journal.jsonl"), "").unwrap();
+    assert_eq!(verify(&place.home, "unused", None).unwrap().notes, Vec::<String>::new());
+}
+
+#[test]
+fn a_journal_that_is_gone_is_missed_by_its_head_as_well() {
+    let place = Place::new();
+    fs::remove_file(place.path("journal.jsonl")).unwrap();
+    fs::remove_file(place.home.path().join("heads/s")).unwrap();
+    let report = verify(&place.home, "s", None).unwrap();
+    assert_eq!(report.problems[0].kind, FindingKind::Removed);
+    assert!(report.problems[0].message.contains("10 entries"), "{report:?}");
+    fs::remove_file(place.path("head")).unwrap();
+    assert!(matches!(verify(&place.home, "s", None), Err(StoreError::NoSuchSession(_))));
+}
+
+#[test]
 fn an_expected_head_is_the_newest_an_older_or_none() {
     let place = Place::new();
     let heads: Vec<String> = fs::read_to_string(place.path("journal.jsonl"))
@@ -255,7 +303,9 @@ fn many_cut_calls_have_one_note_together() {
 fn a_session_that_never_was_is_an_error_and_an_unused_one_is_fine() {
     let place = Place::new();
     assert!(matches!(verify(&place.home, "t", None), Err(StoreError::NoSuchSession(_))));
-    assert!(matches!(verify(&place.home, "../s", None), Err(StoreError::BadSession(_))));
+    for bad in ["..", ".", "../s"] {
+        assert!(matches!(verify(&place.home, bad, None), Err(StoreError::BadSession(_))), "{bad}");
+    }
     let _unused = place.journal("t");
     let report = verify(&place.home, "t", None).unwrap();
     assert_eq!((report.entries, report.is_ok()), (0, true));

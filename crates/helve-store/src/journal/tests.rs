@@ -335,7 +335,7 @@ fn a_line_torn_at_any_byte_is_taken_out_and_remembered() {
     drop(journal);
 
     for cut in whole.len() + 1..longer.len() {
-        let (head, notes) = if cut % 2 == 0 { (&head, 1) } else { (&lagging, 2) };
+        let (head, notes) = if cut % 2 == 0 { (&head, 2) } else { (&lagging, 3) };
         fs::write(place.path("journal.jsonl"), &longer[..cut]).unwrap();
         fs::write(place.path("head"), head).unwrap();
         // The process died before it could bear witness.

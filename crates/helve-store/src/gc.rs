@@ -11,11 +11,12 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
+use rustix::fs::OFlags;
 use serde::Serialize;
 
 use crate::blobs::{BLOBS, TEMPORARY, id_from_names};
 use crate::files::{self, Lock, microseconds, modified, now};
-use crate::head::remove_witness;
+use crate::head::{Head, Witness, ask_witness, remove_witness};
 use crate::journal::{HEAD, JOURNAL};
 use crate::seen::PREFIX as SEEN;
 use crate::tail::last_line_end;
@@ -183,11 +184,32 @@ fn remove_session(
     report: &mut GcReport,
 ) -> Result<(), StoreError> {
     let failed = |error: io::Error| StoreError::io("cannot remove the session", session, error);
-    let Some(dir) = home.session_dir(session)? else { return Ok(()) };
+    let dir = match home.session_dir(session) {
+        Ok(Some(dir)) => dir,
+        Ok(None) => return Ok(()),
+        Err(error) => {
+            report.notes.push(format!("session {session:?} was kept: {error}"));
+            return Ok(());
+        }
+    };
     let open = || io::Result::Ok((files::open_to_read(&dir, JOURNAL)?, files::open_to_read(&dir, HEAD)?));
-    let (Some(journal), Some(head)) = open().map_err(failed)? else {
-        report.notes.push(format!("session {session:?} was kept: it has no journal or no head"));
-        return Ok(());
+    let (journal, head) = match open() {
+        Ok((Some(journal), Some(head))) => (journal, head),
+        Ok((None, head)) if is_leftover(home, session, &dir, head.as_ref(), age)? => {
+            if !dry_run {
+                remove_files(home, session, &dir).map_err(failed)?;
+            }
+            report.sessions.push(Removed { name: session.to_owned(), bytes: 0 });
+            return Ok(());
+        }
+        Ok(_) => {
+            report.notes.push(format!("session {session:?} was kept: it has no journal or no head"));
+            return Ok(());
+        }
+        Err(error) => {
+            report.notes.push(format!("session {session:?} was kept: it cannot be read: {error}"));
+            return Ok(());
+        }
     };
     let metadata = journal.metadata().map_err(failed)?;
     let last = if metadata.len() == 0 {
@@ -219,20 +241,43 @@ fn remove_session(
     if !dry_run {
         let _appending = Lock::exclusive(&journal).map_err(failed)?;
         remove_witness(home, session)?;
-        let remove = || -> io::Result<()> {
-            for seen in
-                files::names(&dir)?.iter().filter(|name| name.trim_start_matches('.').starts_with(SEEN))
-            {
-                files::remove_file(&dir, seen)?;
-            }
-            files::remove_file(&dir, JOURNAL)?;
-            files::remove_file(&dir, HEAD)?;
-            files::remove_dir(home.make_sessions_dir()?, session)
-        };
-        remove().map_err(failed)?;
+        // Before the journal, so that whatever a kill leaves is a whole session, or one in which nothing has happened.
+        let forget = || Head::empty(session).write(&files::open_or_make(&dir, HEAD, OFlags::RDWR)?);
+        forget().and_then(|()| remove_files(home, session, &dir)).map_err(failed)?;
     }
     report.sessions.push(Removed { name: session.to_owned(), bytes: metadata.len() });
     Ok(())
+}
+
+/// Whether a session without a journal is what a removal that was killed left, or an opening.
+fn is_leftover(
+    home: &Home,
+    session: &str,
+    dir: &OwnedFd,
+    head: Option<&File>,
+    age: Duration,
+) -> Result<bool, StoreError> {
+    let look = || -> io::Result<bool> {
+        let is_empty = match head {
+            Some(head) if Lock::try_exclusive(head)?.is_none() => false,
+            Some(head) => Head::read(head)?.is_none_or(|head| head.count == 0),
+            None => true,
+        };
+        let ours = |name: &String| name == HEAD || name.trim_start_matches('.').starts_with(SEEN);
+        let changed = modified(&rustix::fs::fstat(dir)?);
+        Ok(is_empty && now().saturating_sub(changed) > age && files::names(dir)?.iter().all(ours))
+    };
+    let is_leftover = look().map_err(|error| StoreError::io("cannot look at the session", session, error))?;
+    Ok(is_leftover && ask_witness(home, session)? == Witness::Missing)
+}
+
+fn remove_files(home: &Home, session: &str, dir: &OwnedFd) -> io::Result<()> {
+    for seen in files::names(dir)?.iter().filter(|name| name.trim_start_matches('.').starts_with(SEEN)) {
+        files::remove_file(dir, seen)?;
+    }
+    files::remove_file(dir, JOURNAL)?;
+    files::remove_file(dir, HEAD)?;
+    files::remove_dir(home.make_sessions_dir()?, session)
 }
 
 /// When the last finished line was written, by its own account.

@@ -122,8 +122,9 @@ impl Index {
         Ok(Index { home: home.clone(), database: schema::open(home)? })
     }
 
-    /// Brings the index up to date with the journals.
-    pub fn sync(&mut self) -> Result<(), StoreError> {
+    /// Brings the index up to date with the journals. A session that cannot be read is passed over and keeps the rows that it
+    /// has; returns why, for each.
+    pub fn sync(&mut self) -> Result<Vec<StoreError>, StoreError> {
         self.mending(|index| sync::sync(&index.home, &mut index.database))
     }
 

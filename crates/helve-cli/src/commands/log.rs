@@ -16,6 +16,7 @@ use helve::store::{CallRow, Filter, Home, Index};
 
 use crate::args::Global;
 use crate::failure::Failure;
+use crate::harmless::harmless;
 use crate::{moment, setup, ui};
 
 /// List recorded calls, or show one
@@ -71,7 +72,9 @@ fn error_kind(name: &str) -> Result<ErrorKind, String> {
 pub(crate) fn log(global: &Global, options: &Options) -> Result<u8, Failure> {
     let home = setup::home()?;
     let mut index = Index::open(&home)?;
-    index.sync()?;
+    for error in index.sync()? {
+        ui::note(&format!("a session is passed over: {}", harmless(&error.to_string())));
+    }
     if let Some(call) = &options.story {
         story::show(&home, &mut index, call, global.json)?;
     } else if let Some(call) = &options.output {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Args as ClapArgs;
-use helve::store::{self, HeadCheck, VerifyReport};
+use helve::store::{self, HeadCheck, StoreError, VerifyReport};
 use serde_json::json;
 
 use crate::args::Global;
@@ -43,6 +43,7 @@ pub(crate) fn verify(global: &Global, options: &Options) -> Result<u8, Failure> 
         None if options.all => None,
         None => setup::named_session(global, &setup::policy(global)?),
     };
+    let is_named = named.is_some();
     let sessions = named.map_or_else(|| home.sessions_ever_seen(), |name| Ok(vec![name]))?;
     if options.head.is_some() && sessions.len() != 1 {
         return Err(Failure::usage(format!(
@@ -55,7 +56,14 @@ pub(crate) fn verify(global: &Global, options: &Options) -> Result<u8, Failure> 
     }
     let mut sound = true;
     for session in &sessions {
-        let report = store::verify(&home, session, options.head.as_deref())?;
+        let report = match store::verify(&home, session, options.head.as_deref()) {
+            Ok(report) => report,
+            Err(error) if is_named || options.head.is_some() => return Err(error.into()),
+            Err(error) => {
+                sound &= tell_unchecked(global, session, error)?;
+                continue;
+            }
+        };
         sound &= report.is_ok();
         if global.json {
             let mut line = json!({"ok": report.is_ok()});
@@ -69,6 +77,23 @@ pub(crate) fn verify(global: &Global, options: &Options) -> Result<u8, Failure> 
         }
     }
     Ok(u8::from(!sound))
+}
+
+/// Says why one of many sessions could not be checked; whether that is no problem.
+fn tell_unchecked(global: &Global, session: &str, error: StoreError) -> Result<bool, Failure> {
+    if matches!(error, StoreError::NoSuchSession(_)) {
+        // Nobody has seen an entry in it: it is being made or removed, or who did was killed.
+        ui::note(&format!("{session}: there is no journal"));
+        return Ok(true);
+    }
+    if global.json {
+        let problem = json!({"line": null, "seq": null, "kind": "unreadable", "message": error.to_string()});
+        ui::print_json(&json!({"ok": false, "session": session, "problems": [problem]}))?;
+    } else {
+        let verdict = ui::styled(ui::BAD, "NOT CHECKED");
+        ui::print_styled(&format!("{session}: {verdict}, {}\n", harmless(&error.to_string())))?;
+    }
+    Ok(false)
 }
 
 fn describe(report: &VerifyReport) -> String {

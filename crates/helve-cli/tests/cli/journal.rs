@@ -269,3 +269,39 @@ fn a_session_that_was_removed_whole_is_missed() {
     let after = world.run(&["verify", "--all"]);
     assert_eq!(after.code, Some(1), "{}", after.stdout);
 }
+
+#[test]
+fn one_broken_session_hides_nothing_of_the_others() {
+    let world = World::new();
+    for session in ["a", "z"] {
+        world.run(&["call", "echo", "message=x", "--session", session]);
+    }
+    let path = |name: &str| world.path("state/sessions").join(name);
+    std::fs::create_dir(path("k")).unwrap();
+    let empty = world.run(&["verify", "--all"]);
+    assert_eq!(empty.code, Some(0), "nothing was ever in it: {empty:?}");
+    assert!(empty.stderr.contains("k: there is no journal"), "{empty:?}");
+    std::fs::create_dir_all(path("m/journal.jsonl")).unwrap();
+    let journal = std::fs::read_to_string(path("z/journal.jsonl")).unwrap();
+    std::fs::write(path("z/journal.jsonl"), journal.replacen("echo", "ohce", 1)).unwrap();
+
+    let checked = world.run(&["verify", "--all", "--json"]);
+    assert_eq!(checked.code, Some(1), "{checked:?}");
+    let told: Vec<Value> = checked
+        .lines()
+        .iter()
+        .map(|line| json!([line["session"], line["ok"], line["problems"][0]["kind"]]))
+        .collect();
+    assert_eq!(
+        told,
+        [json!(["a", true, null]), json!(["m", false, "unreadable"]), json!(["z", false, "changed"])]
+    );
+    let words = world.run(&["verify"]);
+    assert_eq!(words.code, Some(1));
+    assert!(words.stdout.contains("m: NOT CHECKED, ") && words.stdout.contains("z: NOT SOUND"), "{words:?}");
+    assert_eq!(world.run(&["verify", ".."]).code, Some(2));
+
+    let log = world.run(&["log", "--json"]);
+    assert_eq!((log.code, log.lines().len()), (Some(0), 2), "{log:?}");
+    assert!(log.stderr.contains("note: a session is passed over: "), "{log:?}");
+}

@@ -134,6 +134,51 @@ fn old_sessions_go_only_when_asked_and_never_while_open() {
 }
 
 #[test]
+fn what_a_removal_that_was_killed_leaves_can_be_used_and_removed() {
+    let (_dir, home) = home();
+    let asked = GcOptions { sessions_older_than: Some(Duration::ZERO), ..options(0) };
+    let dir = home.path().join("sessions/s");
+    let entry = Entry { kind: EntryKind::Note, call: None, at_us: 1, body: json!("x") };
+    let append = || Journal::open(&home, "s", JournalOptions::default()).unwrap().append(&entry).unwrap().seq;
+    assert_eq!(append(), 1);
+    // The steps of a removal, each of them the last one.
+    remove_witness(&home, "s").unwrap();
+    assert_eq!(append(), 2);
+    remove_witness(&home, "s").unwrap();
+    let forget =
+        || Head::empty("s").write(&File::options().write(true).open(dir.join(HEAD)).unwrap()).unwrap();
+    forget();
+    assert!(verify(&home, "s", None).unwrap().is_ok());
+    assert_eq!(append(), 3);
+    let left = |head: bool| {
+        remove_witness(&home, "s").unwrap();
+        forget();
+        fs::remove_file(dir.join(JOURNAL)).unwrap();
+        if !head {
+            fs::remove_file(dir.join(HEAD)).unwrap();
+        }
+    };
+    for head in [true, false] {
+        left(head);
+        assert_eq!(append(), 1, "the name is free again");
+        left(head);
+        assert_eq!(names(&gc(&home, &asked).unwrap().sessions), ["s"]);
+        assert!(!dir.exists());
+        append();
+    }
+    // What was seen, or holds anything else, is not what a removal leaves.
+    fs::remove_file(dir.join(JOURNAL)).unwrap();
+    assert_eq!(gc(&home, &asked).unwrap().notes.len(), 1);
+    remove_witness(&home, "s").unwrap();
+    assert_eq!(gc(&home, &asked).unwrap().notes.len(), 1, "the head counts an entry");
+    forget();
+    fs::write(dir.join("letter"), "x").unwrap();
+    assert_eq!(gc(&home, &asked).unwrap().notes.len(), 1);
+    fs::create_dir(dir.join(JOURNAL)).unwrap();
+    assert_eq!(gc(&home, &asked).unwrap().notes.len(), 1, "and no reason to stop");
+}
+
+#[test]
 fn approvals_that_ended_long_ago_are_forgotten() {
     let (_dir, home) = home();
     assert_eq!(gc(&home, &options(0)).unwrap().approvals, 0);

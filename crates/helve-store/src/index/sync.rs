@@ -17,11 +17,16 @@ use crate::{Home, StoreError};
 /// How much of a call's arguments, or of any text, a row holds.
 const SHOWN_CHARS: usize = 200;
 
-/// Reads what has been added to each journal since the last time.
-pub(super) fn sync(home: &Home, database: &mut Connection) -> Result<(), StoreError> {
+/// Reads what has been added to each journal since the last time. Returns why sessions were passed over.
+pub(super) fn sync(home: &Home, database: &mut Connection) -> Result<Vec<StoreError>, StoreError> {
     let sessions = home.sessions()?;
+    let mut passed_over = Vec::new();
     for session in &sessions {
-        sync_session(home, database, session)?;
+        match sync_session(home, database, session) {
+            // One session that cannot be read says nothing of the others.
+            Err(error @ StoreError::Io { .. }) => passed_over.push(error),
+            done => done?,
+        }
     }
     let mut gone = known_sessions(database)?;
     gone.retain(|name| sessions.binary_search(name).is_err());
@@ -30,7 +35,7 @@ pub(super) fn sync(home: &Home, database: &mut Connection) -> Result<(), StoreEr
         forget(&transaction, gone)?;
         transaction.commit()?;
     }
-    Ok(())
+    Ok(passed_over)
 }
 
 fn known_sessions(database: &Connection) -> Result<Vec<String>, StoreError> {

@@ -291,18 +291,52 @@ fn bodies_of_any_shape_make_a_row() {
 }
 
 #[test]
+fn a_session_that_cannot_be_read_is_passed_over_and_the_others_are_not() {
+    let place = Place::new();
+    for session in ["a", "m", "z"] {
+        place.journal(session).append(&planned(&format!("c_{session}"), 10, "exec")).unwrap();
+    }
+    let mut index = Index::open(&place.home).unwrap();
+    assert_eq!(calls(&place.all(&mut index)), ["c_a", "c_m", "c_z"]);
+    let dir = place.home.path().join("sessions/m");
+    let journal = dir.join("journal.jsonl");
+    type Break<'a> = &'a dyn Fn();
+    let breaks: [(usize, Break<'_>); 4] = [
+        (0, &|| fs::remove_file(&journal).unwrap()),
+        (1, &|| fs::create_dir(&journal).unwrap()),
+        (1, &|| {
+            fs::remove_dir(&journal).unwrap();
+            std::os::unix::fs::symlink("../a/journal.jsonl", &journal).unwrap();
+        }),
+        (1, &|| {
+            fs::remove_dir_all(&dir).unwrap();
+            std::os::unix::fs::symlink("a", &dir).unwrap();
+        }),
+    ];
+    for (number, (errors, break_it)) in breaks.into_iter().enumerate() {
+        break_it();
+        place.journal("z").append(&planned(&format!("c_z{number}"), 20, "exec")).unwrap();
+        assert_eq!(index.sync().unwrap().len(), errors, "{number}");
+        let rows = index.query(&Filter::default()).unwrap();
+        assert_eq!(rows.len(), 4 + number, "what is known of it stays: {rows:?}");
+        assert_eq!(rows[1].state, CallState::Cut);
+    }
+}
+
+#[test]
 fn many_that_make_the_index_at_the_same_moment_all_have_it() {
     for _ in 0..20 {
         let place = Place::new();
         let begin = std::sync::Barrier::new(8);
         let open = || {
             begin.wait();
-            Index::open(&place.home).and_then(|mut index| index.sync()).map_err(|error| error.to_string())
+            Index::open(&place.home).and_then(|mut index| index.sync()).map_err(|error| error.to_string())?;
+            Ok(())
         };
         let all: Vec<_> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
-        assert_eq!(all, vec![Ok(()); 8]);
+        assert_eq!(all, vec![Ok::<(), String>(()); 8]);
     }
 }

@@ -307,7 +307,7 @@ fn a_file_that_changed_without_looking_so_is_a_conflict() {
     for undo in std::iter::once(None).chain(sinks.map(Some)) {
         let workspace =
             open_with(&scene.ws(), scene.rules.clone(), Options { fsync: true, janitor: None }).unwrap();
-        let scope = FilesScope { undo, ..FilesScope::default() };
+        let scope = Arc::new(FilesScope { undo, ..FilesScope::default() });
         let handle = Handle { host: Arc::clone(&workspace.0), scope, recall: Arc::default() };
         assert_eq!(read(&handle, "a.txt"), Ok("old\n".to_owned()));
         let expect = |text: &[u8]| Expect::Content(commit::id_of(text));

@@ -372,7 +372,7 @@ pub(crate) fn is_in_use(home: &Home, session: &str) -> Result<bool, StoreError> 
             if Lock::try_exclusive(&head)?.is_some() {
                 return Ok(false);
             }
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(1));
         }
         Ok(true)
     };

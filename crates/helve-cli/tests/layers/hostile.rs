@@ -3,6 +3,7 @@
 use std::io::Read as _;
 use std::time::Instant;
 
+use pretty_assertions::assert_eq;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::*;

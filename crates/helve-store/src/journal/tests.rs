@@ -275,7 +275,7 @@ fn who_stays_has_others_wait_until_it_rests() {
     assert_eq!((is_locked(&place), count_in_head(&place), place.records().len()), (true, Some(1), 3));
     std::thread::scope(|scope| {
         let other = scope.spawn(|| place.journal().append(&note(4)).unwrap().seq);
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(50));
         assert!(!other.is_finished(), "it waits");
         journal.rest().unwrap();
         assert_eq!(other.join().unwrap(), 4);

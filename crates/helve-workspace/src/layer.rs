@@ -11,6 +11,7 @@
 //! bits and attributes of the workspace's own directory.
 //! A file below that has several names and was edited in place is edited for all of them, where they can be found (`links`).
 
+mod bounds;
 mod entry;
 mod kept;
 mod links;
@@ -24,11 +25,12 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use helve_core::files::{ContentId, Is};
-use helve_core::limits::fixed::{CHANGED_FILE, LAYER_ATTRIBUTE_BYTES, LAYER_CHANGES, LINK_ENTRIES};
-use helve_core::{Cancel, ErrorKind, Layer, ToolError};
+use helve_core::limits::fixed::{LAYER_ATTRIBUTE_BYTES, LAYER_CHANGES, LINK_ENTRIES};
+use helve_core::{Cancel, Layer, ToolError};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use self::bounds::{check_length, too_many};
 use self::entry::{Entry, is_opaque, names, open_dir};
 use self::kept::Part;
 use self::links::{BeganAs, Links, Place};
@@ -483,31 +485,9 @@ pub(crate) fn several(stat: &Stat) -> bool {
     links(stat) > 1
 }
 
-/// Whether all of a file can be read in reasonable time. A sparse one may claim any length.
-fn check_length(entry: &Entry, path: &[u8]) -> Result<(), ToolError> {
-    let bytes = u64::try_from(entry.stat.st_size).unwrap_or_default();
-    if bytes <= CHANGED_FILE as u64 {
-        return Ok(());
-    }
-    let path = show(&String::from_utf8_lossy(path));
-    let message = format!(
-        "'{path}', which the command changed or removed, has {bytes} bytes; over a layer files of at most {CHANGED_FILE} \
-         can be. Nothing was changed."
-    );
-    Err(ToolError::new(ErrorKind::TooLarge, message).hint(
-        "Leave the file as it is, or write tools.exec.mode = \"direct\" and tools.exec.checkpoint = false.",
-    ))
-}
-
 fn time(seconds: i64, nanos: i64) -> Option<SystemTime> {
     let nanos = u32::try_from(nanos).ok()?;
     SystemTime::UNIX_EPOCH.checked_add(Duration::new(u64::try_from(seconds).ok()?, nanos))
-}
-
-fn too_many(most: usize, what: &str) -> ToolError {
-    let message = format!("The command changed more than {most} {what}, which is too many for a layer.");
-    ToolError::new(ErrorKind::TooLarge, message)
-        .hint("Let it change less at once, or write tools.exec.mode = \"direct\" and tools.exec.checkpoint = false.")
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use helve_core::files::{Attributes, Contents, FilesBridge, FilesScope, Names, Turn, Turns};
-use helve_core::{LayerLinks, LayerPart, PathRules};
+use helve_core::{ErrorKind, LayerLinks, LayerPart, PathRules};
 use pretty_assertions::assert_eq;
 use rustix::fs::{CWD, XattrFlags, makedev};
 

@@ -8,6 +8,7 @@
 
 mod changes;
 mod config;
+mod paths;
 mod views;
 
 use crate::analysis::{Arg, DepartureKind, EffectKind, More, OpaqueReason};

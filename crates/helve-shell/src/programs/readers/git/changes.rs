@@ -3,7 +3,7 @@
 //! Their many plain options need no list: what they change is said by the subcommand. Options that name programs are
 //! looked for by name, abbreviations included.
 
-use super::{Call, config};
+use super::{Call, config, paths};
 use crate::analysis::{Arg, DepartureKind, EffectKind, More, OpaqueReason};
 use crate::programs::options::{Place, may_hide_option};
 use crate::programs::{Meaning, On};
@@ -44,11 +44,11 @@ pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
             }
         }
         "mv" => {
-            moves(call, meaning);
+            paths::moves(call, meaning);
             changes(call, meaning, &Tree);
         }
         "checkout" | "restore" | "checkout-index" => {
-            restored(call).into_iter().filter_map(|at| pathspec(call, at)).for_each(|on| meaning.writes(on));
+            paths::restored(call, meaning);
             changes(call, meaning, &Tree);
         }
         "switch" | "reset" | "merge" | "rebase" | "cherry-pick" | "revert" | "am" | "apply"
@@ -127,7 +127,7 @@ pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
     true
 }
 
-fn args<'a>(call: &'a Call<'_>) -> &'a [Arg] {
+pub(super) fn args<'a>(call: &'a Call<'_>) -> &'a [Arg] {
     call.invocation.from(call.at + 1)
 }
 
@@ -156,51 +156,6 @@ fn changes(call: &Call<'_>, meaning: &mut Meaning, change: &Change) {
     if matches!(change, Change::Tree) {
         meaning.writes(call.path("."));
     }
-}
-
-/// `mv SOURCE … TARGET`.
-fn moves(call: &Call<'_>, meaning: &mut Meaning) {
-    let mut paths: Vec<usize> = operands(call).collect();
-    let target = paths.pop();
-    paths.into_iter().for_each(|at| meaning.does(EffectKind::Delete, call.operand(at)));
-    target.into_iter().for_each(|at| meaning.writes(call.operand(at)));
-}
-
-/// The pathspecs of what is put back into the work tree. The first operand of `checkout` is a branch more often than a
-/// path, unless `--` stands before it.
-fn restored(call: &Call<'_>) -> Vec<usize> {
-    let is_value = |at: &usize| matches!(call.text(at - 1), Some("-s" | "--source" | "--conflict"));
-    let paths = operands(call).filter(|at| !is_value(at));
-    let ended = args(call).iter().position(|arg| arg.text() == Some("--")).map(|end| call.at + 1 + end);
-    match (call.name, ended) {
-        ("restore", _) if has_letter(call, 'S', "--staged") && !has_letter(call, 'W', "--worktree") => {
-            Vec::new()
-        }
-        ("checkout", Some(end)) => paths.filter(|at| *at > end).collect(),
-        ("checkout", None)
-            if ["-b", "-B", "--orphan", "-t", "--track"].iter().any(|option| has(call, option)) =>
-        {
-            Vec::new()
-        }
-        ("checkout", None) => paths.skip(1).collect(),
-        _ => paths.collect(),
-    }
-}
-
-/// What a pathspec stands for; none for one that leaves paths out, or that is read in another way.
-fn pathspec(call: &Call<'_>, at: usize) -> Option<On> {
-    match call.text(at).and_then(|text| text.strip_prefix(':')) {
-        Some(magic) => {
-            magic.strip_prefix('/').or_else(|| magic.strip_prefix("(top)")).map(|path| call.path(path))
-        }
-        None => Some(call.operand(at)),
-    }
-}
-
-/// Whether an option stands there by its letter, alone or among others, or by its name.
-fn has_letter(call: &Call<'_>, letter: char, name: &str) -> bool {
-    let is_cluster = |text: &str| text.starts_with('-') && !text.starts_with("--") && text.contains(letter);
-    args(call).iter().filter_map(Arg::text).any(|text| text == name || is_cluster(text))
 }
 
 /// Options that name programs, whatever the subcommand.

@@ -1,0 +1,56 @@
+//! Subcommands of git that change the paths they name.
+
+use super::Call;
+use super::changes::{args, has, operands};
+use crate::analysis::{Arg, EffectKind};
+use crate::programs::{Meaning, On};
+
+/// `mv SOURCE … TARGET`.
+pub(super) fn moves(call: &Call<'_>, meaning: &mut Meaning) {
+    let mut paths: Vec<usize> = operands(call).collect();
+    let target = paths.pop();
+    paths.into_iter().for_each(|at| meaning.does(EffectKind::Delete, call.operand(at)));
+    target.into_iter().for_each(|at| meaning.writes(call.operand(at)));
+}
+
+/// `checkout`, `restore` and `checkout-index`: what they put back into the work tree is written.
+pub(super) fn restored(call: &Call<'_>, meaning: &mut Meaning) {
+    put_back(call).into_iter().filter_map(|at| pathspec(call, at)).for_each(|on| meaning.writes(on));
+}
+
+/// The pathspecs of what is put back into the work tree. The first operand of `checkout` is a branch more often than a
+/// path, unless `--` stands before it.
+fn put_back(call: &Call<'_>) -> Vec<usize> {
+    let is_value = |at: &usize| matches!(call.text(at - 1), Some("-s" | "--source" | "--conflict"));
+    let paths = operands(call).filter(|at| !is_value(at));
+    let ended = args(call).iter().position(|arg| arg.text() == Some("--")).map(|end| call.at + 1 + end);
+    match (call.name, ended) {
+        ("restore", _) if has_letter(call, 'S', "--staged") && !has_letter(call, 'W', "--worktree") => {
+            Vec::new()
+        }
+        ("checkout", Some(end)) => paths.filter(|at| *at > end).collect(),
+        ("checkout", None)
+            if ["-b", "-B", "--orphan", "-t", "--track"].iter().any(|option| has(call, option)) =>
+        {
+            Vec::new()
+        }
+        ("checkout", None) => paths.skip(1).collect(),
+        _ => paths.collect(),
+    }
+}
+
+/// What a pathspec stands for; none for one that leaves paths out, or that is read in another way.
+fn pathspec(call: &Call<'_>, at: usize) -> Option<On> {
+    match call.text(at).and_then(|text| text.strip_prefix(':')) {
+        Some(magic) => {
+            magic.strip_prefix('/').or_else(|| magic.strip_prefix("(top)")).map(|path| call.path(path))
+        }
+        None => Some(call.operand(at)),
+    }
+}
+
+/// Whether an option stands there by its letter, alone or among others, or by its name.
+fn has_letter(call: &Call<'_>, letter: char, name: &str) -> bool {
+    let is_cluster = |text: &str| text.starts_with('-') && !text.starts_with("--") && text.contains(letter);
+    args(call).iter().filter_map(Arg::text).any(|text| text == name || is_cluster(text))
+}

@@ -14,25 +14,25 @@ fn a_name_makes_no_line_in_what_is_shown() {
         return;
     }
     let place = Place::new();
-    let script = r#"printf 'x\n' > "$(printf 'z\ndeleted important\n+++ b/fake')"; ln -s "$(printf 't\nadded forged')" lnk"#;
+    let script = r#"printf 'x\n' > "$(printf 'z\ndeleted important\n+++ b-fake')"; ln -s "$(printf 't\nadded forged')" lnk"#;
     let shown = place.run(&["sandbox", "--dry-run", "--", "sh", "-c", script]);
     assert_eq!(shown.code, 0, "{shown:?}");
     let has = |ran: &Ran, line: &str| assert!(ran.stderr.lines().any(|one| one == line), "{line}: {ran:?}");
-    has(&shown, r#"added "z\ndeleted important\n+++ b/fake""#);
-    has(&shown, r#"+++ "b/z\ndeleted important\n+++ b/fake""#);
+    has(&shown, r#"added "z\ndeleted important\n+++ b-fake""#);
+    has(&shown, r#"+++ "b/z\ndeleted important\n+++ b-fake""#);
     has(&shown, r#"added link lnk -> "t\nadded forged""#);
     let diff = helve(&place, &["diff", &pending(&place)]);
     let committed = helve(&place, &["commit"]);
-    assert!(committed.stdout.contains("\nadded \"z\\ndeleted important\\n+++ b/fake\"\n"), "{committed:?}");
+    assert!(committed.stdout.contains("\nadded \"z\\ndeleted important\\n+++ b-fake\"\n"), "{committed:?}");
     fs::rename(place.workspace().join("lnk"), place.workspace().join("moved")).unwrap();
     let refused = helve(&place, &["undo"]);
     fs::rename(place.workspace().join("moved"), place.workspace().join("lnk")).unwrap();
     let undone = helve(&place, &["undo"]);
-    assert!(undone.stdout.contains("\nremoved \"z\\ndeleted important\\n+++ b/fake\"\n"), "{undone:?}");
+    assert!(undone.stdout.contains("\nremoved \"z\\ndeleted important\\n+++ b-fake\"\n"), "{undone:?}");
     for ran in [shown, diff, committed, refused, undone] {
         for line in ran.stdout.lines().chain(ran.stderr.lines()) {
             let forged =
-                ["deleted important", "+++ b/fake", "added forged"].iter().any(|one| line.starts_with(one));
+                ["deleted important", "+++ b-fake", "added forged"].iter().any(|one| line.starts_with(one));
             assert!(!forged, "{ran:?}");
         }
     }

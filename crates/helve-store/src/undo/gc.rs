@@ -118,8 +118,8 @@ impl Undo {
                 break;
             }
             let is_young = |id| contents.get(id).is_some_and(|content| is_young(content.modified));
-            if left == 1 && ids.iter().any(is_young) {
-                // The newest call's contents would stay for now: nothing is won.
+            if budget > 0 && left == 1 && ids.iter().any(is_young) {
+                // The newest call's contents would stay for now: nothing is won. Unless there are to be none at all.
                 break;
             }
             left -= 1;

@@ -24,9 +24,11 @@ fn a_name_makes_no_line_in_what_is_shown() {
     let diff = helve(&place, &["diff", &pending(&place)]);
     let committed = helve(&place, &["commit"]);
     assert!(committed.stdout.contains("\nadded \"z\\ndeleted important\\n+++ b-fake\"\n"), "{committed:?}");
-    fs::rename(place.workspace().join("lnk"), place.workspace().join("moved")).unwrap();
+    let odd = place.workspace().join("z\ndeleted important\n+++ b-fake");
+    fs::write(&odd, "changed since\n").unwrap();
     let refused = helve(&place, &["undo"]);
-    fs::rename(place.workspace().join("moved"), place.workspace().join("lnk")).unwrap();
+    assert_ne!(refused.code, 0, "{refused:?}");
+    fs::write(&odd, "x\n").unwrap();
     let undone = helve(&place, &["undo"]);
     assert!(undone.stdout.contains("\nremoved \"z\\ndeleted important\\n+++ b-fake\"\n"), "{undone:?}");
     for ran in [shown, diff, committed, refused, undone] {

@@ -107,7 +107,7 @@ impl Authority {
         let effects = judged.iter().flat_map(|one| &one.analysis.effects);
         let reach_out = self.commands_reach_out(contained);
         effects.into_iter().find_map(|effect| match (effect.kind, &effect.target) {
-            (EffectKind::Connect, Target::Host(host)) if reach_out => Some(web(Some(host))),
+            (EffectKind::Connect, Target::Host(host)) if reach_out => Some(web(Some(without_port(host)))),
             (EffectKind::Connect, _) if reach_out => Some(web(None)),
             (EffectKind::Read, Target::Path { path, inside: false }) => elsewhere(path),
             (EffectKind::Read, Target::Glob { under, inside: false, .. }) => elsewhere(under),
@@ -159,6 +159,14 @@ fn host(access: &Access) -> Option<&str> {
 
 fn web(host: Option<&str>) -> String {
     host.map_or_else(|| "web".to_owned(), |host| format!("web:{host}"))
+}
+
+/// Whose words come is the same at every port.
+fn without_port(host: &str) -> &str {
+    let is_port = |(name, port): &(&str, &str)| {
+        port.bytes().all(|byte| byte.is_ascii_digit()) && (!name.contains(':') || name.ends_with(']'))
+    };
+    host.rsplit_once(':').filter(is_port).map_or(host, |(name, _)| name)
 }
 
 /// A file that a command reads outside the workspace, if it is not the system's own.

@@ -167,7 +167,9 @@ fn a_process_that_dies_within_a_line_leaves_a_journal_that_is_put_right() {
         let report = verify(&home, "s", None).unwrap();
         assert_eq!(report.problems, vec![], "limit {limit}");
         let torn = std::fs::read(&path).unwrap().last() != Some(&b'\n');
-        let notes = unusual(report.notes);
+        let mut notes = unusual(report.notes);
+        // One that dies at its first entries leaves no witness, and that is told too.
+        notes.retain(|note| !note.starts_with("there was no "));
         assert_eq!(notes.len(), usize::from(torn), "{notes:?}");
         recovered += u64::from(torn);
 
@@ -354,7 +356,9 @@ fn a_home_that_cannot_be_written_can_be_checked_and_listed() {
         let Some(result) = result else { unreachable!("{output:?}") };
         let result: serde_json::Value = serde_json::from_str(result).unwrap();
         let note = "the witness could not be moved forward: cannot write the witness (s): ";
-        assert!(result["notes"][0].as_str().unwrap().starts_with(note), "{result}");
+        let notes: Vec<&str> =
+            result["notes"].as_array().unwrap().iter().filter_map(|note| note.as_str()).collect();
+        assert!(notes.iter().any(|one| one.starts_with(note)), "{result}");
         let calls = if has_index { 600 } else { 300 };
         assert_eq!((&result["ok"], &result["calls"]), (&json!(true), &json!(calls)), "{result}");
     }

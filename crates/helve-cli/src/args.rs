@@ -109,15 +109,18 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Whether `--json` means one line, in whose place an error can stand.
-    pub(crate) fn answers_on_one_line(&self) -> bool {
+    /// Whether `--json` means lines of JSON, among which an error can stand as the last.
+    pub(crate) fn answers_in_lines(&self) -> bool {
         match self {
             Command::Call(_)
             | Command::Run(_)
-            // What does not begin has one line, which says why.
+            | Command::Batch(_)
             | Command::Agent(_)
             | Command::Serve(_)
             | Command::Chat(_)
+            | Command::Demo(_)
+            | Command::Replay(_)
+            | Command::Verify(_)
             | Command::WhatIf(_)
             | Command::Export(_)
             | Command::Check(_)
@@ -133,16 +136,10 @@ impl Command {
             | Command::Discard(_)
             | Command::Gc(_)
             | Command::Config(_) => true,
-            Command::Mcp(options) => options.answers_on_one_line(),
-            // The output is the command's own.
-            Command::Sandbox(_)
-            | Command::Batch(_)
-            | Command::Log(_)
-            | Command::Verify(_)
-            // A line for each event or call.
-            | Command::Demo(_)
-            | Command::Replay(_)
-            | Command::Completions(_) => false,
+            Command::Log(options) => options.answers_in_lines(),
+            Command::Mcp(options) => options.answers_in_lines(),
+            // The output is the command's own, or a script.
+            Command::Sandbox(_) | Command::Completions(_) => false,
         }
     }
 

@@ -1,5 +1,5 @@
 //! Why a command ended without its own exit code: a message, what to change, and the code of the table in the manual.
-//! It is said on standard error; where one line of JSON was asked for, it stands on standard output in that line's place.
+//! It is said on standard error; where JSON was asked for, it is the last line of standard output instead.
 
 use std::process::ExitCode;
 

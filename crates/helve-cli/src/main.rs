@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     if cli.command.runs_a_command() {
         helper.get_or_insert_with(helve::sandbox::helper_ahead);
     }
-    let json = cli.global.json && cli.command.answers_on_one_line();
+    let json = cli.global.json && cli.command.answers_in_lines();
     let ended = commands::dispatch(cli);
     // A question whose call was given up may still have the terminal.
     approve::restore();

@@ -49,7 +49,7 @@ A line is {\"id\":…,\"tool\":…,\"args\":{…}}; the id is echoed, and may be
 (one turn of a model) and gives one result line for each, or one for all if it holds more than limits.batch_calls. Later lines may overlap earlier ones where what they touch \
 allows it. A line that is no call gives a result with the error kind invalid_params, and the work goes on; there was no call, so nothing of it is in the journal.
 
-Exit code: 0 when all lines were processed, whatever came of the calls; 2 when the input cannot be read; 130 when it was \
+Exit code: 0 when all lines were processed, whatever came of the calls; 2 when the input cannot be read, which with --json a last line says; 130 when it was \
 cancelled, also because nobody reads its results any more.")]
 #[command(after_help = "\
 Examples:

@@ -62,6 +62,13 @@ pub(crate) struct Options {
     output: Option<String>,
 }
 
+impl Options {
+    /// Whether `--json` means lines of JSON. The output of a call is given as it is.
+    pub(crate) fn answers_in_lines(&self) -> bool {
+        self.output.is_none()
+    }
+}
+
 fn error_kind(name: &str) -> Result<ErrorKind, String> {
     ErrorKind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
         let names: Vec<&str> = ErrorKind::ALL.iter().map(|kind| kind.name()).collect();

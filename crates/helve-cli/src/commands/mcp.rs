@@ -78,8 +78,8 @@ enum Action {
 }
 
 impl Options {
-    /// Whether `--json` means one line, in whose place an error can stand.
-    pub(crate) fn answers_on_one_line(&self) -> bool {
+    /// Whether `--json` means lines of JSON, among which an error can stand as the last; else the protocol is spoken.
+    pub(crate) fn answers_in_lines(&self) -> bool {
         self.action.is_some()
     }
 }

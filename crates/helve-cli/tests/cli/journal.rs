@@ -305,3 +305,33 @@ fn one_broken_session_hides_nothing_of_the_others() {
     assert_eq!((log.code, log.lines().len()), (Some(0), 2), "{log:?}");
     assert!(log.stderr.contains("note: a session is passed over: "), "{log:?}");
 }
+
+#[test]
+fn what_fails_is_told_to_programs_on_standard_output() {
+    let world = World::new();
+    echoes(&world, 1);
+    let cases: &[(&[&str], i32, &str)] = &[
+        (&["verify", "absent"], 2, "invalid_params"),
+        (&["verify", "--head", "nonsense"], 2, "invalid_params"),
+        (&["log", "c_absent"], 1, "not_found"),
+        (&["replay", "absent"], 1, "not_found"),
+        (&["replay", SESSION, "--seed", "7"], 2, "invalid_params"),
+        (&["batch", "absent.jsonl"], 2, "invalid_params"),
+        (&["batch", "--set", "nonsense=1"], 2, "invalid_params"),
+        (&["demo", "--set", "nonsense=1"], 2, "invalid_params"),
+    ];
+    for (words, code, kind) in cases {
+        let ended = world.run(&[*words, &["--json"]].concat());
+        let told = ended.json();
+        assert_eq!((&told["ok"], &told["error"]["kind"]), (&json!(false), &json!(kind)), "{words:?}");
+        assert!(told["error"]["message"].is_string(), "{words:?}: {told}");
+        assert_eq!(ended.quiet().0, Some(*code), "{words:?}");
+        // People read it where they always did.
+        let ended = world.run(words);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(*code), ""), "{words:?}");
+    }
+    // An output is the call's own, byte for byte.
+    let ended = world.run(&["log", "--output", "c_absent", "--json"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:?}");
+    assert!(ended.stderr.contains("no call begins with"), "{ended:?}");
+}

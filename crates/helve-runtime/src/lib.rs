@@ -270,7 +270,8 @@ impl Runtime {
     pub async fn undo(&self, call: &str, force: bool) -> Result<CallResult, ToolError> {
         let entry = self.file_call(call)?;
         let undo = self.pipeline.lanes.undo()?;
-        let act = OwnAct::Undo { call: call.to_owned(), layered: entry.record.layered };
+        let act =
+            OwnAct::Undo { call: call.to_owned(), layered: entry.record.layered, is_undone: entry.undone };
         let put_back = files::put_back::PutBack::new(entry, undo, force);
         Ok(self.pipeline.own(put_back, act).await)
     }

@@ -247,6 +247,62 @@ fn nothing_is_kept_where_the_owner_wants_nothing_kept() {
     });
 }
 
+#[test]
+fn a_call_whose_files_are_as_before_is_undone_too() {
+    block(async {
+        let (dir, runtime) = scene();
+        let ws = dir.path().join("ws");
+        let step = json!({"act": "put", "path": "b", "text": "new"});
+        let done = runtime.call(Call::new("commit", json!({"commits": [[step]]}))).await;
+        assert!(done.ok, "{done:?}");
+        fs::remove_file(ws.join("b")).unwrap();
+        let is_undone = || {
+            let entries = runtime.file_calls().unwrap();
+            entries.into_iter().find(|entry| entry.record.call == done.call.as_str()).unwrap().undone
+        };
+        let undos = || {
+            let entries = runtime.file_calls().unwrap().into_iter();
+            entries.filter(|entry| entry.record.undoes.is_some()).map(|entry| entry.record.call).collect()
+        };
+        let undone = runtime.undo(done.call.as_str(), false).await.unwrap();
+        assert!(undone.ok && undone.text().starts_with("Everything is as it was"), "{}", undone.text());
+        let first: Vec<String> = undos();
+        assert_eq!((is_undone(), first.as_slice()), (true, &[undone.call.to_string()][..]));
+        // Once is enough, or the undo of an undo would not bring the call back.
+        assert!(runtime.undo(done.call.as_str(), false).await.unwrap().ok);
+        assert_eq!(undos(), first);
+        assert!(runtime.undo(undone.call.as_str(), false).await.unwrap().ok);
+        assert!(!is_undone());
+    });
+}
+
+#[test]
+fn what_could_not_be_put_back_is_not_said_to_be_as_before() {
+    block(async {
+        let (dir, _) = scene();
+        let policy = helve::Policy::from_toml("limits.undo_bytes = 1").unwrap();
+        let runtime = Runtime::builder()
+            .policy(policy)
+            .workspace(dir.path().join("ws"))
+            .home(dir.path().join("home"))
+            .register(typed(Commit))
+            .build()
+            .unwrap();
+        let put = |path: &str| json!({"act": "put", "path": path, "text": "new"});
+        for (steps, said) in [
+            (json!([put("a")]), "Nothing was put back"),
+            (json!([put("d/run"), put("b")]), "Put back what was there before"),
+        ] {
+            let done = runtime.call(Call::new("commit", json!({ "commits": [steps] }))).await;
+            assert!(done.ok, "{done:?}");
+            let undone = runtime.undo(done.call.as_str(), true).await.unwrap();
+            assert!(undone.ok && undone.text().starts_with(said), "{}", undone.text());
+            assert!(undone.text().contains("left"), "{}", undone.text());
+            assert_eq!(undone.details["left"].as_array().map(Vec::len), Some(1), "{undone:?}");
+        }
+    });
+}
+
 /// The file of the only content that is kept with these bytes.
 fn kept_file(dir: &Path, bytes: &[u8]) -> std::path::PathBuf {
     let blobs = dir.join("home/undo/blobs");

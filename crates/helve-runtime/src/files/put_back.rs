@@ -300,9 +300,12 @@ struct Report {
 impl Report {
     fn output(self, call: &str) -> Output {
         let Report { restored, removed, left } = self;
-        let mut text = match (restored.len(), removed.len()) {
-            (0, 0) => format!("Everything is as it was before {call}."),
-            _ => format!("Put back what was there before {call}."),
+        let has_changed = !(restored.is_empty() && removed.is_empty());
+        let mut text = match (has_changed, left.is_empty()) {
+            (false, true) => format!("Everything is as it was before {call}."),
+            (false, false) => format!("Nothing was put back: what was there before {call} could not be."),
+            (true, true) => format!("Put back what was there before {call}."),
+            (true, false) => format!("Put back what was there before {call}, but not all of it."),
         };
         for (word, paths) in [("restored", &restored), ("removed", &removed), ("left", &left)] {
             for path in paths {

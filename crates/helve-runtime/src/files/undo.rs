@@ -146,6 +146,16 @@ impl CallUndo {
         notes
     }
 
+    /// Makes a record also where nothing was changed: one that takes a call back says so, whatever it found.
+    pub(crate) fn record_all_the_same(&self) {
+        let mut state = self.state();
+        let Some(store) = self.store.as_ref().filter(|_| state.done.is_empty()) else { return };
+        let recorded = store.begin(&self.of.record(Vec::new()), self.durable).and_then(Begun::finish);
+        if let Err(error) = recorded {
+            state.trouble = Some(format!("it could not be noted that the call is undone: {error}"));
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -66,6 +66,13 @@ impl Notes {
         self.told().sandbox = Some(sandbox);
     }
 
+    /// The call took another one back, if there was anything to change for that or not.
+    fn took_back(&self) {
+        if let Some(undo) = &self.told().undo {
+            undo.record_all_the_same();
+        }
+    }
+
     pub(crate) fn take(&self) -> Told {
         let mut told = std::mem::take(&mut *self.told());
         if let Some(undo) = told.undo.take() {
@@ -107,15 +114,20 @@ impl Executor {
         let cancel = side.cancel.clone().or(&own);
         let ctx = self.context(call, side, &cancel, &permit, notes)?;
         let deadline = self.deadline(spec);
+        let takes_back = matches!(permit.own(), Some(OwnAct::Undo { is_undone: false, .. }));
         let args = permit.enter();
         let start = std::panic::catch_unwind(AssertUnwindSafe(|| entry.tool.run(args, &ctx)));
         let mut work = Unwinding(start.map_err(|_panic| panicked(&spec.name))?);
         // Most tools are done at the first look: no timer is set and nobody listens for a cancellation then.
         let first = std::future::poll_fn(|poller| Poll::Ready(Pin::new(&mut work).poll(poller))).await;
-        match first {
+        let done = match first {
             Poll::Ready(done) => done.unwrap_or_else(|| Err(panicked(&spec.name))),
             Poll::Pending => Box::pin(within(spec, deadline, work, &side.cancel, give_up)).await,
+        };
+        if takes_back && done.is_ok() {
+            notes.took_back();
         }
+        done
     }
 
     /// The stage, for a tool that is done at once.
@@ -287,7 +299,7 @@ impl Executor {
         let lanes = &self.lanes;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (undoes, commits, layered) = match permit.own() {
-            Some(OwnAct::Undo { call, layered }) => (Some(call.clone()), None, *layered),
+            Some(OwnAct::Undo { call, layered, .. }) => (Some(call.clone()), None, *layered),
             Some(OwnAct::Commit { call }) => (None, Some(call.clone()), true),
             Some(OwnAct::Discard { .. }) => (None, None, false),
             None => (None, None, permit.entry().spec().lane == Lane::Sandbox),

@@ -174,7 +174,7 @@ fn seen(scan: &mut Scan<'_>, request: &PageRequest, known: &mut Known) -> io::Re
             if place.line < line {
                 match scan.forward(place, line, known)? {
                     Reached::Line(start) => place = start,
-                    Reached::End(_) => return Ok(beyond(line)),
+                    Reached::End => return Ok(beyond(line)),
                 }
             }
             let window = scan.window(place, cursor, bounds, known)?;
@@ -196,11 +196,12 @@ fn seen(scan: &mut Scan<'_>, request: &PageRequest, known: &mut Known) -> io::Re
             };
             let first = match window.end {
                 _ if is_known => place.line,
-                // To go on inside a line its number is needed, whatever that costs.
-                Ended::Inside { .. } => match scan.forward(scan.first(), u64::MAX, known)? {
-                    Reached::Line(start) => start.line,
-                    Reached::End(total) => total.saturating_sub(lines.max(1) - 1).max(1),
-                },
+                // To go on inside a line its number is needed, whatever that costs. What is behind it was counted already.
+                Ended::Inside { .. } => {
+                    let number = scan.number(offset, known)?;
+                    known.total(number.saturating_add(lines.max(1) - 1));
+                    number
+                }
                 Ended::File => {
                     return Ok(View { window, first_line: None, is_from_start: true, end: PageEnd::End });
                 }

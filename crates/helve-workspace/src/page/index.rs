@@ -76,6 +76,12 @@ impl Known {
         regular.max(self.ends.iter().filter(fits).max().copied())
     }
 
+    /// The last regular place that is not behind a byte.
+    pub(super) fn not_behind(&self, offset: u64) -> Option<Place> {
+        let count = self.places.partition_point(|place| place.offset <= offset);
+        count.checked_sub(1).and_then(|last| self.places.get(last)).copied()
+    }
+
     /// Remembers a place that was passed, if it is far enough from the others.
     pub(super) fn pass(&mut self, place: Place) {
         let at = self.places.partition_point(|known| known.offset < place.offset);
@@ -97,9 +103,8 @@ impl Known {
     }
 
     /// Remembers how many lines the file has.
-    pub(super) fn total(&mut self, lines: u64) -> u64 {
+    pub(super) fn total(&mut self, lines: u64) {
         self.total_lines = Some(lines);
-        lines
     }
 
     /// Remembers where a window ended: the next one is likely to begin there.

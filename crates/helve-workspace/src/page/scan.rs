@@ -31,8 +31,8 @@ pub(super) struct Scan<'a> {
 pub(super) enum Reached {
     /// The wanted line's start.
     Line(Place),
-    /// The end; the file has so many lines.
-    End(u64),
+    /// The end; how many lines there are is known now.
+    End,
 }
 
 impl<'a> Scan<'a> {
@@ -117,7 +117,8 @@ impl<'a> Scan<'a> {
                 here = Place { line: here.line, cursor: 0, offset: here.offset + at as u64 };
                 if last && at == size {
                     // The line would begin where the file ends.
-                    return Ok(Reached::End(known.total(here.line - 1)));
+                    known.total(here.line - 1);
+                    return Ok(Reached::End);
                 }
                 known.pass(here);
                 return Ok(Reached::Line(here));
@@ -132,9 +133,31 @@ impl<'a> Scan<'a> {
             }
             here.offset += size as u64;
             if last || size == 0 {
-                return Ok(Reached::End(known.total(if open { here.line } else { here.line - 1 })));
+                known.total(if open { here.line } else { here.line - 1 });
+                return Ok(Reached::End);
             }
         }
+    }
+
+    /// The number of the line that starts at `offset`.
+    pub(super) fn number(&mut self, offset: u64, known: &mut Known) -> io::Result<u64> {
+        let coding = self.coding();
+        let mut here = known.not_behind(offset).unwrap_or_else(|| self.first());
+        while here.offset < offset {
+            let room = usize::try_from(offset - here.offset).unwrap_or(COUNTED).min(COUNTED);
+            let (block, _) = self.block(here.offset, room)?;
+            if block.is_empty() {
+                return Err(shorter());
+            }
+            let (size, (count, after_last)) = (block.len() as u64, coding.count_ends(block));
+            if count > 0 {
+                let line = here.line + count;
+                known.pass(Place { line, cursor: 0, offset: here.offset + after_last as u64 });
+                here.line = line;
+            }
+            here.offset += size;
+        }
+        Ok(here.line)
     }
 
     /// The start of the line that is `lines` before the end, and whether that is the first line.
@@ -153,7 +176,7 @@ impl<'a> Scan<'a> {
             }
             self.fill(start, size)?;
             if self.held.1 < size {
-                return Err(io::Error::other("the file became shorter while it was read; read it again"));
+                return Err(shorter());
             }
             let block = &self.buffer[..size];
             // The end of the last line is not the start of another one.
@@ -188,6 +211,10 @@ impl<'a> Scan<'a> {
     }
 }
 
+fn shorter() -> io::Error {
+    io::Error::other("the file became shorter while it was read; read it again")
+}
+
 /// The last `\n` of a block.
 fn last_end(coding: Coding, block: &[u8]) -> Option<usize> {
     match coding {
@@ -196,5 +223,51 @@ fn last_end(coding: Coding, block: &[u8]) -> Option<usize> {
             .map(|unit| unit * 2)
             .find(|at| coding.unit_at(block, *at) == Some(0x0a)),
         _ => memchr::memrchr(b'\n', block),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use helve_core::files::{PageRequest, PageStart};
+    use pretty_assertions::assert_eq;
+
+    use super::super::view;
+    use super::*;
+    use crate::page::detect::{Found, detect};
+
+    /// Counts what is read of it.
+    struct Counted<'a>(&'a [u8], Cell<usize>);
+
+    impl Source for Counted<'_> {
+        fn len(&self) -> u64 {
+            self.0.len() as u64
+        }
+        fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+            let count = self.0.read_at(buffer, at)?;
+            self.1.set(self.1.get() + count);
+            Ok(count)
+        }
+    }
+
+    #[test]
+    fn a_long_line_near_the_end_costs_one_look_at_the_file() {
+        for (before, after) in [(2_000_000, 20 << 20), (20_000, 30 << 20), (5_000_000, 1 << 20)] {
+            let mut bytes = b"short\r\n".repeat(before);
+            bytes.resize(bytes.len() + after, b'x');
+            bytes.extend(b"\nthe last but one\nlast");
+            let source = Counted(&bytes, Cell::new(0));
+            let Found::Text(text) = detect(&source).unwrap() else { panic!("it is text") };
+            let start = PageStart::FromEnd { lines: 3 };
+            let request = PageRequest { path: "f".to_owned(), start, max_lines: 10, max_bytes: 1000 };
+            let mut known = Known::default();
+            let view = view(&source, text, &request, &Cancel::never(), &mut known).unwrap();
+            let lines = before as u64 + 3;
+            assert_eq!((view.first_line, known.total_lines), (Some(lines - 2), Some(lines)));
+            assert_eq!(view.window.text, "x".repeat(1000));
+            let read = source.1.get();
+            assert!(read < bytes.len() + (1 << 20), "{read} of {} bytes were read", bytes.len());
+        }
     }
 }

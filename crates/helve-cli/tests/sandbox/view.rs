@@ -93,6 +93,26 @@ fn helves_own_state_and_configuration_are_not_there() {
     }
 }
 
+#[test]
+fn what_the_sandbox_has_of_its_own_is_named_where_it_cannot_be_shown() {
+    if !backends().contains(&"native") {
+        return;
+    }
+    let place = Place::new();
+    for (option, path, own) in [
+        ("--rw", "/dev", "/dev"),
+        ("--ro", "/dev/null", "/dev"),
+        ("--hide", "/dev", "/dev"),
+        ("--hide", "/proc", "/proc"),
+    ] {
+        let ran = run(&place, "native", &[option, path], "true");
+        assert_eq!(ran.code, 125, "{option} {path}: {ran:?}");
+        let message = format!("error: {path} cannot be shown or hidden: the sandbox has {own} of its own.");
+        assert!(ran.stderr.starts_with(&message), "{option} {path}: {ran:?}");
+        assert!(ran.stderr.contains(&format!("Leave {path} out of --ro")), "{option} {path}: {ran:?}");
+    }
+}
+
 /// The owner's command is not a call: nothing is kept about it.
 #[test]
 fn nothing_is_recorded() {

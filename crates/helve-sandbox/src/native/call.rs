@@ -131,7 +131,7 @@ pub(super) async fn run(
                 engine.discard(&zygote);
                 let lasting = |failure: &(u32, i32)| retried || failure.1 != REPLACED;
                 if let Some((step, errno)) = zygote.failure().filter(lasting) {
-                    return Err(failure::refused(step, errno));
+                    return Err(failure::view_refused(&engine.rules, step, errno));
                 }
                 if retried {
                     return Err(failure::never_began());
@@ -168,7 +168,7 @@ pub(super) async fn run(
                 continue;
             }
             Ok(Finish::NotDelivered(_)) => Err(failure::never_began()),
-            Ok(Finish::Refused(step, errno, _)) => Err(failure::refused(step, errno)),
+            Ok(Finish::Refused(step, errno, _)) => Err(failure::view_refused(&engine.rules, step, errno)),
             Ok(Finish::SinkFailed) => Err(failure::sink_failed()),
             Ok(Finish::Lost) => Err(spawn::supervisor_lost()),
             Ok(Finish::Reported(said)) => engine.ending(&said, &call, &member, report()),

@@ -1,12 +1,17 @@
 //! Errors of the native sandbox: what could not be done, why, and what mends it.
 
 use std::io;
+use std::path::Path;
 
 use helve_core::{ErrorKind, Removed, ToolError};
 
 use super::wire::Step;
 use crate::namespaces::why_none;
+use crate::plan::rules::Rules;
 use crate::protect::shown;
+
+/// What is the sandbox's own, so that nothing of the outside can be shown there, or hidden.
+const OWN: [&str; 2] = ["/dev", "/proc"];
 
 /// The zygote or a member could not be made.
 pub(super) fn refused(step: u32, errno: i32) -> ToolError {
@@ -27,14 +32,36 @@ pub(super) fn refused(step: u32, errno: i32) -> ToolError {
     ToolError::new(ErrorKind::SandboxUnavailable, message).hint(hint)
 }
 
+/// The same for a view, which may name what no sandbox can show.
+pub(super) fn view_refused(rules: &Rules, step: u32, errno: i32) -> ToolError {
+    let error = refused(step, errno);
+    let builds = matches!(
+        Step::from_number(step),
+        Some(Step::Namespaces | Step::Idmap | Step::Mounts | Step::Proc | Step::Private)
+    );
+    let own = |path: &Path| OWN.into_iter().find(|own| path.starts_with(own));
+    let Some((path, own)) = rules.all().filter(|_| builds).find_map(|rule| {
+        let path = &rule.given;
+        own(path).or_else(|| own(&rule.real)).map(|own| (path.display(), own))
+    }) else {
+        return error;
+    };
+    let message =
+        format!("{path} cannot be shown or hidden: the sandbox has {own} of its own. {}", error.message);
+    ToolError::new(error.kind, message).hint(format!(
+        "Leave {path} out of --ro, --rw and --hide, or of view.read_only, view.read_write and view.hidden. The sandbox landlock \
+         shows what the machine has there."
+    ))
+}
+
 fn remedy(step: Step) -> String {
     match step {
         Step::UserNamespace | Step::Namespaces => {
             format!("{}; or choose sandbox = \"landlock\", which needs none.", why_none())
         }
         Step::Idmap => {
-            "Put the workspace on a file system that supports idmapped mounts (ext4, xfs, btrfs, tmpfs), \
-                        or give it to an ordinary user: chown -R USER WORKSPACE; or run Helve as that user."
+            "Put the workspace, and what else commands may write, on a file system that supports idmapped mounts (ext4, xfs, \
+             btrfs, tmpfs), or give it to an ordinary user: chown -R USER WORKSPACE; or run Helve as that user."
                 .to_owned()
         }
         Step::Mounts | Step::Private | Step::Proc => {

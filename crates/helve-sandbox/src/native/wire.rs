@@ -285,7 +285,9 @@ impl Step {
             Step::Order => "the order could not be read",
             Step::UserNamespace => "no user namespace could be made",
             Step::Namespaces => "the mount, process, network and other namespaces could not be made",
-            Step::Idmap => "the workspace's file system cannot show its files as another user's",
+            Step::Idmap => {
+                "the file system of the workspace, or of what else may be written, cannot show its files as another user's"
+            }
             Step::Mounts => "the tree of mounts could not be built",
             Step::Proc => "no process file system could be mounted",
             Step::Private => "the private directories could not be mounted",

@@ -67,7 +67,8 @@ pub(crate) fn resolve(view: &View) -> Result<Rules, ToolError> {
 }
 
 impl Rules {
-    fn all(&self) -> impl Iterator<Item = &Rule> {
+    /// The paths of the view.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Rule> {
         std::iter::once(&self.workspace).chain(&self.read_write).chain(&self.read_only).chain(&self.hidden)
     }
 

@@ -179,41 +179,62 @@ pub(crate) fn sandbox(global: &Global, options: Options) -> Result<u8, Failure> 
     let caught = Some(caught.load(Ordering::SeqCst)).filter(|signal| *signal != 0);
     let took = began.elapsed();
     let (code, line) = match &ended {
-        Ok((ended, held, denied)) => {
-            let code = report::exit_code(ended.exit, caught);
+        Ok(Ran { ended, held, denied }) => {
+            let code = match held {
+                Err(_) => FAILED,
+                Ok(_) => report::exit_code(ended.exit, caught),
+            };
             if let Some(note) = report::note(ended, time) {
                 ui::note(&note);
             }
+            // A report on standard error says it.
             if !matches!(place, Place::StandardError) {
                 crate::refused::tell(denied, 0);
-            }
-            if let Some(held) = held.as_ref().filter(|_| !matches!(place, Place::StandardError)) {
-                held.show()?;
+                match held {
+                    Ok(None) => {}
+                    Ok(Some(held)) => held.show()?,
+                    Err(error) => tell(error),
+                }
             }
             let mut line = report::ended(ended, denied, code, took);
             if let (Some(members), true) = (line.as_object_mut(), dry_run) {
-                members.insert("dry_run".to_owned(), held.as_ref().map_or(Value::Null, Held::facts));
+                let facts = held.as_ref().ok().and_then(Option::as_ref).map_or(Value::Null, Held::facts);
+                members.insert("dry_run".to_owned(), facts);
+                if let Err(error) = held {
+                    members.insert("error".to_owned(), report::error(error));
+                }
             }
             (code, line)
         }
         Err(error) => {
             let code = report::failure_code(error.kind);
-            // A report on standard error says it.
             if !matches!(place, Place::StandardError) {
-                let hint = error.hint.as_ref().map(|hint| format!("\n{hint}")).unwrap_or_default();
-                ui::error(&format!("{}{hint}", error.message));
+                tell(error);
             }
             (code, report::not_started(error, code, took))
         }
     };
     place.write(&line).map_err(failed)?;
-    if let (Ok((ended, ..)), Some(signal)) = (&ended, caught)
+    if let (Ok(Ran { ended, .. }), Some(signal)) = (&ended, caught)
         && (ended.exit == Exit::Cancelled || ended.exit == Exit::Signal(signal))
     {
         // Whoever waits for Helve sees what it would see of the command: a script ends at Ctrl-C.
         let _ = signal_hook::low_level::emulate_default_handler(signal);
     }
     Ok(code)
+}
+
+fn tell(error: &ToolError) {
+    let hint = error.hint.as_ref().map(|hint| format!("\n{hint}")).unwrap_or_default();
+    ui::error(&format!("{}{hint}", error.message));
+}
+
+/// A command that ran.
+struct Ran {
+    ended: Ended,
+    /// What it would change, or why that cannot be kept; none where it changed it.
+    held: Result<Option<Held>, ToolError>,
+    denied: Vec<Explained>,
 }
 
 /// Where the report goes.
@@ -249,11 +270,7 @@ impl Place {
     }
 }
 
-fn run(
-    global: &Global,
-    options: Options,
-    caught: &Arc<AtomicI32>,
-) -> Result<(Ended, Option<Held>, Vec<Explained>), ToolError> {
+fn run(global: &Global, options: Options, caught: &Arc<AtomicI32>) -> Result<Ran, ToolError> {
     let on_terminal = terminal::is_wanted();
     let Asked { choice, view, limits, state, start, layer_bytes, policy } =
         asked::asked(global, &options, on_terminal)?;
@@ -304,12 +321,12 @@ fn run(
         screens.close();
     }
     let (ended, layer) = ended?;
-    let held = match holder.zip(layer) {
-        Some((holder, layer)) => Some(Held::of(&holder, &workspace, &layer, &ended, &cancel)?),
-        None => None,
-    };
+    let held = holder
+        .zip(layer)
+        .map(|(holder, layer)| Held::of(&holder, &workspace, &layer, &ended, &cancel))
+        .transpose();
     let denied = said.explained(&ended);
-    Ok((ended, held, denied))
+    Ok(Ran { ended, held, denied })
 }
 
 fn broken(what: &'static str) -> impl Fn(io::Error) -> ToolError {

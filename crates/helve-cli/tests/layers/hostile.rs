@@ -59,7 +59,12 @@ fn a_file_too_long_to_be_read_is_refused_by_its_name() {
     let place = Place::new();
     sparse(&place, "sp", 1 << 40);
     let ran = place.run(&["sandbox", "--dry-run", "--", "sh", "-c", "echo x > other; rm sp"]);
-    assert!(ran.code != 0 && ran.stderr.contains("'sp'"), "{ran:?}");
+    assert!(ran.code == 125 && ran.stderr.contains("'sp'"), "{ran:?}");
+    // The command did run.
+    let ran = place.run(&["--json", "sandbox", "--dry-run", "--", "sh", "-c", "rm sp; exit 3"]);
+    let told: Value = serde_json::from_str(ran.stderr.trim_end()).unwrap();
+    assert_eq!((ran.code, &told["exit_code"], &told["ended"]), (125, &json!(125), &json!("exited")));
+    assert_eq!((&told["error"]["kind"], &told["dry_run"]), (&json!("too_large"), &Value::Null), "{told}");
     for answer in [preview(&place, "echo x > other; rm sp"), checkpoint(&place, "echo x > other; rm sp")] {
         assert_eq!(answer.kind(), Some("too_large"), "{:?}", answer.result);
     }

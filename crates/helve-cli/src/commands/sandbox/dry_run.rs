@@ -21,7 +21,8 @@ const DIFF_LINES: usize = 400;
 /// Where changes are held: opened before anything runs, so that a place that cannot be used is seen in time.
 pub(super) fn holder(state: &Path) -> Result<Undo, ToolError> {
     Home::open(state).and_then(|home| Undo::open(&home)).map_err(|error| {
-        ToolError::failed(format!(
+        // Of the kind that says nothing of the program.
+        ToolError::internal(format!(
             "What the command would change could not be kept, so it was not started: {error}"
         ))
         .hint("Free the disk or correct the permissions of $HELVE_HOME, then call again.")

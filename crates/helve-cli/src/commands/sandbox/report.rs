@@ -10,7 +10,7 @@ use super::amounts::show_bytes;
 
 /// The command ran longer than it may.
 const TIMED_OUT: u8 = 124;
-/// Helve itself could not do what was asked; the command did not run.
+/// Helve itself could not do what was asked: the command did not run, or what it would change could not be kept.
 pub(crate) const FAILED: u8 = 125;
 /// The program is there, but cannot be executed.
 const NOT_EXECUTABLE: u8 = 126;
@@ -70,13 +70,17 @@ pub(super) fn ended(ended: &Ended, denied: &[Explained], code: u8, duration: Dur
 
 /// The report of a command that did not run.
 pub(super) fn not_started(error: &ToolError, code: u8, duration: Duration) -> Value {
-    let error = WireError::from(error.clone());
     json!({
         "ended": "not_started",
         "exit_code": code,
-        "error": error,
+        "error": self::error(error),
         "duration_us": micros(duration),
     })
+}
+
+/// What is wrong, for programs.
+pub(super) fn error(error: &ToolError) -> Value {
+    json!(WireError::from(error.clone()))
 }
 
 fn micros(duration: Duration) -> u64 {

@@ -51,6 +51,9 @@ pub(super) struct Facts {
     /// How many characters that control or cannot be seen are shown as escapes.
     #[serde(default, skip_serializing_if = "is_none")]
     pub(super) escaped: usize,
+    /// How many characters are shown as U+FFFD, which stands for bytes that are no character.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub(super) replaced: usize,
     /// The number of the first line that is shown, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) first_line: Option<u64>,
@@ -149,6 +152,7 @@ impl Facts {
             },
             no_final_newline: page.endings.open,
             escaped: page.text.chars().filter(|c| !is_harmless(*c)).count(),
+            replaced: page.text.chars().filter(|c| *c == '\u{fffd}').count(),
             first_line: page.first_line,
             lines: Some(page.lines),
             total_lines: page.total_lines,

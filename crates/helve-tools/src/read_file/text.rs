@@ -55,6 +55,15 @@ fn notes(facts: &Facts) -> Vec<String> {
             "[{count} characters are shown as escapes. edit_file finds them so; write_file writes the letters.]"
         )),
     }
+    if facts.replaced > 0 {
+        let encoding = facts.encoding.as_deref().unwrap_or("UTF-8");
+        notes.push(match facts.replaced {
+            1 => format!("[1 character is shown as U+FFFD: bytes there are no {encoding}, or are this character.]"),
+            count => format!(
+                "[{count} characters are shown as U+FFFD: bytes there are no {encoding}, or are this character.]"
+            ),
+        });
+    }
     notes
 }
 

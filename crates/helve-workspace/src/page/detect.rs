@@ -1,14 +1,15 @@
 //! What the bytes of a file say that it is: text in which encoding, or something else.
 //!
 //! The answer depends on the file alone, never on the window that is asked for: a byte order mark; then the head, and
-//! where a large file has nothing but ASCII there, samples from the rest of it. UTF-8 that is valid is UTF-8; what is
-//! not is left to statistics.
+//! where a large file has nothing but ASCII there, samples from the rest of it. UTF-8 that is valid is UTF-8, and so is what is
+//! damaged in a few places; what is not is left to statistics.
 
 use std::collections::BTreeSet;
 use std::io;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
-use helve_core::files::{Encoding, Shape};
+use encoding_rs::Encoding;
+use helve_core::files::{self, Shape};
 use memchr::memchr;
 
 use super::coding::{Coding, Then};
@@ -37,7 +38,7 @@ pub(super) struct Text {
 
 impl Text {
     pub(super) fn shape(self) -> Shape {
-        Shape::Text(Encoding { name: self.coding.name().to_owned(), bom: self.mark > 0 })
+        Shape::Text(files::Encoding { name: self.coding.name().to_owned(), bom: self.mark > 0 })
     }
 }
 
@@ -138,6 +139,12 @@ fn binary(head: &[u8]) -> Found {
     Found::Binary { media_type, head: head[..head.len().min(SHOWN)].to_vec() }
 }
 
+/// Whether text in an encoding has many places that are valid UTF-8 by chance: where characters have several bytes, and in
+/// Thai, whose vowels and consonants follow each other as the bytes of UTF-8 do.
+fn is_like_utf8(encoding: &'static Encoding) -> bool {
+    !encoding.is_single_byte() || encoding == encoding_rs::WINDOWS_874
+}
+
 /// Collects what parts of a file say about its encoding.
 struct Guess {
     ascii: bool,
@@ -186,7 +193,52 @@ impl Guess {
         }
         match self.detector.guess(None, Utf8Detection::Deny) {
             encoding if encoding == encoding_rs::UTF_8 => Coding::Utf8,
+            encoding if self.wrong <= self.valid && !is_like_utf8(encoding) => Coding::Utf8,
             encoding => Coding::Other(encoding),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pretty_assertions::assert_eq;
+
+    fn name(bytes: &[u8]) -> &'static str {
+        match detect(&bytes).unwrap() {
+            Found::Text(text) => text.coding.name(),
+            Found::Binary { media_type, .. } => media_type,
+        }
+    }
+
+    #[test]
+    fn a_little_damage_makes_no_other_encoding() {
+        for bytes in [
+            &b"M\xc3\xbcller, caf\xff\n"[..],
+            b"M\xc3\xbcller \xe2\x80\x94 caf\xe9\n",
+            b"\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e \xff\n",
+            // Cut inside a character, as by `head -c`.
+            "Grüße aus Köln, schön".as_bytes().get(..21).unwrap(),
+        ] {
+            assert_eq!(name(bytes), "UTF-8", "{}", bytes.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn other_encodings_stay_what_they_are() {
+        for (label, text) in [
+            ("windows-1252", "Für alle Fälle: schöne Grüße aus Köln."),
+            ("windows-1251", "Съешь же ещё этих мягких французских булок"),
+            ("KOI8-U", "Съешь ещё этих мягких французских булок, да выпей чаю"),
+            ("windows-1253", "Ξεσκεπάζω την ψυχοφθόρα βδελυγμία"),
+            ("windows-874", "สวัสดีครับ ยินดีต้อนรับ"),
+            ("GBK", "中文文本,用于测试编码的检测。"),
+            ("Shift_JIS", "日本語のテキストです。"),
+            ("Big5", "中文文字,用於測試編碼的偵測。"),
+            ("EUC-KR", "한국어 텍스트입니다."),
+        ] {
+            let encoding = Encoding::for_label(label.as_bytes()).unwrap();
+            assert_eq!(name(&encoding.encode(text).0), label);
         }
     }
 }

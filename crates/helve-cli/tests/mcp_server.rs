@@ -460,6 +460,23 @@ fn broken_messages_break_nothing() {
     assert_eq!(text(&client.call("echo", json!({"message": "still here"}))), "still here");
 }
 
+#[test]
+fn a_cursor_that_is_no_text_is_refused() {
+    let place = Place::new();
+    let mut client = bare(&place, json!({}));
+    for method in ["tools/list", "resources/list", "resources/templates/list", "prompts/list"] {
+        for cursor in [json!(4), json!(["after:a"]), json!({}), json!(false), json!("4")] {
+            let refused = client.response(method, json!({"cursor": cursor}));
+            assert_eq!(refused["error"]["code"], -32602, "{method} {cursor}: {refused}");
+        }
+        for params in [json!({}), json!({"cursor": null})] {
+            assert!(client.response(method, params)["result"].is_object(), "{method}");
+        }
+    }
+    client.raw(r#"{"jsonrpc":"2.0","id":900,"method":"tools/l\u0069st","params":{"cursor":4}}"#);
+    assert_eq!(client.wait(900)["error"]["code"], -32602);
+}
+
 fn support_wait(what: &str, done: impl Fn() -> bool) {
     let until = Instant::now() + Duration::from_secs(20);
     while !done() {

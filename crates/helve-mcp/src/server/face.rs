@@ -332,13 +332,17 @@ impl ServerHandler for Face {
 
     async fn list_resource_templates(
         &self,
-        _request: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         let served = self.for_request(&context)?;
-        let templates: Vec<ResourceTemplate> = shown::typed(served.host.resource_templates().await);
+        let mut templates: Vec<ResourceTemplate> = shown::typed(served.host.resource_templates().await);
+        templates.sort_by(|one, other| one.uri_template.cmp(&other.uri_template));
+        let (resource_templates, next_cursor) =
+            shown::page(&templates, cursor(&request), |template| &template.uri_template)?;
         let listed = ListResourceTemplatesResult {
-            resource_templates: templates,
+            resource_templates,
+            next_cursor,
             ..ListResourceTemplatesResult::default()
         };
         Ok(listed.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Private))

@@ -254,6 +254,7 @@ impl HttpFace {
             parts.extensions.insert(ended);
         }
         parts.extensions.insert(ClientName(client.clone()));
+        let body = message::with_text_cursor(&body).map_or(body, Bytes::from);
         let sent = body.clone();
         let answer = self.service.handle(Request::from_parts(parts, Full::new(body))).await;
         if answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE

@@ -3,6 +3,7 @@
 //! In comes a line or a body, out comes the message, or the answer to what cannot be read: it has the id of the request where that
 //! can be found, so that nobody waits for an answer that cannot come.
 
+use memchr::memmem;
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientRequest, ErrorData, GetMeta as _, JsonRpcMessage, ProtocolVersion, RequestId, ServerJsonRpcMessage,
@@ -14,6 +15,9 @@ use super::input::Seen;
 
 /// What some editors put before a text.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// The requests for a page of a list.
+const LISTS: [&str; 4] = ["tools/list", "prompts/list", "resources/list", "resources/templates/list"];
 
 /// What was read.
 pub(super) enum Read {
@@ -31,10 +35,32 @@ pub(super) struct Refused {
 /// Reads a message.
 pub(super) fn read(text: &[u8]) -> Read {
     let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    let changed = with_text_cursor(text);
+    let text = changed.as_deref().unwrap_or(text);
     match serde_json::from_slice(text) {
         Ok(message) => Read::Message(Box::new(message)),
         Err(_) => Read::Refused(Box::new(refused(text))),
     }
+}
+
+/// A request for a list whose cursor is no text, with one in its place that no list gives: the SDK reads such params as none,
+/// and the first page would be the answer to a wrong request.
+pub(super) fn with_text_cursor(text: &[u8]) -> Option<Vec<u8>> {
+    let has = |part: &[u8]| memmem::find(text, part).is_some();
+    // Most messages are no such request, and any letter may be written as an escape.
+    if !has(b"list") && !has(b"\\u") {
+        return None;
+    }
+    let mut message: Value = serde_json::from_slice(text).ok()?;
+    if !LISTS.contains(&message.get("method")?.as_str()?) {
+        return None;
+    }
+    let cursor = message.get_mut("params")?.get_mut("cursor")?;
+    if cursor.is_string() || cursor.is_null() {
+        return None;
+    }
+    *cursor = Value::String(cursor.to_string());
+    serde_json::to_vec(&message).ok()
 }
 
 fn refused(text: &[u8]) -> Refused {

@@ -197,6 +197,21 @@ async fn a_body_that_is_no_message_is_answered_as_one() {
     assert_eq!(other.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE);
 }
 
+#[tokio::test]
+async fn a_cursor_that_is_no_text_gives_no_first_page() {
+    let face = face(|_| ());
+    let answer = face.handle(request(&[], hello())).await;
+    let session = answer.headers()[SESSION_ID].to_str().unwrap().to_owned();
+    let mine = [(SESSION_ID, session.as_str())];
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
+    assert_eq!(face.handle(request(&mine, ready)).await.status(), StatusCode::ACCEPTED);
+    for (params, code) in [(json!({"cursor": 4}), "-32602"), (json!({"cursor": null}), "\"tools\"")] {
+        let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": params}).to_string();
+        let answer = face.handle(request(&mine, list)).await.into_body().collect().await.unwrap().to_bytes();
+        assert!(String::from_utf8_lossy(&answer).contains(code), "{params}: {answer:?}");
+    }
+}
+
 /// What a call tells next; not for long.
 async fn next(told: &mut mpsc::UnboundedReceiver<&'static str>) -> Option<&'static str> {
     tokio::time::timeout(Duration::from_secs(1), told.recv()).await.ok().flatten()

@@ -8,6 +8,14 @@ use crate::names::show;
 /// Nothing is at a path.
 pub(crate) fn missing(path: &str) -> ToolError {
     let error = ToolError::not_found(format!("'{}' does not exist.", show(path)));
+    // So names are told that could be misread.
+    if path.len() > 1 && path.starts_with('"') && path.ends_with('"') {
+        return error.hint(
+            "Listings quote a name with a line break or another character that cannot be seen. Give the name itself, without \
+             the quotation marks and with the characters in place of their escapes: as JSON, \\n is a line break, and \\u001b \
+             what is shown as \\x1b.",
+        );
+    }
     match path.contains("\\x") {
         // So names are told that are not UTF-8.
         true => error

@@ -1,12 +1,14 @@
-//! How a running loop is told something from outside: stop a tool, stop altogether, or hear one more word.
+//! How a running loop is told something from outside: stop a tool, stop altogether, hear one more word, or wait for whoever
+//! listens to it.
 //!
-//! In: what whoever hears Ctrl-C or reads the keyboard wants. Out: nothing by itself; the loop looks here between its steps
-//! and waits for it while it waits for anything else. One [`Control`] belongs to one run: a run that was stopped stays so.
+//! In: what whoever hears Ctrl-C or reads the keyboard wants, and whether whoever takes the events keeps up. Out: nothing by
+//! itself; the loop looks here between its steps and waits for it while it waits for anything else. One [`Control`] belongs to one run: a run that was stopped stays so.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use helve::{Cancel, CancelHandle};
+use tokio::sync::watch;
 
 /// The owner's hand on a run. Cheap to clone; every clone is the same hand.
 #[derive(Clone)]
@@ -15,6 +17,8 @@ pub struct Control(Arc<Inner>);
 struct Inner {
     stop: CancelHandle,
     stopped: Cancel,
+    /// Whether whoever listens is behind.
+    behind: watch::Sender<bool>,
     now: Mutex<Now>,
 }
 
@@ -29,7 +33,7 @@ impl Control {
     /// For a new run.
     pub fn new() -> Control {
         let (stop, stopped) = Cancel::pair();
-        Control(Arc::new(Inner { stop, stopped, now: Mutex::default() }))
+        Control(Arc::new(Inner { stop, stopped, behind: watch::Sender::new(false), now: Mutex::default() }))
     }
 
     /// Takes the running calls back; the run goes on with what they had. Where none runs, nothing happens.
@@ -54,6 +58,13 @@ impl Control {
         self.now().steering.push_back(text);
     }
 
+    /// Says whether whoever listens is behind with what the run told. As long as that is so the run tells little more: it
+    /// begins nothing new and takes no more of an answer. Calls that run go on. It waits no longer than its time, and not
+    /// after it was stopped.
+    pub fn set_behind(&self, behind: bool) {
+        self.0.behind.send_replace(behind);
+    }
+
     /// What was said too late for the run: it ended without hearing it.
     pub fn unheard(&self) -> Vec<String> {
         self.now().steering.drain(..).collect()
@@ -62,6 +73,17 @@ impl Control {
     /// What fires when the run is stopped.
     pub(crate) fn stopped(&self) -> &Cancel {
         &self.0.stopped
+    }
+
+    /// Whether whoever listens is behind.
+    pub(crate) fn is_behind(&self) -> bool {
+        *self.0.behind.borrow()
+    }
+
+    /// Waits until whoever listens has caught up.
+    pub(crate) async fn caught_up(&self) {
+        // There is a sender as long as there is a control.
+        let _ = self.0.behind.subscribe().wait_for(|behind| !behind).await;
     }
 
     /// Calls begin: what takes them back, for as long as the guard lives.

@@ -10,6 +10,7 @@
 //! | `asking` | asks the model, and again where the talk was too long |
 //! | `answer` | what a model said, made fit for the talk |
 //! | `calls` | hands calls to the pipeline, and its results to the model |
+//! | `pace` | waits for whoever listens |
 //! | `pieces` | the words of a model as they come, without the secrets that the policy knows |
 //! | `room` | makes the talk shorter before it does not fit any more |
 //! | `ending` | the last words of a run that did not end by itself |
@@ -19,6 +20,7 @@ mod asking;
 mod calls;
 mod ending;
 mod limits;
+mod pace;
 mod pieces;
 mod room;
 
@@ -314,6 +316,7 @@ impl Agent {
 
     /// Whether there may be one more request. What the owner said meanwhile goes before it.
     async fn may_go_on(&mut self, run: &mut Run<'_>) -> Result<(), Over> {
+        run.pace().room().await;
         self.stay_within(run).await?;
         self.steer(run).map(|_| ())
     }

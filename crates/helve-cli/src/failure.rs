@@ -19,7 +19,7 @@ pub(crate) const INTERNAL: u8 = 70;
 pub(crate) const CANCELLED: u8 = 130;
 
 /// An end that is not a result.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Failure {
     /// Nobody reads any more what there is to show (`helve log | head -1`): nothing is wrong and there is nobody to tell.
     ReaderGone,

@@ -7,7 +7,7 @@
 //! | `setup`, `workspace_file` | policy, workspace, state directory and runtime from the global options |
 //! | `hosts` | what MCP clients are offered |
 //! | `approve`, `interrupt` | the person at the terminal: questions and answers, and Ctrl-C |
-//! | `ui`, `failure` | the only ways out: text and an exit code |
+//! | `ui`, `failure` | the only ways out: text and an exit code; `ui::lane` keeps a reader that does not read from holding up a command |
 //! | `harmless`, `marked`, `effects`, `verdict`, `refused`, `moment` | text, commands, what they do, what may be, what was refused, and time as people read and write them |
 //!
 //! Deliberately not here: anything that decides or does something with a call. That is the library's pipeline.
@@ -29,6 +29,10 @@ mod verdict;
 mod workspace_file;
 
 use std::process::ExitCode;
+use std::time::Duration;
+
+/// How long the last words of a command that does not wait for its reader wait for one.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
     helve::sandbox::run_helper_if_asked();
@@ -51,8 +55,11 @@ fn main() -> ExitCode {
     let ended = commands::dispatch(cli);
     // A question whose call was given up may still have the terminal.
     approve::restore();
-    match ended {
+    let code = match ended {
         Ok(code) => ExitCode::from(code),
         Err(failure) => failure.report(json),
-    }
+    };
+    // What is wrong with standard output is told already, or there is nobody to tell.
+    let _ = ui::lane::flush(LAST_WORDS);
+    code
 }

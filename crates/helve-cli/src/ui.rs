@@ -3,14 +3,20 @@
 //! A reader that went away is not an error, and changes no exit code: what is printed is lost then, and the command goes on.
 //! Where there is no sense in going on, [`heard`] says so (see [`Failure::ReaderGone`]). Styles appear only on a terminal and not
 //! under `NO_COLOR`. Text from outside must be made harmless before it comes here with styles around it.
+//!
+//! A command that must not wait for its reader has a [`lane`] between itself and everything but a terminal.
+
+pub(crate) mod lane;
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
 use crate::failure::{Failure, whoever_reads};
+use lane::Stream;
 
 /// Something went well.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
@@ -48,14 +54,22 @@ pub(crate) mod heard {
     use super::*;
 
     pub(crate) fn print(text: &str) -> Result<(), Failure> {
-        let end: &[u8] = if text.ends_with('\n') { b"" } else { b"\n" };
+        let end = if text.ends_with('\n') { "" } else { "\n" };
+        if let Some(lane) = lane::of(Stream::Out) {
+            return lane.put(Stream::Out, [text, end].concat().into_bytes());
+        }
         let mut out = io::stdout().lock();
-        let written =
-            out.write_all(text.as_bytes()).and_then(|()| out.write_all(end)).and_then(|()| out.flush());
+        let written = out
+            .write_all(text.as_bytes())
+            .and_then(|()| out.write_all(end.as_bytes()))
+            .and_then(|()| out.flush());
         written.map_err(cannot_print)
     }
 
     pub(crate) fn print_styled(text: &str) -> Result<(), Failure> {
+        if let Some(lane) = lane::of(Stream::Out) {
+            return lane.put(Stream::Out, with_styles(text, AutoStream::choice(&io::stdout())));
+        }
         let mut out = anstream::stdout().lock();
         out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(cannot_print)
     }
@@ -154,6 +168,10 @@ fn say(text: &str) {
         }
         return;
     }
+    if let Some(lane) = lane::of(Stream::Err) {
+        let _ = lane.put(Stream::Err, with_styles(text, AutoStream::choice(&io::stderr())));
+        return;
+    }
     let mut out = anstream::stderr().lock();
     if said.status.is_empty() {
         let _ = out.write_all(text.as_bytes());
@@ -163,8 +181,19 @@ fn say(text: &str) {
     let _ = out.write_all(said.status.as_bytes()).and_then(|()| out.flush());
 }
 
+/// The text as a stream gets it that takes styles so.
+fn with_styles(text: &str, choice: anstream::ColorChoice) -> Vec<u8> {
+    let mut out = AutoStream::new(Vec::with_capacity(text.len()), choice);
+    // Writing into memory does not fail.
+    let _ = out.write_all(text.as_bytes());
+    out.into_inner()
+}
+
 /// Prints a piece of a text that goes on as long as somebody reads.
 pub(crate) fn print_piece(text: &str) -> Result<(), Failure> {
+    if let Some(lane) = lane::of(Stream::Out) {
+        return lane.put(Stream::Out, text.as_bytes().to_vec());
+    }
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(cannot_print)
 }

@@ -4,13 +4,20 @@
 //! Long file: one scene after the other over the same helpers.
 
 #[cfg(test)]
+#[path = "agent/scripted.rs"]
+mod scripted;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 #[path = "prompt/tmux.rs"]
 mod tmux;
+#[cfg(test)]
+#[path = "agent/unread.rs"]
+mod unread;
 
 #[cfg(test)]
 mod tests {
+    use super::scripted::{answered, echo, exec, record};
     use super::support::{Place, Ran, json_lines, running_with, sandbox_works, unique_seconds, wait_for};
     use super::tmux::Screen;
     use pretty_assertions::assert_eq;
@@ -23,29 +30,6 @@ mod tests {
 
     /// Under these settings commands run bare, and what changes something asks.
     const BARE: [&str; 2] = ["--set", "sandbox=none"];
-
-    /// One answer of a record: words, and calls as (id, tool, arguments).
-    fn answered(text: &str, calls: &[(&str, &str, Value)]) -> Value {
-        let calls: Vec<Value> =
-            calls.iter().map(|(id, name, args)| json!({"id": id, "name": name, "args": args})).collect();
-        json!({"agent": "answered", "answer": {"text": text, "calls": calls}})
-    }
-
-    /// Writes a record and gives the name of the model that plays it.
-    fn record(place: &Place, answers: &[Value]) -> String {
-        let file = place.root().join("record.jsonl");
-        let text: String = answers.iter().map(|answer| format!("{answer}\n")).collect();
-        std::fs::write(&file, text).unwrap();
-        format!("replay:{}", file.display())
-    }
-
-    fn echo(id: &'static str, message: &str) -> (&'static str, &'static str, Value) {
-        (id, "echo", json!({"message": message}))
-    }
-
-    fn exec(id: &'static str, command: &str) -> (&'static str, &'static str, Value) {
-        (id, "exec", json!({"command": command}))
-    }
 
     fn agent(place: &Place, model: &str, more: &[&str]) -> Ran {
         place.run(&[&["agent", "--model", model, "--session", "tests"], more].concat())

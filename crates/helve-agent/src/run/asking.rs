@@ -1,5 +1,6 @@
 //! Asks the model, and again where the talk was too long for it.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use helve::Cancel;
@@ -145,7 +146,7 @@ impl Agent {
         let (give_up, own) = Cancel::pair();
         let cancel = own.or(run.control.stopped());
         let stopped = run.control.stopped().clone();
-        let late = run.timer(true);
+        let (late, pace) = (run.timer(true), run.pace());
         let (mut pieces, mut heard) = (Pieces::new(&self.runtime), Heard::default());
         let (mut lost, mut bound) = (Usage::default(), None);
         let ended = {
@@ -165,7 +166,7 @@ impl Agent {
                     give_up.cancel();
                 }
             };
-            let mut asked = self.model.answer(request, &mut listener, &cancel);
+            let mut asked = pin!(pace.keep(self.model.answer(request, &mut listener, &cancel)));
             let ended = tokio::select! {
                 biased;
                 answered = &mut asked => Ok(answered),

@@ -147,7 +147,7 @@ impl Agent {
             let _ = ends.send((place, result));
         });
         tokio::pin!(batch);
-        let timer = run.timer(false);
+        let (timer, pace) = (run.timer(false), run.pace());
         let given_up = async {
             tokio::select! {
                 () = cancel.cancelled() => {}
@@ -163,12 +163,15 @@ impl Agent {
             run.tell(Event::Result { id: call.id.clone(), result: Box::new(result) });
         };
         loop {
+            // What calls do, and what is recorded of it, does not wait for whoever listens.
+            let full = pace.is_full();
             tokio::select! {
                 biased;
                 () = &mut batch => break,
                 // What a call said goes before what came of it.
-                Some(note) = notes.recv() => run.tell(Event::Progress { message: note.message }),
-                Some(end) = ended.recv() => take(end, run),
+                Some(note) = notes.recv(), if !full => run.tell(Event::Progress { message: note.message }),
+                Some(end) = ended.recv(), if !full => take(end, run),
+                () = pace.room(), if full => {}
                 () = &mut given_up => break,
             }
         }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use helve::AskClock;
 
+use super::pace::Pace;
 use crate::control::Control;
 use crate::events::{Bound, Bounds, Event};
 use crate::guard::Guard;
@@ -60,6 +61,11 @@ impl<'a> Run<'a> {
     /// Tells whoever listens.
     pub(super) fn tell(&mut self, event: Event) {
         (self.watch)(event);
+    }
+
+    /// The pace at which whoever listens takes what it is told.
+    pub(super) fn pace(&self) -> Pace<'a> {
+        Pace::new(self.control, self.timer(false))
     }
 
     pub(super) fn is_stopped(&self) -> bool {
@@ -176,13 +182,20 @@ pub(super) struct Timer {
 impl Timer {
     /// Waits until the time is over. While a person is asked it does not go on.
     pub(super) async fn over(&self) {
-        loop {
-            let elapsed = self.started.elapsed().saturating_sub(self.asked.waited());
-            match self.end.checked_sub(elapsed) {
-                None | Some(Duration::ZERO) => return,
-                // Looked at again from time to time, because a question may have begun or ended.
-                Some(left) => tokio::time::sleep(left.max(Duration::from_millis(10))).await,
-            }
+        // Looked at again from time to time, because a question may have begun or ended.
+        while let Some(left) = self.left() {
+            tokio::time::sleep(left.max(Duration::from_millis(10))).await;
         }
+    }
+
+    /// Whether it is over.
+    pub(super) fn is_over(&self) -> bool {
+        self.left().is_none()
+    }
+
+    /// How much of it is left; none if it is over.
+    fn left(&self) -> Option<Duration> {
+        let elapsed = self.started.elapsed().saturating_sub(self.asked.waited());
+        self.end.checked_sub(elapsed).filter(|left| !left.is_zero())
     }
 }

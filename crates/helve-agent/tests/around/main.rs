@@ -2,6 +2,7 @@
 //! secrets in words that are still being said.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot set up must fail loudly")]
 
+mod behind;
 mod hooks;
 mod pieces;
 mod taint;

@@ -30,6 +30,7 @@ use crate::harmless::one_line;
 use crate::ui;
 use show::Reader;
 use start::{Setup, Which};
+use turn::Left;
 
 /// A longer task is none; it belongs into a file that the task names.
 const TASK_BYTES: u64 = 4 << 20;
@@ -74,6 +75,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn agent(global: &Global, options: &Options) -> Result<u8, Failure> {
+    ui::lane::open();
     let policy = start::policy(global, &options.setup)?;
     let task = task(&options.task)?;
     let which = match &options.resume {
@@ -85,25 +87,24 @@ pub(crate) fn agent(global: &Global, options: &Options) -> Result<u8, Failure> {
         true => Reader::Program,
         false => Reader::Person { streams: ui::stdout_is_terminal() },
     };
-    start::block_on(async {
+    let mut left = Left::default();
+    let ended = start::block_on(async {
         let mut talk = ready.talk().await?;
         let turn = turn::turn(&mut talk, task, reader).await;
-        let ended = talk.ended.clone();
         let closed = turn::close(&mut talk, reader).await;
         talk.stop();
         if reader != Reader::Program {
             ui::note(&format!("the session is {}; --resume goes on with it", talk.session()));
         }
-        let turn = match turn {
-            Ok(turn) => turn,
-            Err(failure) => return turn::unread(Err(failure), ended.as_ref()),
-        };
+        left = std::mem::take(&mut talk.left);
+        let turn = turn?;
         whoever_reads(closed)?;
         for text in &turn.unheard {
             ui::note(&format!("the model ended before it heard: {}", one_line(text, 200)));
         }
         Ok(show::exit_code(&turn.ending))
-    })?
+    })?;
+    left.code(ended)
 }
 
 /// The task, from the command line or standard input.

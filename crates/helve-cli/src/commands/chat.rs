@@ -17,7 +17,7 @@ use helve_agent::talk::Message;
 
 use super::agent::show::{self, Reader};
 use super::agent::start::{self, Setup, Talk, Which};
-use super::agent::turn::{self, close, turn};
+use super::agent::turn::{Left, close, turn};
 use crate::args::Global;
 use crate::failure::{Failure, whoever_reads};
 use crate::harmless::one_line;
@@ -58,6 +58,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn chat(global: &Global, options: &Options) -> Result<u8, Failure> {
+    ui::lane::open();
     let policy = start::policy(global, &options.setup)?;
     let which = match options.resume.as_deref() {
         None => Which::New { kind: KIND },
@@ -79,17 +80,19 @@ pub(crate) fn chat(global: &Global, options: &Options) -> Result<u8, Failure> {
         true => Reader::Program,
         false => Reader::Person { streams: ui::stdout_is_terminal() },
     };
-    start::block_on(async {
+    let mut left = Left::default();
+    let ended = start::block_on(async {
         let mut talk = ready.talk().await?;
         let ended = converse(&mut talk, global, reader).await;
-        let ended = turn::unread(ended, talk.ended.as_ref());
+        left = std::mem::take(&mut talk.left);
         let closed = close(&mut talk, reader).await;
         talk.stop();
         if reader != Reader::Program && !talk.agent.messages().is_empty() {
             ui::note(&format!("the session is {}; --resume goes on with it", talk.session()));
         }
         ended.and_then(|code| whoever_reads(closed).map(|()| code))
-    })?
+    })?;
+    left.code(ended)
 }
 
 async fn converse(talk: &mut Talk, global: &Global, reader: Reader) -> Result<u8, Failure> {

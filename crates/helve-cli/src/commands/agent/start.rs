@@ -20,6 +20,7 @@ use helve_agent::talk::Message;
 use super::choose::{self, Chosen};
 use super::hands::Hands;
 use super::rules;
+use super::turn::Left;
 use crate::args::Global;
 use crate::failure::Failure;
 use crate::harmless::one_line;
@@ -155,6 +156,8 @@ pub(crate) struct Talk {
     pub(crate) card: Card,
     /// How its last run ended; none before the first.
     pub(crate) ended: Option<Ending>,
+    /// How it is left after that.
+    pub(crate) left: Left,
     place: Place,
     /// Nobody else goes on with its session.
     _held: Held,
@@ -199,7 +202,8 @@ impl Ready {
         let held = if resumed { Some(place.hold()?) } else { None };
         let agent = place.open(model, resumed)?;
         let _held = held.map_or_else(|| place.hold(), Ok)?;
-        Ok(Talk { agent, runtime, hands, card, ended: None, place, _held, _gateway: gateway, fleet })
+        let (ended, left) = (None, Left::default());
+        Ok(Talk { agent, runtime, hands, card, ended, left, place, _held, _gateway: gateway, fleet })
     }
 }
 
@@ -207,6 +211,11 @@ impl Talk {
     /// The session that keeps it.
     pub(crate) fn session(&self) -> &str {
         &self.place.session
+    }
+
+    /// The longest time of a run.
+    pub(crate) fn time(&self) -> Option<Duration> {
+        self.place.policy.agent().time
     }
 
     /// Goes on with another model.

@@ -1,10 +1,10 @@
 //! One run: something is said to the model, what happens is shown, and Ctrl-C stops it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use helve_agent::control::Control;
-use helve_agent::events::{Ending, Event};
+use helve_agent::events::{Bound, Ending, Event};
 use helve_agent::talk::UserMessage;
 
 use super::show::{self, Reader, Show};
@@ -12,9 +12,15 @@ use super::start::Talk;
 use crate::approve::aside::{self, Typed};
 use crate::failure::Failure;
 use crate::ui;
+use crate::ui::lane::{self, Attending, Pace};
 
 /// How often what moves on the screen moves.
 const TICK: Duration = Duration::from_millis(120);
+
+/// How long, at the end of a run that was stopped or had no more time, a reader is waited for that reads nothing.
+pub(crate) const SHORT: Duration = Duration::from_secs(5);
+/// And at the end of any other, if it had no bound on its time: who looks at a page of it for a while loses nothing.
+const LONG: Duration = Duration::from_secs(600);
 
 /// What came of a run.
 pub(crate) struct Turn {
@@ -28,6 +34,7 @@ pub(crate) async fn turn(talk: &mut Talk, text: String, reader: Reader) -> Resul
     let control = Control::new();
     let hands = talk.hands.clone();
     let holding = hands.hold(&control);
+    let (began, attending) = (Instant::now(), attend(&control));
     let show = Show::new(reader, control.clone());
     let moves = show.moves();
     let show = Arc::new(Mutex::new(Some(show)));
@@ -67,23 +74,66 @@ pub(crate) async fn turn(talk: &mut Talk, text: String, reader: Reader) -> Resul
     };
     let message = UserMessage { text, ..UserMessage::default() };
     let ending = talk.agent.run(message, &control, &mut watch).await;
+    let patience = patience(&ending, talk.time(), began.elapsed());
     talk.ended = Some(ending.clone());
+    talk.left = Left { last: Some(ending.clone()), patience };
     drop(aside);
     drop(holding);
+    drop(attending);
     let show = lock(&show).take();
     show.map_or(Ok(()), Show::finish)?;
     Ok(Turn { ending, unheard: control.unheard() })
 }
 
-/// The exit code of a talk whose output nobody reads any more: that of its last run, which was stopped for that if it had not
-/// ended by then. Anything else stays as it is.
-pub(crate) fn unread(ended: Result<u8, Failure>, last: Option<&Ending>) -> Result<u8, Failure> {
-    match (ended, last) {
-        (Err(Failure::ReaderGone), Some(last)) => {
-            ui::note("nobody reads the output any more");
-            Ok(show::exit_code(last))
+/// A run goes at the pace of whoever reads of it, and ends where nobody does.
+fn attend(control: &Control) -> Attending {
+    let control = control.clone();
+    lane::attend(move |pace| match pace {
+        Pace::Behind => control.set_behind(true),
+        Pace::CaughtUp => control.set_behind(false),
+        Pace::Unread => control.stop_run(),
+    })
+}
+
+/// How long a reader that reads nothing is waited for at the end, where the run could take so much time and took so much.
+fn patience(ending: &Ending, most: Option<Duration>, took: Duration) -> Duration {
+    match (ending, most) {
+        (Ending::Cancelled | Ending::Bound { bound: Bound::Time }, _) => SHORT,
+        (_, Some(most)) => most.saturating_sub(took).clamp(SHORT, LONG),
+        (_, None) => LONG,
+    }
+}
+
+/// How a talk is left.
+pub(crate) struct Left {
+    /// How its last run ended; none if there was none.
+    pub(crate) last: Option<Ending>,
+    /// How long somebody who reads nothing of it is waited for.
+    pub(crate) patience: Duration,
+}
+
+impl Default for Left {
+    fn default() -> Self {
+        Left { last: None, patience: SHORT }
+    }
+}
+
+impl Left {
+    /// The exit code of a talk that ended so, once its reader has all of it or reads no more. One that reads no more changes no
+    /// code: it is that of the last run, which was stopped for that if it had not ended by then.
+    pub(crate) fn code(&self, ended: Result<u8, Failure>) -> Result<u8, Failure> {
+        let (code, mut is_read) = match (ended, &self.last) {
+            (Err(Failure::ReaderGone), Some(last)) => (show::exit_code(last), false),
+            (ended, _) => (ended?, true),
+        };
+        match lane::flush(self.patience) {
+            Err(Failure::ReaderGone) => is_read = false,
+            written => written?,
         }
-        (ended, _) => ended,
+        if !is_read {
+            ui::note("nobody reads the output any more");
+        }
+        Ok(code)
     }
 }
 

@@ -104,6 +104,19 @@ fn scene() -> (tempfile::TempDir, Runtime) {
     (dir, runtime)
 }
 
+/// The same under a policy of the owner's, who calls.
+fn scene_with(policy: &str) -> (tempfile::TempDir, Runtime) {
+    let (dir, _) = scene();
+    let runtime = Runtime::builder()
+        .policy(helve::Policy::from_toml(policy).unwrap())
+        .workspace(dir.path().join("ws"))
+        .home(dir.path().join("home"))
+        .register(typed(Commit))
+        .build()
+        .unwrap();
+    (dir, runtime)
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let path = || prop::sample::select(vec!["a", "b", "d/run", "d/c", "d/e/f", "g/h/i", "d", "g"]);
     let act = prop::sample::select(vec!["put", "put", "append", "remove", "move", "rewrite", "mkdirp"]);
@@ -230,15 +243,7 @@ fn a_directory_that_the_call_made_stays_if_something_is_in_it_that_no_tool_may_n
 #[test]
 fn nothing_is_kept_where_the_owner_wants_nothing_kept() {
     block(async {
-        let (dir, _) = scene();
-        let policy = helve::Policy::from_toml("limits.undo_store_bytes = 0").unwrap();
-        let runtime = Runtime::builder()
-            .policy(policy)
-            .workspace(dir.path().join("ws"))
-            .home(dir.path().join("home"))
-            .register(typed(Commit))
-            .build()
-            .unwrap();
+        let (_dir, runtime) = scene_with("limits.undo_store_bytes = 0");
         let step = json!({"act": "put", "path": "a", "text": "new"});
         let done = runtime.call(Call::new("commit", json!({"commits": [[step]]}))).await;
         assert!(done.ok, "{done:?}");
@@ -279,15 +284,7 @@ fn a_call_whose_files_are_as_before_is_undone_too() {
 #[test]
 fn what_could_not_be_put_back_is_not_said_to_be_as_before() {
     block(async {
-        let (dir, _) = scene();
-        let policy = helve::Policy::from_toml("limits.undo_bytes = 1").unwrap();
-        let runtime = Runtime::builder()
-            .policy(policy)
-            .workspace(dir.path().join("ws"))
-            .home(dir.path().join("home"))
-            .register(typed(Commit))
-            .build()
-            .unwrap();
+        let (_dir, runtime) = scene_with("limits.undo_bytes = 1");
         let put = |path: &str| json!({"act": "put", "path": path, "text": "new"});
         for (steps, said) in [
             (json!([put("a")]), "Nothing was put back"),

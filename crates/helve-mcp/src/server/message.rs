@@ -3,12 +3,15 @@
 //! In comes a line or a body, out comes the message, or the answer to what cannot be read: it has the id of the request where that
 //! can be found, so that nobody waits for an answer that cannot come.
 
+use std::borrow::Cow;
+
 use memchr::memmem;
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientRequest, ErrorData, GetMeta as _, JsonRpcMessage, ProtocolVersion, RequestId, ServerJsonRpcMessage,
 };
 use rmcp::service::RxJsonRpcMessage;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::input::Seen;
@@ -18,6 +21,13 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// The requests for a page of a list.
 const LISTS: [&str; 4] = ["tools/list", "prompts/list", "resources/list", "resources/templates/list"];
+
+/// What says whether a message is one of them: of a long one nothing else is kept.
+#[derive(Deserialize)]
+struct Head<'a> {
+    #[serde(borrow)]
+    method: Cow<'a, str>,
+}
 
 /// What was read.
 pub(super) enum Read {
@@ -51,10 +61,11 @@ pub(super) fn with_text_cursor(text: &[u8]) -> Option<Vec<u8>> {
     if !has(b"list") && !has(b"\\u") {
         return None;
     }
-    let mut message: Value = serde_json::from_slice(text).ok()?;
-    if !LISTS.contains(&message.get("method")?.as_str()?) {
+    let head: Head<'_> = serde_json::from_slice(text).ok()?;
+    if !LISTS.contains(&head.method.as_ref()) {
         return None;
     }
+    let mut message: Value = serde_json::from_slice(text).ok()?;
     let cursor = message.get_mut("params")?.get_mut("cursor")?;
     if cursor.is_string() || cursor.is_null() {
         return None;

@@ -12,7 +12,7 @@
 //! | `asked` | what falls under those that ask |
 //! | `pattern` | one entry of a list: a built-in rule by name, or the owner's regular expression |
 //! | `allow` | whether the owner's allow list holds all of a command |
-//! | `outside` | paths and a working directory outside the workspace; `spelling` how they are written, `disk` where they lead |
+//! | `outside` | paths and a working directory outside the workspace; `disk` where they lead |
 //! | `owners` | what the owner's rules found |
 //! | `bare` | what is asked about where nothing contains a command; `repository` whether git only reads there |
 //! | `options` | whether a pattern can turn out to be an option |
@@ -41,7 +41,6 @@ mod pattern;
 mod protected;
 mod repository;
 mod rules;
-mod spelling;
 #[cfg(test)]
 mod tests;
 

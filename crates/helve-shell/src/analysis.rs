@@ -32,6 +32,8 @@ pub struct Analysis {
     pub runs: Vec<Run>,
     /// What they do to files, hosts and the machine.
     pub effects: Vec<Effect>,
+    /// What programs may read besides: files that arguments name of which no table says what they are.
+    pub possible: Vec<PossibleRead>,
     /// The parts of which reading cannot tell what they do.
     pub opaque: Vec<Opaque>,
 }
@@ -221,6 +223,15 @@ pub struct Effect {
     pub span: Span,
     /// The run that does it, an index into [`Analysis::runs`]; none for a redirection without a command.
     pub run: Option<usize>,
+}
+
+/// A file that a run may read, since one of its arguments names it. It speaks for rules that ask or deny alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PossibleRead {
+    /// The reading.
+    pub effect: Effect,
+    /// Whether it is written as a plain word, so that it is a file only if one of that name is there.
+    pub word: bool,
 }
 
 /// What an effect does.

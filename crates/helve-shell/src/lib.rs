@@ -4,7 +4,7 @@
 //! text ─ parse ─ tree ─ analyze ─ runs, effects, opaque parts
 //! ```
 //!
-//! Four things live here, each useful alone:
+//! Five things live here, each useful alone:
 //!
 //! - [`parse`] turns text into the [`tree`] of a shell's grammar, in the dialect of bash or of a POSIX shell.
 //! - [`analyze`] follows the tree as the shell would: it expands words as far as they are known, looks inside wrappers and
@@ -13,6 +13,7 @@
 //! - [`quote()`], [`quote_double`] and [`quote_single_inner`] write text so that a shell reads it back unchanged.
 //! - [`Template`] is a command wrapper such as `firejail -- {command}`: parsed once, then filled so that no part of
 //!   the command runs outside the wrapper.
+//! - [`spelling`] finds the paths that an argument may name where nothing says what the argument is.
 //!
 //! In comes text, out goes data. Parsing and analysis never fail and never run anything: what cannot be read with
 //! confidence is a fault of the tree and opaque to the analysis. Time is linear in the length of the text, which
@@ -26,6 +27,7 @@ mod parse;
 mod programs;
 mod quote;
 mod span;
+pub mod spelling;
 mod template;
 pub mod tree;
 mod walk;

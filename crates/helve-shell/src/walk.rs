@@ -62,7 +62,9 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use crate::Span;
-use crate::analysis::{Analysis, Arg, Effect, EffectKind, Input, Opaque, OpaqueReason, Run, Setting, Target};
+use crate::analysis::{
+    Analysis, Arg, Effect, EffectKind, Input, Opaque, OpaqueReason, PossibleRead, Run, Setting, Target,
+};
 use crate::expand::Text;
 use crate::tree::{Dialect, Script};
 
@@ -211,6 +213,7 @@ pub(crate) struct Walker<'a> {
     source: &'a str,
     runs: Vec<Run>,
     effects: Vec<Effect>,
+    possible: Vec<PossibleRead>,
     opaque: Vec<Opaque>,
     opaque_seen: HashSet<(std::mem::Discriminant<OpaqueReason>, Span)>,
     environment: Environment,
@@ -281,6 +284,7 @@ impl<'a> Walker<'a> {
             source,
             runs: Vec::new(),
             effects: Vec::new(),
+            possible: Vec::new(),
             opaque: Vec::new(),
             opaque_seen: HashSet::new(),
             environment: Environment::new(Directory::at(setting.directory), parameters),

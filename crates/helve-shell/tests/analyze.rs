@@ -113,7 +113,8 @@ fn check_sound(text: &str, dialect: Dialect) -> Analysis {
             assert!(text.get(arg.span.range()).is_some(), "argument outside the text: {arg:?} in {text:?}");
         }
     }
-    for effect in &analysis.effects {
+    let possible = analysis.possible.iter().map(|possible| &possible.effect);
+    for effect in analysis.effects.iter().chain(possible) {
         assert!(text.get(effect.span.range()).is_some(), "effect outside the text: {effect:?} in {text:?}");
         assert!(
             effect.run.is_none_or(|run| run < analysis.runs.len()),

@@ -1,7 +1,7 @@
 //! Paths that lead outside the workspace, where the owner wants none.
 //!
-//! What a known program does to which path is read off the effects; of other programs every argument that is spelled like
-//! a path counts, and so do the string literals of code. Links that exist are followed. A path that is not known before
+//! What a program does to which path is read off the effects, and so is what it may read, as far as no table says what an
+//! argument is. Of programs that no table knows, parts of paths count too, and of interpreters the string literals of code. Links that exist are followed. A path that is not known before
 //! the command runs is not refused: the sandbox is the boundary, this says the plain mistake before anything runs.
 
 use std::collections::HashMap;
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use helve_core::Decision;
 use helve_shell::analysis::{Arg, ArgPart, Effect, EffectKind, Input, OpaqueReason, Run, Target};
-use helve_shell::{Span, normal};
+use helve_shell::{Span, normal, spelling};
 
 use super::judgement::{Mark, bytes};
-use super::{Case, Guard, assignment, disk, spelling};
+use super::{Case, Guard, assignment, disk};
 use crate::config::keys::{EXEC_RESTRICT, VIEW_READ_ONLY};
 
 /// The rule that keeps a call's working directory inside the view.
@@ -107,6 +107,9 @@ impl<'a> Search<'a> {
         }
         for (index, run) in self.case.analysis.runs.iter().enumerate() {
             self.run(index, run);
+        }
+        for possible in &self.case.analysis.possible {
+            self.effect(&possible.effect);
         }
         self.found.sort_by_key(|outside| outside.span);
         self.found.dedup_by_key(|outside| outside.span);

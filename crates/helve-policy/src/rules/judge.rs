@@ -1,10 +1,11 @@
 //! Which rules are about which part of a command.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use helve_core::Verdict;
 use helve_shell::Span;
-use helve_shell::analysis::{Analysis, DepartureKind, Effect, EffectKind, Opaque, Run, Target};
+use helve_shell::analysis::{Analysis, DepartureKind, Effect, EffectKind, Opaque, PossibleRead, Run, Target};
 
 use super::effect::EffectName;
 use super::leads::{Lead, Leads, is_inside};
@@ -61,6 +62,8 @@ struct Scene<'a> {
     subject: &'a Subject<'a>,
     /// The effects of each run.
     effects: Vec<Vec<&'a Effect>>,
+    /// What each run may read besides, once it was asked for. It makes no rule allow more.
+    possible: OnceCell<Vec<Vec<&'a PossibleRead>>>,
     /// The opaque parts of each run: those that lie in it and in no smaller one.
     opaque: Vec<Vec<(usize, &'a Opaque)>>,
     /// Where other opaque parts lie: sorted, without overlaps.
@@ -99,7 +102,7 @@ impl<'a> Scene<'a> {
             }
         }
         let leads = Leads::new(analysis, subject.workspace);
-        Scene { subject, effects, opaque, hidden, leads }
+        Scene { subject, effects, possible: OnceCell::new(), opaque, hidden, leads }
     }
 
     /// Whether something opaque lies around the run.
@@ -114,6 +117,12 @@ impl<'a> Scene<'a> {
 
     fn effects_of(&self, run: usize) -> &[&'a Effect] {
         self.effects.get(run).map_or(&[], Vec::as_slice)
+    }
+
+    /// What a run may read besides its effects.
+    fn possible_of(&self, run: usize) -> &[&'a PossibleRead] {
+        let possible = self.possible.get_or_init(|| possible_reads(self.subject.analysis));
+        possible.get(run).map_or(&[], Vec::as_slice)
     }
 
     fn apply(&self, rule: &Rule, found: &mut Found) {
@@ -146,10 +155,15 @@ impl<'a> Scene<'a> {
                 found.add(finding(rule, Part::Effect(index), effect.span, || said(rule)));
             }
         }
-        let Matchers { effects: Some(names), paths: None, hosts: None, .. } = &rule.matchers else { return };
         if allows {
             return;
         }
+        for index in 0..analysis.runs.len() {
+            if let Some(read) = self.possible_read(&rule.matchers, index) {
+                found.add(finding(rule, Part::Run(index), read.effect.span, || said(rule)));
+            }
+        }
+        let Matchers { effects: Some(names), paths: None, hosts: None, .. } = &rule.matchers else { return };
         if names.contains(&EffectName::Opaque) {
             for (index, opaque) in analysis.opaque.iter().enumerate() {
                 found.add(finding(rule, Part::Opaque(index), opaque.span, || opaque.reason.to_string()));
@@ -173,7 +187,8 @@ impl<'a> Scene<'a> {
         if rule.verdict != Verdict::Allow {
             return patterns.iter().any(|pattern| pattern.finds(run))
                 && (!matchers.limits_effects()
-                    || own.iter().any(|effect| self.names_effect(matchers, effect, false)));
+                    || own.iter().any(|effect| self.names_effect(matchers, effect, false))
+                    || self.possible_read(matchers, index).is_some());
         }
         let opaque: Vec<&Opaque> = self.opaque_of(index).iter().map(|(_, part)| *part).collect();
         let near = Near {
@@ -183,7 +198,14 @@ impl<'a> Scene<'a> {
             hidden: self.is_hidden(run),
             skips: true,
         };
-        patterns.iter().any(|pattern| pattern.vouches_for(run, &near)) && self.stays_within(matchers, own)
+        patterns.iter().any(|pattern| pattern.vouches_for(run, &near))
+            && self.stays_within(matchers, own)
+            && self.may_stay_within(matchers, index)
+    }
+
+    /// The first thing that a run may read of those that a rule which asks or denies names.
+    fn possible_read(&self, matchers: &Matchers, run: usize) -> Option<&'a PossibleRead> {
+        self.possible_of(run).iter().copied().find(|read| self.names_effect(matchers, &read.effect, false))
     }
 
     /// Whether all that a run does is named by the effects, paths and hosts of a rule that allows it. Without a list of
@@ -207,6 +229,16 @@ impl<'a> Scene<'a> {
             !spoken_of || self.names_effect(matchers, effect, true)
         };
         effects.iter().all(is_named)
+    }
+
+    /// Whether what a run may read outside the workspace is among the paths of a rule that allows it, where it has some.
+    fn may_stay_within(&self, matchers: &Matchers, run: usize) -> bool {
+        let Some(globs) = &matchers.paths else { return true };
+        let is_held = |read: &&'a PossibleRead| {
+            is_inside(&read.effect.target) && self.leads.stays_inside(&read.effect)
+                || self.hold_all(globs, &read.effect)
+        };
+        self.possible_of(run).iter().all(is_held)
     }
 
     /// Whether the effect is one that the matchers name: `surely` for rules that allow.
@@ -286,6 +318,19 @@ impl<'a> Scene<'a> {
             add(Part::Opaque(index), opaque.span, format!("no rule can allow it: {}", opaque.reason));
         }
     }
+}
+
+/// What each run may read. A plain word is a file only if one of that name is there.
+fn possible_reads(analysis: &Analysis) -> Vec<Vec<&PossibleRead>> {
+    let is_there =
+        |target: &Target| matches!(target, Target::Path { path, .. } if path.symlink_metadata().is_ok());
+    let mut possible = vec![Vec::new(); analysis.runs.len()];
+    for read in analysis.possible.iter().filter(|read| !read.word || is_there(&read.effect.target)) {
+        if let Some(list) = read.effect.run.and_then(|run| possible.get_mut(run)) {
+            list.push(read);
+        }
+    }
+    possible
 }
 
 /// The runs that a stretch belongs to: the smallest that hold it, several where they stand at the same place.

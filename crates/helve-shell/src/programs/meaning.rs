@@ -29,6 +29,11 @@ impl Meaning {
         self.does(EffectKind::Write, on);
     }
 
+    /// Says that the table knows what every argument is.
+    pub(super) fn whole(self) -> Self {
+        Meaning { whole: true, ..self }
+    }
+
     /// Notes a departure, once for each argument.
     pub(super) fn departs(&mut self, kind: DepartureKind, at: usize) {
         if self.departures.last() != Some(&(kind, at)) {

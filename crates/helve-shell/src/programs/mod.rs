@@ -3,7 +3,6 @@
 //! In comes an argv as far as it is known, out goes its [`Meaning`]: which files it touches, which commands it starts in
 //! turn, and where it leaves the program's ordinary behaviour. The walker of the tree follows the inner commands.
 //! A program that no table knows has an empty meaning; that is not a statement that it does nothing.
-
 //!
 //! | module | programs |
 //! |---|---|
@@ -11,6 +10,7 @@
 //! | `runners` | those that start others: shells, `env`, `sudo`, `xargs`, `ssh`, interpreters |
 //! | `readers` | those that people call read-only: `grep`, `sed`, `sort`, `find`, `git`, `tar`, `make` |
 //! | `changers` | those that change files, machines and networks |
+//! | `unsaid` | what arguments may be of which no table says what they are |
 
 #[cfg(test)]
 mod cases;
@@ -20,9 +20,11 @@ mod options;
 mod readers;
 mod runners;
 mod toolchains;
+mod unsaid;
 
 pub(crate) use changers::{code, hosts};
 pub(crate) use runners::{is_unusual_mode, mode_of};
+pub(crate) use unsaid::unsaid;
 
 use std::path::Path;
 
@@ -57,6 +59,10 @@ pub(crate) struct Meaning {
     pub(crate) departures: Vec<(DepartureKind, usize)>,
     /// Of what it cannot be told what it does, with the argument that says so; none for the program as a whole.
     pub(crate) opaque: Vec<(OpaqueReason, Option<usize>)>,
+    /// What it may read, where an argument can be a path as well as something else.
+    pub(crate) perhaps: Vec<On>,
+    /// Whether the table knows what every argument is.
+    pub(crate) whole: bool,
 }
 
 /// One effect of a program.

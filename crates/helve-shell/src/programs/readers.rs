@@ -32,13 +32,15 @@ use super::{Invocation, Meaning, is_named};
 /// What the argv means, if this table knows the program.
 pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
     let program = invocation.program;
-    Some(match program {
+    let meaning = match program {
+        "git" => return Some(git::understand(invocation)),
+        // It takes the name of a page or of a file.
+        "man" => return by_table(invocation),
         "find" | "gfind" => find::understand(invocation),
         "sed" | "gsed" => sed::understand(invocation),
         "awk" | "gawk" | "mawk" | "nawk" | "original-awk" => awk::understand(invocation),
         "tar" | "gtar" | "bsdtar" => tar::understand(invocation),
         "make" | "gmake" => make::understand(invocation),
-        "git" => git::understand(invocation),
         "rg" | "ripgrep" => search::rg(invocation),
         "fd" | "fdfind" => search::fd(invocation),
         "jq" => jq::understand(invocation),
@@ -47,7 +49,8 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
         "dc" => system::dc(invocation),
         _ if is_named(system::HARMLESS, program) => Meaning::default(),
         _ => by_table(invocation)?,
-    })
+    };
+    Some(meaning.whole())
 }
 
 fn by_table(invocation: &Invocation<'_>) -> Option<Meaning> {

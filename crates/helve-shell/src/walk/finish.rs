@@ -4,13 +4,18 @@ use std::collections::HashMap;
 
 use super::Walker;
 use crate::Span;
-use crate::analysis::{Analysis, Effect, Input, Run};
+use crate::analysis::{Analysis, Input, Run};
 
 impl Walker<'_> {
     /// Puts the runs in the order of their texts and leaves out what was found twice.
     pub(super) fn finish(mut self) -> Analysis {
         if !self.repeated && self.runs.is_sorted_by_key(|run| run.span.start) {
-            return Analysis { runs: self.runs, effects: self.effects, opaque: self.opaque };
+            return Analysis {
+                runs: self.runs,
+                effects: self.effects,
+                possible: self.possible,
+                opaque: self.opaque,
+            };
         }
         let mut order: Vec<usize> = (0..self.runs.len()).collect();
         order.sort_by_key(|index| self.runs[*index].span.start);
@@ -35,23 +40,30 @@ impl Walker<'_> {
                 *index = moved[*index];
             }
         }
-        for effect in &mut self.effects {
+        let possible = self.possible.iter_mut().map(|possible| &mut possible.effect);
+        for effect in self.effects.iter_mut().chain(possible) {
             effect.run = effect.run.map(|index| moved[index]);
         }
         if self.repeated {
-            let mut seen: HashMap<Span, Vec<usize>> = HashMap::new();
-            let mut effects: Vec<Effect> = Vec::with_capacity(self.effects.len());
-            for effect in self.effects {
-                let near = seen.entry(effect.span).or_default();
-                if !near.iter().rev().take(32).any(|index| effects[*index] == effect) {
-                    near.push(effects.len());
-                    effects.push(effect);
-                }
-            }
-            self.effects = effects;
+            self.effects = once(self.effects, |effect| effect.span);
+            self.possible = once(self.possible, |possible| possible.effect.span);
         }
-        Analysis { runs, effects: self.effects, opaque: self.opaque }
+        Analysis { runs, effects: self.effects, possible: self.possible, opaque: self.opaque }
     }
+}
+
+/// What was found, without what was found twice at the same place.
+fn once<T: PartialEq>(found: Vec<T>, span: impl Fn(&T) -> Span) -> Vec<T> {
+    let mut seen: HashMap<Span, Vec<usize>> = HashMap::new();
+    let mut kept: Vec<T> = Vec::with_capacity(found.len());
+    for one in found {
+        let near = seen.entry(span(&one)).or_default();
+        if !near.iter().rev().take(32).any(|index| kept[*index] == one) {
+            near.push(kept.len());
+            kept.push(one);
+        }
+    }
+    kept
 }
 
 /// Whether two runs are the same command, found twice.

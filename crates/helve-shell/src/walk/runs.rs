@@ -122,6 +122,10 @@ impl Walker<'_> {
         if let (Some(run), true) = (run, meaning.is_some()) {
             self.runs[run].understood = true;
         }
+        if kind == RunKind::Program {
+            let unsaid = programs::unsaid(&invocation, meaning.as_ref());
+            self.may_read(unsaid, &start.argv[1..], run);
+        }
         let meaning = meaning.unwrap_or_default();
         self.meant(&meaning, &start, &base, run);
         self.fed_code(&base, &start, run);

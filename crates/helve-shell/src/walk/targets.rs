@@ -1,9 +1,11 @@
 //! Which path an argument means, and what else it means that this path is touched.
 
-use std::path::{Path, PathBuf};
+use std::borrow::Cow;
+use std::path::Path;
 
 use crate::Span;
-use crate::analysis::{Arg, ArgPart, EffectKind, Target};
+use crate::analysis::{Arg, ArgPart, Effect, EffectKind, PossibleRead, Target};
+use crate::programs::On;
 
 use super::directory::{lies_in, normal};
 use super::{Walker, places};
@@ -78,12 +80,7 @@ impl Walker<'_> {
         span: Span,
         run: Option<usize>,
     ) {
-        let shown = match &target {
-            Target::Path { path, .. } => path.clone(),
-            Target::Glob { under, pattern, .. } => under.join(pattern),
-            Target::Unknown | Target::Host(_) | Target::Machine => PathBuf::new(),
-        };
-        let shown = shown.to_string_lossy();
+        let shown = shown(&target).unwrap_or_default().into_owned();
         if places::is_harmless_device(&shown) {
             return;
         }
@@ -111,6 +108,47 @@ impl Walker<'_> {
         self.effect(kind, target, span, run);
     }
 
+    /// Writes down which files a run may read, as far as no table says what its arguments are.
+    pub(super) fn may_read(&mut self, unsaid: impl Iterator<Item = On>, args: &[Arg], run: Option<usize>) {
+        if self.elsewhere {
+            return;
+        }
+        for (count, on) in unsaid.enumerate() {
+            // Only a list makes more of an argument than one path.
+            if count > args.len() && !self.step(1) {
+                return;
+            }
+            let (On::Path(_, Some(at)) | On::Arg(at) | On::Tail(at, _)) = &on else { continue };
+            let Some(arg) = args.get(*at) else { continue };
+            let (targets, word) = match &on {
+                On::Path(path, _) => (self.path_targets(path), !path.contains(['/', '.', '~'])),
+                On::Tail(_, skip) => (self.targets(arg, *skip, false), false),
+                _ => (self.targets(arg, 0, false), false),
+            };
+            let span = arg.span;
+            for target in targets {
+                let Some(shown) = shown(&target) else { continue };
+                if places::is_harmless_device(&shown) || places::is_standard_stream(&shown) {
+                    continue;
+                }
+                if places::holds_credentials(&shown) {
+                    let effect = Effect { kind: EffectKind::Secret, target: target.clone(), span, run };
+                    self.possible.push(PossibleRead { effect, word });
+                }
+                let effect = Effect { kind: EffectKind::Read, target, span, run };
+                self.possible.push(PossibleRead { effect, word });
+            }
+        }
+    }
+
+    /// The paths that a text means to a program, which may take `~` for the home directory as a shell does.
+    fn path_targets(&self, path: &str) -> Vec<Target> {
+        match (path.strip_prefix("~/"), self.setting.home) {
+            (Some(rest), Some(home)) => self.written_targets(&home.join(rest).to_string_lossy(), None, false),
+            _ => self.written_targets(path, None, false),
+        }
+    }
+
     /// What is certain of an argument whose beginning is unknown, such as `$HOME/.bashrc`, may still say what it is.
     pub(super) fn tail_effects(&mut self, kind: EffectKind, arg: &Arg, run: Option<usize>) {
         let (Some(ArgPart::Unknown), Some(ArgPart::Known(tail))) = (arg.parts.first(), arg.parts.last())
@@ -126,5 +164,16 @@ impl Walker<'_> {
         if kind == EffectKind::Read && places::holds_credentials(tail) {
             self.effect(EffectKind::Secret, Target::Unknown, arg.span, run);
         }
+    }
+}
+
+/// A path or a pattern as text; none if it is not known.
+fn shown(target: &Target) -> Option<Cow<'_, str>> {
+    match target {
+        Target::Path { path, .. } => Some(path.to_string_lossy()),
+        Target::Glob { under, pattern, .. } => {
+            Some(Cow::Owned(under.join(pattern).to_string_lossy().into_owned()))
+        }
+        Target::Unknown | Target::Host(_) | Target::Machine => None,
     }
 }

@@ -12,15 +12,15 @@ use crate::analysis::{Arg, ArgPart, DepartureKind, EffectKind};
 
 pub(super) fn understand(program: &str, invocation: &Invocation<'_>) -> Option<Meaning> {
     match program {
-        "curl" => curl::understand(invocation),
-        "wget" | "wget2" => wget::understand(invocation),
+        "curl" => curl::understand(invocation).map(Meaning::whole),
+        "wget" | "wget2" => wget::understand(invocation).map(Meaning::whole),
         "scp" => copy::scp(invocation),
         "sftp" => copy::sftp(invocation),
-        "rsync" => copy::rsync(invocation),
+        "rsync" => copy::rsync(invocation).map(Meaning::whole),
         "nc" | "ncat" | "netcat" => sockets::netcat(invocation),
         "socat" => sockets::socat(invocation),
         "aria2c" => aria(invocation),
-        "http" | "https" | "xh" | "xhs" | "httpie" => httpie(invocation),
+        "http" | "https" | "xh" | "xhs" | "httpie" => httpie(invocation).map(Meaning::whole),
         "fetch" | "axel" | "lynx" | "links" | "elinks" | "w3m" | "lftp" | "ftp" | "telnet" | "tftp"
         | "openssl" => plain(program, invocation),
         "dig" | "host" | "nslookup" | "ping" | "ping6" | "fping" | "traceroute" | "traceroute6"

@@ -100,7 +100,7 @@ pub(super) fn understand(program: &str, invocation: &Invocation<'_>) -> Option<M
             Where::Machine => On::Machine,
         },
     });
-    Some(Meaning { deeds: deeds.collect(), ..Meaning::default() })
+    Some(Meaning { deeds: deeds.collect(), ..Meaning::default() }.whole())
 }
 
 /// Whether a word is a switch of one of these letters, with or without a value, and no path.

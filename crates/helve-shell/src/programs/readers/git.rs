@@ -61,6 +61,27 @@ impl Call<'_> {
         }
     }
 
+    /// Notes the file that an argument may be: a path, or one of a commit, as in `HEAD:path`.
+    fn may_read(&self, meaning: &mut Meaning, at: usize) {
+        let Some(text) = self.text(at) else {
+            meaning.perhaps.push(self.operand(at));
+            return;
+        };
+        let (path, of_commit) = match text.split_once(':') {
+            Some(("", magic)) => (pathspec(magic), true),
+            Some((_, path)) => (path, true),
+            None => (text, false),
+        };
+        let directory = self.directory.as_deref().filter(|_| !path.starts_with('/'));
+        let seen = directory.map_or_else(|| path.to_owned(), |directory| format!("{directory}/{path}"));
+        meaning.perhaps.push(On::Path(seen, Some(at)));
+        if of_commit {
+            // A path of a commit is seen from the top of the work tree.
+            let top = self.invocation.workspace.join(path.trim_start_matches('/'));
+            meaning.perhaps.push(On::Path(top.to_string_lossy().into_owned(), Some(at)));
+        }
+    }
+
     /// The path that an argument is, where that can be told.
     fn operand(&self, at: usize) -> On {
         match (self.located && self.directory.is_none(), self.text(at)) {
@@ -102,6 +123,7 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Meaning {
             }
             Item::Value("git-dir" | "attr-source", place) => {
                 meaning.departs(DepartureKind::Configuration, place.option);
+                meaning.perhaps.push(place.on(args));
             }
             Item::Value("work-tree", place) => {
                 located = false;
@@ -134,12 +156,20 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Meaning {
         return meaning;
     };
     let call = Call { invocation, name, at, directory, located };
-    if !views::note(&call, &mut meaning) && !changes::note(&call, &mut meaning) {
-        // An alias, or a program called git-NAME.
-        meaning.departs(DepartureKind::Program, at);
-        meaning.hides(OpaqueReason::UnknownProgram, Some(at));
+    if views::note(&call, &mut meaning) || changes::note(&call, &mut meaning) {
+        return meaning.whole();
     }
+    // An alias, or a program called git-NAME.
+    meaning.departs(DepartureKind::Program, at);
+    meaning.hides(OpaqueReason::UnknownProgram, Some(at));
     meaning
+}
+
+/// The path behind the mark of a pathspec or of the index: `:/path`, `:(top)path`, `:0:path`.
+fn pathspec(magic: &str) -> &str {
+    let named = magic.strip_prefix('(').and_then(|magic| magic.split_once(')')).map(|(_, path)| path);
+    named
+        .unwrap_or_else(|| magic.trim_start_matches(|ch: char| ch == '/' || ch == ':' || ch.is_ascii_digit()))
 }
 
 /// A directory as seen from another, as for `-C a -C b`.

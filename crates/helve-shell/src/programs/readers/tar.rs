@@ -36,6 +36,9 @@ const TAR: Grammar = Grammar {
     ..Grammar::NONE
 };
 
+/// So many directories are put before each member.
+const MAX_DIRECTORIES: usize = 4;
+
 /// What an argv of `tar` asks for.
 #[derive(Default)]
 struct Request {
@@ -177,6 +180,14 @@ fn finish(meaning: &mut Meaning, request: &Request, invocation: &Invocation<'_>)
         request.directories.iter().for_each(|place| meaning.reads(place.on(args)));
         if request.directories.is_empty() {
             request.members.iter().for_each(|at| meaning.reads(On::Arg(*at)));
+        }
+        // Which directory a member is taken from is seldom in doubt.
+        for directory in request.directories.iter().filter_map(|place| place.text(args)).take(MAX_DIRECTORIES)
+        {
+            let members = request.members.iter().filter_map(|at| Some((*at, invocation.text(*at)?)));
+            let member =
+                |(at, name)| On::Path(format!("{}/{name}", directory.trim_end_matches('/')), Some(at));
+            meaning.perhaps.extend(members.map(member));
         }
         if invocation.more != More::Nothing {
             meaning.reads(On::Unknown(None));

@@ -231,6 +231,8 @@ fn contained(meaning: &mut Meaning, invocation: &Invocation<'_>, first: usize, g
     let args = invocation.args;
     let items = read_from(args, first, grammar);
     meaning.notes_unknown(&items);
+    // What else looks like a path is one in the container.
+    meaning.whole = true;
     let mut program: Option<Arg> = None;
     for item in &items {
         match *item {

@@ -9,15 +9,19 @@ use crate::programs::{Inner, Invocation, Meaning, On};
 pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
     let (name, end) = invocation.program.split_once('.').unwrap_or((invocation.program, "exe"));
     let is = |other: &str| name.eq_ignore_ascii_case(other) && end.eq_ignore_ascii_case("exe");
-    if is("powershell") || is("pwsh") {
-        Some(powershell(invocation))
+    let meaning = if is("powershell") || is("pwsh") {
+        powershell(invocation)
     } else if is("cmd") {
-        Some(cmd(invocation))
+        cmd(invocation)
     } else if is("start") {
-        Some(start(invocation))
+        start(invocation)
+    } else if is("forfiles") {
+        forfiles(invocation)
     } else {
-        is("forfiles").then(|| forfiles(invocation))
-    }
+        return None;
+    };
+    // Their options look like paths.
+    Some(meaning.whole())
 }
 
 /// Parameters of `powershell` that take a value, in lower case.

@@ -305,6 +305,8 @@ pub(super) fn rsync(invocation: &Invocation<'_>) -> Option<Meaning> {
         EffectKind::Read,
         &["files-from", "exclude-from", "include-from", "password-file", "read-batch", "early-input"],
     );
+    let compared = reading.values(&["compare-dest", "copy-dest", "link-dest"]);
+    reading.meaning.perhaps.extend(compared.iter().map(|place| place.on(invocation.args)));
     reading.each_value(
         EffectKind::Write,
         &["log-file", "backup-dir", "temp-dir", "T", "partial-dir", "write-batch", "only-write-batch"],

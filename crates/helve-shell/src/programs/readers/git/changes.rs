@@ -124,7 +124,33 @@ pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
         _ => return false,
     }
     dangerous_options(call, meaning);
+    files(call, meaning);
     true
+}
+
+/// Subcommands whose operands are files, or may be.
+const TAKE_FILES: &[&str] =
+    &["am", "apply", "bundle", "difftool", "index-pack", "merge-file", "quiltimport", "send-email", "stash"];
+
+/// Options whose value is a file that is read.
+const FILES: &[&str] = &["-F", "--file", "-t", "--template", "--pathspec-from-file"];
+
+/// Notes the files that a subcommand may read: a patch, a message, a list.
+fn files(call: &Call<'_>, meaning: &mut Meaning) {
+    if TAKE_FILES.contains(&call.name) {
+        operands(call).for_each(|at| call.may_read(meaning, at));
+    }
+    for (index, arg) in args(call).iter().enumerate() {
+        let at = call.at + 1 + index;
+        let (name, value) = arg.prefix().split_once('=').unwrap_or((arg.prefix(), ""));
+        if FILES.contains(&name) && value.is_empty() {
+            call.may_read(meaning, at + 1);
+        } else if FILES.contains(&name) {
+            meaning.perhaps.push(On::Tail(at, name.len() + 1));
+        } else if name.starts_with("-F") {
+            meaning.perhaps.push(On::Tail(at, 2));
+        }
+    }
 }
 
 pub(super) fn args<'a>(call: &'a Call<'_>) -> &'a [Arg] {

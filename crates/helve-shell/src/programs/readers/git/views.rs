@@ -154,13 +154,21 @@ pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
     let items = read_from(call.args(), call.at + 1, grammar);
     meaning.notes_doubts(&items, call.invocation);
     let mut operands = Vec::new();
+    let mut pattern_given = false;
     for item in items {
         match item {
             Item::Flag(name, at) => departs(call, meaning, name, at),
-            Item::Value(name, place) => value(call, meaning, name, place),
+            Item::Value(name, place) => {
+                pattern_given |= matches!(name, "e" | "f" | "file");
+                value(call, meaning, name, place);
+            }
             Item::Operand(at) | Item::Maybe(at) => operands.push(at),
             Item::End(_) | Item::Unknown(_) | Item::Open(_) => {}
         }
+    }
+    if shows_content(call.name) {
+        let pattern = usize::from(call.name == "grep" && !pattern_given);
+        operands.iter().skip(pattern).for_each(|at| call.may_read(meaning, *at));
     }
     match call.name {
         "ls-remote" => super::note_remote(call, meaning, operands.first().copied()),
@@ -171,6 +179,26 @@ pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
         meaning.departs(DepartureKind::Program, call.args().len());
     }
     true
+}
+
+/// Whether a subcommand shows what is in files, rather than what commits and names there are.
+fn shows_content(name: &str) -> bool {
+    matches!(
+        name,
+        "diff"
+            | "log"
+            | "show"
+            | "whatchanged"
+            | "diff-tree"
+            | "diff-index"
+            | "diff-files"
+            | "range-diff"
+            | "grep"
+            | "blame"
+            | "annotate"
+            | "cat-file"
+            | "archive"
+    )
 }
 
 fn has(call: &Call<'_>, option: &str) -> bool {
@@ -197,6 +225,7 @@ fn value(call: &Call<'_>, meaning: &mut Meaning, name: &'static str, place: Plac
         (_, "output") | ("archive" | "diagnose", "o") => meaning.writes_option(args, place),
         ("grep", "O" | "open-files-in-pager") => meaning.runs_program(args, place),
         ("grep", "f" | "file")
+        | ("archive", "add-file")
         | (_, "O" | "order-file" | "contents" | "ignore-revs-file" | "exclude-from") => {
             meaning.reads(place.on(args));
         }

@@ -1,13 +1,13 @@
 //! How paths are spelled inside arguments and inside the string literals of code.
 //!
-//! Used where no table says which arguments of a program are paths. Linear in the length of the text. Unknown parts of an
+//! Used where no table of `programs` says which arguments are paths. Linear in the length of the text. Unknown parts of an
 //! argument stand as [`UNKNOWN`].
 
 /// What stands for a part of an argument that is not known.
-pub(super) const UNKNOWN: char = '\u{0}';
+pub const UNKNOWN: char = '\u{0}';
 
 /// The paths that an argument may name: those that are absolute or have a `..`.
-pub(super) fn paths(text: &str) -> Vec<&str> {
+pub fn paths(text: &str) -> Vec<&str> {
     let mut value = text;
     let mut behind_key = false;
     while let Some(rest) = behind_name(value) {
@@ -36,7 +36,7 @@ pub(super) fn paths(text: &str) -> Vec<&str> {
 }
 
 /// What stands behind the names of an argument: `x` of `--file=x`.
-pub(super) fn value(text: &str) -> &str {
+pub fn value(text: &str) -> &str {
     let mut value = text;
     while let Some(rest) = behind_name(value) {
         value = rest;
@@ -44,8 +44,23 @@ pub(super) fn value(text: &str) -> &str {
     value
 }
 
+/// The paths that an argument may name, also those that lead nowhere else: its value as a whole, and each path of a list.
+pub fn named(text: &str) -> impl Iterator<Item = &str> {
+    let value = value(text);
+    let (whole, listed) = if let Some(path) = file_url(value) {
+        (Some(path), Vec::new())
+    } else if value.is_empty() || is_url(value) || is_remote(value) {
+        (None, Vec::new())
+    } else if value.starts_with('-') {
+        (behind_letter(value), list(value))
+    } else {
+        (Some(value), list(value))
+    };
+    whole.into_iter().chain(listed.into_iter().filter(move |path| Some(*path) != whole))
+}
+
 /// The paths of a list such as the value of `PATH`.
-pub(super) fn list(text: &str) -> Vec<&str> {
+pub fn list(text: &str) -> Vec<&str> {
     // `//` behind a colon is the rest of a URL.
     let mut found = Vec::new();
     let mut rest = text;
@@ -67,7 +82,7 @@ pub(super) fn list(text: &str) -> Vec<&str> {
 }
 
 /// The paths in the string literals of a program, and behind the file commands of sed.
-pub(super) fn literals(text: &str) -> Vec<&str> {
+pub fn literals(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut before = ' ';
     let mut earlier = ' ';
@@ -110,7 +125,7 @@ fn is_path(text: &str) -> bool {
 }
 
 /// True if a component is `..`.
-pub(super) fn has_parent(text: &str) -> bool {
+pub fn has_parent(text: &str) -> bool {
     text.split('/').any(|component| component == "..")
 }
 
@@ -132,6 +147,14 @@ fn glued(text: &str) -> Option<&str> {
     chars.next().filter(char::is_ascii_alphabetic)?;
     let value = chars.as_str();
     (value.starts_with("..") || value.starts_with('/') && value.len() > 1).then_some(value)
+}
+
+/// The value in `-Isrc/include`, where it has the look of a path; an option with two dashes has none behind its name.
+fn behind_letter(text: &str) -> Option<&str> {
+    let mut chars = text.strip_prefix('-')?.chars();
+    chars.next().filter(|letter| *letter != '-')?;
+    let value = chars.as_str();
+    (value.contains('/') && value != "/" || value.starts_with('.')).then_some(value)
 }
 
 /// `scheme://…` for any scheme.
@@ -159,4 +182,39 @@ fn is_remote(text: &str) -> bool {
             && !host.starts_with('.')
             && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._@-".contains(&byte))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_argument_names_its_value_and_the_paths_of_a_list() {
+        for (text, expected) in [
+            ("notes", "notes"),
+            ("src/x", "src/x"),
+            ("/etc/x", "/etc/x"),
+            ("--file=x", "x"),
+            ("--file", ""),
+            ("if=/x", "/x"),
+            ("@/x", "/x"),
+            ("data=@x", "x"),
+            ("-I/usr/include", "/usr/include"),
+            ("-Isrc/include", "src/include"),
+            ("-f.env", ".env"),
+            ("-pe1", ""),
+            ("-d/", ""),
+            ("-", ""),
+            ("--", ""),
+            ("/a:/b", "/a:/b /a /b"),
+            ("--x=a,/b", "a,/b /b"),
+            ("-Wl,-T,/x", "l,-T,/x /x"),
+            ("https://x/y", ""),
+            ("file:///x", "/x"),
+            ("host:/x", ""),
+            ("", ""),
+        ] {
+            assert_eq!(named(text).collect::<Vec<_>>().join(" "), expected, "{text}");
+        }
+    }
 }

@@ -429,6 +429,7 @@ impl Walker<'_> {
         let feed = &start.feed.flow;
         let mut flow = Flow {
             text: None,
+            early: feed.early,
             download: downloads::fetches(base, &start.argv[1..]) || feed.download || start.taint,
             paths: names::prints_paths(base, &start.argv[1..], feed.paths),
             number: start.captures && numbers::prints(base, &start.argv[1..], feed.is_number(), start.wild),
@@ -437,6 +438,7 @@ impl Walker<'_> {
         if let Some(inside) = inside {
             flow.number = inside.number;
             flow.text = inside.text;
+            flow.early |= inside.early;
             flow.download |= inside.download;
             return flow;
         }

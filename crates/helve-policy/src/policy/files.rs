@@ -159,7 +159,7 @@ impl Policy {
             for path in places(one, &workspace) {
                 let inside = path.starts_with(&workspace);
                 for kind in one.act.effects() {
-                    let (kind, target) = (*kind, Target::Path { path: path.clone(), inside });
+                    let (kind, target) = (*kind, Target::path(path.clone(), inside));
                     analysis.effects.push(Effect {
                         kind,
                         target,

@@ -98,7 +98,7 @@ impl<'a> Scene<'a> {
                 _ => hidden.push(span),
             }
         }
-        let leads = Leads::new(analysis, subject.workspace);
+        let leads = Leads::new(subject.workspace);
         Scene { subject, effects, opaque, hidden, leads }
     }
 

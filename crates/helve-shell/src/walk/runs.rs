@@ -186,7 +186,7 @@ impl Walker<'_> {
             return;
         }
         for target in self.targets(name, 0, true) {
-            if let Target::Path { path, inside } = &target
+            if let Target::Path { path, inside, .. } = &target
                 && !inside
                 && places::is_system_program(&path.to_string_lossy())
             {

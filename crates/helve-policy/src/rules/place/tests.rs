@@ -72,11 +72,11 @@ fn what_is_no_glob_says_what_to_change() {
 fn matches(under: &str, pattern: &str) -> Target {
     let under = PathBuf::from(under);
     let inside = under.starts_with("/w");
-    Target::Glob { under, pattern: pattern.to_owned(), inside }
+    Target::Glob { under, pattern: pattern.to_owned(), inside, written: None }
 }
 
 fn path(path: &str) -> Target {
-    Target::Path { path: path.into(), inside: path.starts_with("/w") }
+    Target::path(path, path.starts_with("/w"))
 }
 
 #[test]
@@ -193,7 +193,7 @@ proptest! {
     fn no_text_makes_it_panic(text in "[ab*?/\\[\\]!\\\\.~-]{0,40}", path in "/w(/[ab.]{0,3}){0,8}") {
         if let Ok(glob) = PathGlob::parse(&text, Some(Path::new("/home/me"))) {
             let workspace = Path::new("/w");
-            let target = Target::Path { path: path.clone().into(), inside: true };
+            let target = Target::path(path.clone(), true);
             let held = glob.holds(Path::new(&path), workspace);
             prop_assert_eq!(held, glob.holds_all(&target, workspace));
             prop_assert!(!held || glob.touches(&target, EffectKind::Read, workspace));

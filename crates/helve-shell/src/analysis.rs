@@ -257,6 +257,14 @@ pub enum EffectKind {
     RunsDownload,
 }
 
+impl EffectKind {
+    /// Whether it is done to a file or a directory.
+    pub fn is_on_path(self) -> bool {
+        use EffectKind as Kind;
+        matches!(self, Kind::Read | Kind::Write | Kind::Delete | Kind::DeleteTree | Kind::Execute)
+    }
+}
+
 /// What an effect is done to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -99,7 +99,7 @@ fn a_rule_that_allows_takes_a_pattern_only_as_a_whole() {
 #[test]
 fn a_rule_that_denies_finds_what_can_be_touched() {
     let workspace = Path::new("/w");
-    use EffectKind::{DeleteTree, Read};
+    use EffectKind::{Connect, DeleteTree, Read};
     for (text, target, kind, expected) in [
         ("config/secret.toml", matches("/w/config", "config/*"), Read, true),
         ("config/secret.toml", matches("/w/config", "config/*.toml"), Read, true),
@@ -117,6 +117,10 @@ fn a_rule_that_denies_finds_what_can_be_touched() {
         ("config/secret.toml", path("/other"), DeleteTree, false),
         ("config/secret.toml", matches("/w", "*"), DeleteTree, true),
         ("**", Target::Unknown, Read, false),
+        ("/etc/**", Target::Unknown, Read, false),
+        ("/**", Target::Unknown, Read, true),
+        ("/**", Target::Unknown, DeleteTree, true),
+        ("/**", Target::Unknown, Connect, false),
     ] {
         assert_eq!(glob(text).touches(&target, kind, workspace), expected, "{text} {target:?} {kind:?}");
     }

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use helve::{Call, CallScope, Decision, Verdict};
+use helve::{Call, CallScope, Decision, Verdict, deny_read};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -67,6 +67,10 @@ pub struct Report {
 /// What the policy of the time said of a call; none if the call never got that far.
 fn said(past: &PastCall) -> Option<Word> {
     let outcome = past.outcome.as_ref().unwrap_or(&Value::Null);
+    if past.was_closed() {
+        let reason = outcome["error"]["message"].as_str().map(str::to_owned);
+        return Some(Word { verdict: Verdict::Deny, rule: deny_read::KEY.to_owned(), reason });
+    }
     let either = |name: &str| {
         let planned = &past.planned[name];
         if planned.is_null() { &outcome[name] } else { planned }
@@ -121,6 +125,12 @@ mod tests {
         PastCall { call: call.into(), seq: 1, planned, outcome: None }
     }
 
+    fn failed(call: &str, kind: &str, message: &str) -> PastCall {
+        let error = json!({"kind": kind, "message": message});
+        let planned = json!({"decision": {"verdict": "allow", "rule": "r"}});
+        PastCall { outcome: Some(json!({"ok": false, "error": error})), ..past(call, planned) }
+    }
+
     #[test]
     fn only_what_changes_is_told() {
         let allowed = json!({"verdict": "allow", "rule": "r"});
@@ -128,6 +138,8 @@ mod tests {
             past("same", json!({"decision": allowed})),
             past("asked", json!({"decision": allowed, "approval": {"rule": "q", "answer": "once"}})),
             past("undone", json!({"decision": {"verdict": "allow", "rule": "owner"}})),
+            failed("closed", "blocked", "'a' is closed to tools (files.deny_read)."),
+            failed("missing", "not_found", "'a' does not exist."),
             past("secret", json!({"decision": allowed, "args": {"a": ["[REDACTED:KEY]"]}})),
             past("wrong", json!({})),
         ];
@@ -136,8 +148,9 @@ mod tests {
             Decision::allow("r")
         });
         let names: Vec<&str> = report.changed.iter().map(|changed| changed.call.as_str()).collect();
-        assert_eq!((report.decided, names), (2, vec!["asked"]));
-        assert!(report.changed[0].verdict_changed());
+        assert_eq!((report.decided, names), (4, vec!["asked", "closed"]));
+        assert!(report.changed.iter().all(Changed::verdict_changed));
+        assert_eq!(report.changed[1].before.rule, "files.deny_read");
         let left: Vec<&str> = report.left_out.iter().map(|(call, _)| call.as_str()).collect();
         assert_eq!(left, ["undone", "secret", "wrong"]);
     }

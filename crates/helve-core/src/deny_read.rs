@@ -12,6 +12,20 @@ const NESTING: usize = 32;
 /// So many characters of a pattern that nests too deep are shown.
 const SHOWN: usize = 80;
 
+/// The key of the patterns in the configuration; what says that a path is closed names it.
+pub const KEY: &str = "files.deny_read";
+
+/// What a call is told that names a path which nobody reads; `shown` is harmless text.
+pub fn closed(shown: &str) -> ToolError {
+    ToolError::new(ErrorKind::Blocked, format!("'{shown}' is closed to tools ({KEY})."))
+        .hint(format!("Do without it. Only the owner can change {KEY}."))
+}
+
+/// Whether an error says what [`closed`] does.
+pub fn says_closed(kind: ErrorKind, message: &str) -> bool {
+    kind == ErrorKind::Blocked && message.contains(&format!("' is closed to tools ({KEY})."))
+}
+
 /// Whether the braces of a glob nest deeper than can be read with a bounded stack. Such a pattern must not be compiled.
 pub fn nests_too_deep(pattern: &str) -> bool {
     let (mut depth, mut escaped) = (0_usize, false);
@@ -161,6 +175,14 @@ mod tests {
         assert!(deny.denies(Path::new("secrets"), true));
         assert!(deny.denies(Path::new("a/secrets/b/c"), false));
         assert!(!deny.denies_entry(Path::new("a/secrets/b/c"), false));
+    }
+
+    #[test]
+    fn that_a_path_is_closed_is_told_from_other_refusals() {
+        let error = closed(".env");
+        assert!(says_closed(error.kind, &error.message));
+        assert!(!says_closed(ErrorKind::NotFound, &error.message));
+        assert!(!says_closed(ErrorKind::Blocked, "'.env' leads outside the workspace."));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use helve_core::{ApprovalNeed, Limits, RateLimit, SandboxChoice};
+use helve_core::{ApprovalNeed, DenyRead, Limits, RateLimit, SandboxChoice};
 use helve_shell::tree::Dialect;
 
 use crate::config::hook::Hook;
@@ -80,6 +80,8 @@ struct Inner {
     /// The files that configure this policy, hold a secret or answer for the owner, as written.
     guarded: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
+    /// The patterns of `files.deny_read`; none if they cannot be read.
+    deny_read: OnceLock<Option<DenyRead>>,
     shell: OnceLock<PathBuf>,
     dialect: OnceLock<Dialect>,
     exec_timeout: Duration,
@@ -246,6 +248,7 @@ impl Policy {
             files,
             guarded,
             hidden,
+            deny_read: OnceLock::new(),
             shell,
             dialect: OnceLock::new(),
             exec_timeout,

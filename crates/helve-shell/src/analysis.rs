@@ -268,6 +268,14 @@ pub enum EffectKind {
     RunsDownload,
 }
 
+impl EffectKind {
+    /// Whether it is done to a file or a directory.
+    pub fn is_on_path(self) -> bool {
+        use EffectKind as Kind;
+        matches!(self, Kind::Read | Kind::Write | Kind::Delete | Kind::DeleteTree | Kind::Execute)
+    }
+}
+
 /// What an effect is done to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -279,6 +287,9 @@ pub enum Target {
         path: PathBuf,
         /// Whether it lies inside the workspace (or is it).
         inside: bool,
+        /// The same as it is written, where links decide what that means: with `..` behind a name, or a slash at its end.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        written: Option<PathBuf>,
     },
     /// All paths that match: what is certain before the first active character, absolute, and the pattern.
     Glob {
@@ -288,6 +299,9 @@ pub enum Target {
         pattern: String,
         /// Whether that directory lies inside the workspace.
         inside: bool,
+        /// The directory as it is written, with `..` behind a name.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        written: Option<PathBuf>,
     },
     /// A path that is not known before it runs.
     Unknown,
@@ -295,6 +309,23 @@ pub enum Target {
     Host(String),
     /// The machine as a whole.
     Machine,
+}
+
+impl Target {
+    /// A path in its normal form.
+    pub fn path(path: impl Into<PathBuf>, inside: bool) -> Self {
+        Target::Path { path: path.into(), inside, written: None }
+    }
+
+    /// The path, or the directory that holds all matches, as it is written: what the kernel goes through.
+    pub fn as_written(&self) -> Option<&Path> {
+        match self {
+            Target::Path { path, written, .. } | Target::Glob { under: path, written, .. } => {
+                Some(written.as_deref().unwrap_or(path))
+            }
+            Target::Unknown | Target::Host(_) | Target::Machine => None,
+        }
+    }
 }
 
 impl Arg {

@@ -40,6 +40,7 @@ mod downloads;
 mod environment;
 mod files;
 mod finish;
+mod flow;
 mod handlers;
 mod inner;
 mod join;
@@ -55,6 +56,7 @@ mod runs;
 mod simple;
 mod spans;
 mod statements;
+mod steady;
 mod targets;
 mod variables;
 
@@ -63,7 +65,7 @@ use std::path::PathBuf;
 
 use crate::Span;
 use crate::analysis::{
-    Analysis, Arg, Effect, EffectKind, Input, Opaque, OpaqueReason, PossibleRead, Run, Setting, Target,
+    Analysis, Arg, Effect, EffectKind, Opaque, OpaqueReason, PossibleRead, Run, Setting, Target,
 };
 use crate::expand::Text;
 use crate::tree::{Dialect, Script};
@@ -72,6 +74,7 @@ use directory::Directory;
 pub use directory::normal;
 use environment::{Environment, Mark, Outcome, Parameters};
 pub(crate) use environment::{Value, Variable};
+pub(crate) use flow::{Feed, Flow};
 use spans::Origin;
 
 /// So many steps are taken for any text. A step costs a third of a microsecond or less.
@@ -94,80 +97,6 @@ pub fn analyze(text: &str, setting: &Setting<'_>) -> Analysis {
     walker.script(&script, &Feed::inherited(), false);
     walker.deferred();
     walker.finish()
-}
-
-/// What flows out of a command, or into one.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Flow {
-    /// The text, if it is known.
-    text: Option<Text>,
-    /// Whether it came from a network.
-    download: bool,
-    /// Whether it is a list of paths none of which can be taken for an option.
-    paths: bool,
-    /// Whether what is not known of it are digits, signs and blanks.
-    number: bool,
-    /// The run that it comes from.
-    run: Option<usize>,
-}
-
-impl Flow {
-    /// Whether all of it is certainly numbers.
-    fn is_number(&self) -> bool {
-        self.has_numbers() && self.text.as_ref().is_none_or(Text::is_tame)
-    }
-
-    /// Whether all that is not known of it is certainly a number; what is known has to be looked at.
-    fn has_numbers(&self) -> bool {
-        self.number || self.text.as_ref().is_some_and(|text| text.whole().is_some())
-    }
-
-    /// Adds what another command prints. Where the text is no longer known, all of it has to be numbers.
-    fn add(&mut self, other: &Flow) {
-        let numbers = self.is_number() && other.is_number();
-        self.number = self.has_numbers() && other.has_numbers();
-        match (&mut self.text, &other.text) {
-            (Some(text), Some(more)) => text.append(more),
-            _ => {
-                self.text = None;
-                self.number = numbers;
-            }
-        }
-        self.download |= other.download;
-        self.run = other.run;
-    }
-
-    /// Takes what another command prints for as likely.
-    fn or(&mut self, other: &Flow) {
-        self.download |= other.download;
-        if self.text != other.text {
-            self.forget_text();
-            self.number &= other.is_number();
-        }
-    }
-
-    fn prints_nothing(&self) -> bool {
-        self.text.as_ref().is_some_and(Text::is_empty)
-    }
-
-    /// The text is no longer known.
-    fn forget_text(&mut self) {
-        self.number = self.is_number();
-        self.text = None;
-    }
-}
-
-/// Standard input of a command.
-#[derive(Debug, Clone)]
-pub(crate) struct Feed {
-    input: Input,
-    flow: Flow,
-}
-
-impl Feed {
-    fn inherited() -> Self {
-        Feed { input: Input::Inherited, flow: Flow::default() }
-    }
 }
 
 /// A function that is being followed.
@@ -264,6 +193,10 @@ pub(crate) struct Walker<'a> {
     /// Texts that run at the end: traps.
     traps: Vec<(Arg, Origin)>,
     errors_end: bool,
+    /// Whether a variable that is not set ends the shell.
+    unset_ends: bool,
+    /// Where the shell is if the chain of commands that was followed last ran to its end.
+    held: Option<Directory>,
     /// How many conditions there are around, in which a failure ends no shell.
     excused: usize,
     /// Whether `cd` follows links to their end, and whether it takes the name of a variable for what that holds.
@@ -319,6 +252,8 @@ impl<'a> Walker<'a> {
             connected: false,
             traps: Vec::new(),
             errors_end: false,
+            unset_ends: false,
+            held: None,
             excused: 0,
             follows_links: false,
             variables_are_directories: false,
@@ -442,9 +377,18 @@ impl<'a> Walker<'a> {
         });
         self.piped -= 1;
         self.taint |= flow.download;
-        self.wild |= !flow.has_numbers();
+        self.wild |= !flow.has_numbers() || (flow.early && !flow.is_number());
+        let early = flow.early;
         let mut text = flow.text.unwrap_or_else(Text::unknown);
         text.trim_newlines();
+        if early && text.whole().is_some_and(|text| !text.is_empty()) {
+            // All of it, nothing, or something between.
+            return match self.choose(3) {
+                Some(1) => Text::default(),
+                Some(2) => Text::unknown(),
+                _ => text,
+            };
+        }
         text
     }
 

@@ -100,4 +100,4 @@ pub use undo::{
     Begun, FileState, SmallContents, Undo, UndoChange, UndoGcReport, UndoRecord, UndoStage, newest_undo,
     taken_back,
 };
-pub use verify::{Finding, FindingKind, HeadCheck, VerifyReport, verify};
+pub use verify::{Finding, FindingKind, HeadCheck, VerifyReport, verify, verify_entries};

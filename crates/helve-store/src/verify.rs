@@ -8,6 +8,7 @@
 //! The file is read once, in bounded memory, up to the length it had at the start; appending goes on meanwhile.
 //! Nothing is repaired here. A journal without problems moves the witness forward.
 
+mod known;
 mod outputs;
 
 use std::collections::HashMap;
@@ -17,8 +18,9 @@ use std::io;
 use blake3::Hash;
 use serde::Serialize;
 
+use self::known::{check_head, check_witness, wrong_end};
 use self::outputs::Outputs;
-use crate::chain::{Chain, of_call};
+use crate::chain::Chain;
 use crate::files::{self, Lock};
 use crate::head::{Head, Witness, ask_witness, witness_path, write_witness};
 use crate::home::{SESSIONS, check_session};
@@ -115,8 +117,22 @@ impl VerifyReport {
 
 /// Checks a session's journal. `expected_head` is a hash from an earlier report.
 pub fn verify(home: &Home, session: &str, expected_head: Option<&str>) -> Result<VerifyReport, StoreError> {
-    let failed = |error: io::Error| StoreError::io("cannot read the journal", session, error);
     let expected = expected_head.map(parse_expected).transpose()?;
+    check(home, session, expected, Some(Outputs::default()))
+}
+
+/// The same of the journal alone: the blobs that its outcomes name are not read.
+pub fn verify_entries(home: &Home, session: &str) -> Result<VerifyReport, StoreError> {
+    check(home, session, None, None)
+}
+
+fn check(
+    home: &Home,
+    session: &str,
+    expected: Option<Hash>,
+    outputs: Option<Outputs>,
+) -> Result<VerifyReport, StoreError> {
+    let failed = |error: io::Error| StoreError::io("cannot read the journal", session, error);
     check_session(session)?;
     let asked = ask_witness(home, session)?;
     let witness = asked.head();
@@ -132,7 +148,7 @@ pub fn verify(home: &Home, session: &str, expected_head: Option<&str>) -> Result
         };
     };
 
-    let mut walk = Walk::new(session, [head, witness], expected);
+    let mut walk = Walk::new(session, [head, witness], expected, outputs);
     let mut reader = LineReader::new(journal, 0, length).map_err(failed)?;
     let mut whole_bytes = 0;
     let mut torn_bytes = 0;
@@ -145,7 +161,7 @@ pub fn verify(home: &Home, session: &str, expected_head: Option<&str>) -> Result
         }
     }
     let newest = Head { count: walk.chain.last_seq, bytes: whole_bytes, hash: walk.newest };
-    let outputs = std::mem::take(&mut walk.outputs);
+    let outputs = walk.outputs.take();
     let mut report = walk.report(session, head, witness, length, torn_bytes);
     if length > 0 {
         tell_silent_witness(&mut report, asked, &witness_path(home, session));
@@ -158,8 +174,10 @@ pub fn verify(home: &Home, session: &str, expected_head: Option<&str>) -> Result
         // A full or read-only home can still be judged.
         report.notes.push(format!("the witness could not be moved forward: {error}"));
     }
-    let changed = outputs.check(home, &mut report.notes);
-    report.problems.extend(changed);
+    if let Some(outputs) = outputs {
+        let changed = outputs.check(home, &mut report.notes);
+        report.problems.extend(changed);
+    }
     Ok(report)
 }
 
@@ -259,11 +277,17 @@ struct Walk {
     expected_at: Option<u64>,
     open_calls: HashMap<String, u64>,
     open_calls_left_out: bool,
-    outputs: Outputs,
+    /// None where they are not asked about.
+    outputs: Option<Outputs>,
 }
 
 impl Walk {
-    fn new(session: &str, known: [Option<Head>; 2], expected: Option<Hash>) -> Walk {
+    fn new(
+        session: &str,
+        known: [Option<Head>; 2],
+        expected: Option<Hash>,
+        outputs: Option<Outputs>,
+    ) -> Walk {
         let start = genesis(session);
         Walk {
             chain: Chain::new(session),
@@ -277,7 +301,7 @@ impl Walk {
             expected_at: (expected == Some(start)).then_some(0),
             open_calls: HashMap::new(),
             open_calls_left_out: false,
-            outputs: Outputs::default(),
+            outputs,
         }
     }
 
@@ -297,7 +321,9 @@ impl Walk {
         if self.expected == Some(line.hash) {
             self.expected_at = Some(line.seq);
         }
-        self.outputs.take(&line, self.chain.lines);
+        if let Some(outputs) = &mut self.outputs {
+            outputs.take(&line, self.chain.lines);
+        }
         self.note_call(&line);
     }
 
@@ -400,92 +426,6 @@ fn cut_notes(cut: &[String]) -> Vec<String> {
     }
     let note = |call| format!("call {call} was planned and has no outcome: it was cut, or is still running");
     cut.iter().map(note).collect()
-}
-
-/// Compares the chain with the head beside it.
-fn check_head(
-    problems: &mut Vec<Finding>,
-    notes: &mut Vec<String>,
-    head: &Head,
-    found: Option<&Found>,
-    last_seq: u64,
-    entries: u64,
-    torn_bytes: u64,
-) {
-    if head.count > last_seq {
-        let through = if torn_bytes > 0 { ", the first of them in part" } else { "" };
-        let message = format!(
-            "the last {} entries are gone{through}: the head counts {}, the journal ends after {last_seq}. \
-             The tail was cut off, or an older copy of the journal was put back",
-            head.count - last_seq,
-            head.count
-        );
-        problems.push(Finding {
-            line: Some(entries + 1),
-            seq: Some(last_seq + 1),
-            kind: FindingKind::CutTail,
-            message,
-        });
-        return;
-    }
-    let known_to_be_bad = problems.iter().any(|problem| problem.seq == Some(head.count));
-    if !found.is_some_and(|found| found.hash == head.hash) && !known_to_be_bad {
-        let message = format!(
-            "entry {} was replaced together with its hash: the head names another{}",
-            head.count,
-            of_call(found.and_then(|found| found.call.as_deref()))
-        );
-        problems.push(outside(FindingKind::Changed, Some(head.count), message));
-    } else if head.count < last_seq && problems.is_empty() {
-        let lag = last_seq - head.count;
-        notes.push(format!(
-            "the head lags by {lag} entries after an interrupted write; the next append adopts them"
-        ));
-    }
-}
-
-/// Compares the chain with what the witness has seen.
-fn check_witness(
-    problems: &mut Vec<Finding>,
-    witness: &Head,
-    found: Option<&Found>,
-    last_seq: u64,
-    counted: u64,
-) {
-    let already_named = problems
-        .iter()
-        .any(|problem| problem.seq == Some(witness.count) || problem.kind == FindingKind::OtherSession)
-        || (witness.count > last_seq && witness.count <= counted);
-    if found.is_some_and(|found| found.hash == witness.hash) || already_named {
-        return;
-    }
-    let message = if witness.count > last_seq {
-        format!(
-            "{} entries were seen earlier, journal and head now end after {last_seq}: an older copy of both was put back",
-            witness.count
-        )
-    } else {
-        format!(
-            "entry {} is not the one that was seen earlier: an older copy was put back and continued, \
-             or the journal was rewritten{}",
-            witness.count,
-            of_call(found.and_then(|found| found.call.as_deref()))
-        )
-    };
-    problems.push(outside(FindingKind::OlderCopy, Some(witness.count), message));
-}
-
-/// Compares where a known entry ends with where it should. Who appends goes on from there.
-fn wrong_end(who: &str, head: Option<Head>, found: Option<&Found>) -> Option<Finding> {
-    let (head, found) = (head?, found?);
-    if found.hash != head.hash || found.end == head.bytes {
-        return None;
-    }
-    let message = format!(
-        "{who} was changed: it says that entry {} ends at byte {}, and it ends at byte {}",
-        head.count, head.bytes, found.end
-    );
-    Some(outside(FindingKind::HeadDamaged, Some(head.count), message))
 }
 
 /// A finding that stands on no line of the journal.

@@ -1,6 +1,6 @@
 //! What the workspace says when it cannot or must not do something: what is wrong, and what to do instead.
 
-use helve_core::{ErrorKind, ToolError};
+use helve_core::{ErrorKind, ToolError, deny_read};
 use rustix::io::Errno;
 
 use crate::names::show;
@@ -32,8 +32,7 @@ pub(crate) fn outside(path: &str) -> ToolError {
 
 /// A path is one of those that no tool reads.
 pub(crate) fn denied(path: &str) -> ToolError {
-    ToolError::new(ErrorKind::Blocked, format!("'{}' is closed to tools (files.deny_read).", show(path)))
-        .hint("Do without it. Only the owner can change files.deny_read.")
+    deny_read::closed(&show(path))
 }
 
 /// A path is protected from writing.

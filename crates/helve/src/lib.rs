@@ -75,6 +75,11 @@ pub mod harmless {
     pub use helve_core::harmless::{Harmless, escaped, harmless, is_harmless};
 }
 
+/// Patterns of paths that nobody reads.
+pub mod deny_read {
+    pub use helve_core::deny_read::{KEY, says_closed};
+}
+
 /// How long JSON would be.
 pub mod json_text {
     pub use helve_core::json_text::length;

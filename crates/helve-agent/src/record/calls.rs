@@ -2,8 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use helve::Call;
+use helve::deny_read::says_closed;
 use helve::store::{EntryKind, Record};
+use helve::{Call, ErrorKind};
+use serde::Deserialize;
 use serde_json::Value;
 
 /// The rule behind what the owner did at the command line, which is no tool call.
@@ -90,6 +92,13 @@ impl PastCall {
     /// The kind of its error.
     pub fn error(&self) -> Option<&str> {
         self.outcome.as_ref()?["error"]["kind"].as_str()
+    }
+
+    /// Whether it was refused because it named a path that nobody reads.
+    pub fn was_closed(&self) -> bool {
+        let error = self.outcome.as_ref().map_or(&Value::Null, |outcome| &outcome["error"]);
+        let kind = ErrorKind::deserialize(&error["kind"]);
+        kind.is_ok_and(|kind| says_closed(kind, error["message"].as_str().unwrap_or_default()))
     }
 
     /// What the model read of it.

@@ -40,7 +40,7 @@ pub(crate) fn export(global: &Global, options: &Options) -> Result<u8, Failure> 
     let session = &options.name;
     let home = setup::existing_home()?;
     // Said before anything else is done.
-    super::replay::exists(home.as_ref(), session)?;
+    super::replay::holds(home.as_ref(), session)?;
     let Some(home) = home else { return Ok(0) };
     let folder = options.folder.clone().unwrap_or_else(|| PathBuf::from(format!("helve-{session}")));
     if folder.symlink_metadata().is_ok() {

@@ -5,8 +5,11 @@
 //! | `table` | one line a call |
 //! | `follow` | the same, while calls happen |
 //! | `story` | everything about one call, and its kept output |
+//!
+//! `sound` says whether the journals behind it are what was written.
 
 mod follow;
+mod sound;
 pub(crate) mod story;
 mod table;
 
@@ -14,6 +17,7 @@ use clap::Args as ClapArgs;
 use helve::ErrorKind;
 use helve::store::{CallRow, Filter, Home, Index};
 
+use self::sound::Journals;
 use crate::args::Global;
 use crate::failure::Failure;
 use crate::harmless::harmless;
@@ -25,7 +29,10 @@ use crate::{moment, setup, ui};
 List recorded calls, the newest last, or show one with its arguments, its decision and its result.
 
 Times are UTC. The state is `ok`, the kind of the error, `running`, or `cut` for a call whose process ended before it could \
-record an outcome. UNDO says `yes` where `helve undo CALL` can put back what the call changed, `wait` where what it would change waits for `helve commit CALL` or `helve discard CALL`. A call can be named by the beginning of its id. --session restricts the list to one session.")]
+record an outcome. UNDO says `yes` where `helve undo CALL` can put back what the call changed, `wait` where what it would change waits for `helve commit CALL` or `helve discard CALL`. A call can be named by the beginning of its id. --session restricts the list to one session.
+
+The journals of the calls that are printed are checked, up to 256 MiB of them: what was changed in one is said on standard \
+error, and `verified` with --json. `helve verify` checks all of it. Exit code: 0, 1 if a journal is not what was written.")]
 #[command(after_help = "\
 Examples:
   helve log --failed --since 2h
@@ -82,17 +89,24 @@ pub(crate) fn log(global: &Global, options: &Options) -> Result<u8, Failure> {
     for error in index.sync()? {
         ui::note(&format!("a session is passed over: {}", harmless(&error.to_string())));
     }
+    let mut journals = Journals::new(&home);
     if let Some(call) = &options.story {
-        story::show(&home, &mut index, call, global.json)?;
+        story::show(&home, &mut index, call, &mut journals, global.json)?;
     } else if let Some(call) = &options.output {
-        story::output(&home, &mut index, call)?;
+        story::output(&home, &mut index, call, &mut journals)?;
     } else {
-        list(&home, &mut index, global, options)?;
+        list(&home, &mut index, &mut journals, global, options)?;
     }
-    Ok(0)
+    Ok(journals.code())
 }
 
-fn list(home: &Home, index: &mut Index, global: &Global, options: &Options) -> Result<(), Failure> {
+fn list(
+    home: &Home,
+    index: &mut Index,
+    journals: &mut Journals,
+    global: &Global,
+    options: &Options,
+) -> Result<(), Failure> {
     let filter = Filter {
         session: global.session.clone(),
         tool: options.tool.clone(),
@@ -104,7 +118,7 @@ fn list(home: &Home, index: &mut Index, global: &Global, options: &Options) -> R
         newest_first: true,
         ..Filter::default()
     };
-    let mut printer = table::Printer::new(global.json, home);
+    let mut printer = table::Printer::new(global.json, home, journals);
     if options.follow {
         return follow::follow(home, index, &filter, &mut printer);
     }

@@ -72,15 +72,15 @@ pub(crate) fn records(home: Option<&Home>, session: &str) -> Result<Vec<Record>,
     known(home, session, |home| record::records(home, session))
 }
 
-/// The same for who reads them one by one.
-pub(crate) fn exists(home: Option<&Home>, session: &str) -> Result<(), Failure> {
-    known(home, session, |home| Tail::open(home, session, 0).map(drop))
+/// The same for who reads them one by one: where the session is.
+pub(crate) fn holds<'h>(home: Option<&'h Home>, session: &str) -> Result<&'h Home, Failure> {
+    known(home, session, |home| Tail::open(home, session, 0).map(|_| home))
 }
 
-fn known<T>(
-    home: Option<&Home>,
+fn known<'h, T>(
+    home: Option<&'h Home>,
     session: &str,
-    read: impl FnOnce(&Home) -> Result<T, StoreError>,
+    read: impl FnOnce(&'h Home) -> Result<T, StoreError>,
 ) -> Result<T, Failure> {
     let absent = || {
         Failure::not_found(format!(
@@ -96,16 +96,18 @@ fn known<T>(
 
 pub(crate) fn replay(global: &Global, options: &Options) -> Result<u8, Failure> {
     let home = setup::existing_home()?;
-    let records = records(home.as_ref(), &options.name)?;
-    let problems = match &home {
-        Some(home) => store::verify(home, &options.name, None)?.problems,
-        None => Vec::new(),
+    let home = holds(home.as_ref(), &options.name)?;
+    // All of it is held at once to make the calls again; what is too large for that is refused before it is read.
+    let records = match options.frozen {
+        true => Vec::new(),
+        false => records(Some(home), &options.name)?,
     };
+    let problems = store::verify(home, &options.name, None)?.problems;
     for problem in &problems {
         ui::error(&format!("the journal is not sound: {}", harmless(&problem.message)));
     }
     if options.frozen {
-        frozen::tell(&options.name, &records, global.json)?;
+        frozen::tell(home, &options.name, global.json)?;
         return Ok(u8::from(!problems.is_empty()));
     }
     let calls = record::calls(&records);

@@ -21,8 +21,8 @@ Say which calls of a session another policy would have decided otherwise.
 
 The file stands in for the user's own configuration; the machine's file and --set hold as ever. Every call of the session is \
 decided again as its journal has it, and only those are printed on which the word or its rule would be another. What a person \
-answered does not count, only that the policy asked. What shows only when a file is opened, such as that files.deny_read \
-closes it, is not decided. Nothing is called, asked or recorded. `helve policy diff` compares two \
+answered does not count, only that the policy asked. What shows only when a command runs, such as that files.deny_read \
+hides a file from it, is not decided. Nothing is called, asked or recorded. `helve policy diff` compares two \
 configurations in their settings too.
 
 Exit code: 0 nothing would change, 1 something would, 2 bad usage or configuration.")]
@@ -73,11 +73,6 @@ pub(crate) fn what_if(global: &Global, options: &Options) -> Result<u8, Failure>
         report.decided += part.decided;
         report.changed.extend(part.changed);
         report.left_out.extend(part.left_out);
-    }
-    if calls.iter().any(|past| past.planned["lane"] == "files") {
-        ui::note(
-            "what files.deny_read closes to file tools shows when they open it, and is not decided here",
-        );
     }
     if global.json {
         ui::print_json(&report)?;

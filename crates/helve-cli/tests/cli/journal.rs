@@ -73,6 +73,39 @@ fn one_call_tells_its_whole_story() {
 }
 
 #[test]
+fn log_says_that_a_journal_was_changed() {
+    let world = World::new();
+    world.run(&["call", "echo", "message=another session", "--session", "sound"]);
+    let result = world.run(&["call", "echo", "message=was written", "--session", SESSION, "--json"]).json();
+    let call = result["call"].as_str().unwrap().to_owned();
+    let ways: [&[&str]; 4] = [&["log"], &["log", "--json"], &["log", &call], &["log", "--output", &call]];
+    for way in ways {
+        assert_eq!(world.run(way).quiet().0, Some(0), "{way:?}");
+    }
+    assert!(world.run(&["log", "--json"]).lines().iter().all(|row| row["verified"] == true));
+
+    let journal = world.path("state/sessions").join(SESSION).join("journal.jsonl");
+    let text = std::fs::read_to_string(&journal).unwrap();
+    std::fs::write(&journal, text.replace("was written", "was changed")).unwrap();
+    for way in ways {
+        let ran = world.run(way);
+        assert_eq!(ran.code, Some(1), "{way:?} {ran:?}");
+        assert!(ran.stderr.contains(&format!("the journal of {SESSION} is not what was written")), "{ran:?}");
+        assert!(ran.stderr.contains(&call) && !ran.stdout.is_empty(), "{ran:?}");
+    }
+    let rows = world.run(&["log", "--json"]).lines();
+    let verified: Vec<(&str, &Value)> =
+        rows.iter().map(|row| (row["session"].as_str().unwrap(), &row["verified"])).collect();
+    assert_eq!(verified, [("sound", &json!(true)), (SESSION, &json!(false))]);
+    assert_eq!(world.run(&["log", "--json", &call]).json()["verified"], false);
+    assert_eq!(
+        world.run(&["log", "--session", "sound"]).quiet().0,
+        Some(0),
+        "other sessions are not asked about"
+    );
+}
+
+#[test]
 fn the_whole_output_is_kept_and_printed_unchanged() {
     let world = World::new();
     let result = world.run_with(&BARE, &["run", "--json", "seq 1 20000"]).json();
@@ -302,7 +335,8 @@ fn one_broken_session_hides_nothing_of_the_others() {
     assert_eq!(world.run(&["verify", ".."]).code, Some(2));
 
     let log = world.run(&["log", "--json"]);
-    assert_eq!((log.code, log.lines().len()), (Some(0), 2), "{log:?}");
+    let verified: Vec<Value> = log.lines().into_iter().map(|row| row["verified"].clone()).collect();
+    assert_eq!((log.code, verified), (Some(1), vec![json!(true), json!(false)]), "{log:?}");
     assert!(log.stderr.contains("note: a session is passed over: "), "{log:?}");
 }
 

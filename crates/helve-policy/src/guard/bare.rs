@@ -2,7 +2,7 @@
 //!
 //! Plainly read-only is a run of a program on the list of `readers`, with options whose effect is known, that only reads; and a
 //! command of which every run is one and nothing is opaque. A rule of the owner allows what it names and no more: not the
-//! programs that a repository names to git.
+//! programs that a repository names to git, nor its hooks.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -59,7 +59,7 @@ pub(super) fn judge(analysis: &Analysis, findings: &Findings) -> Vec<Mark> {
     }
     for (index, run) in analysis.runs.iter().enumerate() {
         let reason = if is_led_on(run, &mut seen) {
-            "it runs without a sandbox, and the repository may name programs that git starts"
+            "it runs without a sandbox, and the repository may name programs or have hooks that git starts"
         } else if allowed(findings, Part::Run(index))
             || !changing.contains(&index) && run.departures.is_empty() && is_reader(run)
         {
@@ -96,23 +96,27 @@ fn is_reader(run: &Run) -> bool {
 /// Whether a run of git works in a repository that may start programs on the way, or in one that nobody knows.
 fn is_led_on(run: &Run, seen: &mut Seen) -> bool {
     let is_git = run.kind == RunKind::Program && run.program.as_deref() == Some("git");
-    let is_plain = |repository: Repository| {
-        disk::resolve(&repository.directory).is_some_and(|directory| seen.is_plain(&directory))
+    let is_plain = |repository: Repository<'_>| {
+        disk::resolve(&repository.directory)
+            .is_some_and(|directory| seen.is_plain(&directory, repository.subcommand))
     };
     is_git && !outside::is_elsewhere(run) && !repository(run).is_some_and(is_plain)
 }
 
 /// Where git works.
-struct Repository {
+struct Repository<'a> {
     /// The directory from which on git looks for it.
     directory: PathBuf,
+    /// What git does there.
+    subcommand: Option<&'a str>,
     /// Whether options before the subcommand tell git how to work.
     told: bool,
 }
 
 /// The repository of a run of git; none if it is not certain.
-fn repository(run: &Run) -> Option<Repository> {
+fn repository(run: &Run) -> Option<Repository<'_>> {
     let mut directory = run.directory.clone()?;
+    let mut subcommand = None;
     let mut told = false;
     let mut args = run.argv.iter().skip(1);
     while let Some(option) = args.next() {
@@ -124,9 +128,12 @@ fn repository(run: &Run) -> Option<Repository> {
                 told = true;
             }
             "-p" | "--paginate" | "--no-advice" | "--literal-pathspecs" => told = true,
-            word if !word.starts_with('-') => break,
+            word if !word.starts_with('-') => {
+                subcommand = Some(word);
+                break;
+            }
             _ => return None,
         }
     }
-    Some(Repository { directory, told })
+    Some(Repository { directory, subcommand, told })
 }

@@ -97,7 +97,7 @@ fn makes_image(case: &Case<'_>, name: &str, run: Option<&Run>, target: &Target) 
         name.starts_with("mkfs.") || matches!(name, "mkfs" | "mke2fs" | "mkswap" | "mkntfs" | "mkdosfs");
     makes
         && run.is_some_and(|run| run.more == More::Nothing && run.directory.is_some())
-        && matches!(target, Target::Path { path, inside: true }
+        && matches!(target, Target::Path { path, inside: true, .. }
             if path != case.setting.workspace && disk::is_plain_file(path, case.setting.workspace))
 }
 

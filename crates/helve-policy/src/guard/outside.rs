@@ -86,19 +86,11 @@ struct Search<'a> {
     found: Vec<Outside>,
     /// Whether the links of a path lead outside.
     followed: HashMap<PathBuf, bool>,
-    /// The arguments of every run by where they stand: a run may have as many effects as arguments.
-    words: HashMap<(usize, usize, usize), &'a Arg>,
 }
 
 impl<'a> Search<'a> {
     fn new(guard: &'a Guard, case: &'a Case<'a>) -> Self {
-        let mut words = HashMap::new();
-        for (index, run) in case.analysis.runs.iter().enumerate() {
-            for arg in &run.argv {
-                words.entry((index, arg.span.start, arg.span.end)).or_insert(arg);
-            }
-        }
-        Search { guard, case, found: Vec::new(), followed: HashMap::new(), words }
+        Search { guard, case, found: Vec::new(), followed: HashMap::new() }
     }
 
     fn all(mut self) -> Vec<Outside> {
@@ -139,12 +131,7 @@ impl<'a> Search<'a> {
             Target::Host(_) | Target::Machine => return,
         };
         // Where `..` follows a link, the text alone says too little.
-        let written = run.and_then(|run| {
-            let arg = self.words.get(&(effect.run?, effect.span.start, effect.span.end))?;
-            Some(run.directory.as_deref()?.join(arg.text()?))
-        });
-        let physical = written.filter(|written| normal(written) == *path);
-        if self.is_outside(path, physical.as_deref().unwrap_or(path)) {
+        if self.is_outside(path, effect.target.as_written().unwrap_or(path)) {
             self.add(effect.span, effect.run, Some(path));
         }
     }

@@ -1,13 +1,16 @@
-//! Whether a repository makes git start other programs when it only reads.
+//! Whether a repository makes git start other programs.
 //!
-//! Settings of a repository name programs (`core.fsmonitor`, `diff.external`, …), and so does a hook that runs when the
-//! index is refreshed; whoever can write the repository chooses them. Only settings that are known to name none count as
-//! plain, and what cannot be read to its end is not.
+//! Settings of a repository name programs (`core.fsmonitor`, `diff.external`, …), and its hooks are programs, one of which
+//! runs when the index is refreshed; whoever can write the repository chooses them. Only settings that are known to name
+//! none count as plain, and what cannot be read to its end is not. A hook counts for the subcommands that may run it, whether
+//! it may be executed yet or not.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+
+use crate::readers;
 
 /// The most directories of one command in which a repository is looked for.
 const MAX_DIRECTORIES: usize = 16;
@@ -73,80 +76,162 @@ const SETTINGS: &[(&str, bool, &[&str])] = &[
     ("remote", true, &["fetch", "gh-resolved", "prune", "pushurl", "tagopt", "url"]),
 ];
 
-/// What was found in the directories of one command.
+/// Subcommands that make commits or take those of others over.
+const COMMIT: &[&str] = &["commit", "merge", "pull", "rebase", "cherry-pick", "revert", "am"];
+
+/// Hooks, each with the subcommands that may run it; no list stands for all that do more than read or fill the index. What
+/// only another repository runs, or a subcommand that no rule vouches for, is left out.
+const HOOKS: &[(&str, &[&str])] = &[
+    ("applypatch-msg", COMMIT),
+    ("pre-applypatch", COMMIT),
+    ("post-applypatch", COMMIT),
+    ("pre-commit", COMMIT),
+    ("pre-merge-commit", COMMIT),
+    ("prepare-commit-msg", COMMIT),
+    ("commit-msg", COMMIT),
+    ("post-commit", COMMIT),
+    ("post-merge", COMMIT),
+    ("post-rewrite", COMMIT),
+    ("pre-rebase", COMMIT),
+    ("pre-auto-gc", &[]),
+    ("reference-transaction", &[]),
+    ("pre-push", &["push"]),
+    (
+        "post-checkout",
+        &["checkout", "switch", "clone", "worktree", "bisect", "stash", "submodule", "rebase", "pull"],
+    ),
+];
+
+/// Subcommands that change no more than the index and the work tree, and run no hook but the index's own.
+const INDEX: &[&str] = &["add", "stage", "rm", "mv", "restore", "apply", "clean", "config", "init"];
+
+/// Subcommands that run no hook but those that all others run.
+const OTHERS: &[&str] = &[
+    "archive",
+    "branch",
+    "bundle",
+    "fetch",
+    "gc",
+    "notes",
+    "reflog",
+    "remote",
+    "reset",
+    "tag",
+    "update-ref",
+];
+
+/// Where git finds a repository.
+#[derive(Clone)]
+enum Found {
+    /// Nowhere, so that it starts nothing at all.
+    Nothing,
+    /// There, and its settings name no program.
+    Plain(PathBuf),
+    /// Somewhere, and it may start programs whatever is done.
+    LedOn,
+}
+
+/// What was found from the directories of one command on.
 #[derive(Default)]
-pub(super) struct Seen(HashMap<PathBuf, bool>);
+pub(super) struct Seen(HashMap<PathBuf, Found>);
 
 impl Seen {
-    /// [`is_plain`], looked up once a directory; beyond the most of them nothing is.
-    pub(super) fn is_plain(&mut self, directory: &Path) -> bool {
-        if let Some(known) = self.0.get(directory) {
-            return *known;
+    /// Whether git that works in `directory` starts nothing that the repository names. It is looked up once a directory;
+    /// beyond the most of them nothing is plain. Without the name of a subcommand it may be any.
+    pub(super) fn is_plain(&mut self, directory: &Path, subcommand: Option<&str>) -> bool {
+        let found = match self.0.get(directory) {
+            Some(known) => known.clone(),
+            None if self.0.len() >= MAX_DIRECTORIES => Found::LedOn,
+            None => {
+                let found = find(directory);
+                self.0.insert(directory.to_owned(), found.clone());
+                found
+            }
+        };
+        match found {
+            Found::Nothing => true,
+            Found::Plain(git) => !has_hook(&git, subcommand),
+            Found::LedOn => false,
         }
-        let plain = self.0.len() < MAX_DIRECTORIES && is_plain(directory);
-        if self.0.len() < MAX_DIRECTORIES {
-            self.0.insert(directory.to_owned(), plain);
-        }
-        plain
     }
 }
 
-/// Whether git that reads in `directory` starts nothing that the repository names. Without a repository it starts
-/// nothing at all.
-fn is_plain(directory: &Path) -> bool {
+/// The repository in which git works in `directory`.
+fn find(directory: &Path) -> Found {
     for (level, above) in directory.ancestors().enumerate() {
         if level >= MAX_LEVELS {
-            return false;
+            return Found::LedOn;
         }
         let git = above.join(".git");
         // A link or a file leads to a repository elsewhere.
         match git.symlink_metadata() {
-            Ok(found) => return found.is_dir() && is_plain_repository(&git),
+            Ok(found) if found.is_dir() && is_plain_repository(&git) => return Found::Plain(git),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(_) => return false,
+            _ => return Found::LedOn,
         }
         // A repository without a work tree is its own directory.
         if ["HEAD", "objects", "refs"].iter().all(|name| above.join(name).exists()) {
-            return false;
+            return Found::LedOn;
         }
     }
-    true
+    Found::Nothing
+}
+
+/// Whether a repository has a hook that the subcommand may run.
+fn has_hook(git: &Path, subcommand: Option<&str>) -> bool {
+    let is_quiet = |name: &str| INDEX.contains(&name) || readers::is_git_reader(name);
+    if subcommand.is_some_and(is_quiet) {
+        return false;
+    }
+    let runs_more = |name: &&str| HOOKS.iter().any(|(_, subcommands)| subcommands.contains(name));
+    // Any other name is an alias, and may stand for any subcommand.
+    let known = subcommand.filter(|name| OTHERS.contains(name) || runs_more(name));
+    let runs =
+        |subcommands: &[&str]| subcommands.is_empty() || known.is_none_or(|name| subcommands.contains(&name));
+    let mut hooks = HOOKS.iter().filter(|(_, subcommands)| runs(subcommands));
+    hooks.any(|(name, _)| !is_absent(&git.join("hooks").join(name)))
+}
+
+/// Whether nothing is at a path, as far as can be seen.
+fn is_absent(path: &Path) -> bool {
+    path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 
 fn is_plain_repository(git: &Path) -> bool {
-    let absent = |name: &str| git.join(name).symlink_metadata().is_err();
     let config = match read(&git.join("config"), MAX_CONFIG) {
-        Found::Nothing => Ok(String::new()),
-        Found::Bytes(bytes) => String::from_utf8(bytes),
-        Found::TooMuch => return false,
+        Content::Nothing => Ok(String::new()),
+        Content::Bytes(bytes) => String::from_utf8(bytes),
+        Content::TooMuch => return false,
     };
     let links = match read(&git.join("index"), MAX_INDEX) {
-        Found::Nothing => false,
-        Found::Bytes(index) => holds_repositories(&index),
-        Found::TooMuch => true,
+        Content::Nothing => false,
+        Content::Bytes(index) => holds_repositories(&index),
+        Content::TooMuch => true,
     };
     config.is_ok_and(|text| names_no_program(&text))
         && !links
-        && ["config.worktree", "modules", "commondir", "hooks/post-index-change"].into_iter().all(absent)
+        && ["config.worktree", "modules", "commondir", "hooks/post-index-change"]
+            .into_iter()
+            .all(|name| is_absent(&git.join(name)))
 }
 
-enum Found {
+enum Content {
     Nothing,
     Bytes(Vec<u8>),
     /// It is too large, no plain file, or cannot be read.
     TooMuch,
 }
 
-fn read(path: &Path, most: u64) -> Found {
+fn read(path: &Path, most: u64) -> Content {
     match path.symlink_metadata() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Found::Nothing,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Content::Nothing,
         Ok(found) if found.is_file() && found.len() <= most => {}
-        _ => return Found::TooMuch,
+        _ => return Content::TooMuch,
     }
     let mut bytes = Vec::new();
     match File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes)) {
-        Ok(_) if bytes.len() as u64 <= most => Found::Bytes(bytes),
-        _ => Found::TooMuch,
+        Ok(_) if bytes.len() as u64 <= most => Content::Bytes(bytes),
+        _ => Content::TooMuch,
     }
 }
 
@@ -271,21 +356,22 @@ mod tests {
 
     #[test]
     fn the_repository_around_a_directory_counts() {
+        let plain = |directory: &Path| Seen::default().is_plain(directory, Some("status"));
         let around = tempfile::tempdir().unwrap();
         let root = around.path();
         fs::create_dir_all(root.join("repo/src/deep")).unwrap();
         let deep = root.join("repo/src/deep");
-        assert!(is_plain(&deep));
-        assert!(is_plain(&root.join("not/there")));
+        assert!(plain(&deep));
+        assert!(plain(&root.join("not/there")));
         fs::create_dir_all(root.join("repo/.git/hooks")).unwrap();
-        assert!(is_plain(&deep));
+        assert!(plain(&deep));
         let put = |name: &str, text: &[u8]| fs::write(root.join("repo/.git").join(name), text).unwrap();
         put("config", b"[core]\n\tbare = false\n");
-        assert!(is_plain(&deep));
+        assert!(plain(&deep));
         let plain_again = |name: &str| {
-            assert!(!is_plain(&deep), "{name}");
+            assert!(!plain(&deep), "{name}");
             fs::remove_file(root.join("repo/.git").join(name)).unwrap();
-            assert!(name == "config" || is_plain(&deep), "{name}");
+            assert!(name == "config" || plain(&deep), "{name}");
         };
         for name in ["hooks/post-index-change", "commondir"] {
             put(name, b"");
@@ -300,20 +386,46 @@ mod tests {
         put("index", b"DIRC\0\0\0\x02\0\0\x81\xa4\0\0\xe0\0");
         plain_again("index");
         put("index", b"DIRC\0\0\0\x02\0\0\x81\xa4");
-        assert!(is_plain(&deep));
+        assert!(plain(&deep));
         put("config", b"[core]\n\tfsmonitor = ./evil\n");
         plain_again("config");
         put("config", &vec![b'\n'; MAX_CONFIG as usize + 1]);
-        assert!(!is_plain(&deep));
+        assert!(!plain(&deep));
         // Another repository that a file names, and one without a work tree.
         fs::write(root.join("repo/src/.git"), "gitdir: ../.git").unwrap();
-        assert!(!is_plain(&deep));
+        assert!(!plain(&deep));
         let bare = root.join("bare");
         for name in ["objects", "refs"] {
             fs::create_dir_all(bare.join(name)).unwrap();
         }
-        assert!(is_plain(&bare));
+        assert!(plain(&bare));
         fs::write(bare.join("HEAD"), "ref: refs/heads/main").unwrap();
-        assert!(!is_plain(&bare));
+        assert!(!plain(&bare));
+    }
+
+    #[test]
+    fn a_hook_counts_for_the_subcommands_that_run_it() {
+        let around = tempfile::tempdir().unwrap();
+        let hooks = around.path().join(".git/hooks");
+        fs::create_dir_all(&hooks).unwrap();
+        let plain = |subcommand| Seen::default().is_plain(around.path(), subcommand);
+        let all = ["status", "add", "commit", "pull", "push", "checkout", "fetch", "tag", "co"];
+        fs::write(hooks.join("pre-commit.sample"), "").unwrap();
+        assert!(all.iter().all(|name| plain(Some(name))) && plain(None));
+        for (hook, led_on) in [
+            ("pre-commit", &["commit", "pull", "co"][..]),
+            ("commit-msg", &["commit", "pull", "co"]),
+            ("pre-push", &["push", "co"]),
+            ("post-checkout", &["pull", "checkout", "co"]),
+            ("reference-transaction", &["commit", "pull", "push", "checkout", "fetch", "tag", "co"]),
+            ("post-index-change", &all),
+            ("post-receive", &[]),
+        ] {
+            fs::write(hooks.join(hook), "").unwrap();
+            let found: Vec<&str> = all.into_iter().filter(|name| !plain(Some(name))).collect();
+            assert_eq!(found, led_on, "{hook}");
+            assert_eq!(plain(None), led_on.is_empty(), "{hook}");
+            fs::remove_file(hooks.join(hook)).unwrap();
+        }
     }
 }

@@ -3,6 +3,8 @@
 //! A decision here goes by names, so that it can be explained and asked about before anything is opened. What holds is
 //! what the bridge does with the [`PathRules`] on what it has opened.
 
+mod closed;
+
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -157,7 +159,7 @@ impl Policy {
             for path in places(one, &workspace) {
                 let inside = path.starts_with(&workspace);
                 for kind in one.act.effects() {
-                    let (kind, target) = (*kind, Target::Path { path: path.clone(), inside });
+                    let (kind, target) = (*kind, Target::path(path.clone(), inside));
                     analysis.effects.push(Effect {
                         kind,
                         target,
@@ -226,8 +228,9 @@ impl Policy {
 /// Where a path leads: as it is written and, where it is read, through the links that there are now. What is written goes
 /// through no link.
 fn places(one: &PathUse<'_>, workspace: &Path) -> Vec<PathBuf> {
-    let written = normal(&workspace.join(one.path));
-    let real = if one.act == PathAct::Read { guard::resolve(&written) } else { None };
+    let path = workspace.join(one.path);
+    let written = normal(&path);
+    let real = if one.act == PathAct::Read { guard::resolve(&path) } else { None };
     let mut places = vec![written];
     places.extend(real.filter(|real| !places.contains(real)));
     places

@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use helve_core::Verdict;
 use helve_shell::Span;
-use helve_shell::analysis::{Analysis, DepartureKind, Effect, EffectKind, Opaque, PossibleRead, Run, Target};
+use helve_shell::analysis::{
+    Analysis, Departure, DepartureKind, Effect, EffectKind, Opaque, PossibleRead, Run, Target,
+};
 
 use super::effect::EffectName;
 use super::leads::{Lead, Leads, is_inside};
 use super::pattern::Near;
-use super::place::PathGlob;
+use super::place::{HostPattern, PathGlob};
 use super::rule::{Matchers, Rule};
 use super::{Finding, Findings, OTHERWISE, Part, Rules, Subject, steering};
 
@@ -101,7 +103,7 @@ impl<'a> Scene<'a> {
                 _ => hidden.push(span),
             }
         }
-        let leads = Leads::new(analysis, subject.workspace);
+        let leads = Leads::new(subject.workspace);
         Scene { subject, effects, possible: OnceCell::new(), opaque, hidden, leads }
     }
 
@@ -163,18 +165,17 @@ impl<'a> Scene<'a> {
                 found.add(finding(rule, Part::Run(index), read.effect.span, || said(rule)));
             }
         }
+        if rule.matchers.name_any_connection() {
+            for (index, run) in analysis.runs.iter().enumerate() {
+                if let Some(departure) = connects(run) {
+                    found.add(finding(rule, Part::Run(index), departure.span, || departure.kind.to_string()));
+                }
+            }
+        }
         let Matchers { effects: Some(names), paths: None, hosts: None, .. } = &rule.matchers else { return };
         if names.contains(&EffectName::Opaque) {
             for (index, opaque) in analysis.opaque.iter().enumerate() {
                 found.add(finding(rule, Part::Opaque(index), opaque.span, || opaque.reason.to_string()));
-            }
-        }
-        if names.contains(&EffectName::Network) {
-            for (index, run) in analysis.runs.iter().enumerate() {
-                let mut departures = run.departures.iter();
-                if let Some(departure) = departures.find(|one| one.kind == DepartureKind::Network) {
-                    found.add(finding(rule, Part::Run(index), departure.span, || departure.kind.to_string()));
-                }
             }
         }
     }
@@ -188,7 +189,8 @@ impl<'a> Scene<'a> {
             return patterns.iter().any(|pattern| pattern.finds(run))
                 && (!matchers.limits_effects()
                     || own.iter().any(|effect| self.names_effect(matchers, effect, false))
-                    || self.possible_read(matchers, index).is_some());
+                    || self.possible_read(matchers, index).is_some()
+                    || matchers.name_any_connection() && connects(run).is_some());
         }
         let opaque: Vec<&Opaque> = self.opaque_of(index).iter().map(|(_, part)| *part).collect();
         let near = Near {
@@ -257,6 +259,7 @@ impl<'a> Scene<'a> {
                 true => pattern.holds(host),
                 false => pattern.may_hold(host),
             }),
+            Target::Unknown => !surely && effect.kind == EffectKind::Connect && matchers.name_any_host(),
             _ => false,
         });
         match (by_path, by_host) {
@@ -352,6 +355,26 @@ impl Matchers {
     fn limits_effects(&self) -> bool {
         self.effects.is_some() || self.paths.is_some() || self.hosts.is_some()
     }
+
+    /// Whether it is about connections to any host.
+    fn name_any_host(&self) -> bool {
+        self.hosts.iter().flatten().any(HostPattern::is_any)
+    }
+
+    /// Whether it is about every connection, also one of which only shows that there is one.
+    fn name_any_connection(&self) -> bool {
+        let by_effect = self.effects.as_ref().map(|names| names.contains(&EffectName::Network));
+        let by_host = self.hosts.as_ref().map(|_| self.name_any_host());
+        self.paths.is_none()
+            && (by_effect.is_some() || by_host.is_some())
+            && by_effect.unwrap_or(true)
+            && by_host.unwrap_or(true)
+    }
+}
+
+/// Where a run opens a connection of which nothing else is known.
+fn connects(run: &Run) -> Option<&Departure> {
+    run.departures.iter().find(|one| one.kind == DepartureKind::Network)
 }
 
 /// Why an allow list does not allow a run.

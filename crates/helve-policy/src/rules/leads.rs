@@ -8,8 +8,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use helve_shell::analysis::{Analysis, Arg, Effect, EffectKind, Target};
-use helve_shell::normal;
+use helve_shell::analysis::{Effect, EffectKind, Target};
 
 use super::place::below;
 use crate::guard;
@@ -28,12 +27,9 @@ pub(super) enum Lead {
 
 /// The effects of one command.
 pub(super) struct Leads<'a> {
-    analysis: &'a Analysis,
     workspace: &'a Path,
     /// The workspace without links.
     real: OnceCell<Option<PathBuf>>,
-    /// The arguments of every run by where they stand.
-    words: OnceCell<HashMap<(usize, usize, usize), &'a Arg>>,
     /// What was found of effects, each by its address, and of paths.
     known: RefCell<HashMap<*const Effect, Rc<Lead>>>,
     followed: RefCell<HashMap<PathBuf, Option<PathBuf>>>,
@@ -41,12 +37,10 @@ pub(super) struct Leads<'a> {
 }
 
 impl<'a> Leads<'a> {
-    pub(super) fn new(analysis: &'a Analysis, workspace: &'a Path) -> Self {
+    pub(super) fn new(workspace: &'a Path) -> Self {
         Leads {
-            analysis,
             workspace,
             real: OnceCell::new(),
-            words: OnceCell::new(),
             known: RefCell::default(),
             followed: RefCell::default(),
             budget: Cell::new(MAX_FOLLOWED),
@@ -73,16 +67,19 @@ impl<'a> Leads<'a> {
         let deletes = matches!(effect.kind, EffectKind::Delete | EffectKind::DeleteTree);
         match &effect.target {
             Target::Path { path, .. } if !guard::is_stream(path) => {
-                let written = self.written(effect, path);
+                let written = effect.target.as_written().unwrap_or(path);
                 // Deleting a link leaves what it leads to.
                 let keeps = deletes && !written.as_os_str().as_encoded_bytes().ends_with(b"/");
-                match self.follow(&written, keeps) {
+                match self.follow(written, keeps) {
                     Some(real) if real == *path => Lead::To { targets: Vec::new(), whole: true },
                     Some(real) => Lead::To { targets: vec![self.target(real)], whole: true },
                     None => Lead::Anywhere,
                 }
             }
-            Target::Glob { under, pattern, .. } => self.look_at_pattern(under, pattern, deletes),
+            Target::Glob { under, pattern, .. } => {
+                let written = effect.target.as_written().unwrap_or(under);
+                self.look_at_pattern((under, written), pattern, deletes)
+            }
             Target::Path { .. } | Target::Unknown | Target::Host(_) | Target::Machine => {
                 Lead::To { targets: Vec::new(), whole: true }
             }
@@ -90,8 +87,8 @@ impl<'a> Leads<'a> {
     }
 
     /// The pattern where its directory leads, and each link among what it matches now.
-    fn look_at_pattern(&self, under: &Path, pattern: &str, deletes: bool) -> Lead {
-        let Some(real) = self.follow(under, false) else { return Lead::Anywhere };
+    fn look_at_pattern(&self, (under, written): (&Path, &Path), pattern: &str, deletes: bool) -> Lead {
+        let Some(real) = self.follow(written, false) else { return Lead::Anywhere };
         let whole = below(pattern).fold(real.clone(), |path, part| path.join(part));
         let mut budget = self.budget.get();
         let found = guard::matching(&whole, &mut budget);
@@ -108,31 +105,14 @@ impl<'a> Leads<'a> {
         }
         if real != under {
             let inside = real.starts_with(self.workspace);
-            targets.push(Target::Glob { under: real, pattern: pattern.to_owned(), inside });
+            targets.push(Target::Glob { under: real, pattern: pattern.to_owned(), inside, written: None });
         }
         Lead::To { targets, whole }
     }
 
     fn target(&self, path: PathBuf) -> Target {
         let inside = path.starts_with(self.workspace);
-        Target::Path { path, inside }
-    }
-
-    /// The path as the command writes it, where `..` behind a link leads elsewhere than the text says.
-    fn written(&self, effect: &Effect, path: &Path) -> PathBuf {
-        let written = effect.run.and_then(|run| {
-            let arg = self.words().get(&(run, effect.span.start, effect.span.end))?;
-            Some(self.analysis.runs.get(run)?.directory.as_deref()?.join(arg.text()?))
-        });
-        written.filter(|written| normal(written) == path).unwrap_or_else(|| path.to_owned())
-    }
-
-    fn words(&self) -> &HashMap<(usize, usize, usize), &'a Arg> {
-        self.words.get_or_init(|| {
-            let runs = self.analysis.runs.iter().enumerate();
-            let args = runs.flat_map(|(index, run)| run.argv.iter().map(move |arg| (index, arg)));
-            args.map(|(index, arg)| ((index, arg.span.start, arg.span.end), arg)).collect()
-        })
+        Target::path(path, inside)
     }
 
     /// The path without links, written from the workspace on where it lies in it. `keeps` leaves its last part as it is.

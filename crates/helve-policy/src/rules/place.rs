@@ -159,7 +159,9 @@ impl PathGlob {
                 }
                 self.is_whole(reached) || (kind == EffectKind::DeleteTree && reached != 0)
             }
-            Target::Unknown | Target::Host(_) | Target::Machine => false,
+            // Wherever it is, it is among all paths that there are.
+            Target::Unknown => kind.is_on_path() && !self.in_workspace && self.parts == [Part::Any],
+            Target::Host(_) | Target::Machine => false,
         }
     }
 
@@ -291,6 +293,11 @@ impl HostPattern {
             return Err(wrong());
         }
         Ok(HostPattern { name, below, port })
+    }
+
+    /// Whether it is about every host, so that it is about one that nobody knows, too.
+    pub(super) fn is_any(&self) -> bool {
+        self.below && self.name.is_empty() && self.port.is_none()
     }
 
     /// Whether the host of an effect is certainly one of those meant.

@@ -66,7 +66,7 @@ pub(super) fn with_effect(mut analysis: Analysis, kind: EffectKind, path: &str) 
     let span = analysis.runs[0].argv.last().unwrap().span;
     let path = Path::new(WORKSPACE).join(path);
     let inside = path.starts_with(WORKSPACE);
-    analysis.effects.push(Effect { kind, target: Target::Path { path, inside }, span, run: Some(0) });
+    analysis.effects.push(Effect { kind, target: Target::path(path, inside), span, run: Some(0) });
     analysis
 }
 

@@ -107,7 +107,7 @@ fn a_redirection_without_a_command_is_on_no_list() {
     let list = "[[rules]]\nverdict = 'allow'\ncommand = 'ls *'";
     let effect = |kind| Effect {
         kind,
-        target: Target::Path { path: "/w/x".into(), inside: true },
+        target: Target::path("/w/x", true),
         span: Span { start: 2, end: 3 },
         run: None,
     };
@@ -298,7 +298,7 @@ fn any_analysis() -> impl Strategy<Value = Analysis> {
             }
             let index = all.runs.len();
             let kind = [EffectKind::Read, EffectKind::Write, EffectKind::Delete, EffectKind::Connect][effect];
-            let target = Target::Path { path: "/w/x".into(), inside: true };
+            let target = Target::path("/w/x", true);
             all.effects.push(Effect { kind, target, span: run.span, run: Some(index) });
             all.runs.push(run);
         }

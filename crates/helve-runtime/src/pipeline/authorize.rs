@@ -7,6 +7,7 @@
 //! | module | does |
 //! |---|---|
 //! | `judge` | what the policy says of the commands of a call |
+//! | `paths` | what it says of the paths that a call names |
 //! | `need` | whether a person must agree |
 //! | `taint` | whether one must because of who wrote what led to the call |
 //! | `ask` | the question to a person, and what the answer is worth |
@@ -18,12 +19,12 @@ mod ask;
 mod judge;
 mod need;
 mod own_act;
+mod paths;
 mod preview;
 mod refuse;
 mod shown;
 pub(super) mod taint;
 
-use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
@@ -33,7 +34,7 @@ use helve_core::{
     Access, ApprovalNeed, CallId, Decision, ErrorKind, Lane, RateLimit, Resource, SandboxChoice,
     ShellBackend, ToolError, ToolSpec, Verdict,
 };
-use helve_policy::{PathAct, PathDecision, PathUse, Policy, RunBy, Ticket, ToolRule, blocked_message};
+use helve_policy::{PathDecision, Policy, RunBy, Ticket, ToolRule, blocked_message};
 use helve_store::Within;
 use serde_json::Value;
 
@@ -229,6 +230,11 @@ impl Authority {
         let mut decided = decided.map_err(|refusal| Refusal { effects: effects.clone(), ..refusal })?;
         let contained = contained?;
         self.ask_where_tainted(side, spec, rule, &access, contained, &mut decided);
+        if decided.decision.verdict == Verdict::Ask
+            && let Some(refusal) = self.closed(spec, &access, shown)
+        {
+            return Err(refusal);
+        }
         let ticket = self.reserve(&side.caller, spec, rule)?;
         let Decided { decision, judged, asking } = decided;
         let brings = self.brings(spec, &access, &judged, contained).map(|source| (shown.text)(&source));
@@ -308,32 +314,6 @@ impl Authority {
         let by = RunBy { tool: &spec.name, session: Some(&self.session) };
         let judged = |command| judge(&self.policy, by, command, &self.workspace, within);
         Ok(access.commands.iter().map(judged).collect())
-    }
-
-    /// What the policy says of the paths that a file tool names, and of a tool that runs no command as a whole. Judging a
-    /// command includes that.
-    fn judge_paths(&self, spec: &ToolSpec, access: &Access, shown: &Shown<'_>) -> Vec<PathDecision> {
-        if !access.commands.is_empty() {
-            return Vec::new();
-        }
-        let deletes: HashSet<&Resource> = access.deletes.iter().collect();
-        let written = access.writes.iter().map(|one| match deletes.contains(one) {
-            true => (one, PathAct::Delete),
-            false => (one, PathAct::Write),
-        });
-        let used = written.chain(access.reads.iter().map(|one| (one, PathAct::Read)));
-        let uses = used.filter_map(|(resource, act)| match resource {
-            Resource::Path(path) => Some(PathUse { path, act }),
-            Resource::Host(_) | Resource::Key(_) => None,
-        });
-        let uses: Vec<PathUse<'_>> = match spec.lane {
-            Lane::Files => uses.collect(),
-            _ => Vec::new(),
-        };
-        let by = RunBy { tool: &spec.name, session: Some(&self.session) };
-        let mut said = self.policy.judge_paths(by, &uses, &self.workspace);
-        said.iter_mut().for_each(|one| shown.clean(&mut one.decision, true));
-        said
     }
 
     /// Whether the owner's own wrapper is around commands.

@@ -166,6 +166,7 @@ impl Walker<'_> {
                 return Found::Unknown;
             }
             "PWD" if self.environment().own_variable(name).is_none() => return self.working_directory(),
+            "OLDPWD" if self.environment().own_variable(name).is_none() => return self.place_before(),
             "FUNCNAME" => {
                 if let Some(name) = self.function_name() {
                     return Found::One(Text::known(name));
@@ -230,6 +231,17 @@ impl Walker<'_> {
         Found::One(place.unwrap_or_else(Text::unknown))
     }
 
+    /// Where the shell was before. If the last `cd` failed, the variable holds what it held before that, which may be nothing.
+    fn place_before(&mut self) -> Found {
+        let directory = self.environment().directory();
+        let certain = directory.certainly_moved();
+        let before = directory.previous().and_then(std::path::Path::to_str).map(Text::known);
+        match before {
+            Some(before) if certain || self.choose(2) != Some(1) => Found::One(before),
+            _ => Found::One(Text::unknown()),
+        }
+    }
+
     /// What a variable holds that the script did not set.
     fn inherited(&self, name: &str) -> Found {
         if self.environment().own_variable(name).is_some() {
@@ -241,7 +253,6 @@ impl Walker<'_> {
         };
         match name {
             "HOME" => path(self.setting().home),
-            "OLDPWD" => path(self.environment().directory().previous()),
             "IFS" => Found::One(Text::known(" \t\n")),
             "BASH" => Found::One(Text::known("/bin/bash")),
             "SHELL" | "BASH_ARGV0" => {

@@ -257,7 +257,11 @@ impl Walker<'_> {
             // Behind a condition it may not be set at all.
             Some("errexit") => self.errors_end = on && (self.errors_end || self.conditional == 0),
             Some("physical") => self.follows_links |= on,
-            None => self.errors_end &= on,
+            Some("nounset") => self.unset_ends |= on,
+            None => {
+                self.errors_end &= on;
+                self.unset_ends |= on;
+            }
             Some(_) => {}
         }
         name.is_some_and(names::is_option)

@@ -74,6 +74,11 @@ impl Directory {
         self.previous.as_deref()
     }
 
+    /// Whether the last change worked, whatever else failed.
+    pub(crate) fn certainly_moved(&self) -> bool {
+        self.stayed.is_empty()
+    }
+
     pub(crate) fn is_unknown(&self) -> bool {
         self.unknown
     }

@@ -244,6 +244,7 @@ impl Walker<'_> {
                 flow
             });
             flow.download |= other.download;
+            flow.early |= other.early;
             flow.text = other.text;
         }
         self.inner -= 1;

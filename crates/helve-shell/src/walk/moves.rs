@@ -89,8 +89,34 @@ impl Walker<'_> {
         matches!(self.own_command(pipeline), Some("cd" | "chdir" | "pushd" | "popd"))
     }
 
+    /// Where the shell is if every pipeline of a statement ran and succeeded, as it is where they are joined by `&&` and the
+    /// statement holds. To be asked before it is considered that some may not have run.
+    pub(super) fn place_if_all_held(&self, statement: &Statement) -> Option<Directory> {
+        let (_, last) = statement.pipelines.last()?;
+        let all = statement.pipelines.iter().all(|(joint, _)| *joint != Joint::Or);
+        let directory = self.environment.directory();
+        all.then(|| match self.only_moves(last) {
+            true => directory.after_success().0,
+            false => directory.clone(),
+        })
+    }
+
+    /// Moves to where the shell is if a condition that was just followed holds.
+    pub(super) fn moves_where_held(&mut self, condition: &[Statement]) {
+        let is_chain = condition.last().is_some_and(|last| last.pipelines.len() > 1 && !last.background);
+        let held = self.held.take().filter(|_| is_chain);
+        let (narrowed, stayed) = self.environment.directory().after_success();
+        match held {
+            Some(held) if held != *self.environment.directory() => self.environment.change_directory(held),
+            None if !stayed.is_empty() && self.moved_if_held(condition) => {
+                self.environment.change_directory(narrowed);
+            }
+            _ => {}
+        }
+    }
+
     /// Whether the last move in a condition worked if the condition holds.
-    pub(super) fn moved_if_held(&self, condition: &[Statement]) -> bool {
+    fn moved_if_held(&self, condition: &[Statement]) -> bool {
         let Some(last) = condition.last().filter(|last| !last.background) else { return false };
         for (joint, pipeline) in last.pipelines.iter().rev() {
             if self.only_moves(pipeline) {
@@ -184,6 +210,7 @@ impl Walker<'_> {
         };
         let physical = |arg: &Arg| arg.text().is_none_or(|text| text == "physical");
         self.variables_are_directories |= args.iter().any(named);
+        self.unset_ends |= args.iter().any(|arg| arg.text().is_none_or(|text| text == "nounset"));
         self.follows_links |= args.iter().any(physical);
     }
 

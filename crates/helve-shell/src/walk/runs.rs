@@ -190,7 +190,7 @@ impl Walker<'_> {
             return;
         }
         for target in self.targets(name, 0, true) {
-            if let Target::Path { path, inside } = &target
+            if let Target::Path { path, inside, .. } = &target
                 && !inside
                 && places::is_system_program(&path.to_string_lossy())
             {
@@ -433,6 +433,7 @@ impl Walker<'_> {
         let feed = &start.feed.flow;
         let mut flow = Flow {
             text: None,
+            early: feed.early,
             download: downloads::fetches(base, &start.argv[1..]) || feed.download || start.taint,
             paths: names::prints_paths(base, &start.argv[1..], feed.paths),
             number: start.captures && numbers::prints(base, &start.argv[1..], feed.is_number(), start.wild),
@@ -441,6 +442,7 @@ impl Walker<'_> {
         if let Some(inside) = inside {
             flow.number = inside.number;
             flow.text = inside.text;
+            flow.early |= inside.early;
             flow.download |= inside.download;
             return flow;
         }

@@ -306,6 +306,7 @@ impl Walker<'_> {
         let printed = printed.unwrap_or_default();
         Flow {
             text: printed.text,
+            early: printed.early,
             number: printed.number,
             download: printed.download || start.taint,
             run,

@@ -22,10 +22,14 @@ impl Walker<'_> {
     /// Follows statements one after the other.
     pub(super) fn statements(&mut self, statements: &[Statement], feed: &Feed, captures: bool) -> Flow {
         let mut whole = Flow { text: captures.then(Text::default), number: true, ..Flow::default() };
+        let mut goes_on = true;
         for statement in statements {
             let flow = self.statement(statement, feed, captures);
+            whole.early |= !goes_on && !flow.prints_nothing();
             whole.add(&flow);
             whole.paths = flow.paths && statements.len() == 1;
+            // What is not of interest, or not known, stays so.
+            goes_on &= whole.text.is_none() || self.goes_on(statement);
         }
         whole
     }
@@ -97,6 +101,7 @@ impl Walker<'_> {
             whole.add(&flow);
             before = *joint;
         }
+        self.held = self.place_if_all_held(statement);
         self.environment.blur_since(mark);
         if failure_leaves {
             let (narrowed, _) = self.environment.directory().after_success();
@@ -126,7 +131,9 @@ impl Walker<'_> {
             let mark = self.environment.mark();
             let rounds = std::mem::take(&mut self.rounds);
             let errors_end = self.errors_end;
+            let early = flow.early;
             flow = self.command(command, &feed, captures);
+            flow.early |= early;
             self.errors_end &= errors_end;
             self.rounds = rounds;
             let outcome = self.environment.take_back(mark);
@@ -317,10 +324,7 @@ impl Walker<'_> {
             self.condition(condition, feed);
             self.guarded += usize::from(self.uses > uses);
             let mark = self.environment.mark();
-            let (narrowed, stayed) = self.environment.directory().after_success();
-            if !stayed.is_empty() && self.moved_if_held(condition) {
-                self.environment.change_directory(narrowed);
-            }
+            self.moves_where_held(condition);
             flow.download |= self.statements(body, feed, false).download;
             outcomes.push(self.environment.take_back(mark));
         }

@@ -54,9 +54,11 @@ impl Walker<'_> {
 
     fn target(&self, directory: &Path, text: &str, pattern: Option<&str>) -> Target {
         let Some(pattern) = pattern else {
-            let path = normal(&directory.join(text));
+            let whole = directory.join(text);
+            let path = normal(&whole);
             let inside = lies_in(&path, self.setting.workspace);
-            return Target::Path { path, inside };
+            let written = (goes_up(text) || text.ends_with('/') || text.ends_with("/.")).then_some(whole);
+            return Target::Path { path, inside, written };
         };
         // Behind a pattern `..` leads out of whatever matched.
         let (before, start) = match text.rfind('/') {
@@ -67,9 +69,10 @@ impl Walker<'_> {
         if pattern.split('/').any(|component| component == "..") {
             return Target::Unknown;
         }
-        let under = normal(&directory.join(before));
+        let whole = directory.join(before);
+        let under = normal(&whole);
         let inside = lies_in(&under, self.setting.workspace);
-        Target::Glob { under, pattern, inside }
+        Target::Glob { under, pattern, inside, written: goes_up(before).then_some(whole) }
     }
 
     /// Adds an effect on a path, with what it means that this path is touched.
@@ -176,4 +179,9 @@ fn shown(target: &Target) -> Option<Cow<'_, str>> {
         }
         Target::Unknown | Target::Host(_) | Target::Machine => None,
     }
+}
+
+/// Whether a path leads up somewhere. Behind a link that is not where the text says.
+fn goes_up(path: &str) -> bool {
+    path.split('/').any(|part| part == "..")
 }

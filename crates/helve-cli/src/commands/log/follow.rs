@@ -19,7 +19,7 @@ pub(super) fn follow(
     home: &Home,
     index: &mut Index,
     filter: &Filter,
-    printer: &mut Printer,
+    printer: &mut Printer<'_>,
 ) -> Result<(), Failure> {
     // The ends first: a call that ends in between is seen twice, and printed once.
     let mut ends = Ends::now(home, filter.session.clone())?;

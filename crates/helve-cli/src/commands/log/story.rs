@@ -7,6 +7,7 @@ use helve::harmless::Harmless;
 use helve::store::{Blobs, CallRow, CallStory, Home, Index, Undo, UndoRecord, UndoStage};
 use serde_json::Value;
 
+use super::sound::Journals;
 use super::{find, table};
 use crate::failure::Failure;
 use crate::harmless::{harmless, one_line};
@@ -16,8 +17,15 @@ use crate::{moment, refused, ui};
 const PIECE_BYTES: u64 = 64 * 1024;
 
 /// Prints the whole story of a call.
-pub(super) fn show(home: &Home, index: &mut Index, call: &str, json: bool) -> Result<(), Failure> {
+pub(super) fn show(
+    home: &Home,
+    index: &mut Index,
+    call: &str,
+    journals: &mut Journals,
+    json: bool,
+) -> Result<(), Failure> {
     let row = find(home, index, call)?;
+    let verified = journals.is_sound(&row.session);
     let story = read(index, &row)?;
     let records = Undo::open(home).ok();
     let undo = records.as_ref().and_then(|undo| undo.in_force(&row.call).ok()?.remove(&row.call));
@@ -33,6 +41,7 @@ pub(super) fn show(home: &Home, index: &mut Index, call: &str, json: bool) -> Re
             "state": row.state,
             "can_undo": undo.is_some(),
             "pending": pending.is_some(),
+            "verified": verified,
             "planned": story.planned,
             "outcome": story.outcome,
         }));
@@ -50,8 +59,14 @@ fn owner_command(act: &str, record: &UndoRecord) -> String {
 }
 
 /// Prints the output of a call: the kept whole, else what the model read.
-pub(super) fn output(home: &Home, index: &mut Index, call: &str) -> Result<(), Failure> {
+pub(super) fn output(
+    home: &Home,
+    index: &mut Index,
+    call: &str,
+    journals: &mut Journals,
+) -> Result<(), Failure> {
     let row = find(home, index, call)?;
+    journals.is_sound(&row.session);
     let outcome = read(index, &row)?.outcome;
     let outcome = outcome.ok_or_else(|| {
         Failure::not_found(format!("the call {} has no outcome: it was cut, or still runs", row.call))

@@ -8,6 +8,7 @@ use helve::store::{CallRow, CallState, Home, Undo};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::sound::Journals;
 use crate::failure::Failure;
 use crate::harmless::one_line;
 use crate::{moment, ui};
@@ -24,11 +25,14 @@ struct Shown<'a> {
     can_undo: bool,
     /// Whether what it would change waits for `helve commit` or `helve discard`.
     pending: bool,
+    /// Whether the journal that has it is what was written; none where that was not checked.
+    verified: Option<bool>,
 }
 
 /// Prints rows; the head of the table once, before the first.
-pub(super) struct Printer {
+pub(super) struct Printer<'j> {
     json: bool,
+    journals: &'j mut Journals,
     /// What calls can be undone; none where nothing is kept.
     undo: Option<Undo>,
     /// Whether a call that can be undone was printed.
@@ -37,11 +41,11 @@ pub(super) struct Printer {
     headed: bool,
 }
 
-impl Printer {
-    pub(super) fn new(json: bool, home: &Home) -> Self {
+impl<'j> Printer<'j> {
+    pub(super) fn new(json: bool, home: &Home, journals: &'j mut Journals) -> Self {
         // Where nobody counts columns, enough to recognize a command.
         let room = ui::columns().map_or(100, |columns| columns.saturating_sub(BEFORE_ARGUMENTS).max(20));
-        Printer { json, undo: Undo::open(home).ok(), any_undo: false, room, headed: false }
+        Printer { json, journals, undo: Undo::open(home).ok(), any_undo: false, room, headed: false }
     }
 
     pub(super) fn print(&mut self, rows: &[CallRow]) -> Result<(), Failure> {
@@ -49,10 +53,13 @@ impl Printer {
         self.any_undo |= !undo.is_empty();
         let pending: BTreeSet<String> =
             self.undo.iter().flat_map(Undo::pending).flatten().map(|record| record.call).collect();
+        let verified: Vec<Option<bool>> =
+            rows.iter().map(|row| self.journals.is_sound(&row.session)).collect();
         if self.json {
-            let is = |set: &BTreeSet<String>, row: &CallRow| set.contains(&row.call);
-            let shown = |row| Shown { row, can_undo: is(&undo, row), pending: is(&pending, row) };
-            return rows.iter().map(shown).try_for_each(|shown| ui::heard::print_json(&shown));
+            return rows.iter().zip(verified).try_for_each(|(row, verified)| {
+                let (can_undo, pending) = (undo.contains(&row.call), pending.contains(&row.call));
+                ui::heard::print_json(&Shown { row, can_undo, pending, verified })
+            });
         }
         let mut text = String::new();
         if !self.headed && !rows.is_empty() {

@@ -111,6 +111,51 @@ fn a_link_to_a_denied_path_is_denied_for_reading() {
 }
 
 #[test]
+fn what_is_closed_is_said_of_names_and_of_what_links_lead_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    let (workspace, more) = (root.join("ws"), root.join("more"));
+    for made in [workspace.join("deep/keys"), workspace.join("sub/in"), more.clone()] {
+        fs::create_dir_all(made).unwrap();
+    }
+    fs::write(workspace.join("keys"), "").unwrap();
+    for (link, target) in [("link", ".env"), ("to", "sub/in")] {
+        std::os::unix::fs::symlink(target, workspace.join(link)).unwrap();
+    }
+    let config = format!(
+        "files.deny_read = [\".env\", \"keys/\", \"!/more/.env\", \"/sub/x\"]\nfiles.read_only = [{more:?}]"
+    );
+    let policy = Policy::from_toml(&config).unwrap();
+    let outside = more.join("a/.env");
+    let cases = [
+        (".env", Read, true),
+        ("a/../.ENV", Read, true),
+        (".env", Write, true),
+        (".env", Delete, true),
+        (".env/x", Write, true),
+        ("link", Read, true),
+        ("link", Write, false),
+        ("deep/keys", Read, true),
+        ("deep/keys/x", Read, true),
+        ("keys", Read, false),
+        ("to/../x", Read, true),
+        (outside.to_str().unwrap(), Read, true),
+        (".", Read, false),
+        ("env", Read, false),
+        ("/elsewhere/.env", Read, false),
+    ];
+    for (path, act, expected) in cases {
+        let found = policy.closed(&[PathUse { path: "a", act: Read }, PathUse { path, act }], &workspace);
+        assert_eq!(found.is_some(), expected, "{path} {act:?} {found:?}");
+        if let Some((_, decision)) = found {
+            assert_eq!((decision.verdict, decision.rule.as_str()), (Verdict::Deny, "files.deny_read"));
+        }
+    }
+    let none = Policy::from_toml("files.deny_read = []").unwrap();
+    assert_eq!(none.closed(&[PathUse { path: ".env", act: Read }], &workspace), None);
+}
+
+#[test]
 fn a_bridge_holds_what_rules_deny_to_every_tool() {
     let config = r#"
         files.deny_read = [".env"]

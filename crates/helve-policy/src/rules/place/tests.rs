@@ -72,11 +72,11 @@ fn what_is_no_glob_says_what_to_change() {
 fn matches(under: &str, pattern: &str) -> Target {
     let under = PathBuf::from(under);
     let inside = under.starts_with("/w");
-    Target::Glob { under, pattern: pattern.to_owned(), inside }
+    Target::Glob { under, pattern: pattern.to_owned(), inside, written: None }
 }
 
 fn path(path: &str) -> Target {
-    Target::Path { path: path.into(), inside: path.starts_with("/w") }
+    Target::path(path, path.starts_with("/w"))
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_rule_that_allows_takes_a_pattern_only_as_a_whole() {
 #[test]
 fn a_rule_that_denies_finds_what_can_be_touched() {
     let workspace = Path::new("/w");
-    use EffectKind::{DeleteTree, Read};
+    use EffectKind::{Connect, DeleteTree, Read};
     for (text, target, kind, expected) in [
         ("config/secret.toml", matches("/w/config", "config/*"), Read, true),
         ("config/secret.toml", matches("/w/config", "config/*.toml"), Read, true),
@@ -117,6 +117,10 @@ fn a_rule_that_denies_finds_what_can_be_touched() {
         ("config/secret.toml", path("/other"), DeleteTree, false),
         ("config/secret.toml", matches("/w", "*"), DeleteTree, true),
         ("**", Target::Unknown, Read, false),
+        ("/etc/**", Target::Unknown, Read, false),
+        ("/**", Target::Unknown, Read, true),
+        ("/**", Target::Unknown, DeleteTree, true),
+        ("/**", Target::Unknown, Connect, false),
     ] {
         assert_eq!(glob(text).touches(&target, kind, workspace), expected, "{text} {target:?} {kind:?}");
     }
@@ -193,7 +197,7 @@ proptest! {
     fn no_text_makes_it_panic(text in "[ab*?/\\[\\]!\\\\.~-]{0,40}", path in "/w(/[ab.]{0,3}){0,8}") {
         if let Ok(glob) = PathGlob::parse(&text, Some(Path::new("/home/me"))) {
             let workspace = Path::new("/w");
-            let target = Target::Path { path: path.clone().into(), inside: true };
+            let target = Target::path(path.clone(), true);
             let held = glob.holds(Path::new(&path), workspace);
             prop_assert_eq!(held, glob.holds_all(&target, workspace));
             prop_assert!(!held || glob.touches(&target, EffectKind::Read, workspace));

@@ -59,7 +59,10 @@ impl Authority {
             let mut decided = self.decide(spec, rule, judged, paths, declared, contains)?;
             let contained = contained?;
             self.ask_where_tainted(side, spec, rule, &access, contained, &mut decided);
-            Ok(decided.decision)
+            match self.closed(spec, &access, shown) {
+                Some(refusal) => Err(refusal),
+                None => Ok(decided.decision),
+            }
         };
         decide().unwrap_or_else(|refusal: Refusal| refusal.into_decision())
     }

@@ -109,7 +109,7 @@ impl Authority {
         effects.into_iter().find_map(|effect| match (effect.kind, &effect.target) {
             (EffectKind::Connect, Target::Host(host)) if reach_out => Some(web(Some(without_port(host)))),
             (EffectKind::Connect, _) if reach_out => Some(web(None)),
-            (EffectKind::Read, Target::Path { path, inside: false }) => elsewhere(path),
+            (EffectKind::Read, Target::Path { path, inside: false, .. }) => elsewhere(path),
             (EffectKind::Read, Target::Glob { under, inside: false, .. }) => elsewhere(under),
             _ => None,
         })

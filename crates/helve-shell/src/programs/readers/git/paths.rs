@@ -16,10 +16,14 @@ pub(super) fn moves(call: &Call<'_>, meaning: &mut Meaning) {
 /// `checkout`, `restore` and `checkout-index`: what they put back into the work tree is written.
 pub(super) fn restored(call: &Call<'_>, meaning: &mut Meaning) {
     put_back(call).into_iter().filter_map(|at| pathspec(call, at)).for_each(|on| meaning.writes(on));
+    let listed = |arg: &Arg| arg.prefix().starts_with("--pathspec-f");
+    if let Some(index) = args(call).iter().position(listed) {
+        meaning.writes(On::Unknown(Some(call.at + 1 + index)));
+    }
 }
 
-/// The pathspecs of what is put back into the work tree. The first operand of `checkout` is a branch more often than a
-/// path, unless `--` stands before it.
+/// The pathspecs of what is put back into the work tree. The first operand of `checkout` may be a branch as well as a
+/// path, unless its text says that it is a commit.
 fn put_back(call: &Call<'_>) -> Vec<usize> {
     let is_value = |at: &usize| matches!(call.text(at - 1), Some("-s" | "--source" | "--conflict"));
     let paths = operands(call).filter(|at| !is_value(at));
@@ -34,9 +38,23 @@ fn put_back(call: &Call<'_>) -> Vec<usize> {
         {
             Vec::new()
         }
-        ("checkout", None) => paths.skip(1).collect(),
+        ("checkout", None) => {
+            let mut paths: Vec<usize> = paths.collect();
+            if paths.first().is_some_and(|at| call.text(*at).is_some_and(is_commit)) {
+                paths.remove(0);
+            }
+            paths
+        }
         _ => paths.collect(),
     }
+}
+
+/// Whether an operand is written as commits are and paths are not.
+fn is_commit(text: &str) -> bool {
+    matches!(text, "-" | "@" | "HEAD")
+        || text.contains(['~', '^'])
+        || text.contains("@{")
+        || text.contains("...")
 }
 
 /// What a pathspec stands for; none for one that leaves paths out, or that is read in another way.

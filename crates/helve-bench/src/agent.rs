@@ -108,7 +108,7 @@ fn round(asked: &Asked<'_>, place: &Place<'_>) -> Measured<Row> {
     let most = in_turns(turns, 1, || place.run(&many, rounds + 1), || place.batch(rounds + 1))?;
     let least = in_turns(turns, 1, || place.run(&one, 1), || place.batch(1))?;
     Ok(Row {
-        name: "a round of the agent with one echo",
+        name: "a round of the agent with one echo".into(),
         subject: most.subject.saturating_sub(least.subject) / rounds,
         reference: Some((
             "the same call in helve batch",
@@ -153,7 +153,7 @@ fn first_request(asked: &Asked<'_>, place: &Place<'_>) -> Measured<Row> {
         }
     }
     Ok(Row {
-        name: "helve agent, to its first request",
+        name: "helve agent, to its first request".into(),
         subject: median(ours),
         reference: Some(("/bin/true", median(theirs))),
         promise: Promise::Ratio(25.0),

@@ -58,7 +58,7 @@ fn arguments(runtime: &Runtime, rounds: usize) -> Measured<Row> {
     };
     let pair = in_turns(rounds, BATCH, ours, parse)?;
     Ok(Row {
-        name: "normalize + validate an exec call",
+        name: "normalize + validate an exec call".into(),
         subject: pair.subject,
         reference: Some(("serde_json parse of the same bytes", pair.reference)),
         promise: Promise::Ratio(10.0),
@@ -85,7 +85,7 @@ fn decision(runtime: &Runtime, rounds: usize) -> Measured<Row> {
     };
     let pair = in_turns(rounds, BATCH, ours, parse)?;
     Ok(Row {
-        name: "decide on an everyday command",
+        name: "decide on an everyday command".into(),
         subject: pair.subject,
         reference: Some(("serde_json parse of the same bytes", pair.reference)),
         promise: Promise::Ratio(50.0),
@@ -109,7 +109,7 @@ fn hostile_decision(runtime: &Runtime, rounds: usize) -> Measured<Row> {
     };
     let pair = in_turns(rounds, KILOBYTES, ours, parse)?;
     Ok(Row {
-        name: "decide on hostile text, each kB",
+        name: "decide on hostile text, each kB".into(),
         subject: pair.subject,
         reference: Some(("serde_json parse of the same bytes", pair.reference)),
         promise: Promise::PerSecond(1000.0),
@@ -140,7 +140,7 @@ fn echo(runtime: &Runtime, on: &tokio::runtime::Runtime, root: &Path, rounds: us
     };
     let pair = in_turns(rounds, BATCH, ours, append)?;
     Ok(Row {
-        name: "echo through the pipeline, journalled",
+        name: "echo through the pipeline, journalled".into(),
         subject: pair.subject,
         reference: Some(("one appended line, write(2)", pair.reference)),
         promise: Promise::Ratio(25.0),
@@ -160,7 +160,7 @@ fn exec_true(runtime: &Runtime, on: &tokio::runtime::Runtime, rounds: usize) -> 
     };
     let pair = in_turns(rounds, 1, ours, spawn)?;
     Ok(Row {
-        name: "exec of `true` in the sandbox",
+        name: "exec of `true` in the sandbox".into(),
         subject: pair.subject,
         reference: Some(("posix_spawn of bash -c true", pair.reference)),
         promise: Promise::None,

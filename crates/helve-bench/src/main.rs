@@ -1,10 +1,11 @@
 //! Measures Helve beside a reference operation of the same run, so that a noisy machine moves both.
 //!
-//! `helve-bench [sandbox|files|mcp|agent] [--json] [--quick] [--check] [--peers] [--only TEXT] [--helve PATH] [--rg PATH] [--everything CMD]` prints one row a
+//! `helve-bench [sandbox|files|mcp|agent] [--json] [--quick] [--check] [--peers] [--only TEXT] [--helve PATH] [--rg PATH] [--everything CMD] [--client NAME=CMD]…` prints one row a
 //! measurement: what Helve takes, what the reference takes, their ratio and the ratio that is promised. `--check` exits 1
 //! when a promise is missed. With the word `sandbox` it measures the sandboxes alone, with `--only` those rows alone whose
 //! name has a text in it, and with `--peers` other programs beside them; with `files` the file tools alone, beside ripgrep, which is found in `PATH` or named with `--rg`; with `mcp`
-//! MCP over standard streams alone, beside server-everything, whose command is named with `--everything`; with `agent` the
+//! MCP over standard streams alone, beside server-everything, whose command is named with `--everything`, and with each client that
+//! is named with `--client`; with `agent` the
 //! loop around a model alone.
 //!
 //! | module | measures |
@@ -50,6 +51,8 @@ struct Options {
     agent: bool,
     /// The command of server-everything.
     everything: Option<String>,
+    /// Clients of MCP beside our own.
+    clients: Vec<(String, Vec<String>)>,
     /// Other programs beside them.
     peers: bool,
     /// Only rows of the sandboxes with this in their name.
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
     let served = match &words[..] {
         [word, tools] if word == mcp::SERVER => Some(mcp::serve(tools.parse().unwrap_or(1))),
         [word, command @ ..] if word == mcp::RELAY => Some(mcp::relay(command)),
+        [word, words @ ..] if word == mcp::CLIENT => Some(mcp::be(words)),
         [word, state, command @ ..] if word == mcp::RECORDER => Some(mcp::recorder(state, command)),
         _ => None,
     };
@@ -120,6 +124,7 @@ fn options() -> Result<Options, String> {
         mcp: false,
         agent: false,
         everything: None,
+        clients: Vec::new(),
         peers: false,
         only: None,
         helve: PathBuf::new(),
@@ -137,6 +142,7 @@ fn options() -> Result<Options, String> {
             "--everything" => {
                 options.everything = Some(args.next().ok_or("--everything wants the command of the server")?);
             }
+            "--client" => options.clients.push(client(args.next())?),
             "--rg" => options.rg = Some(args.next().ok_or("--rg wants the path of the program")?.into()),
             "--peers" => options.peers = true,
             "--only" => options.only = Some(args.next().ok_or("--only wants a part of a row's name")?),
@@ -149,7 +155,7 @@ fn options() -> Result<Options, String> {
             }
             other => {
                 return Err(format!(
-                    "unknown option {other}\nusage: helve-bench [sandbox|files|mcp|agent] [--json] [--quick] [--check] [--peers] [--only TEXT] [--helve PATH] [--rg PATH] [--everything CMD]"
+                    "unknown option {other}\nusage: helve-bench [sandbox|files|mcp|agent] [--json] [--quick] [--check] [--peers] [--only TEXT] [--helve PATH] [--rg PATH] [--everything CMD] [--client NAME=CMD]…"
                 ));
             }
         }
@@ -165,6 +171,14 @@ fn options() -> Result<Options, String> {
         ));
     }
     Ok(options)
+}
+
+/// `NAME=CMD`, its words set apart by spaces.
+fn client(named: Option<String>) -> Result<(String, Vec<String>), String> {
+    let wanted = "--client wants NAME=CMD, such as 'plain=python3 crates/helve-bench/clients/plain.py'";
+    let named = named.ok_or(wanted)?;
+    let (name, command) = named.split_once('=').ok_or(wanted)?;
+    Ok((name.to_owned(), command.split_whitespace().map(str::to_owned).collect()))
 }
 
 fn measure(options: &Options) -> Result<Vec<Row>, Box<dyn std::error::Error>> {
@@ -183,7 +197,8 @@ fn measure(options: &Options) -> Result<Vec<Row>, Box<dyn std::error::Error>> {
     }
     if options.mcp {
         let everything = options.everything.clone();
-        let asked = mcp::Asked { quick: options.quick, helve: &options.helve, everything };
+        let (helve, clients) = (options.helve.as_path(), options.clients.as_slice());
+        let asked = mcp::Asked { quick: options.quick, helve, everything, clients };
         return mcp::measure(&asked);
     }
     if options.agent {

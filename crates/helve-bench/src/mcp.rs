@@ -24,9 +24,11 @@
 //! of this program's own stands in: its rows are shown and promise nothing, because a server that does nothing makes
 //! everything around it look dear.
 
+mod client;
 mod server;
 mod talk;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -40,6 +42,7 @@ use crate::sample::{in_turns, median};
 
 type Measured<T> = Result<T, Box<dyn std::error::Error>>;
 
+pub(crate) use client::{CLIENT, be};
 pub(crate) use server::{recorder, relay, serve};
 
 /// The word with which this program is its own small server.
@@ -69,6 +72,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) helve: &'a Path,
     /// The command line of server-everything, if one was named.
     pub(crate) everything: Option<String>,
+    /// Clients of others: how each is called, and its command.
+    pub(crate) clients: &'a [(String, Vec<String>)],
 }
 
 /// A server that is measured with and without Helve around it.
@@ -156,6 +161,7 @@ pub(crate) fn measure(asked: &Asked<'_>) -> Measured<Vec<Row>> {
     };
     let place = Place::new(asked.helve, &server.configuration())?;
     let mut rows = gateway(asked, &place, &server)?;
+    rows.extend(clients(asked, &place, &server)?);
     rows.extend(echo(asked, &place, &server)?);
     rows.push(client_alone(asked)?);
     rows.extend(at_once(asked, &place)?);
@@ -255,12 +261,40 @@ fn gateway(asked: &Asked<'_>, place: &Place, server: &Server) -> Measured<Vec<Ro
     ])
 }
 
+/// The same with the clients that people have, which take longer for a call than a server does. `rmcp` is always there.
+fn clients(asked: &Asked<'_>, place: &Place, server: &Server) -> Measured<Vec<Row>> {
+    let own = std::env::current_exe()?.display().to_string();
+    let own = ("rmcp".to_owned(), vec![own, CLIENT.to_owned()]);
+    let mut rows = Vec::new();
+    for (name, client) in std::iter::once(&own).chain(asked.clients) {
+        let (mut helve, mut direct) = (Vec::new(), Vec::new());
+        for _ in 0..rounds(asked) {
+            let through = place.helve(&["mcp", "--gateway"]);
+            helve.push(client::run(client, "mcp__peer__echo", &through, asked.quick)?);
+            direct.push(client::run(client, "echo", &server.command(), asked.quick)?);
+        }
+        let mut row = |part, what: &str| {
+            let promise = beside_real(asked, Promise::Ratio(1.5));
+            rows.push(compared(asked, format!("{name}: {what}"), middle(&helve, &direct, part), promise));
+        };
+        row(|run: &Run| run.whole, "gateway, 10,000 calls from a start");
+        row(|run| run.first, "the first 2,000 of them");
+        row(|run| run.later, "calls 20,000 to 30,000");
+    }
+    Ok(rows)
+}
+
 /// A part of a run.
 type Part = fn(&Run) -> Duration;
 
 /// What Helve takes beside what the server takes.
-fn compared(asked: &Asked<'_>, name: &'static str, times: (Duration, Duration), promise: Promise) -> Row {
-    Row { name, subject: times.0, reference: Some((peer(asked), times.1)), promise, mib: None }
+fn compared(
+    asked: &Asked<'_>,
+    name: impl Into<Cow<'static, str>>,
+    times: (Duration, Duration),
+    promise: Promise,
+) -> Row {
+    Row { name: name.into(), subject: times.0, reference: Some((peer(asked), times.1)), promise, mib: None }
 }
 
 /// Our own `echo` beside that of the other server.
@@ -296,7 +330,7 @@ fn client_alone(asked: &Asked<'_>) -> Measured<Row> {
         times.push(start.elapsed() / calls);
     }
     let name = "the client alone, 32 calls under way";
-    Ok(Row { name, subject: median(times), reference: None, promise: Promise::None, mib: None })
+    Ok(Row { name: name.into(), subject: median(times), reference: None, promise: Promise::None, mib: None })
 }
 
 fn repeat(talk: &mut Talk, tool: &str, calls: u32) -> Measured<()> {
@@ -344,7 +378,13 @@ fn at_once(asked: &Asked<'_>, place: &Place) -> Measured<Vec<Row>> {
             }
             times.push(start.elapsed());
         }
-        rows.push(Row { name, subject: median(times), reference: None, promise: Promise::None, mib: None });
+        rows.push(Row {
+            name: name.into(),
+            subject: median(times),
+            reference: None,
+            promise: Promise::None,
+            mib: None,
+        });
     }
     Ok(rows)
 }
@@ -372,7 +412,7 @@ fn list(asked: &Asked<'_>) -> Measured<Row> {
         },
     )?;
     Ok(Row {
-        name: "1,000 tools listed by helve mcp --gateway",
+        name: "1,000 tools listed by helve mcp --gateway".into(),
         subject: pair.subject,
         reference: Some(("serde_json writing the same", pair.reference)),
         promise: Promise::Ratio(10.0),

@@ -66,7 +66,7 @@ fn process(
     let bare = || finished(Command::new("/bin/true").stdin(Stdio::null()));
     let pair = in_turns(rounds, 1, ours, bare)?;
     Ok(Row {
-        name,
+        name: name.into(),
         subject: pair.subject,
         reference: Some(("/bin/true", pair.reference)),
         promise,
@@ -85,7 +85,7 @@ fn batch(place: &Place, calls: u32) -> Measured<Row> {
     let start = Instant::now();
     finished(place.helve(&["batch"]).stdin(std::fs::File::open(&file)?))?;
     Ok(Row {
-        name: "one echo call of helve batch",
+        name: "one echo call of helve batch".into(),
         subject: start.elapsed() / calls,
         reference: None,
         promise: Promise::PerSecond(10_000.0),
@@ -110,7 +110,7 @@ fn idle(place: &Place) -> Measured<Row> {
         .and_then(|rest| rest.split_whitespace().next()?.parse().ok())
         .ok_or("no VmRSS")?;
     Ok(Row {
-        name: "memory of an idle helve batch",
+        name: "memory of an idle helve batch".into(),
         subject: Duration::ZERO,
         reference: None,
         promise: Promise::Mib(20.0),
@@ -124,7 +124,7 @@ fn gigabyte(place: &Place, rounds: usize) -> Measured<Row> {
     let bare = || finished(Command::new("sh").args(["-c", "yes | head -c 1G | cat"]).stdout(Stdio::null()));
     let pair = in_turns(rounds, 1, ours, bare)?;
     Ok(Row {
-        name: "1 GB of output through helve run",
+        name: "1 GB of output through helve run".into(),
         subject: pair.subject,
         reference: Some(("sh -c 'yes | head -c 1G | cat'", pair.reference)),
         promise: Promise::None,

@@ -1,5 +1,6 @@
 //! The table for people, the JSON for programs.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -19,7 +20,7 @@ pub(crate) enum Promise {
 
 /// One measurement.
 pub(crate) struct Row {
-    pub(crate) name: &'static str,
+    pub(crate) name: Cow<'static, str>,
     pub(crate) subject: Duration,
     pub(crate) reference: Option<(&'static str, Duration)>,
     pub(crate) promise: Promise,

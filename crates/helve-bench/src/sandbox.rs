@@ -150,7 +150,7 @@ fn throughput(place: &Place, rounds: usize) -> Measured<Row> {
         std::thread::sleep(pause);
     }
     Ok(Row {
-        name: WORKERS,
+        name: WORKERS.into(),
         subject: crate::sample::median(ours),
         reference: Some(("2 workers, bare sh", crate::sample::median(bare))),
         promise: Promise::Ratio(2.0),

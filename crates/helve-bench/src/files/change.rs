@@ -32,8 +32,8 @@ pub(super) fn measure(asked: &Asked<'_>, _: &Place) -> Measured<Vec<Row>> {
             false => Ok(()),
         }
     };
-    let row = |name, pair: crate::sample::Pair, promise| Row {
-        name,
+    let row = |name: &'static str, pair: crate::sample::Pair, promise| Row {
+        name: name.into(),
         subject: pair.subject,
         reference: Some(("read, write, fsync, rename", pair.reference)),
         promise: Promise::Ratio(promise),

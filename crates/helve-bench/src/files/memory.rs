@@ -21,7 +21,7 @@ pub(super) fn measure(place: &Place) -> Measured<Row> {
         .output()?;
     let kib: f64 = String::from_utf8_lossy(&output.stdout).trim().parse()?;
     Ok(Row {
-        name: "peak memory of all of these calls",
+        name: "peak memory of all of these calls".into(),
         subject: Duration::ZERO,
         reference: None,
         promise: Promise::Mib(64.0),

@@ -81,8 +81,8 @@ pub(super) fn measure(asked: &Asked<'_>) -> Measured<Vec<Row>> {
     let args = json!({"path": "large", "offset": -i64::try_from(LINES)?});
     let call = || library.call("read_file", &args).map(drop);
     let rounds = if asked.quick { 5 } else { 25 };
-    let row = |name, pair: crate::sample::Pair, promise| Row {
-        name,
+    let row = |name: &'static str, pair: crate::sample::Pair, promise| Row {
+        name: name.into(),
         subject: pair.subject,
         reference: Some(("pread of the page", pair.reference)),
         promise,

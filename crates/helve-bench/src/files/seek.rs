@@ -73,8 +73,8 @@ pub(super) fn measure(asked: &Asked<'_>, place: &Place) -> Measured<Vec<Row>> {
     let rg_toml = || same_lines(run(&rg, &workspace, &["--files", "-g", "*.toml", "./"])?, FILES / 8);
     let state = place.root.path().join("processes");
     let process = |tool: &str, args: &Value| helve_call(asked.helve, &workspace, &state, tool, args);
-    let row = |name, pair: crate::sample::Pair, beside, promise| Row {
-        name,
+    let row = |name: &'static str, pair: crate::sample::Pair, beside, promise| Row {
+        name: name.into(),
         subject: pair.subject,
         reference: Some((beside, pair.reference)),
         promise,
@@ -117,7 +117,7 @@ pub(super) fn measure(asked: &Asked<'_>, place: &Place) -> Measured<Vec<Row>> {
 /// A promise that cannot be kept without the program beside which it stands.
 fn missing(name: &'static str) -> Row {
     Row {
-        name,
+        name: name.into(),
         subject: std::time::Duration::ZERO,
         reference: Some(("rg is not installed: see --rg", std::time::Duration::ZERO)),
         promise: Promise::Mib(0.0),

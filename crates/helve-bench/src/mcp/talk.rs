@@ -44,18 +44,22 @@ pub(super) struct Talk {
 
 impl Drop for Talk {
     fn drop(&mut self) {
-        // The end of its input is what ends a server; one that does not care is killed.
         drop(self.to.take());
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_secs(2) {
-            if matches!(self.child.try_wait(), Ok(Some(_))) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        end(&mut self.child);
     }
+}
+
+/// Waits for a server whose input has ended, which is what ends one, and kills one that does not care.
+pub(super) fn end(child: &mut Child) {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(2) {
+        if matches!(child.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 impl Talk {

@@ -51,7 +51,7 @@ impl Times {
         promise: Promise,
     ) -> Measured<Row> {
         let reference = Some((beside, self.median(beside)?));
-        Ok(Row { name, subject: self.median(contender)?, reference, promise, mib: None })
+        Ok(Row { name: name.into(), subject: self.median(contender)?, reference, promise, mib: None })
     }
 
     /// Those that are neither a reference nor among `shown`.

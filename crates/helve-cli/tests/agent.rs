@@ -199,6 +199,23 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_utf_8_is_told_and_the_rest_is_said() {
+        let place = Place::new();
+        let model = record(&place, &[answered("1.", &[]), answered("2.", &[])]);
+        let input = b"caf\xe9 au lait\nand now?\n";
+        let ran = place.run_with_input(&["chat", "--session", "tests", "--model", &model], input);
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, "1.\n2.\n"), "{ran:?}");
+        assert_eq!(ran.stderr.matches("not all UTF-8").count(), 1, "{ran:?}");
+        let said = place.journal().into_iter().filter(|entry| entry["body"]["agent"] == "said");
+        let said: Vec<Value> = said.map(|entry| entry["body"]["message"]["text"].clone()).collect();
+        assert_eq!(said, [json!("caf\u{fffd} au lait"), json!("and now?")]);
+        let model = record(&place, &[answered("Read.", &[])]);
+        let ran = place.run_with_input(&["agent", "--model", &model, "-"], b"a \xff b");
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, "Read.\n"), "{ran:?}");
+        assert!(ran.stderr.contains("not all UTF-8"), "{ran:?}");
+    }
+
+    #[test]
     fn a_talk_in_plain_lines_and_what_is_asked_of_helve_in_it() {
         let place = Place::new();
         let write = ("a", "write_file", json!({"path": "x.txt", "content": "new\n"}));

@@ -91,13 +91,15 @@ pub(crate) fn whoever_reads(written: Result<(), Failure>) -> Result<(), Failure>
 /// The end of a command line that could not be read, or that asked for help.
 pub(crate) fn bad_usage(error: &clap::Error) -> ! {
     // Any other code could be that of the command that was to run.
-    if error.use_stderr() && asks_for_sandbox(std::env::args_os().skip(1)) {
-        let _ = error.print();
-        std::process::exit(crate::commands::sandbox::FAILED.into());
+    if !error.use_stderr() {
+        error.exit();
+    }
+    if asks_for_sandbox(std::env::args_os().skip(1)) {
+        tell_and_exit(error, crate::commands::sandbox::FAILED);
     }
     let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
-    if !error.use_stderr() || !words.any(|word| word == "--json") {
-        error.exit();
+    if !words.any(|word| word == "--json") {
+        tell_and_exit(error, USAGE);
     }
     let told = error.render().to_string();
     let (message, hint) = told.split_once("\n\n").unwrap_or((&told, ""));
@@ -105,7 +107,7 @@ pub(crate) fn bad_usage(error: &clap::Error) -> ! {
     let hint = Some(hint.trim().to_owned()).filter(|hint| !hint.is_empty());
     match print(ErrorKind::InvalidParams, message, hint) {
         Ok(()) => std::process::exit(USAGE.into()),
-        Err(_) => error.exit(),
+        Err(_) => tell_and_exit(error, USAGE),
     }
 }
 
@@ -117,6 +119,11 @@ fn asks_for_sandbox(words: impl IntoIterator<Item = std::ffi::OsString>) -> bool
             Some("--workspace" | "--config" | "--set" | "--session") => drop(words.next()),
             Some(word) if word.starts_with('-') => {}
             word => return word == Some("sandbox"),
+fn tell_and_exit(error: &clap::Error, code: u8) -> ! {
+    ui::tell(&error.render().ansi().to_string());
+    std::process::exit(code.into())
+}
+
         }
     }
     false

@@ -22,6 +22,8 @@ mod policy;
 #[cfg(test)]
 mod signals;
 #[cfg(test)]
+mod said;
+#[cfg(test)]
 mod terminal;
 #[cfg(test)]
 mod tools;

@@ -3,10 +3,11 @@
 
 use std::process::ExitCode;
 
-use helve::store::StoreError;
+use helve::store::{Home, StoreError};
 use helve::{ErrorKind, WireError};
 use serde_json::json;
 
+use crate::harmless::harmless;
 use crate::ui;
 
 /// Bad usage or configuration.
@@ -41,6 +42,14 @@ impl Failure {
     /// What was asked for is not there.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Failure::Told { code: NOT_FOUND, message: message.into() }
+    }
+
+    /// There is no session of this name.
+    pub(crate) fn no_session(session: &str) -> Self {
+        let home = Home::default_path().map(|home| format!(" in {}", home.display())).unwrap_or_default();
+        let message =
+            format!("there is no session {session:?}{home}. `helve verify --all` lists the sessions");
+        Failure::not_found(harmless(&message))
     }
 
     /// The machine or Helve itself failed.
@@ -111,6 +120,11 @@ pub(crate) fn bad_usage(error: &clap::Error) -> ! {
     }
 }
 
+fn tell_and_exit(error: &clap::Error, code: u8) -> ! {
+    ui::tell(&error.render().ansi().to_string());
+    std::process::exit(code.into())
+}
+
 /// Whether the first word of a command line that is neither an option nor the value of one is `sandbox`.
 fn asks_for_sandbox(words: impl IntoIterator<Item = std::ffi::OsString>) -> bool {
     let mut words = words.into_iter();
@@ -119,11 +133,6 @@ fn asks_for_sandbox(words: impl IntoIterator<Item = std::ffi::OsString>) -> bool
             Some("--workspace" | "--config" | "--set" | "--session") => drop(words.next()),
             Some(word) if word.starts_with('-') => {}
             word => return word == Some("sandbox"),
-fn tell_and_exit(error: &clap::Error, code: u8) -> ! {
-    ui::tell(&error.render().ansi().to_string());
-    std::process::exit(code.into())
-}
-
         }
     }
     false
@@ -137,9 +146,9 @@ fn print(kind: ErrorKind, message: &str, hint: Option<String>) -> Result<(), Fai
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let code = match &error {
+            StoreError::NoSuchSession(session) => return Failure::no_session(session).with_code(USAGE),
             StoreError::Home { .. }
             | StoreError::BadSession(_)
-            | StoreError::NoSuchSession(_)
             | StoreError::BadCall(_)
             | StoreError::BadBlobId(_)
             | StoreError::BadHead(_)

@@ -179,7 +179,7 @@ mod tests {
         let said: Vec<Value> = said.map(|entry| entry["body"]["message"]["text"].clone()).collect();
         assert_eq!(said, [json!("x"), json!("more")]);
         let ran = place.run(&["agent", "--model", &model, "--resume", "absent", "more"]);
-        assert!(ran.code == 1 && ran.stderr.contains("there is no talk in the session 'absent'"), "{ran:?}");
+        assert!(ran.code == 1 && ran.stderr.contains("there is no session \"absent\""), "{ran:?}");
     }
 
     /// Whoever writes into a pipe may pass on words of others: they are all for the model.

@@ -4,6 +4,8 @@
 mod world;
 
 #[cfg(test)]
+mod absent;
+#[cfg(test)]
 mod batch;
 #[cfg(test)]
 mod call;
@@ -20,9 +22,9 @@ mod journal;
 #[cfg(test)]
 mod policy;
 #[cfg(test)]
-mod signals;
-#[cfg(test)]
 mod said;
+#[cfg(test)]
+mod signals;
 #[cfg(test)]
 mod terminal;
 #[cfg(test)]

@@ -3,10 +3,11 @@
 
 use std::process::ExitCode;
 
-use helve::store::StoreError;
+use helve::store::{Home, StoreError};
 use helve::{ErrorKind, WireError};
 use serde_json::json;
 
+use crate::harmless::harmless;
 use crate::ui;
 
 /// Bad usage or configuration.
@@ -41,6 +42,14 @@ impl Failure {
     /// What was asked for is not there.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Failure::Told { code: NOT_FOUND, message: message.into() }
+    }
+
+    /// There is no session of this name.
+    pub(crate) fn no_session(session: &str) -> Self {
+        let home = Home::default_path().map(|home| format!(" in {}", home.display())).unwrap_or_default();
+        let message =
+            format!("there is no session {session:?}{home}. `helve verify --all` lists the sessions");
+        Failure::not_found(harmless(&message))
     }
 
     /// The machine or Helve itself failed.
@@ -91,13 +100,15 @@ pub(crate) fn whoever_reads(written: Result<(), Failure>) -> Result<(), Failure>
 /// The end of a command line that could not be read, or that asked for help.
 pub(crate) fn bad_usage(error: &clap::Error) -> ! {
     // Any other code could be that of the command that was to run.
-    if error.use_stderr() && asks_for_sandbox(std::env::args_os().skip(1)) {
-        let _ = error.print();
-        std::process::exit(crate::commands::sandbox::FAILED.into());
+    if !error.use_stderr() {
+        error.exit();
+    }
+    if asks_for_sandbox(std::env::args_os().skip(1)) {
+        tell_and_exit(error, crate::commands::sandbox::FAILED);
     }
     let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
-    if !error.use_stderr() || !words.any(|word| word == "--json") {
-        error.exit();
+    if !words.any(|word| word == "--json") {
+        tell_and_exit(error, USAGE);
     }
     let told = error.render().to_string();
     let (message, hint) = told.split_once("\n\n").unwrap_or((&told, ""));
@@ -105,8 +116,13 @@ pub(crate) fn bad_usage(error: &clap::Error) -> ! {
     let hint = Some(hint.trim().to_owned()).filter(|hint| !hint.is_empty());
     match print(ErrorKind::InvalidParams, message, hint) {
         Ok(()) => std::process::exit(USAGE.into()),
-        Err(_) => error.exit(),
+        Err(_) => tell_and_exit(error, USAGE),
     }
+}
+
+fn tell_and_exit(error: &clap::Error, code: u8) -> ! {
+    ui::tell(&error.render().ansi().to_string());
+    std::process::exit(code.into())
 }
 
 /// Whether the first word of a command line that is neither an option nor the value of one is `sandbox`.
@@ -130,9 +146,9 @@ fn print(kind: ErrorKind, message: &str, hint: Option<String>) -> Result<(), Fai
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let code = match &error {
+            StoreError::NoSuchSession(session) => return Failure::no_session(session).with_code(USAGE),
             StoreError::Home { .. }
             | StoreError::BadSession(_)
-            | StoreError::NoSuchSession(_)
             | StoreError::BadCall(_)
             | StoreError::BadBlobId(_)
             | StoreError::BadHead(_)

@@ -3,6 +3,7 @@
 //! Nothing here starts a process or opens the journal; that happens at the first call that needs it.
 
 use std::future::Future;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -79,14 +80,23 @@ pub(crate) fn workspace(global: &Global) -> Result<PathBuf, Failure> {
             ))
         });
     };
-    let wrong = |why: String| {
+    directory("workspace", dir, "--workspace")
+}
+
+/// A directory that an option names, by its real path.
+pub(crate) fn directory(what: &str, dir: &Path, option: &str) -> Result<PathBuf, Failure> {
+    let wrong = |why: &str| {
         let dir = dir.display();
         Failure::usage(format!(
-            "the workspace {dir} cannot be used: {why}. Name an existing directory with --workspace DIR"
+            "the {what} {dir} cannot be used: {why}. Name an existing directory with {option} DIR"
         ))
     };
-    let real = dir.canonicalize().map_err(|error| wrong(error.to_string()))?;
-    if real.is_dir() { Ok(real) } else { Err(wrong("it is not a directory".to_owned())) }
+    let real = dir.canonicalize().map_err(|error| match error.kind() {
+        ErrorKind::NotFound => wrong("there is no such directory"),
+        ErrorKind::NotADirectory => wrong("a part of its path is no directory"),
+        _ => wrong(&error.to_string()),
+    })?;
+    if real.is_dir() { Ok(real) } else { Err(wrong("it is a file and no directory")) }
 }
 
 /// The state directory, opened.

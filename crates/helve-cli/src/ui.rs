@@ -144,8 +144,7 @@ pub(crate) fn is_held() -> bool {
 pub(crate) fn status(line: &str) {
     let mut said = said();
     if said.held.is_none() && !(line.is_empty() && said.status.is_empty()) {
-        let mut out = anstream::stderr().lock();
-        let _ = out.write_all(CLEAR).and_then(|()| out.write_all(line.as_bytes())).and_then(|()| out.flush());
+        let _ = io::stderr().write_all(&[CLEAR, line.as_bytes()].concat());
     }
     line.clone_into(&mut said.status);
 }
@@ -159,7 +158,8 @@ fn said() -> MutexGuard<'static, Said> {
     SAID.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What cannot be said on standard error can be said nowhere.
+/// What cannot be said on standard error can be said nowhere. One text is one write, so that it stays whole beside those of
+/// other processes.
 fn say(text: &str) {
     let mut said = said();
     if let Some(waiting) = said.held.as_mut() {
@@ -168,17 +168,16 @@ fn say(text: &str) {
         }
         return;
     }
+    let text = with_styles(text, AutoStream::choice(&io::stderr()));
     if let Some(lane) = lane::of(Stream::Err) {
-        let _ = lane.put(Stream::Err, with_styles(text, AutoStream::choice(&io::stderr())));
+        let _ = lane.put(Stream::Err, text);
         return;
     }
-    let mut out = anstream::stderr().lock();
-    if said.status.is_empty() {
-        let _ = out.write_all(text.as_bytes());
-        return;
-    }
-    let _ = out.write_all(CLEAR).and_then(|()| out.write_all(text.as_bytes()));
-    let _ = out.write_all(said.status.as_bytes()).and_then(|()| out.flush());
+    let text = match said.status.as_bytes() {
+        [] => text,
+        status => [CLEAR, &text, status].concat(),
+    };
+    let _ = io::stderr().write_all(&text);
 }
 
 /// The text as a stream gets it that takes styles so.

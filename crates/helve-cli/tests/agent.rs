@@ -179,7 +179,7 @@ mod tests {
         let said: Vec<Value> = said.map(|entry| entry["body"]["message"]["text"].clone()).collect();
         assert_eq!(said, [json!("x"), json!("more")]);
         let ran = place.run(&["agent", "--model", &model, "--resume", "absent", "more"]);
-        assert!(ran.code == 1 && ran.stderr.contains("there is no talk in the session 'absent'"), "{ran:?}");
+        assert!(ran.code == 1 && ran.stderr.contains("there is no session \"absent\""), "{ran:?}");
     }
 
     /// Whoever writes into a pipe may pass on words of others: they are all for the model.
@@ -196,6 +196,23 @@ mod tests {
         let said: Vec<Value> = said.map(|entry| entry["body"]["message"]["text"].clone()).collect();
         assert_eq!(said, [json!("make it"), json!("/undo"), json!("/quit")]);
         assert!(place.has("x.txt"));
+    }
+
+    #[test]
+    fn what_is_not_utf_8_is_told_and_the_rest_is_said() {
+        let place = Place::new();
+        let model = record(&place, &[answered("1.", &[]), answered("2.", &[])]);
+        let input = b"caf\xe9 au lait\nand now?\n";
+        let ran = place.run_with_input(&["chat", "--session", "tests", "--model", &model], input);
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, "1.\n2.\n"), "{ran:?}");
+        assert_eq!(ran.stderr.matches("not all UTF-8").count(), 1, "{ran:?}");
+        let said = place.journal().into_iter().filter(|entry| entry["body"]["agent"] == "said");
+        let said: Vec<Value> = said.map(|entry| entry["body"]["message"]["text"].clone()).collect();
+        assert_eq!(said, [json!("caf\u{fffd} au lait"), json!("and now?")]);
+        let model = record(&place, &[answered("Read.", &[])]);
+        let ran = place.run_with_input(&["agent", "--model", &model, "-"], b"a \xff b");
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, "Read.\n"), "{ran:?}");
+        assert!(ran.stderr.contains("not all UTF-8"), "{ran:?}");
     }
 
     #[test]

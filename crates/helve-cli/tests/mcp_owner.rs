@@ -275,6 +275,33 @@ fn each_program_finds_helve_where_it_looks() {
     }
 }
 
+/// Programs write their files anew in their own way: what says the same is not written again, and nothing is kept of it.
+#[test]
+fn what_says_the_same_in_other_words_is_not_written() {
+    let place = Place::new();
+    for (client, file) in CLIENTS {
+        let path = place.root().join(file);
+        good(&place, &["mcp", "install", client, "--yes"]);
+        let written = read(&path);
+        let other = match client {
+            "codex" => format!("# mine\n{}\n[tui]\n", written.replace(" = ", "=")),
+            _ => serde_json::from_str::<Value>(&written).unwrap().to_string(),
+        };
+        std::fs::write(&path, &other).unwrap();
+        let again = good(&place, &["mcp", "install", client, "--yes"]);
+        assert!(again.stderr.contains("has Helve already"), "{again:?}");
+        let report = json_of(&place, &["mcp", "install", client, "--yes", "--json"]);
+        assert_eq!((&report[0]["changed"], &report[0]["backup"]), (&json!(false), &Value::Null));
+        assert_eq!(read(&path), other, "{client}");
+        assert!(!Path::new(&format!("{}.bak", path.display())).exists(), "{client}");
+    }
+    let add = ["mcp", "add", "one", "--replace", "--yes", "--", "true"];
+    good(&place, &add);
+    let again = good(&place, &add);
+    assert!(again.stderr.contains("says this already"), "{again:?}");
+    assert!(!Path::new(&format!("{}.bak", config(&place).display())).exists());
+}
+
 /// The three lines of the README, as they stand there.
 #[test]
 fn the_lines_of_the_readme_give_three_programs_helve() {

@@ -11,6 +11,8 @@ mod clients;
 mod ending;
 #[path = "mcp/http.rs"]
 mod http;
+#[path = "mcp/rounds.rs"]
+mod rounds;
 #[path = "mcp/serve.rs"]
 mod serve;
 mod support;
@@ -377,34 +379,6 @@ fn calls_that_are_done_at_once_come_under_every_rule() {
     assert_eq!(log.stdout.matches("\"mcp:local/tests\"").count(), 9, "{}", log.stdout);
     let verified = place.run(&["verify"]);
     assert_eq!(verified.code, 0, "{}", verified.stdout);
-}
-
-#[test]
-fn a_client_without_a_session_is_asked_by_coming_again() {
-    let place = Place::new();
-    place.configure(ASKS);
-    let mut client = Client::start(&place, BARE);
-    client.meta = Some(client::modern_meta(json!({"elicitation": {}})));
-    let params = json!({"name": "exec", "arguments": {"command": "touch here"}});
-    let first = client.request("tools/call", params.clone());
-    assert_eq!(first["resultType"], "input_required", "{first}");
-    assert!(!place.has("here"));
-    let (key, question) = first["inputRequests"].as_object().unwrap().iter().next().unwrap();
-    assert_eq!(question["method"], "elicitation/create");
-    let again = |state: &Value, command: &str| {
-        let mut params = params.clone();
-        params["arguments"]["command"] = json!(command);
-        params["requestState"] = state.clone();
-        params["inputResponses"] = json!({key: {"action": "accept", "content": {"answer": "once"}}});
-        params
-    };
-    let other = client.response("tools/call", again(&first["requestState"], "touch there"));
-    assert_eq!(other["error"]["code"], -32602, "an answer counts for what was asked: {other}");
-    let done = client.request("tools/call", again(&first["requestState"], "touch here"));
-    assert_eq!(done["isError"], false, "{done}");
-    assert!(place.has("here") && !place.has("there"));
-    let replayed = client.response("tools/call", again(&first["requestState"], "touch here"));
-    assert_eq!(replayed["error"]["code"], -32602, "and once: {replayed}");
 }
 
 #[test]

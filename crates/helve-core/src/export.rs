@@ -104,7 +104,7 @@ fn gemini_schema(schema: &Value) -> Value {
             "const" => {
                 out.insert("enum".into(), json!([value]));
             }
-            // Integer widths that schemars writes are not formats that Gemini knows.
+            // Gemini has formats of its own, and refuses others.
             "format"
                 if !matches!(value.as_str(), Some("int32" | "int64" | "float" | "double" | "date-time")) => {}
             key if GEMINI_KEYS.contains(&key) => {

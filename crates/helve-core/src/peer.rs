@@ -61,6 +61,11 @@ pub trait Peer: Send + Sync {
         params: Value,
     ) -> BoxFuture<'a, Result<Value, ToolError>>;
 
+    /// Whether the answer to the question of this key came with the call, because it was asked before: then asking asks nobody.
+    fn has_answer(&self, _key: &str) -> bool {
+        false
+    }
+
     /// Tells something that nobody has to answer. It may be dropped.
     fn log(&self, level: LogLevel, logger: Option<&str>, data: Value);
 }

@@ -214,7 +214,8 @@ pub trait Servers: Send + Sync {
     /// Calls a tool of a server, which is started or connected if it is not yet.
     fn call(&self, call: ServerCall) -> BoxFuture<'_, Result<ServerReply, ToolError>>;
 
-    /// The same for who does not wait: where nothing has to be waited for first, the call is on its way when this returns.
+    /// The same for who does not wait: where nothing has to be waited for first, the call is on its way as soon as its reply is first
+    /// polled for. What is sent before that goes out together.
     fn send(self: Arc<Self>, call: ServerCall) -> Box<dyn SentCall>
     where
         Self: 'static,

@@ -4,6 +4,7 @@ use std::future::Future;
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
+use schemars::transform::RestrictFormats;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -137,14 +138,15 @@ fn absent_is_null(schema: &mut Value) {
     }
 }
 
-/// The JSON Schema of a type, with subschemas inlined so that every model API can read it.
+/// The JSON Schema of a type, with subschemas inlined so that every model API can read it, and without formats that the
+/// standard does not know, such as `uint32`.
 pub fn schema_of<A: JsonSchema>() -> Value {
-    let settings = SchemaSettings::draft2020_12().with(|s| {
-        s.inline_subschemas = true;
-        s.meta_schema = None;
-    });
+    let settings = SchemaSettings::draft2020_12().with(|s| s.inline_subschemas = true);
+    let settings = settings.with_transform(RestrictFormats::default());
     let mut schema = settings.into_generator().into_root_schema_for::<A>().to_value();
     if let Some(object) = schema.as_object_mut() {
+        // It tells which formats are known, and is the same for all tools.
+        object.remove("$schema");
         object.remove("title");
         object.remove("description");
         object.entry("properties").or_insert_with(|| Value::Object(serde_json::Map::new()));
@@ -236,6 +238,31 @@ mod tests {
     #[expect(dead_code, reason = "only its schema is looked at")]
     struct Inner {
         note: Option<String>,
+    }
+
+    #[derive(serde::Deserialize, JsonSchema)]
+    #[expect(dead_code, reason = "only its schema is looked at")]
+    struct Formats {
+        format: Vec<u32>,
+        share: Option<f64>,
+        address: std::net::Ipv4Addr,
+    }
+
+    #[test]
+    fn only_formats_of_the_standard_are_named() {
+        assert_eq!(
+            schema_of::<Formats>(),
+            json!({
+                "type": "object",
+                "properties": {
+                    "format": {"type": "array", "items": {"type": "integer", "minimum": 0}},
+                    "share": {"type": ["number", "null"]},
+                    "address": {"type": "string", "format": "ipv4"},
+                },
+                "required": ["format", "address"],
+                "additionalProperties": false,
+            })
+        );
     }
 
     #[test]

@@ -234,6 +234,12 @@ pub trait Approver: Send + Sync {
             answers
         })
     }
+
+    /// Whether the answer came with the call, because it was asked about before. Then asking asks nobody, and is not counted as a
+    /// question.
+    fn has_answer(&self, _request: &ApprovalRequest) -> bool {
+        false
+    }
 }
 
 /// Nobody is there.

@@ -29,7 +29,7 @@ pub enum StoreError {
     )]
     BadSession(String),
     /// No journal exists under this session name.
-    #[error("there is no session named {0:?}; the `log` command lists the sessions that exist")]
+    #[error("there is no session named {0:?}; the `verify` command lists the sessions that exist")]
     NoSuchSession(String),
     /// A call identifier that does not fit into a journal line.
     #[error("the call id {0:?} is not valid: use 1 to 128 letters, digits, '_', '-', '.' or ':'")]

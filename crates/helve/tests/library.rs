@@ -78,11 +78,49 @@ fn the_schema_follows_from_the_struct() {
     assert_eq!(
         parameters["properties"],
         json!({
-            "a": {"description": "The first number.", "type": "integer", "format": "int64"},
-            "b": {"description": "The second number.", "type": "integer", "format": "int64"},
+            "a": {"description": "The first number.", "type": "integer"},
+            "b": {"description": "The second number.", "type": "integer"},
         })
     );
     assert_eq!(parameters["required"], json!(["a", "b"]));
+}
+
+/// The formats that a schema names. A property that is called `format` has a schema and no text.
+fn formats(schema: &Value) -> Vec<&str> {
+    match schema {
+        Value::Object(members) => {
+            let own = members.get("format").and_then(Value::as_str);
+            own.into_iter().chain(members.values().flat_map(formats)).collect()
+        }
+        Value::Array(items) => items.iter().flat_map(formats).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn no_schema_names_a_format_that_the_standard_does_not_know() {
+    let known = [
+        "date-time",
+        "date",
+        "time",
+        "duration",
+        "email",
+        "hostname",
+        "ipv4",
+        "ipv6",
+        "uri",
+        "uuid",
+        "regex",
+    ];
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = runtime(dir.path(), "");
+    for spec in runtime.specs() {
+        for schema in [Some(&spec.parameters), spec.output_schema.as_ref()].into_iter().flatten() {
+            let unknown: Vec<&str> =
+                formats(schema).into_iter().filter(|name| !known.contains(name)).collect();
+            assert!(unknown.is_empty(), "{}: {unknown:?}", spec.name);
+        }
+    }
 }
 
 #[test]

@@ -107,20 +107,32 @@ pub(crate) fn agent(global: &Global, options: &Options) -> Result<u8, Failure> {
     left.code(ended)
 }
 
+/// What came on standard input. A byte that is no text is told and marked, and costs nothing of the rest.
+pub(super) fn text_of(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| {
+        ui::note(
+            "standard input is not all UTF-8: the model sees U+FFFD in place of what is not; \
+             `iconv -f ENCODING -t UTF-8` turns text of another encoding",
+        );
+        String::from_utf8_lossy(error.as_bytes()).into_owned()
+    })
+}
+
 /// The task, from the command line or standard input.
 fn task(word: &str) -> Result<String, Failure> {
     let mut text = word.to_owned();
     if word == "-" {
         let wrong =
             |why: String| Failure::usage(format!("the task cannot be read from standard input: {why}"));
-        text.clear();
-        let read = std::io::stdin().lock().take(TASK_BYTES + 1).read_to_string(&mut text);
+        let mut bytes = Vec::new();
+        let read = std::io::stdin().lock().take(TASK_BYTES + 1).read_to_end(&mut bytes);
         read.map_err(|error| wrong(error.to_string()))?;
-        if text.len() as u64 > TASK_BYTES {
+        if bytes.len() as u64 > TASK_BYTES {
             return Err(wrong(format!(
                 "it is longer than {TASK_BYTES} bytes; put it into a file and name that"
             )));
         }
+        text = text_of(bytes);
     }
     match text.trim() {
         "" => Err(Failure::usage(

@@ -118,6 +118,10 @@ async fn converse(talk: &mut Talk, global: &Global, reader: Reader) -> Result<u8
                 ui::note("Ctrl-D or /quit ends the talk");
                 continue;
             }
+            Said::NotText => {
+                ui::note("a key came that is not UTF-8, and the line is given up; set the terminal to UTF-8");
+                continue;
+            }
             Said::End => return Ok(if at_terminal { 0 } else { code }),
         };
         // Whoever writes into a pipe says things to the model; only a person asks something of Helve.

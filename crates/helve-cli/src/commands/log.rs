@@ -122,6 +122,11 @@ fn list(
     if options.follow {
         return follow::follow(home, index, &filter, &mut printer);
     }
+    if let Some(session) = &global.session
+        && !home.sessions_ever_seen()?.contains(session)
+    {
+        return Err(Failure::no_session(session));
+    }
     let mut rows = index.query(&filter)?;
     rows.reverse();
     printer.print(&rows)?;
@@ -141,6 +146,11 @@ pub(crate) fn find(home: &Home, index: &mut Index, call: &str) -> Result<CallRow
     let rows = index.query(&filter)?;
     let mut rows = rows.into_iter();
     match (rows.next(), rows.next()) {
+        (None, _) if home.sessions_ever_seen()?.iter().any(|session| session == call) => {
+            Err(Failure::not_found(format!(
+                "{call:?} is a session and no call. `helve log --session {call}` lists its calls"
+            )))
+        }
         (None, _) => {
             let place = home.path().display();
             Err(Failure::not_found(format!(

@@ -35,6 +35,10 @@ use crate::failure::Failure;
 /// Does what was asked; gives the exit code.
 pub(crate) fn dispatch(cli: Cli) -> Result<u8, Failure> {
     let global = &cli.global;
+    // Also where the command would not look into it. `sandbox` says it with an exit code of its own.
+    if global.workspace.is_some() && !matches!(cli.command, Command::Sandbox(_)) {
+        crate::setup::workspace(global)?;
+    }
     match cli.command {
         Command::Call(options) => call::call(global, options),
         Command::Run(options) => run::run(global, options),

@@ -82,12 +82,7 @@ fn known<'h, T>(
     session: &str,
     read: impl FnOnce(&'h Home) -> Result<T, StoreError>,
 ) -> Result<T, Failure> {
-    let absent = || {
-        Failure::not_found(format!(
-            "there is no session {:?}. `helve verify` lists the sessions",
-            harmless(session)
-        ))
-    };
+    let absent = || Failure::no_session(session);
     match read(home.ok_or_else(absent)?) {
         Err(StoreError::NoSuchSession(_)) => Err(absent()),
         other => Ok(other?),
@@ -154,7 +149,7 @@ fn place(
         session: Some(session.clone()),
     };
     if let Some(dir) = &options.place {
-        return Ok((own(Some(dir.clone())), None));
+        return Ok((own(Some(setup::directory("directory", dir, "--in")?)), None));
     }
     if let Some(demo) = demo {
         let project = Project::make(options.seed.unwrap_or(demo.seed), false)?;

@@ -76,7 +76,7 @@ pub(crate) fn tools(global: &Global, options: &Options) -> Result<u8, Failure> {
         add_servers(global, &runtime)?;
     }
     if let Some(file) = &options.manual {
-        write_manual(&runtime, file.as_deref())?;
+        write_manual(&runtime, file.as_deref(), global.json)?;
         return Ok(0);
     }
     let specs = chosen(&runtime, options.name.as_deref())?;
@@ -112,14 +112,14 @@ fn add_servers(global: &Global, runtime: &Runtime) -> Result<(), Failure> {
     Ok(())
 }
 
-fn write_manual(runtime: &Runtime, file: Option<&Path>) -> Result<(), Failure> {
+fn write_manual(runtime: &Runtime, file: Option<&Path>, json: bool) -> Result<(), Failure> {
     let text = helve::manual(runtime.specs(), runtime.policy());
-    match file {
-        None => ui::print(&text),
-        Some(path) => std::fs::write(path, text).map_err(|error| {
-            Failure::usage(format!("the file {} cannot be written: {error}", path.display()))
-        }),
-    }
+    let Some(path) = file else {
+        return if json { ui::print_json(&json!({"manual": text})) } else { ui::print(&text) };
+    };
+    std::fs::write(path, text)
+        .map_err(|error| Failure::usage(format!("the file {} cannot be written: {error}", path.display())))?;
+    if json { ui::print_json(&json!({"file": path})) } else { Ok(()) }
 }
 
 /// All specs, or the one that has this name or alias.

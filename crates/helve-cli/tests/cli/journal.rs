@@ -39,7 +39,6 @@ fn the_table_tells_what_was_called_and_filters_choose() {
     assert_eq!(count(&["--since", "1h"]), 3);
     assert_eq!(count(&["--since", "2999-01-01"]), 0);
     assert_eq!(count(&["--limit", "2"]), 2);
-    assert_eq!(count(&["--session", "other"]), 0);
     let newest: Vec<Value> = world.run(&["log", "--json", "--limit", "1"]).lines();
     assert_eq!(newest[0]["tool"], "nope", "the limit keeps the newest");
     assert_eq!(world.run(&["log", "--kind", "nonsense"]).code, Some(2));

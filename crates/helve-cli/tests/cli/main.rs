@@ -4,6 +4,8 @@
 mod world;
 
 #[cfg(test)]
+mod absent;
+#[cfg(test)]
 mod batch;
 #[cfg(test)]
 mod call;
@@ -19,6 +21,8 @@ mod hooks;
 mod journal;
 #[cfg(test)]
 mod policy;
+#[cfg(test)]
+mod said;
 #[cfg(test)]
 mod signals;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `tools` and `completions`.
 
 use pretty_assertions::assert_eq;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::world::World;
 
@@ -82,6 +82,9 @@ fn the_manual_is_printed_or_written() {
     }
     assert_eq!(world.run(&["tools", "--manual", "TOOLS.md"]).quiet(), (Some(0), String::new()));
     assert_eq!(std::fs::read_to_string(world.workspace().join("TOOLS.md")).unwrap(), printed);
+    assert_eq!(world.run(&["tools", "--manual", "--json"]).json(), json!({"manual": printed}));
+    let written = world.run(&["tools", "--manual", "more.md", "--json"]).json();
+    assert_eq!(written, json!({"file": "more.md"}));
     let limited = world.run(&["tools", "--manual", "--set", "limits.output_chars=1234"]).stdout;
     assert!(limited.contains("1234"), "the limits in force are shown");
 }

@@ -1,5 +1,6 @@
 //! `helve serve`, spoken to by hand.
 
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,12 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::serve::{Server, calls};
-use crate::support::Place;
+use crate::support::{Place, wait_for};
+
+fn hello() -> Value {
+    json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "tests", "version": "1"}}})
+}
 
 #[test]
 fn only_a_client_with_a_token_gets_in() {
@@ -53,6 +59,63 @@ fn what_is_too_long_or_never_comes_holds_nobody_up() {
     assert!(from.elapsed() < Duration::from_secs(5), "{:?}", from.elapsed());
 }
 
+/// Reads what comes until it holds this text.
+fn read_until(stream: &mut TcpStream, text: &str) -> String {
+    let mut read = String::new();
+    let mut piece = [0; 4096];
+    while !read.contains(text) {
+        let length = stream.read(&mut piece).unwrap();
+        assert!(length > 0, "it ended with {read}");
+        read.push_str(&String::from_utf8_lossy(&piece[..length]));
+    }
+    read
+}
+
+/// A client whose connection breaks off comes again with the last event that it saw, before or after the answer.
+#[test]
+fn an_answer_is_had_again_where_its_stream_broke_off() {
+    let place = Place::new();
+    place.configure("sandbox = \"none\"\nauto_approve = true\n");
+    let server = Server::start(&place);
+    let (status, head, _) = server.say("POST", &server.token, &[], &hello().to_string());
+    assert_eq!(status, 200, "{head}");
+    let session = head.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap().to_owned();
+    let bearer = format!("Bearer {}", server.token);
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
+    server.say("POST", &server.token, &[("Mcp-Session-Id", &session)], &ready);
+    for (number, is_over) in [(2, false), (3, true)] {
+        let done = format!("done-{number}");
+        let command = format!("sleep 0.5; echo answer $((40 + {number})); touch {done}");
+        let call = json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {
+            "name": "exec", "arguments": {"command": command}}})
+        .to_string();
+        let mut stream = server.connect();
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: {bearer}\r\nMcp-Session-Id: {session}\r\n\
+             Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{call}",
+            call.len()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let begun = read_until(&mut stream, "\n\n");
+        let event = begun.lines().find_map(|line| line.strip_prefix("id: ")).unwrap().trim().to_owned();
+        drop(stream);
+        if is_over {
+            assert!(wait_for(Duration::from_secs(20), || place.has(&done)));
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        let more = [("Mcp-Session-Id", session.as_str()), ("Last-Event-ID", &event)];
+        let (status, _, body) = server.say("GET", &server.token, &more, "");
+        assert!(status == 200 && body.contains(&format!("answer {}", 40 + number)), "{status} {body}");
+        // Once more: it may have been lost again.
+        let (_, _, body) = server.say("GET", &server.token, &more, "");
+        assert!(body.contains(&format!("answer {}", 40 + number)), "{body}");
+        let (status, _, body) =
+            server.say("GET", &server.token, &[("Mcp-Session-Id", "guessed"), more[1]], "");
+        assert!(status == 404 && !body.contains("answer"), "{status} {body}");
+    }
+}
+
 #[test]
 fn a_session_is_its_clients_own() {
     let place = Place::new();
@@ -68,9 +131,7 @@ fn a_session_is_its_clients_own() {
             session.map(|session| ("Mcp-Session-Id", session)).into_iter().collect();
         server.say("POST", token, &session, &message.to_string())
     };
-    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "tests", "version": "1"}}});
-    let (status, head, _) = post(&server.token, None, hello);
+    let (status, head, _) = post(&server.token, None, hello());
     assert_eq!(status, 200, "{head}");
     let session = head.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap().to_owned();
     post(&server.token, Some(&session), json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));

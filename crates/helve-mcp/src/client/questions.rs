@@ -200,7 +200,11 @@ impl Questions {
                 None,
             ));
         }
-        if !self.rate.lock().unwrap_or_else(PoisonError::into_inner).take(1) {
+        let key = format!("mcp/{}/{key}", self.server);
+        let peer = call.and_then(|call| call.peer.as_ref());
+        // An answer that the call brings was counted when it was asked for.
+        let is_new = peer.is_none_or(|peer| !peer.has_answer(&key));
+        if is_new && !self.rate.lock().unwrap_or_else(PoisonError::into_inner).take(1) {
             self.note(&format!("{method} was refused: too many questions"));
             return Err(ErrorData::invalid_request(
                 format!("{method}: too many questions; ask less often"),
@@ -214,8 +218,7 @@ impl Questions {
             self.note(&format!("{method} was refused: it belongs to no call"));
             return Err(ErrorData::invalid_request(format!("{method}: belongs to no call under way"), None));
         };
-        let peer = call.peer.as_ref().filter(|peer| peer.takes(kind));
-        let Some(peer) = peer else {
+        let Some(peer) = peer.filter(|peer| peer.takes(kind)) else {
             self.note(&format!("{method} was refused: the caller takes no such questions"));
             return Err(ErrorData::new(
                 ErrorCode::METHOD_NOT_FOUND,
@@ -228,7 +231,6 @@ impl Questions {
             ErrorData::invalid_params(format!("{method}: {why}"), None)
         })?;
         let _open = call.asking.ask();
-        let key = format!("mcp/{}/{key}", self.server);
         tokio::select! {
             biased;
             () = call.asking.over() => {

@@ -1,13 +1,15 @@
 //! Calls of tools, sent to a server on standard streams straight and answered straight.
 //!
 //! The protocol's loop hands every request from task to task: into its line, to one that writes it, and back. A call is written
-//! here by whoever makes it, and its answer read by who waits for it ([`Inlet`]). Numbers of these
+//! here by whoever makes it, and its answer read by who waits for it ([`Inlet`]). Calls that are made before anybody waits go out
+//! together. Numbers of these
 //! requests begin where those of the loop never come to. Everything else about a call (its progress, the server's questions,
 //! taking it back) is the loop's, as ever.
 
+use std::borrow::Cow;
 use std::io::ErrorKind;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
@@ -18,7 +20,7 @@ use rmcp::model::{
     ErrorData, JsonRpcMessage, NumberOrString, ProgressToken, RequestId, ServerJsonRpcMessage, ServerResult,
 };
 use tokio::io::AsyncWrite;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedMutexGuard, oneshot};
 use tokio::task::JoinHandle;
 
 use super::backlog::Backlog;
@@ -30,6 +32,9 @@ const FIRST: i64 = 1 << 30;
 
 /// Room for the request of most calls.
 const USUAL_LINE: usize = 256;
+
+/// So much is written together: what a pipe holds.
+const TOGETHER: usize = 64 << 10;
 
 /// So often everybody else has a turn before an answer goes out that is not all the server has said.
 const TURNS: usize = 2;
@@ -51,7 +56,33 @@ pub(crate) struct Straight {
     waiting: Arc<Waiting>,
     inlet: Arc<Inlet>,
     next: Arc<AtomicI64>,
+    queue: Arc<Queue>,
     pub(super) backlog: Arc<Backlog>,
+}
+
+/// The requests that nobody waits for yet, by their numbers, and whether there are any.
+#[derive(Default)]
+struct Queue(AtomicBool, Mutex<Vec<(i64, Vec<u8>)>>);
+
+impl Queue {
+    fn add(&self, number: i64, line: Vec<u8>) {
+        let mut lines = self.lines();
+        lines.push((number, line));
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn take(&self) -> Vec<(i64, Vec<u8>)> {
+        if !self.0.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        let mut lines = self.lines();
+        self.0.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *lines)
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Vec<(i64, Vec<u8>)>> {
+        self.1.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The calls that wait for their answers.
@@ -76,12 +107,11 @@ pub(super) enum Handed {
     Back(Message),
 }
 
-/// A call that was sent. Dropped, nobody waits for its answer any more.
+/// A call that was sent; it goes out when it is first waited for. Dropped, nobody waits for its answer any more.
 pub(crate) struct Asked {
     number: i64,
     answer: oneshot::Receiver<Message>,
-    waiting: Arc<Waiting>,
-    inlet: Arc<Inlet>,
+    straight: Straight,
     /// How much the loop had been told when it was sent.
     told: u64,
     /// An answer before which the loop was told something (none where there will not be any), and who waits until that is being
@@ -91,7 +121,8 @@ pub(crate) struct Asked {
 
 impl Straight {
     pub(super) fn new(way: Way, inlet: Arc<Inlet>, waiting: Arc<Waiting>) -> Straight {
-        Straight { way, waiting, inlet, next: Arc::new(AtomicI64::new(FIRST)), backlog: Arc::default() }
+        let (queue, backlog) = (Arc::default(), Arc::default());
+        Straight { way, waiting, inlet, next: Arc::new(AtomicI64::new(FIRST)), queue, backlog }
     }
 
     /// Sends a call. `begin` hears under which number and token before anything can come back.
@@ -103,31 +134,64 @@ impl Straight {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let line = line(number, call).map_err(|_| ServiceError::UnexpectedResponse)?;
         let (to, answer) = oneshot::channel();
-        let (waiting, inlet) = (Arc::clone(&self.waiting), Arc::clone(&self.inlet));
-        let told = inlet.told();
-        let asked = Asked { number, answer, waiting, inlet, told, late: None };
+        let told = self.inlet.told();
+        let asked = Asked { number, answer, straight: self.clone(), told, late: None };
         if !self.waiting.add(number, to) {
             return Err(ServiceError::TransportClosed);
         }
         begin(asked.token(), asked.id());
-        self.write(number, line);
+        self.queue.add(number, line);
         Ok(asked)
     }
 
-    /// Writes a line, at once where the server reads. Where it does not, the rest is written by a task of its own: whoever calls
+    /// Writes what was sent, as far as somebody still waits for it.
+    pub(super) fn flush(&self) {
+        let mut lines = self.queue.take();
+        lines.retain(|(number, _)| self.waiting.has(*number));
+        let all: usize = lines.iter().map(|(_, line)| line.len()).sum();
+        if all <= TOGETHER {
+            self.write(lines);
+        } else {
+            lines.into_iter().for_each(|line| self.write(vec![line]));
+        }
+    }
+
+    /// Writes lines, at once where the server reads. Where it does not, the rest is written by tasks of their own: whoever calls
     /// may give up, and half a line must not stay.
-    fn write(&self, number: i64, line: Vec<u8>) {
+    fn write(&self, lines: Vec<(i64, Vec<u8>)>) {
+        let together = match &lines[..] {
+            [] => return,
+            [(_, line)] => Cow::Borrowed(&line[..]),
+            several => Cow::Owned(several.iter().flat_map(|(_, line)| line).copied().collect::<Vec<u8>>()),
+        };
         let mut poller = Context::from_waker(Waker::noop());
         let mut held = Arc::clone(&self.way).try_lock_owned().ok();
-        let mut from = 0;
+        let mut written = 0;
         if let Some(Some(way)) = held.as_deref_mut()
-            && let Poll::Ready(Ok(count)) = Pin::new(&mut *way).poll_write(&mut poller, &line)
+            && let Poll::Ready(Ok(count)) = Pin::new(&mut *way).poll_write(&mut poller, &together)
         {
-            from = count;
-            if from == line.len() && matches!(Pin::new(way).poll_flush(&mut poller), Poll::Ready(Ok(()))) {
+            written = count;
+            let is_all = written == together.len();
+            if is_all && matches!(Pin::new(way).poll_flush(&mut poller), Poll::Ready(Ok(()))) {
                 return;
             }
         }
+        let is_all = written == together.len();
+        drop(together);
+        let last = lines.len() - 1;
+        for (at, (number, line)) in lines.into_iter().enumerate() {
+            let from = written.min(line.len());
+            written -= from;
+            // Where only what was written has still to be passed on, that is the last one's.
+            if from < line.len() || (is_all && at == last) {
+                self.write_later(held.take(), number, line, from);
+            }
+        }
+    }
+
+    /// Writes a line from there on when the way is free, and the server reads.
+    fn write_later(&self, held: Option<OwnedMutexGuard<OpenWay>>, number: i64, line: Vec<u8>, from: usize) {
+        let mut poller = Context::from_waker(Waker::noop());
         let room = match self.backlog.room(line.len()) {
             Ok(room) => Some(room),
             // What was begun is written to its end.
@@ -290,11 +354,12 @@ impl Asked {
     /// None where there will not be any.
     fn poll_message(&mut self, poller: &mut Context<'_>) -> Poll<Option<Message>> {
         if self.late.is_none() {
+            self.straight.flush();
             let answer = ready!(self.poll_line(poller));
-            if self.inlet.told() == self.told {
+            if self.straight.inlet.told() == self.told {
                 return Poll::Ready(answer);
             }
-            self.inlet.leave(self.number);
+            self.straight.inlet.leave(self.number);
             let turns = async {
                 for _ in 0..TURNS {
                     tokio::task::yield_now().await;
@@ -309,23 +374,23 @@ impl Asked {
     }
 
     fn poll_line(&mut self, poller: &mut Context<'_>) -> Poll<Option<Message>> {
-        if let Some(answer) = self.inlet.read_for(self.number, poller) {
+        if let Some(answer) = self.straight.inlet.read_for(self.number, poller) {
             return Poll::Ready(Some(answer));
         }
         let answer = ready!(Pin::new(&mut self.answer).poll(poller));
-        self.inlet.leave(self.number);
+        self.straight.inlet.leave(self.number);
         Poll::Ready(answer.ok())
     }
 
     /// Whether polling sees the answer as soon as it has come.
     pub(crate) fn is_seen(&self) -> bool {
-        self.late.is_none() && self.inlet.is_free()
+        self.late.is_none() && self.straight.inlet.is_free()
     }
 
     /// The answer; waits for it.
     pub(crate) async fn answer(&mut self) -> Answered {
         let answer = std::future::poll_fn(|poller| self.poll_answer(poller)).await;
-        self.inlet.leave(self.number);
+        self.straight.inlet.leave(self.number);
         answer
     }
 }
@@ -341,126 +406,10 @@ fn answered(message: Option<Message>) -> Answered {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        self.waiting.forget(self.number);
-        self.inlet.leave(self.number);
+        self.straight.waiting.forget(self.number);
+        self.straight.inlet.leave(self.number);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::fake::call;
-    use super::super::frame::{Ending, Streams};
-    use super::*;
-    use helve_core::{CallId, Progress};
-    use pretty_assertions::assert_eq;
-    use rmcp::transport::Transport as _;
-    use serde_json::{Value, json};
-    use std::time::Duration;
-    use tokio::io::{AsyncBufReadExt as _, BufReader, DuplexStream};
-
-    #[test]
-    fn a_request_is_what_the_protocol_has() {
-        let (heard, _listens) = tokio::sync::mpsc::channel(1);
-        for (name, args) in [("t", json!({"a": [1, "\n"]})), ("q\"\u{1}", json!({})), ("none", Value::Null)] {
-            for progress in [None, Some(heard.clone())] {
-                let mut call = call("s", name, args.clone());
-                call.progress = Progress::new(CallId::from_parts(1, 1), progress);
-                let mut expected =
-                    json!({"jsonrpc": "2.0", "id": FIRST, "method": "tools/call", "params": {"name": name}});
-                if call.progress.is_heard() {
-                    expected["params"]["_meta"] = json!({"progressToken": FIRST});
-                }
-                if args.is_object() {
-                    expected["params"]["arguments"] = args.clone();
-                }
-                let line = String::from_utf8(line(FIRST, &call).unwrap()).unwrap();
-                let text = line.strip_suffix('\n').filter(|text| !text.contains('\n')).unwrap();
-                assert_eq!(serde_json::from_str::<Value>(text).unwrap(), expected);
-            }
-        }
-    }
-
-    #[tokio::test]
-    async fn lines_stay_whole_and_in_their_order_where_the_server_reads_slowly() {
-        let ((_said, ours), (server, to)) = (tokio::io::duplex(64), tokio::io::duplex(7));
-        let streams = Streams::new(ours, to, 1 << 20, Ending::default());
-        let send = |number: i64| {
-            let call = call("s", "t", json!({"number": number, "text": "x".repeat(200)}));
-            streams.straight().send(&call, |_, _| ()).unwrap()
-        };
-        let _under_way: Vec<Asked> = (0..20).map(send).collect();
-        let mut lines = BufReader::new(server).lines();
-        for number in 0..20 {
-            let line = lines.next_line().await.unwrap().unwrap();
-            let said: Value = serde_json::from_str(&line).unwrap();
-            assert_eq!(said["params"]["arguments"]["number"], number);
-        }
-    }
-    /// A server that says and reads nothing, and how its connection ends.
-    fn deaf(patience: Duration) -> ([DuplexStream; 2], Streams, Ending) {
-        let ((server, to), (says, ours)) = (tokio::io::duplex(7), tokio::io::duplex(64));
-        let ending = Ending::default();
-        let streams = Streams::new(ours, to, 1 << 20, ending.clone()).patient(patience);
-        ([server, says], streams, ending)
-    }
-
-    /// A call that has so many bytes.
-    fn ask(streams: &Streams, name: &str, bytes: usize) -> Asked {
-        streams.straight().send(&call("s", name, json!({"text": "x".repeat(bytes)})), |_, _| ()).unwrap()
-    }
-
-    #[tokio::test]
-    async fn what_waits_for_a_server_that_does_not_read_is_bounded() {
-        let (_server, streams, _) = deaf(Duration::from_secs(600));
-        let mut asked: Vec<Asked> = (0..20).map(|_| ask(&streams, "t", 1 << 20)).collect();
-        let mut poller = Context::from_waker(Waker::noop());
-        let refused = asked.iter_mut().filter_map(|asked| match asked.poll_answer(&mut poller) {
-            Poll::Ready(answer) => Some(answer),
-            Poll::Pending => None,
-        });
-        let refused: Vec<Answered> = refused.collect();
-        assert_eq!(refused.len(), 13);
-        for answer in refused {
-            let Err(ServiceError::McpError(error)) = answer else { panic!("{answer:?}") };
-            assert!(error.message.contains("bytes wait"), "{error:?}");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_call_that_was_given_up_before_it_was_sent_is_not_sent() {
-        let ([server, _says], streams, _) = deaf(Duration::from_secs(600));
-        let _first = ask(&streams, "first", 100);
-        drop(ask(&streams, "given up", 100));
-        let _last = ask(&streams, "last", 100);
-        let mut lines = BufReader::new(server).lines();
-        for name in ["first", "last"] {
-            let line = lines.next_line().await.unwrap().unwrap();
-            let said: Value = serde_json::from_str(&line).unwrap();
-            assert_eq!(said["params"]["name"], name);
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_server_that_reads_nothing_for_too_long_is_given_up() {
-        let (_server, mut streams, ending) = deaf(Duration::from_secs(5));
-        let (mut first, mut second) = (ask(&streams, "t", 100), ask(&streams, "t", 100));
-        let all = async { tokio::join!(first.answer(), second.answer(), streams.receive()) };
-        let (first, second, end) = tokio::time::timeout(Duration::from_secs(60), all).await.unwrap();
-        assert!(matches!(first, Err(ServiceError::TransportClosed)), "{first:?}");
-        assert!(matches!(second, Err(ServiceError::TransportClosed)), "{second:?}");
-        assert!(end.is_none());
-        assert_eq!(ending.why(), Some(Broken::Unread));
-        assert!(streams.straight().send(&call("s", "t", json!({})), |_, _| ()).is_err());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn so_is_one_to_which_the_loop_writes() {
-        let (_server, mut streams, ending) = deaf(Duration::from_secs(5));
-        let note = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-        let sent = streams.send(serde_json::from_value(note).unwrap());
-        let sent = tokio::time::timeout(Duration::from_secs(60), sent).await.unwrap();
-        assert!(sent.is_err());
-        assert!(streams.receive().await.is_none());
-        assert_eq!(ending.why(), Some(Broken::Unread));
-    }
-}
+mod tests;

@@ -212,6 +212,10 @@ impl Peer for Client {
         })
     }
 
+    fn has_answer(&self, key: &str) -> bool {
+        !self.waits && self.talk.kept().left.answers.contains_key(key)
+    }
+
     fn log(&self, level: LogLevel, logger: Option<&str>, data: Value) {
         if self.least.is_some_and(|least| level >= least) {
             self.talk.say(Said::Logged { level, logger: logger.map(str::to_owned), data });

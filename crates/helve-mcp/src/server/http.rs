@@ -5,6 +5,8 @@
 //! the same machine. One client takes only a part of what there is, and a connection that has not shown a token gives way to
 //! a new one where there is no place left.
 
+mod resumed;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -24,7 +26,6 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Body, Frame};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rmcp::model::ServerJsonRpcMessage;
-use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
 use tokio::net::{TcpListener, TcpStream};
@@ -37,6 +38,7 @@ use super::crowd::{Share, Shares, Stranger, Strangers};
 use super::face::{ClientName, Face, LOCAL, Shared, lock};
 use super::message::{self, Read};
 use super::running::{InSession, Run, Running, TAKEN_BACK};
+use resumed::Sessions;
 
 const SESSION_ID: &str = "mcp-session-id";
 /// How long connections have to end when the server does, once the last requests are answered.
@@ -133,8 +135,8 @@ impl Default for HttpOptions {
 
 /// The face over HTTP.
 pub struct HttpFace {
-    service: StreamableHttpService<Face, LocalSessionManager>,
-    manager: Arc<LocalSessionManager>,
+    service: StreamableHttpService<Face, Sessions>,
+    manager: Arc<Sessions>,
     options: HttpOptions,
     streams: Arc<Semaphore>,
     shares: Arc<Shares>,
@@ -169,8 +171,8 @@ impl HttpFace {
     pub fn new(hosts: Arc<dyn Hosts>, options: HttpOptions) -> std::io::Result<Arc<Self>> {
         let shared = Shared::new(hosts)?;
         let stop = CancellationToken::new();
-        let mut manager = LocalSessionManager::default();
-        manager.session_config.keep_alive = Some(options.idle);
+        let mut manager = Sessions::default();
+        manager.local.session_config.keep_alive = Some(options.idle);
         let manager = Arc::new(manager);
         let config = StreamableHttpServerConfig::default()
             .with_allowed_hosts(options.hosts.iter().cloned())
@@ -299,7 +301,7 @@ impl HttpFace {
 
     /// Room for another session of a client, while that begins; forgets whose those were that are gone.
     async fn room(&self, client: &str) -> Option<Share> {
-        let sessions = self.manager.sessions.read().await;
+        let sessions = self.manager.local.sessions.read().await;
         let mut owners = lock(&self.owners);
         owners.retain(|id, _| sessions.contains_key(id.as_str()));
         let own = owners.values().filter(|owned| owned.client == client).count();

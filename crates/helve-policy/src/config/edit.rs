@@ -9,10 +9,13 @@ use serde_json::{Map, Value};
 use super::document;
 
 /// Puts a table at its place: in place of the one of that name, or at the end. `body` holds the lines below the header,
-/// and may hold headers of tables below it.
+/// and may hold headers of tables below it. A text that says the same there stays as it is.
 pub fn set_table(text: &str, path: &[&str], body: &str) -> Result<String, String> {
     let before = parsed(text)?;
     let new = parsed(body)?;
+    if lookup(&before, path).is_some_and(|there| pruned(there) == pruned(&new)) {
+        return Ok(text.to_owned());
+    }
     let kept = without(text, path);
     let mut out = kept.text;
     if !out.is_empty() && !out.ends_with('\n') {
@@ -212,6 +215,16 @@ mod tests {
         let left = "a = 1\n\n# of old\n[mcp.servers.old]\ncommand = 'y'\n\n# next\n[view]\nhidden = []\n";
         assert_eq!(removed, left);
         assert_eq!(remove_table(&removed, &PATH).unwrap(), None);
+    }
+
+    #[test]
+    fn a_table_that_says_the_same_keeps_its_spelling() {
+        for text in [
+            "[mcp.servers.new]\n# mine\nargs = [ ]\ncommand = 'x'\n[view]\n",
+            "[mcp.servers]\nnew = { command = 'x', args = [] }\n",
+        ] {
+            assert_eq!(set_table(text, &PATH, BODY).unwrap(), text);
+        }
     }
 
     #[test]

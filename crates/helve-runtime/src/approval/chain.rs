@@ -35,6 +35,10 @@ impl Approver for Chain {
             answers
         })
     }
+
+    fn has_answer(&self, request: &ApprovalRequest) -> bool {
+        self.0.iter().any(|approver| approver.has_answer(request))
+    }
 }
 
 fn nobody() -> Answer {

@@ -307,18 +307,18 @@ impl Place {
 /// The session to go on with: the one that is named, which has to hold a talk.
 pub(crate) fn resumable(session: &str) -> Result<Which, Failure> {
     let home = setup::existing_home()?;
-    let nothing = || {
-        Failure::not_found(format!(
-            "there is no talk in the session '{session}'. `helve log` shows which sessions there are"
-        ))
-    };
-    let home = home.ok_or_else(nothing)?;
+    let home = home.ok_or_else(|| Failure::no_session(session))?;
     let messages: Vec<Message> = match record::records(&home, session) {
         Ok(records) => record::messages(&records),
-        Err(helve::store::StoreError::NoSuchSession(_)) => return Err(nothing()),
+        Err(helve::store::StoreError::NoSuchSession(_)) => return Err(Failure::no_session(session)),
         Err(error) => return Err(error.into()),
     };
-    if messages.is_empty() { Err(nothing()) } else { Ok(Which::Resumed(session.to_owned())) }
+    if messages.is_empty() {
+        return Err(Failure::not_found(format!(
+            "there is no talk in the session {session:?}. `helve log --session {session}` lists its calls"
+        )));
+    }
+    Ok(Which::Resumed(session.to_owned()))
 }
 
 /// The last session of this kind in a workspace that nobody named; none if there is none.

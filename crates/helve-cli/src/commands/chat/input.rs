@@ -10,6 +10,7 @@ use rustyline::config::Config;
 use rustyline::error::ReadlineError;
 use rustyline::history::MemHistory;
 
+use crate::commands::agent::text_of;
 use crate::failure::Failure;
 use crate::ui;
 
@@ -30,6 +31,8 @@ pub(super) enum Said {
     Message(String),
     /// Ctrl-C at the prompt: the line is given up.
     GivenUp,
+    /// A key that is not UTF-8: the line is given up too.
+    NotText,
     /// The end.
     End,
 }
@@ -38,6 +41,7 @@ pub(super) enum Said {
 enum Line {
     Text(String),
     GivenUp,
+    NotText,
     End,
 }
 
@@ -103,6 +107,9 @@ impl Source {
                 Ok(line) => Ok(Line::Text(line)),
                 Err(ReadlineError::Interrupted) => Ok(Line::GivenUp),
                 Err(ReadlineError::Eof) => Ok(Line::End),
+                Err(ReadlineError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
+                    Ok(Line::NotText)
+                }
                 Err(error) => Err(wrong(&error)),
             },
             Source::Plain { prompts } => {
@@ -114,10 +121,7 @@ impl Source {
                 let mut input = io::stdin().lock().take(MESSAGE_BYTES as u64 + 1);
                 match input.read_until(b'\n', &mut line) {
                     Ok(0) => Ok(Line::End),
-                    Ok(_) => {
-                        let line = String::from_utf8(line).map_err(|error| wrong(&error))?;
-                        Ok(Line::Text(line.trim_end_matches(['\n', '\r']).to_owned()))
-                    }
+                    Ok(_) => Ok(Line::Text(text_of(line).trim_end_matches(['\n', '\r']).to_owned())),
                     Err(error) => Err(wrong(&error)),
                 }
             }
@@ -134,6 +138,7 @@ fn message(mut line: impl FnMut(&str) -> Result<Line, Failure>) -> Result<Said, 
         let next = match line(prompt)? {
             Line::Text(next) => next,
             Line::GivenUp => return Ok(Said::GivenUp),
+            Line::NotText => return Ok(Said::NotText),
             // What was begun is said; the end comes again.
             Line::End if begun && !text.trim().is_empty() => return Ok(Said::Message(text)),
             Line::End => return Ok(Said::End),

@@ -114,6 +114,9 @@ pub(super) fn add(global: &Global, options: &Options) -> Result<(), Failure> {
     }
     config::check(global, &after)?;
     let change = Change::new(path, before, after);
+    if !change.is_needed() {
+        return is_there_already(global, &change.path);
+    }
     let consent = Consent::of(options.yes);
     consent.show(global.json, &text)?;
     if !global.json || consent == Consent::Ask {
@@ -142,6 +145,15 @@ pub(super) fn add(global: &Global, options: &Options) -> Result<(), Failure> {
     file::say_written(&change.path, backup.as_ref());
     let names: Vec<&str> = drafts.iter().map(|draft| draft.name.as_str()).collect();
     ui::note(&format!("`helve mcp test {}` starts it and shows its tools", names.first().unwrap_or(&"NAME")));
+    Ok(())
+}
+
+/// What to add stands in the file, so that nothing is written and nothing has to be kept.
+fn is_there_already(global: &Global, path: &Path) -> Result<(), Failure> {
+    if global.json {
+        return ui::print_json(&json!({"file": path, "written": false, "backup": null, "added": []}));
+    }
+    ui::note(&harmless(&format!("{} says this already; nothing is written", path.display())));
     Ok(())
 }
 

@@ -81,6 +81,45 @@ async fn what_is_allowed_reaches_the_caller_at_a_rate() {
     assert_eq!(answered, AT_ONCE);
 }
 
+/// A person who was asked before, and whose answers came with the call.
+struct Answered;
+
+impl Peer for Answered {
+    fn takes(&self, _kind: QuestionKind) -> bool {
+        true
+    }
+
+    fn ask<'a>(
+        &'a self,
+        key: &'a str,
+        _kind: QuestionKind,
+        _params: Value,
+    ) -> BoxFuture<'a, Result<Value, ToolError>> {
+        Box::pin(async move { Ok(json!({"key": key})) })
+    }
+
+    fn has_answer(&self, key: &str) -> bool {
+        key == "mcp/s/1"
+    }
+
+    fn log(&self, _level: LogLevel, _logger: Option<&str>, _data: Value) {}
+}
+
+#[tokio::test]
+async fn an_answer_that_came_with_the_call_is_no_further_question() {
+    let log = Arc::new(Told::default());
+    let questions = questions(ServerMay { sample: true, roots: true, elicit: true }, &log);
+    let call = call(Some(Arc::new(Answered)));
+    let mut answered = [0, 0];
+    for key in ["1", "2"] {
+        for _ in 0..=AT_ONCE {
+            let answer = questions.answer(key, QuestionKind::Sample, json!({}), Some(&call)).await;
+            answered[usize::from(key == "2")] += u32::from(answer.is_ok());
+        }
+    }
+    assert_eq!(answered, [AT_ONCE + 1, AT_ONCE]);
+}
+
 #[tokio::test]
 async fn without_a_call_or_a_caller_who_takes_it_nobody_is_asked() {
     let log = Arc::new(Told::default());

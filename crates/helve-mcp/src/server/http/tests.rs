@@ -150,7 +150,7 @@ async fn no_spelling_begins_one_more_session() {
     let many = (0..8).map(|_| face.handle(request(&[], spelled.clone())));
     let answers = futures::future::join_all(many).await;
     let begun = answers.iter().filter(|answer| answer.status() == StatusCode::OK).count();
-    assert_eq!((begun, face.manager.sessions.read().await.len()), (3, 3));
+    assert_eq!((begun, face.manager.local.sessions.read().await.len()), (3, 3));
     // Room that was kept for one that did not begin is there again.
     let other = [("authorization", "Bearer second")];
     for _ in 0..8 {

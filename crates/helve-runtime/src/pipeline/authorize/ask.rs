@@ -233,8 +233,12 @@ impl Authority {
     ) -> Vec<Result<Box<Permit>, Refusal>> {
         let (per_minute, caller) = (self.policy.limits().prompts_per_minute, side.caller.name());
         let breaker = &self.counts.breaker;
-        let stops: Vec<Option<Stop>> =
-            questions.iter().map(|_| breaker.ask(caller, per_minute, Instant::now()).err()).collect();
+        let stops: Vec<Option<Stop>> = questions
+            .iter()
+            // An answer that a call brings was counted when it was asked for.
+            .map(|question| !side.approver.has_answer(&question.request))
+            .map(|is_new| is_new.then(|| breaker.ask(caller, per_minute, Instant::now()).err()).flatten())
+            .collect();
         let open = questions.iter().zip(&stops).filter(|(_, stop)| stop.is_none());
         let requests: Vec<ApprovalRequest> = open.map(|(question, _)| question.request.clone()).collect();
         let mut answers = answers(&requests, side).await.into_iter();

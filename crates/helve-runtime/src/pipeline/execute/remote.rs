@@ -59,6 +59,10 @@ impl Peer for GovernedPeer {
         self.peer.ask(key, kind, params)
     }
 
+    fn has_answer(&self, key: &str) -> bool {
+        self.peer.has_answer(key)
+    }
+
     fn log(&self, level: LogLevel, logger: Option<&str>, mut data: Value) {
         self.governor.clean_value(&mut data);
         self.peer.log(level, logger, data);

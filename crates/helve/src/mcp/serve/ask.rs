@@ -27,6 +27,10 @@ impl Approver for PeerApprover {
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
         Box::pin(async move { Answer::new(NAME, self.answer(request).await) })
     }
+
+    fn has_answer(&self, request: &ApprovalRequest) -> bool {
+        self.0.has_answer(&key(request))
+    }
 }
 
 impl PeerApprover {
@@ -57,14 +61,17 @@ impl PeerApprover {
                 "required": ["answer"],
             },
         });
-        // The key is what was shown: an answer never counts for anything else.
-        let key = format!("approval-{}", request.shown.chars().take(32).collect::<String>());
-        match self.0.ask(&key, QuestionKind::Form, params).await {
+        match self.0.ask(&key(request), QuestionKind::Form, params).await {
             Ok(answer) => read(&answer, request, &choices),
             // Nobody else is asked while the client is.
             Err(_) => Approval::TimedOut,
         }
     }
+}
+
+/// The key of the question is what was shown: an answer never counts for anything else.
+fn key(request: &ApprovalRequest) -> String {
+    format!("approval-{}", request.shown.chars().take(32).collect::<String>())
 }
 
 /// The answers that can be given.

@@ -6,13 +6,16 @@
 use helve::text::plain_json;
 use serde_json::{Map, Value};
 
-/// Puts `value` at `path`. An empty text counts as an empty object.
+/// Puts `value` at `path`; a text that has it there stays as it is. An empty text counts as an empty object.
 pub(super) fn set_member(text: &str, path: &[&str], value: &Value) -> Result<String, String> {
     let bare = text.strip_prefix('\u{feff}').unwrap_or(text);
     let bare = if bare.trim().is_empty() { "{}\n" } else { bare };
     let before = parsed(bare)?;
-    let mut wanted = before;
+    let mut wanted = before.clone();
     place(&mut wanted, path, value.clone())?;
+    if wanted == before {
+        return Ok(bare.to_owned());
+    }
     let plain = plain_json(bare);
     let out = Editor { text: bare, plain: plain.as_bytes() }.set(path, value)?;
     match parsed(&out) {
@@ -234,6 +237,12 @@ mod tests {
         let text = "{\n  \"mcpServers\": {\n    \"helve\": {\"command\": \"old\", \"args\": [1, {}]},\n    \"b\": 1\n  }\n}\n";
         let expected = "{\n  \"mcpServers\": {\n    \"helve\": {\n      \"command\": \"helve\"\n    },\n    \"b\": 1\n  }\n}\n";
         assert_eq!(set(text), expected);
+    }
+
+    #[test]
+    fn a_member_that_says_the_same_keeps_its_spelling() {
+        let text = "{\"mcpServers\": {\"helve\": { \"command\": \"helve\", /* mine */ }, \"b\": 1}}";
+        assert_eq!(set(text), text);
     }
 
     #[test]

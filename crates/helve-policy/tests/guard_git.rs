@@ -1,7 +1,5 @@
 //! Git without a sandbox where the repository brings programs of its own.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
-
 use std::fs;
 
 use helve_core::{CommandUse, Verdict};

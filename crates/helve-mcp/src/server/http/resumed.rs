@@ -6,7 +6,6 @@
 //! is gone the rest is read for nobody, until it comes again.
 
 use std::collections::{HashMap, VecDeque};
-use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -14,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::Either;
 use futures::{Stream, StreamExt as _};
+use helve_core::json_text::length;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_server::session::local::{
     LocalSessionManager, LocalSessionManagerError,
@@ -108,26 +108,6 @@ impl Tape {
         let messages = self.events.iter().filter_map(|(_, event)| event.message.as_deref());
         messages.map(length).sum()
     }
-}
-
-fn length(message: &ServerJsonRpcMessage) -> usize {
-    struct Count(usize);
-
-    impl io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    let mut count = Count(0);
-    // Counting does not fail.
-    let _ = serde_json::to_writer(&mut count, message);
-    count.0
 }
 
 /// Reads a stream, as long as no other reader has come.

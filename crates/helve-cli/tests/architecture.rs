@@ -76,7 +76,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("anstream", &["helve-cli", "helve-bench"]),
     ("rusqlite", &["helve-store"]),
     ("jsonschema", &["helve-runtime"]),
-    ("rmcp", &["helve-mcp"]),
+    ("rmcp", &["helve-mcp", "helve-bench"]),
 ];
 
 /// Outside crates that the named crates may not use: these are plain, synchronous code.

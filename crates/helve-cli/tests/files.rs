@@ -169,12 +169,17 @@ fn two_processes_of_one_session_know_what_was_seen() {
 #[test]
 fn protected_paths_are_asked_about_and_nobody_is_there() {
     let place = Place::new();
-    for path in [".vscode/tasks.json", "sub/.envrc", "helve.toml", ".git/hooks/pre-commit"] {
+    for path in [".vscode/tasks.json", "helve.toml", ".git/hooks/pre-commit"] {
         let answer = write(&place, path, "x");
         assert_eq!((answer.kind(), answer.code), (Some("approval_required"), 4), "{:#}", answer.result);
         assert_eq!(answer.result["decision"]["rule"], "view.protected");
         assert!(!place.has(path));
     }
+    // What is closed to file tools is no question: whoever is there, the answer is no.
+    let closed = write(&place, "sub/.envrc", "x");
+    assert_eq!((closed.kind(), closed.code), (Some("blocked"), 3), "{:#}", closed.result);
+    assert_eq!(closed.result["decision"]["rule"], "files.deny_read");
+    assert!(!place.has("sub/.envrc"));
     let answer = place.call_with(
         "write_file",
         &json!({"path": ".vscode/tasks.json", "content": "x"}),

@@ -54,13 +54,7 @@ impl Reader {
     }
 
     /// Takes the stream from whoever reads it.
-    fn after(
-        kept: Arc<Mutex<Kept>>,
-        session: SessionId,
-        tape: Arc<Mutex<Tape>>,
-        next: u64,
-        for_nobody: bool,
-    ) -> Reader {
+    fn after(kept: Arc<Mutex<Kept>>, session: SessionId, tape: Arc<Mutex<Tape>>, next: u64) -> Reader {
         let mut held = lock(&tape);
         held.reader += 1;
         let (reader, before) = (held.reader, held.waits.take());
@@ -68,7 +62,7 @@ impl Reader {
         if let Some(before) = before {
             before.wake();
         }
-        Reader { kept, session, tape, reader, next, for_nobody }
+        Reader { kept, session, tape, reader, next, for_nobody: false }
     }
 }
 
@@ -115,19 +109,29 @@ impl Stream for Reader {
     }
 }
 
+impl Reader {
+    /// Who reads on for nobody when the client of this one is gone: the session waits for whoever reads its streams. It has the place
+    /// of this one and takes none, so that whoever comes again has the stream, however soon that is.
+    fn drain(&self) -> Option<Reader> {
+        let tape = lock(&self.tape);
+        let is_left = tape.rest.is_some() && tape.reader == self.reader && !self.for_nobody;
+        drop(tape);
+        is_left.then(|| Reader {
+            kept: Arc::clone(&self.kept),
+            session: Arc::clone(&self.session),
+            tape: Arc::clone(&self.tape),
+            reader: self.reader,
+            next: self.next,
+            for_nobody: true,
+        })
+    }
+}
+
 impl Drop for Reader {
     fn drop(&mut self) {
-        let tape = lock(&self.tape);
-        let is_left = tape.rest.is_some() && tape.reader == self.reader;
-        drop(tape);
-        // The session waits for whoever reads its streams.
-        if is_left
-            && !self.for_nobody
+        if let Some(rest) = self.drain()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            let (kept, session, tape) =
-                (Arc::clone(&self.kept), Arc::clone(&self.session), Arc::clone(&self.tape));
-            let rest = Reader::after(kept, session, tape, self.next, true);
             runtime.spawn(rest.for_each(|_| std::future::ready(())));
         }
     }
@@ -196,7 +200,7 @@ impl SessionManager for Sessions {
             if let Some(tape) = tape {
                 let (kept, session) = (Arc::clone(&self.kept), Arc::clone(id));
                 let next = number.saturating_add(1);
-                return Ok(Either::Left(Reader::after(kept, session, tape, next, false)));
+                return Ok(Either::Left(Reader::after(kept, session, tape, next)));
             }
         }
         Ok(Either::Right(self.local.resume(id, last_event_id).await?))

@@ -30,7 +30,7 @@ fn stream(kept: &Shared, session: &str) -> (Source, Reader) {
 /// The stream 7 of a session, behind this event.
 fn again(kept: &Shared, session: &str, last: u64) -> Option<Reader> {
     let tape = lock(kept).stream(&session.into(), 7)?;
-    Some(Reader::after(Arc::clone(kept), session.into(), tape, last + 1, false))
+    Some(Reader::after(Arc::clone(kept), session.into(), tape, last + 1))
 }
 
 /// A stream that ended with messages of so many bytes.
@@ -79,6 +79,23 @@ async fn who_comes_again_takes_the_stream() {
     assert_eq!(first.await.unwrap(), Vec::<String>::new());
     from.unbounded_send(event(1, "one")).unwrap();
     drop(from);
+    assert_eq!(ids(second).await, ["1/7"]);
+}
+
+/// Whatever the moment in which the one before is given up.
+#[tokio::test]
+async fn who_reads_on_for_nobody_takes_the_stream_from_nobody() {
+    let kept = kept(&["s"]);
+    let (from, mut first) = stream(&kept, "s");
+    from.unbounded_send(event(0, "")).unwrap();
+    assert!(first.next().await.is_some());
+    // The first one is being given up while another comes.
+    let drain = first.drain().unwrap();
+    let second = again(&kept, "s", 0).unwrap();
+    from.unbounded_send(event(1, "one")).unwrap();
+    drop(from);
+    assert_eq!(ids(drain).await, Vec::<String>::new());
+    assert!(first.drain().is_none(), "it has another reader");
     assert_eq!(ids(second).await, ["1/7"]);
 }
 

@@ -143,6 +143,11 @@ fn numbers(id: &str) -> Option<(u64, u64)> {
     Some((event.parse().ok()?, stream.parse().ok()?))
 }
 
+/// Whether the stream of this event is a request's.
+pub(super) fn is_of_a_request(event: &str) -> bool {
+    numbers(event).is_some()
+}
+
 impl SessionManager for Sessions {
     type Error = LocalSessionManagerError;
     type Transport = <LocalSessionManager as SessionManager>::Transport;

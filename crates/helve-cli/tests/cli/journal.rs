@@ -375,7 +375,7 @@ fn what_fails_is_told_to_programs_on_standard_output() {
         (&["verify", "absent"], 2, "invalid_params"),
         (&["verify", "--head", "nonsense"], 2, "invalid_params"),
         (&["log", "c_absent"], 1, "not_found"),
-        (&["replay", "absent"], 1, "not_found"),
+        (&["replay", "absent"], 2, "invalid_params"),
         (&["replay", SESSION, "--seed", "7"], 2, "invalid_params"),
         (&["batch", "absent.jsonl"], 2, "invalid_params"),
         (&["batch", "--set", "nonsense=1"], 2, "invalid_params"),

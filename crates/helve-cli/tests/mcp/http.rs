@@ -1,6 +1,5 @@
 //! `helve serve`, spoken to by hand.
 
-use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -59,18 +58,6 @@ fn what_is_too_long_or_never_comes_holds_nobody_up() {
     assert!(from.elapsed() < Duration::from_secs(5), "{:?}", from.elapsed());
 }
 
-/// Reads what comes until it holds this text.
-fn read_until(stream: &mut TcpStream, text: &str) -> String {
-    let mut read = String::new();
-    let mut piece = [0; 4096];
-    while !read.contains(text) {
-        let length = stream.read(&mut piece).unwrap();
-        assert!(length > 0, "it ended with {read}");
-        read.push_str(&String::from_utf8_lossy(&piece[..length]));
-    }
-    read
-}
-
 /// A client whose connection breaks off comes again with the last event that it saw, before or after the answer.
 #[test]
 fn an_answer_is_had_again_where_its_stream_broke_off() {
@@ -80,26 +67,14 @@ fn an_answer_is_had_again_where_its_stream_broke_off() {
     let (status, head, _) = server.say("POST", &server.token, &[], &hello().to_string());
     assert_eq!(status, 200, "{head}");
     let session = head.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap().to_owned();
-    let bearer = format!("Bearer {}", server.token);
     let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
     server.say("POST", &server.token, &[("Mcp-Session-Id", &session)], &ready);
     for (number, is_over) in [(2, false), (3, true)] {
         let done = format!("done-{number}");
         let command = format!("sleep 0.5; echo answer $((40 + {number})); touch {done}");
         let call = json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {
-            "name": "exec", "arguments": {"command": command}}})
-        .to_string();
-        let mut stream = server.connect();
-        let head = format!(
-            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: {bearer}\r\nMcp-Session-Id: {session}\r\n\
-             Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n\
-             Content-Length: {}\r\n\r\n{call}",
-            call.len()
-        );
-        stream.write_all(head.as_bytes()).unwrap();
-        let begun = read_until(&mut stream, "\n\n");
-        let event = begun.lines().find_map(|line| line.strip_prefix("id: ")).unwrap().trim().to_owned();
-        drop(stream);
+            "name": "exec", "arguments": {"command": command}}});
+        let event = server.broken_off(&session, &call);
         if is_over {
             assert!(wait_for(Duration::from_secs(20), || place.has(&done)));
             std::thread::sleep(Duration::from_millis(200));

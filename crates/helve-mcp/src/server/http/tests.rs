@@ -205,8 +205,14 @@ async fn a_cursor_that_is_no_text_gives_no_first_page() {
     let mine = [(SESSION_ID, session.as_str())];
     let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
     assert_eq!(face.handle(request(&mine, ready)).await.status(), StatusCode::ACCEPTED);
-    for (params, code) in [(json!({"cursor": 4}), "-32602"), (json!({"cursor": null}), "\"tools\"")] {
-        let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": params}).to_string();
+    for (params, code) in [
+        (r#"{"cursor": 4}"#, "-32602"),
+        (r#"{"cursor": 4, "cursor": "after:z"}"#, "-32602"),
+        (r#"{"cursor": null, "cursor": null}"#, "-32602"),
+        (r#"{"cursor": null}"#, "\"tools\""),
+        ("{}", "\"tools\""),
+    ] {
+        let list = format!(r#"{{"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {params}}}"#);
         let answer = face.handle(request(&mine, list)).await.into_body().collect().await.unwrap().to_bytes();
         assert!(String::from_utf8_lossy(&answer).contains(code), "{params}: {answer:?}");
     }

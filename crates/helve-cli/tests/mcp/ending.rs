@@ -7,6 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::client::{Client, MODERN, modern_meta};
+use crate::http::broken_off;
 use crate::serve::Server;
 use crate::support::{BARE, Place};
 use crate::support_wait;
@@ -106,7 +107,7 @@ fn a_signal_ends_no_stream_before_its_result_is_on_it() {
     let server = server(&place);
     let (session, other) = (session(&server), session(&server));
     let call = json!({"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": long("three")});
-    let event = server.broken_off(&other, &call);
+    let event = broken_off(&server, &other, &call);
     let again = [("Mcp-Session-Id", other.as_str()), ("Last-Event-ID", &event)];
     std::thread::scope(|scope| {
         let calls = [

@@ -82,26 +82,6 @@ impl Server {
         self.request(method, &headers, body)
     }
 
-    /// Sends a request in a session and breaks the connection off at the first event of its stream, whose id this is.
-    pub(crate) fn broken_off(&self, session: &str, request: &Value) -> String {
-        let (mut stream, body) = (self.connect(), request.to_string());
-        let head = format!(
-            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nMcp-Session-Id: {session}\r\n\
-             Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n\
-             Content-Length: {}\r\n\r\n{body}",
-            self.token,
-            body.len()
-        );
-        stream.write_all(head.as_bytes()).unwrap();
-        let (mut read, mut piece) = (String::new(), [0; 4096]);
-        while !read.contains("\n\n") {
-            let length = stream.read(&mut piece).unwrap();
-            assert!(length > 0, "it ended with {read}");
-            read.push_str(&String::from_utf8_lossy(&piece[..length]));
-        }
-        read.lines().find_map(|line| line.strip_prefix("id: ")).unwrap().trim().to_owned()
-    }
-
     /// A call without a session, as a client of the newer era makes it.
     pub(crate) fn call(&self, token: &str, more: &[(&str, &str)], message: &str) -> (u16, String) {
         let mut headers =

@@ -236,6 +236,24 @@ fn progress_comes_through_and_a_call_that_is_taken_back_ends_at_its_server() {
 }
 
 #[test]
+fn a_server_hears_that_a_call_is_taken_back_only_if_it_got_it() {
+    let Some(place) = place("", "", "") else { return };
+    let mut client = open(&place, &[], json!({}));
+    for id in 1_000..1_020 {
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": {"name": "mcp__one__wait", "arguments": {}}});
+        let cancel =
+            json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
+        client.raw(&format!("{call}\n{cancel}"));
+    }
+    assert_eq!(text(&client.call("mcp__one__echo", json!({"say": "next"}))), "one echo next");
+    let logs = || place.run(&["mcp", "logs", "one", "--json"]).stdout;
+    let are_equal = || logs().matches("waits").count() == logs().matches("was cancelled").count();
+    assert!(wait_for(Duration::from_secs(10), are_equal), "{}", logs());
+    assert!(!logs().contains("never got"), "{}", logs());
+}
+
+#[test]
 fn a_signal_takes_calls_of_servers_back_and_their_results_come() {
     let Some(place) = place("", "", "") else { return };
     let mut client = open(&place, &[], json!({}));

@@ -280,7 +280,7 @@ fn replay_asks_before_it_works_in_a_workspace() {
     std::fs::copy(place.workspace().join("count.sh"), copy.join("count.sh")).unwrap();
     let inside = run(&place, &["replay", "mine", "--in", copy.to_str().unwrap()]);
     assert_eq!(inside.code, 0, "{inside:?}");
-    assert_eq!(run(&place, &["replay", "nobody"]).code, 1);
+    assert_eq!(run(&place, &["replay", "nobody"]).code, 2);
     assert_eq!(run(&place, &["replay", "mine", "--seed", "1"]).code, 2);
 }
 
@@ -330,7 +330,7 @@ fn what_if_lists_exactly_the_calls_that_would_change() {
         "{text}"
     );
     assert_eq!(run(&place, &["what-if", DEMO, "--policy", "absent.toml"]).code, 2);
-    assert_eq!(run(&place, &["what-if", "nobody", "--policy", &same]).code, 1);
+    assert_eq!(run(&place, &["what-if", "nobody", "--policy", &same]).code, 2);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::doctor;
 use crate::args::Global;
-use crate::failure::Failure;
+use crate::failure::{Failure, NOT_FOUND};
 use crate::{setup, ui};
 
 /// Write a session into a folder for a bug report, without secrets
@@ -40,7 +40,7 @@ pub(crate) fn export(global: &Global, options: &Options) -> Result<u8, Failure> 
     let session = &options.name;
     let home = setup::existing_home()?;
     // Said before anything else is done.
-    super::replay::holds(home.as_ref(), session)?;
+    super::replay::holds(home.as_ref(), session, NOT_FOUND)?;
     let Some(home) = home else { return Ok(0) };
     let folder = options.folder.clone().unwrap_or_else(|| PathBuf::from(format!("helve-{session}")));
     if folder.symlink_metadata().is_ok() {

@@ -32,7 +32,8 @@ Times are UTC. The state is `ok`, the kind of the error, `running`, or `cut` for
 record an outcome. UNDO says `yes` where `helve undo CALL` can put back what the call changed, `wait` where what it would change waits for `helve commit CALL` or `helve discard CALL`. A call can be named by the beginning of its id. --session restricts the list to one session.
 
 The journals of the calls that are printed are checked, up to 256 MiB of them: what was changed in one is said on standard \
-error, and `verified` with --json. `helve verify` checks all of it. Exit code: 0, 1 if a journal is not what was written.")]
+error, and `verified` with --json (null: not checked). With --follow they are checked again for what comes, up to 16 MiB a \
+second. `helve verify` checks all of it. Exit code: 0, 1 if a journal is not what was written.")]
 #[command(after_help = "\
 Examples:
   helve log --failed --since 2h

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use super::agent::show::headline;
 use super::demo::{self, Demo, Project};
 use crate::args::Global;
-use crate::failure::{CANCELLED, Failure};
+use crate::failure::{CANCELLED, Failure, USAGE};
 use crate::harmless::harmless;
 use crate::setup::{self, Running};
 use crate::{approve, ui};
@@ -43,7 +43,8 @@ command of which nobody committed what it would change, unless the policy of now
 With --frozen nothing is called: the session is told from its journal, the same bytes every time.
 
 The journal is verified first; an entry that was changed is named, and then nothing is called. Not made again is also a call \
-whose arguments could not be read. Exit code: 0 no difference, 1 differences or a journal that is not sound, 130 stopped.")]
+whose arguments could not be read. Exit code: 0 no difference, 1 differences or a journal that is not sound, 2 bad usage or \
+no such session, 130 stopped.")]
 #[command(after_help = "\
 Examples:
   helve replay 2026-01-31 --in ../copy-of-the-project
@@ -69,20 +70,21 @@ pub(crate) struct Options {
 
 /// A session's records; an error that says what to do if it is not there.
 pub(crate) fn records(home: Option<&Home>, session: &str) -> Result<Vec<Record>, Failure> {
-    known(home, session, |home| record::records(home, session))
+    known(home, session, USAGE, |home| record::records(home, session))
 }
 
-/// The same for who reads them one by one: where the session is.
-pub(crate) fn holds<'h>(home: Option<&'h Home>, session: &str) -> Result<&'h Home, Failure> {
-    known(home, session, |home| Tail::open(home, session, 0).map(|_| home))
+/// The same for who reads them one by one: where the session is. `absent` is the exit code if it is not there.
+pub(crate) fn holds<'h>(home: Option<&'h Home>, session: &str, absent: u8) -> Result<&'h Home, Failure> {
+    known(home, session, absent, |home| Tail::open(home, session, 0).map(|_| home))
 }
 
 fn known<'h, T>(
     home: Option<&'h Home>,
     session: &str,
+    code: u8,
     read: impl FnOnce(&'h Home) -> Result<T, StoreError>,
 ) -> Result<T, Failure> {
-    let absent = || Failure::no_session(session);
+    let absent = || Failure::no_session(session).with_code(code);
     match read(home.ok_or_else(absent)?) {
         Err(StoreError::NoSuchSession(_)) => Err(absent()),
         other => Ok(other?),
@@ -91,7 +93,7 @@ fn known<'h, T>(
 
 pub(crate) fn replay(global: &Global, options: &Options) -> Result<u8, Failure> {
     let home = setup::existing_home()?;
-    let home = holds(home.as_ref(), &options.name)?;
+    let home = holds(home.as_ref(), &options.name, USAGE)?;
     // All of it is held at once to make the calls again; what is too large for that is refused before it is read.
     let records = match options.frozen {
         true => Vec::new(),

@@ -18,7 +18,7 @@ Check that journals are what was written: every changed, removed, reordered, ins
 
 Without a name, the session that --session or the configuration names is checked, else every session. A journal that \
 was rewritten from its start together with everything beside it can only be seen by comparing with a head hash that you \
-noted elsewhere: pass it as --head. Exit code: 0 sound, 1 problems.")]
+noted elsewhere: pass it as --head. Exit code: 0 sound, 1 problems, 2 bad usage or no such session.")]
 #[command(after_help = "\
 Examples:
   helve verify

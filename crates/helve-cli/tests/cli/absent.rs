@@ -26,8 +26,8 @@ fn a_session_that_is_not_there() {
     let commands: [(&[&str], i32); 7] = [
         (&["verify", "absent"], 2),
         (&["log", "--session", "absent"], 1),
-        (&["replay", "absent", "--frozen"], 1),
-        (&["what-if", "absent", "--policy", "more.toml"], 1),
+        (&["replay", "absent", "--frozen"], 2),
+        (&["what-if", "absent", "--policy", "more.toml"], 2),
         (&["export", "absent"], 1),
         (&["agent", "--resume", "absent", "x"], 1),
         (&["chat", "--resume", "absent"], 1),

@@ -172,6 +172,34 @@ fn following_prints_calls_as_they_end() {
     child.wait().unwrap();
 }
 
+/// What was found before says nothing about what came later.
+#[test]
+fn following_says_of_each_call_how_its_journal_stands_then() {
+    let world = World::new();
+    world.run(&["call", "echo", "message=before", "--session", SESSION]);
+    let mut child = world
+        .helve(&["log", "--follow", "--json", "--tool", "echo"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    assert_eq!(next()["verified"], true);
+    world.run(&["call", "echo", "message=sound", "--session", SESSION]);
+    assert_eq!(next()["verified"], true);
+    tamper(&world.session().join("journal.jsonl"), |lines| lines[0] = lines[0].replace("before", "behind"));
+    for _ in 0..2 {
+        world.run(&["call", "echo", "message=after", "--session", SESSION]);
+        assert_eq!(next()["verified"], false);
+    }
+    world.run(&["call", "echo", "message=elsewhere", "--session", "other"]);
+    assert_eq!(next()["verified"], true);
+    child.kill().unwrap();
+    let said = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
+    assert_eq!(said.matches("is not what was written").count(), 1, "{said}");
+}
+
 /// The journal's lines as text, to be tampered with.
 fn tamper(journal: &Path, change: impl FnOnce(&mut Vec<String>)) {
     let text = std::fs::read_to_string(journal).unwrap();
@@ -347,7 +375,7 @@ fn what_fails_is_told_to_programs_on_standard_output() {
         (&["verify", "absent"], 2, "invalid_params"),
         (&["verify", "--head", "nonsense"], 2, "invalid_params"),
         (&["log", "c_absent"], 1, "not_found"),
-        (&["replay", "absent"], 1, "not_found"),
+        (&["replay", "absent"], 2, "invalid_params"),
         (&["replay", SESSION, "--seed", "7"], 2, "invalid_params"),
         (&["batch", "absent.jsonl"], 2, "invalid_params"),
         (&["batch", "--set", "nonsense=1"], 2, "invalid_params"),

@@ -69,7 +69,8 @@ impl Client {
     }
 
     pub(crate) fn raw(&mut self, line: &str) {
-        writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
+        // In one write.
+        self.input.as_mut().unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
     pub(crate) fn send(&mut self, method: &str, mut params: Value) -> u64 {

@@ -7,6 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::client::{Client, MODERN, modern_meta};
+use crate::http::broken_off;
 use crate::serve::Server;
 use crate::support::{BARE, Place};
 use crate::support_wait;
@@ -104,13 +105,18 @@ fn call_alone(server: &Server, mut params: Value) -> (u16, String, String) {
 fn a_signal_ends_no_stream_before_its_result_is_on_it() {
     let place = Place::new();
     let server = server(&place);
-    let session = session(&server);
+    let (session, other) = (session(&server), session(&server));
+    let call = json!({"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": long("three")});
+    let event = broken_off(&server, &other, &call);
+    let again = [("Mcp-Session-Id", other.as_str()), ("Last-Event-ID", &event)];
     std::thread::scope(|scope| {
         let calls = [
             scope.spawn(|| call_in(&server, &session, &long("one"))),
             scope.spawn(|| call_alone(&server, long("two"))),
+            scope.spawn(|| say(&server, "GET", &again, "")),
         ];
-        support_wait("both commands run", || place.has("one") && place.has("two"));
+        support_wait("all commands run", || ["one", "two", "three"].iter().all(|name| place.has(name)));
+        std::thread::sleep(Duration::from_millis(300));
         server.tell(Signal::TERM);
         for call in calls {
             let (status, _, body) = call.join().unwrap();
@@ -118,7 +124,7 @@ fn a_signal_ends_no_stream_before_its_result_is_on_it() {
         }
     });
     assert_eq!(server.ended(), Some(0));
-    assert_eq!(outcomes(&place), [taken_back(), taken_back()]);
+    assert_eq!(outcomes(&place), [taken_back(), taken_back(), taken_back()]);
     assert!(!place.has("late"));
 }
 

@@ -147,8 +147,9 @@ class Useful(Plain):
         return text(f"{WORDS[0]} {name} {args.get('say', '')}".strip())
 
     def heard(self, message):
-        if message.get("method") == "notifications/cancelled" and self.waiting.pop(message["params"]["requestId"], None):
-            print("was cancelled", file=sys.stderr, flush=True)
+        if message.get("method") == "notifications/cancelled":
+            got = self.waiting.pop(message["params"]["requestId"], None)
+            print("was cancelled" if got else "never got what is cancelled", file=sys.stderr, flush=True)
         if message.get("id") == "q":
             answered = message.get("result", {}).get("content") or message.get("error", {}).get("message")
             answer(self.asking, text(f"{WORDS[0]} hears {json.dumps(answered)}"))

@@ -354,7 +354,8 @@ fn challenge_of(error: &ServiceError) -> Option<String> {
     None
 }
 
-/// A request that waits for its answer. Where nobody waits any more, the server is told.
+/// A request that waits for its answer. Where nobody waits any more, the server is told, if it has got the request. One that goes
+/// straight is dropped before what waits for its answer, so that the line still goes out of which the server is told.
 pub(super) struct Pending<C: Deref<Target = Connection>> {
     of: C,
     id: RequestId,
@@ -364,6 +365,9 @@ pub(super) struct Pending<C: Deref<Target = Connection>> {
 impl<C: Deref<Target = Connection>> Pending<C> {
     async fn take_back(&mut self, reason: &str) {
         self.is_done = true;
+        if self.is_unsent() {
+            return;
+        }
         let told = self.of.service.peer().notify_cancelled(self.notice(reason));
         // A server that does not read is not waited for.
         let _ = tokio::time::timeout(Duration::from_millis(200), told).await;
@@ -372,12 +376,20 @@ impl<C: Deref<Target = Connection>> Pending<C> {
     /// The same without waiting at all.
     pub(super) fn give_up(&mut self, reason: &str) {
         self.is_done = true;
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        if !self.is_unsent()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
             let (peer, notice) = (self.of.service.peer().clone(), self.notice(reason));
             runtime.spawn(async move {
                 let _ = tokio::time::timeout(Duration::from_secs(1), peer.notify_cancelled(notice)).await;
             });
         }
+    }
+
+    /// Whether the server never got it, and now will not.
+    fn is_unsent(&self) -> bool {
+        let RequestId::Number(number) = self.id else { return false };
+        self.of.straight.as_ref().is_some_and(|straight| straight.withdraw(number))
     }
 
     fn notice(&self, reason: &str) -> CancelledNotificationParam {

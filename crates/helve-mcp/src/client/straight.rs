@@ -62,27 +62,51 @@ pub(crate) struct Straight {
 
 /// The requests that nobody waits for yet, by their numbers, and whether there are any.
 #[derive(Default)]
-struct Queue(AtomicBool, Mutex<Vec<(i64, Vec<u8>)>>);
+struct Queue {
+    has_any: AtomicBool,
+    lines: Mutex<Vec<(i64, Vec<u8>)>>,
+    /// Those of which nothing could be written yet.
+    later: Mutex<Vec<i64>>,
+}
 
 impl Queue {
     fn add(&self, number: i64, line: Vec<u8>) {
-        let mut lines = self.lines();
+        let mut lines = locked(&self.lines);
         lines.push((number, line));
-        self.0.store(true, Ordering::Relaxed);
+        self.has_any.store(true, Ordering::Relaxed);
     }
 
-    fn take(&self) -> Vec<(i64, Vec<u8>)> {
-        if !self.0.load(Ordering::Relaxed) {
+    /// All of them that are wanted: whoever takes one back does so before this, or it goes out.
+    fn take(&self, is_wanted: impl Fn(i64) -> bool) -> Vec<(i64, Vec<u8>)> {
+        if !self.has_any.load(Ordering::Relaxed) {
             return Vec::new();
         }
-        let mut lines = self.lines();
-        self.0.store(false, Ordering::Relaxed);
+        let mut lines = locked(&self.lines);
+        self.has_any.store(false, Ordering::Relaxed);
+        lines.retain(|(number, _)| is_wanted(*number));
         std::mem::take(&mut *lines)
     }
 
-    fn lines(&self) -> MutexGuard<'_, Vec<(i64, Vec<u8>)>> {
-        self.1.lock().unwrap_or_else(PoisonError::into_inner)
+    fn add_later(&self, number: i64) {
+        locked(&self.later).push(number);
     }
+
+    fn take_later(&self, number: i64) -> bool {
+        let mut later = locked(&self.later);
+        let at = later.iter().position(|own| *own == number);
+        at.map(|at| later.swap_remove(at)).is_some()
+    }
+
+    /// Takes one out; whether it was there.
+    fn withdraw(&self, number: i64) -> bool {
+        let mut lines = locked(&self.lines);
+        let at = lines.iter().position(|(own, _)| *own == number);
+        at.map(|at| lines.remove(at)).is_some() || self.take_later(number)
+    }
+}
+
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The calls that wait for their answers.
@@ -146,14 +170,18 @@ impl Straight {
 
     /// Writes what was sent, as far as somebody still waits for it.
     pub(super) fn flush(&self) {
-        let mut lines = self.queue.take();
-        lines.retain(|(number, _)| self.waiting.has(*number));
+        let lines = self.queue.take(|number| self.waiting.has(number));
         let all: usize = lines.iter().map(|(_, line)| line.len()).sum();
         if all <= TOGETHER {
             self.write(lines);
         } else {
             lines.into_iter().for_each(|line| self.write(vec![line]));
         }
+    }
+
+    /// Takes a call back of which nothing was written; whether it is one. The server need not hear of it then.
+    pub(super) fn withdraw(&self, number: i64) -> bool {
+        self.queue.withdraw(number)
     }
 
     /// Writes lines, at once where the server reads. Where it does not, the rest is written by tasks of their own: whoever calls
@@ -198,6 +226,9 @@ impl Straight {
             Err(_) if from > 0 => None,
             Err(waiting) => return self.waiting.refuse(number, unread(waiting)),
         };
+        if from == 0 {
+            self.queue.add_later(number);
+        }
         let straight = self.clone();
         let mut writing = Box::pin(async move {
             let mut way = match held {
@@ -214,7 +245,7 @@ impl Straight {
 
     /// Writes a line from there on, unless nothing of it was written and nobody waits for its answer any more.
     async fn write_rest(&self, number: i64, way: &mut OpenWay, line: &[u8], from: usize) {
-        if from == 0 && !self.waiting.has(number) {
+        if from == 0 && !(self.waiting.has(number) && self.queue.take_later(number)) {
             return;
         }
         let rest = line.get(from..).unwrap_or_default();
@@ -259,7 +290,7 @@ fn line(number: i64, call: &ServerCall) -> serde_json::Result<Vec<u8>> {
 
 impl Waiting {
     fn calls(&self) -> MutexGuard<'_, Calls> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 
     /// One more, unless nothing is read any more.

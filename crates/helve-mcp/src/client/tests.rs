@@ -50,6 +50,32 @@ async fn a_plain_call_is_exact_and_the_server_starts_once() {
 }
 
 #[tokio::test]
+async fn a_server_hears_nothing_of_a_call_that_was_given_up_before_it_was_sent() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let tell = std::sync::Mutex::new(tell);
+    let (fleet, _, _) = fleet(spec("s"), move |io| {
+        let tell = tell.lock().unwrap();
+        while let Some(message) = io.next_call(&echo_tool("says it again")) {
+            let say = message["params"]["arguments"]["say"].as_str().unwrap_or_default().to_owned();
+            let _ = tell.send(format!("{} {say}", message["method"].as_str().unwrap()));
+            if say == "first" || say == "last" {
+                io.answer(&message, text(&say));
+            }
+        }
+    });
+    assert_eq!(said(&fleet, "first").await.unwrap(), "first");
+    let send = |say: &str| Arc::clone(&fleet).send(call("s", "echo", json!({ "say": say })));
+    drop(send("never sent"));
+    let mut sent = send("sent");
+    assert!(futures::poll!(std::future::poll_fn(|poller| sent.poll_reply(poller))).is_pending());
+    drop(sent);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(said(&fleet, "last").await.unwrap(), "last");
+    let heard: Vec<String> = told.try_iter().collect();
+    assert_eq!(heard, ["tools/call first", "tools/call sent", "notifications/cancelled ", "tools/call last"]);
+}
+
+#[tokio::test]
 async fn a_server_of_the_newer_era_is_met_there_and_its_questions_are_answered() {
     let (fleet, _, _) = fleet(
         helve_core::ServerSpec { may: ServerMay { elicit: true, ..ServerMay::default() }, ..spec("s") },

@@ -20,6 +20,7 @@ use helve_core::{Cancel, CancelHandle};
 use http::header::{
     AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE,
 };
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -41,6 +42,7 @@ use super::running::{InSession, Run, Running, TAKEN_BACK};
 use resumed::Sessions;
 
 const SESSION_ID: &str = "mcp-session-id";
+const LAST_EVENT_ID: &str = "last-event-id";
 /// How long connections have to end when the server does, once the last requests are answered.
 const GRACE: Duration = Duration::from_secs(2);
 /// How long a connection may take to send the head of its next request.
@@ -249,7 +251,7 @@ impl HttpFace {
             true => Some(self.room(&client).await.ok_or(full)?),
             false => None,
         };
-        let run = (parts.method == Method::POST).then(|| self.running.begin());
+        let run = is_owed_an_answer(&parts).then(|| self.running.begin());
         let ends = session.as_ref().filter(|_| parts.method == Method::DELETE);
         let ended = |id| lock(&self.owners).get(id).map(|owned| InSession(owned.ended.clone()));
         if let Some(ended) = session.as_ref().and_then(ended) {
@@ -383,6 +385,12 @@ impl HttpFace {
         }
         let _ = connection.await;
     }
+}
+
+/// Whether this asks something, or asks again for what is to come of it. A stream of nothing but notices has no end.
+fn is_owed_an_answer(of: &Parts) -> bool {
+    let last = of.headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok());
+    of.method == Method::POST || (of.method == Method::GET && last.is_some_and(resumed::is_of_a_request))
 }
 
 /// Whether a body may be the request that begins a session: it is, or cannot be read as anything else.

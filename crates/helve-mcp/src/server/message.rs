@@ -12,6 +12,7 @@ use rmcp::model::{
 };
 use rmcp::service::RxJsonRpcMessage;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::input::Seen;
@@ -27,6 +28,19 @@ const LISTS: [&str; 4] = ["tools/list", "prompts/list", "resources/list", "resou
 struct Head<'a> {
     #[serde(borrow)]
     method: Cow<'a, str>,
+}
+
+/// A request with params that have one cursor at most.
+#[derive(Deserialize)]
+struct OneCursor {
+    #[serde(rename = "params")]
+    _params: Cursor,
+}
+
+#[derive(Deserialize)]
+struct Cursor {
+    #[serde(rename = "cursor", default)]
+    _cursor: IgnoredAny,
 }
 
 /// What was read.
@@ -53,7 +67,7 @@ pub(super) fn read(text: &[u8]) -> Read {
     }
 }
 
-/// A request for a list whose cursor is no text, with one in its place that no list gives: the SDK reads such params as none,
+/// A request for a list whose cursor is no text, or is there twice, with one in its place that no list gives: the SDK reads such params as none,
 /// and the first page would be the answer to a wrong request.
 pub(super) fn with_text_cursor(text: &[u8]) -> Option<Vec<u8>> {
     let has = |part: &[u8]| memmem::find(text, part).is_some();
@@ -67,7 +81,8 @@ pub(super) fn with_text_cursor(text: &[u8]) -> Option<Vec<u8>> {
     }
     let mut message: Value = serde_json::from_slice(text).ok()?;
     let cursor = message.get_mut("params")?.get_mut("cursor")?;
-    if cursor.is_string() || cursor.is_null() {
+    let is_one = serde_json::from_slice::<OneCursor>(text).is_ok();
+    if is_one && (cursor.is_string() || cursor.is_null()) {
         return None;
     }
     *cursor = Value::String(cursor.to_string());

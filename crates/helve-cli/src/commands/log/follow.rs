@@ -38,6 +38,7 @@ pub(super) fn follow(
             continue;
         }
         index.sync()?;
+        printer.anew();
         for call in calls {
             if printed.remove(&call) {
                 continue;

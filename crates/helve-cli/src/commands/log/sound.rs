@@ -1,6 +1,7 @@
 //! Whether the journals behind what is printed are what was written.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use helve::store::{Home, StoreError, Tail, verify_entries};
 
@@ -9,17 +10,41 @@ use crate::ui;
 
 /// So many bytes of journals are read for one answer. What is longer is left to `helve verify`.
 const MOST_BYTES: u64 = 256 * 1024 * 1024;
+/// So many more in a second where the answer goes on.
+const BYTES_PER_SECOND: u64 = 16 * 1024 * 1024;
 
-/// The journals that were asked about, each checked once.
+/// The journals that were asked about.
 pub(super) struct Journals {
     home: Home,
     bytes_left: u64,
+    since: Instant,
+    /// Those that were checked for what is being printed.
     known: BTreeMap<String, Option<bool>>,
+    /// What was said of them last.
+    said: BTreeMap<String, String>,
+    any_unsound: bool,
 }
 
 impl Journals {
     pub(super) fn new(home: &Home) -> Self {
-        Journals { home: home.clone(), bytes_left: MOST_BYTES, known: BTreeMap::new() }
+        Journals {
+            home: home.clone(),
+            bytes_left: MOST_BYTES,
+            since: Instant::now(),
+            known: BTreeMap::new(),
+            said: BTreeMap::new(),
+            any_unsound: false,
+        }
+    }
+
+    /// What is printed from here on came later than what was checked.
+    pub(super) fn anew(&mut self) {
+        self.known.clear();
+        let passed = self.since.elapsed();
+        self.since += passed;
+        let more =
+            u64::try_from(passed.as_millis()).unwrap_or(u64::MAX).saturating_mul(BYTES_PER_SECOND) / 1000;
+        self.bytes_left = self.bytes_left.saturating_add(more).min(MOST_BYTES);
     }
 
     /// Whether a session's journal is what was written; none where that was not checked. What is wrong is said at once, on
@@ -29,16 +54,26 @@ impl Journals {
             return *known;
         }
         let sound = self.check(session).unwrap_or_else(|error| {
-            ui::note(&format!("the journal of {session} is not checked: {}", harmless(&error.to_string())));
+            let error = harmless(&error.to_string());
+            self.say(session, ui::note, format!("the journal of {session} is not checked: {error}"));
             None
         });
+        self.any_unsound |= sound == Some(false);
         self.known.insert(session.to_owned(), sound);
         sound
     }
 
     /// What the answer is worth as an exit code.
     pub(super) fn code(&self) -> u8 {
-        u8::from(self.known.values().any(|sound| *sound == Some(false)))
+        u8::from(self.any_unsound)
+    }
+
+    /// Says something of a journal, unless that was the last thing said of it.
+    fn say(&mut self, session: &str, as_what: impl FnOnce(&str), message: String) {
+        if self.said.get(session) != Some(&message) {
+            as_what(&message);
+            self.said.insert(session.to_owned(), message);
+        }
     }
 
     fn check(&mut self, session: &str) -> Result<Option<bool>, StoreError> {
@@ -49,9 +84,9 @@ impl Journals {
             Err(error) => return Err(error),
         };
         let Some(left) = self.bytes_left.checked_sub(length) else {
-            ui::note(&format!(
-                "the journal of {session} is long and not checked here: helve verify {session}"
-            ));
+            let message =
+                format!("the journal of {session} is long and not checked here: helve verify {session}");
+            self.say(session, ui::note, message);
             return Ok(None);
         };
         self.bytes_left = left;
@@ -61,10 +96,11 @@ impl Journals {
             1 => String::new(),
             count => format!("; {} more problems", count - 1),
         };
-        ui::error(&format!(
+        let message = format!(
             "the journal of {session} is not what was written: {}{more}. Run `helve verify {session}`",
             harmless(&first.message)
-        ));
+        );
+        self.say(session, ui::error, message);
         Ok(Some(false))
     }
 }

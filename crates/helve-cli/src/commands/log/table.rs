@@ -48,6 +48,11 @@ impl<'j> Printer<'j> {
         Printer { json, journals, undo: Undo::open(home).ok(), any_undo: false, room, headed: false }
     }
 
+    /// What is printed from here on came later than all before.
+    pub(super) fn anew(&mut self) {
+        self.journals.anew();
+    }
+
     pub(super) fn print(&mut self, rows: &[CallRow]) -> Result<(), Failure> {
         let undo = self.undo.as_ref().map(|undo| can_undo(undo, rows)).unwrap_or_default();
         self.any_undo |= !undo.is_empty();

@@ -87,8 +87,12 @@ async fn what_waits_for_a_server_that_does_not_read_is_bounded() {
 #[tokio::test]
 async fn a_call_that_was_given_up_before_it_was_sent_is_not_sent() {
     let ([server, _says], streams, _) = deaf(Duration::from_secs(600));
-    let _first = ask(&streams, "first", 100);
+    let first = ask(&streams, "first", 100);
     drop(ask(&streams, "given up", 100));
+    let withdrawn = ask(&streams, "withdrawn", 100);
+    assert!(streams.straight().withdraw(withdrawn.number), "nothing of it was written");
+    assert!(!streams.straight().withdraw(withdrawn.number), "it is gone");
+    assert!(!streams.straight().withdraw(first.number), "some of it was");
     let _last = ask(&streams, "last", 100);
     let mut lines = BufReader::new(server).lines();
     for name in ["first", "last"] {

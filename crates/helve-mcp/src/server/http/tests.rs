@@ -205,8 +205,14 @@ async fn a_cursor_that_is_no_text_gives_no_first_page() {
     let mine = [(SESSION_ID, session.as_str())];
     let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
     assert_eq!(face.handle(request(&mine, ready)).await.status(), StatusCode::ACCEPTED);
-    for (params, code) in [(json!({"cursor": 4}), "-32602"), (json!({"cursor": null}), "\"tools\"")] {
-        let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": params}).to_string();
+    for (params, code) in [
+        (r#"{"cursor": 4}"#, "-32602"),
+        (r#"{"cursor": 4, "cursor": "after:z"}"#, "-32602"),
+        (r#"{"cursor": null, "cursor": null}"#, "-32602"),
+        (r#"{"cursor": null}"#, "\"tools\""),
+        ("{}", "\"tools\""),
+    ] {
+        let list = format!(r#"{{"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {params}}}"#);
         let answer = face.handle(request(&mine, list)).await.into_body().collect().await.unwrap().to_bytes();
         assert!(String::from_utf8_lossy(&answer).contains(code), "{params}: {answer:?}");
     }
@@ -246,16 +252,56 @@ async fn a_session_that_its_client_ends_takes_its_calls_with_it_and_no_others() 
     assert_eq!(next(&mut told).await, Some("ended"));
 }
 
+/// The stream behind this event.
+fn behind(session: &str, event: &str) -> Request<Full<Bytes>> {
+    let mut request = request(&[(SESSION_ID, session), (LAST_EVENT_ID, event)], String::new());
+    *request.method_mut() = Method::GET;
+    request
+}
+
+/// The id of the first event of a stream.
+async fn first_event(answer: &mut Answer) -> String {
+    let frame = answer.body_mut().frame().await.unwrap().unwrap().into_data().unwrap();
+    let frame = String::from_utf8(frame.to_vec()).unwrap();
+    frame.lines().find_map(|line| line.strip_prefix("id: ").map(str::to_owned)).unwrap()
+}
+
 #[tokio::test]
 async fn when_the_server_ends_calls_are_taken_back_and_answered() {
-    let (face, mut told) = told_face(|_| ());
-    let (canceller, cancel) = Cancel::pair();
-    let (_, answer) = with_a_call(&face, &mut told).await;
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let serving = tokio::spawn(async move { face.serve(listener, &cancel).await });
-    canceller.cancel();
-    let body = answer.into_body().collect().await.unwrap().to_bytes();
-    assert!(String::from_utf8_lossy(&body).contains("taken back"), "{body:?}");
-    assert_eq!(next(&mut told).await, Some("ended"));
-    serving.await.unwrap().unwrap();
+    for is_resumed in [false, true] {
+        let (face, mut told) = told_face(|_| ());
+        let (canceller, cancel) = Cancel::pair();
+        let (session, mut answer) = with_a_call(&face, &mut told).await;
+        if is_resumed {
+            let event = first_event(&mut answer).await;
+            drop(answer);
+            answer = face.handle(behind(&session, &event)).await;
+            assert_eq!(answer.status(), StatusCode::OK);
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stop = face.stop.clone();
+        let serving = tokio::spawn(async move { face.serve(listener, &cancel).await });
+        canceller.cancel();
+        assert_eq!(next(&mut told).await, Some("ended"));
+        // However late its client reads on.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert!(!stop.is_cancelled(), "the answer is under way; resumed: {is_resumed}");
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        assert!(String::from_utf8_lossy(&body).contains("taken back"), "{body:?}");
+        serving.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_stream_of_notices_does_not_hold_up_the_end() {
+    let (face, _told) = told_face(|_| ());
+    let answer = face.handle(request(&[], hello())).await;
+    let session = answer.headers()[SESSION_ID].to_str().unwrap().to_owned();
+    drop(answer);
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
+    drop(face.handle(request(&[(SESSION_ID, &session)], ready)).await);
+    let notices = face.handle(behind(&session, "0")).await;
+    assert_eq!(notices.status(), StatusCode::OK);
+    assert!(tokio::time::timeout(Duration::from_secs(1), face.running.none()).await.is_ok());
+    drop(notices);
 }

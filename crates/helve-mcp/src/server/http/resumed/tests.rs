@@ -1,0 +1,213 @@
+//! Streams that break off, are read again, and are kept for a time.
+
+use super::kept::{EACH, KEPT_FOR, MOST, MOST_EVENTS, MOST_OF_ONE};
+use super::*;
+use futures::channel::mpsc;
+use pretty_assertions::assert_eq;
+use serde_json::json;
+use std::time::Duration;
+
+fn event(number: u64, text: &str) -> ServerSseMessage {
+    let message = json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": text}]}});
+    ServerSseMessage::new(format!("{number}/7"), serde_json::from_value(message).unwrap())
+}
+
+type Shared = Arc<Mutex<Kept>>;
+type Source = mpsc::UnboundedSender<ServerSseMessage>;
+
+/// What is kept of these sessions.
+fn kept(sessions: &[&str]) -> Shared {
+    let kept = Shared::default();
+    sessions.iter().for_each(|session| lock(&kept).open((*session).into()));
+    kept
+}
+
+fn stream(kept: &Shared, session: &str) -> (Source, Reader) {
+    let (from, rest) = mpsc::unbounded();
+    (from, Reader::first(Arc::clone(kept), session.into(), rest))
+}
+
+/// The stream 7 of a session, behind this event.
+fn again(kept: &Shared, session: &str, last: u64) -> Option<Reader> {
+    let tape = lock(kept).stream(&session.into(), 7)?;
+    Some(Reader::after(Arc::clone(kept), session.into(), tape, last + 1))
+}
+
+/// A stream that ended with messages of so many bytes.
+fn ended(kept: &Shared, session: &str, number: u64, bytes: usize) {
+    let (_, reader) = stream(kept, session);
+    lock(kept).add(&session.into(), number, &reader.tape);
+    Kept::end(kept, &session.into(), number, bytes);
+}
+
+/// Which of these streams are kept.
+fn which(kept: &Shared, session: &str, of: std::ops::Range<u64>) -> Vec<u64> {
+    of.filter(|number| lock(kept).stream(&session.into(), *number).is_some()).collect()
+}
+
+async fn ids(reader: Reader) -> Vec<String> {
+    let all = tokio::time::timeout(Duration::from_secs(10), reader.collect::<Vec<_>>()).await.unwrap();
+    all.into_iter().filter_map(|event| event.event_id).collect()
+}
+
+#[tokio::test]
+async fn what_came_while_nobody_read_is_told_to_who_comes_again() {
+    let kept = kept(&["s"]);
+    let (from, mut reader) = stream(&kept, "s");
+    from.unbounded_send(event(0, "")).unwrap();
+    assert_eq!(reader.next().await.unwrap().event_id.as_deref(), Some("0/7"));
+    drop(reader);
+    from.unbounded_send(event(1, "one")).unwrap();
+    let reader = again(&kept, "s", 0).unwrap();
+    from.unbounded_send(event(2, "two")).unwrap();
+    drop(from);
+    assert_eq!(ids(reader).await, ["1/7", "2/7"]);
+    // Also after its end, from any event on.
+    assert_eq!(ids(again(&kept, "s", 1).unwrap()).await, ["2/7"]);
+    assert_eq!(ids(again(&kept, "s", 2).unwrap()).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn who_comes_again_takes_the_stream() {
+    let kept = kept(&["s"]);
+    let (from, mut first) = stream(&kept, "s");
+    from.unbounded_send(event(0, "")).unwrap();
+    assert!(first.next().await.is_some());
+    let first = tokio::spawn(ids(first));
+    tokio::task::yield_now().await;
+    let second = again(&kept, "s", 0).unwrap();
+    assert_eq!(first.await.unwrap(), Vec::<String>::new());
+    from.unbounded_send(event(1, "one")).unwrap();
+    drop(from);
+    assert_eq!(ids(second).await, ["1/7"]);
+}
+
+/// Whatever the moment in which the one before is given up.
+#[tokio::test]
+async fn who_reads_on_for_nobody_takes_the_stream_from_nobody() {
+    let kept = kept(&["s"]);
+    let (from, mut first) = stream(&kept, "s");
+    from.unbounded_send(event(0, "")).unwrap();
+    assert!(first.next().await.is_some());
+    // The first one is being given up while another comes.
+    let drain = first.drain().unwrap();
+    let second = again(&kept, "s", 0).unwrap();
+    from.unbounded_send(event(1, "one")).unwrap();
+    drop(from);
+    assert_eq!(ids(drain).await, Vec::<String>::new());
+    assert!(first.drain().is_none(), "it has another reader");
+    assert_eq!(ids(second).await, ["1/7"]);
+}
+
+#[tokio::test]
+async fn only_so_much_is_kept() {
+    let kept = kept(&["s"]);
+    let (from, reader) = stream(&kept, "s");
+    for number in 0..100 {
+        from.unbounded_send(event(number, "")).unwrap();
+    }
+    drop(from);
+    assert_eq!(ids(reader).await.len(), 100);
+    assert_eq!(ids(again(&kept, "s", 0).unwrap()).await.len(), MOST_EVENTS);
+}
+
+#[tokio::test]
+async fn what_one_session_does_pushes_out_nothing_of_another() {
+    let kept = kept(&["one", "two"]);
+    ended(&kept, "one", 0, 100);
+    for number in 0..1_000 {
+        ended(&kept, "two", number, 10);
+    }
+    assert_eq!(which(&kept, "two", 0..1_000).len(), 1_000);
+    for number in 1_000..1_004 {
+        ended(&kept, "two", number, MOST_OF_ONE / 3);
+    }
+    assert_eq!(which(&kept, "two", 0..1_004), [1_002, 1_003]);
+    assert_eq!(which(&kept, "one", 0..1), [0]);
+}
+
+#[tokio::test]
+async fn what_is_longer_than_all_there_is_room_for_pushes_out_nothing() {
+    let kept = kept(&["s"]);
+    ended(&kept, "s", 0, 100);
+    ended(&kept, "s", 1, MOST_OF_ONE);
+    assert_eq!(which(&kept, "s", 0..2), [0]);
+}
+
+#[tokio::test]
+async fn where_all_is_full_the_session_gives_way_that_has_most() {
+    let names = ["a", "b", "c", "d", "e"];
+    let kept = kept(&names);
+    ended(&kept, "a", 0, MOST_OF_ONE / 3);
+    for name in &names[1..] {
+        for number in 0..4 {
+            ended(&kept, name, number, MOST_OF_ONE / 4 - 2 * EACH);
+        }
+    }
+    assert!(lock(&kept).bytes() <= MOST);
+    assert_eq!(which(&kept, "a", 0..4), [0]);
+    let left: usize = names[1..].iter().map(|name| which(&kept, name, 0..4).len()).sum();
+    assert_eq!(left, 14);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_kept_goes_in_time_though_nobody_comes() {
+    let kept = kept(&["s"]);
+    ended(&kept, "s", 0, 100);
+    tokio::time::sleep(KEPT_FOR / 2).await;
+    ended(&kept, "s", 1, 100);
+    tokio::time::sleep(KEPT_FOR / 2).await;
+    assert_eq!(which(&kept, "s", 0..2), [1]);
+    tokio::time::sleep(KEPT_FOR).await;
+    assert_eq!(lock(&kept).bytes(), 0);
+    // Also what comes later.
+    ended(&kept, "s", 2, 100);
+    assert!(lock(&kept).bytes() > 0);
+    tokio::time::sleep(KEPT_FOR * 2).await;
+    assert_eq!(lock(&kept).bytes(), 0);
+}
+
+#[tokio::test]
+async fn a_session_that_closes_takes_its_streams_with_it() {
+    let kept = kept(&["one", "two"]);
+    ended(&kept, "one", 0, 100);
+    ended(&kept, "two", 0, 100);
+    let (from, mut goes_on) = stream(&kept, "one");
+    from.unbounded_send(event(0, "")).unwrap();
+    assert!(goes_on.next().await.is_some());
+    lock(&kept).close(&"one".into());
+    from.unbounded_send(event(1, "late")).unwrap();
+    drop(from);
+    assert_eq!(ids(goes_on).await, ["1/7"]);
+    ended(&kept, "one", 1, 100);
+    assert_eq!((which(&kept, "one", 0..8), which(&kept, "two", 0..8)), (vec![], vec![0]));
+    lock(&kept).close(&"two".into());
+    assert_eq!(lock(&kept).bytes(), 0);
+}
+
+#[tokio::test]
+async fn streams_of_one_number_are_their_sessions_own() {
+    let kept = kept(&["one", "two"]);
+    let (one, mut of_one) = stream(&kept, "one");
+    let (two, mut of_two) = stream(&kept, "two");
+    for from in [&one, &two] {
+        from.unbounded_send(event(0, "")).unwrap();
+    }
+    assert!(of_one.next().await.is_some() && of_two.next().await.is_some());
+    one.unbounded_send(event(1, "of one")).unwrap();
+    two.unbounded_send(event(2, "of two")).unwrap();
+    drop((of_one, of_two, one, two));
+    let (of_one, of_two) = (again(&kept, "one", 0).unwrap(), again(&kept, "two", 0).unwrap());
+    assert_eq!((ids(of_one).await, ids(of_two).await), (vec!["1/7".to_owned()], vec!["2/7".to_owned()]));
+    assert!(again(&kept, "three", 0).is_none());
+}
+
+#[tokio::test]
+async fn what_ends_without_an_answer_is_not_kept() {
+    let kept = kept(&["s"]);
+    let (from, reader) = stream(&kept, "s");
+    from.unbounded_send(ServerSseMessage::priming("0/7", Duration::from_secs(3))).unwrap();
+    drop(from);
+    assert_eq!(ids(reader).await, ["0/7"]);
+    assert!(again(&kept, "s", 0).is_none());
+}

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use helve_core::{Decision, Verdict};
-use helve_shell::analysis::{Analysis, EffectKind, Run, RunKind};
+use helve_shell::analysis::{Analysis, Arg, EffectKind, More, Run, RunKind};
 
 use super::argv::Argv;
 use super::judgement::{Mark, bytes};
@@ -98,7 +98,7 @@ fn is_led_on(run: &Run, seen: &mut Seen) -> bool {
     let is_git = run.kind == RunKind::Program && run.program.as_deref() == Some("git");
     let is_plain = |repository: Repository<'_>| {
         disk::resolve(&repository.directory)
-            .is_some_and(|directory| seen.is_plain(&directory, repository.subcommand))
+            .is_some_and(|directory| seen.is_plain(&directory, repository.subcommand, repository.args))
     };
     is_git && !outside::is_elsewhere(run) && !repository(run).is_some_and(is_plain)
 }
@@ -109,6 +109,8 @@ struct Repository<'a> {
     directory: PathBuf,
     /// What git does there.
     subcommand: Option<&'a str>,
+    /// What stands behind the subcommand; none if more is added when it runs.
+    args: Option<&'a [Arg]>,
     /// Whether options before the subcommand tell git how to work.
     told: bool,
 }
@@ -118,7 +120,7 @@ fn repository(run: &Run) -> Option<Repository<'_>> {
     let mut directory = run.directory.clone()?;
     let mut subcommand = None;
     let mut told = false;
-    let mut args = run.argv.iter().skip(1);
+    let mut args = run.argv.get(1..)?.iter();
     while let Some(option) = args.next() {
         match option.text()? {
             "--no-pager" | "-P" | "--no-optional-locks" | "--version" => {}
@@ -135,5 +137,6 @@ fn repository(run: &Run) -> Option<Repository<'_>> {
             _ => return None,
         }
     }
-    Some(Repository { directory, subcommand, told })
+    let args = (run.more == More::Nothing).then_some(args.as_slice());
+    Some(Repository { directory, subcommand, args, told })
 }

@@ -1,0 +1,125 @@
+//! Which hooks of a repository a subcommand of git may run.
+
+use std::path::Path;
+
+use super::is_absent;
+use crate::readers;
+
+/// The hook that anything may run which refreshes the index, reading too.
+pub(super) const OF_INDEX: &str = "post-index-change";
+
+/// Subcommands that make commits or take those of others over.
+const COMMIT: &[&str] = &["commit", "merge", "pull", "rebase", "cherry-pick", "revert", "am"];
+
+/// Subcommands that write files of a commit to the work tree or to a new one.
+const CHECKOUT: &[&str] =
+    &["checkout", "switch", "restore", "clone", "worktree", "bisect", "stash", "submodule", "rebase", "pull"];
+
+/// Subcommands that change another repository, which may be the same.
+const PUSH: &[&str] = &["push", "send-pack"];
+
+/// Hooks, each with the subcommands that may run it; no list stands for all that do more than read or fill the index.
+const HOOKS: &[(&str, &[&str])] = &[
+    ("applypatch-msg", COMMIT),
+    ("pre-applypatch", COMMIT),
+    ("post-applypatch", COMMIT),
+    ("pre-commit", COMMIT),
+    ("pre-merge-commit", COMMIT),
+    ("prepare-commit-msg", COMMIT),
+    ("commit-msg", COMMIT),
+    ("post-commit", COMMIT),
+    ("post-merge", COMMIT),
+    ("post-rewrite", COMMIT),
+    ("pre-rebase", COMMIT),
+    ("pre-auto-gc", &[]),
+    ("reference-transaction", &[]),
+    ("pre-push", &["push"]),
+    ("post-checkout", CHECKOUT),
+    ("pre-receive", PUSH),
+    ("update", PUSH),
+    ("proc-receive", PUSH),
+    ("post-receive", PUSH),
+    ("post-update", PUSH),
+    ("push-to-checkout", PUSH),
+    ("sendemail-validate", &["send-email"]),
+    ("p4-changelist", &["p4"]),
+    ("p4-prepare-changelist", &["p4"]),
+    ("p4-post-changelist", &["p4"]),
+    ("p4-pre-submit", &["p4"]),
+];
+
+/// Subcommands that run no hook but the index's own, besides those that only read.
+const QUIET: &[&str] = &[
+    "add",
+    "apply",
+    "archive",
+    "bundle",
+    "checkout-index",
+    "clean",
+    "commit-graph",
+    "config",
+    "diff-files",
+    "diff-index",
+    "format-patch",
+    "fsck",
+    "hash-object",
+    "init",
+    "ls-remote",
+    "mv",
+    "prune",
+    "range-diff",
+    "read-tree",
+    "repack",
+    "rerere",
+    "rm",
+    "sparse-checkout",
+    "stage",
+    "update-index",
+    "write-tree",
+];
+
+/// Subcommands that run no hook but those that all others run.
+const OTHERS: &[&str] = &[
+    "branch",
+    "fetch",
+    "gc",
+    "maintenance",
+    "notes",
+    "pack-refs",
+    "reflog",
+    "remote",
+    "replace",
+    "reset",
+    "symbolic-ref",
+    "tag",
+    "update-ref",
+];
+
+/// Whether a repository has a hook that the subcommand may run.
+pub(super) fn has_hook(git: &Path, subcommand: Option<&str>) -> bool {
+    let mut hooks = HOOKS.iter().filter(|(_, subcommands)| may_run(subcommand, subcommands));
+    hooks.any(|(name, _)| !is_absent(&git.join("hooks").join(name)))
+}
+
+/// Whether a subcommand may run a hook with these subcommands. A name that is not known is an alias, and may stand for any.
+fn may_run(subcommand: Option<&str>, subcommands: &[&str]) -> bool {
+    match subcommand {
+        Some(name) if is_quiet(name) => false,
+        Some(name) if is_known(name) => subcommands.is_empty() || subcommands.contains(&name),
+        _ => true,
+    }
+}
+
+fn is_quiet(subcommand: &str) -> bool {
+    QUIET.contains(&subcommand) || readers::is_git_reader(subcommand)
+}
+
+/// Whether a name is that of a subcommand of which is known what it runs.
+pub(super) fn is_known(subcommand: &str) -> bool {
+    is_quiet(subcommand)
+        || OTHERS.contains(&subcommand)
+        || HOOKS.iter().any(|(_, subcommands)| subcommands.contains(&subcommand))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,276 @@
+//! The settings of a repository: whether one may name a program, and which other repositories they name.
+//!
+//! Only settings that are known to name no program pass: git has many, and a new version may have more.
+
+use super::remotes::Remotes;
+
+/// Sections none of whose settings names a program, whatever it is called.
+const SECTIONS: &[&str] = &["advice", "author", "color", "column", "committer"];
+
+/// Single settings of other sections that name none, and whether they stand below a name: such settings of a remote are
+/// its own, those of `diff`, `merge` and others are drivers. Left out is also what git puts into the list of steps of a
+/// rebase (`rebase.instructionFormat`), where a line may be a command, what names a way to merge, which is a program
+/// `git-merge-NAME`, and a directory from which hooks are copied.
+const SETTINGS: &[(&str, bool, &[&str])] = &[
+    ("branch", false, &["autosetupmerge", "autosetuprebase", "sort"]),
+    (
+        "branch",
+        true,
+        &[
+            "description",
+            "gh-merge-base",
+            "github-pr-owner-number",
+            "merge",
+            "pushremote",
+            "rebase",
+            "remote",
+            "vscode-merge-base",
+        ],
+    ),
+    ("commit", false, &["cleanup", "gpgsign", "status", "template", "verbose"]),
+    (
+        "core",
+        false,
+        &[
+            "abbrev",
+            "autocrlf",
+            "bare",
+            "eol",
+            "filemode",
+            "ignorecase",
+            "logallrefupdates",
+            "precomposeunicode",
+            "quotepath",
+            "repositoryformatversion",
+            "symlinks",
+            "untrackedcache",
+        ],
+    ),
+    ("diff", false, &["algorithm", "colormoved", "context", "mnemonicprefix", "renames"]),
+    (
+        "fetch",
+        false,
+        &[
+            "all",
+            "fsckobjects",
+            "negotiationalgorithm",
+            "output",
+            "parallel",
+            "prune",
+            "prunetags",
+            "recursesubmodules",
+            "showforcedupdates",
+            "unpacklimit",
+            "writecommitgraph",
+        ],
+    ),
+    (
+        "gc",
+        false,
+        &[
+            "aggressivedepth",
+            "aggressivewindow",
+            "auto",
+            "autodetach",
+            "autopacklimit",
+            "bigpackthreshold",
+            "cruftpacks",
+            "logexpiry",
+            "maxcruftsize",
+            "packrefs",
+            "pruneexpire",
+            "reflogexpire",
+            "reflogexpireunreachable",
+            "rerereresolved",
+            "rerereunresolved",
+            "worktreepruneexpire",
+            "writecommitgraph",
+        ],
+    ),
+    ("gc", true, &["reflogexpire", "reflogexpireunreachable"]),
+    ("init", false, &["defaultbranch", "defaultobjectformat", "defaultrefformat"]),
+    ("lfs", false, &["locksverify", "repositoryformatversion", "url"]),
+    ("lfs", true, &["access", "locksverify"]),
+    ("log", false, &["abbrevcommit", "date", "decorate"]),
+    ("maintenance", false, &["auto", "autodetach", "strategy"]),
+    ("maintenance", true, &["auto", "enabled", "schedule"]),
+    (
+        "merge",
+        false,
+        &["autostash", "conflictstyle", "ff", "log", "renamelimit", "renames", "stat", "tool", "verbosity"],
+    ),
+    ("pull", false, &["ff", "rebase"]),
+    (
+        "push",
+        false,
+        &[
+            "autosetupremote",
+            "default",
+            "followtags",
+            "gpgsign",
+            "negotiate",
+            "pushoption",
+            "recursesubmodules",
+            "usebitmaps",
+            "useforceifincludes",
+        ],
+    ),
+    (
+        "rebase",
+        false,
+        &[
+            "abbreviatecommands",
+            "autosquash",
+            "autostash",
+            "backend",
+            "forkpoint",
+            "maxlabellength",
+            "missingcommitscheck",
+            "rebasemerges",
+            "reschedulefailedexec",
+            "stat",
+            "updaterefs",
+        ],
+    ),
+    ("remote", true, &["fetch", "gh-resolved", "prune", "pushurl", "tagopt", "url"]),
+    ("rerere", false, &["autoupdate", "enabled"]),
+    ("tag", false, &["forcesignannotated", "gpgsign", "sort"]),
+    ("user", false, &["email", "name", "signingkey", "useconfigonly"]),
+];
+
+/// The other repositories that the settings name; none if one of the settings may name a program.
+pub(super) fn read(text: &str) -> Option<Remotes> {
+    let mut remotes = Remotes::default();
+    let mut section = String::new();
+    let mut below: Option<&str> = None;
+    for line in text.lines() {
+        // A line that goes on in the next hides where a section starts.
+        if line.ends_with('\\') || line.chars().any(|ch| ch.is_control() && ch != '\t') {
+            return None;
+        }
+        let mut rest = line.trim_start();
+        if let Some(header) = rest.strip_prefix('[') {
+            let (name, more, behind) = read_header(header)?;
+            // git hands the names of remotes on to itself, where one may be an option with a program.
+            if more.is_some_and(|more| more.starts_with('-') || more.contains('\\')) {
+                return None;
+            }
+            (section, below) = (name, more);
+            rest = behind.trim_start();
+        }
+        if rest.is_empty() || rest.starts_with(['#', ';']) {
+            continue;
+        }
+        let end = rest.find(|ch: char| !ch.is_ascii_alphanumeric() && ch != '-').unwrap_or(rest.len());
+        let (setting, rest) = rest.split_at_checked(end)?;
+        let setting = setting.to_ascii_lowercase();
+        let section = section.as_str();
+        let known = |(name, is_below, settings): &(&str, bool, &[&str])| {
+            *name == section && *is_below == below.is_some() && settings.contains(&setting.as_str())
+        };
+        if setting.is_empty() || !(SECTIONS.contains(&section) || SETTINGS.iter().any(known)) {
+            return None;
+        }
+        if let Some(name) = below {
+            // Without a value it is an error where one is needed.
+            let value = rest.trim_start().strip_prefix('=').unwrap_or_default().trim();
+            remotes.note(section, name, &setting, value);
+        }
+    }
+    Some(remotes)
+}
+
+/// The name of a section in lower case, its second part as it is written, and what stands behind the bracket.
+fn read_header(header: &str) -> Option<(String, Option<&str>, &str)> {
+    let end = header.find(|ch: char| !ch.is_ascii_alphanumeric() && ch != '-')?;
+    let (name, rest) = (header.get(..end)?.to_ascii_lowercase(), header.get(end..)?);
+    if let Some(behind) = rest.strip_prefix(']') {
+        return Some((name, None, behind));
+    }
+    let quoted = rest.trim_start().strip_prefix('"')?;
+    let mut chars = quoted.char_indices();
+    while let Some((at, ch)) = chars.next() {
+        match ch {
+            '\\' => {
+                chars.next();
+            }
+            '"' => {
+                let behind = quoted.get(at + 1..)?.strip_prefix(']')?;
+                return Some((name, quoted.get(..at), behind));
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names_no_program(text: &str) -> bool {
+        read(text).is_some()
+    }
+
+    #[test]
+    fn only_known_settings_name_no_program() {
+        let usual = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n# a comment\n\
+             [remote \"origin\"]\n\turl = https://example.org/x\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n\
+             [branch \"main\"]\n\tremote = origin\n[user] name = \"Ann\" ; me\n\n[color]\n\tui\n";
+        assert!(names_no_program(usual));
+        assert!(names_no_program(""));
+        assert!(names_no_program(
+            "[merge]\n\tconflictStyle = zdiff3\n[lfs]\n\trepositoryformatversion = 0\n\
+             [lfs \"https://example.org/x\"]\n\taccess = basic\n"
+        ));
+        assert!(!names_no_program("fsmonitor = x"));
+        for more in [
+            "[core]\nfsmonitor = ./x",
+            "[CORE] FsMonitor=./x",
+            "[core] hooksPath = x",
+            "[core] pager = x",
+            "[core] sshCommand = x",
+            "[core] worktree = /x",
+            "[core \"x\"] bare = true",
+            "[diff] external = x",
+            "[diff \"x\"] textconv = y",
+            "[diff \"x\"] renames = y",
+            "[diff.x] command = y",
+            "[merge \"x\"] driver = y",
+            "[merge \"x\"] ff = y",
+            "[merge.x] driver = y",
+            "[lfs \"extension.x\"] clean = y",
+            "[lfs \"customtransfer.x\"] path = y",
+            "[lfs] standalonetransferagent = x",
+            "[log] diffMerges = remerge",
+            "[alias] st = !x",
+            "[filter \"x\"] clean = y",
+            "[gpg] program = x",
+            "[include] path = x",
+            "[includeIf \"gitdir:/\"] path = x",
+            "[credential] helper = x",
+            "[remote \"origin\"] promisor = true",
+            "[remote \"a]b\"] uploadpack = x",
+            "[remote \"--upload-pack=./x\"] url = y",
+            "[remote \"\\-x\"] url = y",
+            "[extensions] partialClone = origin",
+            "[submodule \"x\"] url = y",
+            "[url \"./x\"] insteadOf = https://",
+            "[gc] recentObjectsHook = x",
+            "[rebase] instructionFormat = %s%nexec ./x",
+            "[init] templateDir = x",
+            "[branch \"main\"] mergeOptions = --strategy=x",
+            "[pull] twohead = x",
+            "[maintenance] repo = /x",
+            "[remote] pushDefault = x",
+            // The section starts inside a value, as git reads it.
+            "[core]\nabbrev = 7 \\\n[user]\nfsmonitor = x",
+            "[core]\nabbrev = 7 \\\r\n[user]\nfsmonitor = x",
+            "[core",
+            "[remote \"x]\nurl = y",
+            "\u{feff}[user]\nname = x",
+        ] {
+            assert!(!names_no_program(&format!("{usual}{more}\n")), "{more}");
+        }
+    }
+}

@@ -12,6 +12,7 @@ use super::downloads::{self, reads_code};
 use super::redirect::Pending;
 use super::simple::base_name;
 use super::spans::Origin;
+use super::targets::cost;
 use super::variables::{self, Weight};
 use super::{Feed, Flow, MAX_INNER, MAX_RUNS, Walker, names, numbers, places, pure};
 
@@ -345,12 +346,7 @@ impl Walker<'_> {
             }
         };
         for target in targets {
-            let size = match &target {
-                Target::Path { path, .. } => path.as_os_str().len(),
-                Target::Glob { under, pattern, .. } => under.as_os_str().len() + pattern.len(),
-                Target::Unknown | Target::Host(_) | Target::Machine => 0,
-            };
-            if !self.step(1 + size / 64) {
+            if !self.step(cost(&target)) {
                 return;
             }
             if deed.kind == EffectKind::Write

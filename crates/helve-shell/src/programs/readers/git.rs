@@ -11,6 +11,7 @@ mod config;
 mod paths;
 mod views;
 
+use super::MAX_JOINED;
 use crate::analysis::{Arg, DepartureKind, EffectKind, More, OpaqueReason};
 use crate::programs::options::{Grammar, Item, Order, Place, read};
 use crate::programs::{Invocation, Meaning, On, hosts};
@@ -108,7 +109,7 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Meaning {
         match item {
             Item::Value("C", place) => {
                 match place.text(args) {
-                    Some(text) => directory = Some(inside(directory.as_deref(), text)),
+                    Some(text) => enter(&mut directory, text),
                     None => located = false,
                 }
                 if invocation.leads_outside(place.text(args)) {
@@ -155,6 +156,11 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Meaning {
         meaning.hides(OpaqueReason::UnknownProgram, Some(at));
         return meaning;
     };
+    let joined = directory.as_ref().map_or(0, |directory| directory.len().saturating_mul(args.len() - at));
+    if joined > MAX_JOINED {
+        meaning.hides(OpaqueReason::TooComplex, Some(at));
+        return meaning;
+    }
     let call = Call { invocation, name, at, directory, located };
     if views::note(&call, &mut meaning) || changes::note(&call, &mut meaning) {
         return meaning.whole();
@@ -172,11 +178,14 @@ fn pathspec(magic: &str) -> &str {
         .unwrap_or_else(|| magic.trim_start_matches(|ch: char| ch == '/' || ch == ':' || ch.is_ascii_digit()))
 }
 
-/// A directory as seen from another, as for `-C a -C b`.
-fn inside(directory: Option<&str>, path: &str) -> String {
+/// Goes into a directory, which is seen from the one before it, as for `-C a -C b`.
+fn enter(directory: &mut Option<String>, path: &str) {
     match directory {
-        Some(directory) if !path.starts_with('/') => format!("{directory}/{path}"),
-        _ => path.to_owned(),
+        Some(directory) if !path.starts_with('/') => {
+            directory.push('/');
+            directory.push_str(path);
+        }
+        _ => *directory = Some(path.to_owned()),
     }
 }
 

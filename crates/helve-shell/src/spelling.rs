@@ -166,7 +166,7 @@ fn is_url(text: &str) -> bool {
 }
 
 /// The path of `file:///…`, `file://host/…` or `file:/…`.
-fn file_url(text: &str) -> Option<&str> {
+pub(crate) fn file_url(text: &str) -> Option<&str> {
     let scheme = text.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("file:"))?;
     let behind = text.get(scheme.len()..)?;
     match behind.strip_prefix("//") {

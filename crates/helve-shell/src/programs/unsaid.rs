@@ -103,6 +103,7 @@ impl<'a> Said<'a> {
                 On::Path(_, None) | On::Host(_, None) | On::Unknown(_) | On::Machine => {}
             }
         }
+        said.known.extend(&meaning.texts);
         meaning.inner.iter().for_each(|inner| said.hands_on(inner));
         said
     }

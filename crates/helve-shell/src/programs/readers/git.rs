@@ -5,9 +5,12 @@
 //! | `config` | which settings name programs |
 //! | `views` | subcommands that read, with all their options |
 //! | `changes` | subcommands that change the repository, the work tree, or reach a network |
+//! | `named` | which of their arguments may be files |
+//! | `paths` | which paths of the work tree they change |
 
 mod changes;
 mod config;
+mod named;
 mod paths;
 mod views;
 
@@ -15,6 +18,7 @@ use super::MAX_JOINED;
 use crate::analysis::{Arg, DepartureKind, EffectKind, More, OpaqueReason};
 use crate::programs::options::{Grammar, Item, Order, Place, read};
 use crate::programs::{Invocation, Meaning, On, hosts};
+use crate::spelling;
 
 const GIT: Grammar = Grammar {
     flags: "vhpP",
@@ -64,10 +68,14 @@ impl Call<'_> {
 
     /// Notes the file that an argument may be: a path, or one of a commit, as in `HEAD:path`.
     fn may_read(&self, meaning: &mut Meaning, at: usize) {
-        let Some(text) = self.text(at) else {
-            meaning.perhaps.push(self.operand(at));
-            return;
-        };
+        match self.text(at) {
+            Some(text) => self.may_name(meaning, text, at),
+            None => meaning.perhaps.push(self.operand(at)),
+        }
+    }
+
+    /// The same for a text that an argument holds.
+    fn may_name(&self, meaning: &mut Meaning, text: &str, at: usize) {
         let (path, of_commit) = match text.split_once(':') {
             Some(("", magic)) => (pathspec(magic), true),
             Some((_, path)) => (path, true),
@@ -162,8 +170,11 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Meaning {
         return meaning;
     }
     let call = Call { invocation, name, at, directory, located };
-    if views::note(&call, &mut meaning) || changes::note(&call, &mut meaning) {
+    if views::note(&call, &mut meaning) {
         return meaning.whole();
+    }
+    if changes::note(&call, &mut meaning) {
+        return meaning;
     }
     // An alias, or a program called git-NAME.
     meaning.departs(DepartureKind::Program, at);
@@ -226,8 +237,10 @@ fn note_remote(call: &Call<'_>, meaning: &mut Meaning, at: Option<usize>) {
             }
             meaning.does(EffectKind::Connect, On::Host(host, Some(at)));
         }
-        None if text == "." || text.starts_with(['/', '.', '~']) || text.starts_with("file://") => {
-            meaning.reads(call.operand(at));
+        None if text == "." || text.starts_with(['/', '.', '~']) => meaning.reads(call.operand(at)),
+        None if text.starts_with("file://") => {
+            let path = spelling::file_url(text).map(str::to_owned);
+            meaning.reads(path.map_or(On::Unknown(Some(at)), |path| On::Path(path, Some(at))));
         }
         None => {
             meaning.departs(DepartureKind::Network, at);

@@ -77,6 +77,7 @@ impl Call<'_> {
     /// The same for a text that an argument holds.
     fn may_name(&self, meaning: &mut Meaning, text: &str, at: usize) {
         let (path, of_commit) = match text.split_once(':') {
+            Some(("", magic)) if leaves_out(magic) => return,
             Some(("", magic)) => (pathspec(magic), true),
             Some((_, path)) => (path, true),
             None => (text, false),
@@ -187,6 +188,16 @@ fn pathspec(magic: &str) -> &str {
     let named = magic.strip_prefix('(').and_then(|magic| magic.split_once(')')).map(|(_, path)| path);
     named
         .unwrap_or_else(|| magic.trim_start_matches(|ch: char| ch == '/' || ch == ':' || ch.is_ascii_digit()))
+}
+
+/// Whether a pathspec says which paths are not meant: `:!path`, `:^path`, `:(exclude)path`.
+fn leaves_out(magic: &str) -> bool {
+    match magic.strip_prefix('(') {
+        Some(words) => {
+            words.split_once(')').is_some_and(|(words, _)| words.split(',').any(|word| word == "exclude"))
+        }
+        None => magic.trim_start_matches('/').starts_with(['!', '^']),
+    }
 }
 
 /// Goes into a directory, which is seen from the one before it, as for `-C a -C b`.

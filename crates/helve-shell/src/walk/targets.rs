@@ -118,11 +118,14 @@ impl Walker<'_> {
             return;
         }
         for on in unsaid {
-            let (On::Path(_, Some(at)) | On::Arg(at) | On::Tail(at, _)) = &on else { continue };
+            let (On::Path(_, Some(at)) | On::Arg(at) | On::Tail(at, _) | On::Unknown(Some(at))) = &on else {
+                continue;
+            };
             let Some(arg) = args.get(*at) else { continue };
             let (targets, word) = match &on {
                 On::Path(path, _) => (self.path_targets(path), !path.contains(['/', '.', '~'])),
                 On::Tail(_, skip) => (self.targets(arg, *skip, false), false),
+                On::Unknown(_) => (vec![Target::Unknown], false),
                 _ => (self.targets(arg, 0, false), false),
             };
             let span = arg.span;
@@ -130,7 +133,7 @@ impl Walker<'_> {
                 if !self.step(cost(&target)) {
                     return;
                 }
-                let Some(shown) = shown(&target) else { continue };
+                let shown = shown(&target).unwrap_or_default();
                 if places::is_harmless_device(&shown) || places::is_standard_stream(&shown) {
                     continue;
                 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use helve_core::Decision;
 use helve_shell::analysis::{Arg, ArgPart, Effect, EffectKind, Input, OpaqueReason, Run, Target};
-use helve_shell::{Span, normal, spelling};
+use helve_shell::{Span, normal, spelling, text_arguments};
 
 use super::judgement::{Mark, bytes};
 use super::{Case, Guard, assignment, disk};
@@ -158,7 +158,12 @@ impl<'a> Search<'a> {
             self.push(Outside { span: run.span, run: Some(index), absolute: None, shown: "~".into() });
         }
         let code = reads_code(name);
-        for arg in run.argv.iter().skip(1) {
+        let args = run.argv.get(1..).unwrap_or_default();
+        let texts = if run.understood { HashSet::new() } else { text_arguments(name, args) };
+        for (at, arg) in args.iter().enumerate() {
+            if texts.contains(&at) {
+                continue;
+            }
             let text = shown(arg);
             if code {
                 for path in spelling::literals(&text) {

@@ -24,6 +24,7 @@ mod unsaid;
 
 pub(crate) use changers::{code, hosts};
 pub(crate) use runners::{is_unusual_mode, mode_of};
+pub use unsaid::text_arguments;
 pub(crate) use unsaid::unsaid;
 
 use std::path::Path;

@@ -179,6 +179,7 @@ fn hostile() -> Vec<String> {
     texts.push(format!("cd {} && cat{}", "a/".repeat(2_000), " ../x".repeat(11_000)));
     texts.push(format!("cd {}; cat{}", "a/".repeat(2_000), " ../x".repeat(11_000)));
     texts.push(format!("a={};{}", "x".repeat(LONG / 2), "$a;".repeat(LONG / 6)));
+    texts.push(format!("m {}", filled("/a,")));
     texts.push(format!("{}a,b{}", "{c,".repeat(LONG / 4), "}".repeat(LONG / 4)));
     texts.push(format!("{}*", "[".repeat(LONG - 1)));
     for text in &mut texts {

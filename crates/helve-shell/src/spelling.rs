@@ -49,10 +49,10 @@ pub fn named(text: &str) -> impl Iterator<Item = &str> {
     let value = value(text);
     let (whole, listed) = if let Some(path) = file_url(value) {
         (Some(path), Vec::new())
-    } else if value.is_empty() || is_url(value) || is_remote(value) {
+    } else if value.is_empty() || is_url(value) || value.len() == text.len() && is_remote(value) {
         (None, Vec::new())
     } else if value.starts_with('-') {
-        (behind_letter(value), list(value))
+        (behind_letter(value), behind_letters(value).into_iter().chain(list(value)).collect())
     } else {
         (Some(value), list(value))
     };
@@ -157,6 +157,16 @@ fn behind_letter(text: &str) -> Option<&str> {
     (value.contains('/') && value != "/" || value.starts_with('.')).then_some(value)
 }
 
+/// The value in `-vf/etc/x`: behind two or three letters, unless the first is one that mostly has a relative path behind
+/// it, as in `-Ilib/x`.
+fn behind_letters(text: &str) -> Option<&str> {
+    let letters = text.strip_prefix('-')?;
+    let value = letters.trim_start_matches(|ch: char| ch.is_ascii_alphabetic());
+    let is_cluster = matches!(letters.len() - value.len(), 2 | 3) && !letters.starts_with(['I', 'L', 'o']);
+    let leads = value.starts_with("../") || value.starts_with('/') && value.len() > 1;
+    (is_cluster && leads).then_some(value)
+}
+
 /// `scheme://…` for any scheme.
 fn is_url(text: &str) -> bool {
     text.split_once("://").is_some_and(|(scheme, _)| {
@@ -166,7 +176,7 @@ fn is_url(text: &str) -> bool {
 }
 
 /// The path of `file:///…`, `file://host/…` or `file:/…`.
-fn file_url(text: &str) -> Option<&str> {
+pub(crate) fn file_url(text: &str) -> Option<&str> {
     let scheme = text.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("file:"))?;
     let behind = text.get(scheme.len()..)?;
     match behind.strip_prefix("//") {
@@ -203,6 +213,11 @@ mod tests {
             ("-Isrc/include", "src/include"),
             ("-f.env", ".env"),
             ("-pe1", ""),
+            ("-vf/etc/x", "f/etc/x /etc/x"),
+            ("-xvf../x", "vf../x ../x"),
+            ("-Ia/b", "a/b"),
+            ("-iquote/x", "quote/x"),
+            ("--path=src:/x", "src:/x /x"),
             ("-d/", ""),
             ("-", ""),
             ("--", ""),

@@ -4,12 +4,12 @@
 //! argument is. Of programs that no table knows, parts of paths count too, and of interpreters the string literals of code. Links that exist are followed. A path that is not known before
 //! the command runs is not refused: the sandbox is the boundary, this says the plain mistake before anything runs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use helve_core::Decision;
 use helve_shell::analysis::{Arg, ArgPart, Effect, EffectKind, Input, OpaqueReason, Run, Target};
-use helve_shell::{Span, normal, spelling};
+use helve_shell::{Span, normal, spelling, text_arguments};
 
 use super::judgement::{Mark, bytes};
 use super::{Case, Guard, assignment, disk};
@@ -84,13 +84,15 @@ struct Search<'a> {
     guard: &'a Guard,
     case: &'a Case<'a>,
     found: Vec<Outside>,
+    /// Where they stand: one is enough for each place, which may name many.
+    places: HashSet<Span>,
     /// Whether the links of a path lead outside.
     followed: HashMap<PathBuf, bool>,
 }
 
 impl<'a> Search<'a> {
     fn new(guard: &'a Guard, case: &'a Case<'a>) -> Self {
-        Search { guard, case, found: Vec::new(), followed: HashMap::new() }
+        Search { guard, case, found: Vec::new(), places: HashSet::new(), followed: HashMap::new() }
     }
 
     fn all(mut self) -> Vec<Outside> {
@@ -104,8 +106,13 @@ impl<'a> Search<'a> {
             self.effect(&possible.effect);
         }
         self.found.sort_by_key(|outside| outside.span);
-        self.found.dedup_by_key(|outside| outside.span);
         self.found
+    }
+
+    fn push(&mut self, outside: Outside) {
+        if self.places.insert(outside.span) {
+            self.found.push(outside);
+        }
     }
 
     fn effect(&mut self, effect: &Effect) {
@@ -119,7 +126,7 @@ impl<'a> Search<'a> {
                 | EffectKind::Device
         );
         let run = effect.run.and_then(|run| self.case.analysis.runs.get(run));
-        if !touches || run.is_some_and(is_elsewhere) {
+        if !touches || self.places.contains(&effect.span) || run.is_some_and(is_elsewhere) {
             return;
         }
         let path = match &effect.target {
@@ -148,10 +155,15 @@ impl<'a> Search<'a> {
         }
         let moves = matches!(name, "cd" | "pushd");
         if name == "cd" && run.argv.len() == 1 {
-            self.found.push(Outside { span: run.span, run: Some(index), absolute: None, shown: "~".into() });
+            self.push(Outside { span: run.span, run: Some(index), absolute: None, shown: "~".into() });
         }
         let code = reads_code(name);
-        for arg in run.argv.iter().skip(1) {
+        let args = run.argv.get(1..).unwrap_or_default();
+        let texts = if run.understood { HashSet::new() } else { text_arguments(name, args) };
+        for (at, arg) in args.iter().enumerate() {
+            if texts.contains(&at) {
+                continue;
+            }
             let text = shown(arg);
             if code {
                 for path in spelling::literals(&text) {
@@ -175,8 +187,11 @@ impl<'a> Search<'a> {
 
     /// A path that an argument of a run spells.
     fn path(&mut self, path: &str, span: Span, index: usize, run: &Run) {
+        if self.places.contains(&span) {
+            return;
+        }
         if path.starts_with('~') {
-            self.found.push(Outside { span, run: Some(index), absolute: None, shown: path.to_owned() });
+            self.push(Outside { span, run: Some(index), absolute: None, shown: path.to_owned() });
             return;
         }
         let certain = path.split(spelling::UNKNOWN).next().unwrap_or_default();
@@ -190,7 +205,7 @@ impl<'a> Search<'a> {
             // From an unknown place `..` leads to another one.
             _ if spelling::has_parent(path) => {
                 let shown = path.replace(spelling::UNKNOWN, "…");
-                self.found.push(Outside { span, run: Some(index), absolute: None, shown });
+                self.push(Outside { span, run: Some(index), absolute: None, shown });
                 return;
             }
             _ => return,
@@ -199,12 +214,7 @@ impl<'a> Search<'a> {
         if self.is_outside(&textual, &full) {
             let absolute = path.starts_with('/').then_some(textual.as_path());
             let shown = path.replace(spelling::UNKNOWN, "…");
-            self.found.push(Outside {
-                span,
-                run: Some(index),
-                absolute: absolute.map(Path::to_owned),
-                shown,
-            });
+            self.push(Outside { span, run: Some(index), absolute: absolute.map(Path::to_owned), shown });
         }
     }
 
@@ -220,7 +230,7 @@ impl<'a> Search<'a> {
         }
         let full = directory.join(value);
         if self.is_outside(&full, &full) {
-            self.found.push(Outside { span, run: Some(index), absolute: None, shown: value.to_owned() });
+            self.push(Outside { span, run: Some(index), absolute: None, shown: value.to_owned() });
         }
     }
 
@@ -235,6 +245,9 @@ impl<'a> Search<'a> {
     }
 
     fn add(&mut self, span: Span, run: Option<usize>, path: Option<&Path>) {
+        if self.places.contains(&span) {
+            return;
+        }
         let written = self.written(span);
         let plain: String = written.chars().filter(|ch| !matches!(ch, '"' | '\'')).collect();
         let absolute = path.filter(|_| plain.starts_with('/')).map(Path::to_owned);
@@ -243,7 +256,7 @@ impl<'a> Search<'a> {
             Some(path) if !named => path.display().to_string(),
             _ => plain,
         };
-        self.found.push(Outside { span, run, absolute, shown });
+        self.push(Outside { span, run, absolute, shown });
     }
 
     fn written(&self, span: Span) -> &str {

@@ -24,6 +24,7 @@ mod unsaid;
 
 pub(crate) use changers::{code, hosts};
 pub(crate) use runners::{is_unusual_mode, mode_of};
+pub use unsaid::text_arguments;
 pub(crate) use unsaid::unsaid;
 
 use std::path::Path;
@@ -61,6 +62,8 @@ pub(crate) struct Meaning {
     pub(crate) opaque: Vec<(OpaqueReason, Option<usize>)>,
     /// What it may read, where an argument can be a path as well as something else.
     pub(crate) perhaps: Vec<On>,
+    /// Arguments that it knows to be no path, but text.
+    pub(crate) texts: Vec<usize>,
     /// Whether the table knows what every argument is.
     pub(crate) whole: bool,
 }

@@ -29,6 +29,9 @@ mod tests;
 use super::meaning::is_stream;
 use super::{Invocation, Meaning, is_named};
 
+/// So many bytes may the paths take that an option such as `-C DIRECTORY` makes of the other arguments.
+const MAX_JOINED: usize = 1 << 20;
+
 /// What the argv means, if this table knows the program.
 pub(super) fn understand(invocation: &Invocation<'_>) -> Option<Meaning> {
     let program = invocation.program;

@@ -14,11 +14,35 @@ use crate::analysis::{Arg, ArgPart, DepartureKind, EffectKind};
 use crate::spelling;
 
 /// Options whose value is text, however it looks, of programs that have no table for all of their arguments: one with
-/// `=` behind it has its value in the next argument.
-const TEXTS: &[(&str, &str)] = &[("openssl", "-subj="), ("perl", "-F")];
+/// `=` behind it has its value there or in the next argument.
+const TEXTS: &[(&[&str], &[&str])] = &[
+    (&["openssl"], &["-subj=", "-set_subject=", "-set_issuer="]),
+    (&["perl"], &["-F"]),
+    (&["docker", "podman", "nerdctl"], &["--build-arg=", "--label="]),
+    (&["kubectl", "oc"], &["--raw=", "--from-literal="]),
+    (&["man"], &["-k="]),
+    (&["cc", "gcc", "g++", "c++", "clang", "clang++"], &["-D", "-D="]),
+];
 
 /// The most texts inside others whose stretches are looked at.
 const MAX_TEXTS: usize = 16;
+
+/// Which arguments, counted behind the name, a program takes for text, however they look. Asked of programs that no table
+/// describes; empty for most.
+pub fn text_arguments(program: &str, args: &[Arg]) -> HashSet<usize> {
+    let options = TEXTS.iter().filter(|(programs, _)| programs.contains(&program));
+    let mut found = HashSet::new();
+    for option in options.flat_map(|(_, options)| *options) {
+        for (at, arg) in args.iter().enumerate() {
+            if arg.prefix().starts_with(option) {
+                found.insert(at);
+            } else if option.strip_suffix('=').is_some_and(|name| arg.text() == Some(name)) {
+                found.insert(at + 1);
+            }
+        }
+    }
+    found
+}
 
 /// The paths that the arguments may name besides those that the meaning speaks of.
 pub(crate) fn unsaid<'a>(
@@ -78,14 +102,11 @@ impl<'a> Said<'a> {
         let mut said = Said {
             whole: meaning.is_some_and(|meaning| meaning.whole),
             doubtful: HashSet::new(),
-            known: HashSet::new(),
+            known: text_arguments(invocation.program, args),
             handed_on: HashSet::new(),
             variables: HashSet::new(),
             texts: Vec::new(),
         };
-        for (_, option) in TEXTS.iter().filter(|(program, _)| *program == invocation.program) {
-            said.takes_text(option, args);
-        }
         let Some(meaning) = meaning else { return said };
         for (kind, at) in &meaning.departures {
             // What stands behind an option that nobody knows may be its value.
@@ -103,18 +124,9 @@ impl<'a> Said<'a> {
                 On::Path(_, None) | On::Host(_, None) | On::Unknown(_) | On::Machine => {}
             }
         }
+        said.known.extend(&meaning.texts);
         meaning.inner.iter().for_each(|inner| said.hands_on(inner));
         said
-    }
-
-    fn takes_text(&mut self, option: &str, args: &[Arg]) {
-        for (at, arg) in args.iter().enumerate() {
-            match option.strip_suffix('=') {
-                Some(name) if arg.text() == Some(name) => _ = self.known.insert(at + 1),
-                None if arg.prefix().starts_with(option) => _ = self.known.insert(at),
-                _ => {}
-            }
-        }
     }
 
     fn hands_on(&mut self, inner: &'a Inner) {

@@ -254,6 +254,11 @@ fn add(places: &mut Vec<Rc<Path>>, place: &Rc<Path>) {
     }
 }
 
+/// The same path in its normal form.
+pub(crate) fn normalized(path: PathBuf) -> PathBuf {
+    if is_normal(&path) { path } else { normal(&path) }
+}
+
 /// An absolute path without `.`, `..` and doubled slashes, by its text alone.
 pub fn normal(path: &Path) -> PathBuf {
     if is_normal(path) {

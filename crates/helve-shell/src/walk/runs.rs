@@ -1,5 +1,7 @@
 //! Programs: each is listed with what a table knows of it, and what it starts in turn is followed.
 
+use std::path::Path;
+
 use crate::analysis::{
     Arg, ArgPart, Departure, DepartureKind, EffectKind, Input, More, OpaqueReason, Run, RunKind, Target,
 };
@@ -12,6 +14,7 @@ use super::downloads::{self, reads_code};
 use super::redirect::Pending;
 use super::simple::base_name;
 use super::spans::Origin;
+use super::targets::cost;
 use super::variables::{self, Weight};
 use super::{Feed, Flow, MAX_INNER, MAX_RUNS, Walker, names, numbers, places, pure};
 
@@ -59,7 +62,7 @@ impl Walker<'_> {
         }
         let directory = match self.elsewhere {
             true => None,
-            false => self.environment.directory().single().map(std::path::Path::to_path_buf),
+            false => self.environment.directory().single().map(Path::to_path_buf),
         };
         self.runs.push(Run {
             program,
@@ -101,6 +104,10 @@ impl Walker<'_> {
         let Some(base) = base else {
             let run = self.list(&start, kind, None);
             self.named_by_download(name, run);
+            if kind == RunKind::Program {
+                let invocation = invocation("", &start, self.is_outside(), self.setting.workspace);
+                self.may_read(programs::unsaid(&invocation, None), invocation.args, run);
+            }
             self.redirect_effects(std::mem::take(&mut start.effects), run);
             return Flow { download: start.feed.flow.download || start.taint, run, ..Flow::default() };
         };
@@ -110,14 +117,7 @@ impl Walker<'_> {
         self.executed_file(&start.argv, run);
         self.checked_environment(&base, &start, run);
         self.known_more(&mut start);
-        let invocation = Invocation {
-            program: &base,
-            args: &start.argv[1..],
-            input: &start.feed.input,
-            more: start.more,
-            outside: self.is_outside(),
-            workspace: self.setting.workspace,
-        };
+        let invocation = invocation(&base, &start, self.is_outside(), self.setting.workspace);
         let meaning = programs::understand(&invocation);
         if let (Some(run), true) = (run, meaning.is_some()) {
             self.runs[run].understood = true;
@@ -345,12 +345,7 @@ impl Walker<'_> {
             }
         };
         for target in targets {
-            let size = match &target {
-                Target::Path { path, .. } => path.as_os_str().len(),
-                Target::Glob { under, pattern, .. } => under.as_os_str().len() + pattern.len(),
-                Target::Unknown | Target::Host(_) | Target::Machine => 0,
-            };
-            if !self.step(1 + size / 64) {
+            if !self.step(cost(&target)) {
                 return;
             }
             if deed.kind == EffectKind::Write
@@ -471,5 +466,17 @@ impl Walker<'_> {
             });
         }
         flow
+    }
+}
+
+/// What the tables are asked about a start.
+fn invocation<'a>(program: &'a str, start: &'a Start, outside: bool, workspace: &'a Path) -> Invocation<'a> {
+    Invocation {
+        program,
+        args: start.argv.get(1..).unwrap_or_default(),
+        input: &start.feed.input,
+        more: start.more,
+        outside,
+        workspace,
     }
 }

@@ -7,7 +7,7 @@ use crate::Span;
 use crate::analysis::{Arg, ArgPart, Effect, EffectKind, PossibleRead, Target};
 use crate::programs::On;
 
-use super::directory::{lies_in, normal};
+use super::directory::{lies_in, normal, normalized};
 use super::{Walker, places};
 
 impl Walker<'_> {
@@ -55,9 +55,10 @@ impl Walker<'_> {
     fn target(&self, directory: &Path, text: &str, pattern: Option<&str>) -> Target {
         let Some(pattern) = pattern else {
             let whole = directory.join(text);
-            let path = normal(&whole);
+            let differs = goes_up(text) || text.ends_with('/') || text.ends_with("/.");
+            let written = differs.then(|| whole.clone());
+            let path = normalized(whole);
             let inside = lies_in(&path, self.setting.workspace);
-            let written = (goes_up(text) || text.ends_with('/') || text.ends_with("/.")).then_some(whole);
             return Target::Path { path, inside, written };
         };
         // Behind a pattern `..` leads out of whatever matched.
@@ -116,21 +117,23 @@ impl Walker<'_> {
         if self.elsewhere {
             return;
         }
-        for (count, on) in unsaid.enumerate() {
-            // Only a list makes more of an argument than one path.
-            if count > args.len() && !self.step(1) {
-                return;
-            }
-            let (On::Path(_, Some(at)) | On::Arg(at) | On::Tail(at, _)) = &on else { continue };
+        for on in unsaid {
+            let (On::Path(_, Some(at)) | On::Arg(at) | On::Tail(at, _) | On::Unknown(Some(at))) = &on else {
+                continue;
+            };
             let Some(arg) = args.get(*at) else { continue };
             let (targets, word) = match &on {
                 On::Path(path, _) => (self.path_targets(path), !path.contains(['/', '.', '~'])),
                 On::Tail(_, skip) => (self.targets(arg, *skip, false), false),
+                On::Unknown(_) => (vec![Target::Unknown], false),
                 _ => (self.targets(arg, 0, false), false),
             };
             let span = arg.span;
             for target in targets {
-                let Some(shown) = shown(&target) else { continue };
+                if !self.step(cost(&target)) {
+                    return;
+                }
+                let shown = shown(&target).unwrap_or_default();
                 if places::is_harmless_device(&shown) || places::is_standard_stream(&shown) {
                     continue;
                 }
@@ -168,6 +171,16 @@ impl Walker<'_> {
             self.effect(EffectKind::Secret, Target::Unknown, arg.span, run);
         }
     }
+}
+
+/// The steps that an effect on a target takes: a longer path is copied.
+pub(super) fn cost(target: &Target) -> usize {
+    let size = match target {
+        Target::Path { path, .. } => path.as_os_str().len(),
+        Target::Glob { under, pattern, .. } => under.as_os_str().len() + pattern.len(),
+        Target::Unknown | Target::Host(_) | Target::Machine => 0,
+    };
+    1 + size / 64
 }
 
 /// A path or a pattern as text; none if it is not known.

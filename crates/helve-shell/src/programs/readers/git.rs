@@ -5,15 +5,20 @@
 //! | `config` | which settings name programs |
 //! | `views` | subcommands that read, with all their options |
 //! | `changes` | subcommands that change the repository, the work tree, or reach a network |
+//! | `named` | which of their arguments may be files |
+//! | `paths` | which paths of the work tree they change |
 
 mod changes;
 mod config;
+mod named;
 mod paths;
 mod views;
 
+use super::MAX_JOINED;
 use crate::analysis::{Arg, DepartureKind, EffectKind, More, OpaqueReason};
 use crate::programs::options::{Grammar, Item, Order, Place, read};
 use crate::programs::{Invocation, Meaning, On, hosts};
+use crate::spelling;
 
 const GIT: Grammar = Grammar {
     flags: "vhpP",
@@ -63,11 +68,16 @@ impl Call<'_> {
 
     /// Notes the file that an argument may be: a path, or one of a commit, as in `HEAD:path`.
     fn may_read(&self, meaning: &mut Meaning, at: usize) {
-        let Some(text) = self.text(at) else {
-            meaning.perhaps.push(self.operand(at));
-            return;
-        };
+        match self.text(at) {
+            Some(text) => self.may_name(meaning, text, at),
+            None => meaning.perhaps.push(self.operand(at)),
+        }
+    }
+
+    /// The same for a text that an argument holds.
+    fn may_name(&self, meaning: &mut Meaning, text: &str, at: usize) {
         let (path, of_commit) = match text.split_once(':') {
+            Some(("", magic)) if leaves_out(magic) => return,
             Some(("", magic)) => (pathspec(magic), true),
             Some((_, path)) => (path, true),
             None => (text, false),
@@ -75,8 +85,8 @@ impl Call<'_> {
         let directory = self.directory.as_deref().filter(|_| !path.starts_with('/'));
         let seen = directory.map_or_else(|| path.to_owned(), |directory| format!("{directory}/{path}"));
         meaning.perhaps.push(On::Path(seen, Some(at)));
-        if of_commit {
-            // A path of a commit is seen from the top of the work tree.
+        if of_commit && !path.starts_with("./") && !path.starts_with("../") {
+            // A path of a commit is seen from the top of the work tree, unless it says that it is not.
             let top = self.invocation.workspace.join(path.trim_start_matches('/'));
             meaning.perhaps.push(On::Path(top.to_string_lossy().into_owned(), Some(at)));
         }
@@ -108,7 +118,7 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Meaning {
         match item {
             Item::Value("C", place) => {
                 match place.text(args) {
-                    Some(text) => directory = Some(inside(directory.as_deref(), text)),
+                    Some(text) => enter(&mut directory, text),
                     None => located = false,
                 }
                 if invocation.leads_outside(place.text(args)) {
@@ -155,9 +165,17 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Meaning {
         meaning.hides(OpaqueReason::UnknownProgram, Some(at));
         return meaning;
     };
+    let joined = directory.as_ref().map_or(0, |directory| directory.len().saturating_mul(args.len() - at));
+    if joined > MAX_JOINED {
+        meaning.hides(OpaqueReason::TooComplex, Some(at));
+        return meaning;
+    }
     let call = Call { invocation, name, at, directory, located };
-    if views::note(&call, &mut meaning) || changes::note(&call, &mut meaning) {
+    if views::note(&call, &mut meaning) {
         return meaning.whole();
+    }
+    if changes::note(&call, &mut meaning) {
+        return meaning;
     }
     // An alias, or a program called git-NAME.
     meaning.departs(DepartureKind::Program, at);
@@ -172,11 +190,24 @@ fn pathspec(magic: &str) -> &str {
         .unwrap_or_else(|| magic.trim_start_matches(|ch: char| ch == '/' || ch == ':' || ch.is_ascii_digit()))
 }
 
-/// A directory as seen from another, as for `-C a -C b`.
-fn inside(directory: Option<&str>, path: &str) -> String {
+/// Whether a pathspec says which paths are not meant: `:!path`, `:^path`, `:(exclude)path`.
+fn leaves_out(magic: &str) -> bool {
+    match magic.strip_prefix('(') {
+        Some(words) => {
+            words.split_once(')').is_some_and(|(words, _)| words.split(',').any(|word| word == "exclude"))
+        }
+        None => magic.trim_start_matches('/').starts_with(['!', '^']),
+    }
+}
+
+/// Goes into a directory, which is seen from the one before it, as for `-C a -C b`.
+fn enter(directory: &mut Option<String>, path: &str) {
     match directory {
-        Some(directory) if !path.starts_with('/') => format!("{directory}/{path}"),
-        _ => path.to_owned(),
+        Some(directory) if !path.starts_with('/') => {
+            directory.push('/');
+            directory.push_str(path);
+        }
+        _ => *directory = Some(path.to_owned()),
     }
 }
 
@@ -217,8 +248,10 @@ fn note_remote(call: &Call<'_>, meaning: &mut Meaning, at: Option<usize>) {
             }
             meaning.does(EffectKind::Connect, On::Host(host, Some(at)));
         }
-        None if text == "." || text.starts_with(['/', '.', '~']) || text.starts_with("file://") => {
-            meaning.reads(call.operand(at));
+        None if text == "." || text.starts_with(['/', '.', '~']) => meaning.reads(call.operand(at)),
+        None if text.starts_with("file://") => {
+            let path = spelling::file_url(text).map(str::to_owned);
+            meaning.reads(path.map_or(On::Unknown(Some(at)), |path| On::Path(path, Some(at))));
         }
         None => {
             meaning.departs(DepartureKind::Network, at);

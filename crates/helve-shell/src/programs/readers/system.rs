@@ -148,7 +148,12 @@ pub(super) fn hostname(invocation: &Invocation<'_>) -> Meaning {
     for item in items {
         match item {
             Item::Operand(at) | Item::Maybe(at) => sets_machine(&mut meaning, at),
-            Item::Value(_, place) => sets_machine(&mut meaning, place.option),
+            Item::Value(name, place) => {
+                if matches!(name, "F" | "file") {
+                    meaning.reads(place.on(invocation.args));
+                }
+                sets_machine(&mut meaning, place.option);
+            }
             _ => {}
         }
     }

@@ -1,5 +1,6 @@
 //! `tar`: one function, an archive, members, and options that start programs.
 
+use super::MAX_JOINED;
 use crate::analysis::{Arg, DepartureKind, EffectKind, More, OpaqueReason};
 use crate::programs::options::{Grammar, Item, Place, read_from};
 use crate::programs::{Invocation, Meaning, On};
@@ -35,9 +36,6 @@ const TAR: Grammar = Grammar {
         show-snapshot-field-ranges show-transformed-names show-stored-names restrict usage fast-read"],
     ..Grammar::NONE
 };
-
-/// So many directories are put before each member.
-const MAX_DIRECTORIES: usize = 4;
 
 /// What an argv of `tar` asks for.
 #[derive(Default)]
@@ -175,20 +173,12 @@ fn finish(meaning: &mut Meaning, request: &Request, invocation: &Invocation<'_>)
             meaning.reads(archive.on(args));
         }
     }
+    let Some(entered) = entered(request, args) else {
+        return meaning.hides(OpaqueReason::TooComplex, None);
+    };
     if request.writes.is_some() {
-        // Members are relative to the directory that stands before them.
-        request.directories.iter().for_each(|place| meaning.reads(place.on(args)));
-        if request.directories.is_empty() {
-            request.members.iter().for_each(|at| meaning.reads(On::Arg(*at)));
-        }
-        // Which directory a member is taken from is seldom in doubt.
-        for directory in request.directories.iter().filter_map(|place| place.text(args)).take(MAX_DIRECTORIES)
-        {
-            let members = request.members.iter().filter_map(|at| Some((*at, invocation.text(*at)?)));
-            let member =
-                |(at, name)| On::Path(format!("{}/{name}", directory.trim_end_matches('/')), Some(at));
-            meaning.perhaps.extend(members.map(member));
-        }
+        entered.iter().for_each(|directory| meaning.reads(directory.on.clone()));
+        members(meaning, request, &entered, invocation);
         if invocation.more != More::Nothing {
             meaning.reads(On::Unknown(None));
         }
@@ -198,9 +188,67 @@ fn finish(meaning: &mut Meaning, request: &Request, invocation: &Invocation<'_>)
         if request.absolute {
             meaning.writes(On::Unknown(Some(at)));
         }
-        request.directories.iter().for_each(|place| meaning.writes(place.on(args)));
+        entered.iter().for_each(|directory| meaning.writes(directory.on.clone()));
         if request.directories.is_empty() {
             meaning.writes(On::Path(".".to_owned(), Some(at)));
         }
     }
+}
+
+/// A directory that `tar` goes into.
+struct Entered {
+    /// Where that is said.
+    option: usize,
+    on: On,
+    /// Its path, if it is certain.
+    path: Option<String>,
+}
+
+/// The directories of `-C`, each seen from the one before it; none if their paths take too much.
+fn entered(request: &Request, args: &[Arg]) -> Option<Vec<Entered>> {
+    let mut joined = 0;
+    let mut entered: Vec<Entered> = Vec::with_capacity(request.directories.len());
+    for place in &request.directories {
+        let (text, option) = (place.text(args), place.option);
+        let before = entered.last().filter(|_| !place.prefix(args).starts_with('/'));
+        let (on, path) = match (before.map(|before| before.path.as_deref()), text) {
+            (None, text) => (place.on(args), text.map(str::to_owned)),
+            (Some(Some(before)), Some(text)) => {
+                joined += before.len() + text.len();
+                let path = below(before, text);
+                (On::Path(path.clone(), Some(place.arg)), Some(path))
+            }
+            (Some(_), _) => (On::Unknown(Some(place.arg)), None),
+        };
+        if joined > MAX_JOINED {
+            return None;
+        }
+        entered.push(Entered { option, on, path });
+    }
+    Some(entered)
+}
+
+/// The members of an archive that is written: each is taken from the directory that stands before it.
+fn members(meaning: &mut Meaning, request: &Request, entered: &[Entered], invocation: &Invocation<'_>) {
+    let mut joined = 0;
+    for at in request.members.iter().copied() {
+        let directory = entered.partition_point(|directory| directory.option < at).checked_sub(1);
+        let directory = directory.and_then(|index| entered.get(index));
+        match (directory, invocation.text(at)) {
+            (None, _) => meaning.reads(On::Arg(at)),
+            (Some(_), Some(name)) if name.starts_with('/') => meaning.reads(On::Arg(at)),
+            (Some(Entered { path: Some(directory), .. }), Some(name)) => {
+                joined += directory.len() + name.len();
+                if joined > MAX_JOINED {
+                    return meaning.hides(OpaqueReason::TooComplex, Some(at));
+                }
+                meaning.perhaps.push(On::Path(below(directory, name), Some(at)));
+            }
+            _ => meaning.perhaps.push(On::Unknown(Some(at))),
+        }
+    }
+}
+
+fn below(directory: &str, path: &str) -> String {
+    format!("{}/{path}", directory.trim_end_matches('/'))
 }

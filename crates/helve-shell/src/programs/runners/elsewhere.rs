@@ -193,6 +193,9 @@ fn container(invocation: &Invocation<'_>) -> Option<Meaning> {
         if let Item::Value("H" | "host" | "c" | "context" | "url" | "connection", place) = item {
             meaning.departs(DepartureKind::Configuration, place.option);
         }
+        if let Item::Value("config" | "tlscacert" | "tlscert" | "tlskey" | "identity", place) = item {
+            meaning.reads(place.on(args));
+        }
     }
     let mut name = first_operand(&items, invocation);
     if matches!(invocation.text(name), Some("container")) {
@@ -206,7 +209,16 @@ fn container(invocation: &Invocation<'_>) -> Option<Meaning> {
             order: Order::First,
             ..Grammar::NONE
         };
-        name = first_operand(&read_from(args, name + 1, &COMPOSE), invocation);
+        let items = read_from(args, name + 1, &COMPOSE);
+        meaning.notes_unknown(&items);
+        for item in &items {
+            if let Item::Value("f" | "file" | "env-file" | "project-directory", place) = item
+                && place.text(args) != Some("-")
+            {
+                meaning.reads(place.on(args));
+            }
+        }
+        name = first_operand(&items, invocation);
     }
     match invocation.text(name) {
         Some("exec") => contained(&mut meaning, invocation, name + 1, &DOCKER_EXEC),
@@ -244,7 +256,7 @@ fn contained(meaning: &mut Meaning, invocation: &Invocation<'_>, first: usize, g
             }
             Item::Value("entrypoint", place) => program = place.value(args),
             Item::Value("cidfile", place) => meaning.writes_option(args, place),
-            Item::Value("env-file", place) => meaning.reads(place.on(args)),
+            Item::Value("env-file" | "label-file", place) => meaning.reads(place.on(args)),
             _ => {}
         }
     }

@@ -3,7 +3,7 @@
 //! Their many plain options need no list: what they change is said by the subcommand. Options that name programs are
 //! looked for by name, abbreviations included.
 
-use super::{Call, config, paths};
+use super::{Call, config, named, paths};
 use crate::analysis::{Arg, DepartureKind, EffectKind, More, OpaqueReason};
 use crate::programs::options::{Place, may_hide_option};
 use crate::programs::{Meaning, On};
@@ -124,33 +124,8 @@ pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
         _ => return false,
     }
     dangerous_options(call, meaning);
-    files(call, meaning);
+    named::note(call, meaning);
     true
-}
-
-/// Subcommands whose operands are files, or may be.
-const TAKE_FILES: &[&str] =
-    &["am", "apply", "bundle", "difftool", "index-pack", "merge-file", "quiltimport", "send-email", "stash"];
-
-/// Options whose value is a file that is read.
-const FILES: &[&str] = &["-F", "--file", "-t", "--template", "--pathspec-from-file"];
-
-/// Notes the files that a subcommand may read: a patch, a message, a list.
-fn files(call: &Call<'_>, meaning: &mut Meaning) {
-    if TAKE_FILES.contains(&call.name) {
-        operands(call).for_each(|at| call.may_read(meaning, at));
-    }
-    for (index, arg) in args(call).iter().enumerate() {
-        let at = call.at + 1 + index;
-        let (name, value) = arg.prefix().split_once('=').unwrap_or((arg.prefix(), ""));
-        if FILES.contains(&name) && value.is_empty() {
-            call.may_read(meaning, at + 1);
-        } else if FILES.contains(&name) {
-            meaning.perhaps.push(On::Tail(at, name.len() + 1));
-        } else if name.starts_with("-F") {
-            meaning.perhaps.push(On::Tail(at, 2));
-        }
-    }
 }
 
 pub(super) fn args<'a>(call: &'a Call<'_>) -> &'a [Arg] {

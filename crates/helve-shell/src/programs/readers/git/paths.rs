@@ -49,12 +49,11 @@ fn put_back(call: &Call<'_>) -> Vec<usize> {
     }
 }
 
-/// Whether an operand is written as commits are and paths are not.
+/// Whether an operand is written as commits are and paths are not. A pattern has no name of a commit in front.
 fn is_commit(text: &str) -> bool {
-    matches!(text, "-" | "@" | "HEAD")
-        || text.contains(['~', '^'])
-        || text.contains("@{")
-        || text.contains("...")
+    let marks = [text.find(['~', '^']), text.find("@{"), text.find("...")];
+    let name = marks.into_iter().flatten().min().and_then(|end| text.get(..end));
+    matches!(text, "-" | "@" | "HEAD") || name.is_some_and(|name| !name.contains(['*', '?', '[']))
 }
 
 /// What a pathspec stands for; none for one that leaves paths out, or that is read in another way.

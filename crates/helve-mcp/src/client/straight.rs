@@ -245,7 +245,7 @@ impl Straight {
 
     /// Writes a line from there on, unless nothing of it was written and nobody waits for its answer any more.
     async fn write_rest(&self, number: i64, way: &mut OpenWay, line: &[u8], from: usize) {
-        if from == 0 && !(self.waiting.has(number) && self.queue.take_later(number)) {
+        if from == 0 && !(self.queue.take_later(number) && self.waiting.has(number)) {
             return;
         }
         let rest = line.get(from..).unwrap_or_default();

@@ -1,8 +1,9 @@
 //! Paths that lead outside the workspace, where the owner wants none.
 //!
 //! What a program does to which path is read off the effects, and so is what it may read, as far as no table says what an
-//! argument is. Of programs that no table knows, parts of paths count too, and of interpreters the string literals of code. Links that exist are followed. A path that is not known before
-//! the command runs is not refused: the sandbox is the boundary, this says the plain mistake before anything runs.
+//! argument is. Of programs that no table knows, parts of paths count too, and of interpreters the string literals of code.
+//! Links that exist are followed. A path that is not known before the command runs is not refused: the sandbox is the boundary,
+//! this says the plain mistake before anything runs.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};

@@ -10,14 +10,14 @@ use helve_core::{Ended, Exit, SandboxChoice, SandboxReport};
 
 use crate::check::{Case, Check, Control, before, cases, holds, shared_commands};
 use crate::common::{
-    Done, LIMITS, User, alone, backend, block_on, choice_of_role, give_away, is_asked_for, is_root, play,
-    prime, program, role, run, said, shell, token, view, works,
+    Done, LIMITS, User, backend, beside_others, block_on, choice_of_role, give_away, is_asked_for, is_root,
+    play, prime, program, role, run, said, shell, token, view, works,
 };
 use crate::engine::Engine;
-use crate::world::{World, throw_away};
+use crate::world::{World, only_memory, throw_away};
 
 fn attack(sandbox: &str, user: User) {
-    let _alone = alone();
+    let _beside = beside_others();
     let Some(mut role) = role("attacks::role_attacked", user) else { return };
     play(role.env("ROLE_SANDBOX", sandbox).env("HELVE_TEST_SECRET", token()));
 }
@@ -55,7 +55,7 @@ fn bwrap_holds_for_an_ordinary_user() {
 /// As root alone: a container of an engine that an ordinary user may use is one of root's.
 #[test]
 fn container_holds() {
-    let _alone = alone();
+    let _beside = beside_others();
     let Some(engine) = Engine::start() else { return };
     let Some(mut role) = role("attacks::role_attacked", User::Same) else { return };
     role.env("ROLE_SANDBOX", "container").env("ROLE_SOCKET", engine.socket());
@@ -102,6 +102,7 @@ fn role_attacked() {
 
 /// Runs one attack in the sandbox; what is not as expected.
 fn try_case(case: &Case, text: &str, way: Way, name: &str, choice: &SandboxChoice) -> Vec<String> {
+    let _only = case.hold.iter().any(|check| matches!(check, Check::NoSharedMemory(_))).then(only_memory);
     let mut world = World::new(&std::env::var("HELVE_TEST_SECRET").unwrap(), text);
     give_away(&world.workspace, choice);
     let before = before(&world, &case.hold);
@@ -135,13 +136,13 @@ fn try_case(case: &Case, text: &str, way: Way, name: &str, choice: &SandboxChoic
 /// Each attack succeeds where there is no sandbox.
 #[test]
 fn every_attack_is_one() {
-    let _alone = alone();
+    let _beside = beside_others();
     play(&mut role("attacks::role_controls", User::Same).unwrap());
 }
 
 #[test]
 fn every_attack_is_one_for_an_ordinary_user() {
-    let _alone = alone();
+    let _beside = beside_others();
     let Some(mut role) = role("attacks::role_controls", User::Ordinary) else { return };
     play(&mut role);
 }

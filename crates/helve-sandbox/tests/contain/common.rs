@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use helve_core::{
@@ -262,8 +262,14 @@ pub(crate) fn is_asked_for(id: &str) -> bool {
     std::env::var("HELVE_TEST_CASE").map_or(true, |asked| id.starts_with(&asked))
 }
 
-/// One suite at a time: they fill both cores, and some measure time.
-pub(crate) fn alone() -> std::sync::MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+static SUITES: RwLock<()> = RwLock::new(());
+
+/// Nothing else meanwhile: for suites that measure time, or count what there is on the machine.
+pub(crate) fn alone() -> RwLockWriteGuard<'static, ()> {
+    SUITES.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Beside other suites, which wait as often as this one does.
+pub(crate) fn beside_others() -> RwLockReadGuard<'static, ()> {
+    SUITES.read().unwrap_or_else(PoisonError::into_inner)
 }

@@ -14,8 +14,8 @@ use pretty_assertions::Comparison;
 use serde::Deserialize;
 
 use crate::common::{
-    LIMITS, User, alone, backend, block_on, choice_of_role, give_away, is_asked_for, is_root, play, prime,
-    role, run, shell, view, works,
+    LIMITS, User, backend, beside_others, block_on, choice_of_role, give_away, is_asked_for, is_root, play,
+    prime, role, run, shell, view, works,
 };
 
 const CASES: &str = include_str!("../cases/everyday.jsonl");
@@ -39,7 +39,7 @@ struct Case {
 }
 
 fn work(sandbox: &str, user: User) {
-    let _alone = alone();
+    let _beside = beside_others();
     let Some(mut role) = role("everyday::role_works", user) else { return };
     let toolchain = toolchain(user);
     if let Some(toolchain) = &toolchain {

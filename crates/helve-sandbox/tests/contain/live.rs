@@ -6,8 +6,8 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::common::{
-    LIMITS, User, alone, backend, block_on, choice_of_role, give_away, is_root, play, prime, program, role,
-    run, shell, view, works,
+    LIMITS, User, backend, beside_others, block_on, choice_of_role, give_away, is_root, play, prime, program,
+    role, run, shell, view, works,
 };
 
 const SCRIPT: &str = include_str!("live.py");
@@ -15,7 +15,7 @@ const SCRIPT: &str = include_str!("live.py");
 const NAMESPACES: [&str; 7] = ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"];
 
 fn look(sandbox: &str, user: User) {
-    let _alone = alone();
+    let _beside = beside_others();
     let Some(mut role) = role("live::role_looks", user) else { return };
     play(role.env("ROLE_SANDBOX", sandbox).env("HELVE_TEST_SECRET", "in the environment"));
 }

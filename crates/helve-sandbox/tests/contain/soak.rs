@@ -72,7 +72,7 @@ fn settled() -> Holdings {
     for _ in 0..50 {
         std::thread::sleep(within(Duration::from_millis(100)));
         let now = Holdings::now();
-        let same = now.processes == last.processes && now.descriptors == last.descriptors;
+        let same = now.processes == last.processes && now.descriptors == last.descriptors && now.zombies == 0;
         last = now;
         if same {
             break;

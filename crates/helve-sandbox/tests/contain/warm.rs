@@ -15,7 +15,8 @@ use helve_sandbox::PoolSize;
 use crate::kernel::kernel;
 
 use crate::common::{
-    LIMITS, User, alone, backend, block_on, play, prime, role, run, shared, shell, view, within, works,
+    LIMITS, User, backend, beside_others, block_on, play, prime, role, run, shared, shell, view, within,
+    works,
 };
 
 /// Texts that a shell which does not start afresh would get wrong.
@@ -30,7 +31,7 @@ fn can_be_the_same(text: &str) -> bool {
 const SAMPLE: usize = 200;
 
 fn compare_all(user: User) {
-    let _alone = alone();
+    let _beside = beside_others();
     let Some(mut role) = role("warm::role_compares", user) else { return };
     play(&mut role);
 }

@@ -12,8 +12,8 @@ use helve_sandbox::PoolSize;
 use pretty_assertions::assert_eq;
 
 use crate::common::{
-    Done, LIMITS, User, alone, backend, block_on, choice, give_away, play, prime, role, run, shell, view,
-    within, works,
+    Done, LIMITS, User, backend, beside_others, block_on, choice, give_away, play, prime, role, run, shell,
+    view, within, works,
 };
 
 const HOSTILE: &str = include_str!("hostile.py");
@@ -190,7 +190,7 @@ fn full(scene: &Scene) -> Vec<(&'static str, (Act, Cause))> {
 }
 
 fn both(test: &str) {
-    let _alone = alone();
+    let _beside = beside_others();
     for user in [User::Same, User::Ordinary] {
         if let Some(mut role) = role(test, user) {
             play(&mut role);

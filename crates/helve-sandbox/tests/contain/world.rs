@@ -241,6 +241,11 @@ fn bind_abstract(name: &str) -> UnixListener {
     }
 }
 
+/// Nobody else looks for segments of shared memory meanwhile, whose keys are the machine's.
+pub(crate) fn only_memory() -> UnixListener {
+    bind_abstract("helve-test-shared-memory")
+}
+
 /// A segment of shared memory that everybody may use; its number.
 fn make_shared_memory() -> String {
     let output = Command::new("ipcmk").args(["-M", "4096", "-p", "0666"]).output().unwrap();

@@ -7,6 +7,7 @@
 //!
 //! | module | what is in it |
 //! |---|---|
+//! | `places` | which directories git takes for repositories |
 //! | `settings` | which settings name no program |
 //! | `hooks` | which subcommand may run which hook |
 //! | `remotes` | which subcommand starts programs of another repository |
@@ -21,6 +22,7 @@ use helve_shell::analysis::Arg;
 use remotes::Remotes;
 
 mod hooks;
+mod places;
 mod remotes;
 mod settings;
 
@@ -30,20 +32,22 @@ const MAX_DIRECTORIES: usize = 16;
 /// The most directories that are looked at on the way up.
 const MAX_LEVELS: usize = 128;
 
+/// The most directories of the name `.git` that git may pass by on the way.
+const MAX_PASSED_BY: usize = 4;
+
 /// The largest file of settings and the largest index that are read, in bytes.
 const MAX_CONFIG: u64 = 64 << 10;
 const MAX_INDEX: u64 = 8 << 20;
 
-/// Where git finds a repository.
-#[derive(Clone)]
-enum Found {
-    /// Nowhere, so that it starts nothing at all.
-    Nothing,
-    /// There, and its settings name no program.
-    Plain(PathBuf, Remotes),
-    /// Somewhere, and it may start programs whatever is done.
-    LedOn,
+/// A repository whose settings name no program.
+struct Repository {
+    /// Its directory.
+    git: PathBuf,
+    remotes: Remotes,
 }
+
+/// The repositories in which git may work; nothing if one may start programs whatever is done.
+type Found = Option<Vec<Repository>>;
 
 /// What was found from the directories of one command on.
 #[derive(Default)]
@@ -58,75 +62,84 @@ impl Seen {
         subcommand: Option<&str>,
         args: Option<&[Arg]>,
     ) -> bool {
-        let found = match self.0.get(directory) {
-            Some(known) => known.clone(),
-            None if self.0.len() >= MAX_DIRECTORIES => Found::LedOn,
-            None => {
-                let found = find(directory);
-                self.0.insert(directory.to_owned(), found.clone());
-                found
+        if !self.0.contains_key(directory) {
+            if self.0.len() >= MAX_DIRECTORIES {
+                return false;
             }
-        };
-        match found {
-            Found::Nothing => Remotes::default().are_far(subcommand, args),
-            Found::Plain(git, remotes) => {
-                !hooks::has_hook(&git, subcommand) && remotes.are_far(subcommand, args)
-            }
-            Found::LedOn => false,
+            self.0.insert(directory.to_owned(), find(directory));
+        }
+        let is_plain = |repository: &Repository| repository.is_plain(subcommand, args);
+        match self.0.get(directory) {
+            Some(Some(found)) if found.is_empty() => Remotes::default().are_far(subcommand, args),
+            Some(Some(found)) => found.iter().all(is_plain),
+            _ => false,
         }
     }
 }
 
-/// The repository in which git works in `directory`.
+/// The repositories in which git may work in `directory`: the first one that it takes for certain, and those that it may
+/// pass by on the way up.
 fn find(directory: &Path) -> Found {
+    let mut found = Vec::new();
     for (level, above) in directory.ancestors().enumerate() {
-        if level >= MAX_LEVELS {
-            return Found::LedOn;
+        if level >= MAX_LEVELS || found.len() >= MAX_PASSED_BY {
+            return None;
         }
         let git = above.join(".git");
         // A link or a file leads to a repository elsewhere.
         match git.symlink_metadata() {
-            Ok(found) if found.is_dir() => {
-                return read_plain(&git).map_or(Found::LedOn, |remotes| Found::Plain(git, remotes));
+            Ok(there) if there.is_dir() => {
+                let is_last = places::is_certain(&git);
+                found.push(Repository::read(git)?);
+                if is_last {
+                    return Some(found);
+                }
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            _ => return Found::LedOn,
+            _ => return None,
         }
         // A repository without a work tree is its own directory.
-        if ["HEAD", "objects", "refs"].iter().all(|name| above.join(name).exists()) {
-            return Found::LedOn;
+        if places::is_possible(above) {
+            return None;
         }
     }
-    Found::Nothing
+    Some(found)
+}
+
+impl Repository {
+    /// Reads the one in a directory; none if it may start programs whatever is done.
+    fn read(git: PathBuf) -> Option<Repository> {
+        let config = match read(&git.join("config"), MAX_CONFIG) {
+            Content::Nothing => String::new(),
+            Content::Bytes(bytes) => String::from_utf8(bytes).ok()?,
+            Content::TooMuch => return None,
+        };
+        let links = match read(&git.join("index"), MAX_INDEX) {
+            Content::Nothing => false,
+            Content::Bytes(index) => holds_repositories(&index),
+            Content::TooMuch => true,
+        };
+        let more = ["config.worktree", "modules", "commondir"].map(|name| git.join(name));
+        if links
+            || !more.iter().all(|path| is_absent(path))
+            || !is_absent(&git.join("hooks").join(hooks::OF_INDEX))
+        {
+            return None;
+        }
+        let mut remotes = settings::read(&config)?;
+        remotes.look(&git);
+        Some(Repository { git, remotes })
+    }
+
+    /// Whether a subcommand starts nothing.
+    fn is_plain(&self, subcommand: Option<&str>, args: Option<&[Arg]>) -> bool {
+        !hooks::has_hook(&self.git, subcommand) && self.remotes.are_far(subcommand, args)
+    }
 }
 
 /// Whether nothing is at a path, as far as can be seen.
 fn is_absent(path: &Path) -> bool {
     path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
-}
-
-/// The other repositories that a repository names; none if it may start programs whatever is done.
-fn read_plain(git: &Path) -> Option<Remotes> {
-    let config = match read(&git.join("config"), MAX_CONFIG) {
-        Content::Nothing => String::new(),
-        Content::Bytes(bytes) => String::from_utf8(bytes).ok()?,
-        Content::TooMuch => return None,
-    };
-    let links = match read(&git.join("index"), MAX_INDEX) {
-        Content::Nothing => false,
-        Content::Bytes(index) => holds_repositories(&index),
-        Content::TooMuch => true,
-    };
-    let more = ["config.worktree", "modules", "commondir"].map(|name| git.join(name));
-    if links
-        || !more.iter().all(|path| is_absent(path))
-        || !is_absent(&git.join("hooks").join(hooks::OF_INDEX))
-    {
-        return None;
-    }
-    let mut remotes = settings::read(&config)?;
-    remotes.look(git);
-    Some(remotes)
 }
 
 enum Content {

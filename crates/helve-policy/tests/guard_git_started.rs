@@ -1,0 +1,142 @@
+//! Git without a sandbox where what it starts does not stand in the settings or hooks of the repository next to it.
+//!
+//! Each command is judged and then runs, so that git itself shows that the program is started.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use helve_core::{CommandUse, Verdict};
+use helve_policy::Policy;
+use tempfile::TempDir;
+
+/// A directory with a workspace `w` in it, and beside it a program that leaves a mark.
+struct Scene {
+    _around: TempDir,
+    top: PathBuf,
+    policy: Policy,
+}
+
+/// A repository with a branch more; the program is called `$EVIL`.
+const REPOSITORY: &str = "
+    git init -q -b main; echo a > f; git add f; git commit -q -m one; git branch first
+    echo b >> f; git commit -q -a -m two; git branch other; git reset -q --hard first
+    echo g > g; git add g; git commit -q -m three";
+
+impl Scene {
+    /// A scene in which a script has made the workspace; none if there is no git.
+    fn new(script: &str) -> Option<Scene> {
+        if Command::new("git").arg("--version").output().is_err() {
+            println!("skipped: there is no git");
+            return None;
+        }
+        let around = tempfile::tempdir().unwrap();
+        let top = around.path().canonicalize().unwrap();
+        fs::create_dir_all(top.join("w")).unwrap();
+        fs::create_dir_all(top.join("bin")).unwrap();
+        // Nothing that a program of this name is asked ends well.
+        for name in ["evil", "bin/git-merge-evil"] {
+            fs::write(top.join(name), "#!/bin/sh\necho x >> \"$MARKS\"\nexit 1\n").unwrap();
+            fs::set_permissions(top.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let policy = "[[rules]]\nverdict = 'allow'\ncommand = ['git {add,bisect,checkout,cherry-pick,commit,diff,merge} *', \
+             'git {pull,push,rebase,reset,revert,stash,status,switch} *', 'mkdir *', 'rm *']";
+        let scene = Scene { _around: around, top, policy: Policy::from_toml(policy).unwrap() };
+        let made = scene.sh(&format!("set -e\n{script}"));
+        assert!(made.status.success(), "{script}: {}", String::from_utf8_lossy(&made.stderr));
+        Some(scene)
+    }
+
+    fn workspace(&self) -> PathBuf {
+        self.top.join("w")
+    }
+
+    /// Runs a script with nothing of the user's settings.
+    fn sh(&self, script: &str) -> std::process::Output {
+        let path = std::env::var("PATH").unwrap_or_default();
+        Command::new("sh")
+            .args(["-c", script])
+            .current_dir(self.workspace())
+            .env_clear()
+            .env("PATH", format!("{path}:{}", self.top.join("bin").display()))
+            .envs([("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_EDITOR", "true")])
+            .envs([("GIT_AUTHOR_NAME", "a"), ("GIT_AUTHOR_EMAIL", "a@b"), ("LC_ALL", "C")])
+            .envs([("GIT_COMMITTER_NAME", "a"), ("GIT_COMMITTER_EMAIL", "a@b"), ("GIT_TERMINAL_PROMPT", "0")])
+            .envs([("HOME", self.top.clone()), ("MARKS", self.marks()), ("EVIL", self.top.join("evil"))])
+            .output()
+            .unwrap()
+    }
+
+    fn marks(&self) -> PathBuf {
+        self.top.join("marks")
+    }
+
+    /// What is said about a command without a sandbox.
+    fn verdict(&self, command: &str) -> Verdict {
+        let command = CommandUse { command: command.to_owned(), working_dir: None };
+        self.policy.judge(&command, &self.workspace(), false).decision.verdict
+    }
+
+    /// Whether git starts the program in the course of a command.
+    fn starts(&self, command: &str) -> bool {
+        let _ = fs::remove_file(self.marks());
+        self.sh(command);
+        self.marks().exists()
+    }
+}
+
+/// A command is asked about, and git starts the program.
+fn starts_and_asks(script: &str, command: &str) {
+    let Some(scene) = Scene::new(script) else { return };
+    assert_eq!(scene.verdict(command), Verdict::Ask, "{script}: {command}");
+    assert!(scene.starts(command), "{script}: {command}");
+}
+
+/// Commands about which nothing is asked, and in which git starts nothing.
+fn is_allowed(script: &str, commands: &[&str]) {
+    let Some(scene) = Scene::new(script) else { return };
+    for command in commands {
+        assert_eq!(scene.verdict(command), Verdict::Allow, "{script}: {command}");
+        assert!(!scene.starts(command), "{script}: {command}");
+    }
+}
+
+/// A directory that git does not take for its own does not end the search for the repository.
+#[test]
+fn the_repository_around_one_that_git_passes_by_counts() {
+    let evil = format!("{REPOSITORY}\ngit config core.fsmonitor \"$EVIL\"\n");
+    for hidden in [
+        "mkdir -p sub/.git",
+        "mkdir -p sub/.git/objects sub/.git/refs; echo garbage > sub/.git/HEAD",
+        "mkdir -p sub/.git/objects; echo 'ref: refs/heads/main' > sub/.git/HEAD",
+        "git init -q sub; ln -sfn /nowhere sub/.git/HEAD",
+        "git init -q sub; rm -r sub/.git/objects",
+        "git init -q sub; printf 'ref: heads/main' > sub/.git/HEAD",
+    ] {
+        for command in ["cd sub && git status", "git -C sub status"] {
+            starts_and_asks(&format!("{evil}{hidden}"), command);
+        }
+        let plain = format!("{REPOSITORY}\n{hidden}");
+        is_allowed(&plain, &["cd sub && git status", "git -C sub status", "git status"]);
+    }
+    // Git takes one that it takes, and looks no further.
+    for own in ["git init -q sub", "git init -q sub; git -C sub checkout -q -b x 2> /dev/null"] {
+        is_allowed(&format!("{evil}{own}"), &["cd sub && git status"]);
+    }
+    is_allowed(&format!("{REPOSITORY}\ngit checkout -q --detach"), &["git status", "git commit -m x"]);
+}
+
+/// A git directory that has its parts elsewhere is one, too.
+#[test]
+fn a_git_directory_with_its_parts_elsewhere_counts() {
+    let script = format!(
+        "{REPOSITORY}\nmkdir x; cp -R .git e; echo 'ref: refs/heads/main' > x/HEAD; echo ../e > x/commondir
+        git config -f e/config diff.external \"$EVIL\"; git config -f e/config core.bare false
+        git config -f e/config core.fsmonitor \"$EVIL\"; git config -f e/config core.worktree \"$PWD\""
+    );
+    for command in ["cd x && git diff --no-index HEAD commondir", "git -C x diff --no-index HEAD commondir"] {
+        starts_and_asks(&script, command);
+    }
+    is_allowed(REPOSITORY, &["git status", "git diff --no-index f g"]);
+}

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use helve_shell::analysis::Arg;
 
+use hooks::Hooks;
 use remotes::Remotes;
 
 mod hooks;
@@ -41,8 +42,7 @@ const MAX_INDEX: u64 = 8 << 20;
 
 /// A repository whose settings name no program.
 struct Repository {
-    /// Its directory.
-    git: PathBuf,
+    hooks: Hooks,
     remotes: Remotes,
 }
 
@@ -90,7 +90,7 @@ fn find(directory: &Path) -> Found {
         match git.symlink_metadata() {
             Ok(there) if there.is_dir() => {
                 let is_last = places::is_certain(&git);
-                found.push(Repository::read(git)?);
+                found.push(Repository::read(&git)?);
                 if is_last {
                     return Some(found);
                 }
@@ -108,7 +108,7 @@ fn find(directory: &Path) -> Found {
 
 impl Repository {
     /// Reads the one in a directory; none if it may start programs whatever is done.
-    fn read(git: PathBuf) -> Option<Repository> {
+    fn read(git: &Path) -> Option<Repository> {
         let config = match read(&git.join("config"), MAX_CONFIG) {
             Content::Nothing => String::new(),
             Content::Bytes(bytes) => String::from_utf8(bytes).ok()?,
@@ -127,13 +127,13 @@ impl Repository {
             return None;
         }
         let mut remotes = settings::read(&config)?;
-        remotes.look(&git);
-        Some(Repository { git, remotes })
+        remotes.look(git);
+        Some(Repository { hooks: Hooks::look(git), remotes })
     }
 
     /// Whether a subcommand starts nothing.
     fn is_plain(&self, subcommand: Option<&str>, args: Option<&[Arg]>) -> bool {
-        !hooks::has_hook(&self.git, subcommand) && self.remotes.are_far(subcommand, args)
+        !self.hooks.may_run(subcommand) && self.remotes.are_far(subcommand, args)
     }
 }
 
@@ -221,6 +221,20 @@ mod tests {
         assert!(plain(&bare));
         fs::write(bare.join("HEAD"), "ref: refs/heads/main").unwrap();
         assert!(!plain(&bare));
+    }
+
+    /// The settings and the directory of hooks are read once, however many runs there are and however large they are.
+    #[test]
+    fn many_runs_in_a_repository_with_many_branches_take_little_time() {
+        let around = tempfile::tempdir().unwrap();
+        fs::create_dir(around.path().join(".git")).unwrap();
+        let remotes = (0..1150).map(|n| format!("[remote \"r{n}\"]\nurl=h:x\n"));
+        let branches = (0..1150).map(|n| format!("[branch \"{n}\"]\nremote=r1149\n"));
+        fs::write(around.path().join(".git/config"), remotes.chain(branches).collect::<String>()).unwrap();
+        let start = std::time::Instant::now();
+        let mut seen = Seen::default();
+        assert!((0..4000).all(|_| seen.is_plain(around.path(), Some("push"), Some(&[]))));
+        assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
     }
 
     #[test]

@@ -177,6 +177,7 @@ pub(super) fn read(text: &str) -> Option<Remotes> {
             remotes.note(section, name, &setting, value);
         }
     }
+    remotes.settle();
     Some(remotes)
 }
 

@@ -140,3 +140,80 @@ fn a_git_directory_with_its_parts_elsewhere_counts() {
     }
     is_allowed(REPOSITORY, &["git status", "git diff --no-index f g"]);
 }
+
+/// A rebase that waits, with steps still to do.
+fn waiting(steps: &str, more: &str) -> String {
+    format!(
+        "{REPOSITORY}\nmkdir .git/rebase-merge; git rev-parse HEAD > .git/rebase-merge/onto
+        cp .git/rebase-merge/onto .git/rebase-merge/orig-head; echo refs/heads/main > .git/rebase-merge/head-name
+        : > .git/rebase-merge/interactive; : > .git/rebase-merge/done
+        printf '{steps}' > .git/rebase-merge/git-rebase-todo; git checkout -q --detach\n{more}"
+    )
+}
+
+/// What a rebase still has to do may be a command, and may stand there without one having been started.
+#[test]
+fn the_steps_of_a_rebase_that_waits_count() {
+    for steps in
+        ["exec ../evil\\n", "x ../evil", "noop\\n \\tx\\t../evil\\n", "# x\\n\\r\\nexec ../evil\\r\\n"]
+    {
+        for command in ["git rebase --continue", "git rebase --skip"] {
+            starts_and_asks(&waiting(steps, ""), command);
+        }
+        is_allowed(&waiting(steps, ""), &["git status", "git add f", "git stash", "git commit -m x"]);
+    }
+    let named = waiting("pick other\\n", "echo evil > .git/rebase-merge/strategy");
+    starts_and_asks(&named, "git rebase --continue");
+    for steps in [
+        "",
+        "noop\\n",
+        "# exec ../evil\\n\\n  \\t\\nbreak\\npick exec\\n",
+        "p other\\nreword other\\nedit other\\nupdate-ref refs/heads/x\\nfixup -C other\\nm -C other x\\n",
+    ] {
+        is_allowed(&waiting(steps, ""), &["git rebase --continue", "git rebase --abort"]);
+    }
+    let of_git = "GIT_SEQUENCE_EDITOR='sed -i 1ibreak' git rebase -q -i -X theirs other";
+    is_allowed(&format!("{REPOSITORY}\n{of_git}"), &["git rebase --continue"]);
+    // What is too long or no file is not read.
+    let Some(scene) = Scene::new(&waiting("", "")) else { return };
+    let steps = scene.workspace().join(".git/rebase-merge/git-rebase-todo");
+    fs::write(&steps, "noop\n".repeat(1 << 20)).unwrap();
+    assert_eq!(scene.verdict("git rebase --continue"), Verdict::Ask);
+    fs::write(&steps, b"\xff\0x\0").unwrap();
+    assert_eq!(scene.verdict("git rebase --continue"), Verdict::Ask);
+    fs::remove_file(&steps).unwrap();
+    std::os::unix::fs::symlink("../../f", &steps).unwrap();
+    assert_eq!(scene.verdict("git rebase --continue"), Verdict::Ask);
+}
+
+/// Commits that wait to be taken over name a way to merge, which is a program.
+#[test]
+fn the_options_of_commits_that_wait_count() {
+    let waiting = |verb: &str, options: &str| {
+        format!(
+            "{REPOSITORY}\nmkdir .git/sequencer; git rev-parse HEAD > .git/sequencer/head
+            cp .git/sequencer/head .git/sequencer/abort-safety; printf '{options}' > .git/sequencer/opts
+            for time in 1 2; do echo \"{verb} $(git rev-parse other) x\"; done > .git/sequencer/todo"
+        )
+    };
+    for options in [
+        "[options]\\n\\tstrategy = evil\\n",
+        "[options] STRATEGY=evil",
+        "[options]\\nstrategy = \"evi\\\\\\nl\"",
+    ] {
+        for command in ["git cherry-pick --continue", "git cherry-pick --skip"] {
+            starts_and_asks(&waiting("pick", options), command);
+        }
+        is_allowed(&waiting("pick", options), &["git status", "git commit -m x"]);
+    }
+    for options in
+        ["", "[options]\\n\\tstrategy-option = theirs\\n\\tedit = true\\n\\tstrategy = recursive\\n"]
+    {
+        is_allowed(&waiting("pick", options), &["git cherry-pick --continue"]);
+        is_allowed(&waiting("revert", options), &["git revert --continue"]);
+    }
+    let Some(scene) = Scene::new(&waiting("revert", "[options] strategy = evil")) else { return };
+    assert_eq!(scene.verdict("git revert --continue"), Verdict::Ask);
+    let of_git = "git cherry-pick -X theirs HEAD other > /dev/null 2>&1 || test -f .git/sequencer/opts";
+    is_allowed(&format!("{REPOSITORY}\n{of_git}"), &["git cherry-pick --skip"]);
+}

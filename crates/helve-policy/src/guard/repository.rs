@@ -11,6 +11,7 @@
 //! | `settings` | which settings name no program |
 //! | `hooks` | which subcommand may run which hook |
 //! | `remotes` | which subcommand starts programs of another repository |
+//! | `unfinished` | what git still has to do there, and which subcommand goes on with it |
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -21,11 +22,13 @@ use helve_shell::analysis::Arg;
 
 use hooks::Hooks;
 use remotes::Remotes;
+use unfinished::Unfinished;
 
 mod hooks;
 mod places;
 mod remotes;
 mod settings;
+mod unfinished;
 
 /// The most directories of one command in which a repository is looked for.
 const MAX_DIRECTORIES: usize = 16;
@@ -44,6 +47,7 @@ const MAX_INDEX: u64 = 8 << 20;
 struct Repository {
     hooks: Hooks,
     remotes: Remotes,
+    unfinished: Unfinished,
 }
 
 /// The repositories in which git may work; nothing if one may start programs whatever is done.
@@ -128,12 +132,14 @@ impl Repository {
         }
         let mut remotes = settings::read(&config)?;
         remotes.look(git);
-        Some(Repository { hooks: Hooks::look(git), remotes })
+        Some(Repository { hooks: Hooks::look(git), remotes, unfinished: Unfinished::look(git) })
     }
 
     /// Whether a subcommand starts nothing.
     fn is_plain(&self, subcommand: Option<&str>, args: Option<&[Arg]>) -> bool {
-        !self.hooks.may_run(subcommand) && self.remotes.are_far(subcommand, args)
+        !self.hooks.may_run(subcommand)
+            && !self.unfinished.may_start(subcommand)
+            && self.remotes.are_far(subcommand, args)
     }
 }
 

@@ -24,6 +24,10 @@ const REPOSITORY: &str = "
     echo b >> f; git commit -q -a -m two; git branch other; git reset -q --hard first
     echo g > g; git add g; git commit -q -m three";
 
+/// One in it whose settings name the program, untracked.
+const INNER: &str = "git init -q n; git -C n commit -q --allow-empty -m i; touch n/x
+    git -C n config core.fsmonitor \"$EVIL\"";
+
 impl Scene {
     /// A scene in which a script has made the workspace; none if there is no git.
     fn new(script: &str) -> Option<Scene> {
@@ -98,6 +102,8 @@ fn is_allowed(script: &str, commands: &[&str]) {
     let Some(scene) = Scene::new(script) else { return };
     for command in commands {
         assert_eq!(scene.verdict(command), Verdict::Allow, "{script}: {command}");
+    }
+    for command in commands {
         assert!(!scene.starts(command), "{script}: {command}");
     }
 }
@@ -216,4 +222,67 @@ fn the_options_of_commits_that_wait_count() {
     assert_eq!(scene.verdict("git revert --continue"), Verdict::Ask);
     let of_git = "git cherry-pick -X theirs HEAD other > /dev/null 2>&1 || test -f .git/sequencer/opts";
     is_allowed(&format!("{REPOSITORY}\n{of_git}"), &["git cherry-pick --skip"]);
+}
+
+/// Entries of an index may stand in a file beside it.
+#[test]
+fn an_index_in_two_files_counts() {
+    let script = format!("{REPOSITORY}\n{INNER}\ngit add n; git update-index --split-index");
+    starts_and_asks(&script, "git status");
+    is_allowed(&format!("{REPOSITORY}\n{INNER}"), &["git status"]);
+}
+
+/// Git works in a repository inside another as soon as the index has it, which the command itself may bring about.
+#[test]
+fn a_repository_inside_another_counts_where_the_command_may_take_it_up() {
+    let inside = format!("{REPOSITORY}\n{INNER}");
+    for command in [
+        "git add n && git status",
+        "git add . ; git commit -a",
+        "git -C . add -A && git diff",
+        "git stage n; cd . && git status --short",
+        "for time in 1 2; do git add n; done",
+    ] {
+        starts_and_asks(&inside, command);
+    }
+    is_allowed(&inside, &["git status; git diff", "git status; git push", "git diff other"]);
+    // A commit may hold it.
+    let committed = format!(
+        "{inside}\ngit -c core.fsmonitor= add n; git commit -q -m n; git branch linked; git reset -q --hard HEAD~1"
+    );
+    for command in [
+        "git checkout linked",
+        "git switch linked",
+        "git merge linked && git status",
+        "git reset --hard linked && git status",
+        "git rebase linked; git diff",
+        "git cherry-pick linked; git status",
+        "git pull . linked; git status",
+    ] {
+        starts_and_asks(&committed, command);
+    }
+    // It may stand in the place of a file.
+    let replaced = format!("{REPOSITORY}\nrm f\n{}", INNER.replace(" n", " f").replace("n/x", "f/x"));
+    starts_and_asks(&replaced, "git commit -a");
+}
+
+/// Repositories inside another that start nothing themselves.
+#[test]
+fn a_plain_repository_inside_another_may_be_taken_up() {
+    let commands = ["git add . && git commit -m x", "git checkout other", "git switch main; git status"];
+    for more in [
+        "mkdir -p d/e; touch d/e/x; ln -s . d/loop; ln -s /nowhere d/lost",
+        "git clone -q . n; mkdir -p d; cp -R n d/m",
+        "git init -q n; touch n/x",
+        "git worktree add -q trees/x other~1 2> /dev/null; git worktree add -q --detach ../outside",
+    ] {
+        is_allowed(&format!("{REPOSITORY}\n{more}"), &commands);
+    }
+    // A file leads to settings of somewhere else.
+    for more in ["git init -q ../o; git -C ../o config core.fsmonitor \"$EVIL\"; git -C ../o commit -q --allow-empty -m i
+        mkdir n; touch n/x; echo \"gitdir: $PWD/../o/.git\" > n/.git",
+        "git worktree add -q n; cp -R .git ../o; git -C ../o config core.fsmonitor \"$EVIL\"
+        echo ../../../../o > .git/worktrees/n/commondir; touch n/x"] {
+        starts_and_asks(&format!("{REPOSITORY}\n{more}"), "git add n; git status");
+    }
 }

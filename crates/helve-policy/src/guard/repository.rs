@@ -10,9 +10,11 @@
 //! | `places` | which directories git takes for repositories |
 //! | `settings` | which settings name no program |
 //! | `hooks` | which subcommand may run which hook |
+//! | `inner` | repositories inside the work tree of another, and which subcommand may take them up |
 //! | `remotes` | which subcommand starts programs of another repository |
 //! | `unfinished` | what git still has to do there, and which subcommand goes on with it |
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read as _;
@@ -25,6 +27,7 @@ use remotes::Remotes;
 use unfinished::Unfinished;
 
 mod hooks;
+mod inner;
 mod places;
 mod remotes;
 mod settings;
@@ -39,12 +42,15 @@ const MAX_LEVELS: usize = 128;
 /// The most directories of the name `.git` that git may pass by on the way.
 const MAX_PASSED_BY: usize = 4;
 
-/// The largest file of settings and the largest index that are read, in bytes.
+/// The largest file of settings that is read, in bytes.
 const MAX_CONFIG: u64 = 64 << 10;
-const MAX_INDEX: u64 = 8 << 20;
 
 /// A repository whose settings name no program.
 struct Repository {
+    /// Its directory.
+    git: PathBuf,
+    /// Whether those in its work tree start nothing, once that is known.
+    inner: OnceCell<bool>,
     hooks: Hooks,
     remotes: Remotes,
     unfinished: Unfinished,
@@ -72,10 +78,9 @@ impl Seen {
             }
             self.0.insert(directory.to_owned(), find(directory));
         }
-        let is_plain = |repository: &Repository| repository.is_plain(subcommand, args);
         match self.0.get(directory) {
             Some(Some(found)) if found.is_empty() => Remotes::default().are_far(subcommand, args),
-            Some(Some(found)) => found.iter().all(is_plain),
+            Some(Some(found)) => found.iter().all(|repository| repository.is_plain(subcommand, args)),
             _ => false,
         }
     }
@@ -118,13 +123,8 @@ impl Repository {
             Content::Bytes(bytes) => String::from_utf8(bytes).ok()?,
             Content::TooMuch => return None,
         };
-        let links = match read(&git.join("index"), MAX_INDEX) {
-            Content::Nothing => false,
-            Content::Bytes(index) => holds_repositories(&index),
-            Content::TooMuch => true,
-        };
         let more = ["config.worktree", "modules", "commondir"].map(|name| git.join(name));
-        if links
+        if inner::are_linked(git)
             || !more.iter().all(|path| is_absent(path))
             || !is_absent(&git.join("hooks").join(hooks::OF_INDEX))
         {
@@ -132,7 +132,13 @@ impl Repository {
         }
         let mut remotes = settings::read(&config)?;
         remotes.look(git);
-        Some(Repository { hooks: Hooks::look(git), remotes, unfinished: Unfinished::look(git) })
+        Some(Repository {
+            git: git.to_owned(),
+            inner: OnceCell::new(),
+            hooks: Hooks::look(git),
+            remotes,
+            unfinished: Unfinished::look(git),
+        })
     }
 
     /// Whether a subcommand starts nothing.
@@ -140,6 +146,7 @@ impl Repository {
         !self.hooks.may_run(subcommand)
             && !self.unfinished.may_start(subcommand)
             && self.remotes.are_far(subcommand, args)
+            && (!inner::may_take_up(subcommand) || *self.inner.get_or_init(|| inner::are_plain(&self.git)))
     }
 }
 
@@ -166,12 +173,6 @@ fn read(path: &Path, most: u64) -> Content {
         Ok(_) if bytes.len() as u64 <= most => Content::Bytes(bytes),
         _ => Content::TooMuch,
     }
-}
-
-/// Whether an index may hold another repository, whose settings count too: its entries have a mode of their own. Other
-/// bytes may look like it, which costs a question.
-fn holds_repositories(index: &[u8]) -> bool {
-    index.windows(4).any(|mode| mode == [0, 0, 0xe0, 0])
 }
 
 #[cfg(test)]

@@ -1,0 +1,140 @@
+//! Repositories inside the work tree of another.
+//!
+//! Git works in one, by its settings, as soon as the index around it has an entry for it, and such an entry comes from a
+//! `git add` or from a commit. So an index that has one counts, and where a subcommand may put one there, all repositories
+//! in the work tree do: git may look at them then, or with the next subcommand of the same command. Those that are plain
+//! themselves, and other work trees of the same repository, start nothing.
+
+use std::fs::ReadDir;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use super::{Content, Repository, hooks, is_absent, read};
+
+/// The largest index that is read, in bytes.
+const MAX_INDEX: u64 = 8 << 20;
+
+/// The largest file that says where a git directory is, in bytes.
+const MAX_PATH: u64 = 8 << 10;
+
+/// The most entries of a git directory that are looked at.
+const MAX_PARTS: usize = 10_000;
+
+/// The most directories of a work tree, and the most entries in all of them, that are looked at.
+const MAX_DIRECTORIES: usize = 200_000;
+const MAX_ENTRIES: usize = 2_000_000;
+
+/// Subcommands that may put another repository into the index.
+const TAKE_UP: &[&str] = &[
+    "add",
+    "am",
+    "apply",
+    "bisect",
+    "checkout",
+    "cherry-pick",
+    "commit",
+    "merge",
+    "pull",
+    "read-tree",
+    "rebase",
+    "reset",
+    "restore",
+    "revert",
+    "stage",
+    "stash",
+    "submodule",
+    "switch",
+    "update-index",
+];
+
+/// Whether a subcommand may put another repository into the index. A name that is not known is an alias, and may stand
+/// for any.
+pub(super) fn may_take_up(subcommand: Option<&str>) -> bool {
+    subcommand.is_none_or(|name| TAKE_UP.contains(&name) || !hooks::is_known(name))
+}
+
+/// Whether an index may hold another repository. A part of it may stand in a file beside it.
+pub(super) fn are_linked(git: &Path) -> bool {
+    let is_shared = |(at, entry): (usize, std::io::Result<std::fs::DirEntry>)| {
+        at >= MAX_PARTS
+            || entry.map_or(true, |entry| entry.file_name().as_encoded_bytes().starts_with(b"sharedindex."))
+    };
+    match read(&git.join("index"), MAX_INDEX) {
+        Content::Nothing => false,
+        Content::Bytes(index) => {
+            holds_repositories(&index)
+                || git.read_dir().map_or(true, |entries| entries.enumerate().any(is_shared))
+        }
+        Content::TooMuch => true,
+    }
+}
+
+/// Whether an index may hold another repository, whose settings count too: its entries have a mode of their own. Other
+/// bytes may look like it, which costs a question.
+fn holds_repositories(index: &[u8]) -> bool {
+    index.windows(4).any(|mode| mode == [0, 0, 0xe0, 0])
+}
+
+/// Whether all repositories in the work tree around a git directory start nothing. If there is more in it than is looked
+/// at, one may.
+pub(super) fn are_plain(git: &Path) -> bool {
+    let Some(top) = git.parent() else { return true };
+    let mut left = vec![top.to_owned()];
+    let mut directories = 0;
+    let mut entries = 0;
+    while let Some(directory) = left.pop() {
+        directories += 1;
+        let Ok(listed) = list(&directory) else { return false };
+        for entry in listed.into_iter().flatten() {
+            entries += 1;
+            if entries > MAX_ENTRIES || directories > MAX_DIRECTORIES {
+                return false;
+            }
+            let Ok(entry) = entry else { return false };
+            if entry.file_name() != ".git" {
+                left.extend(entry.file_type().is_ok_and(|kind| kind.is_dir()).then(|| entry.path()));
+            } else if directory != top && !is_plain(&entry.path(), git) {
+                return false;
+            }
+        }
+    }
+    true
+}
+
+/// What is in a directory; nothing if it is gone, or if nobody may enter it, which holds for git as well.
+fn list(directory: &Path) -> Result<Option<ReadDir>, ()> {
+    let is_closed = |kind: ErrorKind| matches!(kind, ErrorKind::NotFound | ErrorKind::PermissionDenied);
+    match directory.read_dir() {
+        Ok(entries) => Ok(Some(entries)),
+        // What stands behind the last slash is found only where the directory may be entered.
+        Err(_) => match directory.join(".").symlink_metadata() {
+            Err(error) if is_closed(error.kind()) => Ok(None),
+            _ => Err(()),
+        },
+    }
+}
+
+/// Whether git starts nothing in the work tree that has a `.git`, inside that of another repository.
+fn is_plain(inner: &Path, outer: &Path) -> bool {
+    match inner.symlink_metadata() {
+        Ok(found) if found.is_dir() => Repository::read(inner).is_some(),
+        Ok(found) if found.is_file() => is_work_tree(inner, outer).unwrap_or(false),
+        Ok(_) => false,
+        Err(error) => error.kind() == ErrorKind::NotFound,
+    }
+}
+
+/// Whether the file `.git` of a work tree leads to what a plain repository keeps of it, and its index holds no other one.
+fn is_work_tree(file: &Path, outer: &Path) -> Option<bool> {
+    let text = |path: &Path| match read(path, MAX_PATH) {
+        Content::Bytes(bytes) => String::from_utf8(bytes).ok(),
+        Content::Nothing | Content::TooMuch => None,
+    };
+    let leads = text(file)?;
+    let path = leads.strip_prefix("gitdir: ")?.trim_end_matches(['\r', '\n']);
+    let kept = file.parent()?.join(path).canonicalize().ok()?;
+    let is_own = kept.parent()? == outer.join("worktrees").canonicalize().ok()?;
+    let common = text(&kept.join("commondir"))?;
+    let is_plain = common.trim_end() == "../.." && is_absent(&kept.join("config.worktree"));
+    Some(is_own && is_plain && !are_linked(&kept))
+}

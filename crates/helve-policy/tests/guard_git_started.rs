@@ -45,7 +45,7 @@ impl Scene {
             fs::set_permissions(top.join(name), fs::Permissions::from_mode(0o755)).unwrap();
         }
         let policy = "[[rules]]\nverdict = 'allow'\ncommand = ['git {add,bisect,checkout,cherry-pick,commit,diff,merge} *', \
-             'git {pull,push,rebase,reset,revert,stash,status,switch} *', 'mkdir *', 'rm *']";
+             'git {pull,push,rebase,reset,revert,stash,status,switch,worktree} *', 'mkdir *', 'rm *']";
         let scene = Scene { _around: around, top, policy: Policy::from_toml(policy).unwrap() };
         let made = scene.sh(&format!("set -e\n{script}"));
         assert!(made.status.success(), "{script}: {}", String::from_utf8_lossy(&made.stderr));
@@ -274,6 +274,7 @@ fn a_plain_repository_inside_another_may_be_taken_up() {
         "mkdir -p d/e; touch d/e/x; ln -s . d/loop; ln -s /nowhere d/lost",
         "git clone -q . n; mkdir -p d; cp -R n d/m",
         "git init -q n; touch n/x",
+        "mkdir n; touch n/x; echo 'gitdir: ../.git/worktrees/n' > n/.git",
         "git worktree add -q trees/x other~1 2> /dev/null; git worktree add -q --detach ../outside",
     ] {
         is_allowed(&format!("{REPOSITORY}\n{more}"), &commands);
@@ -285,4 +286,16 @@ fn a_plain_repository_inside_another_may_be_taken_up() {
         echo ../../../../o > .git/worktrees/n/commondir; touch n/x"] {
         starts_and_asks(&format!("{REPOSITORY}\n{more}"), "git add n; git status");
     }
+}
+
+/// What a repository keeps of another work tree says where the settings are that count there.
+#[test]
+fn another_work_tree_with_settings_of_its_own_counts() {
+    let script = format!("{REPOSITORY}\ngit worktree add -q ../x other 2> /dev/null");
+    let commands = ["git worktree remove ../x", "git worktree add ../y", "git status"];
+    is_allowed(&script, &commands);
+    let elsewhere = "cp -R .git e; git --git-dir=e config core.fsmonitor \"$EVIL\"
+        echo ../../../e > .git/worktrees/x/commondir";
+    starts_and_asks(&format!("{script}\n{elsewhere}"), "git worktree remove ../x");
+    is_allowed(&format!("{script}\n{elsewhere}"), &["git status", "git commit -m x"]);
 }

@@ -10,11 +10,10 @@
 //! | `places` | which directories git takes for repositories |
 //! | `settings` | which settings name no program |
 //! | `hooks` | which subcommand may run which hook |
-//! | `inner` | repositories inside the work tree of another, and which subcommand may take them up |
+//! | `inner` | repositories inside the work tree of another, its other work trees, and which subcommand goes there |
 //! | `remotes` | which subcommand starts programs of another repository |
 //! | `unfinished` | what git still has to do there, and which subcommand goes on with it |
 
-use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read as _;
@@ -23,6 +22,7 @@ use std::path::{Path, PathBuf};
 use helve_shell::analysis::Arg;
 
 use hooks::Hooks;
+use inner::Inner;
 use remotes::Remotes;
 use unfinished::Unfinished;
 
@@ -47,11 +47,8 @@ const MAX_CONFIG: u64 = 64 << 10;
 
 /// A repository whose settings name no program.
 struct Repository {
-    /// Its directory.
-    git: PathBuf,
-    /// Whether those in its work tree start nothing, once that is known.
-    inner: OnceCell<bool>,
     hooks: Hooks,
+    inner: Inner,
     remotes: Remotes,
     unfinished: Unfinished,
 }
@@ -133,9 +130,8 @@ impl Repository {
         let mut remotes = settings::read(&config)?;
         remotes.look(git);
         Some(Repository {
-            git: git.to_owned(),
-            inner: OnceCell::new(),
             hooks: Hooks::look(git),
+            inner: Inner::of(git),
             remotes,
             unfinished: Unfinished::look(git),
         })
@@ -146,7 +142,7 @@ impl Repository {
         !self.hooks.may_run(subcommand)
             && !self.unfinished.may_start(subcommand)
             && self.remotes.are_far(subcommand, args)
-            && (!inner::may_take_up(subcommand) || *self.inner.get_or_init(|| inner::are_plain(&self.git)))
+            && self.inner.is_plain(subcommand)
     }
 }
 

@@ -1,13 +1,15 @@
-//! Repositories inside the work tree of another.
+//! Repositories inside the work tree of another, and other work trees of the same.
 //!
 //! Git works in one, by its settings, as soon as the index around it has an entry for it, and such an entry comes from a
 //! `git add` or from a commit. So an index that has one counts, and where a subcommand may put one there, all repositories
 //! in the work tree do: git may look at them then, or with the next subcommand of the same command. Those that are plain
-//! themselves, and other work trees of the same repository, start nothing.
+//! themselves start nothing. What a repository keeps of another work tree says where its settings are; where that is the
+//! repository itself, it starts nothing either.
 
+use std::cell::OnceCell;
 use std::fs::ReadDir;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{Content, Repository, hooks, is_absent, read};
 
@@ -47,10 +49,28 @@ const TAKE_UP: &[&str] = &[
     "update-index",
 ];
 
-/// Whether a subcommand may put another repository into the index. A name that is not known is an alias, and may stand
-/// for any.
-pub(super) fn may_take_up(subcommand: Option<&str>) -> bool {
-    subcommand.is_none_or(|name| TAKE_UP.contains(&name) || !hooks::is_known(name))
+/// What lies in the work tree of a repository, and its other work trees. Both are looked at once, if at all.
+pub(super) struct Inner {
+    git: PathBuf,
+    below: OnceCell<bool>,
+    beside: OnceCell<bool>,
+}
+
+impl Inner {
+    /// What belongs to the repository in a directory.
+    pub(super) fn of(git: &Path) -> Inner {
+        Inner { git: git.to_owned(), below: OnceCell::new(), beside: OnceCell::new() }
+    }
+
+    /// Whether it starts nothing, whatever a subcommand looks at. A name that is not known is an alias, and may stand for
+    /// any.
+    pub(super) fn is_plain(&self, subcommand: Option<&str>) -> bool {
+        let is_any = subcommand.is_none_or(|name| !hooks::is_known(name));
+        let takes_up = is_any || subcommand.is_some_and(|name| TAKE_UP.contains(&name));
+        let goes_beside = is_any || subcommand == Some("worktree");
+        (!takes_up || *self.below.get_or_init(|| are_plain(&self.git)))
+            && (!goes_beside || *self.beside.get_or_init(|| are_work_trees(&self.git)))
+    }
 }
 
 /// Whether an index may hold another repository. A part of it may stand in a file beside it.
@@ -77,7 +97,7 @@ fn holds_repositories(index: &[u8]) -> bool {
 
 /// Whether all repositories in the work tree around a git directory start nothing. If there is more in it than is looked
 /// at, one may.
-pub(super) fn are_plain(git: &Path) -> bool {
+fn are_plain(git: &Path) -> bool {
     let Some(top) = git.parent() else { return true };
     let mut left = vec![top.to_owned()];
     let mut directories = 0;
@@ -124,17 +144,40 @@ fn is_plain(inner: &Path, outer: &Path) -> bool {
     }
 }
 
-/// Whether the file `.git` of a work tree leads to what a plain repository keeps of it, and its index holds no other one.
+/// Whether the file `.git` of a work tree leads to what a repository keeps of it, and git starts nothing there.
 fn is_work_tree(file: &Path, outer: &Path) -> Option<bool> {
-    let text = |path: &Path| match read(path, MAX_PATH) {
-        Content::Bytes(bytes) => String::from_utf8(bytes).ok(),
-        Content::Nothing | Content::TooMuch => None,
-    };
     let leads = text(file)?;
     let path = leads.strip_prefix("gitdir: ")?.trim_end_matches(['\r', '\n']);
-    let kept = file.parent()?.join(path).canonicalize().ok()?;
+    let kept = file.parent()?.join(path);
+    // Nothing is left of one that was removed.
+    if is_absent(&kept) {
+        return Some(true);
+    }
+    let kept = kept.canonicalize().ok()?;
     let is_own = kept.parent()? == outer.join("worktrees").canonicalize().ok()?;
-    let common = text(&kept.join("commondir"))?;
-    let is_plain = common.trim_end() == "../.." && is_absent(&kept.join("config.worktree"));
-    Some(is_own && is_plain && !are_linked(&kept))
+    Some(is_own && is_kept_plain(&kept))
+}
+
+/// Whether git starts nothing in other work trees of a repository.
+fn are_work_trees(git: &Path) -> bool {
+    match git.join("worktrees").read_dir() {
+        Ok(entries) => entries
+            .enumerate()
+            .all(|(at, entry)| at < MAX_PARTS && entry.is_ok_and(|entry| is_kept_plain(&entry.path()))),
+        Err(error) => error.kind() == ErrorKind::NotFound,
+    }
+}
+
+/// Whether what a repository keeps of a work tree leads to itself, and the index there holds no other one.
+fn is_kept_plain(kept: &Path) -> bool {
+    text(&kept.join("commondir")).is_some_and(|common| common.trim_end() == "../..")
+        && is_absent(&kept.join("config.worktree"))
+        && !are_linked(kept)
+}
+
+fn text(path: &Path) -> Option<String> {
+    match read(path, MAX_PATH) {
+        Content::Bytes(bytes) => String::from_utf8(bytes).ok(),
+        Content::Nothing | Content::TooMuch => None,
+    }
 }

@@ -1,6 +1,7 @@
 //! Git without a sandbox where what it starts does not stand in the settings or hooks of the repository next to it.
 //!
 //! Each command is judged and then runs, so that git itself shows that the program is started.
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests fail by panicking")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -29,6 +29,15 @@ const REPOSITORY: &str = "
 const INNER: &str = "git init -q n; git -C n commit -q --allow-empty -m i; touch n/x
     git -C n config core.fsmonitor \"$EVIL\"";
 
+/// That one in a commit, and in the index no more.
+const COMMITTED: &str = "git -c core.fsmonitor= add n 2> /dev/null; git commit -q -m n; git branch linked
+    git reset -q --hard HEAD~1";
+
+/// A clone of another repository in it, which has one inside itself and its own settings for that.
+const LIBRARY: &str = "git init -q ../a; git -C ../a commit -q --allow-empty -m i; cp -R ../a ../b
+    git -C ../b -c protocol.file.allow=always submodule --quiet add \"$PWD/../a\" m; git -C ../b commit -q -m m
+    git -c protocol.file.allow=always clone -q --recurse-submodules ../b n 2> /dev/null";
+
 impl Scene {
     /// A scene in which a script has made the workspace; none if there is no git.
     fn new(script: &str) -> Option<Scene> {
@@ -248,9 +257,7 @@ fn a_repository_inside_another_counts_where_the_command_may_take_it_up() {
     }
     is_allowed(&inside, &["git status; git diff", "git status; git push", "git diff other"]);
     // A commit may hold it.
-    let committed = format!(
-        "{inside}\ngit -c core.fsmonitor= add n; git commit -q -m n; git branch linked; git reset -q --hard HEAD~1"
-    );
+    let committed = format!("{inside}\n{COMMITTED}");
     for command in [
         "git checkout linked",
         "git switch linked",
@@ -267,6 +274,45 @@ fn a_repository_inside_another_counts_where_the_command_may_take_it_up() {
     starts_and_asks(&replaced, "git commit -a");
 }
 
+/// All other subcommands that change something leave the index without one, though a commit holds it.
+#[test]
+fn other_subcommands_take_no_repository_up() {
+    let Some(scene) = Scene::new(&format!("{REPOSITORY}\n{INNER}\n{COMMITTED}")) else { return };
+    for command in [
+        "git mv g h",
+        "git rm -q --cached h",
+        "git clean -f -d",
+        "git checkout-index -f -a",
+        "git rerere",
+        "git sparse-checkout set n",
+        "git config user.name x",
+        "git init",
+        "git fetch . linked:fetched",
+        "git push . linked:pushed",
+        "git branch more linked",
+        "git tag -m x more linked",
+        "git notes add -m x linked",
+        "git replace HEAD linked",
+        "git update-ref refs/heads/main linked",
+        "git symbolic-ref HEAD refs/heads/linked",
+        "git worktree add -q -f ../y linked",
+        "git bundle create ../b linked",
+        "git archive linked",
+        "git format-patch -1 linked",
+        "git pack-refs --all",
+        "git repack -a -d",
+        "git gc",
+        "git write-tree",
+        "git status",
+        "git diff HEAD",
+    ] {
+        assert!(!scene.starts(command), "{command}");
+        let index = scene.sh("git ls-files --stage");
+        let index = String::from_utf8(index.stdout).unwrap();
+        assert!(index.contains("100644 ") && !index.contains("160000 "), "{command}: {index}");
+    }
+}
+
 /// Repositories inside another that start nothing themselves.
 #[test]
 fn a_plain_repository_inside_another_may_be_taken_up() {
@@ -279,6 +325,20 @@ fn a_plain_repository_inside_another_may_be_taken_up() {
         "git worktree add -q trees/x other~1 2> /dev/null; git worktree add -q --detach ../outside",
     ] {
         is_allowed(&format!("{REPOSITORY}\n{more}"), &commands);
+    }
+    for more in [LIBRARY.to_owned(), format!("{LIBRARY}\ngit -C n worktree add -q w/x 2> /dev/null")] {
+        is_allowed(&format!("{REPOSITORY}\n{more}"), &commands);
+    }
+    // One inside such a one starts a program, or its settings lead git to another work tree, where one does.
+    for more in [
+        "git -C n/m config core.fsmonitor \"$EVIL\"; touch n/m/y",
+        "git init -q n/m/o; git -C n/m/o commit -q --allow-empty -m i; git -C n/m add o 2> /dev/null
+        git -C n/m commit -q -m o; git -C n/m/o config core.fsmonitor \"$EVIL\"; touch n/m/o/y",
+        "cp -R n/m ../m; rm ../m/.git; git init -q ../m/o; git -C ../m/o commit -q --allow-empty -m i
+        git -C n/m config core.worktree \"$PWD/../m\"; git -C n/m add o 2> /dev/null; git -C n/m commit -q -m o
+        git -C ../m/o config core.fsmonitor \"$EVIL\"; touch ../m/o/y",
+    ] {
+        starts_and_asks(&format!("{REPOSITORY}\n{LIBRARY}\n{more}"), "git add n; git status");
     }
     // A file leads to settings of somewhere else.
     for more in ["git init -q ../o; git -C ../o config core.fsmonitor \"$EVIL\"; git -C ../o commit -q --allow-empty -m i

@@ -115,11 +115,6 @@ fn find(directory: &Path) -> Found {
 impl Repository {
     /// Reads the one in a directory; none if it may start programs whatever is done.
     fn read(git: &Path) -> Option<Repository> {
-        let config = match read(&git.join("config"), MAX_CONFIG) {
-            Content::Nothing => String::new(),
-            Content::Bytes(bytes) => String::from_utf8(bytes).ok()?,
-            Content::TooMuch => return None,
-        };
         let more = ["config.worktree", "modules", "commondir"].map(|name| git.join(name));
         if inner::are_linked(git)
             || !more.iter().all(|path| is_absent(path))
@@ -127,7 +122,7 @@ impl Repository {
         {
             return None;
         }
-        let mut remotes = settings::read(&config)?;
+        let mut remotes = settings::read(&read_settings(git)?)?;
         remotes.look(git);
         Some(Repository {
             hooks: Hooks::look(git),
@@ -143,6 +138,15 @@ impl Repository {
             && !self.unfinished.may_start(subcommand)
             && self.remotes.are_far(subcommand, args)
             && self.inner.is_plain(subcommand)
+    }
+}
+
+/// The text of the settings in a git directory; none if it cannot be read.
+fn read_settings(git: &Path) -> Option<String> {
+    match read(&git.join("config"), MAX_CONFIG) {
+        Content::Nothing => Some(String::new()),
+        Content::Bytes(bytes) => String::from_utf8(bytes).ok(),
+        Content::TooMuch => None,
     }
 }
 

@@ -11,7 +11,7 @@ use std::fs::ReadDir;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::{Content, Repository, hooks, is_absent, read};
+use super::{Content, hooks, is_absent, read, read_settings, settings};
 
 /// The largest index that is read, in bytes.
 const MAX_INDEX: u64 = 8 << 20;
@@ -113,7 +113,7 @@ fn are_plain(git: &Path) -> bool {
             let Ok(entry) = entry else { return false };
             if entry.file_name() != ".git" {
                 left.extend(entry.file_type().is_ok_and(|kind| kind.is_dir()).then(|| entry.path()));
-            } else if directory != top && !is_plain(&entry.path(), git) {
+            } else if directory != top && !is_plain(&entry.path()) {
                 return false;
             }
         }
@@ -135,27 +135,44 @@ fn list(directory: &Path) -> Result<Option<ReadDir>, ()> {
 }
 
 /// Whether git starts nothing in the work tree that has a `.git`, inside that of another repository.
-fn is_plain(inner: &Path, outer: &Path) -> bool {
-    match inner.symlink_metadata() {
-        Ok(found) if found.is_dir() => Repository::read(inner).is_some(),
-        Ok(found) if found.is_file() => is_work_tree(inner, outer).unwrap_or(false),
+fn is_plain(git: &Path) -> bool {
+    match git.symlink_metadata() {
+        Ok(found) if found.is_dir() => git.parent().is_some_and(|tree| starts_nothing(git, tree)),
+        Ok(found) if found.is_file() => leads_to_plain(git).unwrap_or(false),
         Ok(_) => false,
         Err(error) => error.kind() == ErrorKind::NotFound,
     }
 }
 
-/// Whether the file `.git` of a work tree leads to what a repository keeps of it, and git starts nothing there.
-fn is_work_tree(file: &Path, outer: &Path) -> Option<bool> {
+/// Whether git starts nothing where a file `.git` leads to: a git directory, or what one keeps of a work tree.
+fn leads_to_plain(file: &Path) -> Option<bool> {
+    let tree = file.parent()?;
     let leads = text(file)?;
-    let path = leads.strip_prefix("gitdir: ")?.trim_end_matches(['\r', '\n']);
-    let kept = file.parent()?.join(path);
+    let git = tree.join(leads.strip_prefix("gitdir: ")?.trim_end_matches(['\r', '\n']));
     // Nothing is left of one that was removed.
-    if is_absent(&kept) {
+    if is_absent(&git) {
         return Some(true);
     }
-    let kept = kept.canonicalize().ok()?;
-    let is_own = kept.parent()? == outer.join("worktrees").canonicalize().ok()?;
-    Some(is_own && is_kept_plain(&kept))
+    let git = git.canonicalize().ok()?;
+    if is_absent(&git.join("commondir")) {
+        return Some(starts_nothing(&git, tree));
+    }
+    Some(is_kept_plain(&git) && starts_nothing(git.parent()?.parent()?, tree))
+}
+
+/// Whether git starts nothing by a git directory when it looks at a work tree of it. What lies in the work tree is looked
+/// at by itself.
+fn starts_nothing(git: &Path, tree: &Path) -> bool {
+    let is_tree = |value: &str| {
+        let named = git.join(value).canonicalize();
+        named.is_ok_and(|named| tree.canonicalize().is_ok_and(|tree| named == tree))
+    };
+    let is_plain = |settings: String| settings::are_plain_inside(&settings, is_tree);
+    let hook = Path::new("hooks").join(hooks::OF_INDEX);
+    read_settings(git).is_some_and(is_plain)
+        && [Path::new("commondir"), Path::new("config.worktree"), &hook]
+            .iter()
+            .all(|name| is_absent(&git.join(name)))
 }
 
 /// Whether git starts nothing in other work trees of a repository.
@@ -163,16 +180,20 @@ fn are_work_trees(git: &Path) -> bool {
     match git.join("worktrees").read_dir() {
         Ok(entries) => entries
             .enumerate()
-            .all(|(at, entry)| at < MAX_PARTS && entry.is_ok_and(|entry| is_kept_plain(&entry.path()))),
+            .all(|(at, entry)| at < MAX_PARTS && entry.is_ok_and(|entry| is_work_tree(&entry.path()))),
         Err(error) => error.kind() == ErrorKind::NotFound,
     }
 }
 
-/// Whether what a repository keeps of a work tree leads to itself, and the index there holds no other one.
+/// Whether what a repository keeps of a work tree is plain, and the index there holds no other repository.
+fn is_work_tree(kept: &Path) -> bool {
+    is_kept_plain(kept) && !are_linked(kept)
+}
+
+/// Whether what a repository keeps of a work tree leads back to it.
 fn is_kept_plain(kept: &Path) -> bool {
-    text(&kept.join("commondir")).is_some_and(|common| common.trim_end() == "../..")
+    text(&kept.join("commondir")).is_some_and(|common| common.trim_end_matches(['\r', '\n']) == "../..")
         && is_absent(&kept.join("config.worktree"))
-        && !are_linked(kept)
 }
 
 fn text(path: &Path) -> Option<String> {

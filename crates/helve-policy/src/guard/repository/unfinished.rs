@@ -100,7 +100,7 @@ fn are_harmless(steps: &str) -> bool {
 }
 
 fn is_of_git(strategy: &str) -> bool {
-    STRATEGIES.contains(&strategy.trim_end_matches(['\r', '\n']))
+    STRATEGIES.contains(&strategy.strip_suffix('\n').unwrap_or(strategy))
 }
 
 /// Whether each line is one that git writes there, and the way to merge is its own.

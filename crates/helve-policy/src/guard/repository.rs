@@ -18,6 +18,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use helve_shell::analysis::Arg;
 
@@ -54,11 +55,15 @@ struct Repository {
 }
 
 /// The repositories in which git may work; nothing if one may start programs whatever is done.
-type Found = Option<Vec<Repository>>;
+type Found = Option<Vec<Rc<Repository>>>;
 
 /// What was found from the directories of one command on.
 #[derive(Default)]
-pub(super) struct Seen(HashMap<PathBuf, Found>);
+pub(super) struct Seen {
+    from: HashMap<PathBuf, Found>,
+    /// Each repository by its own directory, so that it is read once.
+    repositories: HashMap<PathBuf, Option<Rc<Repository>>>,
+}
 
 impl Seen {
     /// Whether git that works in `directory` starts nothing that a repository names. It is looked up once a directory;
@@ -69,47 +74,53 @@ impl Seen {
         subcommand: Option<&str>,
         args: Option<&[Arg]>,
     ) -> bool {
-        if !self.0.contains_key(directory) {
-            if self.0.len() >= MAX_DIRECTORIES {
+        if !self.from.contains_key(directory) {
+            if self.from.len() >= MAX_DIRECTORIES {
                 return false;
             }
-            self.0.insert(directory.to_owned(), find(directory));
+            let found = self.find(directory);
+            self.from.insert(directory.to_owned(), found);
         }
-        match self.0.get(directory) {
+        match self.from.get(directory) {
             Some(Some(found)) if found.is_empty() => Remotes::default().are_far(subcommand, args),
             Some(Some(found)) => found.iter().all(|repository| repository.is_plain(subcommand, args)),
             _ => false,
         }
     }
-}
 
-/// The repositories in which git may work in `directory`: the first one that it takes for certain, and those that it may
-/// pass by on the way up.
-fn find(directory: &Path) -> Found {
-    let mut found = Vec::new();
-    for (level, above) in directory.ancestors().enumerate() {
-        if level >= MAX_LEVELS || found.len() >= MAX_PASSED_BY {
-            return None;
-        }
-        let git = above.join(".git");
-        // A link or a file leads to a repository elsewhere.
-        match git.symlink_metadata() {
-            Ok(there) if there.is_dir() => {
-                let is_last = places::is_certain(&git);
-                found.push(Repository::read(&git)?);
-                if is_last {
-                    return Some(found);
-                }
+    /// The repositories in which git may work in `directory`: the first one that it takes for certain, and those that it
+    /// may pass by on the way up.
+    fn find(&mut self, directory: &Path) -> Found {
+        let mut found = Vec::new();
+        for (level, above) in directory.ancestors().enumerate() {
+            if level >= MAX_LEVELS || found.len() >= MAX_PASSED_BY {
+                return None;
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            _ => return None,
+            let git = above.join(".git");
+            // A link or a file leads to a repository elsewhere.
+            match git.symlink_metadata() {
+                Ok(there) if there.is_dir() => {
+                    found.push(self.read(&git)?);
+                    if places::is_certain(&git) {
+                        return Some(found);
+                    }
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                _ => return None,
+            }
+            // A repository without a work tree is its own directory.
+            if places::is_possible(above) {
+                return None;
+            }
         }
-        // A repository without a work tree is its own directory.
-        if places::is_possible(above) {
-            return None;
-        }
+        Some(found)
     }
-    Some(found)
+
+    /// The repository in a directory; none if it may start programs whatever is done.
+    fn read(&mut self, git: &Path) -> Option<Rc<Repository>> {
+        let read = || Repository::read(git).map(Rc::new);
+        self.repositories.entry(git.to_owned()).or_insert_with(read).clone()
+    }
 }
 
 impl Repository {

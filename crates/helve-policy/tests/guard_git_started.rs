@@ -54,7 +54,7 @@ impl Scene {
             fs::write(top.join(name), "#!/bin/sh\necho x >> \"$MARKS\"\nexit 1\n").unwrap();
             fs::set_permissions(top.join(name), fs::Permissions::from_mode(0o755)).unwrap();
         }
-        let policy = "[[rules]]\nverdict = 'allow'\ncommand = ['git {add,bisect,checkout,cherry-pick,commit,diff,merge} *', \
+        let policy = "[[rules]]\nverdict = 'allow'\ncommand = ['git {add,bisect,checkout,cherry-pick,commit,diff,init,merge} *', \
              'git {pull,push,rebase,reset,revert,stash,status,switch,worktree} *', 'mkdir *', 'rm *']";
         let scene = Scene { _around: around, top, policy: Policy::from_toml(policy).unwrap() };
         let made = scene.sh(&format!("set -e\n{script}"));
@@ -269,6 +269,9 @@ fn a_repository_inside_another_counts_where_the_command_may_take_it_up() {
     ] {
         starts_and_asks(&committed, command);
     }
+    // The repository around it may be new.
+    starts_and_asks(INNER, "git init && git add n && git status");
+    is_allowed("echo a > f; git init -q n; touch n/x", &["git init && git add . && git commit -m x"]);
     // It may stand in the place of a file.
     let replaced = format!("{REPOSITORY}\nrm f\n{}", INNER.replace(" n", " f").replace("n/x", "f/x"));
     starts_and_asks(&replaced, "git commit -a");

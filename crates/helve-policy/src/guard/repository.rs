@@ -82,7 +82,6 @@ impl Seen {
             self.from.insert(directory.to_owned(), found);
         }
         match self.from.get(directory) {
-            Some(Some(found)) if found.is_empty() => Remotes::default().are_far(subcommand, args),
             Some(Some(found)) => found.iter().all(|repository| repository.is_plain(subcommand, args)),
             _ => false,
         }
@@ -112,6 +111,10 @@ impl Seen {
             if places::is_possible(above) {
                 return None;
             }
+        }
+        if found.is_empty() {
+            // The command itself may make one.
+            found.push(self.read(&directory.join(".git"))?);
         }
         Some(found)
     }

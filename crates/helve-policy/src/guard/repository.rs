@@ -7,22 +7,32 @@
 //!
 //! | module | what is in it |
 //! |---|---|
+//! | `places` | which directories git takes for repositories |
 //! | `settings` | which settings name no program |
 //! | `hooks` | which subcommand may run which hook |
+//! | `inner` | repositories inside the work tree of another, its other work trees, and which subcommand goes there |
 //! | `remotes` | which subcommand starts programs of another repository |
+//! | `unfinished` | what git still has to do there, and which subcommand goes on with it |
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use helve_shell::analysis::Arg;
 
+use hooks::Hooks;
+use inner::Inner;
 use remotes::Remotes;
+use unfinished::Unfinished;
 
 mod hooks;
+mod inner;
+mod places;
 mod remotes;
 mod settings;
+mod unfinished;
 
 /// The most directories of one command in which a repository is looked for.
 const MAX_DIRECTORIES: usize = 16;
@@ -30,24 +40,30 @@ const MAX_DIRECTORIES: usize = 16;
 /// The most directories that are looked at on the way up.
 const MAX_LEVELS: usize = 128;
 
-/// The largest file of settings and the largest index that are read, in bytes.
-const MAX_CONFIG: u64 = 64 << 10;
-const MAX_INDEX: u64 = 8 << 20;
+/// The most directories of the name `.git` that git may pass by on the way.
+const MAX_PASSED_BY: usize = 4;
 
-/// Where git finds a repository.
-#[derive(Clone)]
-enum Found {
-    /// Nowhere, so that it starts nothing at all.
-    Nothing,
-    /// There, and its settings name no program.
-    Plain(PathBuf, Remotes),
-    /// Somewhere, and it may start programs whatever is done.
-    LedOn,
+/// The largest file of settings that is read, in bytes.
+const MAX_CONFIG: u64 = 64 << 10;
+
+/// A repository whose settings name no program.
+struct Repository {
+    hooks: Hooks,
+    inner: Inner,
+    remotes: Remotes,
+    unfinished: Unfinished,
 }
+
+/// The repositories in which git may work; nothing if one may start programs whatever is done.
+type Found = Option<Vec<Rc<Repository>>>;
 
 /// What was found from the directories of one command on.
 #[derive(Default)]
-pub(super) struct Seen(HashMap<PathBuf, Found>);
+pub(super) struct Seen {
+    from: HashMap<PathBuf, Found>,
+    /// Each repository by its own directory, so that it is read once.
+    repositories: HashMap<PathBuf, Option<Rc<Repository>>>,
+}
 
 impl Seen {
     /// Whether git that works in `directory` starts nothing that a repository names. It is looked up once a directory;
@@ -58,75 +74,99 @@ impl Seen {
         subcommand: Option<&str>,
         args: Option<&[Arg]>,
     ) -> bool {
-        let found = match self.0.get(directory) {
-            Some(known) => known.clone(),
-            None if self.0.len() >= MAX_DIRECTORIES => Found::LedOn,
-            None => {
-                let found = find(directory);
-                self.0.insert(directory.to_owned(), found.clone());
-                found
+        if !self.from.contains_key(directory) {
+            if self.from.len() >= MAX_DIRECTORIES {
+                return false;
             }
-        };
-        match found {
-            Found::Nothing => Remotes::default().are_far(subcommand, args),
-            Found::Plain(git, remotes) => {
-                !hooks::has_hook(&git, subcommand) && remotes.are_far(subcommand, args)
-            }
-            Found::LedOn => false,
+            let found = self.find(directory);
+            self.from.insert(directory.to_owned(), found);
         }
+        match self.from.get(directory) {
+            Some(Some(found)) => found.iter().all(|repository| repository.is_plain(subcommand, args)),
+            _ => false,
+        }
+    }
+
+    /// The repositories in which git may work in `directory`: the first one that it takes for certain, and those that it
+    /// may pass by on the way up.
+    fn find(&mut self, directory: &Path) -> Found {
+        let mut found = Vec::new();
+        for (level, above) in directory.ancestors().enumerate() {
+            if level >= MAX_LEVELS || found.len() >= MAX_PASSED_BY {
+                return None;
+            }
+            let git = above.join(".git");
+            // A link or a file leads to a repository elsewhere.
+            match git.symlink_metadata() {
+                Ok(there) if there.is_dir() => {
+                    found.push(self.read(&git)?);
+                    if places::is_certain(&git) {
+                        return Some(found);
+                    }
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                _ => return None,
+            }
+            // A repository without a work tree is its own directory.
+            if places::is_possible(above) {
+                return None;
+            }
+        }
+        if found.is_empty() {
+            // The command itself may make one.
+            found.push(self.read(&directory.join(".git"))?);
+        }
+        Some(found)
+    }
+
+    /// The repository in a directory; none if it may start programs whatever is done.
+    fn read(&mut self, git: &Path) -> Option<Rc<Repository>> {
+        let read = || Repository::read(git).map(Rc::new);
+        self.repositories.entry(git.to_owned()).or_insert_with(read).clone()
     }
 }
 
-/// The repository in which git works in `directory`.
-fn find(directory: &Path) -> Found {
-    for (level, above) in directory.ancestors().enumerate() {
-        if level >= MAX_LEVELS {
-            return Found::LedOn;
+impl Repository {
+    /// Reads the one in a directory; none if it may start programs whatever is done.
+    fn read(git: &Path) -> Option<Repository> {
+        let more = ["config.worktree", "modules", "commondir"].map(|name| git.join(name));
+        if inner::are_linked(git)
+            || !more.iter().all(|path| is_absent(path))
+            || !is_absent(&git.join("hooks").join(hooks::OF_INDEX))
+        {
+            return None;
         }
-        let git = above.join(".git");
-        // A link or a file leads to a repository elsewhere.
-        match git.symlink_metadata() {
-            Ok(found) if found.is_dir() => {
-                return read_plain(&git).map_or(Found::LedOn, |remotes| Found::Plain(git, remotes));
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            _ => return Found::LedOn,
-        }
-        // A repository without a work tree is its own directory.
-        if ["HEAD", "objects", "refs"].iter().all(|name| above.join(name).exists()) {
-            return Found::LedOn;
-        }
+        let mut remotes = settings::read(&read_settings(git)?)?;
+        remotes.look(git);
+        Some(Repository {
+            hooks: Hooks::look(git),
+            inner: Inner::of(git),
+            remotes,
+            unfinished: Unfinished::look(git),
+        })
     }
-    Found::Nothing
+
+    /// Whether a subcommand starts nothing.
+    fn is_plain(&self, subcommand: Option<&str>, args: Option<&[Arg]>) -> bool {
+        !self.hooks.may_run(subcommand)
+            && !self.unfinished.may_start(subcommand)
+            && self.remotes.are_far(subcommand, args)
+            && self.inner.is_plain(subcommand)
+    }
+}
+
+/// The text of the settings in a git directory; none if it cannot be read.
+fn read_settings(git: &Path) -> Option<String> {
+    match read(&git.join("config"), MAX_CONFIG) {
+        Content::Nothing => Some(String::new()),
+        Content::Bytes(bytes) => String::from_utf8(bytes).ok(),
+        Content::TooMuch => None,
+    }
 }
 
 /// Whether nothing is at a path, as far as can be seen.
 fn is_absent(path: &Path) -> bool {
     path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
-}
-
-/// The other repositories that a repository names; none if it may start programs whatever is done.
-fn read_plain(git: &Path) -> Option<Remotes> {
-    let config = match read(&git.join("config"), MAX_CONFIG) {
-        Content::Nothing => String::new(),
-        Content::Bytes(bytes) => String::from_utf8(bytes).ok()?,
-        Content::TooMuch => return None,
-    };
-    let links = match read(&git.join("index"), MAX_INDEX) {
-        Content::Nothing => false,
-        Content::Bytes(index) => holds_repositories(&index),
-        Content::TooMuch => true,
-    };
-    let more = ["config.worktree", "modules", "commondir"].map(|name| git.join(name));
-    if links
-        || !more.iter().all(|path| is_absent(path))
-        || !is_absent(&git.join("hooks").join(hooks::OF_INDEX))
-    {
-        return None;
-    }
-    let mut remotes = settings::read(&config)?;
-    remotes.look(git);
-    Some(remotes)
 }
 
 enum Content {
@@ -147,12 +187,6 @@ fn read(path: &Path, most: u64) -> Content {
         Ok(_) if bytes.len() as u64 <= most => Content::Bytes(bytes),
         _ => Content::TooMuch,
     }
-}
-
-/// Whether an index may hold another repository, whose settings count too: its entries have a mode of their own. Other
-/// bytes may look like it, which costs a question.
-fn holds_repositories(index: &[u8]) -> bool {
-    index.windows(4).any(|mode| mode == [0, 0, 0xe0, 0])
 }
 
 #[cfg(test)]
@@ -208,6 +242,20 @@ mod tests {
         assert!(plain(&bare));
         fs::write(bare.join("HEAD"), "ref: refs/heads/main").unwrap();
         assert!(!plain(&bare));
+    }
+
+    /// The settings and the directory of hooks are read once, however many runs there are and however large they are.
+    #[test]
+    fn many_runs_in_a_repository_with_many_branches_take_little_time() {
+        let around = tempfile::tempdir().unwrap();
+        fs::create_dir(around.path().join(".git")).unwrap();
+        let remotes = (0..1150).map(|n| format!("[remote \"r{n}\"]\nurl=h:x\n"));
+        let branches = (0..1150).map(|n| format!("[branch \"{n}\"]\nremote=r1149\n"));
+        fs::write(around.path().join(".git/config"), remotes.chain(branches).collect::<String>()).unwrap();
+        let start = std::time::Instant::now();
+        let mut seen = Seen::default();
+        assert!((0..4000).all(|_| seen.is_plain(around.path(), Some("push"), Some(&[]))));
+        assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
     }
 
     #[test]

@@ -95,10 +95,24 @@ const OTHERS: &[&str] = &[
     "update-ref",
 ];
 
-/// Whether a repository has a hook that the subcommand may run.
-pub(super) fn has_hook(git: &Path, subcommand: Option<&str>) -> bool {
-    let mut hooks = HOOKS.iter().filter(|(_, subcommands)| may_run(subcommand, subcommands));
-    hooks.any(|(name, _)| !is_absent(&git.join("hooks").join(name)))
+/// The hooks of a repository.
+pub(super) struct Hooks {
+    /// The subcommands of each one that is there.
+    of: Vec<&'static [&'static str]>,
+}
+
+impl Hooks {
+    /// Looks for the hooks in a git directory.
+    pub(super) fn look(git: &Path) -> Hooks {
+        let hooks = git.join("hooks");
+        let is_there = |name: &str| !is_absent(&hooks.join(name));
+        Hooks { of: HOOKS.iter().filter(|(name, _)| is_there(name)).map(|(_, of)| *of).collect() }
+    }
+
+    /// Whether the subcommand may run one.
+    pub(super) fn may_run(&self, subcommand: Option<&str>) -> bool {
+        self.of.iter().any(|of| may_run(subcommand, of))
+    }
 }
 
 /// Whether a subcommand may run a hook with these subcommands. A name that is not known is an alias, and may stand for any.

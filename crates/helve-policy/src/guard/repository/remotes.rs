@@ -5,6 +5,7 @@
 //! git-upload-pack obeys a setting that names a program only from the user's files, and runs no hook. So it counts where
 //! a push leads, and whatever is not certainly another machine may be a path.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use helve_shell::analysis::Arg;
@@ -12,12 +13,14 @@ use helve_shell::analysis::Arg;
 use super::hooks;
 
 /// The other repositories that the settings of one name.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(super) struct Remotes {
     /// The remotes that have a URL.
-    named: Vec<String>,
-    /// What the branches take for their remote.
-    of_branches: Vec<String>,
+    named: HashSet<String>,
+    /// What the branches take for their remote, until all settings are known.
+    of_branches: HashSet<String>,
+    /// Whether one of those may be on this machine.
+    branch_is_near: bool,
     /// Whether a remote may be on this machine.
     near: bool,
 }
@@ -59,12 +62,22 @@ impl Remotes {
         // Quotes, escapes and comments are not read, so that such a value counts as none.
         let value = if value.contains(['"', '\\', '#', ';']) { "" } else { value };
         match (section, setting) {
-            ("remote", "url") if is_far(value) => self.named.push(name.to_owned()),
+            ("remote", "url") if is_far(value) => {
+                self.named.insert(name.to_owned());
+            }
             ("remote", "pushurl") if is_far(value) => {}
             ("remote", "url" | "pushurl") => self.near = true,
-            ("branch", "remote" | "pushremote") => self.of_branches.push(value.to_owned()),
+            ("branch", "remote" | "pushremote") => {
+                self.of_branches.insert(value.to_owned());
+            }
             _ => {}
         }
+    }
+
+    /// Works out what the branches' remotes come to, once all settings are taken over: many runs may ask.
+    pub(super) fn settle(&mut self) {
+        let of_branches = std::mem::take(&mut self.of_branches);
+        self.branch_is_near |= !of_branches.iter().all(|name| self.is_certain(name));
     }
 
     /// Takes over the files beside the settings in which remotes may stand, too.
@@ -91,12 +104,16 @@ impl Remotes {
     }
 
     fn takes(&self, destination: &Destination<'_>) -> bool {
-        let is_certain = |name: &str| self.named.iter().any(|known| known == name) || is_far(name);
         match destination {
-            Destination::Usual => self.of_branches.iter().all(|name| is_certain(name)),
-            Destination::Named(name) => is_certain(name),
+            Destination::Usual => !self.branch_is_near,
+            Destination::Named(name) => self.is_certain(name),
             Destination::Unknown => false,
         }
+    }
+
+    /// Whether a remote or a URL certainly leads to another machine.
+    fn is_certain(&self, name: &str) -> bool {
+        self.named.contains(name) || is_far(name)
     }
 }
 

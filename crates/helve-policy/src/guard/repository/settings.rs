@@ -138,9 +138,54 @@ const SETTINGS: &[(&str, bool, &[&str])] = &[
     ("user", false, &["email", "name", "signingkey", "useconfigonly"]),
 ];
 
+/// One setting, its names in lower case.
+struct Setting<'a> {
+    section: &'a str,
+    /// The name below which it stands, as it is written.
+    below: Option<&'a str>,
+    name: &'a str,
+    /// What stands behind the sign, as it is written.
+    value: &'a str,
+}
+
+impl Setting<'_> {
+    /// Whether it is known to name no program.
+    fn is_plain(&self) -> bool {
+        let is_known = |(section, is_below, names): &(&str, bool, &[&str])| {
+            *section == self.section && *is_below == self.below.is_some() && names.contains(&self.name)
+        };
+        SECTIONS.contains(&self.section) || SETTINGS.iter().any(is_known)
+    }
+}
+
 /// The other repositories that the settings name; none if one of the settings may name a program.
 pub(super) fn read(text: &str) -> Option<Remotes> {
     let mut remotes = Remotes::default();
+    let is_plain = all(text, |setting| {
+        if let Some(below) = setting.below {
+            remotes.note(setting.section, below, setting.name, setting.value);
+        }
+        setting.is_plain()
+    });
+    remotes.settle();
+    is_plain?.then_some(remotes)
+}
+
+/// Whether the settings of a repository inside another name no program that git starts when it looks at it there. They may
+/// speak of repositories inside it, and of the work tree, of which `is_tree` says whether it is the one at hand.
+pub(super) fn are_plain_inside(text: &str, is_tree: impl Fn(&str) -> bool) -> bool {
+    let is_plain = |setting: &Setting<'_>| match (setting.section, setting.below, setting.name) {
+        ("submodule", _, "active" | "url") => true,
+        ("core", None, "worktree") => {
+            !setting.value.contains(['"', '\\', '#', ';']) && is_tree(setting.value)
+        }
+        _ => setting.is_plain(),
+    };
+    all(text, is_plain) == Some(true)
+}
+
+/// Whether something holds for all settings; none if they cannot be read for certain.
+fn all(text: &str, mut holds: impl FnMut(&Setting<'_>) -> bool) -> Option<bool> {
     let mut section = String::new();
     let mut below: Option<&str> = None;
     for line in text.lines() {
@@ -162,22 +207,15 @@ pub(super) fn read(text: &str) -> Option<Remotes> {
             continue;
         }
         let end = rest.find(|ch: char| !ch.is_ascii_alphanumeric() && ch != '-').unwrap_or(rest.len());
-        let (setting, rest) = rest.split_at_checked(end)?;
-        let setting = setting.to_ascii_lowercase();
-        let section = section.as_str();
-        let known = |(name, is_below, settings): &(&str, bool, &[&str])| {
-            *name == section && *is_below == below.is_some() && settings.contains(&setting.as_str())
-        };
-        if setting.is_empty() || !(SECTIONS.contains(&section) || SETTINGS.iter().any(known)) {
-            return None;
-        }
-        if let Some(name) = below {
-            // Without a value it is an error where one is needed.
-            let value = rest.trim_start().strip_prefix('=').unwrap_or_default().trim();
-            remotes.note(section, name, &setting, value);
+        let (name, rest) = rest.split_at_checked(end)?;
+        let name = name.to_ascii_lowercase();
+        // Without a value it is an error where one is needed.
+        let value = rest.trim_start().strip_prefix('=').unwrap_or_default().trim_matches([' ', '\t']);
+        if name.is_empty() || !holds(&Setting { section: &section, below, name: &name, value }) {
+            return Some(false);
         }
     }
-    Some(remotes)
+    Some(true)
 }
 
 /// The name of a section in lower case, its second part as it is written, and what stands behind the bracket.

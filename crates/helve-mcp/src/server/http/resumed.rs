@@ -6,8 +6,8 @@
 //! is gone the rest is read for nobody, until it comes again.
 
 mod kept;
+mod tape;
 
-use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -21,7 +21,8 @@ use rmcp::transport::streamable_http_server::session::local::{
 use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId, SessionManager};
 
 use super::super::face::lock;
-use kept::{Kept, Tape};
+use kept::Kept;
+use tape::Tape;
 
 /// The sessions of the SDK, and what is kept of their streams.
 #[derive(Default)]
@@ -48,8 +49,7 @@ impl Reader {
         session: SessionId,
         rest: impl Stream<Item = ServerSseMessage> + Send + Sync + 'static,
     ) -> Reader {
-        let tape = Tape { rest: Some(Box::pin(rest)), events: VecDeque::new(), reader: 0, waits: None };
-        let tape = Arc::new(Mutex::new(tape));
+        let tape = Arc::new(Mutex::new(Tape::of(rest)));
         Reader { kept, session, tape, reader: 0, next: 0, for_nobody: false }
     }
 
@@ -75,6 +75,8 @@ impl Stream for Reader {
         if tape.reader != this.reader {
             return Poll::Ready(None);
         }
+        // Who was woken is held no longer: with it goes its connection.
+        tape.waits = None;
         if let Some((number, event)) = tape.at_least(this.next) {
             this.next = number + 1;
             return Poll::Ready(Some(event));
@@ -87,20 +89,18 @@ impl Stream for Reader {
             }
             Poll::Ready(Some(event)) => {
                 if let Some((number, stream)) = event.event_id.as_deref().and_then(numbers) {
-                    if tape.events.is_empty() {
+                    if tape.is_empty() {
                         lock(&this.kept).add(&this.session, stream, &this.tape);
                     }
-                    tape.keep(number, event.clone());
+                    tape.keep((number, stream), &event);
                     this.next = number + 1;
                 }
                 Poll::Ready(Some(event))
             }
             Poll::Ready(None) => {
-                tape.rest = None;
-                let stream = tape.events.back().and_then(|(_, event)| numbers(event.event_id.as_deref()?));
-                let bytes = tape.bytes();
+                let (stream, bytes) = (tape.end(), tape.bytes());
                 drop(tape);
-                if let Some((_, stream)) = stream {
+                if let Some(stream) = stream {
                     Kept::end(&this.kept, &this.session, stream, bytes);
                 }
                 Poll::Ready(None)
@@ -171,7 +171,7 @@ impl SessionManager for Sessions {
     }
 
     async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
-        lock(&self.kept).close(id);
+        Kept::close(&self.kept, id);
         self.local.close_session(id).await
     }
 
@@ -201,7 +201,7 @@ impl SessionManager for Sessions {
         last_event_id: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
         if let Some((number, stream)) = numbers(&last_event_id) {
-            let tape = lock(&self.kept).stream(id, stream);
+            let tape = Kept::stream(&self.kept, id, stream);
             if let Some(tape) = tape {
                 let (kept, session) = (Arc::clone(&self.kept), Arc::clone(id));
                 let next = number.saturating_add(1);

@@ -5,6 +5,7 @@
 //! time after its end. Whoever reads a stream reads it for all: one that comes again takes it from the one before, and where a client
 //! is gone the rest is read for nobody, until it comes again.
 
+mod flight;
 mod kept;
 mod tape;
 
@@ -13,14 +14,17 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use futures::future::Either;
-use futures::{Stream, StreamExt as _};
-use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use futures::{Stream, StreamExt as _, stream};
+use rmcp::model::{
+    ClientJsonRpcMessage, ErrorData, GetExtensions as _, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+};
 use rmcp::transport::streamable_http_server::session::local::{
     LocalSessionManager, LocalSessionManagerError,
 };
 use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId, SessionManager};
 
 use super::super::face::lock;
+use flight::{Flight, Flights};
 use kept::Kept;
 use tape::Tape;
 
@@ -29,6 +33,7 @@ use tape::Tape;
 pub(super) struct Sessions {
     pub(super) local: LocalSessionManager,
     kept: Arc<Mutex<Kept>>,
+    flights: Flights,
 }
 
 /// Reads a stream, as long as no other reader has come.
@@ -48,8 +53,9 @@ impl Reader {
         kept: Arc<Mutex<Kept>>,
         session: SessionId,
         rest: impl Stream<Item = ServerSseMessage> + Send + Sync + 'static,
+        flight: Option<Arc<Flight>>,
     ) -> Reader {
-        let tape = Arc::new(Mutex::new(Tape::of(rest)));
+        let tape = Arc::new(Mutex::new(Tape::of(rest, flight)));
         Reader { kept, session, tape, reader: 0, next: 0, for_nobody: false }
     }
 
@@ -95,6 +101,7 @@ impl Stream for Reader {
                     tape.keep((number, stream), &event);
                     this.next = number + 1;
                 }
+                tape.tells(&event);
                 Poll::Ready(Some(event))
             }
             Poll::Ready(None) => {
@@ -148,6 +155,15 @@ pub(super) fn is_of_a_request(event: &str) -> bool {
     numbers(event).is_some()
 }
 
+/// The answer to a request whose id another one has that is not answered yet.
+fn in_use(id: RequestId) -> ServerSseMessage {
+    let why = "A request of this id is not answered yet. Each request of a session has an id of its own.";
+    ServerSseMessage::from_message(ServerJsonRpcMessage::error(
+        ErrorData::invalid_request(why, None),
+        Some(id),
+    ))
+}
+
 impl SessionManager for Sessions {
     type Error = LocalSessionManagerError;
     type Transport = <LocalSessionManager as SessionManager>::Transport;
@@ -178,10 +194,19 @@ impl SessionManager for Sessions {
     async fn create_stream(
         &self,
         id: &SessionId,
-        message: ClientJsonRpcMessage,
+        mut message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let stream = self.local.create_stream(id, message).await?;
-        Ok(Reader::first(Arc::clone(&self.kept), Arc::clone(id), stream))
+        let mut flight = None;
+        if let JsonRpcMessage::Request(request) = &mut message {
+            let Some(begun) = self.flights.begin(id, &request.id) else {
+                return Ok(Either::Right(stream::iter([in_use(request.id.clone())])));
+            };
+            // Who works on it has a part in it: where it is taken back, its stream ends before that.
+            request.request.extensions_mut().insert(Arc::clone(&begun));
+            flight = Some(begun);
+        }
+        let rest = self.local.create_stream(id, message).await?;
+        Ok(Either::Left(Reader::first(Arc::clone(&self.kept), Arc::clone(id), rest, flight)))
     }
 
     async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), Self::Error> {

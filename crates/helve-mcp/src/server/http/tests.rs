@@ -305,3 +305,36 @@ async fn a_stream_of_notices_does_not_hold_up_the_end() {
     assert!(tokio::time::timeout(Duration::from_secs(1), face.running.none()).await.is_ok());
     drop(notices);
 }
+
+/// All that is on a stream.
+async fn whole(answer: Answer) -> String {
+    String::from_utf8(answer.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
+}
+
+/// What a request of this id is answered with at once.
+async fn pinged(face: &HttpFace, session: &str, id: &serde_json::Value) -> String {
+    let ping = json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
+    whole(face.handle(request(&[(SESSION_ID, session)], ping.to_string())).await).await
+}
+
+#[tokio::test]
+async fn an_id_that_is_in_use_is_refused_and_the_first_request_keeps_its_answer() {
+    let (face, mut told) = told_face(|_| ());
+    let (session, answer) = with_a_call(&face, &mut told).await;
+    let (other, _other) = with_a_call(&face, &mut told).await;
+    let refused = pinged(&face, &session, &json!(2)).await;
+    assert!(refused.contains("-32600") && refused.contains("\"id\":2"), "{refused}");
+    assert!(!pinged(&face, &session, &json!("2")).await.contains("error"), "it is another id");
+    // As often as one likes where the one before is answered.
+    for _ in 0..3 {
+        assert!(!pinged(&face, &session, &json!(3)).await.contains("error"));
+    }
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}});
+    let canceled = face.handle(request(&[(SESSION_ID, &other)], cancel.to_string())).await;
+    assert_eq!(canceled.status(), StatusCode::ACCEPTED);
+    assert_eq!(next(&mut told).await, Some("ended"), "that of the other session");
+    face.running.take_back();
+    assert_eq!(next(&mut told).await, Some("ended"));
+    assert!(whole(answer).await.contains("taken back"));
+    assert!(!pinged(&face, &session, &json!(2)).await.contains("error"));
+}

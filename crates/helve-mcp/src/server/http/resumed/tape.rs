@@ -16,6 +16,8 @@ use rmcp::model::{
 use rmcp::transport::streamable_http_server::session::ServerSseMessage;
 use serde::Deserialize as _;
 
+use super::flight::Flight;
+
 /// So many events of a stream are kept, the newest.
 pub(super) const MOST_EVENTS: usize = 16;
 
@@ -31,6 +33,8 @@ pub(super) struct Tape {
     /// Who reads it: the newest reader.
     pub(super) reader: u64,
     pub(super) waits: Option<Waker>,
+    /// The request that it is for, until that is answered.
+    flight: Option<Arc<Flight>>,
 }
 
 struct Event {
@@ -41,8 +45,11 @@ struct Event {
 }
 
 impl Tape {
-    pub(super) fn of(rest: impl Stream<Item = ServerSseMessage> + Send + Sync + 'static) -> Tape {
-        Tape { rest: Some(Box::pin(rest)), events: VecDeque::new(), reader: 0, waits: None }
+    pub(super) fn of(
+        rest: impl Stream<Item = ServerSseMessage> + Send + Sync + 'static,
+        flight: Option<Arc<Flight>>,
+    ) -> Tape {
+        Tape { rest: Some(Box::pin(rest)), events: VecDeque::new(), reader: 0, waits: None, flight }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -65,9 +72,17 @@ impl Tape {
         self.events.push_back(Event { number, stream, message, retry: event.retry });
     }
 
+    /// This is told next: with the answer the id of its request is free, before anybody can know of it.
+    pub(super) fn tells(&mut self, event: &ServerSseMessage) {
+        if let Some(JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_)) = event.message.as_deref() {
+            self.flight = None;
+        }
+    }
+
     /// Nothing more comes. Says which stream it was, if that was ever told.
     pub(super) fn end(&mut self) -> Option<u64> {
         self.rest = None;
+        self.flight = None;
         self.events.shrink_to_fit();
         self.events.back().map(|event| event.stream)
     }

@@ -25,7 +25,7 @@ fn kept(sessions: &[&str]) -> Shared {
 
 fn stream(kept: &Shared, session: &str) -> (Source, Reader) {
     let (from, rest) = mpsc::unbounded();
-    (from, Reader::first(Arc::clone(kept), session.into(), rest))
+    (from, Reader::first(Arc::clone(kept), session.into(), rest, None))
 }
 
 /// The stream 7 of a session, behind this event.
@@ -307,7 +307,7 @@ async fn what_is_let_go_goes_while_nobody_waits_for_it() {
     let told = Arc::default();
     let ends = |session: &str, number, bytes| {
         let rest = Tells(Arc::clone(&kept), Arc::clone(&told));
-        let reader = Reader::first(Arc::clone(&kept), session.into(), rest);
+        let reader = Reader::first(Arc::clone(&kept), session.into(), rest, None);
         lock(&kept).add(&session.into(), number, &reader.tape);
         // It is nobody's any more, and not read on.
         lock(&reader.tape).reader += 1;

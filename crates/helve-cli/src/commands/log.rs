@@ -19,7 +19,7 @@ use helve::store::{CallRow, Filter, Home, Index};
 
 use self::sound::Journals;
 use crate::args::Global;
-use crate::failure::Failure;
+use crate::failure::{Failure, whoever_reads};
 use crate::harmless::harmless;
 use crate::{moment, setup, ui};
 
@@ -91,13 +91,14 @@ pub(crate) fn log(global: &Global, options: &Options) -> Result<u8, Failure> {
         ui::note(&format!("a session is passed over: {}", harmless(&error.to_string())));
     }
     let mut journals = Journals::new(&home);
-    if let Some(call) = &options.story {
-        story::show(&home, &mut index, call, &mut journals, global.json)?;
+    let shown = if let Some(call) = &options.story {
+        story::show(&home, &mut index, call, &mut journals, global.json)
     } else if let Some(call) = &options.output {
-        story::output(&home, &mut index, call, &mut journals)?;
+        story::output(&home, &mut index, call, &mut journals)
     } else {
-        list(&home, &mut index, &mut journals, global, options)?;
-    }
+        list(&home, &mut index, &mut journals, global, options)
+    };
+    whoever_reads(shown)?;
     Ok(journals.code())
 }
 

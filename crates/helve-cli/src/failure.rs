@@ -52,6 +52,14 @@ impl Failure {
         Failure::not_found(harmless(&message))
     }
 
+    /// A session of this name was there, and its journal is not.
+    pub(crate) fn journal_gone(session: &str) -> Self {
+        let message = format!(
+            "the journal of the session {session:?} is gone. `helve verify {session}` says what is known of it"
+        );
+        Failure::not_found(harmless(&message))
+    }
+
     /// The machine or Helve itself failed.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Failure::Told { code: INTERNAL, message: message.into() }

@@ -124,10 +124,12 @@ fn list(
     if options.follow {
         return follow::follow(home, index, &filter, &mut printer);
     }
-    if let Some(session) = &global.session
-        && !home.sessions_ever_seen()?.contains(session)
-    {
-        return Err(Failure::no_session(session));
+    if let Some(session) = &global.session {
+        if !home.sessions_ever_seen()?.contains(session) {
+            return Err(Failure::no_session(session));
+        }
+        // A journal that is gone has no rows that would tell.
+        printer.ask(session);
     }
     let mut rows = index.query(&filter)?;
     rows.reverse();

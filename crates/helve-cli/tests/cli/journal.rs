@@ -341,6 +341,8 @@ fn one_broken_session_hides_nothing_of_the_others() {
     let empty = world.run(&["verify", "--all"]);
     assert_eq!(empty.code, Some(0), "nothing was ever in it: {empty:?}");
     assert!(empty.stderr.contains("k: there is no journal"), "{empty:?}");
+    let log = world.run(&["log", "--session", "k"]);
+    assert_eq!((log.code, log.stderr.as_str()), (Some(0), "note: no calls\n"));
     std::fs::create_dir_all(path("m/journal.jsonl")).unwrap();
     let journal = std::fs::read_to_string(path("z/journal.jsonl")).unwrap();
     std::fs::write(path("z/journal.jsonl"), journal.replacen("echo", "ohce", 1)).unwrap();

@@ -90,7 +90,11 @@ impl Journals {
             return Ok(None);
         };
         self.bytes_left = left;
-        let report = verify_entries(&self.home, session)?;
+        let report = match verify_entries(&self.home, session) {
+            // Nothing was ever in it, or it was removed as a whole, with what is known of it.
+            Err(StoreError::NoSuchSession(_)) => return Ok(None),
+            checked => checked?,
+        };
         let Some(first) = report.problems.first() else { return Ok(Some(true)) };
         let more = match report.problems.len() {
             1 => String::new(),

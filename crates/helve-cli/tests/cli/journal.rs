@@ -1,13 +1,14 @@
 //! `log`, `verify` and `gc`: what was done can be read, and what was changed is seen.
 
-use std::io::{BufRead, BufReader};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
 use std::process::Stdio;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::world::{BARE, SESSION, World};
+use crate::world::{BARE, SESSION, World, wait_for_text};
 
 fn echoes(world: &World, count: usize) {
     let line = "{\"tool\":\"echo\",\"args\":{\"message\":\"a message\"}}\n";
@@ -200,12 +201,45 @@ fn following_says_of_each_call_how_its_journal_stands_then() {
     assert_eq!(said.matches("is not what was written").count(), 1, "{said}");
 }
 
-/// The journal's lines as text, to be tampered with.
+#[test]
+fn following_says_of_a_journal_that_was_cut_off_that_it_was() {
+    let world = World::new();
+    for text in ["message=one", "message=two"] {
+        world.run(&["call", "echo", text, "--session", SESSION]);
+    }
+    let errors = world.path("errors");
+    let mut child = world
+        .helve(&["log", "--follow", "--json", "--limit", "1"])
+        .stdout(Stdio::piped())
+        .stderr(File::create(&errors).unwrap())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    assert_eq!(next()["args"], r#"{"message":"two"}"#);
+    tamper(&world.session().join("journal.jsonl"), |lines| lines.truncate(2));
+    wait_for_text(&errors, "is not what was written");
+    // What stands in it was told, and what comes elsewhere is told as ever.
+    world.run(&["call", "echo", "message=elsewhere", "--session", "other"]);
+    let told = next();
+    assert_eq!((&told["args"], &told["verified"]), (&json!(r#"{"message":"elsewhere"}"#), &json!(true)));
+    std::fs::remove_dir_all(world.path("state/sessions/other")).unwrap();
+    wait_for_text(&errors, "the whole journal is gone");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let said = std::fs::read_to_string(&errors).unwrap();
+    assert_eq!(said.matches("is not what was written").count(), 2, "{said}");
+}
+
+/// The journal's lines as text, to be tampered with. It is never shorter than it becomes, whoever looks meanwhile.
 fn tamper(journal: &Path, change: impl FnOnce(&mut Vec<String>)) {
     let text = std::fs::read_to_string(journal).unwrap();
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     change(&mut lines);
-    std::fs::write(journal, lines.join("\n") + "\n").unwrap();
+    let text = lines.join("\n") + "\n";
+    let mut journal = File::options().write(true).open(journal).unwrap();
+    journal.write_all(text.as_bytes()).unwrap();
+    journal.set_len(text.len() as u64).unwrap();
 }
 
 fn findings(world: &World) -> Vec<String> {

@@ -231,6 +231,29 @@ fn following_says_of_a_journal_that_was_cut_off_that_it_was() {
     assert_eq!(said.matches("is not what was written").count(), 2, "{said}");
 }
 
+#[test]
+fn following_one_call_prints_no_other() {
+    let world = World::new();
+    let first = world.run(&["call", "--json", "echo", "message=one", "--session", SESSION]).json();
+    let errors = world.path("errors");
+    let mut child = world
+        .helve(&["log", "--follow", "--json", "--call", first["call"].as_str().unwrap()])
+        .stdout(Stdio::piped())
+        .stderr(File::create(&errors).unwrap())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let told: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(told["call"], first["call"]);
+    world.run(&["call", "echo", "message=two", "--session", "other"]);
+    // Once this is told, what came before it has been seen.
+    tamper(&world.path("state/sessions").join(SESSION).join("journal.jsonl"), |lines| lines.truncate(1));
+    wait_for_text(&errors, "is not what was written");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(lines.map(Result::unwrap).collect::<Vec<_>>(), Vec::<String>::new());
+}
+
 /// The journal's lines as text, to be tampered with. It is never shorter than it becomes, whoever looks meanwhile.
 fn tamper(journal: &Path, change: impl FnOnce(&mut Vec<String>)) {
     let text = std::fs::read_to_string(journal).unwrap();

@@ -40,7 +40,7 @@ pub(super) fn follow(
         index.sync()?;
         printer.anew();
         for call in calls {
-            if printed.remove(&call) {
+            if printed.remove(&call) || !is_wanted(&call, filter) {
                 continue;
             }
             let one = Filter { call: Some(call), limit: Some(1), ..filter.clone() };
@@ -48,6 +48,11 @@ pub(super) fn follow(
         }
         cut.iter().for_each(|session| printer.ask(session));
     }
+}
+
+/// Whether a call begins as the filter says, which cannot be asked of the index together with its whole id.
+fn is_wanted(call: &str, filter: &Filter) -> bool {
+    filter.call.as_ref().is_none_or(|begin| call.starts_with(begin))
 }
 
 /// What has happened since the last time.
@@ -173,5 +178,15 @@ mod tests {
         std::fs::remove_dir_all(home.path().join("sessions/s")).unwrap();
         assert_eq!(ends.news().unwrap(), News { calls: vec![], cut: vec!["s".to_owned()] });
         assert_eq!(ends.news().unwrap(), News::default());
+    }
+
+    #[test]
+    fn a_call_is_wanted_if_it_begins_so() {
+        let begins = |begin: Option<&str>| Filter { call: begin.map(str::to_owned), ..Filter::default() };
+        for (begin, expected) in
+            [(None, true), (Some("c_1"), true), (Some("c_12"), true), (Some("c_2"), false)]
+        {
+            assert_eq!(is_wanted("c_12", &begins(begin)), expected, "{begin:?}");
+        }
     }
 }

@@ -430,11 +430,14 @@ fn one_broken_session_hides_nothing_of_the_others() {
 fn what_fails_is_told_to_programs_on_standard_output() {
     let world = World::new();
     echoes(&world, 1);
+    std::fs::write(world.workspace().join("more.toml"), "").unwrap();
     let cases: &[(&[&str], i32, &str)] = &[
-        (&["verify", "absent"], 2, "invalid_params"),
+        (&["verify", "absent"], 2, "not_found"),
         (&["verify", "--head", "nonsense"], 2, "invalid_params"),
         (&["log", "c_absent"], 1, "not_found"),
-        (&["replay", "absent"], 2, "invalid_params"),
+        (&["replay", "absent"], 2, "not_found"),
+        (&["what-if", "absent", "--policy", "more.toml"], 2, "not_found"),
+        (&["log", "--session", "absent"], 1, "not_found"),
         (&["replay", SESSION, "--seed", "7"], 2, "invalid_params"),
         (&["batch", "absent.jsonl"], 2, "invalid_params"),
         (&["batch", "--set", "nonsense=1"], 2, "invalid_params"),

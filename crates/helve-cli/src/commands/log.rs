@@ -121,15 +121,16 @@ fn list(
         ..Filter::default()
     };
     let mut printer = table::Printer::new(global.json, home, journals);
-    if options.follow {
-        return follow::follow(home, index, &filter, &mut printer);
-    }
     if let Some(session) = &global.session {
-        if !home.sessions_ever_seen()?.contains(session) {
+        if home.sessions_ever_seen()?.contains(session) {
+            // A journal that is gone has no rows that would tell.
+            printer.ask(session);
+        } else if !options.follow {
             return Err(Failure::no_session(session));
         }
-        // A journal that is gone has no rows that would tell.
-        printer.ask(session);
+    }
+    if options.follow {
+        return follow::follow(home, index, &filter, &mut printer);
     }
     let mut rows = index.query(&filter)?;
     rows.reverse();

@@ -25,7 +25,7 @@ answered does not count, only that the policy asked. What shows only when a comm
 hides a file from it, is not decided. Nothing is called, asked or recorded. `helve policy diff` compares two \
 configurations in their settings too.
 
-Exit code: 0 nothing would change, 1 something would, 2 bad usage or configuration, or no such session.")]
+Exit code: 0 nothing would change, 1 something would, or the journal is gone, 2 bad usage or configuration, or no such session.")]
 #[command(after_help = "\
 Examples:
   helve what-if 2026-01-31 --policy stricter.toml

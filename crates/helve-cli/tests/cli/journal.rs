@@ -232,6 +232,23 @@ fn following_says_of_a_journal_that_was_cut_off_that_it_was() {
 }
 
 #[test]
+fn following_a_session_that_is_gone_says_so() {
+    let world = World::new();
+    world.run(&["call", "echo", "message=x", "--session", SESSION]);
+    std::fs::remove_dir_all(world.session()).unwrap();
+    let errors = world.path("errors");
+    let mut child = world
+        .helve(&["log", "--follow", "--session", SESSION])
+        .stdout(Stdio::null())
+        .stderr(File::create(&errors).unwrap())
+        .spawn()
+        .unwrap();
+    wait_for_text(&errors, "the whole journal is gone");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
 fn following_one_call_prints_no_other() {
     let world = World::new();
     let first = world.run(&["call", "--json", "echo", "message=one", "--session", SESSION]).json();

@@ -28,6 +28,8 @@ pub(crate) enum Failure {
     Told {
         /// The exit code.
         code: u8,
+        /// What kind of thing it is, for programs.
+        kind: ErrorKind,
         /// What is wrong, and what to change where the message does not say it already.
         message: String,
     },
@@ -36,12 +38,12 @@ pub(crate) enum Failure {
 impl Failure {
     /// Bad usage or configuration.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Failure::Told { code: USAGE, message: message.into() }
+        Failure::of_kind(ErrorKind::InvalidParams, USAGE, message)
     }
 
     /// What was asked for is not there.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
-        Failure::Told { code: NOT_FOUND, message: message.into() }
+        Failure::of_kind(ErrorKind::NotFound, NOT_FOUND, message)
     }
 
     /// There is no session of this name.
@@ -52,15 +54,28 @@ impl Failure {
         Failure::not_found(harmless(&message))
     }
 
+    /// A session of this name was there, and its journal is not.
+    pub(crate) fn journal_gone(session: &str) -> Self {
+        let message = format!(
+            "the journal of the session {session:?} is gone. `helve verify {session}` says what is known of it"
+        );
+        Failure::not_found(harmless(&message))
+    }
+
     /// The machine or Helve itself failed.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
-        Failure::Told { code: INTERNAL, message: message.into() }
+        Failure::of_kind(ErrorKind::Internal, INTERNAL, message)
+    }
+
+    /// An error of a call or of a server, as one of this program.
+    pub(crate) fn of_kind(kind: ErrorKind, code: u8, message: impl Into<String>) -> Self {
+        Failure::Told { code, kind, message: message.into() }
     }
 
     /// The same with another exit code.
     pub(crate) fn with_code(self, code: u8) -> Self {
         match self {
-            Failure::Told { message, .. } => Failure::Told { code, message },
+            Failure::Told { kind, message, .. } => Failure::Told { code, kind, message },
             Failure::ReaderGone => Failure::ReaderGone,
         }
     }
@@ -75,12 +90,7 @@ impl Failure {
 
     /// Says it and gives the exit code.
     pub(crate) fn report(self, json: bool) -> ExitCode {
-        let Failure::Told { code, message } = self else { return ExitCode::SUCCESS };
-        let kind = match code {
-            USAGE => ErrorKind::InvalidParams,
-            NOT_FOUND => ErrorKind::NotFound,
-            _ => ErrorKind::Internal,
-        };
+        let Failure::Told { code, kind, message } = self else { return ExitCode::SUCCESS };
         // What cannot be said on standard output may still be said on the other.
         if !json || print(kind, &message, None).is_err() {
             ui::error(&message);
@@ -145,18 +155,17 @@ fn print(kind: ErrorKind, message: &str, hint: Option<String>) -> Result<(), Fai
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        let code = match &error {
-            StoreError::NoSuchSession(session) => return Failure::no_session(session).with_code(USAGE),
+        match &error {
+            StoreError::NoSuchSession(session) => Failure::no_session(session).with_code(USAGE),
             StoreError::Home { .. }
             | StoreError::BadSession(_)
             | StoreError::BadCall(_)
             | StoreError::BadBlobId(_)
             | StoreError::BadHead(_)
-            | StoreError::BadServer(_) => USAGE,
-            StoreError::NoSuchBlob(_) => NOT_FOUND,
-            _ => INTERNAL,
-        };
-        Failure::Told { code, message: error.to_string() }
+            | StoreError::BadServer(_) => Failure::usage(error.to_string()),
+            StoreError::NoSuchBlob(_) => Failure::not_found(error.to_string()),
+            _ => Failure::internal(error.to_string()),
+        }
     }
 }
 

@@ -208,5 +208,5 @@ pub(super) fn lines(diff: &str) -> String {
 /// An error of the runtime as one of this command.
 pub(super) fn told(error: &ToolError) -> Failure {
     let hint = error.hint.as_deref().map(|hint| format!(" {hint}")).unwrap_or_default();
-    Failure::not_found(format!("{}{hint}", error.message)).with_code(error.kind.exit_code())
+    Failure::of_kind(error.kind, error.kind.exit_code(), format!("{}{hint}", error.message))
 }

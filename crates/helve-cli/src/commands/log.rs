@@ -19,7 +19,7 @@ use helve::store::{CallRow, Filter, Home, Index};
 
 use self::sound::Journals;
 use crate::args::Global;
-use crate::failure::Failure;
+use crate::failure::{Failure, whoever_reads};
 use crate::harmless::harmless;
 use crate::{moment, setup, ui};
 
@@ -91,13 +91,14 @@ pub(crate) fn log(global: &Global, options: &Options) -> Result<u8, Failure> {
         ui::note(&format!("a session is passed over: {}", harmless(&error.to_string())));
     }
     let mut journals = Journals::new(&home);
-    if let Some(call) = &options.story {
-        story::show(&home, &mut index, call, &mut journals, global.json)?;
+    let shown = if let Some(call) = &options.story {
+        story::show(&home, &mut index, call, &mut journals, global.json)
     } else if let Some(call) = &options.output {
-        story::output(&home, &mut index, call, &mut journals)?;
+        story::output(&home, &mut index, call, &mut journals)
     } else {
-        list(&home, &mut index, &mut journals, global, options)?;
-    }
+        list(&home, &mut index, &mut journals, global, options)
+    };
+    whoever_reads(shown)?;
     Ok(journals.code())
 }
 
@@ -120,13 +121,16 @@ fn list(
         ..Filter::default()
     };
     let mut printer = table::Printer::new(global.json, home, journals);
+    if let Some(session) = &global.session {
+        if home.sessions_ever_seen()?.contains(session) {
+            // A journal that is gone has no rows that would tell.
+            printer.ask(session);
+        } else if !options.follow {
+            return Err(Failure::no_session(session));
+        }
+    }
     if options.follow {
         return follow::follow(home, index, &filter, &mut printer);
-    }
-    if let Some(session) = &global.session
-        && !home.sessions_ever_seen()?.contains(session)
-    {
-        return Err(Failure::no_session(session));
     }
     let mut rows = index.query(&filter)?;
     rows.reverse();

@@ -68,12 +68,12 @@ pub(crate) struct Options {
     seed: Option<u64>,
 }
 
-/// A session's records; an error that says what to do if it is not there.
-pub(crate) fn records(home: Option<&Home>, session: &str) -> Result<Vec<Record>, Failure> {
-    known(home, session, USAGE, |home| record::records(home, session))
+/// A session's records; an error that says what to do if it is not there, with this exit code.
+pub(crate) fn records(home: Option<&Home>, session: &str, absent: u8) -> Result<Vec<Record>, Failure> {
+    known(home, session, absent, |home| record::records(home, session))
 }
 
-/// The same for who reads them one by one: where the session is. `absent` is the exit code if it is not there.
+/// The same for who reads them one by one: where the session is.
 pub(crate) fn holds<'h>(home: Option<&'h Home>, session: &str, absent: u8) -> Result<&'h Home, Failure> {
     known(home, session, absent, |home| Tail::open(home, session, 0).map(|_| home))
 }
@@ -81,12 +81,18 @@ pub(crate) fn holds<'h>(home: Option<&'h Home>, session: &str, absent: u8) -> Re
 fn known<'h, T>(
     home: Option<&'h Home>,
     session: &str,
-    code: u8,
+    absent: u8,
     read: impl FnOnce(&'h Home) -> Result<T, StoreError>,
 ) -> Result<T, Failure> {
-    let absent = || Failure::no_session(session).with_code(code);
-    match read(home.ok_or_else(absent)?) {
-        Err(StoreError::NoSuchSession(_)) => Err(absent()),
+    let failed = || Failure::no_session(session).with_code(absent);
+    let home = home.ok_or_else(failed)?;
+    match read(home) {
+        Err(StoreError::NoSuchSession(_)) => Err(match store::verify_entries(home, session) {
+            // It was there: that is no mistake in the name.
+            Ok(_) => Failure::journal_gone(session),
+            Err(StoreError::NoSuchSession(_)) => failed(),
+            Err(error) => error.into(),
+        }),
         other => Ok(other?),
     }
 }
@@ -97,7 +103,7 @@ pub(crate) fn replay(global: &Global, options: &Options) -> Result<u8, Failure> 
     // All of it is held at once to make the calls again; what is too large for that is refused before it is read.
     let records = match options.frozen {
         true => Vec::new(),
-        false => records(Some(home), &options.name)?,
+        false => records(Some(home), &options.name, USAGE)?,
     };
     let problems = store::verify(home, &options.name, None)?.problems;
     for problem in &problems {

@@ -10,7 +10,7 @@ use helve_agent::what_if::{Report, Word, what_if as decide_again};
 use super::demo::{self, Project};
 use super::replay::records;
 use crate::args::Global;
-use crate::failure::Failure;
+use crate::failure::{Failure, USAGE};
 use crate::harmless::one_line;
 use crate::{setup, ui, verdict};
 
@@ -25,7 +25,7 @@ answered does not count, only that the policy asked. What shows only when a comm
 hides a file from it, is not decided. Nothing is called, asked or recorded. `helve policy diff` compares two \
 configurations in their settings too.
 
-Exit code: 0 nothing would change, 1 something would, 2 bad usage or configuration, or no such session.")]
+Exit code: 0 nothing would change, 1 something would, or the journal is gone, 2 bad usage or configuration, or no such session.")]
 #[command(after_help = "\
 Examples:
   helve what-if 2026-01-31 --policy stricter.toml
@@ -43,7 +43,7 @@ pub(crate) fn what_if(global: &Global, options: &Options) -> Result<u8, Failure>
     let sources =
         Sources { user: Some(options.policy.clone()), user_required: true, ..setup::sources(global) };
     let policy = Policy::load(&sources).map_err(|error| Failure::usage(error.to_string()))?;
-    let records = records(setup::existing_home()?.as_ref(), &options.name)?;
+    let records = records(setup::existing_home()?.as_ref(), &options.name, USAGE)?;
     let calls = record::calls(&records);
     // Paths are looked at where they are: the demo's project is gone, and made again for that.
     let project = demo::of(&records).map(|demo| Project::make(demo.seed, false)).transpose()?;

@@ -51,6 +51,40 @@ fn a_session_that_is_not_there() {
     assert!(code == Some(1) && message.contains("no talk in the session"), "{message}");
 }
 
+/// It was there: that is no mistake in its name, and no sound record.
+#[test]
+fn a_session_whose_journal_is_gone() {
+    let world = World::new();
+    std::fs::write(world.workspace().join("more.toml"), "").unwrap();
+    let commands: [&[&str]; 5] = [
+        &["replay", SESSION, "--frozen"],
+        &["replay", SESSION, "--in", "."],
+        &["what-if", SESSION, "--policy", "more.toml"],
+        &["export", SESSION],
+        &["agent", "--resume", SESSION, "x"],
+    ];
+    world.run(&["call", "--session", SESSION, "echo", "message=x"]);
+    let session = world.session();
+    for is_all in [false, true] {
+        match is_all {
+            false => std::fs::remove_file(session.join("journal.jsonl")).unwrap(),
+            true => std::fs::remove_dir_all(&session).unwrap(),
+        }
+        assert_eq!(world.run(&["verify", SESSION]).code, Some(1));
+        let expected = format!(
+            "the journal of the session \"{SESSION}\" is gone. `helve verify {SESSION}` says what is known of it"
+        );
+        for args in commands {
+            assert_eq!(said(&world, args), (Some(1), expected.clone()), "{args:?}, all: {is_all}");
+        }
+        for args in [&["log", "--session", SESSION] as &[&str], &["log", "--session", SESSION, "--json"]] {
+            let ran = world.run(args);
+            assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{args:?}: {ran:?}");
+            assert!(ran.stderr.contains("is not what was written"), "{args:?}: {ran:?}");
+        }
+    }
+}
+
 #[test]
 fn a_workspace_that_is_not_there() {
     let world = World::new();

@@ -1,13 +1,14 @@
 //! `log`, `verify` and `gc`: what was done can be read, and what was changed is seen.
 
-use std::io::{BufRead, BufReader};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
 use std::process::Stdio;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::world::{BARE, SESSION, World};
+use crate::world::{BARE, SESSION, World, wait_for_text};
 
 fn echoes(world: &World, count: usize) {
     let line = "{\"tool\":\"echo\",\"args\":{\"message\":\"a message\"}}\n";
@@ -200,12 +201,85 @@ fn following_says_of_each_call_how_its_journal_stands_then() {
     assert_eq!(said.matches("is not what was written").count(), 1, "{said}");
 }
 
-/// The journal's lines as text, to be tampered with.
+#[test]
+fn following_says_of_a_journal_that_was_cut_off_that_it_was() {
+    let world = World::new();
+    for text in ["message=one", "message=two"] {
+        world.run(&["call", "echo", text, "--session", SESSION]);
+    }
+    let errors = world.path("errors");
+    let mut child = world
+        .helve(&["log", "--follow", "--json", "--limit", "1"])
+        .stdout(Stdio::piped())
+        .stderr(File::create(&errors).unwrap())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    assert_eq!(next()["args"], r#"{"message":"two"}"#);
+    tamper(&world.session().join("journal.jsonl"), |lines| lines.truncate(2));
+    wait_for_text(&errors, "is not what was written");
+    // What stands in it was told, and what comes elsewhere is told as ever.
+    world.run(&["call", "echo", "message=elsewhere", "--session", "other"]);
+    let told = next();
+    assert_eq!((&told["args"], &told["verified"]), (&json!(r#"{"message":"elsewhere"}"#), &json!(true)));
+    std::fs::remove_dir_all(world.path("state/sessions/other")).unwrap();
+    wait_for_text(&errors, "the whole journal is gone");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let said = std::fs::read_to_string(&errors).unwrap();
+    assert_eq!(said.matches("is not what was written").count(), 2, "{said}");
+}
+
+#[test]
+fn following_a_session_that_is_gone_says_so() {
+    let world = World::new();
+    world.run(&["call", "echo", "message=x", "--session", SESSION]);
+    std::fs::remove_dir_all(world.session()).unwrap();
+    let errors = world.path("errors");
+    let mut child = world
+        .helve(&["log", "--follow", "--session", SESSION])
+        .stdout(Stdio::null())
+        .stderr(File::create(&errors).unwrap())
+        .spawn()
+        .unwrap();
+    wait_for_text(&errors, "the whole journal is gone");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn following_one_call_prints_no_other() {
+    let world = World::new();
+    let first = world.run(&["call", "--json", "echo", "message=one", "--session", SESSION]).json();
+    let errors = world.path("errors");
+    let mut child = world
+        .helve(&["log", "--follow", "--json", "--call", first["call"].as_str().unwrap()])
+        .stdout(Stdio::piped())
+        .stderr(File::create(&errors).unwrap())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let told: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(told["call"], first["call"]);
+    world.run(&["call", "echo", "message=two", "--session", "other"]);
+    // Once this is told, what came before it has been seen.
+    tamper(&world.path("state/sessions").join(SESSION).join("journal.jsonl"), |lines| lines.truncate(1));
+    wait_for_text(&errors, "is not what was written");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(lines.map(Result::unwrap).collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+/// The journal's lines as text, to be tampered with. It is never shorter than it becomes, whoever looks meanwhile.
 fn tamper(journal: &Path, change: impl FnOnce(&mut Vec<String>)) {
     let text = std::fs::read_to_string(journal).unwrap();
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     change(&mut lines);
-    std::fs::write(journal, lines.join("\n") + "\n").unwrap();
+    let text = lines.join("\n") + "\n";
+    let mut journal = File::options().write(true).open(journal).unwrap();
+    journal.write_all(text.as_bytes()).unwrap();
+    journal.set_len(text.len() as u64).unwrap();
 }
 
 fn findings(world: &World) -> Vec<String> {
@@ -341,6 +415,8 @@ fn one_broken_session_hides_nothing_of_the_others() {
     let empty = world.run(&["verify", "--all"]);
     assert_eq!(empty.code, Some(0), "nothing was ever in it: {empty:?}");
     assert!(empty.stderr.contains("k: there is no journal"), "{empty:?}");
+    let log = world.run(&["log", "--session", "k"]);
+    assert_eq!((log.code, log.stderr.as_str()), (Some(0), "note: no calls\n"));
     std::fs::create_dir_all(path("m/journal.jsonl")).unwrap();
     let journal = std::fs::read_to_string(path("z/journal.jsonl")).unwrap();
     std::fs::write(path("z/journal.jsonl"), journal.replacen("echo", "ohce", 1)).unwrap();
@@ -371,11 +447,14 @@ fn one_broken_session_hides_nothing_of_the_others() {
 fn what_fails_is_told_to_programs_on_standard_output() {
     let world = World::new();
     echoes(&world, 1);
+    std::fs::write(world.workspace().join("more.toml"), "").unwrap();
     let cases: &[(&[&str], i32, &str)] = &[
-        (&["verify", "absent"], 2, "invalid_params"),
+        (&["verify", "absent"], 2, "not_found"),
         (&["verify", "--head", "nonsense"], 2, "invalid_params"),
         (&["log", "c_absent"], 1, "not_found"),
-        (&["replay", "absent"], 2, "invalid_params"),
+        (&["replay", "absent"], 2, "not_found"),
+        (&["what-if", "absent", "--policy", "more.toml"], 2, "not_found"),
+        (&["log", "--session", "absent"], 1, "not_found"),
         (&["replay", SESSION, "--seed", "7"], 2, "invalid_params"),
         (&["batch", "absent.jsonl"], 2, "invalid_params"),
         (&["batch", "--set", "nonsense=1"], 2, "invalid_params"),

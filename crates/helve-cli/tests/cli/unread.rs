@@ -60,6 +60,31 @@ fn what_a_policys_tests_and_a_damaged_journal_say_holds_too() {
 }
 
 #[test]
+fn what_is_listed_of_a_changed_journal_ends_with_that() {
+    let world = World::new();
+    let text = format!("message={}", "some words ".repeat(10_000));
+    let call = world.run(&["call", "--json", "--session", SESSION, "echo", &text]).json();
+    let path = world.session().join("journal.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replacen("some words", "same words", 1)).unwrap();
+    let call = call["call"].as_str().unwrap();
+    let cases: &[&[&str]] = &[
+        &["log"],
+        &["log", "--json"],
+        &["log", call],
+        &["log", "--output", call],
+        &["log", "--session", SESSION],
+    ];
+    for args in cases {
+        assert_eq!(world.run(args).code, Some(1), "read: {args:?}");
+        assert_eq!(unread(&world, args), Some(1), "{args:?}");
+    }
+    for args in [&["log", "--follow"] as &[&str], &["log", "--follow", "--json"]] {
+        assert_eq!(unread(&world, args), Some(1), "{args:?}");
+    }
+}
+
+#[test]
 fn what_is_only_shown_ends_well_without_a_reader() {
     let world = World::new();
     world.run(&["call", "echo", "message=m"]);

@@ -76,7 +76,8 @@ impl Queue {
         self.has_any.store(true, Ordering::Relaxed);
     }
 
-    /// All of them that are wanted: whoever takes one back does so before this, or it goes out.
+    /// All of them that are wanted. What cannot be written at once is added to `later`: until it is there it cannot be withdrawn, and a
+    /// server may hear that a call is taken back of which it never hears. It passes over that.
     fn take(&self, is_wanted: impl Fn(i64) -> bool) -> Vec<(i64, Vec<u8>)> {
         if !self.has_any.load(Ordering::Relaxed) {
             return Vec::new();

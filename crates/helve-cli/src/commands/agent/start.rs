@@ -22,7 +22,8 @@ use super::hands::Hands;
 use super::rules;
 use super::turn::Left;
 use crate::args::Global;
-use crate::failure::Failure;
+use crate::commands::replay;
+use crate::failure::{Failure, NOT_FOUND};
 use crate::harmless::one_line;
 use crate::{approve, moment, setup, ui};
 
@@ -307,12 +308,8 @@ impl Place {
 /// The session to go on with: the one that is named, which has to hold a talk.
 pub(crate) fn resumable(session: &str) -> Result<Which, Failure> {
     let home = setup::existing_home()?;
-    let home = home.ok_or_else(|| Failure::no_session(session))?;
-    let messages: Vec<Message> = match record::records(&home, session) {
-        Ok(records) => record::messages(&records),
-        Err(helve::store::StoreError::NoSuchSession(_)) => return Err(Failure::no_session(session)),
-        Err(error) => return Err(error.into()),
-    };
+    let records = replay::records(home.as_ref(), session, NOT_FOUND)?;
+    let messages: Vec<Message> = record::messages(&records);
     if messages.is_empty() {
         return Err(Failure::not_found(format!(
             "there is no talk in the session {session:?}. `helve log --session {session}` lists its calls"

@@ -30,23 +30,38 @@ pub(super) fn follow(
     let mut printed: HashSet<String> =
         rows.into_iter().filter(|row| row.ok.is_some()).map(|row| row.call).collect();
     loop {
-        let calls = ends.calls_ended_since()?;
+        let News { calls, cut } = ends.news()?;
         if calls.len() < AT_ONCE {
             std::thread::sleep(PAUSE);
         }
-        if calls.is_empty() {
+        if calls.is_empty() && cut.is_empty() {
             continue;
         }
         index.sync()?;
         printer.anew();
         for call in calls {
-            if printed.remove(&call) {
+            if printed.remove(&call) || !is_wanted(&call, filter) {
                 continue;
             }
             let one = Filter { call: Some(call), limit: Some(1), ..filter.clone() };
             printer.print(&index.query(&one)?)?;
         }
+        cut.iter().for_each(|session| printer.ask(session));
     }
+}
+
+/// Whether a call begins as the filter says, which cannot be asked of the index together with its whole id.
+fn is_wanted(call: &str, filter: &Filter) -> bool {
+    filter.call.as_ref().is_none_or(|begin| call.starts_with(begin))
+}
+
+/// What has happened since the last time.
+#[derive(Debug, Default, PartialEq)]
+struct News {
+    /// The calls whose outcomes were written, at most [`AT_ONCE`].
+    calls: Vec<String>,
+    /// The sessions whose journals have become shorter, or are gone.
+    cut: Vec<String>,
 }
 
 /// How far the journals have been read.
@@ -68,30 +83,41 @@ impl Ends {
         Ok(ends)
     }
 
-    /// A named session may come into being later.
+    /// Those that are there, and those that were. A named session may come into being later.
     fn sessions(&self) -> Result<Vec<String>, StoreError> {
         let mut sessions = self.home.sessions()?;
         sessions.retain(|name| self.session.as_ref().is_none_or(|only| only == name));
+        sessions.extend(self.offsets.keys().cloned());
+        sessions.sort_unstable();
+        sessions.dedup();
         Ok(sessions)
     }
 
-    /// The calls whose outcomes were written since the last time, at most [`AT_ONCE`].
-    fn calls_ended_since(&mut self) -> Result<Vec<String>, StoreError> {
-        let mut calls = Vec::new();
+    fn news(&mut self) -> Result<News, StoreError> {
+        let mut news = News::default();
         for session in self.sessions()? {
             let from = self.offsets.get(&session).copied().unwrap_or(0);
-            // A session without a journal is being made, or being removed.
             let mut tail = match Tail::open(&self.home, &session, from) {
-                Err(StoreError::NoSuchSession(_)) => continue,
+                // A session without a journal is being made, or was removed.
+                Err(StoreError::NoSuchSession(_)) => {
+                    self.offsets.remove(&session);
+                    news.cut.extend((from > 0).then_some(session));
+                    continue;
+                }
+                // What is left was told when it came.
+                Ok(tail) if tail.length()? < from => {
+                    news.cut.push(session.clone());
+                    Tail::open_at_end(&self.home, &session)?
+                }
                 opened => opened?,
             };
-            while calls.len() < AT_ONCE {
+            while news.calls.len() < AT_ONCE {
                 let Some(record) = tail.next_record()? else { break };
-                calls.extend(record.call.filter(|_| record.kind == EntryKind::Outcome));
+                news.calls.extend(record.call.filter(|_| record.kind == EntryKind::Outcome));
             }
             self.offsets.insert(session, tail.offset());
         }
-        Ok(calls)
+        Ok(news)
     }
 }
 
@@ -107,23 +133,60 @@ mod tests {
         journal.append(&Entry { kind, call: Some(call.to_owned()), at_us: 1, body }).unwrap();
     }
 
+    /// The calls alone: nothing was cut.
+    fn ended(ends: &mut Ends) -> Vec<String> {
+        let news = ends.news().unwrap();
+        assert_eq!(news.cut, Vec::<String>::new());
+        news.calls
+    }
+
     #[test]
     fn every_outcome_is_seen_once_in_old_and_new_sessions() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::open(&dir.path().join("home")).unwrap();
         append(&home, "old", EntryKind::Outcome, "c_before");
         let mut ends = Ends::now(&home, None).unwrap();
-        assert_eq!(ends.calls_ended_since().unwrap(), Vec::<String>::new());
+        assert_eq!(ended(&mut ends), Vec::<String>::new());
         append(&home, "old", EntryKind::Planned, "c_1");
         append(&home, "new", EntryKind::Outcome, "c_2");
-        assert_eq!(ends.calls_ended_since().unwrap(), ["c_2"]);
+        assert_eq!(ended(&mut ends), ["c_2"]);
         append(&home, "old", EntryKind::Outcome, "c_1");
-        assert_eq!(ends.calls_ended_since().unwrap(), ["c_1"]);
-        assert_eq!(ends.calls_ended_since().unwrap(), Vec::<String>::new());
+        assert_eq!(ended(&mut ends), ["c_1"]);
+        assert_eq!(ended(&mut ends), Vec::<String>::new());
 
         let mut one = Ends::now(&home, Some("later".into())).unwrap();
         append(&home, "old", EntryKind::Outcome, "c_3");
         append(&home, "later", EntryKind::Outcome, "c_4");
-        assert_eq!(one.calls_ended_since().unwrap(), ["c_4"]);
+        assert_eq!(ended(&mut one), ["c_4"]);
+    }
+
+    #[test]
+    fn a_journal_that_has_become_shorter_is_told_and_followed_from_its_new_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(&dir.path().join("home")).unwrap();
+        append(&home, "s", EntryKind::Outcome, "c_1");
+        let path = home.path().join("sessions/s/journal.jsonl");
+        let whole = std::fs::read_to_string(&path).unwrap();
+        append(&home, "s", EntryKind::Outcome, "c_2");
+        let second = std::fs::read_to_string(&path).unwrap().split_off(whole.len());
+        let mut ends = Ends::now(&home, None).unwrap();
+        std::fs::write(&path, &whole).unwrap();
+        assert_eq!(ends.news().unwrap(), News { calls: vec![], cut: vec!["s".to_owned()] });
+        assert_eq!(ends.news().unwrap(), News::default());
+        std::fs::write(&path, whole + &second).unwrap();
+        assert_eq!(ended(&mut ends), ["c_2"]);
+        std::fs::remove_dir_all(home.path().join("sessions/s")).unwrap();
+        assert_eq!(ends.news().unwrap(), News { calls: vec![], cut: vec!["s".to_owned()] });
+        assert_eq!(ends.news().unwrap(), News::default());
+    }
+
+    #[test]
+    fn a_call_is_wanted_if_it_begins_so() {
+        let begins = |begin: Option<&str>| Filter { call: begin.map(str::to_owned), ..Filter::default() };
+        for (begin, expected) in
+            [(None, true), (Some("c_1"), true), (Some("c_12"), true), (Some("c_2"), false)]
+        {
+            assert_eq!(is_wanted("c_12", &begins(begin)), expected, "{begin:?}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Whether the journals behind what is printed are what was written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use helve::store::{Home, StoreError, Tail, verify_entries};
@@ -20,8 +20,8 @@ pub(super) struct Journals {
     since: Instant,
     /// Those that were checked for what is being printed.
     known: BTreeMap<String, Option<bool>>,
-    /// What was said of them last.
-    said: BTreeMap<String, String>,
+    /// What was said, and of which.
+    said: BTreeSet<(String, String)>,
     any_unsound: bool,
 }
 
@@ -32,14 +32,14 @@ impl Journals {
             bytes_left: MOST_BYTES,
             since: Instant::now(),
             known: BTreeMap::new(),
-            said: BTreeMap::new(),
+            said: BTreeSet::new(),
             any_unsound: false,
         }
     }
 
-    /// What is printed from here on came later than what was checked.
+    /// What is printed from here on came later than what was checked. A journal that was changed stays one.
     pub(super) fn anew(&mut self) {
-        self.known.clear();
+        self.known.retain(|_, known| *known == Some(false));
         let passed = self.since.elapsed();
         self.since += passed;
         let more =
@@ -68,11 +68,12 @@ impl Journals {
         u8::from(self.any_unsound)
     }
 
-    /// Says something of a journal, unless that was the last thing said of it.
+    /// Says something of a journal, once.
     fn say(&mut self, session: &str, as_what: impl FnOnce(&str), message: String) {
-        if self.said.get(session) != Some(&message) {
-            as_what(&message);
-            self.said.insert(session.to_owned(), message);
+        let said = (session.to_owned(), message);
+        if !self.said.contains(&said) {
+            as_what(&said.1);
+            self.said.insert(said);
         }
     }
 
@@ -90,7 +91,11 @@ impl Journals {
             return Ok(None);
         };
         self.bytes_left = left;
-        let report = verify_entries(&self.home, session)?;
+        let report = match verify_entries(&self.home, session) {
+            // Nothing was ever in it, or it was removed as a whole, with what is known of it.
+            Err(StoreError::NoSuchSession(_)) => return Ok(None),
+            checked => checked?,
+        };
         let Some(first) = report.problems.first() else { return Ok(Some(true)) };
         let more = match report.problems.len() {
             1 => String::new(),
@@ -102,5 +107,46 @@ impl Journals {
         );
         self.say(session, ui::error, message);
         Ok(Some(false))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use helve::store::{Entry, EntryKind, Journal, JournalOptions};
+    use pretty_assertions::assert_eq;
+
+    /// Journals of which one, `s`, was changed after it was written.
+    fn with_one_changed() -> (tempfile::TempDir, Journals) {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(&dir.path().join("home")).unwrap();
+        let journal = Journal::open(&home, "s", JournalOptions { fsync: false }).unwrap();
+        let body = serde_json::json!({"message": "as written"});
+        journal.append(&Entry { kind: EntryKind::Outcome, call: None, at_us: 1, body }).unwrap();
+        drop(journal);
+        let path = home.path().join("sessions/s/journal.jsonl");
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.replace("as written", "as changed")).unwrap();
+        let journals = Journals::new(&home);
+        (dir, journals)
+    }
+
+    #[test]
+    fn a_journal_that_was_changed_stays_one_though_there_is_no_time_to_look_again() {
+        let (_dir, mut journals) = with_one_changed();
+        assert_eq!((journals.is_sound("s"), journals.code()), (Some(false), 1));
+        journals.anew();
+        journals.bytes_left = 0;
+        assert_eq!((journals.is_sound("s"), journals.code()), (Some(false), 1));
+    }
+
+    #[test]
+    fn each_message_about_a_journal_is_said_once() {
+        let (_dir, mut journals) = with_one_changed();
+        let mut said = Vec::new();
+        for (session, message) in [("s", "a"), ("s", "b"), ("s", "a"), ("t", "a"), ("s", "b")] {
+            journals.say(session, |text| said.push(format!("{session} {text}")), message.to_owned());
+        }
+        assert_eq!(said, ["s a", "s b", "t a"]);
     }
 }

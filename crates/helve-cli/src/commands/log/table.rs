@@ -53,6 +53,11 @@ impl<'j> Printer<'j> {
         self.journals.anew();
     }
 
+    /// Says what is wrong with the journal of a session, whether or not a row of it is printed.
+    pub(super) fn ask(&mut self, session: &str) {
+        self.journals.is_sound(session);
+    }
+
     pub(super) fn print(&mut self, rows: &[CallRow]) -> Result<(), Failure> {
         let undo = self.undo.as_ref().map(|undo| can_undo(undo, rows)).unwrap_or_default();
         self.any_undo |= !undo.is_empty();

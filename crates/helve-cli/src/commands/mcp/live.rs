@@ -45,7 +45,7 @@ pub(in crate::commands) fn block_on<T>(work: impl Future<Output = T>) -> Result<
 /// An error of a server as one of this command.
 pub(super) fn told(error: &ToolError) -> Failure {
     let hint = error.hint.as_deref().map(|hint| format!("\n{hint}")).unwrap_or_default();
-    Failure::internal(harmless(&format!("{}{hint}", error.message))).with_code(code(error))
+    Failure::of_kind(error.kind, code(error), harmless(&format!("{}{hint}", error.message)))
 }
 
 /// The exit code of an error of a server.

@@ -5,29 +5,35 @@
 //! time after its end. Whoever reads a stream reads it for all: one that comes again takes it from the one before, and where a client
 //! is gone the rest is read for nobody, until it comes again.
 
+mod flight;
 mod kept;
+mod tape;
 
-use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use futures::future::Either;
-use futures::{Stream, StreamExt as _};
-use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use futures::{Stream, StreamExt as _, stream};
+use rmcp::model::{
+    ClientJsonRpcMessage, ErrorData, GetExtensions as _, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+};
 use rmcp::transport::streamable_http_server::session::local::{
     LocalSessionManager, LocalSessionManagerError,
 };
 use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId, SessionManager};
 
 use super::super::face::lock;
-use kept::{Kept, Tape};
+use flight::{Flight, Flights};
+use kept::Kept;
+use tape::Tape;
 
 /// The sessions of the SDK, and what is kept of their streams.
 #[derive(Default)]
 pub(super) struct Sessions {
     pub(super) local: LocalSessionManager,
     kept: Arc<Mutex<Kept>>,
+    flights: Flights,
 }
 
 /// Reads a stream, as long as no other reader has come.
@@ -47,9 +53,9 @@ impl Reader {
         kept: Arc<Mutex<Kept>>,
         session: SessionId,
         rest: impl Stream<Item = ServerSseMessage> + Send + Sync + 'static,
+        flight: Option<Arc<Flight>>,
     ) -> Reader {
-        let tape = Tape { rest: Some(Box::pin(rest)), events: VecDeque::new(), reader: 0, waits: None };
-        let tape = Arc::new(Mutex::new(tape));
+        let tape = Arc::new(Mutex::new(Tape::of(rest, flight)));
         Reader { kept, session, tape, reader: 0, next: 0, for_nobody: false }
     }
 
@@ -75,6 +81,8 @@ impl Stream for Reader {
         if tape.reader != this.reader {
             return Poll::Ready(None);
         }
+        // Who was woken is held no longer: with it goes its connection.
+        tape.waits = None;
         if let Some((number, event)) = tape.at_least(this.next) {
             this.next = number + 1;
             return Poll::Ready(Some(event));
@@ -87,20 +95,19 @@ impl Stream for Reader {
             }
             Poll::Ready(Some(event)) => {
                 if let Some((number, stream)) = event.event_id.as_deref().and_then(numbers) {
-                    if tape.events.is_empty() {
+                    if tape.is_empty() {
                         lock(&this.kept).add(&this.session, stream, &this.tape);
                     }
-                    tape.keep(number, event.clone());
+                    tape.keep((number, stream), &event);
                     this.next = number + 1;
                 }
+                tape.tells(&event);
                 Poll::Ready(Some(event))
             }
             Poll::Ready(None) => {
-                tape.rest = None;
-                let stream = tape.events.back().and_then(|(_, event)| numbers(event.event_id.as_deref()?));
-                let bytes = tape.bytes();
+                let (stream, bytes) = (tape.end(), tape.bytes());
                 drop(tape);
-                if let Some((_, stream)) = stream {
+                if let Some(stream) = stream {
                     Kept::end(&this.kept, &this.session, stream, bytes);
                 }
                 Poll::Ready(None)
@@ -148,6 +155,15 @@ pub(super) fn is_of_a_request(event: &str) -> bool {
     numbers(event).is_some()
 }
 
+/// The answer to a request whose id another one has that is not answered yet.
+fn in_use(id: RequestId) -> ServerSseMessage {
+    let why = "A request of this id is not answered yet. Each request of a session has an id of its own.";
+    ServerSseMessage::from_message(ServerJsonRpcMessage::error(
+        ErrorData::invalid_request(why, None),
+        Some(id),
+    ))
+}
+
 impl SessionManager for Sessions {
     type Error = LocalSessionManagerError;
     type Transport = <LocalSessionManager as SessionManager>::Transport;
@@ -171,17 +187,26 @@ impl SessionManager for Sessions {
     }
 
     async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
-        lock(&self.kept).close(id);
+        Kept::close(&self.kept, id);
         self.local.close_session(id).await
     }
 
     async fn create_stream(
         &self,
         id: &SessionId,
-        message: ClientJsonRpcMessage,
+        mut message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let stream = self.local.create_stream(id, message).await?;
-        Ok(Reader::first(Arc::clone(&self.kept), Arc::clone(id), stream))
+        let mut flight = None;
+        if let JsonRpcMessage::Request(request) = &mut message {
+            let Some(begun) = self.flights.begin(id, &request.id) else {
+                return Ok(Either::Right(stream::iter([in_use(request.id.clone())])));
+            };
+            // Who works on it has a part in it: where it is taken back, its stream ends before that.
+            request.request.extensions_mut().insert(Arc::clone(&begun));
+            flight = Some(begun);
+        }
+        let rest = self.local.create_stream(id, message).await?;
+        Ok(Either::Left(Reader::first(Arc::clone(&self.kept), Arc::clone(id), rest, flight)))
     }
 
     async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), Self::Error> {
@@ -201,7 +226,7 @@ impl SessionManager for Sessions {
         last_event_id: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
         if let Some((number, stream)) = numbers(&last_event_id) {
-            let tape = lock(&self.kept).stream(id, stream);
+            let tape = Kept::stream(&self.kept, id, stream);
             if let Some(tape) = tape {
                 let (kept, session) = (Arc::clone(&self.kept), Arc::clone(id));
                 let next = number.saturating_add(1);

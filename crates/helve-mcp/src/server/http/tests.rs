@@ -9,7 +9,8 @@ use tokio::sync::{mpsc, watch};
 
 use super::super::{Card, Host, HostCall};
 
-/// A host whose calls go on until they are taken back, and tell of their beginning and their end.
+/// A host whose calls go on until they are taken back, and tell of their beginning and their end. Those of the tool `stays` go on
+/// then too.
 struct Empty(watch::Sender<u64>, mpsc::UnboundedSender<&'static str>);
 
 impl Hosts for Empty {
@@ -39,6 +40,9 @@ impl Host for Empty {
         Box::pin(async move {
             let _ = self.1.send("began");
             call.line.cancel.cancelled().await;
+            if call.call.tool == "stays" {
+                std::future::pending::<()>().await;
+            }
             let _ = self.1.send("ended");
             let result = CallResult::saying(CallId::from_parts(1, 2), call.call.tool, "taken back");
             Box::new(CallResult { id: call.call.id, ..result })
@@ -225,9 +229,17 @@ async fn next(told: &mut mpsc::UnboundedReceiver<&'static str>) -> Option<&'stat
 
 /// A session in which a call runs, and the answer to that.
 async fn with_a_call(face: &HttpFace, told: &mut mpsc::UnboundedReceiver<&'static str>) -> (String, Answer) {
+    with_a_call_of(face, told, "t").await
+}
+
+async fn with_a_call_of(
+    face: &HttpFace,
+    told: &mut mpsc::UnboundedReceiver<&'static str>,
+    tool: &str,
+) -> (String, Answer) {
     let answer = face.handle(request(&[], hello())).await;
     let session = answer.headers()[SESSION_ID].to_str().unwrap().to_owned();
-    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "t"}});
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": tool}});
     let answer = face.handle(request(&[(SESSION_ID, &session)], call.to_string())).await;
     assert_eq!(next(told).await, Some("began"));
     (session, answer)
@@ -304,4 +316,57 @@ async fn a_stream_of_notices_does_not_hold_up_the_end() {
     assert_eq!(notices.status(), StatusCode::OK);
     assert!(tokio::time::timeout(Duration::from_secs(1), face.running.none()).await.is_ok());
     drop(notices);
+}
+
+/// All that is on a stream.
+async fn whole(answer: Answer) -> String {
+    String::from_utf8(answer.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
+}
+
+/// What a request of this id is answered with at once.
+async fn pinged(face: &HttpFace, session: &str, id: &serde_json::Value) -> String {
+    let ping = json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
+    whole(face.handle(request(&[(SESSION_ID, session)], ping.to_string())).await).await
+}
+
+#[tokio::test]
+async fn an_id_that_is_in_use_is_refused_and_the_first_request_keeps_its_answer() {
+    let (face, mut told) = told_face(|_| ());
+    let (session, answer) = with_a_call(&face, &mut told).await;
+    let (other, _other) = with_a_call(&face, &mut told).await;
+    let refused = pinged(&face, &session, &json!(2)).await;
+    assert!(refused.contains("-32600") && refused.contains("\"id\":2"), "{refused}");
+    assert!(!pinged(&face, &session, &json!("2")).await.contains("error"), "it is another id");
+    // As often as one likes where the one before is answered.
+    for _ in 0..3 {
+        assert!(!pinged(&face, &session, &json!(3)).await.contains("error"));
+    }
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}});
+    let canceled = face.handle(request(&[(SESSION_ID, &other)], cancel.to_string())).await;
+    assert_eq!(canceled.status(), StatusCode::ACCEPTED);
+    assert_eq!(next(&mut told).await, Some("ended"), "that of the other session");
+    face.running.take_back();
+    assert_eq!(next(&mut told).await, Some("ended"));
+    assert!(whole(answer).await.contains("taken back"));
+    assert!(!pinged(&face, &session, &json!(2)).await.contains("error"));
+}
+
+/// Its answer would be taken for that of the next one.
+#[tokio::test]
+async fn an_id_that_was_taken_back_is_in_use_while_somebody_works_on_it() {
+    for (tool, is_refused) in [("t", false), ("stays", true)] {
+        let (face, mut told) = told_face(|_| ());
+        let (session, answer) = with_a_call_of(&face, &mut told, tool).await;
+        let cancel =
+            json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}});
+        let canceled = face.handle(request(&[(SESSION_ID, &session)], cancel.to_string())).await;
+        assert_eq!(canceled.status(), StatusCode::ACCEPTED);
+        assert!(!whole(answer).await.contains("result"), "its stream ends without an answer");
+        // Soon after the end of the call.
+        let mut refused = true;
+        for _ in 0..100 {
+            refused = refused && pinged(&face, &session, &json!(2)).await.contains("-32600");
+        }
+        assert_eq!(refused, is_refused, "{tool}");
+    }
 }

@@ -2,23 +2,19 @@
 //! there is room for.
 //!
 //! Each session has room of its own, so that what it does pushes out nothing but its own; where that of all together is not enough,
-//! the session that has most gives way. What is kept goes when its time is up or its session closes, whether or not anybody comes.
+//! the session that has most gives way. What is kept goes when its time is up or its session closes, whether or not anybody comes; it
+//! is taken out while all is locked, and let go behind that: it may be much.
 
 use std::collections::{HashMap, VecDeque};
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, Weak};
-use std::task::Waker;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
-use futures::Stream;
-use helve_core::json_text::length;
-use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId};
+use rmcp::transport::streamable_http_server::session::SessionId;
 use tokio::time::Instant;
 
 use super::super::super::face::lock;
+use super::tape::Tape;
 
-/// So many events of a stream are kept, the newest.
-pub(super) const MOST_EVENTS: usize = 16;
 /// So long after its end a stream can be taken up.
 pub(super) const KEPT_FOR: Duration = Duration::from_secs(60);
 /// So often what is older goes.
@@ -52,15 +48,12 @@ struct Ended {
     bytes: usize,
 }
 
-/// One stream.
-pub(super) struct Tape {
-    /// What is still to come; none after the end.
-    pub(super) rest: Option<Pin<Box<dyn Stream<Item = ServerSseMessage> + Send + Sync>>>,
-    /// The newest events, each with its number.
-    pub(super) events: VecDeque<(u64, ServerSseMessage)>,
-    /// Who reads it: the newest reader.
-    pub(super) reader: u64,
-    pub(super) waits: Option<Waker>,
+/// What is let go, once nobody waits for it.
+#[derive(Default)]
+#[must_use]
+struct Gone {
+    bytes: usize,
+    tapes: Vec<Arc<Mutex<Tape>>>,
 }
 
 impl Kept {
@@ -69,9 +62,12 @@ impl Kept {
         self.sessions.insert(session, OfSession::default());
     }
 
-    pub(super) fn close(&mut self, session: &SessionId) {
-        let closed = self.sessions.remove(session);
-        self.bytes -= closed.map_or(0, |closed| closed.bytes);
+    pub(super) fn close(kept: &Mutex<Kept>, session: &SessionId) {
+        let mut held = lock(kept);
+        let closed = held.sessions.remove(session);
+        held.bytes -= closed.as_ref().map_or(0, |closed| closed.bytes);
+        drop(held);
+        drop(closed);
     }
 
     /// A stream that goes on.
@@ -82,44 +78,58 @@ impl Kept {
     }
 
     /// A stream that goes on, or ended not long ago.
-    pub(super) fn stream(&mut self, session: &SessionId, stream: u64) -> Option<Arc<Mutex<Tape>>> {
-        let own = self.sessions.get_mut(session)?;
-        self.bytes -= own.forget();
-        own.streams.get(&stream).cloned()
+    pub(super) fn stream(kept: &Mutex<Kept>, session: &SessionId, stream: u64) -> Option<Arc<Mutex<Tape>>> {
+        let mut held = lock(kept);
+        let own = held.sessions.get_mut(session)?;
+        let mut gone = Gone::default();
+        own.forget(&mut gone);
+        let found = own.streams.get(&stream).cloned();
+        Kept::let_go(held, gone);
+        found
     }
 
     /// A stream has ended whose messages are so long.
     pub(super) fn end(kept: &Arc<Mutex<Kept>>, session: &SessionId, stream: u64, messages: usize) {
         let mut held = lock(kept);
-        held.keep(session, stream, messages);
-        if held.bytes > 0
+        let gone = held.keep(session, stream, messages);
+        if held.bytes > gone.bytes
             && !held.is_tended
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             held.is_tended = true;
             runtime.spawn(Kept::tend(Arc::downgrade(kept)));
         }
+        Kept::let_go(held, gone);
     }
 
-    fn keep(&mut self, session: &SessionId, stream: u64, messages: usize) {
-        let Some(own) = self.sessions.get_mut(session) else { return };
+    /// Keeps a stream that has ended, if there is room for it; what it pushes out is gone, but still counted.
+    fn keep(&mut self, session: &SessionId, stream: u64, messages: usize) -> Gone {
+        let mut gone = Gone::default();
+        let Some(own) = self.sessions.get_mut(session) else { return gone };
         let bytes = messages.saturating_add(EACH);
         // What ended without a message, such as a call that was taken back, has nothing to tell.
         if messages == 0 || bytes > MOST_OF_ONE {
-            own.streams.remove(&stream);
-            return;
+            gone.tapes.extend(own.streams.remove(&stream));
+            return gone;
         }
         own.ended.push_back(Ended { stream, at: Instant::now(), bytes });
         own.bytes += bytes;
         self.bytes += bytes;
         while own.bytes > MOST_OF_ONE {
-            self.bytes -= own.drop_oldest();
+            own.drop_oldest(&mut gone);
         }
-        while self.bytes > MOST
+        while self.bytes - gone.bytes > MOST
             && let Some(most) = self.sessions.values_mut().max_by_key(|own| own.bytes)
         {
-            self.bytes -= most.drop_oldest();
+            most.drop_oldest(&mut gone);
         }
+        gone
+    }
+
+    fn let_go(mut held: MutexGuard<'_, Kept>, gone: Gone) {
+        held.bytes -= gone.bytes;
+        drop(held);
+        drop(gone);
     }
 
     /// Forgets in time what is kept, as long as anything is.
@@ -128,10 +138,12 @@ impl Kept {
             tokio::time::sleep(TENDED).await;
             let Some(kept) = kept.upgrade() else { return };
             let mut held = lock(&kept);
-            let freed: usize = held.sessions.values_mut().map(OfSession::forget).sum();
-            held.bytes -= freed;
-            held.is_tended = held.bytes > 0;
-            if !held.is_tended {
+            let mut gone = Gone::default();
+            held.sessions.values_mut().for_each(|own| own.forget(&mut gone));
+            let is_tended = held.bytes > gone.bytes;
+            held.is_tended = is_tended;
+            Kept::let_go(held, gone);
+            if !is_tended {
                 return;
             }
         }
@@ -144,39 +156,17 @@ impl Kept {
 }
 
 impl OfSession {
-    /// Drops what is too old; says how many bytes that were.
-    fn forget(&mut self) -> usize {
-        let mut freed = 0;
+    /// Lets go what is too old.
+    fn forget(&mut self, gone: &mut Gone) {
         while self.ended.front().is_some_and(|oldest| oldest.at.elapsed() >= KEPT_FOR) {
-            freed += self.drop_oldest();
+            self.drop_oldest(gone);
         }
-        freed
     }
 
-    fn drop_oldest(&mut self) -> usize {
-        let Some(Ended { stream, bytes, .. }) = self.ended.pop_front() else { return 0 };
-        self.streams.remove(&stream);
+    fn drop_oldest(&mut self, gone: &mut Gone) {
+        let Some(Ended { stream, bytes, .. }) = self.ended.pop_front() else { return };
+        gone.tapes.extend(self.streams.remove(&stream));
+        gone.bytes += bytes;
         self.bytes -= bytes;
-        bytes
-    }
-}
-
-impl Tape {
-    /// The first event that is kept from this number on.
-    pub(super) fn at_least(&self, number: u64) -> Option<(u64, ServerSseMessage)> {
-        self.events.iter().find(|(own, _)| *own >= number).cloned()
-    }
-
-    pub(super) fn keep(&mut self, number: u64, event: ServerSseMessage) {
-        if self.events.len() >= MOST_EVENTS {
-            self.events.pop_front();
-        }
-        self.events.push_back((number, event));
-    }
-
-    /// How long its messages are.
-    pub(super) fn bytes(&self) -> usize {
-        let messages = self.events.iter().filter_map(|(_, event)| event.message.as_deref());
-        messages.map(length).sum()
     }
 }

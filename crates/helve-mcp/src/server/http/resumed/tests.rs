@@ -1,6 +1,7 @@
 //! Streams that break off, are read again, and are kept for a time.
 
-use super::kept::{EACH, KEPT_FOR, MOST, MOST_EVENTS, MOST_OF_ONE};
+use super::kept::{EACH, KEPT_FOR, MOST, MOST_OF_ONE};
+use super::tape::MOST_EVENTS;
 use super::*;
 use futures::channel::mpsc;
 use pretty_assertions::assert_eq;
@@ -24,12 +25,12 @@ fn kept(sessions: &[&str]) -> Shared {
 
 fn stream(kept: &Shared, session: &str) -> (Source, Reader) {
     let (from, rest) = mpsc::unbounded();
-    (from, Reader::first(Arc::clone(kept), session.into(), rest))
+    (from, Reader::first(Arc::clone(kept), session.into(), rest, None))
 }
 
 /// The stream 7 of a session, behind this event.
 fn again(kept: &Shared, session: &str, last: u64) -> Option<Reader> {
-    let tape = lock(kept).stream(&session.into(), 7)?;
+    let tape = Kept::stream(kept, &session.into(), 7)?;
     Some(Reader::after(Arc::clone(kept), session.into(), tape, last + 1))
 }
 
@@ -42,7 +43,7 @@ fn ended(kept: &Shared, session: &str, number: u64, bytes: usize) {
 
 /// Which of these streams are kept.
 fn which(kept: &Shared, session: &str, of: std::ops::Range<u64>) -> Vec<u64> {
-    of.filter(|number| lock(kept).stream(&session.into(), *number).is_some()).collect()
+    of.filter(|number| Kept::stream(kept, &session.into(), *number).is_some()).collect()
 }
 
 async fn ids(reader: Reader) -> Vec<String> {
@@ -175,13 +176,13 @@ async fn a_session_that_closes_takes_its_streams_with_it() {
     let (from, mut goes_on) = stream(&kept, "one");
     from.unbounded_send(event(0, "")).unwrap();
     assert!(goes_on.next().await.is_some());
-    lock(&kept).close(&"one".into());
+    Kept::close(&kept, &"one".into());
     from.unbounded_send(event(1, "late")).unwrap();
     drop(from);
     assert_eq!(ids(goes_on).await, ["1/7"]);
     ended(&kept, "one", 1, 100);
     assert_eq!((which(&kept, "one", 0..8), which(&kept, "two", 0..8)), (vec![], vec![0]));
-    lock(&kept).close(&"two".into());
+    Kept::close(&kept, &"two".into());
     assert_eq!(lock(&kept).bytes(), 0);
 }
 
@@ -210,4 +211,117 @@ async fn what_ends_without_an_answer_is_not_kept() {
     drop(from);
     assert_eq!(ids(reader).await, ["0/7"]);
     assert!(again(&kept, "s", 0).is_none());
+}
+
+/// A parsed message takes many times the room of its text.
+#[tokio::test]
+async fn what_is_kept_is_the_text_of_messages_and_counts_as_that() {
+    let kept = kept(&["s"]);
+    let (from, reader) = stream(&kept, "s");
+    let event = event(0, "a \"text\"");
+    let parsed = Arc::downgrade(event.message.as_ref().unwrap());
+    let length = serde_json::to_string(event.message.as_ref().unwrap()).unwrap().len();
+    from.unbounded_send(event).unwrap();
+    drop(from);
+    assert_eq!(ids(reader).await, ["0/7"]);
+    assert!(Kept::stream(&kept, &"s".into(), 7).is_some());
+    assert_eq!(lock(&kept).bytes(), length + EACH);
+    assert!(parsed.upgrade().is_none());
+}
+
+#[tokio::test]
+async fn what_is_told_again_is_what_was_told() {
+    let deep = (0..200).fold(json!(0.1), |inner, _| json!([inner]));
+    let messages = [
+        json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": 1, "progress": 2.5}}),
+        json!({"jsonrpc": "2.0", "id": 9, "method": "elicitation/create", "params": {"message": "m", "requestedSchema":
+            {"type": "object", "properties": {}}, "_meta": {"a": 1}}}),
+        json!({"jsonrpc": "2.0", "id": "x", "error": {"code": -32000, "message": "m", "data": {"z": [1]}}}),
+        json!({"jsonrpc": "2.0", "id": "x", "result": {"content": [{"type": "text", "text": "\u{1}é\n"}],
+            "structuredContent": {"z": u64::MAX, "a": 1.000_000_000_000_000_2, "m": deep}, "isError": false}}),
+    ];
+    let kept = kept(&["s"]);
+    let (from, reader) = stream(&kept, "s");
+    for (number, message) in (0..).zip(messages) {
+        let message: ServerJsonRpcMessage = serde_json::from_value(message).unwrap();
+        from.unbounded_send(ServerSseMessage::new(format!("{number}/7"), message)).unwrap();
+    }
+    from.unbounded_send(ServerSseMessage::priming("4/7", Duration::from_secs(3))).unwrap();
+    drop(from);
+    let told = |event: ServerSseMessage| {
+        let message = event.message.map(|message| serde_json::to_value(message).unwrap());
+        (event.event_id, message, event.retry)
+    };
+    let first: Vec<_> = reader.map(told).collect().await;
+    let second: Vec<_> = again(&kept, "s", 4).unwrap().map(told).collect().await;
+    assert_eq!(second, []);
+    let mut reader = again(&kept, "s", 0).unwrap();
+    reader.next = 0;
+    assert_eq!(reader.map(told).collect::<Vec<_>>().await, first);
+}
+
+/// Whoever was woken for the last time: a connection that has ended takes no room.
+#[tokio::test]
+async fn who_has_read_a_stream_is_not_held_by_it() {
+    struct Nobody;
+    impl std::task::Wake for Nobody {
+        fn wake(self: Arc<Self>) {}
+    }
+    let kept = kept(&["s"]);
+    let (from, mut reader) = stream(&kept, "s");
+    let nobody = Arc::new(Nobody);
+    let woken = Arc::downgrade(&nobody);
+    let waker = nobody.into();
+    let mut poller = Context::from_waker(&waker);
+    from.unbounded_send(event(0, "")).unwrap();
+    assert!(reader.poll_next_unpin(&mut poller).is_ready());
+    assert!(reader.poll_next_unpin(&mut poller).is_pending());
+    drop(from);
+    assert!(matches!(reader.poll_next_unpin(&mut poller), Poll::Ready(None)));
+    drop((reader, waker));
+    assert!(Kept::stream(&kept, &"s".into(), 7).is_some());
+    assert!(woken.upgrade().is_none());
+}
+
+/// The rest of a stream, which tells whether all was locked when it went.
+struct Tells(Shared, Arc<Mutex<Vec<bool>>>);
+
+impl Stream for Tells {
+    type Item = ServerSseMessage;
+
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<ServerSseMessage>> {
+        Poll::Pending
+    }
+}
+
+impl Drop for Tells {
+    fn drop(&mut self) {
+        lock(&self.1).push(self.0.try_lock().is_err());
+    }
+}
+
+/// What is let go may be much, and others wait meanwhile.
+#[tokio::test(start_paused = true)]
+async fn what_is_let_go_goes_while_nobody_waits_for_it() {
+    let kept = kept(&["one", "two"]);
+    let told = Arc::default();
+    let ends = |session: &str, number, bytes| {
+        let rest = Tells(Arc::clone(&kept), Arc::clone(&told));
+        let reader = Reader::first(Arc::clone(&kept), session.into(), rest, None);
+        lock(&kept).add(&session.into(), number, &reader.tape);
+        // It is nobody's any more, and not read on.
+        lock(&reader.tape).reader += 1;
+        drop(reader);
+        Kept::end(&kept, &session.into(), number, bytes);
+    };
+    // Without an answer, too long, pushed out.
+    ends("one", 0, 0);
+    ends("one", 1, MOST_OF_ONE);
+    ends("one", 2, MOST_OF_ONE / 2);
+    ends("one", 3, MOST_OF_ONE / 2);
+    // Its session closes, its time is up.
+    ends("two", 0, 100);
+    Kept::close(&kept, &"one".into());
+    tokio::time::sleep(KEPT_FOR * 2).await;
+    assert_eq!(*lock(&told), [false; 5]);
 }

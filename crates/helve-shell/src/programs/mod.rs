@@ -92,6 +92,16 @@ pub(crate) enum On {
     Machine,
 }
 
+impl On {
+    /// The argument that it is, or that names it.
+    pub(crate) fn argument(&self) -> Option<usize> {
+        match self {
+            On::Arg(at) | On::Tail(at, _) | On::Path(_, Some(at)) | On::Host(_, Some(at)) => Some(*at),
+            On::Path(_, None) | On::Host(_, None) | On::Unknown(_) | On::Machine => None,
+        }
+    }
+}
+
 /// A command that a program starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Inner {

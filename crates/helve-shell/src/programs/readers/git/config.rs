@@ -1,6 +1,6 @@
 //! Settings of git: which of them name programs, and which are plain.
 
-use super::changes::{has, operands};
+use super::changes::has;
 use super::{Call, views};
 use crate::Span;
 use crate::analysis::{Arg, DepartureKind, EffectKind};
@@ -197,14 +197,7 @@ fn steers(name: &str) -> bool {
 
 /// `git config`: it prints, unless there is a value to set or a verb that changes.
 pub(super) fn change(call: &Call<'_>, meaning: &mut Meaning) {
-    let words: Vec<usize> = operands(call)
-        .filter(|at| {
-            !matches!(
-                call.text(at - 1),
-                Some("-f" | "--file" | "--blob" | "--type" | "--default" | "--comment")
-            )
-        })
-        .collect();
+    let words: Vec<usize> = call.operands().collect();
     let reads = [
         "--get",
         "--get-all",
@@ -232,10 +225,15 @@ pub(super) fn change(call: &Call<'_>, meaning: &mut Meaning) {
         meaning.departs(DepartureKind::Program, call.at);
     }
     let elsewhere = has(call, "--global") || has(call, "--system");
-    let file = if elsewhere { On::Unknown(Some(call.at)) } else { call.path(".git/config") };
+    let named = call.options().find(|given| given.is('f', "file")).map(|given| call.on(given.place));
+    let file = match (&named, elsewhere) {
+        (Some(file), _) => file.clone(),
+        (None, true) => On::Unknown(Some(call.at)),
+        (None, false) => call.path(".git/config"),
+    };
     let steered = words.iter().any(|at| call.text(*at).is_none_or(|key| steers(&key.to_ascii_lowercase())));
     // A plain setting does not make the file one that starts things later.
-    let plain = !steered && !elsewhere;
+    let plain = !steered && !elsewhere && named.is_none();
     meaning.writes(if plain { call.path(".git") } else { file.clone() });
     if steered {
         meaning.departs(DepartureKind::Configuration, call.at);

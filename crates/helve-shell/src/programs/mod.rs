@@ -44,6 +44,8 @@ pub(crate) struct Invocation<'a> {
     pub(crate) more: More,
     /// Whether the directory in which it runs lies outside the workspace, or is not known.
     pub(crate) outside: bool,
+    /// How many directories below the workspace it runs, where that is known.
+    pub(crate) depth: Option<usize>,
     /// The workspace, absolute and in its normal form.
     pub(crate) workspace: &'a Path,
 }

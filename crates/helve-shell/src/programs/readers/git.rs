@@ -133,10 +133,10 @@ impl<'a> Call<'a> {
         let directory = self.directory.as_deref().filter(|_| !path.starts_with('/'));
         let seen = directory.map_or_else(|| path.to_owned(), |directory| format!("{directory}/{path}"));
         meaning.perhaps.push(On::Path(seen, Some(at)));
+        // A path of a commit is seen from the top of the work tree, unless it says that it is not.
         if of_commit && !path.starts_with("./") && !path.starts_with("../") {
-            // A path of a commit is seen from the top of the work tree, unless it says that it is not.
-            let top = self.invocation.workspace.join(path.trim_start_matches('/'));
-            meaning.perhaps.push(On::Path(top.to_string_lossy().into_owned(), Some(at)));
+            let above = paths::above(self, path);
+            meaning.perhaps.extend(above.map(|path| On::Path(path, Some(at))));
         }
     }
 

@@ -43,7 +43,7 @@ pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
         }
         "hash-object" => {
             call.operands().for_each(|at| meaning.reads(call.operand(at)));
-            if has(call, "-w") {
+            if call.options().any(|given| given.name == Name::Letter('w')) {
                 changes(call, meaning, &Repository);
             }
         }

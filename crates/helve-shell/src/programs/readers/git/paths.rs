@@ -1,5 +1,7 @@
 //! The paths that arguments of git name, and subcommands that change the paths that they name.
 
+use std::path::Path;
+
 use super::{Call, values};
 use crate::analysis::EffectKind;
 use crate::programs::{Meaning, On};
@@ -45,6 +47,44 @@ pub(super) fn leaves_out(magic: &str) -> bool {
     }
 }
 
+/// Whether a pathspec is seen from the top of the work tree: `:/path`, `:(top)path`.
+fn is_top(magic: &str) -> bool {
+    match magic.strip_prefix('(').and_then(|magic| magic.split_once(')')) {
+        Some((words, _)) => words.split(',').any(|word| word == "top"),
+        None => magic.starts_with('/'),
+    }
+}
+
+/// The most directories above the one where git works of which one may be the top of the work tree.
+const MAX_LEVELS: usize = 8;
+
+/// Where a path lies that is seen from the top of the work tree, if that is a directory above the one where git works: the
+/// workspace, or one on the way there.
+pub(super) fn above(call: &Call<'_>, path: &str) -> impl Iterator<Item = String> {
+    let path = path.trim_start_matches('/');
+    let here = call.directory.as_ref().map(|directory| format!("{directory}/")).unwrap_or_default();
+    let levels = levels(call);
+    let between =
+        (1..levels.unwrap_or(0).min(MAX_LEVELS)).map(|level| format!("{here}{}{path}", "../".repeat(level)));
+    let top =
+        (levels != Some(0)).then(|| call.invocation.workspace.join(path).to_string_lossy().into_owned());
+    between.chain(top).collect::<Vec<_>>().into_iter()
+}
+
+/// How many directories below the workspace git works, where that is known.
+fn levels(call: &Call<'_>) -> Option<usize> {
+    let Some(directory) = &call.directory else { return call.invocation.depth };
+    if directory.starts_with('/') {
+        let below = crate::walk::normal(Path::new(directory));
+        return Some(below.strip_prefix(call.invocation.workspace).ok()?.components().count());
+    }
+    directory.split('/').try_fold(call.invocation.depth?, |levels, part| match part {
+        "" | "." => Some(levels),
+        ".." => levels.checked_sub(1),
+        _ => Some(levels + 1),
+    })
+}
+
 /// The paths that pathspecs stand for. Where all of them leave paths out, the directory is meant.
 pub(super) fn matched(call: &Call<'_>, pathspecs: impl Iterator<Item = usize>) -> Vec<On> {
     let mut found = Vec::new();
@@ -53,8 +93,11 @@ pub(super) fn matched(call: &Call<'_>, pathspecs: impl Iterator<Item = usize>) -
         match call.text(at).and_then(|text| text.strip_prefix(':')) {
             Some(magic) if leaves_out(magic) => left_out = Some(at),
             Some(magic) => {
-                let path = of_pathspec(magic);
-                found.push(call.path_at(if path.is_empty() { "." } else { path }, at));
+                let path = Some(of_pathspec(magic)).filter(|path| !path.is_empty()).unwrap_or(".");
+                found.push(call.path_at(path, at));
+                if is_top(magic) && call.located {
+                    found.extend(above(call, path).map(|path| On::Path(path, Some(at))));
+                }
             }
             None => found.push(call.operand(at)),
         }

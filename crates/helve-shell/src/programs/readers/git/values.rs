@@ -183,7 +183,7 @@ const TABLES: &[Table] = &[
     table(&["send-email"], "", &["to= cc= bcc= from= subject= in-reply-to= identity="]),
     table(&["send-pack"], "", &["receive-pack= exec= remote= push-option="]),
     table(&["sparse-checkout"], "", &["rules-file<"]),
-    table(&["stash"], "m=", &["message= pathspec-from-file<", SHOWN, DIFF, LOG]),
+    table(&["stash"], "m=", &["message= pathspec-from-file<"]),
     table(&["submodule"], "b=j=n=", &["branch= name= reference< depth= jobs= filter= summary-limit="]),
     table(&["switch"], "c=C=t?", &["force create= force-create= conflict= orphan="]),
     table(&["symbolic-ref", "update-ref"], "m=", &[]),
@@ -200,8 +200,13 @@ const TABLES: &[Table] = &[
 
 /// What each argument behind the subcommand is.
 pub(super) fn read<'a>(call: &Call<'a>) -> Vec<Item<'a>> {
-    let table = TABLES.iter().find(|table| table.subcommands.contains(&call.name));
     let args = call.invocation.args;
+    let name = match (call.name, call.text(call.at + 1)) {
+        // These show commits, as `reflog` does.
+        ("stash", Some("list" | "show")) => "reflog",
+        (name, _) => name,
+    };
+    let table = TABLES.iter().find(|table| table.subcommands.contains(&name));
     let mut reader = Reader {
         args,
         letters: table.map_or("", |table| table.letters),

@@ -23,6 +23,7 @@ mod toolchains;
 mod unsaid;
 
 pub(crate) use changers::{code, hosts};
+pub use readers::is_plain_setting;
 pub(crate) use runners::{is_unusual_mode, mode_of};
 pub use unsaid::text_arguments;
 pub(crate) use unsaid::unsaid;

@@ -18,6 +18,7 @@ mod remotes;
 mod values;
 mod views;
 
+pub use config::is_plain_setting;
 use values::{Given, Item as Behind};
 
 use super::MAX_JOINED;

@@ -128,7 +128,11 @@ impl<'a> Call<'a> {
         let (path, of_commit) = match paths::behind_commit(text) {
             Some(("", magic)) if paths::leaves_out(magic) => return,
             Some(("", magic)) => (paths::of_index(magic), true),
-            Some((_, path)) => (path, true),
+            Some((_, path)) => {
+                // It may be a file with a colon in its name as well.
+                meaning.perhaps.push(self.path_at(text, at));
+                (path, true)
+            }
             None => (text, false),
         };
         let directory = self.directory.as_deref().filter(|_| !path.starts_with('/'));

@@ -103,7 +103,7 @@ fn operands(call: &Call<'_>, meaning: &mut Meaning) {
 
 fn operand(call: &Call<'_>, verb: Option<&str>, index: usize, at: usize) -> Operand {
     let text = call.args().get(at).map_or("", |arg| arg.prefix());
-    let leads = text.starts_with(['/', '~', ':']) || text.starts_with("file:") || spelling::has_parent(text);
+    let leads = spelling::leads(text) || text.starts_with("file:");
     // What stands behind an option that nobody knows may be its value.
     let behind = |start: &str| {
         call.args().get(at - 1).is_some_and(|arg| arg.prefix().starts_with(start) && at - 1 > call.at)
@@ -131,8 +131,11 @@ fn operand(call: &Call<'_>, verb: Option<&str>, index: usize, at: usize) -> Oper
 /// a URL or like a path of another machine is none.
 pub(super) fn note_unknown(call: &Call<'_>, meaning: &mut Meaning) {
     for at in call.operands() {
-        let named = call.text(at).and_then(|text| Some((text, paths::behind_commit(text)?.1)));
-        if let Some((text, _)) = named.filter(|(_, path)| !path.starts_with('/')) {
+        let text = call.text(at).unwrap_or_default();
+        let is_path = |(commit, path): (&str, &str)| {
+            !path.starts_with('/') && !commit.contains('=') && !spelling::leads(commit)
+        };
+        if paths::behind_commit(text).is_some_and(is_path) {
             call.may_name(meaning, text, at);
         }
     }

@@ -131,6 +131,10 @@ impl<'a> Call<'a> {
             Some((_, path)) => {
                 // It may be a file with a colon in its name as well.
                 meaning.perhaps.push(self.path_at(text, at));
+                // No commit has paths from the root on: this is a URL, or nothing.
+                if path.starts_with('/') {
+                    return;
+                }
                 (path, true)
             }
             None => (text, false),

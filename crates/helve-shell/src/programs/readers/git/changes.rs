@@ -60,8 +60,7 @@ pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
             changes(call, meaning, &Tree);
         }
         "rm" => {
-            let paths = paths::matched(call, call.operands());
-            paths.into_iter().for_each(|on| meaning.does(EffectKind::Delete, on));
+            paths::removed(call, meaning);
             changes(call, meaning, &Tree);
         }
         "clean" => {

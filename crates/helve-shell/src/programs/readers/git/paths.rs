@@ -118,9 +118,19 @@ pub(super) fn moves(call: &Call<'_>, meaning: &mut Meaning) {
 /// `checkout`, `restore` and `checkout-index`: what they put back into the work tree is written.
 pub(super) fn restored(call: &Call<'_>, meaning: &mut Meaning) {
     matched(call, put_back(call).into_iter()).into_iter().for_each(|on| meaning.writes(on));
-    if let Some(listed) = call.options().find(|given| given.is_long("pathspec-from-file")) {
-        meaning.writes(On::Unknown(Some(listed.place.option)));
-    }
+    listed(call).into_iter().for_each(|on| meaning.writes(on));
+}
+
+/// `rm`: what it deletes.
+pub(super) fn removed(call: &Call<'_>, meaning: &mut Meaning) {
+    let paths = matched(call, call.operands());
+    paths.into_iter().chain(listed(call)).for_each(|on| meaning.does(EffectKind::Delete, on));
+}
+
+/// What the file holds that lists pathspecs.
+fn listed(call: &Call<'_>) -> Option<On> {
+    let given = call.options().find(|given| given.is_long("pathspec-from-file"))?;
+    Some(On::Unknown(Some(given.place.option)))
 }
 
 /// `clean`: it deletes what pathspecs match, or all that the repository does not know.

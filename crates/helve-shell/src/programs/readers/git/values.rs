@@ -106,7 +106,7 @@ const TABLES: &[Table] = &[
         "u=t?",
         &["set-upstream-to= contains= no-contains= merged= no-merged= sort= points-at= format="],
     ),
-    table(&["bundle"], "", &["version="]),
+    table(&["bundle"], "", &["version=", LOG]),
     table(&["checkout"], "b=B=t?", &["conflict= orphan= pathspec-from-file<"]),
     table(&["checkout-index"], "", &["prefix> stage="]),
     table(&["cherry-pick", "revert"], "X=m=S?", &["cleanup= mainline= strategy= strategy-option= empty="]),

@@ -169,8 +169,8 @@ pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
     if shows_content(call.name) {
         let pattern = usize::from(call.name == "grep" && !pattern_given);
         operands.iter().skip(pattern).for_each(|at| call.may_read(meaning, *at));
-    } else if call.name != "ls-remote" {
-        // A name of what a file holds in a commit stands for what is in it.
+    } else if matches!(call.name, "rev-parse" | "rev-list" | "ls-tree") {
+        // What a file holds in a commit is named here, and shown under that name by another command.
         let is_file = |at: &&usize| call.text(**at).is_some_and(|text| text.contains(':'));
         operands.iter().filter(is_file).for_each(|at| call.may_read(meaning, *at));
     }

@@ -106,7 +106,7 @@ pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
         "submodule" => submodule(call, meaning),
         "bisect" => bisect(call, meaning),
         "symbolic-ref" => {
-            if call.operands().count() > 1 || has(call, "-d") || has(call, "--delete") {
+            if call.operands().count() > 1 || call.is_given('d', "delete") {
                 changes(call, meaning, &Repository);
             }
         }
@@ -330,6 +330,12 @@ fn worktree(call: &Call<'_>, meaning: &mut Meaning) {
             if let Some(at) = call.operands().nth(1) {
                 meaning.writes(call.operand(at));
             }
+        }
+        Some("move") => {
+            changes(call, meaning, &Change::Repository);
+            let mut words = call.operands().skip(1);
+            words.next().into_iter().for_each(|at| meaning.does(EffectKind::Delete, call.operand(at)));
+            words.next().into_iter().for_each(|at| meaning.writes(call.operand(at)));
         }
         _ => changes(call, meaning, &Change::Repository),
     }

@@ -31,7 +31,8 @@ fn of_pathspec(magic: &str) -> &str {
     match magic.strip_prefix('(').and_then(|magic| magic.split_once(')')) {
         Some((_, path)) => path,
         None => {
-            let short = magic.strip_prefix('/').unwrap_or(magic);
+            // Each slash says once more that the path is seen from the top.
+            let short = magic.trim_start_matches('/');
             short.strip_prefix(':').unwrap_or(short)
         }
     }

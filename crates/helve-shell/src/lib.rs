@@ -39,7 +39,7 @@ pub const MAX_TEXT: usize = 128 << 10;
 pub const MAX_NESTING: usize = 40;
 
 pub use parse::parse;
-pub use programs::text_arguments;
+pub use programs::{is_plain_setting, text_arguments};
 pub use quote::{quote, quote_double, quote_single_inner};
 pub use span::Span;
 pub use template::{RenderError, Template, TemplateError};

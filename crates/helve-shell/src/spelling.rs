@@ -124,6 +124,11 @@ fn is_path(text: &str) -> bool {
     text.starts_with('/') || has_parent(text)
 }
 
+/// True if it starts at the root or a home directory, or has a component `..`.
+pub(crate) fn leads(text: &str) -> bool {
+    text.starts_with(['/', '~']) || has_parent(text)
+}
+
 /// True if a component is `..`.
 pub fn has_parent(text: &str) -> bool {
     text.split('/').any(|component| component == "..")

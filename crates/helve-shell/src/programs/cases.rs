@@ -3,7 +3,7 @@
 //! A row has `run` and, where they are not empty, `departs`, `inner`, `opaque`; `deeds` is compared where it is given.
 //! Words are split at blanks; `'…'` and `"…"` quote, `$x` is unknown, `*` and `?` outside quotes are patterns. `stdin` is
 //! known input, `more` is what is added: `paths` or `anything`,
-//! `outside` says that it runs outside the workspace.
+//! `outside` says that it runs outside the workspace, `depth` how many directories below it.
 
 use std::path::Path;
 
@@ -29,6 +29,8 @@ struct Case {
     more: Option<String>,
     #[serde(default)]
     outside: bool,
+    #[serde(default)]
+    depth: usize,
 }
 
 /// The workspace of all cases.
@@ -57,6 +59,7 @@ pub(super) fn check(file: &str) {
             input: &input,
             more,
             outside: case.outside,
+            depth: (!case.outside).then_some(case.depth),
             workspace: Path::new(WORKSPACE),
         };
         let meaning =
@@ -250,6 +253,7 @@ pub(super) fn understands(program: &str, args: &[Arg]) -> Result<(), TestCaseErr
             input,
             more,
             outside: more == More::Paths,
+            depth: (more == More::Nothing).then_some(2),
             workspace: Path::new(WORKSPACE),
         }) else {
             continue;

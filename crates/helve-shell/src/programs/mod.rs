@@ -23,6 +23,7 @@ mod toolchains;
 mod unsaid;
 
 pub(crate) use changers::{code, hosts};
+pub use readers::is_plain_setting;
 pub(crate) use runners::{is_unusual_mode, mode_of};
 pub use unsaid::text_arguments;
 pub(crate) use unsaid::unsaid;
@@ -44,6 +45,8 @@ pub(crate) struct Invocation<'a> {
     pub(crate) more: More,
     /// Whether the directory in which it runs lies outside the workspace, or is not known.
     pub(crate) outside: bool,
+    /// How many directories below the workspace it runs, where that is known.
+    pub(crate) depth: Option<usize>,
     /// The workspace, absolute and in its normal form.
     pub(crate) workspace: &'a Path,
 }
@@ -90,6 +93,16 @@ pub(crate) enum On {
     Unknown(Option<usize>),
     /// The machine.
     Machine,
+}
+
+impl On {
+    /// The argument that it is, or that names it.
+    pub(crate) fn argument(&self) -> Option<usize> {
+        match self {
+            On::Arg(at) | On::Tail(at, _) | On::Path(_, Some(at)) | On::Host(_, Some(at)) => Some(*at),
+            On::Path(_, None) | On::Host(_, None) | On::Unknown(_) | On::Machine => None,
+        }
+    }
 }
 
 /// A command that a program starts.

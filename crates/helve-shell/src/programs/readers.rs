@@ -26,6 +26,8 @@ mod tar;
 #[cfg(test)]
 mod tests;
 
+pub use git::is_plain_setting;
+
 use super::meaning::is_stream;
 use super::{Invocation, Meaning, is_named};
 

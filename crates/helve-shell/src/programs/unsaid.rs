@@ -3,7 +3,7 @@
 //!
 //! A table that knows every argument of its program says so ([`Meaning::whole`]); of such a program only options that the
 //! table does not have are left, with what may be their values. Of any other program all is left that its meaning does not
-//! speak of: neither a path nor a host of a deed, nor part of a command that it starts.
+//! speak of: neither a path nor a host of a deed or of what it may read, nor part of a command that it starts.
 
 use std::collections::HashSet;
 
@@ -86,7 +86,7 @@ struct Said<'a> {
     /// Whether it speaks of all but the options that it does not know, and where these and what is behind them stand.
     whole: bool,
     doubtful: HashSet<usize>,
-    /// Those that it does something to, or knows to be no path.
+    /// Those that it does something to, may read, or knows to be no path.
     known: HashSet<usize>,
     /// Those of commands that it starts, as they stand there.
     handed_on: HashSet<(Span, &'a str)>,
@@ -114,16 +114,9 @@ impl<'a> Said<'a> {
                 said.doubtful.extend([*at, *at + 1]);
             }
         }
-        for deed in &meaning.deeds {
-            match &deed.on {
-                // What is run is read first.
-                _ if deed.kind == EffectKind::Execute => {}
-                On::Arg(at) | On::Tail(at, _) | On::Path(_, Some(at)) | On::Host(_, Some(at)) => {
-                    said.known.insert(*at);
-                }
-                On::Path(_, None) | On::Host(_, None) | On::Unknown(_) | On::Machine => {}
-            }
-        }
+        // What is run is read first.
+        let done = meaning.deeds.iter().filter(|deed| deed.kind != EffectKind::Execute).map(|deed| &deed.on);
+        said.known.extend(done.chain(&meaning.perhaps).filter_map(On::argument));
         said.known.extend(&meaning.texts);
         meaning.inner.iter().for_each(|inner| said.hands_on(inner));
         said

@@ -3,7 +3,7 @@
 
 use crate::analysis::{Arg, OpaqueReason};
 use crate::expand::Text;
-use crate::programs::{self, Invocation};
+use crate::programs;
 use crate::tree::{Dialect, PieceKind, Word};
 
 use super::Walker;
@@ -146,14 +146,7 @@ impl Walker<'_> {
             self.repeated = true;
             let mut other = Start { effects: Vec::new(), captures: false, ..start.clone() };
             other.argv.insert(first + 1, Arg::known("--", args[first].span));
-            let invocation = Invocation {
-                program: base,
-                args: &other.argv[1..],
-                input: &other.feed.input,
-                more: other.more,
-                outside: self.is_outside(),
-                workspace: self.setting.workspace,
-            };
+            let invocation = self.invocation(base, &other);
             let meaning = programs::understand(&invocation).unwrap_or_default();
             self.meant(&meaning, &other, base, run);
             self.inner_commands(meaning, &other, base, run);

@@ -105,7 +105,7 @@ impl Walker<'_> {
             let run = self.list(&start, kind, None);
             self.named_by_download(name, run);
             if kind == RunKind::Program {
-                let invocation = invocation("", &start, self.is_outside(), self.setting.workspace);
+                let invocation = self.invocation("", &start);
                 self.may_read(programs::unsaid(&invocation, None), invocation.args, run);
             }
             self.redirect_effects(std::mem::take(&mut start.effects), run);
@@ -117,7 +117,7 @@ impl Walker<'_> {
         self.executed_file(&start.argv, run);
         self.checked_environment(&base, &start, run);
         self.known_more(&mut start);
-        let invocation = invocation(&base, &start, self.is_outside(), self.setting.workspace);
+        let invocation = self.invocation(&base, &start);
         let meaning = programs::understand(&invocation);
         if let (Some(run), true) = (run, meaning.is_some()) {
             self.runs[run].understood = true;
@@ -469,14 +469,22 @@ impl Walker<'_> {
     }
 }
 
-/// What the tables are asked about a start.
-fn invocation<'a>(program: &'a str, start: &'a Start, outside: bool, workspace: &'a Path) -> Invocation<'a> {
-    Invocation {
-        program,
-        args: start.argv.get(1..).unwrap_or_default(),
-        input: &start.feed.input,
-        more: start.more,
-        outside,
-        workspace,
+impl<'a> Walker<'a> {
+    /// What the tables are asked about a start.
+    pub(super) fn invocation<'b>(&self, program: &'b str, start: &'b Start) -> Invocation<'b>
+    where
+        'a: 'b,
+    {
+        let workspace = self.setting.workspace;
+        let below = self.environment.directory().single().and_then(|path| path.strip_prefix(workspace).ok());
+        Invocation {
+            program,
+            args: start.argv.get(1..).unwrap_or_default(),
+            input: &start.feed.input,
+            more: start.more,
+            outside: self.is_outside(),
+            depth: below.map(|below| below.components().count()),
+            workspace,
+        }
     }
 }

@@ -2,17 +2,16 @@
 //!
 //! Only settings that are known to name no program pass: git has many, and a new version may have more.
 
+use helve_shell::is_plain_setting;
+
 use super::remotes::Remotes;
 
-/// Sections none of whose settings names a program, whatever it is called.
-const SECTIONS: &[&str] = &["advice", "author", "color", "column", "committer"];
-
-/// Single settings of other sections that name none, and whether they stand below a name: such settings of a remote are
-/// its own, those of `diff`, `merge` and others are drivers. Left out is also what git puts into the list of steps of a
-/// rebase (`rebase.instructionFormat`), where a line may be a command, what names a way to merge, which is a program
-/// `git-merge-NAME`, and a directory from which hooks are copied.
+/// Settings that name no program besides those that are plain for a single run too, and whether they stand below a name:
+/// such settings of a remote are its own, those of `diff`, `merge` and others are drivers. Left out is also what git puts
+/// into the list of steps of a rebase (`rebase.instructionFormat`), where a line may be a command, what names a way to
+/// merge, which is a program `git-merge-NAME`, and a directory from which hooks are copied.
 const SETTINGS: &[(&str, bool, &[&str])] = &[
-    ("branch", false, &["autosetupmerge", "autosetuprebase", "sort"]),
+    ("branch", false, &["autosetupmerge", "autosetuprebase"]),
     (
         "branch",
         true,
@@ -28,25 +27,7 @@ const SETTINGS: &[(&str, bool, &[&str])] = &[
         ],
     ),
     ("commit", false, &["cleanup", "gpgsign", "status", "template", "verbose"]),
-    (
-        "core",
-        false,
-        &[
-            "abbrev",
-            "autocrlf",
-            "bare",
-            "eol",
-            "filemode",
-            "ignorecase",
-            "logallrefupdates",
-            "precomposeunicode",
-            "quotepath",
-            "repositoryformatversion",
-            "symlinks",
-            "untrackedcache",
-        ],
-    ),
-    ("diff", false, &["algorithm", "colormoved", "context", "mnemonicprefix", "renames"]),
+    ("core", false, &["bare", "logallrefupdates", "repositoryformatversion", "symlinks"]),
     (
         "fetch",
         false,
@@ -56,7 +37,6 @@ const SETTINGS: &[(&str, bool, &[&str])] = &[
             "negotiationalgorithm",
             "output",
             "parallel",
-            "prune",
             "prunetags",
             "recursesubmodules",
             "showforcedupdates",
@@ -70,7 +50,6 @@ const SETTINGS: &[(&str, bool, &[&str])] = &[
         &[
             "aggressivedepth",
             "aggressivewindow",
-            "auto",
             "autodetach",
             "autopacklimit",
             "bigpackthreshold",
@@ -88,24 +67,16 @@ const SETTINGS: &[(&str, bool, &[&str])] = &[
         ],
     ),
     ("gc", true, &["reflogexpire", "reflogexpireunreachable"]),
-    ("init", false, &["defaultbranch", "defaultobjectformat", "defaultrefformat"]),
+    ("init", false, &["defaultobjectformat", "defaultrefformat"]),
     ("lfs", false, &["locksverify", "repositoryformatversion", "url"]),
     ("lfs", true, &["access", "locksverify"]),
-    ("log", false, &["abbrevcommit", "date", "decorate"]),
-    ("maintenance", false, &["auto", "autodetach", "strategy"]),
+    ("maintenance", false, &["autodetach", "strategy"]),
     ("maintenance", true, &["auto", "enabled", "schedule"]),
-    (
-        "merge",
-        false,
-        &["autostash", "conflictstyle", "ff", "log", "renamelimit", "renames", "stat", "tool", "verbosity"],
-    ),
-    ("pull", false, &["ff", "rebase"]),
+    ("merge", false, &["autostash", "log", "renames", "stat", "tool", "verbosity"]),
     (
         "push",
         false,
         &[
-            "autosetupremote",
-            "default",
             "followtags",
             "gpgsign",
             "negotiate",
@@ -120,8 +91,6 @@ const SETTINGS: &[(&str, bool, &[&str])] = &[
         false,
         &[
             "abbreviatecommands",
-            "autosquash",
-            "autostash",
             "backend",
             "forkpoint",
             "maxlabellength",
@@ -134,8 +103,8 @@ const SETTINGS: &[(&str, bool, &[&str])] = &[
     ),
     ("remote", true, &["fetch", "gh-resolved", "prune", "pushurl", "tagopt", "url"]),
     ("rerere", false, &["autoupdate", "enabled"]),
-    ("tag", false, &["forcesignannotated", "gpgsign", "sort"]),
-    ("user", false, &["email", "name", "signingkey", "useconfigonly"]),
+    ("tag", false, &["forcesignannotated", "gpgsign"]),
+    ("user", false, &["signingkey", "useconfigonly"]),
 ];
 
 /// One setting, its names in lower case.
@@ -154,7 +123,9 @@ impl Setting<'_> {
         let is_known = |(section, is_below, names): &(&str, bool, &[&str])| {
             *section == self.section && *is_below == self.below.is_some() && names.contains(&self.name)
         };
-        SECTIONS.contains(&self.section) || SETTINGS.iter().any(is_known)
+        let below = if self.below.is_some() { "below." } else { "" };
+        let name = format!("{}.{below}{}", self.section, self.name);
+        SETTINGS.iter().any(is_known) || is_plain_setting(&name, self.value)
     }
 }
 
@@ -261,6 +232,11 @@ mod tests {
             "[merge]\n\tconflictStyle = zdiff3\n[lfs]\n\trepositoryformatversion = 0\n\
              [lfs \"https://example.org/x\"]\n\taccess = basic\n"
         ));
+        assert!(names_no_program(
+            "[status]\n\tshowStash = true\n[core]\n\twhitespace = -trailing-space\n\tsafecrlf = warn\n\
+             \tlongpaths = true\n\tcompression = 9\n\tpager = cat\n[diff]\n\tnoprefix = true\n\
+             [color \"diff\"]\n\tmeta = bold\n[core]abbrev = 12\n"
+        ));
         assert!(!names_no_program("fsmonitor = x"));
         for more in [
             "[core]\nfsmonitor = ./x",
@@ -269,6 +245,11 @@ mod tests {
             "[core] pager = x",
             "[core] sshCommand = x",
             "[core] worktree = /x",
+            "[core] commentChar = e",
+            "[core] pager = cat x",
+            "[pager] log = x",
+            "[blame] ignoreRevsFile = x",
+            "[submodule] recurse = true",
             "[core \"x\"] bare = true",
             "[diff] external = x",
             "[diff \"x\"] textconv = y",

@@ -37,6 +37,7 @@ fn programs_of_similar_names_are_not_known() {
             input: &Input::Inherited,
             more: More::Nothing,
             outside: false,
+            depth: Some(0),
             workspace: std::path::Path::new(WORKSPACE),
         };
         assert_eq!(understand(&invocation), None, "{program}");
@@ -123,6 +124,7 @@ proptest! {
             input: &Input::Inherited,
             more,
             outside: false,
+            depth: Some(0),
             workspace: std::path::Path::new(WORKSPACE),
         };
         let meaning = understand(&invocation).unwrap_or_default();

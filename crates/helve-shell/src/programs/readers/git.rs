@@ -5,6 +5,8 @@
 //! | `config` | which settings name programs |
 //! | `views` | subcommands that read, with all their options |
 //! | `changes` | subcommands that change the repository, the work tree, or reach a network |
+//! | `values` | which of their options have values |
+//! | `remotes` | which other repositories they reach |
 //! | `named` | which of their arguments may be files |
 //! | `paths` | which paths of the work tree they change |
 
@@ -12,13 +14,17 @@ mod changes;
 mod config;
 mod named;
 mod paths;
+mod remotes;
+mod values;
 mod views;
 
+pub use config::is_plain_setting;
+use values::{Given, Item as Behind};
+
 use super::MAX_JOINED;
-use crate::analysis::{Arg, DepartureKind, EffectKind, More, OpaqueReason};
+use crate::analysis::{Arg, DepartureKind, More, OpaqueReason};
 use crate::programs::options::{Grammar, Item, Order, Place, read};
 use crate::programs::{Invocation, Meaning, On, hosts};
-use crate::spelling;
 
 const GIT: Grammar = Grammar {
     flags: "vhpP",
@@ -30,9 +36,6 @@ const GIT: Grammar = Grammar {
     ..Grammar::NONE
 };
 
-/// Where ssh connects to.
-const SSH_PORT: u16 = 22;
-
 /// A subcommand with its arguments, and where it works.
 struct Call<'a> {
     invocation: &'a Invocation<'a>,
@@ -43,11 +46,47 @@ struct Call<'a> {
     directory: Option<String>,
     /// Whether the directory is known.
     located: bool,
+    /// What stands behind a subcommand that changes something; empty for one that reads.
+    behind: Vec<Behind<'a>>,
 }
 
-impl Call<'_> {
-    fn args(&self) -> &[Arg] {
+impl<'a> Call<'a> {
+    fn args(&self) -> &'a [Arg] {
         self.invocation.args
+    }
+
+    /// The arguments behind the subcommand that are neither options nor their values.
+    fn operands(&self) -> impl Iterator<Item = usize> + '_ {
+        self.behind.iter().filter_map(|item| match item {
+            Behind::Operand(at) => Some(*at),
+            Behind::Option(_) | Behind::End(_) => None,
+        })
+    }
+
+    /// The options behind the subcommand.
+    fn options(&self) -> impl Iterator<Item = Given<'a>> + '_ {
+        self.behind.iter().filter_map(|item| match item {
+            Behind::Option(given) => Some(*given),
+            Behind::Operand(_) | Behind::End(_) => None,
+        })
+    }
+
+    /// Where `--` stands.
+    fn end(&self) -> Option<usize> {
+        self.behind.iter().find_map(|item| match item {
+            Behind::End(at) => Some(*at),
+            Behind::Option(_) | Behind::Operand(_) => None,
+        })
+    }
+
+    /// Whether an option is given, by what may be short for its name.
+    fn has_option(&self, name: &str) -> bool {
+        self.options().any(|given| given.is_long(name))
+    }
+
+    /// The same by its letter, or by what may be short for its name.
+    fn is_given(&self, letter: char, name: &str) -> bool {
+        self.options().any(|given| given.is(letter, name))
     }
 
     fn text(&self, at: usize) -> Option<&str> {
@@ -56,49 +95,72 @@ impl Call<'_> {
 
     /// A path of the repository or the work tree.
     fn path(&self, path: &str) -> On {
+        self.path_at(path, self.at)
+    }
+
+    /// A path that an argument names, seen from where git works.
+    fn path_at(&self, path: &str, at: usize) -> On {
         match (&self.directory, self.located) {
-            (_, false) => On::Unknown(Some(self.at)),
-            (None, true) => On::Path(path.to_owned(), Some(self.at)),
-            (Some(directory), true) if path == "." => On::Path(directory.clone(), Some(self.at)),
-            (Some(directory), true) => {
-                On::Path(format!("{}/{path}", directory.trim_end_matches('/')), Some(self.at))
+            (_, false) => On::Unknown(Some(at)),
+            (Some(directory), true) if path == "." => On::Path(directory.clone(), Some(at)),
+            (Some(directory), true) if !path.starts_with('/') => {
+                On::Path(format!("{}/{path}", directory.trim_end_matches('/')), Some(at))
             }
+            (_, true) => On::Path(path.to_owned(), Some(at)),
         }
     }
 
     /// Notes the file that an argument may be: a path, or one of a commit, as in `HEAD:path`.
     fn may_read(&self, meaning: &mut Meaning, at: usize) {
-        match self.text(at) {
-            Some(text) => self.may_name(meaning, text, at),
-            None => meaning.perhaps.push(self.operand(at)),
+        self.may_hold(meaning, Place { option: at, arg: at, skip: 0 });
+    }
+
+    /// The same for the value of an option.
+    fn may_hold(&self, meaning: &mut Meaning, place: Place) {
+        match place.text(self.args()) {
+            Some(text) => self.may_name(meaning, text, place.arg),
+            None => meaning.perhaps.push(self.on(place)),
         }
     }
 
     /// The same for a text that an argument holds.
     fn may_name(&self, meaning: &mut Meaning, text: &str, at: usize) {
-        let (path, of_commit) = match text.split_once(':') {
-            Some(("", magic)) if leaves_out(magic) => return,
-            Some(("", magic)) => (pathspec(magic), true),
-            Some((_, path)) => (path, true),
+        let (path, of_commit) = match paths::behind_commit(text) {
+            Some(("", magic)) if paths::leaves_out(magic) => return,
+            Some(("", magic)) => (paths::of_index(magic), true),
+            Some((_, path)) => {
+                // It may be a file with a colon in its name as well.
+                meaning.perhaps.push(self.path_at(text, at));
+                // No commit has paths from the root on: this is a URL, or nothing.
+                if path.starts_with('/') {
+                    return;
+                }
+                (path, true)
+            }
             None => (text, false),
         };
         let directory = self.directory.as_deref().filter(|_| !path.starts_with('/'));
         let seen = directory.map_or_else(|| path.to_owned(), |directory| format!("{directory}/{path}"));
         meaning.perhaps.push(On::Path(seen, Some(at)));
+        // A path of a commit is seen from the top of the work tree, unless it says that it is not.
         if of_commit && !path.starts_with("./") && !path.starts_with("../") {
-            // A path of a commit is seen from the top of the work tree, unless it says that it is not.
-            let top = self.invocation.workspace.join(path.trim_start_matches('/'));
-            meaning.perhaps.push(On::Path(top.to_string_lossy().into_owned(), Some(at)));
+            let above = paths::above(self, path);
+            meaning.perhaps.extend(above.map(|path| On::Path(path, Some(at))));
         }
     }
 
     /// The path that an argument is, where that can be told.
     fn operand(&self, at: usize) -> On {
-        match (self.located && self.directory.is_none(), self.text(at)) {
-            (true, _) => On::Arg(at),
-            (false, Some(text)) if text.starts_with('/') => On::Arg(at),
-            (false, Some(text)) => self.path(text),
-            (false, None) => On::Unknown(Some(at)),
+        self.on(Place { option: at, arg: at, skip: 0 })
+    }
+
+    /// The path that the value of an option is, where that can be told.
+    fn on(&self, place: Place) -> On {
+        match (self.located && self.directory.is_none(), place.text(self.args())) {
+            (true, _) => place.on(self.args()),
+            (false, Some(text)) if text.starts_with('/') => place.on(self.args()),
+            (false, Some(text)) => self.path_at(text, place.arg),
+            (false, None) => On::Unknown(Some(place.option)),
         }
     }
 }
@@ -170,34 +232,19 @@ pub(super) fn understand(invocation: &Invocation<'_>) -> Meaning {
         meaning.hides(OpaqueReason::TooComplex, Some(at));
         return meaning;
     }
-    let call = Call { invocation, name, at, directory, located };
+    let mut call = Call { invocation, name, at, directory, located, behind: Vec::new() };
     if views::note(&call, &mut meaning) {
         return meaning.whole();
     }
+    call.behind = values::read(&call);
     if changes::note(&call, &mut meaning) {
         return meaning;
     }
+    named::note_unknown(&call, &mut meaning);
     // An alias, or a program called git-NAME.
     meaning.departs(DepartureKind::Program, at);
     meaning.hides(OpaqueReason::UnknownProgram, Some(at));
     meaning
-}
-
-/// The path behind the mark of a pathspec or of the index: `:/path`, `:(top)path`, `:0:path`.
-fn pathspec(magic: &str) -> &str {
-    let named = magic.strip_prefix('(').and_then(|magic| magic.split_once(')')).map(|(_, path)| path);
-    named
-        .unwrap_or_else(|| magic.trim_start_matches(|ch: char| ch == '/' || ch == ':' || ch.is_ascii_digit()))
-}
-
-/// Whether a pathspec says which paths are not meant: `:!path`, `:^path`, `:(exclude)path`.
-fn leaves_out(magic: &str) -> bool {
-    match magic.strip_prefix('(') {
-        Some(words) => {
-            words.split_once(')').is_some_and(|(words, _)| words.split(',').any(|word| word == "exclude"))
-        }
-        None => magic.trim_start_matches('/').starts_with(['!', '^']),
-    }
 }
 
 /// Goes into a directory, which is seen from the one before it, as for `-C a -C b`.
@@ -209,63 +256,6 @@ fn enter(directory: &mut Option<String>, path: &str) {
         }
         _ => *directory = Some(path.to_owned()),
     }
-}
-
-/// Notes that a remote is reached: a URL, a path, or the name of a remote.
-fn note_remote(call: &Call<'_>, meaning: &mut Meaning, at: Option<usize>) {
-    let Some(at) = at else {
-        meaning.departs(DepartureKind::Network, call.at);
-        meaning.does(EffectKind::Connect, On::Unknown(Some(call.at)));
-        return;
-    };
-    let Some(text) = call.text(at) else {
-        meaning.departs(DepartureKind::Network, at);
-        meaning.departs(DepartureKind::Program, at);
-        meaning.does(EffectKind::Connect, On::Unknown(Some(at)));
-        return;
-    };
-    if let Some((transport, rest)) = text.split_once("::")
-        && !transport.is_empty()
-        && transport.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-._".contains(&byte))
-    {
-        // `ext::` runs its text, any other name runs git-remote-NAME.
-        meaning.departs(DepartureKind::Program, at);
-        if transport == "ext" {
-            let command = rest.replace("% ", "\u{1}").replace("%%", "%");
-            let words =
-                command.split(' ').map(|word| Arg::known(word.replace('\u{1}', " "), call.args()[at].span));
-            meaning.runs_detached(words.collect(), More::Nothing);
-        } else {
-            meaning.hides(OpaqueReason::UnknownProgram, Some(at));
-        }
-        return;
-    }
-    match host(text) {
-        Some(host) => {
-            meaning.departs(DepartureKind::Network, at);
-            if host.starts_with('-') {
-                meaning.departs(DepartureKind::Program, at);
-            }
-            meaning.does(EffectKind::Connect, On::Host(host, Some(at)));
-        }
-        None if text == "." || text.starts_with(['/', '.', '~']) => meaning.reads(call.operand(at)),
-        None if text.starts_with("file://") => {
-            let path = spelling::file_url(text).map(str::to_owned);
-            meaning.reads(path.map_or(On::Unknown(Some(at)), |path| On::Path(path, Some(at))));
-        }
-        None => {
-            meaning.departs(DepartureKind::Network, at);
-            meaning.does(EffectKind::Connect, On::Unknown(Some(at)));
-        }
-    }
-}
-
-/// The host of `scheme://user@host:port/path` or `user@host:path`, which is ssh, with its port.
-fn host(url: &str) -> Option<String> {
-    if url.contains("://") {
-        return hosts::of_url(url);
-    }
-    hosts::of_remote_path(url).map(|host| hosts::at_port(&host, SSH_PORT))
 }
 
 /// Notes an option that holds a command for the other end or this one.

@@ -1,18 +1,22 @@
 //! Subcommands of git that change the repository or the work tree, or reach a network.
 //!
 //! Their many plain options need no list: what they change is said by the subcommand. Options that name programs are
-//! looked for by name, abbreviations included.
+//! looked for by letter, also among others, and by name, abbreviations included.
 
-use super::{Call, config, named, paths};
+use super::values::{Given, Name, Takes, is_short_for};
+use super::{Call, config, named, paths, remotes, views};
 use crate::analysis::{Arg, DepartureKind, EffectKind, More, OpaqueReason};
-use crate::programs::options::{Place, may_hide_option};
-use crate::programs::{Meaning, On};
+use crate::programs::Meaning;
+use crate::programs::options::may_hide_option;
 
-/// Long options whose value is a command or a program.
-const PROGRAMS: &[&str] = &["upload-pack", "receive-pack", "exec", "extcmd", "tool"];
+/// Long options whose value is a command.
+const PROGRAMS: &[&str] = &["upload-pack", "receive-pack", "exec", "extcmd"];
 
 /// Long options of what shows commits with which git starts programs that settings name, unlike what it does otherwise.
 const STARTS: &[&str] = &["ext-diff", "textconv", "remerge-diff", "show-signature"];
+
+/// Ways to merge that git has itself; any other is a program.
+const STRATEGIES: &[&str] = &["octopus", "ort", "ours", "recursive", "resolve", "subtree"];
 
 /// What a subcommand changes.
 enum Change {
@@ -27,7 +31,7 @@ pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
     use Change::{Repository, Tree};
     match call.name {
         "add" | "stage" => {
-            operands(call).for_each(|at| meaning.reads(call.operand(at)));
+            paths::matched(call, call.operands()).into_iter().for_each(|on| meaning.reads(on));
             changes(call, meaning, &Repository);
         }
         "commit" | "update-index" | "update-ref" | "gc" | "prune" | "repack" | "pack-refs"
@@ -38,8 +42,8 @@ pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
             changes(call, meaning, &Repository);
         }
         "hash-object" => {
-            operands(call).for_each(|at| meaning.reads(call.operand(at)));
-            if has(call, "-w") {
+            call.operands().for_each(|at| meaning.reads(call.operand(at)));
+            if call.options().any(|given| given.name == Name::Letter('w')) {
                 changes(call, meaning, &Repository);
             }
         }
@@ -56,23 +60,32 @@ pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
             changes(call, meaning, &Tree);
         }
         "rm" => {
-            operands(call).for_each(|at| meaning.does(EffectKind::Delete, call.operand(at)));
+            paths::removed(call, meaning);
             changes(call, meaning, &Tree);
         }
-        "clean" => clean(call, meaning),
+        "clean" => {
+            if !call.is_given('n', "dry-run") {
+                meaning.departs(DepartureKind::Change, call.at);
+                paths::cleans(call, meaning);
+            }
+        }
         "push" | "send-pack" => {
             meaning.departs(DepartureKind::Change, call.at);
-            super::note_remote(call, meaning, operands(call).next());
+            remotes::exchanges(call, meaning);
         }
         "fetch" | "pull" | "remote-update" | "fetch-pack" => {
-            super::note_remote(call, meaning, operands(call).next());
+            remotes::exchanges(call, meaning);
             changes(call, meaning, if call.name == "pull" { &Tree } else { &Repository });
         }
-        "clone" => clone(call, meaning),
+        "clone" => remotes::clone(call, meaning),
         "init" => {
             meaning.departs(DepartureKind::Change, call.at);
-            let directory = operands(call).next().map_or_else(|| call.path("."), |at| call.operand(at));
+            let directory = call.operands().next().map_or_else(|| call.path("."), |at| call.operand(at));
             meaning.writes(directory);
+        }
+        "unpack-file" => {
+            meaning.departs(DepartureKind::Output, call.at);
+            meaning.writes(call.path("."));
         }
         "branch" => listing(
             call,
@@ -93,14 +106,14 @@ pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
         "submodule" => submodule(call, meaning),
         "bisect" => bisect(call, meaning),
         "symbolic-ref" => {
-            if operands(call).count() > 1 || has(call, "-d") || has(call, "--delete") {
+            if call.operands().count() > 1 || call.is_given('d', "delete") {
                 changes(call, meaning, &Repository);
             }
         }
         "config" => config::change(call, meaning),
         "format-patch" => format_patch(call, meaning),
         "bundle" => {
-            if let Some(at) = operands(call).nth(1).filter(|_| verb(call) == Some("create")) {
+            if let Some(at) = call.operands().nth(1).filter(|_| verb(call) == Some("create")) {
                 meaning.departs(DepartureKind::Output, at);
                 meaning.writes(call.operand(at));
             }
@@ -132,18 +145,8 @@ pub(super) fn args<'a>(call: &'a Call<'_>) -> &'a [Arg] {
     call.invocation.from(call.at + 1)
 }
 
-/// The arguments behind the subcommand that are no options.
-pub(super) fn operands<'a>(call: &'a Call<'_>) -> impl Iterator<Item = usize> + 'a {
-    let ended = args(call).iter().position(|arg| arg.text() == Some("--")).unwrap_or(usize::MAX);
-    args(call).iter().enumerate().filter_map(move |(index, arg)| {
-        let option =
-            index == ended || (index < ended && arg.prefix().starts_with('-') && arg.text() != Some("-"));
-        (!option).then_some(call.at + 1 + index)
-    })
-}
-
 fn verb<'a>(call: &'a Call<'_>) -> Option<&'a str> {
-    operands(call).next().and_then(|at| call.text(at))
+    call.operands().next().and_then(|at| call.text(at))
 }
 
 /// Whether an option stands behind the subcommand as it is.
@@ -159,138 +162,85 @@ fn changes(call: &Call<'_>, meaning: &mut Meaning, change: &Change) {
     }
 }
 
-/// Options that name programs, whatever the subcommand.
+/// Options that name programs, files that are written and other repositories, whatever the subcommand.
 fn dangerous_options(call: &Call<'_>, meaning: &mut Meaning) {
-    let all = call.args();
+    let end = call.end().unwrap_or(usize::MAX);
     for (index, arg) in args(call).iter().enumerate() {
         let at = call.at + 1 + index;
-        let known = arg.prefix();
-        if known == "--" && arg.text().is_some() {
-            return;
-        }
-        if may_hide_option(arg) {
+        if at < end && may_hide_option(arg) {
             meaning.departs(DepartureKind::PossibleOption, at);
         }
-        let attached = |skip| Place { option: at, arg: at, skip };
-        let next = Place { option: at, arg: at + 1, skip: 0 };
-        if let Some(long) = known.strip_prefix("--") {
-            let (name, place) = match long.split_once('=') {
-                Some((name, _)) => (name, attached(name.len() + 3)),
-                None => (long, next),
-            };
-            let is = |wanted: &&&str| name.len() >= 3 && wanted.starts_with(name) && name != "tool-help";
-            match PROGRAMS.iter().find(is) {
-                Some(&"tool") if call.name != "difftool" && call.name != "mergetool" => {}
-                Some(&"tool") => meaning.departs(DepartureKind::Program, at),
-                // `rebase --exec` and the others hold a text for a shell.
-                Some(_) => super::note_command(call, meaning, place),
-                None if name == "config" && call.name == "clone" => config::note(meaning, all, place),
-                None if name == "template" => meaning.departs(DepartureKind::Configuration, at),
-                None if name == "strategy" => meaning.departs(DepartureKind::Program, at),
-                None => shows(call, meaning, name, place),
-            }
-            continue;
-        }
-        match (call.name, known.get(..2), known.len()) {
-            ("rebase" | "difftool", Some("-x"), length) | ("clone", Some("-u"), length) => {
-                super::note_command(call, meaning, if length > 2 { attached(2) } else { next });
-            }
-            ("clone", Some("-c"), length) => {
-                config::note(meaning, all, if length > 2 { attached(2) } else { next });
-            }
-            ("tag", Some("-v"), _) => meaning.departs(DepartureKind::Program, at),
+    }
+    for given in call.options() {
+        match given.takes {
+            Takes::Remote => remotes::note(call, meaning, given.place),
+            Takes::Written => meaning.writes(call.on(given.place)),
             _ => {}
+        }
+        match given.name {
+            Name::Letter(letter) => short_option(call, meaning, given, letter),
+            Name::Long(name) => long_option(call, meaning, given, name),
         }
     }
     if call.invocation.more == More::Anything && !has(call, "--") {
-        meaning.departs(DepartureKind::PossibleOption, all.len());
+        meaning.departs(DepartureKind::PossibleOption, call.args().len());
+    }
+}
+
+fn short_option(call: &Call<'_>, meaning: &mut Meaning, given: Given<'_>, letter: char) {
+    match (call.name, letter) {
+        ("rebase" | "difftool", 'x') | ("clone", 'u') => super::note_command(call, meaning, given.place),
+        ("clone", 'c') => config::note(meaning, call.args(), given.place),
+        ("merge" | "rebase" | "pull", 's') => strategy(call, meaning, given),
+        ("tag", 'v') => meaning.departs(DepartureKind::Program, given.place.option),
+        _ => {}
+    }
+}
+
+fn long_option(call: &Call<'_>, meaning: &mut Meaning, given: Given<'_>, name: &str) {
+    let at = given.place.option;
+    // `rebase --exec` and the others hold a text for a shell.
+    if PROGRAMS.iter().any(|program| given.is_long(program)) {
+        super::note_command(call, meaning, given.place);
+    } else if matches!(call.name, "difftool" | "mergetool") && given.is_long("tool") {
+        meaning.departs(DepartureKind::Program, at);
+    } else if call.name == "clone" && given.is_long("config") {
+        config::note(meaning, call.args(), given.place);
+    } else if given.is_long("template") {
+        meaning.departs(DepartureKind::Configuration, at);
+    } else if is_short_for(name, "strategy", 3) {
+        strategy(call, meaning, given);
+    } else {
+        shows(call, meaning, given);
+    }
+}
+
+/// A way to merge.
+fn strategy(call: &Call<'_>, meaning: &mut Meaning, given: Given<'_>) {
+    if !given.place.text(call.args()).is_some_and(|name| STRATEGIES.contains(&name)) {
+        meaning.departs(DepartureKind::Program, given.place.option);
     }
 }
 
 /// Options of subcommands that list commits, tags or branches, as those that only show them have.
-fn shows(call: &Call<'_>, meaning: &mut Meaning, name: &str, place: Place) {
+fn shows(call: &Call<'_>, meaning: &mut Meaning, given: Given<'_>) {
     if !matches!(call.name, "branch" | "tag" | "stash" | "reflog" | "notes" | "format-patch") {
         return;
     }
-    let args = call.args();
-    let is = |wanted: &str| name.len() >= 3 && wanted.starts_with(name);
+    let (args, place) = (call.args(), given.place);
+    let is = |wanted: &str| matches!(given.name, Name::Long(name) if is_short_for(name, wanted, 3));
     let starts = STARTS.iter().any(|option| is(option))
         || (call.name == "tag" && is("verify"))
-        || ["sort", "diff-merges", "submodule"].iter().any(|option| {
-            is(option) && place.text(args).is_none_or(|value| super::views::starts(option, value))
-        })
+        || ["sort", "diff-merges", "submodule"]
+            .iter()
+            .any(|option| is(option) && place.text(args).is_none_or(|value| views::starts(option, value)))
         || ((is("format") || is("pretty"))
-            && place.value(args).is_some_and(|format| super::views::shows_signature(&format)));
+            && place.value(args).is_some_and(|format| views::shows_signature(&format)));
     if starts {
         meaning.departs(DepartureKind::Program, place.option);
     }
     if is("output") && matches!(call.name, "stash" | "reflog") {
         meaning.departs(DepartureKind::Output, place.option);
-        meaning.writes(place.on(args));
-    }
-}
-
-fn clean(call: &Call<'_>, meaning: &mut Meaning) {
-    let short = |letter: char| {
-        args(call).iter().any(|arg| {
-            let known = arg.prefix();
-            known.starts_with('-') && !known.starts_with("--") && known.contains(letter)
-        })
-    };
-    if short('n') || has(call, "--dry-run") {
-        return;
-    }
-    meaning.departs(DepartureKind::Change, call.at);
-    let mut paths = operands(call).peekable();
-    if paths.peek().is_none() {
-        meaning.does(EffectKind::Delete, call.path("."));
-    }
-    paths.for_each(|at| meaning.does(EffectKind::Delete, call.operand(at)));
-}
-
-fn clone(call: &Call<'_>, meaning: &mut Meaning) {
-    meaning.departs(DepartureKind::Change, call.at);
-    // Options with a value in the next argument would be taken for the URL.
-    let valued = [
-        "-b",
-        "--branch",
-        "-o",
-        "--origin",
-        "-u",
-        "--upload-pack",
-        "--depth",
-        "-j",
-        "--jobs",
-        "-c",
-        "--config",
-        "--reference",
-        "--separate-git-dir",
-        "--filter",
-        "--shallow-since",
-        "--template",
-        "--server-option",
-        "--shallow-exclude",
-        "--bundle-uri",
-        "--reference-if-able",
-        "--revision",
-    ];
-    let mut operands =
-        operands(call).filter(|at| !call.text(at - 1).is_some_and(|before| valued.contains(&before)));
-    let url = operands.next();
-    super::note_remote(call, meaning, url);
-    match (operands.next(), url.and_then(|at| call.text(at))) {
-        (Some(directory), _) => meaning.writes(call.operand(directory)),
-        (None, Some(url)) => {
-            let name =
-                url.trim_end_matches('/').trim_end_matches(".git").rsplit(['/', ':']).next().unwrap_or(url);
-            meaning.writes(call.path(name));
-        }
-        (None, None) => meaning.writes(On::Unknown(Some(call.at))),
-    }
-    for at in call.at + 1..call.args().len() {
-        if call.text(at) == Some("--separate-git-dir") && at + 1 < call.args().len() {
-            meaning.writes(call.operand(at + 1));
-        }
     }
 }
 
@@ -318,7 +268,7 @@ fn listing(call: &Call<'_>, meaning: &mut Meaning, letters: &str, lists: &[&str]
             || known.starts_with("--message")
             || known.starts_with("--file")
     });
-    let named = operands(call).next().is_some() || call.invocation.more != More::Nothing;
+    let named = call.operands().next().is_some() || call.invocation.more != More::Nothing;
     if changing || (named && !listed) {
         changes(call, meaning, &Change::Repository);
     }
@@ -342,22 +292,21 @@ fn options_that_list(call: &Call<'_>) -> bool {
 fn by_verb(call: &Call<'_>, meaning: &mut Meaning, shows: &[&str]) {
     match verb(call) {
         Some("update" | "prune" | "show") if call.name == "remote" => {
-            let remote = operands(call).nth(1);
-            super::note_remote(call, meaning, remote);
+            remotes::named_or_usual(call, meaning, call.operands().nth(1));
             if verb(call) != Some("show") {
                 changes(call, meaning, &Change::Repository);
             }
         }
         Some("add" | "set-url") if call.name == "remote" => {
             changes(call, meaning, &Change::Repository);
-            for at in operands(call) {
+            for at in call.operands() {
                 if call.text(at).is_some_and(|text| text.contains("::")) {
                     meaning.departs(DepartureKind::Program, at);
                 }
             }
         }
         Some(verb) if shows.contains(&verb) => {}
-        None if operands(call).next().is_none() && call.invocation.more == More::Nothing => {}
+        None if call.operands().next().is_none() && call.invocation.more == More::Nothing => {}
         _ => changes(call, meaning, &Change::Repository),
     }
 }
@@ -374,21 +323,26 @@ fn worktree(call: &Call<'_>, meaning: &mut Meaning) {
         None | Some("list") => {}
         Some("remove") => {
             meaning.departs(DepartureKind::Change, call.at);
-            operands(call).skip(1).for_each(|at| meaning.does(EffectKind::Delete, call.operand(at)));
+            call.operands().skip(1).for_each(|at| meaning.does(EffectKind::Delete, call.operand(at)));
         }
         Some("add") => {
             changes(call, meaning, &Change::Repository);
-            let taken = |at: &usize| !matches!(call.text(at - 1), Some("-b" | "-B" | "--reason"));
-            if let Some(at) = operands(call).filter(taken).nth(1) {
+            if let Some(at) = call.operands().nth(1) {
                 meaning.writes(call.operand(at));
             }
+        }
+        Some("move") => {
+            changes(call, meaning, &Change::Repository);
+            let mut words = call.operands().skip(1);
+            words.next().into_iter().for_each(|at| meaning.does(EffectKind::Delete, call.operand(at)));
+            words.next().into_iter().for_each(|at| meaning.writes(call.operand(at)));
         }
         _ => changes(call, meaning, &Change::Repository),
     }
 }
 
 fn submodule(call: &Call<'_>, meaning: &mut Meaning) {
-    let mut words = operands(call);
+    let mut words = call.operands();
     let verb = words.next();
     match verb.and_then(|at| call.text(at)) {
         None | Some("status" | "summary") => {}
@@ -402,8 +356,10 @@ fn submodule(call: &Call<'_>, meaning: &mut Meaning) {
             }
         }
         Some(name) => {
-            if matches!(name, "add" | "update") {
-                super::note_remote(call, meaning, words.next().filter(|_| name == "add"));
+            match name {
+                "add" => remotes::named_or_usual(call, meaning, words.next()),
+                "update" => remotes::usual(call, meaning),
+                _ => {}
             }
             changes(call, meaning, &Change::Tree);
         }
@@ -414,7 +370,7 @@ fn bisect(call: &Call<'_>, meaning: &mut Meaning) {
     match verb(call) {
         Some("log" | "view" | "visualize" | "help" | "terms") => {}
         Some("run") => {
-            let first = operands(call).nth(1).unwrap_or(call.args().len());
+            let first = call.operands().nth(1).unwrap_or(call.args().len());
             meaning.departs(DepartureKind::Program, call.at);
             meaning.runs(call.invocation.from(first), call.invocation.more);
             changes(call, meaning, &Change::Tree);
@@ -428,19 +384,9 @@ fn format_patch(call: &Call<'_>, meaning: &mut Meaning) {
         return;
     }
     meaning.departs(DepartureKind::Output, call.at);
-    let mut directory = None;
-    for (index, arg) in args(call).iter().enumerate() {
-        let at = call.at + 1 + index;
-        let known = arg.prefix();
-        if matches!(known, "-o" | "--output-directory" | "--output") && at + 1 < call.args().len() {
-            directory = Some(call.operand(at + 1));
-        } else if let Some((name, _)) = known.split_once('=').filter(|(name, _)| name.starts_with("--outp")) {
-            directory = Some(On::Tail(at, name.len() + 1));
-        } else if known.starts_with("-o") && known.len() > 2 {
-            directory = Some(On::Tail(at, 2));
-        }
+    if !call.options().any(|given| given.takes == Takes::Written) {
+        meaning.writes(call.path("."));
     }
-    meaning.writes(directory.unwrap_or_else(|| call.path(".")));
 }
 
 /// The texts that `filter-branch` has a shell run.

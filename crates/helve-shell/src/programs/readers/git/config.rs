@@ -1,6 +1,5 @@
 //! Settings of git: which of them name programs, and which are plain.
 
-use super::changes::{has, operands};
 use super::{Call, views};
 use crate::Span;
 use crate::analysis::{Arg, DepartureKind, EffectKind};
@@ -22,7 +21,13 @@ const PLAIN: &[&str] = &[
     "log.mailmap",
     "log.showroot",
     "status.",
-    "blame.",
+    "blame.blankboundary",
+    "blame.coloring",
+    "blame.date",
+    "blame.markignoredlines",
+    "blame.markunblamablelines",
+    "blame.showemail",
+    "blame.showroot",
     "core.quotepath",
     "core.abbrev",
     "core.autocrlf",
@@ -97,6 +102,10 @@ const PLAIN: &[&str] = &[
     "clean.requireforce",
 ];
 
+/// Plain settings that count for one run alone, not in the file of a repository: they change what the lines of a rebase
+/// mean, which command runs for another, or take repositories inside along.
+const FOR_ONE_RUN: &[&str] = &["core.commentchar", "help.autocorrect", "submodule.recurse"];
+
 /// Settings whose value is a command, by their last word.
 const COMMANDS: &[&str] = &[
     "pager",
@@ -157,6 +166,12 @@ fn note_text(meaning: &mut Meaning, args: &[Arg], place: Place) {
     }
 }
 
+/// Whether a setting of a repository changes nothing but how things look, and names no program: its name in lower case,
+/// and its value as the file has it.
+pub fn is_plain_setting(name: &str, value: &str) -> bool {
+    !FOR_ONE_RUN.contains(&name) && is_plain(name, value)
+}
+
 /// Whether a setting, in lower case, is plain. An entry with a dot at its end stands for a section, one with `=` for one
 /// value only.
 fn is_plain(name: &str, value: &str) -> bool {
@@ -195,47 +210,37 @@ fn steers(name: &str) -> bool {
         || matches!(name, "core.hookspath" | "core.attributesfile" | "init.templatedir" | "core.worktree")
 }
 
+/// What `git config` is asked to print, as a verb or as an option.
+const ASKING: &[&str] =
+    &["get", "get-all", "get-regexp", "get-urlmatch", "get-color", "get-colorbool", "list"];
+
+/// What it changes without a value.
+const CHANGING: &[&str] = &["add", "replace-all", "unset", "unset-all", "remove-section", "rename-section"];
+
 /// `git config`: it prints, unless there is a value to set or a verb that changes.
 pub(super) fn change(call: &Call<'_>, meaning: &mut Meaning) {
-    let words: Vec<usize> = operands(call)
-        .filter(|at| {
-            !matches!(
-                call.text(at - 1),
-                Some("-f" | "--file" | "--blob" | "--type" | "--default" | "--comment")
-            )
-        })
-        .collect();
-    let reads = [
-        "--get",
-        "--get-all",
-        "--get-regexp",
-        "--get-urlmatch",
-        "--get-color",
-        "--get-colorbool",
-        "--list",
-        "-l",
-        "get",
-        "list",
-    ];
-    let asks = reads.iter().any(|option| has(call, option));
-    let edits = ["--edit", "-e", "edit"].iter().any(|option| has(call, option));
-    let removes =
-        ["--unset", "--unset-all", "--remove-section", "--rename-section", "unset", "remove-section"]
-            .iter()
-            .any(|option| has(call, option));
-    let sets = words.len() > 1 || has(call, "--add") || has(call, "--replace-all") || removes || edits;
-    if asks || !sets {
+    let words: Vec<usize> = call.operands().collect();
+    let verb = words.first().and_then(|at| call.text(*at)).unwrap_or_default();
+    let is = |names: &[&str]| names.contains(&verb) || names.iter().any(|name| call.has_option(name));
+    let edits = is(&["edit"]) || call.is_given('e', "edit");
+    let sets = words.len() > 1 || is(CHANGING) || edits;
+    if is(ASKING) || call.is_given('l', "list") || !sets {
         return;
     }
     meaning.departs(DepartureKind::Change, call.at);
     if edits {
         meaning.departs(DepartureKind::Program, call.at);
     }
-    let elsewhere = has(call, "--global") || has(call, "--system");
-    let file = if elsewhere { On::Unknown(Some(call.at)) } else { call.path(".git/config") };
+    let elsewhere = call.has_option("global") || call.has_option("system");
+    let named = call.options().find(|given| given.is('f', "file")).map(|given| call.on(given.place));
+    let file = match (&named, elsewhere) {
+        (Some(file), _) => file.clone(),
+        (None, true) => On::Unknown(Some(call.at)),
+        (None, false) => call.path(".git/config"),
+    };
     let steered = words.iter().any(|at| call.text(*at).is_none_or(|key| steers(&key.to_ascii_lowercase())));
     // A plain setting does not make the file one that starts things later.
-    let plain = !steered && !elsewhere;
+    let plain = !steered && !elsewhere && named.is_none();
     meaning.writes(if plain { call.path(".git") } else { file.clone() });
     if steered {
         meaning.departs(DepartureKind::Configuration, call.at);

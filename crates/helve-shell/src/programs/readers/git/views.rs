@@ -1,12 +1,12 @@
 //! Subcommands of git that read.
 
-use super::Call;
+use super::{Call, remotes};
 use crate::analysis::{Arg, ArgPart, DepartureKind, More};
-use crate::programs::Meaning;
 use crate::programs::options::{Grammar, Item, Place, read_from};
+use crate::programs::{Meaning, On};
 
 /// Options of everything that shows differences.
-const DIFF: &str = "patch no-patch unified? output= output-indicator-new= output-indicator-old= \
+pub(super) const DIFF: &str = "patch no-patch unified? output= output-indicator-new= output-indicator-old= \
     output-indicator-context= raw patch-with-raw indent-heuristic no-indent-heuristic minimal patience \
     histogram anchored= diff-algorithm= stat? stat-width= stat-name-width= stat-count= stat-graph-width= \
     compact-summary no-compact-summary numstat shortstat dirstat? cumulative dirstat-by-file? summary \
@@ -22,7 +22,7 @@ const DIFF: &str = "patch no-patch unified? output= output-indicator-new= output
     theirs cc combined-all-paths diff-merges= no-diff-merges dd remerge-diff order-file=";
 
 /// Options of everything that walks through history.
-const LOG: &str = "follow no-follow decorate? no-decorate decorate-refs= decorate-refs-exclude= clear-decorations \
+pub(super) const LOG: &str = "follow no-follow decorate? no-decorate decorate-refs= decorate-refs-exclude= clear-decorations \
     source mailmap no-mailmap use-mailmap no-use-mailmap log-size max-count= skip= since= after= until= \
     before= since-as-filter= max-age= min-age= author= committer= grep-reflog= grep= all-match \
     invert-grep regexp-ignore-case basic-regexp extended-regexp fixed-strings perl-regexp remove-empty \
@@ -169,9 +169,13 @@ pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
     if shows_content(call.name) {
         let pattern = usize::from(call.name == "grep" && !pattern_given);
         operands.iter().skip(pattern).for_each(|at| call.may_read(meaning, *at));
+    } else if matches!(call.name, "rev-parse" | "rev-list" | "ls-tree") {
+        // What a file holds in a commit is named here, and shown under that name by another command.
+        let is_file = |at: &&usize| call.text(**at).is_some_and(|text| text.contains(':'));
+        operands.iter().filter(is_file).for_each(|at| call.may_read(meaning, *at));
     }
     match call.name {
-        "ls-remote" => super::note_remote(call, meaning, operands.first().copied()),
+        "ls-remote" => remotes::named_or_usual(call, meaning, operands.first().copied()),
         "diff" if has(call, "--no-index") => operands.iter().for_each(|at| meaning.reads(call.operand(*at))),
         _ => meaning.reads(call.path(".")),
     }
@@ -198,6 +202,7 @@ fn shows_content(name: &str) -> bool {
             | "annotate"
             | "cat-file"
             | "archive"
+            | "verify-pack"
     )
 }
 
@@ -229,6 +234,16 @@ fn value(call: &Call<'_>, meaning: &mut Meaning, name: &'static str, place: Plac
         | (_, "O" | "order-file" | "contents" | "ignore-revs-file" | "exclude-from") => {
             meaning.reads(place.on(args));
         }
+        ("blame" | "annotate", "S") => meaning.reads(call.on(place)),
+        (_, "skip-to" | "rotate-to" | "relative") => call.may_hold(meaning, place),
+        // `-L1,5:path`, `-L:function:path`; of blame, its lines alone.
+        (name, "L") if !matches!(name, "blame" | "annotate") => {
+            match place.text(args).map(|range| range.rsplit_once(':')) {
+                Some(Some((_, path))) => call.may_name(meaning, path, place.arg),
+                Some(None) => {}
+                None => meaning.perhaps.push(On::Unknown(Some(place.option))),
+            }
+        }
         (_, "upload-pack" | "exec") | ("ls-remote", "u") => super::note_command(call, meaning, place),
         (_, "format" | "pretty") if place.value(args).is_none_or(|format| shows_signature(&format)) => {
             meaning.departs(DepartureKind::Program, place.option);
@@ -238,7 +253,7 @@ fn value(call: &Call<'_>, meaning: &mut Meaning, name: &'static str, place: Plac
         {
             meaning.departs(DepartureKind::Program, place.option);
         }
-        ("archive", "remote") => super::note_remote(call, meaning, Some(place.arg)),
+        ("archive", "remote") => remotes::note(call, meaning, place),
         _ => {}
     }
 }

@@ -74,6 +74,8 @@ fn joined(bytes: usize) -> Vec<String> {
         format!("git -C {directory} diff {operands}"),
         format!("git -C {directory} add {operands}"),
         format!("git -C {directory} push {operands}"),
+        format!("git reset {operands}"),
+        format!("git fetch --multiple {operands}"),
         format!("tar cf x -C {directory} {operands}"),
         format!("tar xf x -C {directory} {operands}"),
         format!("if a; then :; {}fi; m {operands}", places.clone().collect::<String>()),

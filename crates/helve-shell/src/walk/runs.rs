@@ -18,6 +18,9 @@ use super::targets::cost;
 use super::variables::{self, Weight};
 use super::{Feed, Flow, MAX_INNER, MAX_RUNS, Walker, names, numbers, places, pure};
 
+/// A departure is compared with so many before it.
+const MAX_COMPARED: usize = 256;
+
 /// A command that is about to be started.
 #[derive(Debug, Clone)]
 pub(super) struct Start {
@@ -247,7 +250,9 @@ impl Walker<'_> {
     fn departs(&mut self, run: Option<usize>, kind: DepartureKind, span: crate::Span) {
         if let Some(run) = run.and_then(|run| self.runs.get_mut(run)) {
             let departure = Departure { kind, span };
-            if !run.departures.contains(&departure) {
+            // They come in the order of the arguments, mostly.
+            let is_known = |known: &Departure| *known == departure;
+            if !run.departures.iter().rev().take(MAX_COMPARED).any(is_known) {
                 run.departures.push(departure);
             }
         }

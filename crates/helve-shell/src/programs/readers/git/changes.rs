@@ -6,8 +6,8 @@
 use super::values::{Given, Name, Takes, is_short_for};
 use super::{Call, config, named, paths, remotes, views};
 use crate::analysis::{Arg, DepartureKind, EffectKind, More, OpaqueReason};
-use crate::programs::Meaning;
-use crate::programs::options::may_hide_option;
+use crate::programs::options::{Place, may_hide_option};
+use crate::programs::{Meaning, On};
 
 /// Long options whose value is a command.
 const PROGRAMS: &[&str] = &["upload-pack", "receive-pack", "exec", "extcmd"];
@@ -34,11 +34,15 @@ pub(super) fn note(call: &Call<'_>, meaning: &mut Meaning) -> bool {
             paths::matched(call, call.operands()).into_iter().for_each(|on| meaning.reads(on));
             changes(call, meaning, &Repository);
         }
-        "commit" | "update-index" | "update-ref" | "gc" | "prune" | "repack" | "pack-refs"
-        | "pack-objects" | "write-tree" | "read-tree" | "commit-tree" | "commit-graph"
-        | "multi-pack-index" | "mktag" | "mktree" | "replace" | "maintenance" | "unpack-objects"
-        | "index-pack" | "prune-packed" | "fast-import" | "update-server-info" | "rerere" | "credential"
-        | "credential-store" | "credential-cache" | "refs" => {
+        "commit" | "update-index" | "update-ref" | "gc" | "prune" | "repack" | "pack-refs" | "write-tree"
+        | "read-tree" | "commit-tree" | "commit-graph" | "multi-pack-index" | "mktag" | "mktree"
+        | "replace" | "maintenance" | "unpack-objects" | "index-pack" | "prune-packed" | "fast-import"
+        | "update-server-info" | "rerere" | "credential" | "credential-store" | "credential-cache"
+        | "refs" => {
+            changes(call, meaning, &Repository);
+        }
+        "pack-objects" => {
+            call.operands().for_each(|at| meaning.writes(call.operand(at)));
             changes(call, meaning, &Repository);
         }
         "hash-object" => {
@@ -357,7 +361,10 @@ fn submodule(call: &Call<'_>, meaning: &mut Meaning) {
         }
         Some(name) => {
             match name {
-                "add" => remotes::named_or_usual(call, meaning, words.next()),
+                "add" => {
+                    remotes::named_or_usual(call, meaning, words.next());
+                    remotes::urls(call, meaning, words);
+                }
                 "update" => remotes::usual(call, meaning),
                 _ => {}
             }
@@ -387,6 +394,10 @@ fn format_patch(call: &Call<'_>, meaning: &mut Meaning) {
     if !call.options().any(|given| given.takes == Takes::Written) {
         meaning.writes(call.path("."));
     }
+    // It stands behind the name of each file, and may lead out of the directory.
+    let is_name = |place: Place| place.text(call.args()).is_some_and(|suffix| !suffix.contains('/'));
+    let suffixes = call.options().filter(|given| given.is_long("suffix") && !is_name(given.place));
+    suffixes.for_each(|given| meaning.writes(On::Unknown(Some(given.place.option))));
 }
 
 /// The texts that `filter-branch` has a shell run.

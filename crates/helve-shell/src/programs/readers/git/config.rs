@@ -221,18 +221,23 @@ const CHANGING: &[&str] = &["add", "replace-all", "unset", "unset-all", "remove-
 pub(super) fn change(call: &Call<'_>, meaning: &mut Meaning) {
     let words: Vec<usize> = call.operands().collect();
     let verb = words.first().and_then(|at| call.text(*at)).unwrap_or_default();
-    let is = |names: &[&str]| names.contains(&verb) || names.iter().any(|name| call.has_option(name));
-    let edits = is(&["edit"]) || call.is_given('e', "edit");
-    let sets = words.len() > 1 || is(CHANGING) || edits;
-    if is(ASKING) || call.is_given('l', "list") || !sets {
+    let is_verb = [ASKING, CHANGING, &["edit", "set"]].iter().any(|verbs| verbs.contains(&verb));
+    // Behind the name of a setting no argument is an option.
+    let name = words.get(usize::from(is_verb)).copied().unwrap_or(usize::MAX);
+    let options = || call.options().filter(|given| given.place.option < name);
+    let has = |names: &[&str]| options().any(|given| names.iter().any(|name| given.is_long(name)));
+    let is = |names: &[&str]| names.contains(&verb) || has(names);
+    let edits = is(&["edit"]) || options().any(|given| given.is('e', "edit"));
+    let has_value = words.len() > 1 || call.args().len() > name.saturating_add(1);
+    if is(ASKING) || options().any(|given| given.is('l', "list")) || !(has_value || is(CHANGING) || edits) {
         return;
     }
     meaning.departs(DepartureKind::Change, call.at);
     if edits {
         meaning.departs(DepartureKind::Program, call.at);
     }
-    let elsewhere = call.has_option("global") || call.has_option("system");
-    let named = call.options().find(|given| given.is('f', "file")).map(|given| call.on(given.place));
+    let elsewhere = has(&["global", "system"]);
+    let named = options().find(|given| given.is('f', "file")).map(|given| call.on(given.place));
     let file = match (&named, elsewhere) {
         (Some(file), _) => file.clone(),
         (None, true) => On::Unknown(Some(call.at)),

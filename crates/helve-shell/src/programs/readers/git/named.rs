@@ -92,8 +92,9 @@ enum Operand {
 fn operands(call: &Call<'_>, meaning: &mut Meaning) {
     let touched: HashSet<usize> = meaning.deeds.iter().filter_map(|deed| deed.on.argument()).collect();
     let verb = call.operands().next().and_then(|at| call.text(at));
+    let end = call.end();
     for (index, at) in call.operands().enumerate().filter(|(_, at)| !touched.contains(at)) {
-        match operand(call, verb, index, at) {
+        match operand(call, (verb, end), index, at) {
             Operand::File => call.may_read(meaning, at),
             Operand::Text => meaning.texts.push(at),
             Operand::Open => {}
@@ -101,7 +102,9 @@ fn operands(call: &Call<'_>, meaning: &mut Meaning) {
     }
 }
 
-fn operand(call: &Call<'_>, verb: Option<&str>, index: usize, at: usize) -> Operand {
+/// `known` is the first operand, and where `--` stands.
+fn operand(call: &Call<'_>, known: (Option<&str>, Option<usize>), index: usize, at: usize) -> Operand {
+    let (verb, end) = known;
     let text = call.args().get(at).map_or("", |arg| arg.prefix());
     let leads = spelling::leads(text) || text.starts_with("file:");
     // What stands behind an option that nobody knows may be its value.
@@ -120,7 +123,7 @@ fn operand(call: &Call<'_>, verb: Option<&str>, index: usize, at: usize) -> Oper
         name if REMOTE.contains(&name) && (index == 0 || leads || behind("--")) => Operand::Open,
         name if REMOTE.contains(&name) => Operand::Text,
         name if !COMMITS.contains(&name) => Operand::Open,
-        "reset" if call.end().is_some_and(|end| end < at) => Operand::File,
+        "reset" if end.is_some_and(|end| end < at) => Operand::File,
         _ if leads || text.contains(':') => Operand::File,
         _ if behind("--") => Operand::Open,
         _ => Operand::Text,

@@ -74,6 +74,9 @@ pub(super) fn above(call: &Call<'_>, path: &str) -> impl Iterator<Item = String>
 
 /// How many directories below the workspace git works, where that is known.
 fn levels(call: &Call<'_>) -> Option<usize> {
+    if !call.located {
+        return None;
+    }
     let Some(directory) = &call.directory else { return call.invocation.depth };
     if directory.starts_with('/') {
         let below = crate::walk::normal(Path::new(directory));
@@ -96,7 +99,7 @@ pub(super) fn matched(call: &Call<'_>, pathspecs: impl Iterator<Item = usize>) -
             Some(magic) => {
                 let path = Some(of_pathspec(magic)).filter(|path| !path.is_empty()).unwrap_or(".");
                 found.push(call.path_at(path, at));
-                if is_top(magic) && call.located {
+                if is_top(magic) {
                     found.extend(above(call, path).map(|path| On::Path(path, Some(at))));
                 }
             }

@@ -90,12 +90,18 @@ pub(super) fn exchanges(call: &Call<'_>, meaning: &mut Meaning) {
     if first.is_some() || !is_named {
         named_or_usual(call, meaning, first);
     }
-    let several = call.name == "fetch" && call.has_option("multiple");
+    if call.name == "fetch" && call.has_option("multiple") {
+        operands.for_each(|at| named_or_usual(call, meaning, Some(at)));
+    } else {
+        urls(call, meaning, operands);
+    }
+}
+
+/// Notes the repositories among operands that are written as URLs.
+pub(super) fn urls(call: &Call<'_>, meaning: &mut Meaning, operands: impl Iterator<Item = usize>) {
     let is_url =
         |at: usize| call.text(at).is_some_and(|text| text.contains("://") || transport(text).is_some());
-    for at in operands.filter(|at| several || is_url(*at)) {
-        named_or_usual(call, meaning, Some(at));
-    }
+    operands.filter(|at| is_url(*at)).for_each(|at| named_or_usual(call, meaning, Some(at)));
 }
 
 /// `clone URL [DIRECTORY]`.

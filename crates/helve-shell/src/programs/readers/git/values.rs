@@ -98,7 +98,11 @@ const SHOWN: &str = "skip-to< rotate-to< relative? output>";
 
 const TABLES: &[Table] = &[
     table(&["add", "stage"], "", &["chmod= pathspec-from-file<"]),
-    table(&["am"], "C=p=S?", &["quoted-cr= whitespace= directory< exclude= include= patch-format= empty="]),
+    table(
+        &["am"],
+        "C=p=S?",
+        &["resolvemsg= quoted-cr= whitespace= directory< exclude= include= patch-format= empty="],
+    ),
     table(&["apply"], "C=p=", &["exclude= include= build-fake-ancestor> whitespace= directory<"]),
     table(&["bisect"], "", &["term-new= term-bad= term-old= term-good="]),
     table(
@@ -125,7 +129,12 @@ const TABLES: &[Table] = &[
         &["file< author= date= message= reedit-message= reuse-message= fixup= squash= trailer= template< \
             cleanup= pathspec-from-file<"],
     ),
-    table(&["commit-graph", "multi-pack-index"], "", &["object-dir<"]),
+    table(
+        &["commit-graph", "multi-pack-index"],
+        "",
+        &["object-dir< max-commits= size-multiple= expire-time= max-new-filters= refs-snapshot< \
+            preferred-pack= batch-size="],
+    ),
     table(&["commit-tree"], "F<m=p=S?", &[]),
     table(&["config"], "f<t=", &["file< blob< type= default= comment= value= url="]),
     table(&["difftool"], "t=x=O<", &["tool= extcmd=", SHOWN, DIFF]),
@@ -133,7 +142,7 @@ const TABLES: &[Table] = &[
         &["fetch"],
         "j=o=",
         &["upload-pack= jobs= depth= shallow-since= shallow-exclude= deepen= refmap= server-option= \
-            negotiation-tip= filter="],
+            negotiation-tip= filter= submodule-prefix= recurse-submodules-default="],
     ),
     table(
         &["format-patch"],
@@ -151,13 +160,19 @@ const TABLES: &[Table] = &[
     table(&["hash-object"], "t=", &["path="]),
     table(&["init"], "b=", &["template< separate-git-dir> initial-branch= object-format= ref-format="]),
     table(&["index-pack"], "o>", &[]),
-    table(&["maintenance"], "", &["schedule= task= config-file>"]),
+    table(&["maintenance"], "", &["schedule= scheduler= task= config-file>"]),
     table(&["merge"], "F<X=m=s=S?", &["cleanup= strategy= strategy-option= message= file< into-name="]),
     table(&["merge-file"], "L=", &["diff-algorithm= marker-size="]),
     table(&["merge-tree"], "X=", &["merge-base= strategy-option="]),
     table(&["notes"], "F<C<c<m=s=", &["message= file< reedit-message< reuse-message< ref= strategy="]),
     table(
-        &["pack-objects", "repack"],
+        &["pack-objects"],
+        "",
+        &["cruft unpacked index-version= max-pack-size= window= window-memory= depth= threads= keep-pack= \
+            compression= filter= missing= uri-protocol= cruft-expiration? unpack-unreachable?"],
+    ),
+    table(
+        &["repack"],
         "g=",
         &["cruft index-version= max-pack-size= max-cruft-size= window= window-memory= depth= threads= \
             keep-pack= compression= filter= missing= uri-protocol= cruft-expiration= unpack-unreachable= \
@@ -167,13 +182,15 @@ const TABLES: &[Table] = &[
     table(&["prune"], "", &["expire="]),
     table(
         &["pull"],
-        "X=o=s=S?r?j?",
-        &["cleanup= strategy= strategy-option= upload-pack= depth= shallow-since= shallow-exclude= deepen= \
-            refmap= server-option= negotiation-tip= filter="],
+        "X=o=s=S?r?j=",
+        &[
+            "jobs= cleanup= strategy= strategy-option= upload-pack= depth= shallow-since= shallow-exclude= deepen= \
+            refmap= server-option= negotiation-tip= filter=",
+        ],
     ),
     table(&["push"], "o=", &["repo@ receive-pack= exec= push-option= recurse-submodules="]),
     table(&["quiltimport"], "", &["author= patches< series<"]),
-    table(&["read-tree"], "", &["index-output> prefix= exclude-per-directory="]),
+    table(&["read-tree"], "", &["index-output> prefix> exclude-per-directory="]),
     table(&["rebase"], "C=X=s=x=S?r?", &["onto= whitespace= empty= exec= strategy= strategy-option="]),
     table(&["reflog"], "n=O<S=G=l=I=U?M?C?B?X?", &["expire= expire-unreachable=", SHOWN, DIFF, LOG]),
     table(&["remote"], "t=m=", &["track= master="]),
@@ -184,7 +201,11 @@ const TABLES: &[Table] = &[
     table(&["send-pack"], "", &["receive-pack= exec= remote= push-option="]),
     table(&["sparse-checkout"], "", &["rules-file<"]),
     table(&["stash"], "m=", &["message= pathspec-from-file<"]),
-    table(&["submodule"], "b=j=n=", &["branch= name= reference< depth= jobs= filter= summary-limit="]),
+    table(
+        &["submodule"],
+        "b=j=n=",
+        &["branch= name= reference< ref-format= depth= jobs= filter= summary-limit="],
+    ),
     table(&["switch"], "c=C=t?", &["force create= force-create= conflict= orphan="]),
     table(&["symbolic-ref", "update-ref"], "m=", &[]),
     table(

@@ -363,3 +363,15 @@ fn another_work_tree_with_settings_of_its_own_counts() {
     starts_and_asks(&format!("{script}\n{elsewhere}"), "git worktree remove ../x");
     is_allowed(&format!("{script}\n{elsewhere}"), &["git status", "git commit -m x"]);
 }
+
+/// What is asked about anyway is not looked for in the work tree.
+#[test]
+fn the_work_tree_counts_where_a_rule_would_let_the_command_pass() {
+    let Some(scene) = Scene::new(&format!("{REPOSITORY}\n{INNER}")) else { return };
+    let reason = |policy: &Policy| {
+        let command = CommandUse { command: "git add -A".to_owned(), working_dir: None };
+        policy.judge(&command, &scene.workspace(), false).decision.reason.unwrap_or_default()
+    };
+    assert!(reason(&scene.policy).contains("the repository may name programs"));
+    assert!(reason(&Policy::from_toml("").unwrap()).contains("may do more than read"));
+}

@@ -23,7 +23,7 @@ use std::rc::Rc;
 use helve_shell::analysis::Arg;
 
 use hooks::Hooks;
-use inner::Inner;
+use inner::{Budget, Inner};
 use remotes::Remotes;
 use unfinished::Unfinished;
 
@@ -57,9 +57,20 @@ struct Repository {
 /// The repositories in which git may work; nothing if one may start programs whatever is done.
 type Found = Option<Vec<Rc<Repository>>>;
 
+/// How far a repository is looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// What lies in the git directory.
+    Around,
+    /// What lies in the work tree and in others of the repository as well.
+    Inside,
+}
+
 /// What was found from the directories of one command on.
 #[derive(Default)]
 pub(super) struct Seen {
+    /// What may still be looked at inside of them.
+    budget: Budget,
     from: HashMap<PathBuf, Found>,
     /// Each repository by its own directory, so that it is read once.
     repositories: HashMap<PathBuf, Option<Rc<Repository>>>,
@@ -73,6 +84,7 @@ impl Seen {
         directory: &Path,
         subcommand: Option<&str>,
         args: Option<&[Arg]>,
+        reach: Reach,
     ) -> bool {
         if !self.from.contains_key(directory) {
             if self.from.len() >= MAX_DIRECTORIES {
@@ -81,10 +93,11 @@ impl Seen {
             let found = self.find(directory);
             self.from.insert(directory.to_owned(), found);
         }
-        match self.from.get(directory) {
-            Some(Some(found)) => found.iter().all(|repository| repository.is_plain(subcommand, args)),
-            _ => false,
-        }
+        let Some(Some(found)) = self.from.get(directory) else { return false };
+        let budget = &mut self.budget;
+        found.iter().all(|repository| repository.is_plain(subcommand, args))
+            && (reach == Reach::Around
+                || found.iter().all(|repository| repository.inner.is_plain(subcommand, budget)))
     }
 
     /// The repositories in which git may work in `directory`: the first one that it takes for certain, and those that it
@@ -146,12 +159,11 @@ impl Repository {
         })
     }
 
-    /// Whether a subcommand starts nothing.
+    /// Whether a subcommand starts nothing by what lies in the git directory.
     fn is_plain(&self, subcommand: Option<&str>, args: Option<&[Arg]>) -> bool {
         !self.hooks.may_run(subcommand)
             && !self.unfinished.may_start(subcommand)
             && self.remotes.are_far(subcommand, args)
-            && self.inner.is_plain(subcommand)
     }
 }
 
@@ -197,7 +209,8 @@ mod tests {
 
     #[test]
     fn the_repository_around_a_directory_counts() {
-        let plain = |directory: &Path| Seen::default().is_plain(directory, Some("status"), Some(&[]));
+        let plain =
+            |directory: &Path| Seen::default().is_plain(directory, Some("status"), Some(&[]), Reach::Inside);
         let around = tempfile::tempdir().unwrap();
         let root = around.path();
         fs::create_dir_all(root.join("repo/src/deep")).unwrap();
@@ -254,7 +267,7 @@ mod tests {
         fs::write(around.path().join(".git/config"), remotes.chain(branches).collect::<String>()).unwrap();
         let start = std::time::Instant::now();
         let mut seen = Seen::default();
-        assert!((0..4000).all(|_| seen.is_plain(around.path(), Some("push"), Some(&[]))));
+        assert!((0..4000).all(|_| seen.is_plain(around.path(), Some("push"), Some(&[]), Reach::Inside)));
         assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
     }
 
@@ -263,7 +276,8 @@ mod tests {
         let around = tempfile::tempdir().unwrap();
         let hooks = around.path().join(".git/hooks");
         fs::create_dir_all(&hooks).unwrap();
-        let plain = |subcommand| Seen::default().is_plain(around.path(), subcommand, Some(&[]));
+        let plain =
+            |subcommand| Seen::default().is_plain(around.path(), subcommand, Some(&[]), Reach::Inside);
         let all =
             ["status", "add", "prune", "commit", "pull", "push", "checkout", "restore", "fetch", "gc", "co"];
         fs::write(hooks.join("pre-commit.sample"), "").unwrap();

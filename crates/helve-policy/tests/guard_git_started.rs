@@ -240,6 +240,26 @@ fn an_index_in_two_files_counts() {
     let script = format!("{REPOSITORY}\n{INNER}\ngit add n; git update-index --split-index");
     starts_and_asks(&script, "git status");
     is_allowed(&format!("{REPOSITORY}\n{INNER}"), &["git status"]);
+    // Only the one that the index names counts.
+    let before = format!("{REPOSITORY}\ngit update-index --split-index; git update-index --no-split-index");
+    is_allowed(&format!("{before}; ls .git/sharedindex.*"), &["git status", "git diff"]);
+}
+
+/// Git writes an index in several ways, and each is read to its end.
+#[test]
+fn an_index_of_any_version_counts() {
+    let many = "mkdir d; for n in $(seq 300); do echo $n > d/some-name-$n; done; git add -A; echo x > new; git add -N new";
+    for version in 2..=4 {
+        let write =
+            format!("git -c core.fsmonitor= update-index --index-version {version} --force-write-index");
+        let blocks = write.replace("git ", "git -c index.threads=4 ");
+        for write in [write, format!("{blocks}; grep -q IEOT .git/index")] {
+            let script = format!("{REPOSITORY}\n{many}");
+            is_allowed(&format!("{script}\n{write}"), &["git status"]);
+            let inner = format!("{INNER}\ngit -c core.fsmonitor= add n 2> /dev/null");
+            starts_and_asks(&format!("{script}\n{inner}\n{write}"), "git status");
+        }
+    }
 }
 
 /// Git works in a repository inside another as soon as the index has it, which the command itself may bring about.

@@ -10,6 +10,7 @@
 //! | `places` | which directories git takes for repositories |
 //! | `settings` | which settings name no program |
 //! | `hooks` | which subcommand may run which hook |
+//! | `index` | whether the index has another repository |
 //! | `inner` | repositories inside the work tree of another, its other work trees, and which subcommand goes there |
 //! | `remotes` | which subcommand starts programs of another repository |
 //! | `unfinished` | what git still has to do there, and which subcommand goes on with it |
@@ -28,6 +29,7 @@ use remotes::Remotes;
 use unfinished::Unfinished;
 
 mod hooks;
+mod index;
 mod inner;
 mod places;
 mod remotes;
@@ -143,7 +145,7 @@ impl Repository {
     /// Reads the one in a directory; none if it may start programs whatever is done.
     fn read(git: &Path) -> Option<Repository> {
         let more = ["config.worktree", "modules", "commondir"].map(|name| git.join(name));
-        if inner::are_linked(git)
+        if index::holds_repositories(git)
             || !more.iter().all(|path| is_absent(path))
             || !is_absent(&git.join("hooks").join(hooks::OF_INDEX))
         {
@@ -239,7 +241,7 @@ mod tests {
         plain_again("config.worktree");
         put("index", b"DIRC\0\0\0\x02\0\0\x81\xa4\0\0\xe0\0");
         plain_again("index");
-        put("index", b"DIRC\0\0\0\x02\0\0\x81\xa4");
+        put("index", &[b"DIRC\0\0\0\x02".as_slice(), &[0; 24]].concat());
         assert!(plain(&deep));
         put("config", b"[core]\n\tfsmonitor = ./evil\n");
         plain_again("config");

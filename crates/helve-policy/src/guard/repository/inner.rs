@@ -11,16 +11,10 @@ use std::fs::ReadDir;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::{Content, hooks, is_absent, read, read_settings, settings};
-
-/// The largest index that is read, in bytes.
-const MAX_INDEX: u64 = 8 << 20;
+use super::{Content, hooks, index, is_absent, read, read_settings, settings};
 
 /// The largest file that says where a git directory is, in bytes.
 const MAX_PATH: u64 = 8 << 10;
-
-/// The most entries of a git directory that are looked at.
-const MAX_PARTS: usize = 10_000;
 
 /// What may be looked at in the work trees of one command; beyond it nothing is plain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,28 +92,6 @@ impl Inner {
         (!takes_up || *self.below.get_or_init(|| are_plain(&self.git, budget).is_some()))
             && (!goes_beside || *self.beside.get_or_init(|| are_work_trees(&self.git, budget).is_some()))
     }
-}
-
-/// Whether an index may hold another repository. A part of it may stand in a file beside it.
-pub(super) fn are_linked(git: &Path) -> bool {
-    let is_shared = |(at, entry): (usize, std::io::Result<std::fs::DirEntry>)| {
-        at >= MAX_PARTS
-            || entry.map_or(true, |entry| entry.file_name().as_encoded_bytes().starts_with(b"sharedindex."))
-    };
-    match read(&git.join("index"), MAX_INDEX) {
-        Content::Nothing => false,
-        Content::Bytes(index) => {
-            holds_repositories(&index)
-                || git.read_dir().map_or(true, |entries| entries.enumerate().any(is_shared))
-        }
-        Content::TooMuch => true,
-    }
-}
-
-/// Whether an index may hold another repository, whose settings count too: its entries have a mode of their own. Other
-/// bytes may look like it, which costs a question.
-fn holds_repositories(index: &[u8]) -> bool {
-    index.windows(4).any(|mode| mode == [0, 0, 0xe0, 0])
 }
 
 /// Says that all repositories in the work tree around a git directory start nothing. If there is more in it than is looked
@@ -216,7 +188,7 @@ fn is_work_tree(kept: &Path, budget: &mut Budget) -> Option<()> {
     take(&mut budget.repositories, 1)?;
     let size = kept.join("index").symlink_metadata().map_or(0, |index| index.len());
     take(&mut budget.indexes, usize::try_from(size).ok()?)?;
-    (is_kept_plain(kept) && !are_linked(kept)).then_some(())
+    (is_kept_plain(kept) && !index::holds_repositories(kept)).then_some(())
 }
 
 /// Whether what a repository keeps of a work tree leads back to it.

@@ -345,6 +345,8 @@ fn a_plain_repository_inside_another_may_be_taken_up() {
         "git clone -q . n; mkdir -p d; cp -R n d/m",
         "git init -q n; touch n/x",
         "mkdir n; touch n/x; echo 'gitdir: ../.git/worktrees/n' > n/.git",
+        "mkdir n; touch n/x; echo hello > n/.git; mkdir m; touch m/x m/.git",
+        "mkdir n; touch n/x; echo 'gitdir: /etc/passwd/x' > n/.git; mkdir m; echo 'gitdir: ../f/x' > m/.git",
         "git worktree add -q trees/x other~1 2> /dev/null; git worktree add -q --detach ../outside",
     ] {
         is_allowed(&format!("{REPOSITORY}\n{more}"), &commands);

@@ -145,10 +145,11 @@ fn is_plain(git: &Path, budget: &mut Budget) -> bool {
 /// Whether git starts nothing where a file `.git` leads to: a git directory, or what one keeps of a work tree.
 fn leads_to_plain(file: &Path, budget: &mut Budget) -> Option<bool> {
     let tree = file.parent()?;
-    let leads = text(file)?;
-    let git = tree.join(leads.strip_prefix("gitdir: ")?.trim_end_matches(['\r', '\n']));
-    // Nothing is left of one that was removed.
-    if is_absent(&git) {
+    let Content::Bytes(leads) = read(file, MAX_PATH) else { return None };
+    // Git follows no other one.
+    let Some(leads) = leads.strip_prefix(b"gitdir: ") else { return Some(true) };
+    let git = tree.join(std::str::from_utf8(leads).ok()?.trim_end_matches(['\r', '\n']));
+    if leads_nowhere(&git) {
         return Some(true);
     }
     let git = git.canonicalize().ok()?;
@@ -156,6 +157,12 @@ fn leads_to_plain(file: &Path, budget: &mut Budget) -> Option<bool> {
         return Some(starts_nothing(&git, tree, budget));
     }
     Some(is_kept_plain(&git) && starts_nothing(git.parent()?.parent()?, tree, budget))
+}
+
+/// Whether nothing is left where a path leads, or nothing can be there because a part of it is no directory.
+fn leads_nowhere(path: &Path) -> bool {
+    let is_none = |kind: ErrorKind| matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory);
+    path.symlink_metadata().is_err_and(|error| is_none(error.kind()))
 }
 
 /// Whether git starts nothing by a git directory when it looks at a work tree of it. What lies in the work tree is looked

@@ -397,3 +397,18 @@ fn the_work_tree_counts_where_a_rule_would_let_the_command_pass() {
     assert!(reason(&scene.policy).contains("the repository may name programs"));
     assert!(reason(&Policy::from_toml("").unwrap()).contains("may do more than read"));
 }
+
+/// Without a subcommand, and with those that no alias replaces, git looks at no work tree.
+#[test]
+fn what_git_says_of_itself_starts_nothing() {
+    let Some(mut scene) = Scene::new(&format!("{REPOSITORY}\n{INNER}")) else { return };
+    scene.policy = Policy::from_toml("[[rules]]\nverdict = 'allow'\ncommand = ['git', 'git *']").unwrap();
+    let says = ["git", "git --version", "git help -g", "git var GIT_EDITOR", "git annotate f"];
+    for command in says {
+        assert_eq!(scene.verdict(command), Verdict::Allow, "{command}");
+        assert!(!scene.starts(&format!("{command} < /dev/null")), "{command}");
+    }
+    for command in ["git co", "git $x", "echo add -A | xargs git"] {
+        assert_eq!(scene.verdict(command), Verdict::Ask, "{command}");
+    }
+}

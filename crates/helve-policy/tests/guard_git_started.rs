@@ -412,3 +412,28 @@ fn what_git_says_of_itself_starts_nothing() {
         assert_eq!(scene.verdict(command), Verdict::Ask, "{command}");
     }
 }
+
+/// A commit of the index as it is takes nothing up.
+#[test]
+fn a_commit_of_the_index_looks_at_no_work_tree() {
+    let script = format!("{REPOSITORY}\n{INNER}\necho n/ > .gitignore; echo q >> g; git add g .gitignore");
+    let commits = ["git commit -m x", "git commit -q --amend --no-edit", "git commit -m x -s; git status"];
+    is_allowed(&script, &commits);
+    let Some(scene) = Scene::new(&script) else { return };
+    for args in [
+        "-am x",
+        "-a -m x",
+        "-m x n",
+        "-m x -i n",
+        "-m $x",
+        "-m \"$@\"",
+        "-m *",
+        "$x",
+        "-m",
+        "-p -m x",
+        "-m x --",
+    ] {
+        assert_eq!(scene.verdict(&format!("git commit {args}")), Verdict::Ask, "{args}");
+    }
+    assert_eq!(scene.verdict("git add n && git commit -m x"), Verdict::Ask);
+}

@@ -103,7 +103,7 @@ impl Seen {
         let budget = &mut self.budget;
         found.iter().all(|repository| repository.is_plain(subcommand, args))
             && (reach == Reach::Around
-                || found.iter().all(|repository| repository.inner.is_plain(subcommand, budget)))
+                || found.iter().all(|repository| repository.inner.is_plain(subcommand, args, budget)))
     }
 
     /// The repositories in which git may work in `directory`: the first one that it takes for certain, and those that it

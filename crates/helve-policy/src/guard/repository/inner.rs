@@ -11,6 +11,8 @@ use std::fs::ReadDir;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use helve_shell::analysis::{Arg, ArgPart};
+
 use super::{Content, hooks, index, is_absent, read, read_settings, settings};
 
 /// The largest file that says where a git directory is, in bytes.
@@ -70,6 +72,11 @@ const TAKE_UP: &[&str] = &[
     "update-index",
 ];
 
+/// Options of `commit` that add nothing to the index, and those of them that take the next argument.
+const OF_COMMIT: &[&str] =
+    &["--allow-empty", "--amend", "--no-edit", "--no-verify", "--quiet", "--signoff", "-n", "-q", "-s"];
+const OF_COMMIT_WITH_VALUE: &[&str] = &["--author", "--date", "--file", "--message", "-F", "-m"];
+
 /// What lies in the work tree of a repository, and its other work trees. Both are looked at once, if at all.
 pub(super) struct Inner {
     git: PathBuf,
@@ -85,13 +92,39 @@ impl Inner {
 
     /// Whether it starts nothing, whatever a subcommand looks at. A name that is not known is an alias, and may stand for
     /// any.
-    pub(super) fn is_plain(&self, subcommand: Option<&str>, budget: &mut Budget) -> bool {
+    pub(super) fn is_plain(
+        &self,
+        subcommand: Option<&str>,
+        args: Option<&[Arg]>,
+        budget: &mut Budget,
+    ) -> bool {
+        // The index as it is has none, or the repository around counts, and what changes it before counts by itself.
+        if subcommand == Some("commit") && args.is_some_and(commits_index) {
+            return true;
+        }
         let is_any = subcommand.is_none_or(|name| !hooks::is_known(name));
         let takes_up = is_any || subcommand.is_some_and(|name| TAKE_UP.contains(&name));
         let goes_beside = is_any || subcommand == Some("worktree");
         (!takes_up || *self.below.get_or_init(|| are_plain(&self.git, budget).is_some()))
             && (!goes_beside || *self.beside.get_or_init(|| are_work_trees(&self.git, budget).is_some()))
     }
+}
+
+/// Whether a `commit` with these arguments takes the index as it is.
+fn commits_index(args: &[Arg]) -> bool {
+    let is_one = |arg: &Arg| !arg.splits && !arg.parts.iter().any(|part| matches!(part, ArgPart::Glob(_)));
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        let passes = match arg.text() {
+            Some(text) if OF_COMMIT_WITH_VALUE.contains(&text) => args.next().is_some_and(is_one),
+            Some(text) => OF_COMMIT.contains(&text),
+            None => false,
+        };
+        if !passes {
+            return false;
+        }
+    }
+    true
 }
 
 /// Says that all repositories in the work tree around a git directory start nothing. If there is more in it than is looked

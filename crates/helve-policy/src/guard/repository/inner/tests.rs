@@ -14,7 +14,7 @@ fn work_tree() -> (TempDir, PathBuf) {
 
 /// Whether everything may be looked at with a budget, and with nothing less.
 fn is_just_enough(git: &Path, least: &Budget) -> bool {
-    let is_plain = |budget: &Budget| Inner::of(git).is_plain(Some("add"), &mut budget.clone());
+    let is_plain = |budget: &Budget| Inner::of(git).is_plain(Some("add"), None, &mut budget.clone());
     let less = [
         Budget { directories: least.directories - 1, ..least.clone() },
         Budget { entries: least.entries - 1, ..least.clone() },
@@ -35,10 +35,10 @@ fn what_is_looked_at_is_bounded() {
     assert!(is_just_enough(&git, &least));
     // Nothing is looked at for what takes none up, and all of it once.
     let mut nothing = Budget { directories: 0, entries: 0, repositories: 0, bytes: 0, indexes: 0 };
-    assert!(Inner::of(&git).is_plain(Some("status"), &mut nothing));
+    assert!(Inner::of(&git).is_plain(Some("status"), None, &mut nothing));
     let inner = Inner::of(&git);
     let mut budget = least.clone();
-    assert!((0..4000).all(|_| inner.is_plain(Some("add"), &mut budget)));
+    assert!((0..4000).all(|_| inner.is_plain(Some("add"), None, &mut budget)));
     assert_eq!(budget, nothing);
 }
 
@@ -61,7 +61,7 @@ fn settings_that_many_repositories_share_are_bounded() {
                 _ => fs::hard_link(first, inner.join("config")).unwrap(),
             }
         };
-        let is_plain = || Inner::of(&git).is_plain(Some("add"), &mut Budget::default());
+        let is_plain = || Inner::of(&git).is_plain(Some("add"), None, &mut Budget::default());
         (0..limit).for_each(add);
         assert!(is_plain(), "{line}");
         add(limit);
@@ -81,7 +81,7 @@ fn the_indexes_of_other_work_trees_are_bounded() {
     fs::write(first.join("index"), [b"DIRC\0\0\0\x02".as_slice(), &[0; 24]].concat()).unwrap();
     let with = |repositories, indexes| {
         let mut budget = Budget { directories: 0, entries: 0, repositories, bytes: 0, indexes };
-        Inner::of(&git).is_plain(Some("worktree"), &mut budget)
+        Inner::of(&git).is_plain(Some("worktree"), None, &mut budget)
     };
     assert!(with(2, 32) && !with(1, 32) && !with(2, 31));
 }

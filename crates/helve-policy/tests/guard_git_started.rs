@@ -240,6 +240,26 @@ fn an_index_in_two_files_counts() {
     let script = format!("{REPOSITORY}\n{INNER}\ngit add n; git update-index --split-index");
     starts_and_asks(&script, "git status");
     is_allowed(&format!("{REPOSITORY}\n{INNER}"), &["git status"]);
+    // Only the one that the index names counts.
+    let before = format!("{REPOSITORY}\ngit update-index --split-index; git update-index --no-split-index");
+    is_allowed(&format!("{before}; ls .git/sharedindex.*"), &["git status", "git diff"]);
+}
+
+/// Git writes an index in several ways, and each is read to its end.
+#[test]
+fn an_index_of_any_version_counts() {
+    let many = "mkdir d; for n in $(seq 300); do echo $n > d/some-name-$n; done; git add -A; echo x > new; git add -N new";
+    for version in 2..=4 {
+        let write =
+            format!("git -c core.fsmonitor= update-index --index-version {version} --force-write-index");
+        let blocks = write.replace("git ", "git -c index.threads=4 ");
+        for write in [write, format!("{blocks}; grep -q IEOT .git/index")] {
+            let script = format!("{REPOSITORY}\n{many}");
+            is_allowed(&format!("{script}\n{write}"), &["git status"]);
+            let inner = format!("{INNER}\ngit -c core.fsmonitor= add n 2> /dev/null");
+            starts_and_asks(&format!("{script}\n{inner}\n{write}"), "git status");
+        }
+    }
 }
 
 /// Git works in a repository inside another as soon as the index has it, which the command itself may bring about.
@@ -325,6 +345,8 @@ fn a_plain_repository_inside_another_may_be_taken_up() {
         "git clone -q . n; mkdir -p d; cp -R n d/m",
         "git init -q n; touch n/x",
         "mkdir n; touch n/x; echo 'gitdir: ../.git/worktrees/n' > n/.git",
+        "mkdir n; touch n/x; echo hello > n/.git; mkdir m; touch m/x m/.git",
+        "mkdir n; touch n/x; echo 'gitdir: /etc/passwd/x' > n/.git; mkdir m; echo 'gitdir: ../f/x' > m/.git",
         "git worktree add -q trees/x other~1 2> /dev/null; git worktree add -q --detach ../outside",
     ] {
         is_allowed(&format!("{REPOSITORY}\n{more}"), &commands);
@@ -362,4 +384,56 @@ fn another_work_tree_with_settings_of_its_own_counts() {
         echo ../../../e > .git/worktrees/x/commondir";
     starts_and_asks(&format!("{script}\n{elsewhere}"), "git worktree remove ../x");
     is_allowed(&format!("{script}\n{elsewhere}"), &["git status", "git commit -m x"]);
+}
+
+/// What is asked about anyway is not looked for in the work tree.
+#[test]
+fn the_work_tree_counts_where_a_rule_would_let_the_command_pass() {
+    let Some(scene) = Scene::new(&format!("{REPOSITORY}\n{INNER}")) else { return };
+    let reason = |policy: &Policy| {
+        let command = CommandUse { command: "git add -A".to_owned(), working_dir: None };
+        policy.judge(&command, &scene.workspace(), false).decision.reason.unwrap_or_default()
+    };
+    assert!(reason(&scene.policy).contains("the repository may name programs"));
+    assert!(reason(&Policy::from_toml("").unwrap()).contains("may do more than read"));
+}
+
+/// Without a subcommand, and with those that no alias replaces, git looks at no work tree.
+#[test]
+fn what_git_says_of_itself_starts_nothing() {
+    let Some(mut scene) = Scene::new(&format!("{REPOSITORY}\n{INNER}")) else { return };
+    scene.policy = Policy::from_toml("[[rules]]\nverdict = 'allow'\ncommand = ['git', 'git *']").unwrap();
+    let says = ["git", "git --version", "git help -g", "git var GIT_EDITOR", "git annotate f"];
+    for command in says {
+        assert_eq!(scene.verdict(command), Verdict::Allow, "{command}");
+        assert!(!scene.starts(&format!("{command} < /dev/null")), "{command}");
+    }
+    for command in ["git co", "git $x", "echo add -A | xargs git"] {
+        assert_eq!(scene.verdict(command), Verdict::Ask, "{command}");
+    }
+}
+
+/// A commit of the index as it is takes nothing up.
+#[test]
+fn a_commit_of_the_index_looks_at_no_work_tree() {
+    let script = format!("{REPOSITORY}\n{INNER}\necho n/ > .gitignore; echo q >> g; git add g .gitignore");
+    let commits = ["git commit -m x", "git commit -q --amend --no-edit", "git commit -m x -s; git status"];
+    is_allowed(&script, &commits);
+    let Some(scene) = Scene::new(&script) else { return };
+    for args in [
+        "-am x",
+        "-a -m x",
+        "-m x n",
+        "-m x -i n",
+        "-m $x",
+        "-m \"$@\"",
+        "-m *",
+        "$x",
+        "-m",
+        "-p -m x",
+        "-m x --",
+    ] {
+        assert_eq!(scene.verdict(&format!("git commit {args}")), Verdict::Ask, "{args}");
+    }
+    assert_eq!(scene.verdict("git add n && git commit -m x"), Verdict::Ask);
 }

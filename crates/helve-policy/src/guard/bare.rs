@@ -12,7 +12,7 @@ use helve_shell::analysis::{Analysis, Arg, EffectKind, More, Run, RunKind};
 
 use super::argv::Argv;
 use super::judgement::{Mark, bytes};
-use super::repository::Seen;
+use super::repository::{Reach, Seen};
 use super::{disk, enclosing, outside};
 use crate::readers;
 use crate::rules::{Findings, Part};
@@ -58,11 +58,13 @@ pub(super) fn judge(analysis: &Analysis, findings: &Findings) -> Vec<Mark> {
         }
     }
     for (index, run) in analysis.runs.iter().enumerate() {
-        let reason = if is_led_on(run, &mut seen) {
+        let passes = allowed(findings, Part::Run(index))
+            || !changing.contains(&index) && run.departures.is_empty() && is_reader(run);
+        // What is asked about anyway is not worth reading a whole work tree.
+        let reach = if passes { Reach::Inside } else { Reach::Around };
+        let reason = if is_led_on(run, &mut seen, reach) {
             "it runs without a sandbox, and the repository may name programs or have hooks that git starts"
-        } else if allowed(findings, Part::Run(index))
-            || !changing.contains(&index) && run.departures.is_empty() && is_reader(run)
-        {
+        } else if passes {
             continue;
         } else {
             "it runs without a sandbox and may do more than read"
@@ -94,11 +96,11 @@ fn is_reader(run: &Run) -> bool {
 }
 
 /// Whether a run of git works in a repository that may start programs on the way, or in one that nobody knows.
-fn is_led_on(run: &Run, seen: &mut Seen) -> bool {
+fn is_led_on(run: &Run, seen: &mut Seen, reach: Reach) -> bool {
     let is_git = run.kind == RunKind::Program && run.program.as_deref() == Some("git");
     let is_plain = |repository: Repository<'_>| {
         disk::resolve(&repository.directory)
-            .is_some_and(|directory| seen.is_plain(&directory, repository.subcommand, repository.args))
+            .is_some_and(|directory| seen.is_plain(&directory, repository.subcommand, repository.args, reach))
     };
     is_git && !outside::is_elsewhere(run) && !repository(run).is_some_and(is_plain)
 }

@@ -10,6 +10,7 @@
 //! | `places` | which directories git takes for repositories |
 //! | `settings` | which settings name no program |
 //! | `hooks` | which subcommand may run which hook |
+//! | `index` | whether the index has another repository |
 //! | `inner` | repositories inside the work tree of another, its other work trees, and which subcommand goes there |
 //! | `remotes` | which subcommand starts programs of another repository |
 //! | `unfinished` | what git still has to do there, and which subcommand goes on with it |
@@ -23,11 +24,12 @@ use std::rc::Rc;
 use helve_shell::analysis::Arg;
 
 use hooks::Hooks;
-use inner::Inner;
+use inner::{Budget, Inner};
 use remotes::Remotes;
 use unfinished::Unfinished;
 
 mod hooks;
+mod index;
 mod inner;
 mod places;
 mod remotes;
@@ -57,9 +59,20 @@ struct Repository {
 /// The repositories in which git may work; nothing if one may start programs whatever is done.
 type Found = Option<Vec<Rc<Repository>>>;
 
+/// How far a repository is looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// What lies in the git directory.
+    Around,
+    /// What lies in the work tree and in others of the repository as well.
+    Inside,
+}
+
 /// What was found from the directories of one command on.
 #[derive(Default)]
 pub(super) struct Seen {
+    /// What may still be looked at inside of them.
+    budget: Budget,
     from: HashMap<PathBuf, Found>,
     /// Each repository by its own directory, so that it is read once.
     repositories: HashMap<PathBuf, Option<Rc<Repository>>>,
@@ -73,6 +86,7 @@ impl Seen {
         directory: &Path,
         subcommand: Option<&str>,
         args: Option<&[Arg]>,
+        reach: Reach,
     ) -> bool {
         if !self.from.contains_key(directory) {
             if self.from.len() >= MAX_DIRECTORIES {
@@ -81,10 +95,15 @@ impl Seen {
             let found = self.find(directory);
             self.from.insert(directory.to_owned(), found);
         }
-        match self.from.get(directory) {
-            Some(Some(found)) => found.iter().all(|repository| repository.is_plain(subcommand, args)),
-            _ => false,
+        let Some(Some(found)) = self.from.get(directory) else { return false };
+        // Without a subcommand git says how it is used, or which version it has.
+        if subcommand.is_none() && args.is_some() {
+            return true;
         }
+        let budget = &mut self.budget;
+        found.iter().all(|repository| repository.is_plain(subcommand, args))
+            && (reach == Reach::Around
+                || found.iter().all(|repository| repository.inner.is_plain(subcommand, args, budget)))
     }
 
     /// The repositories in which git may work in `directory`: the first one that it takes for certain, and those that it
@@ -130,7 +149,7 @@ impl Repository {
     /// Reads the one in a directory; none if it may start programs whatever is done.
     fn read(git: &Path) -> Option<Repository> {
         let more = ["config.worktree", "modules", "commondir"].map(|name| git.join(name));
-        if inner::are_linked(git)
+        if index::holds_repositories(git)
             || !more.iter().all(|path| is_absent(path))
             || !is_absent(&git.join("hooks").join(hooks::OF_INDEX))
         {
@@ -146,12 +165,11 @@ impl Repository {
         })
     }
 
-    /// Whether a subcommand starts nothing.
+    /// Whether a subcommand starts nothing by what lies in the git directory.
     fn is_plain(&self, subcommand: Option<&str>, args: Option<&[Arg]>) -> bool {
         !self.hooks.may_run(subcommand)
             && !self.unfinished.may_start(subcommand)
             && self.remotes.are_far(subcommand, args)
-            && self.inner.is_plain(subcommand)
     }
 }
 
@@ -197,7 +215,8 @@ mod tests {
 
     #[test]
     fn the_repository_around_a_directory_counts() {
-        let plain = |directory: &Path| Seen::default().is_plain(directory, Some("status"), Some(&[]));
+        let plain =
+            |directory: &Path| Seen::default().is_plain(directory, Some("status"), Some(&[]), Reach::Inside);
         let around = tempfile::tempdir().unwrap();
         let root = around.path();
         fs::create_dir_all(root.join("repo/src/deep")).unwrap();
@@ -226,7 +245,7 @@ mod tests {
         plain_again("config.worktree");
         put("index", b"DIRC\0\0\0\x02\0\0\x81\xa4\0\0\xe0\0");
         plain_again("index");
-        put("index", b"DIRC\0\0\0\x02\0\0\x81\xa4");
+        put("index", &[b"DIRC\0\0\0\x02".as_slice(), &[0; 24]].concat());
         assert!(plain(&deep));
         put("config", b"[core]\n\tfsmonitor = ./evil\n");
         plain_again("config");
@@ -244,18 +263,27 @@ mod tests {
         assert!(!plain(&bare));
     }
 
-    /// The settings and the directory of hooks are read once, however many runs there are and however large they are.
+    /// Nothing is read again, however many runs there are.
     #[test]
-    fn many_runs_in_a_repository_with_many_branches_take_little_time() {
+    fn a_repository_is_read_once_for_all_runs() {
         let around = tempfile::tempdir().unwrap();
+        let evil = |git: &str| {
+            fs::create_dir_all(around.path().join(git).join("hooks")).unwrap();
+            fs::write(around.path().join(git).join("config"), "[core]\n\tfsmonitor = ./evil\n").unwrap();
+            fs::write(around.path().join(git).join("hooks/pre-push"), "").unwrap();
+        };
+        fs::create_dir_all(around.path().join("n/.git")).unwrap();
         fs::create_dir(around.path().join(".git")).unwrap();
-        let remotes = (0..1150).map(|n| format!("[remote \"r{n}\"]\nurl=h:x\n"));
-        let branches = (0..1150).map(|n| format!("[branch \"{n}\"]\nremote=r1149\n"));
-        fs::write(around.path().join(".git/config"), remotes.chain(branches).collect::<String>()).unwrap();
-        let start = std::time::Instant::now();
+        let all_are_plain = |seen: &mut Seen| {
+            let mut is_plain = |name| seen.is_plain(around.path(), Some(name), Some(&[]), Reach::Inside);
+            ["add", "push", "status", "worktree"].map(&mut is_plain) == [true; 4]
+        };
         let mut seen = Seen::default();
-        assert!((0..4000).all(|_| seen.is_plain(around.path(), Some("push"), Some(&[]))));
-        assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
+        assert!(all_are_plain(&mut seen));
+        let budget = seen.budget.clone();
+        [".git", "n/.git"].into_iter().for_each(evil);
+        assert!((0..1000).all(|_| all_are_plain(&mut seen)) && seen.budget == budget);
+        assert!(!all_are_plain(&mut Seen::default()));
     }
 
     #[test]
@@ -263,7 +291,10 @@ mod tests {
         let around = tempfile::tempdir().unwrap();
         let hooks = around.path().join(".git/hooks");
         fs::create_dir_all(&hooks).unwrap();
-        let plain = |subcommand| Seen::default().is_plain(around.path(), subcommand, Some(&[]));
+        let plain = |subcommand: Option<&str>| {
+            let args = subcommand.is_some().then_some(&[][..]);
+            Seen::default().is_plain(around.path(), subcommand, args, Reach::Inside)
+        };
         let all =
             ["status", "add", "prune", "commit", "pull", "push", "checkout", "restore", "fetch", "gc", "co"];
         fs::write(hooks.join("pre-commit.sample"), "").unwrap();

@@ -51,11 +51,13 @@ const HOOKS: &[(&str, &[&str])] = &[
 /// Subcommands that run no hook but the index's own, besides those that only read.
 const QUIET: &[&str] = &[
     "add",
+    "annotate",
     "apply",
     "archive",
     "bundle",
     "checkout-index",
     "clean",
+    "column",
     "commit-graph",
     "config",
     "diff-files",
@@ -63,6 +65,7 @@ const QUIET: &[&str] = &[
     "format-patch",
     "fsck",
     "hash-object",
+    "help",
     "init",
     "ls-remote",
     "mv",
@@ -74,7 +77,9 @@ const QUIET: &[&str] = &[
     "rm",
     "sparse-checkout",
     "stage",
+    "stripspace",
     "update-index",
+    "var",
     "write-tree",
 ];
 

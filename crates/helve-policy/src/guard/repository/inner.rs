@@ -11,20 +11,43 @@ use std::fs::ReadDir;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::{Content, hooks, is_absent, read, read_settings, settings};
+use helve_shell::analysis::{Arg, ArgPart};
 
-/// The largest index that is read, in bytes.
-const MAX_INDEX: u64 = 8 << 20;
+use super::{Content, hooks, index, is_absent, read, read_settings, settings};
 
 /// The largest file that says where a git directory is, in bytes.
 const MAX_PATH: u64 = 8 << 10;
 
-/// The most entries of a git directory that are looked at.
-const MAX_PARTS: usize = 10_000;
+/// What may be looked at in the work trees of one command; beyond it nothing is plain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Budget {
+    directories: usize,
+    /// Entries of all directories.
+    entries: usize,
+    repositories: usize,
+    /// Bytes of their settings.
+    bytes: usize,
+    /// Bytes of what other work trees have as their index.
+    indexes: usize,
+}
 
-/// The most directories of a work tree, and the most entries in all of them, that are looked at.
-const MAX_DIRECTORIES: usize = 200_000;
-const MAX_ENTRIES: usize = 2_000_000;
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget {
+            directories: 20_000,
+            entries: 200_000,
+            repositories: 1_000,
+            bytes: 8 << 20,
+            indexes: 64 << 20,
+        }
+    }
+}
+
+/// Takes some of what is left; none if it is too little.
+fn take(left: &mut usize, some: usize) -> Option<()> {
+    *left = left.checked_sub(some)?;
+    Some(())
+}
 
 /// Subcommands that may put another repository into the index.
 const TAKE_UP: &[&str] = &[
@@ -49,6 +72,11 @@ const TAKE_UP: &[&str] = &[
     "update-index",
 ];
 
+/// Options of `commit` that add nothing to the index, and those of them that take the next argument.
+const OF_COMMIT: &[&str] =
+    &["--allow-empty", "--amend", "--no-edit", "--no-verify", "--quiet", "--signoff", "-n", "-q", "-s"];
+const OF_COMMIT_WITH_VALUE: &[&str] = &["--author", "--date", "--file", "--message", "-F", "-m"];
+
 /// What lies in the work tree of a repository, and its other work trees. Both are looked at once, if at all.
 pub(super) struct Inner {
     git: PathBuf,
@@ -64,61 +92,61 @@ impl Inner {
 
     /// Whether it starts nothing, whatever a subcommand looks at. A name that is not known is an alias, and may stand for
     /// any.
-    pub(super) fn is_plain(&self, subcommand: Option<&str>) -> bool {
+    pub(super) fn is_plain(
+        &self,
+        subcommand: Option<&str>,
+        args: Option<&[Arg]>,
+        budget: &mut Budget,
+    ) -> bool {
+        // The index as it is has none, or the repository around counts, and what changes it before counts by itself.
+        if subcommand == Some("commit") && args.is_some_and(commits_index) {
+            return true;
+        }
         let is_any = subcommand.is_none_or(|name| !hooks::is_known(name));
         let takes_up = is_any || subcommand.is_some_and(|name| TAKE_UP.contains(&name));
         let goes_beside = is_any || subcommand == Some("worktree");
-        (!takes_up || *self.below.get_or_init(|| are_plain(&self.git)))
-            && (!goes_beside || *self.beside.get_or_init(|| are_work_trees(&self.git)))
+        (!takes_up || *self.below.get_or_init(|| are_plain(&self.git, budget).is_some()))
+            && (!goes_beside || *self.beside.get_or_init(|| are_work_trees(&self.git, budget).is_some()))
     }
 }
 
-/// Whether an index may hold another repository. A part of it may stand in a file beside it.
-pub(super) fn are_linked(git: &Path) -> bool {
-    let is_shared = |(at, entry): (usize, std::io::Result<std::fs::DirEntry>)| {
-        at >= MAX_PARTS
-            || entry.map_or(true, |entry| entry.file_name().as_encoded_bytes().starts_with(b"sharedindex."))
-    };
-    match read(&git.join("index"), MAX_INDEX) {
-        Content::Nothing => false,
-        Content::Bytes(index) => {
-            holds_repositories(&index)
-                || git.read_dir().map_or(true, |entries| entries.enumerate().any(is_shared))
-        }
-        Content::TooMuch => true,
-    }
-}
-
-/// Whether an index may hold another repository, whose settings count too: its entries have a mode of their own. Other
-/// bytes may look like it, which costs a question.
-fn holds_repositories(index: &[u8]) -> bool {
-    index.windows(4).any(|mode| mode == [0, 0, 0xe0, 0])
-}
-
-/// Whether all repositories in the work tree around a git directory start nothing. If there is more in it than is looked
-/// at, one may.
-fn are_plain(git: &Path) -> bool {
-    let Some(top) = git.parent() else { return true };
-    let mut left = vec![top.to_owned()];
-    let mut directories = 0;
-    let mut entries = 0;
-    while let Some(directory) = left.pop() {
-        directories += 1;
-        let Ok(listed) = list(&directory) else { return false };
-        for entry in listed.into_iter().flatten() {
-            entries += 1;
-            if entries > MAX_ENTRIES || directories > MAX_DIRECTORIES {
-                return false;
-            }
-            let Ok(entry) = entry else { return false };
-            if entry.file_name() != ".git" {
-                left.extend(entry.file_type().is_ok_and(|kind| kind.is_dir()).then(|| entry.path()));
-            } else if directory != top && !is_plain(&entry.path()) {
-                return false;
-            }
+/// Whether a `commit` with these arguments takes the index as it is.
+fn commits_index(args: &[Arg]) -> bool {
+    let is_one = |arg: &Arg| !arg.splits && !arg.parts.iter().any(|part| matches!(part, ArgPart::Glob(_)));
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        let passes = match arg.text() {
+            Some(text) if OF_COMMIT_WITH_VALUE.contains(&text) => args.next().is_some_and(is_one),
+            Some(text) => OF_COMMIT.contains(&text),
+            None => false,
+        };
+        if !passes {
+            return false;
         }
     }
     true
+}
+
+/// Says that all repositories in the work tree around a git directory start nothing. If there is more in it than is looked
+/// at, one may.
+fn are_plain(git: &Path, budget: &mut Budget) -> Option<()> {
+    let Some(top) = git.parent() else { return Some(()) };
+    let mut left = vec![top.to_owned()];
+    while let Some(directory) = left.pop() {
+        for entry in list(&directory).ok()?.into_iter().flatten() {
+            take(&mut budget.entries, 1)?;
+            let entry = entry.ok()?;
+            if entry.file_name() != ".git" {
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    take(&mut budget.directories, 1)?;
+                    left.push(entry.path());
+                }
+            } else if directory != top && !is_plain(&entry.path(), budget) {
+                return None;
+            }
+        }
+    }
+    Some(())
 }
 
 /// What is in a directory; nothing if it is gone, or if nobody may enter it, which holds for git as well.
@@ -135,59 +163,72 @@ fn list(directory: &Path) -> Result<Option<ReadDir>, ()> {
 }
 
 /// Whether git starts nothing in the work tree that has a `.git`, inside that of another repository.
-fn is_plain(git: &Path) -> bool {
+fn is_plain(git: &Path, budget: &mut Budget) -> bool {
+    if take(&mut budget.repositories, 1).is_none() {
+        return false;
+    }
     match git.symlink_metadata() {
-        Ok(found) if found.is_dir() => git.parent().is_some_and(|tree| starts_nothing(git, tree)),
-        Ok(found) if found.is_file() => leads_to_plain(git).unwrap_or(false),
+        Ok(found) if found.is_dir() => git.parent().is_some_and(|tree| starts_nothing(git, tree, budget)),
+        Ok(found) if found.is_file() => leads_to_plain(git, budget).unwrap_or(false),
         Ok(_) => false,
         Err(error) => error.kind() == ErrorKind::NotFound,
     }
 }
 
 /// Whether git starts nothing where a file `.git` leads to: a git directory, or what one keeps of a work tree.
-fn leads_to_plain(file: &Path) -> Option<bool> {
+fn leads_to_plain(file: &Path, budget: &mut Budget) -> Option<bool> {
     let tree = file.parent()?;
-    let leads = text(file)?;
-    let git = tree.join(leads.strip_prefix("gitdir: ")?.trim_end_matches(['\r', '\n']));
-    // Nothing is left of one that was removed.
-    if is_absent(&git) {
+    let Content::Bytes(leads) = read(file, MAX_PATH) else { return None };
+    // Git follows no other one.
+    let Some(leads) = leads.strip_prefix(b"gitdir: ") else { return Some(true) };
+    let git = tree.join(std::str::from_utf8(leads).ok()?.trim_end_matches(['\r', '\n']));
+    if leads_nowhere(&git) {
         return Some(true);
     }
     let git = git.canonicalize().ok()?;
     if is_absent(&git.join("commondir")) {
-        return Some(starts_nothing(&git, tree));
+        return Some(starts_nothing(&git, tree, budget));
     }
-    Some(is_kept_plain(&git) && starts_nothing(git.parent()?.parent()?, tree))
+    Some(is_kept_plain(&git) && starts_nothing(git.parent()?.parent()?, tree, budget))
+}
+
+/// Whether nothing is left where a path leads, or nothing can be there because a part of it is no directory.
+fn leads_nowhere(path: &Path) -> bool {
+    let is_none = |kind: ErrorKind| matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory);
+    path.symlink_metadata().is_err_and(|error| is_none(error.kind()))
 }
 
 /// Whether git starts nothing by a git directory when it looks at a work tree of it. What lies in the work tree is looked
 /// at by itself.
-fn starts_nothing(git: &Path, tree: &Path) -> bool {
+fn starts_nothing(git: &Path, tree: &Path, budget: &mut Budget) -> bool {
     let is_tree = |value: &str| {
         let named = git.join(value).canonicalize();
         named.is_ok_and(|named| tree.canonicalize().is_ok_and(|tree| named == tree))
     };
-    let is_plain = |settings: String| settings::are_plain_inside(&settings, is_tree);
+    let mut is_plain = |settings: String| {
+        take(&mut budget.bytes, settings.len()).is_some() && settings::are_plain_inside(&settings, is_tree)
+    };
     let hook = Path::new("hooks").join(hooks::OF_INDEX);
-    read_settings(git).is_some_and(is_plain)
+    read_settings(git).is_some_and(&mut is_plain)
         && [Path::new("commondir"), Path::new("config.worktree"), &hook]
             .iter()
             .all(|name| is_absent(&git.join(name)))
 }
 
-/// Whether git starts nothing in other work trees of a repository.
-fn are_work_trees(git: &Path) -> bool {
+/// Says that git starts nothing in other work trees of a repository.
+fn are_work_trees(git: &Path, budget: &mut Budget) -> Option<()> {
     match git.join("worktrees").read_dir() {
-        Ok(entries) => entries
-            .enumerate()
-            .all(|(at, entry)| at < MAX_PARTS && entry.is_ok_and(|entry| is_work_tree(&entry.path()))),
-        Err(error) => error.kind() == ErrorKind::NotFound,
+        Ok(mut entries) => entries.try_for_each(|entry| is_work_tree(&entry.ok()?.path(), budget)),
+        Err(error) => (error.kind() == ErrorKind::NotFound).then_some(()),
     }
 }
 
-/// Whether what a repository keeps of a work tree is plain, and the index there holds no other repository.
-fn is_work_tree(kept: &Path) -> bool {
-    is_kept_plain(kept) && !are_linked(kept)
+/// Says that what a repository keeps of a work tree is plain, and that the index there holds no other repository.
+fn is_work_tree(kept: &Path, budget: &mut Budget) -> Option<()> {
+    take(&mut budget.repositories, 1)?;
+    let size = kept.join("index").symlink_metadata().map_or(0, |index| index.len());
+    take(&mut budget.indexes, usize::try_from(size).ok()?)?;
+    (is_kept_plain(kept) && !index::holds_repositories(kept)).then_some(())
 }
 
 /// Whether what a repository keeps of a work tree leads back to it.
@@ -202,3 +243,6 @@ fn text(path: &Path) -> Option<String> {
         Content::Nothing | Content::TooMuch => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -143,12 +143,15 @@ pub(super) fn read(text: &str) -> Option<Remotes> {
 }
 
 /// Whether the settings of a repository inside another name no program that git starts when it looks at it there. They may
-/// speak of repositories inside it, and of the work tree, of which `is_tree` says whether it is the one at hand.
+/// speak of repositories inside it, and once of the work tree, of which `is_tree` says whether it is the one at hand.
 pub(super) fn are_plain_inside(text: &str, is_tree: impl Fn(&str) -> bool) -> bool {
+    let mut is_told = false;
     let is_plain = |setting: &Setting<'_>| match (setting.section, setting.below, setting.name) {
         ("submodule", _, "active" | "url") => true,
         ("core", None, "worktree") => {
-            !setting.value.contains(['"', '\\', '#', ';']) && is_tree(setting.value)
+            !std::mem::replace(&mut is_told, true)
+                && !setting.value.contains(['"', '\\', '#', ';'])
+                && is_tree(setting.value)
         }
         _ => setting.is_plain(),
     };
@@ -290,6 +293,16 @@ mod tests {
             "\u{feff}[user]\nname = x",
         ] {
             assert!(!names_no_program(&format!("{usual}{more}\n")), "{more}");
+        }
+    }
+
+    #[test]
+    fn settings_inside_another_work_tree_name_their_own_once() {
+        let is_plain = |text: &str| are_plain_inside(text, |named| named == "..");
+        assert!(is_plain("[core]\n\tworktree = ..\n[submodule \"x\"]\n\turl = y\n"));
+        for text in ["[core] worktree = /x", "[core]\nworktree = ..\nworktree = ..", "[core] worktree = ..#"]
+        {
+            assert!(!is_plain(text), "{text}");
         }
     }
 }

@@ -96,14 +96,47 @@ impl Walker<'_> {
         let mut rest = pieces;
         if let Some((Piece { kind: PieceKind::Text(text), .. }, after)) = pieces.split_first()
             && mode != Mode::Pattern
-            && let Some(tilde) = tilde_at(text)
         {
-            rest = after;
-            fields.plain(&text[..tilde]);
-            self.tilde(&text[tilde..], after.is_empty(), &mut fields);
+            if text.starts_with('~') {
+                rest = after;
+                self.tilde(text, after.is_empty(), &mut fields);
+            } else if let Some((name, value)) =
+                text.split_once('=').filter(|(name, _)| is_name(name.strip_suffix('+').unwrap_or(name)))
+            {
+                rest = &[];
+                fields.plain(&text[..=name.len()]);
+                self.directories(value, true, after.is_empty(), &mut fields);
+                self.behind_name(after, &mut fields);
+            }
         }
         self.pieces(rest, false, &mut fields);
         fields.finish();
+    }
+
+    /// What follows the first text of a word that looks like an assignment.
+    fn behind_name(&mut self, pieces: &[Piece], fields: &mut Fields<'_>) {
+        for (at, piece) in pieces.iter().enumerate() {
+            match &piece.kind {
+                PieceKind::Text(text) => self.directories(text, false, at + 1 == pieces.len(), fields),
+                _ => self.pieces(std::slice::from_ref(piece), false, fields),
+            }
+        }
+    }
+
+    /// Text of a word that looks like an assignment: a `~` is a directory behind its sign and behind each colon. `first` says
+    /// that the sign is in front of it, and `last` that nothing is behind it.
+    fn directories(&mut self, text: &str, first: bool, last: bool, fields: &mut Fields<'_>) {
+        let mut begins = first;
+        for part in text.split_inclusive(':') {
+            let (directory, colon) = part.strip_suffix(':').map_or((part, ""), |directory| (directory, ":"));
+            if begins && part.starts_with('~') {
+                self.tilde(directory, last || !colon.is_empty(), fields);
+                fields.plain(colon);
+            } else {
+                fields.plain(part);
+            }
+            begins = true;
+        }
     }
 
     /// A leading `~`, with the text up to the first slash; quoted text after it would make it an ordinary character.
@@ -167,11 +200,4 @@ impl Walker<'_> {
         self.pieces(pieces, true, &mut fields);
         fields.finish();
     }
-}
-
-/// Where the `~` stands that is a directory: at the start, or behind the `=` of what looks like an assignment.
-fn tilde_at(text: &str) -> Option<usize> {
-    let at = text.find('~')?;
-    let before = text[..at].strip_suffix('=');
-    (at == 0 || before.is_some_and(is_name)).then_some(at)
 }

@@ -18,7 +18,7 @@
 //! | `message` | reads everything else, and answers what cannot be read |
 //! | `unread` | requests that are none of the protocol's |
 //! | `awake` | whether who serves a stream looks again or sleeps |
-//! | `aside` | what a server logs and asks on behalf of a call that was sent |
+//! | `aside`, `progress` | what a server logs and asks on behalf of a call that was sent, and how far that is |
 //! | `crowd` | many clients at one door |
 //!
 //! Deliberately not here: who may call what (the pipeline), where a token is kept, what a resource is made of.
@@ -36,6 +36,7 @@ mod input;
 mod listen;
 mod message;
 mod output;
+mod progress;
 mod rounds;
 mod running;
 mod shown;
@@ -97,13 +98,21 @@ pub struct Line {
     pub peer: Arc<dyn Peer>,
 }
 
+/// A call that is taken together with others.
+pub struct Taken {
+    /// The call.
+    pub call: Call,
+    /// Where its progress goes; none if the client did not ask for it.
+    pub progress: Option<mpsc::Sender<ProgressNote>>,
+}
+
 /// Takes calls of one client together whose work is done at once, or is sent to somebody.
 pub trait AtOnce: Send {
     /// Whether calls of a tool are taken.
     fn takes(&self, tool: &str) -> bool;
 
     /// Takes calls of such tools as far as they go without waiting. How each of them stands comes in their order.
-    fn calls(&mut self, calls: Vec<Call>) -> Vec<Stand>;
+    fn calls(&mut self, calls: Vec<Taken>) -> Vec<Stand>;
 
     /// The results of calls that were sent, by their numbers; sends those whose turn has come. Who polls is woken when there may be
     /// more.

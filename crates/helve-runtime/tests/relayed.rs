@@ -15,13 +15,15 @@ use std::time::Duration;
 
 use common::{builder, journal};
 use helve_core::access::Resource;
+use helve_core::context::ProgressNote;
 use helve_core::{
     Access, BoxFuture, Call, CallResult, Cancel, Content, Context, ErrorKind, Output, RelayTool,
     SandboxReport, SentCall, ServerCall, ServerReply, Servers, Tool, ToolError, ToolSpec,
 };
-use helve_runtime::{AtOnce, CallScope, Caller, Runtime, Stand};
+use helve_runtime::{AtOnce, CallScope, Caller, Runtime, Stand, Taken};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 /// A server's tool. It says what the server said, and crashes where that is `crash`.
@@ -130,6 +132,7 @@ impl Servers for Server {
     fn send(self: Arc<Self>, call: ServerCall) -> Box<dyn SentCall> {
         assert_eq!((&*call.server, &*call.tool), ("a", "t"));
         let text = call.args["text"].as_str().unwrap_or_default().to_owned();
+        call.progress.step(1.0, Some(2.0), format!("{text} is begun"));
         let mut kept = self.0.lock().unwrap();
         let lines = if kept.home.as_os_str().is_empty() { 0 } else { journal(&kept.home).lines().count() };
         kept.sent.push((text.clone(), lines));
@@ -445,4 +448,27 @@ async fn what_every_call_is_held_to_holds_for_those_that_are_sent() {
     let (_, result) = results(&mut at_once, 1).await.remove(0);
     assert!(result.ok && !result.text().contains("hunter2"), "{result:?}");
     assert!(!journal(dir.path()).contains("hunter2"));
+}
+
+#[tokio::test]
+async fn each_call_tells_its_own_listener_how_far_it_is_and_no_secrets() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("token"), "hunter2-correct-horse\n").unwrap();
+    let secret = format!("[[secrets]]\nfile = {:?}\n", dir.path().join("token").to_str().unwrap());
+    let (runtime, _) = runtime(dir.path(), &secret, Relay::read_only());
+    let ((to_all, mut all), (to_one, mut one)) = (mpsc::channel(8), mpsc::channel(8));
+    let mut at_once = runtime.at_once(CallScope { progress: Some(to_all), ..by_one() });
+    let listeners = [None, Some(to_one), None];
+    let taken = |(call, progress)| Taken { call, progress };
+    let texts = ["a", "hunter2-correct-horse", "c"];
+    numbers(at_once.calls(calls(&texts).into_iter().zip(listeners).map(taken)));
+    let said = |notes: &mut mpsc::Receiver<ProgressNote>| -> Vec<String> {
+        std::iter::from_fn(|| notes.try_recv().ok()).map(|note| note.message).collect()
+    };
+    assert_eq!(said(&mut all), ["a is begun", "c is begun"]);
+    let own = said(&mut one).remove(0);
+    assert!(own.ends_with(" is begun") && !own.contains("hunter2"), "{own}");
+    let results = results(&mut at_once, 3).await;
+    assert!(results.iter().all(|(_, result)| result.ok));
+    assert!(one.is_closed(), "nobody tells anything of a call that is over");
 }

@@ -51,7 +51,7 @@ pub use helve_policy::{
 pub use helve_runtime::{
     Answer, Approval, ApprovalRequest, Approver, AskClock, AskedPart, AtOnce, BuildError, CallScope, Caller,
     Channel, Contents, Counts, EffectSummary, Grant, Headless, HookSaid, Lasting, OpaquePart, Pending,
-    Quarantined, Questions, Redactor, RegisterError, Runtime, RuntimeBuilder, Scope, Script, Stand,
+    Quarantined, Questions, Redactor, RegisterError, Runtime, RuntimeBuilder, Scope, Script, Stand, Taken,
     UndoEntry, Waits, channel,
 };
 pub use helve_shell::quote;

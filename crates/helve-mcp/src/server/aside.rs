@@ -9,12 +9,12 @@ use futures::task::AtomicWaker;
 use helve_core::{BoxFuture, LogLevel, Peer, QuestionKind, ToolError};
 use rmcp::RoleServer;
 use rmcp::model::LoggingMessageNotificationParam;
-use serde::Serialize;
 use serde_json::Value;
 
 use super::exchange::{Takes, WAITING, ask, message, not_taken};
 use super::face::{Face, lock};
 use super::output::Outbox;
+use super::straight;
 
 /// The client beside all requests.
 pub(super) struct Aside {
@@ -24,13 +24,6 @@ pub(super) struct Aside {
     /// What was logged and is not told yet.
     logged: Mutex<VecDeque<LoggingMessageNotificationParam>>,
     waits: AtomicWaker,
-}
-
-#[derive(Serialize)]
-struct Notice {
-    jsonrpc: &'static str,
-    method: &'static str,
-    params: LoggingMessageNotificationParam,
 }
 
 impl Aside {
@@ -44,13 +37,7 @@ impl Aside {
         while !outbox.is_behind()
             && let Some(params) = lock(&self.logged).pop_front()
         {
-            let notice = Notice { jsonrpc: "2.0", method: "notifications/message", params };
-            if let Ok(line) = serde_json::to_vec(&notice) {
-                outbox.put(|out| {
-                    out.extend_from_slice(&line);
-                    out.push(b'\n');
-                });
-            }
+            outbox.put(|out| straight::notice(out, "notifications/message", &params));
         }
     }
 }

@@ -13,8 +13,9 @@ use super::aside::Aside;
 use super::exchange::{self, Takes, Way, converse};
 use super::face::{Face, Served, lock, plain};
 use super::output::Outbox;
+use super::progress::Notes;
 use super::straight::{self, Asked};
-use super::{AtOnce, Line, Stand, shown};
+use super::{AtOnce, Line, Stand, Taken, shown};
 
 /// The straight way in, for a client that has introduced itself and has a session.
 pub(super) struct Door {
@@ -40,6 +41,8 @@ pub(super) struct Sent {
     pub(super) id: RequestId,
     declared: bool,
     number: u64,
+    /// How far it is, for a client that wants to hear that.
+    notes: Option<Notes>,
 }
 
 /// A call that ran by itself, and its answer.
@@ -60,6 +63,8 @@ impl Answered {
 pub(super) struct Waiting {
     pub(super) id: RequestId,
     declared: bool,
+    /// Under which the client wants to hear of its progress.
+    token: Option<ProgressToken>,
     go_on: Box<dyn FnOnce(Line) -> BoxFuture<'static, Box<CallResult>> + Send>,
 }
 
@@ -72,10 +77,9 @@ impl Door {
         Some(Door { face, peer: peer.clone(), client, takes, aside, at_once: OnceLock::new() })
     }
 
-    /// Whether a call is taken with others. One that is to tell of its progress is taken by itself.
+    /// Whether a call is taken with others.
     pub(super) fn is_at_once(&self, asked: &Asked) -> bool {
-        asked.token.is_none()
-            && self.together().is_some_and(|together| lock(&together.calls).takes(&asked.tool))
+        self.together().is_some_and(|together| lock(&together.calls).takes(&asked.tool))
     }
 
     fn together(&self) -> Option<&Together> {
@@ -98,17 +102,19 @@ impl Door {
         let Some(Together { served, calls }) = self.together() else { return Default::default() };
         let listing = served.listing();
         let mut of = Vec::with_capacity(asked.len());
-        let call = |Asked { id, tool, args, .. }| {
-            of.push((id.clone(), listing.declares(&tool)));
-            Call { id: Some(value_of(&id)), ..Call::new(tool, Value::Object(args)) }
+        let call = |Asked { id, tool, args, token }| {
+            let (progress, notes) = token.clone().map(Notes::pair).unzip();
+            of.push((id.clone(), listing.declares(&tool), token, notes));
+            let call = Call { id: Some(value_of(&id)), ..Call::new(tool, Value::Object(args)) };
+            Taken { call, progress }
         };
         let mut stands = lock(calls).calls(asked.map(call).collect()).into_iter();
         let (mut answers, mut sent, mut waiting) = (Vec::with_capacity(of.len()), Vec::new(), Vec::new());
-        for (id, declared) in of {
+        for (id, declared, token, notes) in of {
             match stands.next() {
                 Some(Stand::Done(result)) => answers.push((id, known(result, declared))),
-                Some(Stand::Sent(number)) => sent.push(Sent { id, declared, number }),
-                Some(Stand::Waits(go_on)) => waiting.push(Waiting { id, declared, go_on }),
+                Some(Stand::Sent(number)) => sent.push(Sent { id, declared, number, notes }),
+                Some(Stand::Waits(go_on)) => waiting.push(Waiting { id, declared, token, go_on }),
                 None => answers.push((id, Err(ErrorData::internal_error("The call was lost.", None)))),
             }
         }
@@ -128,8 +134,9 @@ impl Door {
             Some(together) => lock(&together.calls).poll(poller),
             None => Vec::new(),
         };
-        // What a server has logged so far goes before its answer.
+        // What a server has said so far goes before its answer.
         self.aside.tell(outbox, poller);
+        sent.iter_mut().filter_map(|sent| sent.notes.as_mut()).for_each(|notes| notes.tell(outbox, poller));
         let any = !results.is_empty();
         for (number, result) in results {
             if let Some(at) = sent.iter().position(|sent| sent.number == number) {
@@ -204,9 +211,9 @@ impl Door {
         cancel: (CancelHandle, Cancel),
         serial: u64,
     ) -> Answered {
-        let Waiting { id, declared, go_on } = waiting;
+        let Waiting { id, declared, token, go_on } = waiting;
         let never = std::future::pending();
-        let (result, _) = converse(self.with(None), Way::Session, cancel, never, go_on).await;
+        let (result, _) = converse(self.with(token), Way::Session, cancel, never, go_on).await;
         Answered { id, serial, answer: known(result, declared) }
     }
 

@@ -18,10 +18,7 @@ use futures::task::AtomicWaker;
 use helve_core::context::ProgressNote;
 use helve_core::{BoxFuture, Cancel, CancelHandle, ErrorKind, LogLevel, Peer, QuestionKind, ToolError};
 use rmcp::RoleServer;
-use rmcp::model::{
-    ClientCapabilities, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken,
-    ServerRequest,
-};
+use rmcp::model::{ClientCapabilities, LoggingMessageNotificationParam, ProgressToken, ServerRequest};
 use rmcp::service::PeerRequestOptions;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -29,6 +26,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::levels;
 
 use super::Line;
+use super::progress::Steps;
 
 /// So many notes wait to be sent.
 pub(super) const WAITING: usize = 64;
@@ -281,7 +279,7 @@ pub(super) fn converse<'c, T, W: Future<Output = T>>(
     let work = work(Line { cancel: cancel.clone(), progress, peer: Arc::clone(&client.0) as Arc<dyn Peer> });
     async move {
         let (mut work, mut taken_back, mut notes) = (pin!(work), pin!(taken_back), notes);
-        let mut reporter = Reporter { peer, token, last: None, sending: None };
+        let mut reporter = Reporter { peer, steps: token.map(Steps::new), sending: None };
         // Few requests ask anything.
         let mut answering: Option<FuturesUnordered<BoxFuture<'_, ()>>> = None;
         let done = loop {
@@ -291,7 +289,7 @@ pub(super) fn converse<'c, T, W: Future<Output = T>>(
                 done = &mut work => break done,
                 () = &mut taken_back, if !cancel.is_cancelled() => handle.cancel(),
                 () = reporter.sent() => {}
-                Some(note) = next_note(&mut notes), if reporter.is_free() => reporter.report(&note),
+                Some(note) = next_note(&mut notes), if reporter.is_free() => reporter.report(note),
                 said = client.talk().heard(), if reporter.is_free() => match said {
                     Said::Logged { level, logger, data } => reporter.log(level, logger, data),
                     Said::Asked { kind, params, answer } => {
@@ -311,7 +309,7 @@ pub(super) fn converse<'c, T, W: Future<Output = T>>(
             let last_words = Box::pin(async {
                 reporter.sent_last().await;
                 while let Some(note) = notes.as_mut().and_then(|notes| notes.try_recv().ok()) {
-                    reporter.report(&note);
+                    reporter.report(note);
                     reporter.sent_last().await;
                 }
                 while let Some(said) = client.talk().left_to_say() {
@@ -376,9 +374,7 @@ pub(super) fn message(
 /// Sends notifications, one after the other.
 struct Reporter<'c> {
     peer: &'c rmcp::Peer<RoleServer>,
-    token: Option<ProgressToken>,
-    /// How far the client was told it is: that only ever grows.
-    last: Option<f64>,
+    steps: Option<Steps>,
     sending: Option<BoxFuture<'c, ()>>,
 }
 
@@ -403,18 +399,9 @@ impl Reporter<'_> {
         }
     }
 
-    fn report(&mut self, note: &ProgressNote) {
-        let Some(token) = self.token.clone() else { return };
-        let next = self.last.map_or(0.0, |last| last + 1.0);
-        let progress = match (note.done, self.last) {
-            (Some(done), None) => done,
-            (Some(done), Some(last)) if done > last => done,
-            _ => next,
-        };
-        self.last = Some(progress);
-        let mut param = ProgressNotificationParam::new(token, progress);
-        param.total = note.total.filter(|total| *total >= progress);
-        param.message = Some(note.message.clone()).filter(|message| !message.is_empty());
+    fn report(&mut self, note: ProgressNote) {
+        let Some(steps) = &mut self.steps else { return };
+        let param = steps.next(note);
         let peer = self.peer;
         self.sending = Some(Box::pin(async move {
             let _ = peer.notify_progress(param).await;

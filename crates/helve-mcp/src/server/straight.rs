@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-pub(super) use answer::{answer, refusal, write};
+pub(super) use answer::{answer, notice, refusal, write};
 
 /// How the names of what the protocol itself says about a request begin.
 const OF_THE_PROTOCOL: &str = "io.modelcontextprotocol/";

@@ -158,7 +158,7 @@ where
                 self.handed_on = true;
                 return Poll::Ready(Some(*message));
             }
-            let was_full = self.outbox.is_full();
+            let (was_full, was_behind) = (self.outbox.is_full(), self.outbox.is_behind());
             let has_more = was_full || self.begin();
             if !self.calls.is_empty() {
                 self.rest();
@@ -174,7 +174,8 @@ where
                 self.awake.happened();
             }
             let is_full = self.outbox.is_full();
-            if has_more && !is_full {
+            // What was said meanwhile beside answers waits for room, too.
+            if (has_more && !is_full) || (was_behind && !self.outbox.is_behind()) {
                 continue;
             }
             if is_full && self.overhears() {
@@ -255,7 +256,7 @@ where
 
     /// Whether a call is taken with others, as the one before it was if that is of the same tool.
     fn is_at_once(&self, door: &Door, asked: &Asked) -> bool {
-        let is_like = |one: &Asked| one.tool == asked.tool && asked.token.is_none();
+        let is_like = |one: &Asked| one.tool == asked.tool;
         self.group.last().is_some_and(is_like) || door.is_at_once(asked)
     }
 

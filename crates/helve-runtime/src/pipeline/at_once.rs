@@ -12,9 +12,11 @@ mod sent;
 
 use std::sync::Arc;
 
+use helve_core::context::ProgressNote;
 use helve_core::{Call, CallResult, Lane, Peer, SentCall, ToolError, ToolOrigin};
 use helve_policy::HookEvent;
 use helve_store::After;
+use tokio::sync::mpsc;
 
 use super::authorize::{Authorized, Permit};
 use super::execute::Told;
@@ -39,6 +41,20 @@ pub struct AtOnce {
     queue: Queue,
     /// Whether the journal is kept after an append.
     stays: bool,
+}
+
+/// A call that is taken with others.
+pub struct Taken {
+    /// The call.
+    pub call: Call,
+    /// Where its progress goes, where that is not where the progress of all of them goes. Notes that find no room are dropped.
+    pub progress: Option<mpsc::Sender<ProgressNote>>,
+}
+
+impl From<Call> for Taken {
+    fn from(call: Call) -> Taken {
+        Taken { call, progress: None }
+    }
 }
 
 /// How a call stands that went as far as it could without waiting.
@@ -254,14 +270,20 @@ impl AtOnce {
 
     /// Takes calls as far as they go without waiting; those of other tools go no further than to their permit. How each of them
     /// stands comes in call order.
-    pub fn calls(&mut self, mut calls: Vec<Call>) -> Vec<Stand> {
+    pub fn calls(&mut self, calls: impl IntoIterator<Item = impl Into<Taken>>) -> Vec<Stand> {
         self.settle();
         let pipeline = Arc::clone(&self.pipeline);
         // What tools do themselves is done one after the other, so that one worker is enough for all.
         let mut worker = None;
         let mut has_worker = || worker.get_or_insert_with(|| pipeline.scheduler.worker_now()).is_some();
-        // A list that is made in the room of another is cut to its size, which takes longer than to make one.
-        let steps = calls.drain(..).map(|call| pipeline.step(call, &self.side, &mut has_worker)).collect();
+        let step = |taken: Taken| match taken.progress {
+            None => pipeline.step(taken.call, &self.side, &mut has_worker),
+            progress => {
+                let scope = CallScope { progress, ..CallScope::default() };
+                pipeline.step(taken.call, &Arc::new(self.side.within(scope, None)), &mut has_worker)
+            }
+        };
+        let steps = calls.into_iter().map(Into::into).map(step).collect();
         let steps = self.go(steps);
         drop(worker);
         let waits = |what| Stand::Waits(Waits { pipeline: Arc::clone(&pipeline), what });

@@ -39,7 +39,7 @@ use crate::lanes::Lanes;
 use crate::off_async;
 use crate::registry::{Entry, Live};
 use crate::side::Side;
-pub use at_once::{AtOnce, Stand, Waits};
+pub use at_once::{AtOnce, Stand, Taken, Waits};
 use authorize::{Authority, Authorized, OwnAct, Permit, Refusal, Shown};
 use clean::{REDACTED, hidden};
 pub(crate) use execute::Executor;

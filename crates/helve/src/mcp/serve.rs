@@ -25,7 +25,7 @@ use helve_core::{
 };
 use helve_mcp::client::{Listed, asking_name, of_address};
 use helve_mcp::server::{self, AtOnce, Host, HostCall, Line};
-use helve_runtime::{Approver, CallScope, Caller, Runtime, Stand};
+use helve_runtime::{Approver, CallScope, Caller, Runtime, Stand, Taken};
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
 
@@ -206,7 +206,7 @@ impl AtOnce for Together {
         self.calls.takes(tool)
     }
 
-    fn calls(&mut self, calls: Vec<Call>) -> Vec<server::Stand> {
+    fn calls(&mut self, mut calls: Vec<server::Taken>) -> Vec<server::Stand> {
         let stand = |stand| match stand {
             Stand::Done(result) => server::Stand::Done(result),
             Stand::Sent(number) => server::Stand::Sent(number),
@@ -221,7 +221,9 @@ impl AtOnce for Together {
                 }))
             }
         };
-        let stands: Vec<server::Stand> = self.calls.calls(calls).drain(..).map(stand).collect();
+        // A list that is made in the room of another is cut to its size, which takes longer than to make one.
+        let taken = calls.drain(..).map(|server::Taken { call, progress }| Taken { call, progress });
+        let stands: Vec<server::Stand> = self.calls.calls(taken).drain(..).map(stand).collect();
         self.news.recorded(stands.iter().filter_map(|stand| match stand {
             server::Stand::Done(result) => Some(&**result),
             _ => None,

@@ -34,6 +34,22 @@ pub(in crate::server) fn write(out: &mut Vec<u8>, message: &ServerJsonRpcMessage
     }
 }
 
+/// Writes a notification as a line.
+pub(in crate::server) fn notice(out: &mut Vec<u8>, method: &'static str, params: &impl Serialize) {
+    #[derive(Serialize)]
+    struct Notice<'p, P> {
+        jsonrpc: &'static str,
+        method: &'static str,
+        params: &'p P,
+    }
+
+    let start = out.len();
+    match serde_json::to_writer(&mut *out, &Notice { jsonrpc: "2.0", method, params }) {
+        Ok(()) => out.push(b'\n'),
+        Err(_) => out.truncate(start),
+    }
+}
+
 /// An answer on its way.
 struct Answer<'o>(&'o mut Vec<u8>);
 

@@ -2,6 +2,7 @@
 
 mod client;
 mod ends;
+mod progress;
 mod strange;
 
 use std::sync::atomic::Ordering;
@@ -155,16 +156,6 @@ async fn calls_that_are_done_at_once_are_taken_together() {
     client.say(&[call(json!(31), "quick", "31"), ping, call(json!(32), "quick", "32")]).await;
     assert_eq!(client.hear().await["id"], 31);
     assert_eq!(answers(&mut client, 2).await.len(), 2);
-}
-
-#[tokio::test]
-async fn a_call_that_wants_to_hear_of_its_progress_is_taken_by_itself() {
-    let mut client = Client::open().await;
-    let mut asks = call(json!(1), "quick", "1");
-    asks["params"]["_meta"] = json!({"progressToken": 1});
-    client.say(&[asks]).await;
-    assert_eq!(answers(&mut client, 1).await, [(1, "1".to_owned())]);
-    assert_eq!(*client.fake.groups.lock().unwrap(), [] as [usize; 0]);
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Context;
 use std::time::Duration;
 
+use helve_core::context::ProgressNote;
 use helve_core::{BoxFuture, Call, CallId, CallResult, Cancel, LogLevel, Peer, ToolError, ToolSpec};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use tokio::io::{
 };
 use tokio::sync::{Notify, mpsc, watch};
 
-use crate::server::{AtOnce, Card, Host, HostCall, Hosts, Stand, serve_streams};
+use crate::server::{AtOnce, Card, Host, HostCall, Hosts, Stand, Taken, serve_streams};
 
 /// `say` answers at once with the text that it is given, `later` when it is looked at again, `wait` when it is taken back, `lingers`
 /// when it is let go after that, and `never` never. `quick` is taken together with others, and has to wait all the same where its
@@ -34,6 +35,21 @@ pub(super) struct Fake {
     pub(super) unsettled: Arc<AtomicBool>,
     /// Lets go of a call that lingers.
     pub(super) lets_go: Notify,
+    /// Where calls tell of their progress that were sent and go on.
+    pub(super) tells: Tells,
+}
+
+type Tells = Arc<Mutex<Vec<mpsc::Sender<ProgressNote>>>>;
+
+/// How far a call is.
+pub(super) fn note(message: &str, done: Option<f64>, total: Option<f64>) -> ProgressNote {
+    ProgressNote { call: CallId::from_parts(1, 2), message: message.to_owned(), done, total, output: None }
+}
+
+fn tell(to: Option<&mpsc::Sender<ProgressNote>>, note: ProgressNote) {
+    if let Some(to) = to {
+        let _ = to.try_send(note);
+    }
 }
 
 /// Takes the calls of `quick`.
@@ -43,8 +59,10 @@ struct Group {
     stays: Arc<AtomicBool>,
     stayed: Arc<AtomicBool>,
     unsettled: Arc<AtomicBool>,
+    tells: Tells,
     peer: Arc<dyn Peer>,
-    /// Calls that were sent, by their numbers. Those that say `log` log something and are done when they are polled.
+    /// Calls that were sent, by their numbers. Those that say `log` log something and are done when they are polled; those that say
+    /// `tell` have said before how far they are.
     sent: Vec<(u64, Box<CallResult>)>,
     next: u64,
     taken_back: mpsc::UnboundedSender<()>,
@@ -55,10 +73,10 @@ impl AtOnce for Group {
         tool == "quick"
     }
 
-    fn calls(&mut self, calls: Vec<Call>) -> Vec<Stand> {
+    fn calls(&mut self, calls: Vec<Taken>) -> Vec<Stand> {
         self.stayed.fetch_or(self.stays.load(Ordering::Relaxed), Ordering::Relaxed);
         self.groups.lock().unwrap().push(calls.len());
-        let stand = |call: Call| {
+        let stand = |Taken { call, progress }| {
             let text = text_of(&call);
             self.began.lock().unwrap().push(text.clone());
             let result = said(call.id, call.tool, &text);
@@ -69,13 +87,20 @@ impl AtOnce for Group {
                         result
                     })
                 })),
-                "later" => Stand::Waits(Box::new(move |_| {
+                "later" => Stand::Waits(Box::new(move |line| {
                     Box::pin(async move {
+                        tell(line.progress.as_ref(), note("goes on", None, None));
                         tokio::task::yield_now().await;
                         result
                     })
                 })),
-                "sent" | "log" | "chatter" => {
+                "sent" | "log" | "chatter" | "tell" => {
+                    if text == "tell" {
+                        tell(progress.as_ref(), note("begins", None, None));
+                        tell(progress.as_ref(), note("half", Some(5.0), Some(10.0)));
+                        tell(progress.as_ref(), note("", Some(2.0), Some(3.0)));
+                    }
+                    self.tells.lock().unwrap().extend(progress.filter(|_| text == "sent"));
                     self.next += 1;
                     self.sent.push((self.next, result));
                     Stand::Sent(self.next)
@@ -93,13 +118,16 @@ impl AtOnce for Group {
             }
             poller.waker().wake_by_ref();
         }
-        let is_done = |(_, result): &mut (u64, Box<CallResult>)| result.text() == "log";
+        let is_done = |(_, result): &mut (u64, Box<CallResult>)| ["log", "tell"].contains(&&*result.text());
         let mut all = Vec::new();
         // The last comes first: answers come in any order.
         while let Some(at) = self.sent.iter_mut().rposition(is_done) {
-            self.peer.log(LogLevel::Warning, Some("server"), json!("before"));
-            self.peer.log(LogLevel::Info, Some("server"), json!("too little"));
-            all.push(self.sent.remove(at));
+            let (number, result) = self.sent.remove(at);
+            if result.text() == "log" {
+                self.peer.log(LogLevel::Warning, Some("server"), json!("before"));
+                self.peer.log(LogLevel::Info, Some("server"), json!("too little"));
+            }
+            all.push((number, result));
             self.unsettled.store(true, Ordering::Relaxed);
         }
         all
@@ -176,6 +204,7 @@ impl Host for Fake {
             stays: Arc::clone(&self.stays),
             stayed: Arc::clone(&self.stayed),
             unsettled: Arc::clone(&self.unsettled),
+            tells: Arc::clone(&self.tells),
             peer,
             sent: Vec::new(),
             next: 0,
@@ -230,6 +259,7 @@ impl Client {
             stayed: Arc::default(),
             unsettled: Arc::default(),
             lets_go: Notify::new(),
+            tells: Arc::default(),
         };
         let fake = Arc::new(fake);
         let host = Arc::clone(&fake);

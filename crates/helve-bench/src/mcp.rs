@@ -91,16 +91,18 @@ impl Server {
         Ok(Server { words: vec![program.display().to_string(), SERVER.to_owned(), tools.to_string()], roots })
     }
 
-    /// A command line, with what its absolute paths need: all of the packages around a package, else the directory.
+    /// A command line, with what its absolute paths need: all of the packages around a package, else the directory; where a path is
+    /// a link, both the link and what it leads to.
     fn named(line: &str) -> Server {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        let root = |word: &String| {
-            let path = Path::new(word).canonicalize().ok().filter(|path| path.is_absolute())?;
+        let root = |path: &Path| {
             let packages = path.ancestors().filter(|dir| dir.ends_with("node_modules")).last();
             packages.or_else(|| path.parent()).map(Path::to_owned)
         };
-        let roots = words.iter().filter(|word| word.starts_with('/')).filter_map(root).collect();
-        Server { words, roots }
+        let named = words.iter().map(Path::new).filter(|word| word.is_absolute());
+        let led = named.filter_map(|word| Some([word.to_owned(), word.canonicalize().ok()?]));
+        let roots: BTreeSet<PathBuf> = led.flatten().filter_map(|path| root(&path)).collect();
+        Server { words, roots: roots.into_iter().collect() }
     }
 
     fn command(&self) -> Command {

@@ -33,6 +33,19 @@ pub struct Decision {
 }
 
 impl Decision {
+    /// The rule of what nothing else has to be said about.
+    pub const DEFAULT: &str = "default";
+
+    /// Whether nothing but the default rule allows it, and there is no more to tell.
+    pub fn is_default(&self) -> bool {
+        let Decision { verdict, rule, reason, span, grant } = self;
+        *verdict == Verdict::Allow
+            && rule == Self::DEFAULT
+            && reason.is_none()
+            && span.is_none()
+            && grant.is_none()
+    }
+
     /// An allowance by `rule`.
     pub fn allow(rule: impl Into<String>) -> Self {
         Decision { verdict: Verdict::Allow, rule: rule.into(), reason: None, span: None, grant: None }

@@ -92,7 +92,10 @@ fn kill_nine_leaves_no_server() {
         // Whatever it answers, it is there.
         let answer = client.call(&format!("mcp__{server}__{tool}"), args.clone());
         let meta = &answer["_meta"]["helve/result"];
-        assert!(meta["sandbox"]["layers"].is_array(), "{server}: {answer}");
+        assert!(
+            ["native", "landlock"].iter().any(|backend| meta["sandbox"] == *backend),
+            "{server}: {answer}"
+        );
     }
     let below = tree(client.pid());
     for (server, ..) in &calls {

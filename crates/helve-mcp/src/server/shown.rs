@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use helve_core::export::{Format, export};
 use helve_core::output::{Content, join_text};
-use helve_core::{CallResult, EmbeddedResource, ErrorKind, ToolError, ToolSpec};
+use helve_core::{CallResult, Decision, EmbeddedResource, ErrorKind, ToolError, ToolSpec};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject, ResourceContents, Tool};
 use serde_json::{Map, Value, json};
@@ -89,19 +89,19 @@ pub(super) fn kind(kind: ErrorKind) -> String {
     format!("[{}]", kind.name())
 }
 
-/// What only Helve knows of a call.
+/// What only Helve knows of a call, as far as it is worth reading: some clients take longer to read one word of it than Helve takes
+/// to write all. The journal has the rest, under the call's id.
 fn meta(result: &CallResult) -> MetaObject {
-    let CallResult { call, decision, sandbox, truncated, notes, tainted, cost, duration_us, .. } = result;
+    let CallResult { call, decision, sandbox, truncated, notes, tainted, cost, .. } = result;
     let mut own = Map::new();
     own.insert("call".into(), json!(call));
-    own.insert("duration_us".into(), json!(duration_us));
     let mut add = |name: &str, value: Value| {
         if !value.is_null() {
             own.insert(name.into(), value);
         }
     };
-    add("decision", json!(decision));
-    add("sandbox", json!(sandbox));
+    add("decision", json!(told(decision.as_ref())));
+    add("sandbox", json!(sandbox.as_ref().map(|sandbox| &sandbox.backend)));
     add("truncated", json!(truncated));
     add("tainted", json!(tainted));
     add("cost", json!(cost));
@@ -111,6 +111,11 @@ fn meta(result: &CallResult) -> MetaObject {
     let mut meta = MetaObject::new();
     meta.insert(META.to_owned(), Value::Object(own));
     meta
+}
+
+/// A decision, where there is something to tell of it.
+pub(super) fn told(decision: Option<&Decision>) -> Option<&Decision> {
+    decision.filter(|decision| !decision.is_default())
 }
 
 pub(super) fn block(content: Content) -> ContentBlock {

@@ -1,6 +1,6 @@
 //! How tools and results are shown to a client.
 
-use helve_core::{CallId, WireError};
+use helve_core::{CallId, Decision, SandboxReport, WireError};
 use pretty_assertions::assert_eq;
 
 use super::*;
@@ -50,6 +50,30 @@ fn what_a_server_said_is_passed_on_as_it_came() {
     let mut foreign = called(true, json!({"text": 7}));
     foreign.tainted = Some("mcp:a".into());
     assert_eq!(wire(result(foreign, true))["structuredContent"], json!({"text": 7}));
+}
+
+#[test]
+fn what_helve_tells_of_an_ordinary_call_is_its_id_and_where_it_ran_and_of_others_why_too() {
+    let told = |result: CallResult| {
+        let mut wire = serde_json::to_value(super::result(result, false)).unwrap();
+        wire["_meta"]["helve/result"].take()
+    };
+    let mut result = called(true, Value::Null);
+    let call = json!(result.call);
+    result.decision = Some(Decision::allow(Decision::DEFAULT));
+    assert_eq!(told(result.clone()), json!({ "call": call }));
+    let layers = vec!["userns".to_owned(), "seccomp".to_owned()];
+    for backend in ["native", "none"] {
+        let report = SandboxReport { backend: backend.to_owned(), layers: layers.clone() };
+        result.sandbox = Some(report.into());
+        assert_eq!(told(result.clone()), json!({ "call": call, "sandbox": backend }));
+    }
+    result.sandbox = None;
+    result.decision = Some(Decision::allow("rules[0]"));
+    let decision = json!({"verdict": "allow", "rule": "rules[0]"});
+    assert_eq!(told(result.clone()), json!({ "call": call, "decision": decision }));
+    result.decision = Some(Decision { grant: Some("g".to_owned()), ..Decision::allow(Decision::DEFAULT) });
+    assert_eq!(told(result)["decision"]["grant"], "g");
 }
 
 #[test]

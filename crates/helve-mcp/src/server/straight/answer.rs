@@ -4,7 +4,7 @@
 
 use helve_core::json_text::{write_string, write_u64};
 use helve_core::output::{Content, join_text};
-use helve_core::{CallResult, Decision, ErrorKind, Verdict};
+use helve_core::{CallResult, ErrorKind};
 use rmcp::ErrorData;
 use rmcp::model::{NumberOrString, RequestId, ServerJsonRpcMessage};
 use serde::Serialize;
@@ -137,25 +137,19 @@ impl Answer<'_> {
 
     /// What only Helve knows of a call.
     fn facts(&mut self, result: &CallResult) -> Written {
-        let CallResult { call, decision, sandbox, truncated, notes, tainted, cost, duration_us, .. } = result;
+        let CallResult { call, decision, sandbox, truncated, notes, tainted, cost, .. } = result;
         self.raw(r#""call":"#);
         self.text(call.as_str());
-        self.raw(r#","duration_us":"#);
-        write_u64(self.0, *duration_us);
-        match decision {
-            Some(Decision { verdict: Verdict::Allow, rule, reason: None, span: None, grant: None }) => {
-                self.raw(r#","decision":{"verdict":"allow","rule":"#);
-                self.text(rule);
-                self.raw("}");
-            }
-            decision => self.fact(r#","decision":"#, decision.as_ref())?,
-        }
+        self.fact(r#","decision":"#, shown::told(decision.as_ref()))?;
         if let Some(sandbox) = sandbox {
             self.raw(r#","sandbox":"#);
-            self.raw(sandbox.json());
+            self.text(&sandbox.backend);
         }
         self.fact(r#","truncated":"#, truncated.as_ref())?;
-        self.fact(r#","tainted":"#, tainted.as_ref())?;
+        if let Some(source) = tainted {
+            self.raw(r#","tainted":"#);
+            self.text(source);
+        }
         self.fact(r#","cost":"#, cost.as_ref())?;
         self.fact(r#","notes":"#, Some(notes).filter(|notes| !notes.is_empty()))
     }

@@ -222,7 +222,7 @@ fn any_content() -> impl Strategy<Value = Content> {
 prop_compose! {
     fn any_decision()(
         verdict in prop::sample::select(vec![Verdict::Allow, Verdict::Ask, Verdict::Deny]),
-        (rule, reason, grant) in (".{0,8}", prop::option::of(".{0,8}"), prop::option::of(".{0,8}")),
+        (rule, reason, grant) in ("default|.{0,8}", prop::option::of(".{0,8}"), prop::option::of(".{0,8}")),
         span in prop::option::of(any::<(usize, usize)>()),
     ) -> Decision {
         Decision { verdict, rule, reason, span, grant }
@@ -235,7 +235,7 @@ prop_compose! {
         content in prop::collection::vec(any_content(), 0..4),
         details in any_value(),
         notes in prop::collection::vec(".{0,8}", 0..3),
-        decision in prop::option::of(prop_oneof![".{0,8}".prop_map(Decision::allow), any_decision()]),
+        decision in prop::option::of(prop_oneof!["default|.{0,8}".prop_map(Decision::allow), any_decision()]),
         sandbox in prop::option::of((".{0,8}", prop::collection::vec(".{0,8}", 0..3))),
         (truncated, cost) in (any::<bool>(), any::<bool>()),
         tainted in prop::option::of("mcp:[a-z]{1,4}"),

@@ -32,7 +32,7 @@ impl Authority {
             None => format!("approval.{}", spec.name),
         };
         match by_policy.unwrap_or(declared) {
-            ApprovalNeed::Never => Need::None("default".to_owned()),
+            ApprovalNeed::Never => Need::None(Decision::DEFAULT.to_owned()),
             ApprovalNeed::UnlessAutoApproved if contained => Need::None("sandbox.contains".to_owned()),
             ApprovalNeed::UnlessAutoApproved if self.policy.auto_approve() => {
                 Need::None("auto_approve".to_owned())

@@ -9,8 +9,10 @@ use tokio::sync::{mpsc, watch};
 
 use super::super::{Card, Host, HostCall};
 
+mod stalled;
+
 /// A host whose calls go on until they are taken back, and tell of their beginning and their end. Those of the tool `stays` go on
-/// then too.
+/// then too, and those of `chatters` end once they have said much.
 struct Empty(watch::Sender<u64>, mpsc::UnboundedSender<&'static str>);
 
 impl Hosts for Empty {
@@ -39,6 +41,11 @@ impl Host for Empty {
     fn call(&self, call: HostCall) -> BoxFuture<'_, Box<CallResult>> {
         Box::pin(async move {
             let _ = self.1.send("began");
+            if call.call.tool == "chatters" {
+                stalled::chatter(&call.line).await;
+                let _ = self.1.send("ended");
+                return Box::new(CallResult::saying(CallId::from_parts(1, 2), call.call.tool, "said"));
+            }
             call.line.cancel.cancelled().await;
             if call.call.tool == "stays" {
                 std::future::pending::<()>().await;

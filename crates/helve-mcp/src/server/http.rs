@@ -5,26 +5,23 @@
 //! the same machine. One client takes only a part of what there is, and a connection that has not shown a token gives way to
 //! a new one where there is no place left.
 
+mod place;
 mod resumed;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use helve_core::{Cancel, CancelHandle};
-use http::header::{
-    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE,
-};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::{Body, Frame};
+use hyper::body::Body;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rmcp::model::ServerJsonRpcMessage;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
@@ -38,7 +35,8 @@ use super::Hosts;
 use super::crowd::{Share, Shares, Stranger, Strangers};
 use super::face::{ClientName, Face, LOCAL, Shared, lock};
 use super::message::{self, Read};
-use super::running::{InSession, Run, Running, TAKEN_BACK};
+use super::running::{InSession, Running, TAKEN_BACK};
+use place::{Held, Place};
 use resumed::Sessions;
 
 const SESSION_ID: &str = "mcp-session-id";
@@ -103,7 +101,7 @@ pub struct HttpOptions {
     pub body_bytes: usize,
     /// How many connections may be open.
     pub connections: usize,
-    /// How many requests and streams may be answered at once.
+    /// How many requests and streams may be worked on and answered at once.
     pub streams: usize,
     /// How many of them may be one client's.
     pub streams_of_one: usize,
@@ -241,10 +239,17 @@ impl HttpFace {
         }
         let busy =
             (StatusCode::TOO_MANY_REQUESTS, "Too many requests and streams are open; come again later.");
-        let share = self.shares.take(&client, self.options.streams_of_one).ok_or(busy)?;
-        let permit = Arc::clone(&self.streams).try_acquire_owned().map_err(|_| busy)?;
+        let place = self.place_of(&client);
         let (mut parts, body) = request.into_parts();
+        if place.is_none() && !place::may_make_room(&parts) {
+            return Err(busy);
+        }
         let body = self.body(&parts.headers, body).await?;
+        match &place {
+            Some(place) => drop(parts.extensions.insert(place.clone())),
+            None if place::makes_room(&parts, &body) => {}
+            None => return Err(busy),
+        }
         let is_new = session.is_none() && parts.method == Method::POST;
         let full = (StatusCode::TOO_MANY_REQUESTS, "Too many sessions are open; come again later.");
         let _starts = match is_new && may_start_a_session(&body) {
@@ -276,7 +281,14 @@ impl HttpFace {
         {
             owned.canceller.cancel();
         }
-        Ok(answer.map(|body| Held { body, _permit: permit, _share: share, _run: run }.boxed()))
+        Ok(answer.map(|body| Held { body, _place: place, _run: run }.boxed()))
+    }
+
+    /// A place for a request of a client's, if there is one.
+    fn place_of(&self, client: &str) -> Option<Place> {
+        let share = self.shares.take(client, self.options.streams_of_one)?;
+        let permit = Arc::clone(&self.streams).try_acquire_owned().ok()?;
+        Some(Place::new(permit, share))
     }
 
     /// The whole body, if it comes in time and is not too long.
@@ -287,8 +299,7 @@ impl HttpFace {
     {
         let limit = self.options.body_bytes;
         let long = (StatusCode::PAYLOAD_TOO_LARGE, "The body is too long.");
-        let said = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-        if said.is_some_and(|said| said > limit as u64) {
+        if place::length(headers).is_some_and(|said| said > limit as u64) {
             return Err(long);
         }
         let read = tokio::time::timeout(BODY_TIME, Limited::new(body, limit).collect()).await;
@@ -427,34 +438,6 @@ fn refusal(status: StatusCode, why: &'static str) -> Answer {
         _ => {}
     }
     answer
-}
-
-/// An answer that holds its place until it is sent.
-struct Held {
-    body: BoxBody<Bytes, Infallible>,
-    _permit: OwnedSemaphorePermit,
-    _share: Share,
-    _run: Option<Run>,
-}
-
-impl Body for Held {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        poller: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Pin::new(&mut self.body).poll_frame(poller)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> hyper::body::SizeHint {
-        self.body.size_hint()
-    }
 }
 
 #[cfg(test)]

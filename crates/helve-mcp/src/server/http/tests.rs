@@ -190,6 +190,46 @@ async fn only_so_many_answers_are_under_way() {
     assert_eq!(face.handle(request(&[], hello())).await.status(), StatusCode::OK);
 }
 
+/// In a session a call goes on where its client hangs up.
+#[tokio::test]
+async fn who_hangs_up_makes_no_room_before_the_work_is_done() {
+    let (face, mut told) = told_face(|options| (options.streams, options.streams_of_one) = (3, 2));
+    let (session, one) = with_a_call(&face, &mut told).await;
+    drop(one);
+    let again =
+        |id: u64| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "t"}});
+    let mine = [(SESSION_ID, session.as_str())];
+    drop(face.handle(request(&mine, again(3).to_string())).await);
+    assert_eq!(next(&mut told).await, Some("began"));
+    let refused = face.handle(request(&mine, again(4).to_string())).await;
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    // Another client has its own.
+    let other = [("authorization", "Bearer second")];
+    assert_eq!(face.handle(request(&other, hello())).await.status(), StatusCode::OK);
+    // What is begun can be taken back and ended all the same, and nothing else comes in.
+    let notice = |method: &str, more: &str| {
+        let params = json!({"requestId": 2, "reason": more});
+        let notice = json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string();
+        let length = notice.len().to_string();
+        request(&[mine[0], ("content-length", &length)], notice)
+    };
+    let long = "x".repeat(4 << 10);
+    for notice in [notice("notifications/progress", ""), notice("notifications/cancelled", &long)] {
+        assert_eq!(face.handle(notice).await.status(), StatusCode::TOO_MANY_REQUESTS);
+    }
+    let cancel = face.handle(notice("notifications/cancelled", "")).await;
+    assert_eq!((cancel.status(), next(&mut told).await), (StatusCode::ACCEPTED, Some("ended")));
+    // Soon after the end of the call.
+    let soon = async {
+        while pinged(&face, &session, &json!(4)).await.contains("Too many") {}
+        drop(face.handle(request(&mine, again(5).to_string())).await);
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(5), soon).await.is_ok());
+    assert_eq!(next(&mut told).await, Some("began"));
+    let ended = face.handle(end_of(&session, "Bearer first")).await.status();
+    assert_eq!((ended, next(&mut told).await), (StatusCode::ACCEPTED, Some("ended")));
+}
+
 #[tokio::test]
 async fn a_body_that_is_no_message_is_answered_as_one() {
     let lone = r#"{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":"\ud83d"}}"#;

@@ -2,7 +2,10 @@
 //!
 //! Lines come in; calls of tools among them are run here and answered straight, once the client has introduced itself, and
 //! everything else goes to the loop. The loop polls this, so that no call is handed from task to task, and what is answered
-//! together goes out in one write. Calls run beside each other; who waits for a question to the client holds nobody up.
+//! together goes out in one write. Calls run beside each other; who waits for a question to the client holds nobody up. What the loop
+//! has not answered is bounded (`handed`): a client that does not read its answers is not read either.
+
+mod handed;
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -30,11 +33,12 @@ use super::output::Outbox;
 use super::running::{Running, TAKEN_BACK};
 use super::straight::{self, Asked};
 use crate::ends::Source;
+use handed::Handed;
 
 /// So many calls are begun before those under way are looked at: they are recorded and answered together, while the client
 /// reads what came before.
 const TOGETHER: usize = 16;
-/// So many calls run here at once. More go to the loop, so that there is always somebody who reads on.
+/// So many calls run here at once. More go to the loop, which takes as many again.
 const MOST_CALLS: usize = 256;
 /// How long calls may go on once the client says nothing more; then they are taken back.
 const LAST_CALLS: Duration = Duration::from_secs(5);
@@ -59,6 +63,8 @@ pub(super) struct Streams<R, W: AsyncWrite + Unpin> {
     general: AsyncRwTransport<RoleServer, Empty, Outbox<W>>,
     /// What is on its way to the loop.
     read: Option<Box<RxJsonRpcMessage<RoleServer>>>,
+    /// The requests that it has.
+    handed: Handed,
     /// Whether the loop takes more than requests.
     is_open: bool,
     door: Arc<OnceLock<Arc<Door>>>,
@@ -99,7 +105,7 @@ where
     ) -> Self {
         let outbox = Outbox::new(output);
         let general = AsyncRwTransport::new(tokio::io::empty(), outbox.clone());
-        let (read, is_open) = (None, false);
+        let (read, handed, is_open) = (None, Handed::default(), false);
         let (group, sent) = (Vec::new(), Vec::new());
         let (calls, under_way) = (FuturesUnordered::new(), HashMap::new());
         let (serial, patience, is_taken_back, awake) = (0, None, false, Awake::new());
@@ -109,6 +115,7 @@ where
             outbox,
             general,
             read,
+            handed,
             is_open,
             door,
             group,
@@ -158,7 +165,7 @@ where
                 self.handed_on = true;
                 return Poll::Ready(Some(*message));
             }
-            let (was_full, was_behind) = (self.outbox.is_full(), self.outbox.is_behind());
+            let (was_full, was_behind) = (self.is_full(poller), self.outbox.is_behind());
             let has_more = was_full || self.begin();
             if !self.calls.is_empty() {
                 self.rest();
@@ -173,12 +180,12 @@ where
                 door.settle();
                 self.awake.happened();
             }
-            let is_full = self.outbox.is_full();
+            let is_full = self.is_full(poller);
             // What was said meanwhile beside answers waits for room, too.
             if (has_more && !is_full) || (was_behind && !self.outbox.is_behind()) {
                 continue;
             }
-            if is_full && self.overhears() {
+            if self.read.is_some() || (is_full && self.overhears()) {
                 continue;
             }
             if self.lines.is_over() {
@@ -199,14 +206,24 @@ where
         }
     }
 
-    /// Looks for calls that are taken back among what was read while there is no room for answers. All of it is begun, or handed on,
-    /// when there is. Whether the loop has to hear of one, which may be its own.
+    /// Whether there is no room for more answers. Who polls is woken when there may be.
+    fn is_full(&mut self, poller: &Context<'_>) -> bool {
+        self.outbox.is_full() || self.handed.is_full(poller)
+    }
+
+    /// Looks for calls that are taken back, and for answers that somebody may wait for, among what was read while there is no room for
+    /// ours. All of it is begun, or handed on, when there is. Whether the loop has to hear of one, which may be its own.
     fn overhears(&mut self) -> bool {
         while let Some(at) = self.lines.overhear() {
             let line = self.lines.bytes(at);
-            let Some(id) = straight::taken_back(line) else { continue };
+            let taken_back = straight::taken_back(line);
+            if taken_back.is_none() && !message::is_answer(line) {
+                continue;
+            }
             let read = message::read(line);
-            self.take_back(&id);
+            if let Some(id) = taken_back {
+                self.take_back(&id);
+            }
             if let (true, Read::Message(message)) = (self.is_open, read) {
                 self.read = Some(message);
                 return true;
@@ -266,16 +283,17 @@ where
         if line.trim_ascii().is_empty() {
             return;
         }
-        let has_calls = !(self.under_way.is_empty() && self.sent.is_empty());
+        let has_calls = !(self.under_way.is_empty() && self.sent.is_empty() && self.handed.is_empty());
         let taken_back = if has_calls { straight::taken_back(line) } else { None };
         match message::read(line) {
             Read::Refused(refused) if refused.is_owed => {
                 self.outbox.put(|out| straight::write(out, &refused.answer));
             }
             Read::Refused(_) => {}
-            Read::Message(message) => {
+            Read::Message(mut message) => {
                 let takes = self.is_open || matches!(*message, JsonRpcMessage::Request(_));
                 self.is_open |= message::opens(&message);
+                self.handed.hand(&mut message);
                 self.read = takes.then_some(message);
             }
         }
@@ -302,6 +320,8 @@ where
             (self.sent.iter().position(|one| one.id == *id), self.door.get())
         {
             door.take_back(&self.sent.remove(at));
+        } else {
+            self.handed.take_back(id);
         }
     }
 
@@ -345,7 +365,9 @@ where
         all_is_sent: bool,
         poller: &mut Context<'_>,
     ) -> Poll<Option<RxJsonRpcMessage<RoleServer>>> {
-        let is_idle = self.calls.is_empty() && self.sent.is_empty() && self.running.poll_none(poller);
+        let is_waited_for = self.lines.has_more() && self.handed.is_full(poller);
+        let is_idle =
+            !is_waited_for && self.calls.is_empty() && self.sent.is_empty() && self.running.poll_none(poller);
         if is_idle && all_is_sent {
             return Poll::Ready(None);
         }
@@ -387,7 +409,13 @@ where
         &mut self,
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        self.general.send(message)
+        let answer = self.handed.answered(&message);
+        let sent = self.general.send(message);
+        async move {
+            let sent = sent.await;
+            drop(answer);
+            sent
+        }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {

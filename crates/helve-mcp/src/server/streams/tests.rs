@@ -1,6 +1,7 @@
 //! A client on two streams: calls beside each other, taken back, and at the end of input.
 
 mod client;
+mod crowd;
 mod ends;
 mod progress;
 mod strange;

@@ -67,6 +67,12 @@ pub(super) fn read(text: &[u8]) -> Read {
     }
 }
 
+/// The answer to a request whose id another one has that is not answered yet.
+pub(super) fn in_use() -> ErrorData {
+    let why = "A request of this id is not answered yet. Each request of a session has an id of its own.";
+    ErrorData::invalid_request(why, None)
+}
+
 /// Whether a message is the answer to a request of ours.
 pub(super) fn is_answer(text: &[u8]) -> bool {
     #[derive(Deserialize)]

@@ -5,6 +5,7 @@
 //! together goes out in one write. Calls run beside each other; who waits for a question to the client holds nobody up. What the loop
 //! has not answered is bounded (`handed`): a client that does not read its answers is not read either.
 
+mod end;
 mod handed;
 
 use std::collections::HashMap;
@@ -12,7 +13,6 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
@@ -30,7 +30,7 @@ use super::door::{Answered, Door, Sent};
 use super::input::{self, Lines, Next};
 use super::message::{self, Read};
 use super::output::Outbox;
-use super::running::{Running, TAKEN_BACK};
+use super::running::Running;
 use super::straight::{self, Asked};
 use crate::ends::Source;
 use handed::Handed;
@@ -40,9 +40,6 @@ use handed::Handed;
 const TOGETHER: usize = 16;
 /// So many calls run here at once. More go to the loop, which takes as many again.
 const MOST_CALLS: usize = 256;
-/// How long calls may go on once the client says nothing more; then they are taken back.
-const LAST_CALLS: Duration = Duration::from_secs(5);
-
 /// Each time that it was polled so often, nothing is kept at hand.
 const OPEN_HANDED: u8 = 8;
 
@@ -290,6 +287,9 @@ where
                 self.outbox.put(|out| straight::write(out, &refused.answer));
             }
             Read::Refused(_) => {}
+            Read::Message(message) if let Some(id) = self.id_in_use(&message) => {
+                self.outbox.put(|out| straight::refusal(out, &id, message::in_use()));
+            }
             Read::Message(mut message) => {
                 let takes = self.is_open || matches!(*message, JsonRpcMessage::Request(_));
                 self.is_open |= message::opens(&message);
@@ -306,10 +306,22 @@ where
     fn call(&self, at: Range<usize>) -> Option<(Arc<Door>, Asked)> {
         let door = self.door.get()?;
         let asked = straight::call(self.lines.bytes(at))?;
-        let is_known = self.under_way.contains_key(&asked.id)
-            || self.group.iter().any(|one| one.id == asked.id)
-            || self.sent.iter().any(|one| one.id == asked.id);
-        (self.calls.len() + self.sent.len() < MOST_CALLS && !is_known).then(|| (Arc::clone(door), asked))
+        let is_free = !self.is_in_use(&asked.id);
+        (self.calls.len() + self.sent.len() < MOST_CALLS && is_free).then(|| (Arc::clone(door), asked))
+    }
+
+    /// Whether a request has this id that is not answered yet.
+    fn is_in_use(&self, id: &RequestId) -> bool {
+        self.under_way.contains_key(id)
+            || self.group.iter().any(|one| one.id == *id)
+            || self.sent.iter().any(|one| one.id == *id)
+            || self.handed.has(id)
+    }
+
+    /// The id of a request that another one has: the loop would take the answer to one for that to the other.
+    fn id_in_use(&self, message: &RxJsonRpcMessage<RoleServer>) -> Option<RequestId> {
+        let JsonRpcMessage::Request(request) = message else { return None };
+        self.is_in_use(&request.id).then(|| request.id.clone())
     }
 
     /// The client wants no answer to a call any more.
@@ -357,45 +369,6 @@ where
         }
         self.awake.happened();
     }
-
-    /// Waits for the last calls and their answers; not for ever. Those that go on for too long are taken back, and so are all where
-    /// the server ends.
-    fn poll_end(
-        &mut self,
-        all_is_sent: bool,
-        poller: &mut Context<'_>,
-    ) -> Poll<Option<RxJsonRpcMessage<RoleServer>>> {
-        let is_waited_for = self.lines.has_more() && self.handed.is_full(poller);
-        let is_idle =
-            !is_waited_for && self.calls.is_empty() && self.sent.is_empty() && self.running.poll_none(poller);
-        if is_idle && all_is_sent {
-            return Poll::Ready(None);
-        }
-        if !self.is_taken_back && self.running.over().is_cancelled() {
-            self.take_all_back();
-        }
-        loop {
-            let patience = self.patience.get_or_insert_with(|| Box::pin(tokio::time::sleep(LAST_CALLS)));
-            if patience.as_mut().poll(poller).is_pending() {
-                return Poll::Pending;
-            }
-            if is_idle || self.is_taken_back {
-                return Poll::Ready(None);
-            }
-            self.take_all_back();
-        }
-    }
-
-    /// Takes all calls back. They are recorded and answered, for which there is a moment.
-    fn take_all_back(&mut self) {
-        self.is_taken_back = true;
-        self.running.take_back();
-        self.under_way.values().for_each(|(_, handle)| handle.cancel());
-        if let Some(door) = self.door.get() {
-            self.sent.drain(..).for_each(|sent| door.give_up(&sent, &self.outbox));
-        }
-        self.patience = Some(Box::pin(tokio::time::sleep(TAKEN_BACK)));
-    }
 }
 
 impl<R, W> Transport<RoleServer> for Streams<R, W>
@@ -425,20 +398,6 @@ where
     async fn close(&mut self) -> Result<(), Self::Error> {
         self.outbox.close();
         Ok(())
-    }
-}
-
-/// Calls that still run are taken back. They go on by themselves until they have ended what they began and recorded it.
-impl<R, W: AsyncWrite + Unpin> Drop for Streams<R, W> {
-    fn drop(&mut self) {
-        self.under_way.values().for_each(|(_, handle)| handle.cancel());
-        if let Some(door) = self.door.get() {
-            self.sent.iter().for_each(|sent| door.take_back(sent));
-        }
-        let mut calls = std::mem::take(&mut self.calls);
-        if let (false, Ok(runtime)) = (calls.is_empty(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(async move { while calls.next().await.is_some() {} });
-        }
     }
 }
 

@@ -16,9 +16,7 @@ use std::task::{Context, Poll, Waker};
 
 use futures::future::Either;
 use futures::{Stream, StreamExt as _, stream};
-use rmcp::model::{
-    ClientJsonRpcMessage, ErrorData, GetExtensions as _, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
-};
+use rmcp::model::{ClientJsonRpcMessage, GetExtensions as _, JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_server::session::local::{
     LocalSessionManager, LocalSessionManagerError,
 };
@@ -26,6 +24,7 @@ use rmcp::transport::streamable_http_server::session::{ServerSseMessage, Session
 use tokio::task::AbortHandle;
 
 use super::super::face::lock;
+use super::super::message;
 use flight::{Flight, Flights};
 use kept::Kept;
 use tape::Tape;
@@ -147,15 +146,6 @@ pub(super) fn is_of_a_request(event: &str) -> bool {
     numbers(event).is_some()
 }
 
-/// The answer to a request whose id another one has that is not answered yet.
-fn in_use(id: RequestId) -> ServerSseMessage {
-    let why = "A request of this id is not answered yet. Each request of a session has an id of its own.";
-    ServerSseMessage::from_message(ServerJsonRpcMessage::error(
-        ErrorData::invalid_request(why, None),
-        Some(id),
-    ))
-}
-
 impl SessionManager for Sessions {
     type Error = LocalSessionManagerError;
     type Transport = <LocalSessionManager as SessionManager>::Transport;
@@ -186,18 +176,19 @@ impl SessionManager for Sessions {
     async fn create_stream(
         &self,
         id: &SessionId,
-        mut message: ClientJsonRpcMessage,
+        mut asked: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
         let mut flight = None;
-        if let JsonRpcMessage::Request(request) = &mut message {
+        if let JsonRpcMessage::Request(request) = &mut asked {
             let Some(begun) = self.flights.begin(id, &request.id) else {
-                return Ok(Either::Right(stream::iter([in_use(request.id.clone())])));
+                let refused = ServerJsonRpcMessage::error(message::in_use(), Some(request.id.clone()));
+                return Ok(Either::Right(stream::iter([ServerSseMessage::from_message(refused)])));
             };
             // Who works on it has a part in it: where it is taken back, its stream ends before that.
             request.request.extensions_mut().insert(Arc::clone(&begun));
             flight = Some(begun);
         }
-        let rest = self.local.create_stream(id, message).await?;
+        let rest = self.local.create_stream(id, asked).await?;
         Ok(Either::Left(Reader::first(Arc::clone(&self.kept), Arc::clone(id), rest, flight)))
     }
 

@@ -53,6 +53,11 @@ impl Handed {
         self.requests.is_empty()
     }
 
+    /// Whether it has a request of this id.
+    pub(super) fn has(&self, id: &RequestId) -> bool {
+        self.requests.get(id).is_some_and(|request| !request.is_over())
+    }
+
     /// Whether there is no room for more. Who polls is woken when there may be.
     pub(super) fn is_full(&mut self, poller: &Context<'_>) -> bool {
         if self.count() < MOST {

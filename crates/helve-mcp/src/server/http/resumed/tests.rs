@@ -140,7 +140,7 @@ async fn a_stream_is_read_though_its_client_does_not_and_loses_notices_alone() {
         let notices = told
             .iter()
             .filter(|event| matches!(event.message.as_deref(), Some(ServerJsonRpcMessage::Notification(_))));
-        let most = if bytes == 0 { MOST_WAITING } else { MOST_OF_NOTICES / bytes + 2 };
+        let most = MOST_OF_NOTICES.checked_div(bytes).map_or(MOST_WAITING, |most| most + 2);
         let count = notices.count();
         assert!(count > 8 && count <= most, "{count}");
         let told: Vec<_> = told.into_iter().filter_map(|event| event.event_id).collect();

@@ -5,17 +5,17 @@
 //! the same machine. One client takes only a part of what there is, and a connection that has not shown a token gives way to
 //! a new one where there is no place left.
 
+mod owners;
 mod place;
 mod resumed;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use helve_core::{Cancel, CancelHandle};
+use helve_core::Cancel;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
@@ -24,6 +24,7 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Body;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rmcp::model::ServerJsonRpcMessage;
+use rmcp::transport::streamable_http_server::SessionManager as _;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
 use tokio::net::{TcpListener, TcpStream};
@@ -33,9 +34,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::Hosts;
 use super::crowd::{Share, Shares, Stranger, Strangers};
-use super::face::{ClientName, Face, LOCAL, Shared, lock};
+use super::face::{ClientName, Face, LOCAL, Shared};
 use super::message::{self, Read};
-use super::running::{InSession, Running, TAKEN_BACK};
+use super::running::{Running, TAKEN_BACK};
+use owners::{Owners, Using};
 use place::{Held, Place};
 use resumed::Sessions;
 
@@ -143,27 +145,11 @@ pub struct HttpFace {
     /// Sessions that begin.
     starting: Arc<Shares>,
     strangers: Strangers,
-    /// Whose a session is.
-    owners: Mutex<HashMap<String, Owned>>,
+    owners: Owners,
     /// Requests that are worked on, or whose answers are under way.
     running: Arc<Running>,
     /// Ends every stream.
     stop: CancellationToken,
-}
-
-/// A session of a client's.
-struct Owned {
-    client: String,
-    /// What takes its calls back.
-    canceller: CancelHandle,
-    ended: Cancel,
-}
-
-impl Owned {
-    fn by(client: String) -> Self {
-        let (canceller, ended) = Cancel::pair();
-        Owned { client, canceller, ended }
-    }
 }
 
 impl HttpFace {
@@ -192,7 +178,7 @@ impl HttpFace {
             shares: Arc::default(),
             starting: Arc::default(),
             strangers: Strangers::default(),
-            owners: Mutex::default(),
+            owners: Owners::default(),
             running,
             stop,
         }))
@@ -233,13 +219,14 @@ impl HttpFace {
         let client = client.ok_or((StatusCode::UNAUTHORIZED, "A bearer token of this server is needed."))?;
         let session = request.headers().get(SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
         if let Some(session) = &session
-            && lock(&self.owners).get(session).is_some_and(|owned| owned.client != client)
+            && self.owners.keeps_out(session, &client)
         {
             return Err((StatusCode::NOT_FOUND, "There is no such session."));
         }
         let busy =
             (StatusCode::TOO_MANY_REQUESTS, "Too many requests and streams are open; come again later.");
-        let place = self.place_of(&client);
+        let (using, ends_with) = session.as_ref().and_then(|session| self.owners.uses(session)).unzip();
+        let place = self.place_of(&client, using);
         let (mut parts, body) = request.into_parts();
         if place.is_none() && !place::may_make_room(&parts) {
             return Err(busy);
@@ -258,9 +245,8 @@ impl HttpFace {
         };
         let run = is_owed_an_answer(&parts).then(|| self.running.begin());
         let ends = session.as_ref().filter(|_| parts.method == Method::DELETE);
-        let ended = |id| lock(&self.owners).get(id).map(|owned| InSession(owned.ended.clone()));
-        if let Some(ended) = session.as_ref().and_then(ended) {
-            parts.extensions.insert(ended);
+        if let Some(ends_with) = ends_with {
+            parts.extensions.insert(ends_with);
         }
         parts.extensions.insert(ClientName(client.clone()));
         let body = message::with_text_cursor(&body).map_or(body, Bytes::from);
@@ -271,24 +257,19 @@ impl HttpFace {
         {
             return Ok(unread(&refused.answer));
         }
-        if let Some(started) = answer.headers().get(SESSION_ID).and_then(|id| id.to_str().ok())
-            && is_new
-        {
-            lock(&self.owners).insert(started.to_owned(), Owned::by(client));
+        let started = answer.headers().get(SESSION_ID).filter(|_| is_new).and_then(|id| id.to_str().ok());
+        let begun = started.map(|session| self.owners.begins(session.to_owned(), client));
+        if let Some(session) = ends.filter(|_| answer.status().is_success()) {
+            self.owners.ended(session);
         }
-        if let Some(session) = ends.filter(|_| answer.status().is_success())
-            && let Some(owned) = lock(&self.owners).remove(session)
-        {
-            owned.canceller.cancel();
-        }
-        Ok(answer.map(|body| Held { body, _place: place, _run: run }.boxed()))
+        Ok(answer.map(|body| Held { body, _place: place, _begun: begun, _run: run }.boxed()))
     }
 
     /// A place for a request of a client's, if there is one.
-    fn place_of(&self, client: &str) -> Option<Place> {
+    fn place_of(&self, client: &str, using: Option<Using>) -> Option<Place> {
         let share = self.shares.take(client, self.options.streams_of_one)?;
         let permit = Arc::clone(&self.streams).try_acquire_owned().ok()?;
-        Some(Place::new(permit, share))
+        Some(Place::new(permit, share, using))
     }
 
     /// The whole body, if it comes in time and is not too long.
@@ -312,15 +293,27 @@ impl HttpFace {
         })
     }
 
-    /// Room for another session of a client, while that begins; forgets whose those were that are gone.
+    /// Room for another session of a client, while that begins. Where it has all that it may have, one that it does not use ends.
     async fn room(&self, client: &str) -> Option<Share> {
         let sessions = self.manager.local.sessions.read().await;
-        let mut owners = lock(&self.owners);
-        owners.retain(|id, _| sessions.contains_key(id.as_str()));
-        let own = owners.values().filter(|owned| owned.client == client).count();
-        let has_room = sessions.len() + self.starting.count() < self.options.sessions;
-        let left = self.options.sessions_of_one.saturating_sub(own);
-        if has_room { self.starting.take(client, left) } else { None }
+        self.owners.forget(|session| sessions.contains_key(session));
+        let all = sessions.len() + self.starting.count();
+        let left = self.options.sessions_of_one.saturating_sub(self.owners.count(client));
+        if let Some(share) = self.starting.take(client, left) {
+            return (all < self.options.sessions).then_some(share);
+        }
+        // There is room in place of one that ends.
+        if all > self.options.sessions {
+            return None;
+        }
+        let share = self.starting.take(client, left + 1)?;
+        let given_up = self.owners.give_one_up(client)?;
+        drop(sessions);
+        let manager = Arc::clone(&self.manager);
+        // To its end, also where whoever wants the room does not wait for it.
+        let closed = tokio::spawn(async move { manager.close_session(&given_up.into()).await });
+        let _ = closed.await;
+        Some(share)
     }
 
     /// Serves connections until `cancel` fires; then nothing new is begun, and what runs is taken back, recorded and answered. For

@@ -19,6 +19,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::super::crowd::Share;
 use super::super::running::Run;
 use super::super::straight;
+use super::owners::Using;
 
 /// A notice that takes a request back is shorter than this.
 const SHORT: u64 = 4 << 10;
@@ -26,12 +27,12 @@ const SHORT: u64 = 4 << 10;
 /// A place. Every clone is the same one.
 #[derive(Clone)]
 pub(super) struct Place {
-    _taken: Arc<(OwnedSemaphorePermit, Share)>,
+    _taken: Arc<(OwnedSemaphorePermit, Share, Option<Using>)>,
 }
 
 impl Place {
-    pub(super) fn new(permit: OwnedSemaphorePermit, share: Share) -> Place {
-        Place { _taken: Arc::new((permit, share)) }
+    pub(super) fn new(permit: OwnedSemaphorePermit, share: Share, using: Option<Using>) -> Place {
+        Place { _taken: Arc::new((permit, share, using)) }
     }
 }
 
@@ -59,6 +60,8 @@ pub(super) fn length(headers: &HeaderMap) -> Option<u64> {
 pub(super) struct Held {
     pub(super) body: BoxBody<Bytes, Infallible>,
     pub(super) _place: Option<Place>,
+    /// The session that it begins.
+    pub(super) _begun: Option<Using>,
     pub(super) _run: Option<Run>,
 }
 

@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::super::{Card, Host, HostCall};
 
+mod sessions;
 mod stalled;
 
 /// A host whose calls go on until they are taken back, and tell of their beginning and their end. Those of the tool `stays` go on

@@ -165,7 +165,36 @@ fn said(id: Option<Value>, tool: String, text: &str) -> Box<CallResult> {
     Box::new(CallResult { id, ..CallResult::saying(CallId::from_parts(1, 2), tool, text) })
 }
 
-struct Fakes(Arc<Fake>);
+pub(super) struct Fakes(Arc<Fake>);
+
+impl Fakes {
+    /// Hosts whose calls nobody watches.
+    pub(super) fn new() -> Fakes {
+        Fakes(Arc::new(Fake::new().0))
+    }
+}
+
+impl Fake {
+    /// With what tells whether calls came together, and that they have ended.
+    fn new() -> (Fake, mpsc::UnboundedReceiver<bool>, mpsc::UnboundedReceiver<()>) {
+        let ((tell_beside, beside), (tell_ended, ended)) =
+            (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+        let fake = Fake {
+            version: watch::Sender::new(0),
+            beside: tell_beside,
+            ended: tell_ended,
+            began: Arc::default(),
+            groups: Arc::default(),
+            stays: Arc::default(),
+            stayed: Arc::default(),
+            unsettled: Arc::default(),
+            lets_go: Notify::new(),
+            tells: Arc::default(),
+            read: AtomicUsize::new(0),
+        };
+        (fake, beside, ended)
+    }
+}
 
 impl Host for Fake {
     fn tools(&self) -> Vec<Arc<ToolSpec>> {
@@ -265,26 +294,12 @@ impl Client {
     /// One that has not introduced itself, with a server that serves it until that fires.
     pub(super) fn stranger(cancel: Cancel) -> Client {
         let (near, far) = tokio::io::duplex(64 << 10);
-        let ((tell_beside, beside), (tell_ended, ended)) =
-            (mpsc::unbounded_channel(), mpsc::unbounded_channel());
-        let fake = Fake {
-            version: watch::Sender::new(0),
-            beside: tell_beside,
-            ended: tell_ended,
-            began: Arc::default(),
-            groups: Arc::default(),
-            stays: Arc::default(),
-            stayed: Arc::default(),
-            unsettled: Arc::default(),
-            lets_go: Notify::new(),
-            tells: Arc::default(),
-            read: AtomicUsize::new(0),
-        };
+        let (fake, beside, ended) = Fake::new();
         let fake = Arc::new(fake);
-        let host = Arc::clone(&fake);
+        let hosts = Arc::new(Fakes(Arc::clone(&fake)));
         let served = tokio::spawn(async move {
             let (input, output) = tokio::io::split(far);
-            serve_streams(Arc::new(Fakes(host)), input, output, 10_000, &cancel).await
+            serve_streams(hosts, input, output, 10_000, &cancel).await
         });
         let (from, to) = tokio::io::split(near);
         Client { to, from: BufReader::new(from).lines(), beside, ended, served, fake }

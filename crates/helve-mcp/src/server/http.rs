@@ -218,10 +218,11 @@ impl HttpFace {
         let client = self.options.gate.client(request.headers());
         let client = client.ok_or((StatusCode::UNAUTHORIZED, "A bearer token of this server is needed."))?;
         let session = request.headers().get(SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
+        let no_session = (StatusCode::NOT_FOUND, "There is no such session.");
         if let Some(session) = &session
             && self.owners.keeps_out(session, &client)
         {
-            return Err((StatusCode::NOT_FOUND, "There is no such session."));
+            return Err(no_session);
         }
         let busy =
             (StatusCode::TOO_MANY_REQUESTS, "Too many requests and streams are open; come again later.");
@@ -245,6 +246,7 @@ impl HttpFace {
         };
         let run = is_owed_an_answer(&parts).then(|| self.running.begin());
         let ends = session.as_ref().filter(|_| parts.method == Method::DELETE);
+        let is_known = ends_with.is_some();
         if let Some(ends_with) = ends_with {
             parts.extensions.insert(ends_with);
         }
@@ -260,6 +262,10 @@ impl HttpFace {
         let started = answer.headers().get(SESSION_ID).filter(|_| is_new).and_then(|id| id.to_str().ok());
         let begun = started.map(|session| self.owners.begins(session.to_owned(), client));
         if let Some(session) = ends.filter(|_| answer.status().is_success()) {
+            // The SDK ends also what is not there.
+            if !is_known {
+                return Err(no_session);
+            }
             self.owners.ended(session);
         }
         Ok(answer.map(|body| Held { body, _place: place, _begun: begun, _run: run }.boxed()))

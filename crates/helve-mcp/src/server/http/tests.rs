@@ -310,6 +310,9 @@ async fn a_session_that_its_client_ends_takes_its_calls_with_it_and_no_others() 
     assert_eq!((next(&mut told).await, next(&mut told).await), (Some("ended"), None));
     assert_eq!(face.handle(end_of(&two, "Bearer first")).await.status(), StatusCode::ACCEPTED);
     assert_eq!(next(&mut told).await, Some("ended"));
+    for gone in [&one, "guessed"] {
+        assert_eq!(face.handle(end_of(gone, "Bearer first")).await.status(), StatusCode::NOT_FOUND);
+    }
 }
 
 /// The stream behind this event.

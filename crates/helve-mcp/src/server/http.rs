@@ -37,7 +37,7 @@ use super::crowd::{Share, Shares, Stranger, Strangers};
 use super::face::{ClientName, Face, LOCAL, Shared};
 use super::message::{self, Read};
 use super::running::{Running, TAKEN_BACK};
-use owners::{Owners, Using};
+use owners::{Begins, Using};
 use place::{Held, Place};
 use resumed::Sessions;
 
@@ -145,7 +145,6 @@ pub struct HttpFace {
     /// Sessions that begin.
     starting: Arc<Shares>,
     strangers: Strangers,
-    owners: Owners,
     /// Requests that are worked on, or whose answers are under way.
     running: Arc<Running>,
     /// Ends every stream.
@@ -178,7 +177,6 @@ impl HttpFace {
             shares: Arc::default(),
             starting: Arc::default(),
             strangers: Strangers::default(),
-            owners: Owners::default(),
             running,
             stop,
         }))
@@ -220,13 +218,14 @@ impl HttpFace {
         let session = request.headers().get(SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
         let no_session = (StatusCode::NOT_FOUND, "There is no such session.");
         if let Some(session) = &session
-            && self.owners.keeps_out(session, &client)
+            && self.manager.owners.keeps_out(session, &client)
         {
             return Err(no_session);
         }
         let busy =
             (StatusCode::TOO_MANY_REQUESTS, "Too many requests and streams are open; come again later.");
-        let (using, ends_with) = session.as_ref().and_then(|session| self.owners.uses(session)).unzip();
+        let (using, ends_with) =
+            session.as_ref().and_then(|session| self.manager.owners.uses(session)).unzip();
         let place = self.place_of(&client, using);
         let (mut parts, body) = request.into_parts();
         if place.is_none() && !place::may_make_room(&parts) {
@@ -240,34 +239,31 @@ impl HttpFace {
         }
         let is_new = session.is_none() && parts.method == Method::POST;
         let full = (StatusCode::TOO_MANY_REQUESTS, "Too many sessions are open; come again later.");
-        let _starts = match is_new && may_start_a_session(&body) {
+        let room = match is_new && may_start_a_session(&body) {
             true => Some(self.room(&client).await.ok_or(full)?),
             false => None,
         };
         let run = is_owed_an_answer(&parts).then(|| self.running.begin());
-        let ends = session.as_ref().filter(|_| parts.method == Method::DELETE);
-        let is_known = ends_with.is_some();
+        let (is_end, is_known) = (parts.method == Method::DELETE, ends_with.is_some());
         if let Some(ends_with) = ends_with {
             parts.extensions.insert(ends_with);
         }
         parts.extensions.insert(ClientName(client.clone()));
         let body = message::with_text_cursor(&body).map_or(body, Bytes::from);
         let sent = body.clone();
-        let answer = self.service.handle(Request::from_parts(parts, Full::new(body))).await;
+        let begins = Begins::new(client, room);
+        let answer = self.service.handle(Request::from_parts(parts, Full::new(body)));
+        let answer = begins.in_its_course(answer).await;
         if answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE
             && let Read::Refused(refused) = message::read(&sent)
         {
             return Ok(unread(&refused.answer));
         }
-        let started = answer.headers().get(SESSION_ID).filter(|_| is_new).and_then(|id| id.to_str().ok());
-        let begun = started.map(|session| self.owners.begins(session.to_owned(), client));
-        if let Some(session) = ends.filter(|_| answer.status().is_success()) {
-            // The SDK ends also what is not there.
-            if !is_known {
-                return Err(no_session);
-            }
-            self.owners.ended(session);
+        // The SDK ends also what is not there.
+        if is_end && !is_known && answer.status().is_success() {
+            return Err(no_session);
         }
+        let begun = begins.using();
         Ok(answer.map(|body| Held { body, _place: place, _begun: begun, _run: run }.boxed()))
     }
 
@@ -302,9 +298,8 @@ impl HttpFace {
     /// Room for another session of a client, while that begins. Where it has all that it may have, one that it does not use ends.
     async fn room(&self, client: &str) -> Option<Share> {
         let sessions = self.manager.local.sessions.read().await;
-        self.owners.forget(|session| sessions.contains_key(session));
         let all = sessions.len() + self.starting.count();
-        let left = self.options.sessions_of_one.saturating_sub(self.owners.count(client));
+        let left = self.options.sessions_of_one.saturating_sub(self.manager.owners.count(client));
         if let Some(share) = self.starting.take(client, left) {
             return (all < self.options.sessions).then_some(share);
         }
@@ -313,7 +308,7 @@ impl HttpFace {
             return None;
         }
         let share = self.starting.take(client, left + 1)?;
-        let given_up = self.owners.give_one_up(client)?;
+        let given_up = self.manager.owners.give_one_up(client)?;
         drop(sessions);
         let manager = Arc::clone(&self.manager);
         // To its end, also where whoever wants the room does not wait for it.

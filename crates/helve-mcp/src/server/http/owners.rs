@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use helve_core::{Cancel, CancelHandle};
 use tokio::time::Instant;
 
+use super::super::crowd::Share;
 use super::super::face::lock;
 use super::super::running::InSession;
 
@@ -30,6 +31,41 @@ struct Owned {
 /// Whoever uses a session: a request that is worked on, or a stream.
 pub(super) struct Using(Arc<Mutex<Instant>>);
 
+tokio::task_local! {
+    /// The session that the request may begin that this task answers.
+    static BEGINS: Arc<Begins>;
+}
+
+/// A session that a request may begin.
+pub(super) struct Begins {
+    client: String,
+    state: Mutex<Begun>,
+}
+
+#[derive(Default)]
+struct Begun {
+    /// The room that is kept for it, until it counts itself.
+    _room: Option<Share>,
+    /// It has begun, and whoever does so uses it.
+    using: Option<Using>,
+}
+
+impl Begins {
+    pub(super) fn new(client: String, room: Option<Share>) -> Arc<Begins> {
+        Arc::new(Begins { client, state: Mutex::new(Begun { _room: room, using: None }) })
+    }
+
+    /// Answers the request.
+    pub(super) async fn in_its_course<T>(self: &Arc<Self>, answer: impl Future<Output = T>) -> T {
+        BEGINS.scope(Arc::clone(self), answer).await
+    }
+
+    /// Whoever uses what has begun.
+    pub(super) fn using(&self) -> Option<Using> {
+        lock(&self.state).using.take()
+    }
+}
+
 impl Drop for Using {
     fn drop(&mut self) {
         *lock(&self.0) = Instant::now();
@@ -37,8 +73,17 @@ impl Drop for Using {
 }
 
 impl Owners {
-    /// A session of a client's begins.
-    pub(super) fn begins(&self, session: String, client: String) -> Using {
+    /// A session has begun: whatever becomes of the request that it began with, it is somebody's.
+    pub(super) fn begun(&self, session: &str) {
+        let note = |begins: &Arc<Begins>| {
+            let using = Some(self.begins(session.to_owned(), begins.client.clone()));
+            *lock(&begins.state) = Begun { _room: None, using };
+        };
+        // Each request is answered in the course of one.
+        let _ = BEGINS.try_with(note);
+    }
+
+    fn begins(&self, session: String, client: String) -> Using {
         let (canceller, ended) = Cancel::pair();
         let unused = Arc::new(Mutex::new(Instant::now()));
         let using = Using(Arc::clone(&unused));
@@ -58,16 +103,11 @@ impl Owners {
         Some((Using(Arc::clone(&owned.unused)), InSession(owned.ended.clone())))
     }
 
-    /// A session has ended, and with it its calls.
+    /// A session has ended, and its calls with it.
     pub(super) fn ended(&self, session: &str) {
         if let Some(owned) = lock(&self.0).remove(session) {
             owned.canceller.cancel();
         }
-    }
-
-    /// Forgets the sessions that are not there any more.
-    pub(super) fn forget(&self, is_there: impl Fn(&str) -> bool) {
-        lock(&self.0).retain(|session, _| is_there(session));
     }
 
     /// How many a client has.
@@ -113,7 +153,7 @@ mod tests {
         assert_eq!(owners.give_one_up("one"), None, "somebody uses it");
         drop(used);
         assert_eq!(owners.give_one_up("one").as_deref(), Some("b"));
-        owners.forget(|session| session == "d");
+        ["a", "b", "c"].into_iter().for_each(|session| owners.ended(session));
         assert_eq!((owners.count("one"), owners.count("two"), lock(&owners.0).len()), (0, 1, 1));
     }
 }

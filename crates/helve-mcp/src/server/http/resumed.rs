@@ -25,14 +25,16 @@ use tokio::task::AbortHandle;
 
 use super::super::face::lock;
 use super::super::message;
+use super::owners::Owners;
 use flight::{Flight, Flights};
 use kept::Kept;
 use tape::Tape;
 
-/// The sessions of the SDK, and what is kept of their streams.
+/// The sessions of the SDK, whose they are, and what is kept of their streams.
 #[derive(Default)]
 pub(super) struct Sessions {
     pub(super) local: LocalSessionManager,
+    pub(super) owners: Owners,
     kept: Arc<Mutex<Kept>>,
     flights: Flights,
 }
@@ -152,6 +154,7 @@ impl SessionManager for Sessions {
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
         let (id, transport) = self.local.create_session().await?;
+        self.owners.begun(&id);
         lock(&self.kept).open(Arc::clone(&id));
         Ok((id, transport))
     }
@@ -170,7 +173,10 @@ impl SessionManager for Sessions {
 
     async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
         Kept::close(&self.kept, id);
-        self.local.close_session(id).await
+        let closed = self.local.close_session(id).await;
+        // As long as it is there it is somebody's.
+        self.owners.ended(id);
+        closed
     }
 
     async fn create_stream(

@@ -1,5 +1,7 @@
 //! Whose sessions are, and which of them give way.
 
+use std::task::Poll;
+
 use super::*;
 use pretty_assertions::assert_eq;
 
@@ -52,4 +54,47 @@ async fn where_all_clients_have_all_sessions_one_gives_up_its_own_and_no_others(
     assert_eq!(status(&[(SESSION_ID, &first)]).await, StatusCode::NOT_FOUND);
     assert_eq!(status(&[(SESSION_ID, &second)]).await, StatusCode::OK);
     assert_eq!(status(&[other[0], (SESSION_ID, &others)]).await, StatusCode::OK);
+}
+
+/// Who leaves before it knows its session has it all the same, and nobody else.
+#[tokio::test]
+async fn a_session_is_its_clients_as_soon_as_there_is_one() {
+    let (mut is_whole, mut halves) = (false, 0);
+    for polls in 1..100 {
+        let face = face(|_| ());
+        let mut answer = Box::pin(face.handle(request(&[], hello())));
+        for _ in 0..polls {
+            is_whole =
+                std::future::poll_fn(|poller| Poll::Ready(answer.as_mut().poll(poller).is_ready())).await;
+            if is_whole {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        drop(answer);
+        let sessions: Vec<String> = {
+            let sessions = face.manager.local.sessions.read().await;
+            sessions.keys().map(|session| session.to_string()).collect()
+        };
+        assert_eq!(face.manager.owners.count("one"), sessions.len(), "{polls}");
+        assert!(sessions.iter().all(|session| face.manager.owners.keeps_out(session, "two")));
+        assert_eq!(face.starting.count(), 0);
+        if is_whole {
+            break;
+        }
+        halves += sessions.len();
+    }
+    assert!(is_whole && halves > 0, "{halves}");
+}
+
+/// Whoever ends it.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_has_ended_is_nobodys() {
+    let face = face(|options| options.idle = Duration::from_secs(60));
+    let ended = left(&face).await;
+    left(&face).await;
+    assert_eq!(face.handle(end_of(&ended, "Bearer first")).await.status(), StatusCode::ACCEPTED);
+    assert_eq!(face.manager.owners.count("one"), 1);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!((face.manager.owners.count("one"), face.manager.local.sessions.read().await.len()), (0, 0));
 }
